@@ -17,7 +17,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools test-tools mutants demo test test-fast check format docs docs-site docs-serve bench example-digits golden size clean
+.PHONY: help setup tools test-tools mutants demo test test-all test-near test-fast check format docs docs-site docs-serve bench example-digits golden size clean
 
 help: ## list the chores
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -41,8 +41,14 @@ test-tools:
 demo: setup tools ## compile ds_cnn for the chip, run it on this computer and on an emulated board
 	@$(BIN)/python tools/demo.py
 
-test: setup test-tools ## the whole suite
+test: setup test-tools ## the tests that must pass before a change goes in
 	$(PYTEST)
+
+test-all: setup test-tools ## the nightly tests too, and every row of every table
+	$(PYTEST) --all
+
+test-near: setup ## the tests of the parts that differ from BASE (default: main), and the changed tests
+	$(BIN)/python tools/test_near.py $(BASE)
 
 test-fast: setup ## what takes less than a minute
 	$(PYTEST) -m "not slow and not qemu"

@@ -28,12 +28,12 @@ from typing import Any
 
 import host
 import micro
+import stripes
 import variants
 from compare import GUARDED, worse
 
 import pillion
 import streams
-import stripes
 from pillion import zoo
 from pillion.boards.board import Optimize
 from pillion.boards.toolchain import QEMU, arm_compiler

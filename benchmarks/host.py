@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from pillion.boards.host import HostModel
-from pillion.boards.layout import host_folder
+from pillion.boards.project_layout import host_folder
 from pillion.program import Program
-from pillion.run.executor import USUAL, RunOptions
-from pillion.run.host import files_for_host
-from pillion.run.project import temporary_project
+from pillion.run.executor import DEFAULTS, RunOptions
+from pillion.run.host_executor import files_for_host
+from pillion.run.project_folder import temporary_project
 
 Figures = dict[str, Any]
 PILLION = str(Path(sys.executable).with_name("pillion"))
@@ -43,7 +43,7 @@ def speeds(program: Program) -> Figures:
     """Milliseconds of one inference on one core: ours, and LiteRT's two sets of kernels. They take turns, and the shortest run of
     each counts, so that whatever else the computer does disturbs them alike and as little as can be."""
     with ExitStack() as stack:
-        generic, native = (_model(stack, program, options) for options in (USUAL, NATIVE))
+        generic, native = (_model(stack, program, options) for options in (DEFAULTS, NATIVE))
         turns: dict[str, Turn] = {
             "generic_ms": lambda runs: min(generic.nanoseconds(runs)) / 1e9,
             "native_ms": lambda runs: min(native.nanoseconds(runs)) / 1e9,

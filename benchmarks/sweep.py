@@ -46,11 +46,11 @@ instructions = false
 LOOP = """
 import sys
 from pathlib import Path
-from pillion.sweep import work
-from pillion.sweep.plan import read_plan
+from pillion.sweep import job_worker
+from pillion.sweep.sweep_file import read_plan
 from pillion.sweep.variants import all_jobs
 for job in all_jobs(read_plan(Path(sys.argv[1]))):
-    assert work.do(job).result.failure is None
+    assert job_worker.run_job(job).result.failure is None
 """
 PER_WIDTH = 40
 

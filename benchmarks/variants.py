@@ -11,18 +11,18 @@ from unittest import mock
 import numpy as np
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c import choose, portable
+from pillion.emitters.c import kernel_choice, portable
 from pillion.emitters.c.kernel import Kernel
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops import AvgPool2dUp, BatchMatmul, Conv2d, Linear, Lut, Softmax, Standardize, WideAdd
-from pillion.ops.choosing import ArgMax, Compare, TopPlaces, TopValues, Where
+from pillion.ops.compare_select import ArgMax, Compare, TopPlaces, TopValues, Where
 from pillion.ops.detections import Detections
+from pillion.ops.example_values import make, random_like, real, value
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.resize import ResizeBilinearFloat
-from pillion.ops.samples import make, random_like, real, value
 from pillion.ops.softmax import OUTPUT
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.program import Program
@@ -196,7 +196,7 @@ def counted(graph: Graph, core: str, board: str) -> list[tuple[Op, int]]:
 def measured(label: str, core: str, board: str) -> Figures:
     """Instructions of all ops and of the kinds, with the kernels of the core, and with the portable ones for the kinds."""
     ops, kinds = NETS[label]
-    graph, usual = graph_of(ops), choose.kernels
+    graph, usual = graph_of(ops), kernel_choice.kernels
 
     def plain(isa: Isa) -> tuple[Kernel, ...]:
         return tuple(k for k in usual(isa) if k in portable.KERNELS or not issubclass(k.op, kinds))
@@ -205,6 +205,6 @@ def measured(label: str, core: str, board: str) -> Figures:
         these = sum(n for op, n in each if isinstance(op, kinds))
         return {"instructions": sum(n for _, n in each), "of_these": these}
 
-    with mock.patch.object(choose, "kernels", plain):
+    with mock.patch.object(kernel_choice, "kernels", plain):
         before = counted(graph, core, board)
     return {**sums(counted(graph, core, board)), "portable": sums(before)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures for all tests: recorded texts, and tools that may be missing."""
+"""Fixtures for all tests: recorded texts, tools that may be missing, and which tests wait for `make test-all`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import gc
 import os
 import shutil
 import signal
+from datetime import date
 from pathlib import Path
 
 import pytest
+
+import nightly
 
 TESTS = Path(__file__).parent
 
@@ -20,20 +23,52 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the suite in the background has it ignore Ctrl-C; the commands that tests interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("PILLION_CACHE", str(TESTS.parent / "build" / "cache"))
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # the suite has a worker for each core; their threads would wait for one another
+os.environ.setdefault(
+    nightly.DAY, date.today().isoformat()
+)  # before workers start: all collect the tests of one day
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="record the texts that tests compare with")
+    parser.addoption("--all", action="store_true", help="run nightly tests too, and every row of long tables")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `qemu` are skipped, by name of what is missing, where they cannot run."""
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--all"):
+        os.environ[nightly.ALL] = "1"
+
+
+def pytest_report_header() -> str:
+    return (
+        "every row of every table"
+        if nightly.runs_all()
+        else f"seeds of {nightly.DAY}={os.environ[nightly.DAY]}"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out tests marked `nightly` unless `--all` is given; skips tests marked `qemu` where tools are missing, and says which."""
+    waiting = [] if nightly.runs_all() else [item for item in items if "nightly" in item.keywords]
+    if waiting:
+        items[:] = [item for item in items if "nightly" not in item.keywords]
+        config.hook.pytest_deselected(items=waiting)
     missing = [tool for tool in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(tool) is None]
     if missing:
         skip = pytest.mark.skip(reason=f"not installed: {', '.join(missing)} (make tools)")
         for item in items:
             if "qemu" in item.keywords:
                 item.add_marker(skip)
+
+
+@pytest.fixture
+def any_sound_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of ops side by side need no small plan of their memory, which is what takes long to find."""
+    from pillion.memory import first_fit
+
+    monkeypatch.setattr(first_fit, "SHUFFLES", 0)
 
 
 class Golden:

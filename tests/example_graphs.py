@@ -11,7 +11,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Value
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
 
 
 def renamed(op: Op, prefix: str) -> Op:

@@ -77,7 +77,9 @@ def arrays_of(result: Any) -> list[Array]:
 
 
 def decibels(wanted: Array, found: Array) -> float:
-    """Gives the signal to noise ratio; 200 where nothing differs."""
+    """Returns the signal to noise ratio: 200 without a difference, -200 for a result that is not finite."""
     noise = float(((wanted.astype(np.float64) - found) ** 2).sum())
     signal = float((wanted.astype(np.float64) ** 2).sum())
+    if not math.isfinite(noise):
+        return -200.0
     return 10 * math.log10(signal / noise) if signal * noise else (200.0 if not noise else -200.0)

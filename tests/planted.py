@@ -15,9 +15,9 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops import Add, Clamp, Conv2d, DepthwiseConv2d, Linear, Quantize, Reshape, Segment
-from pillion.ops.samples import conv_bias, conv_weights, make, value
+from pillion.ops.example_values import conv_bias, conv_weights, make, value
 from pillion.program import Program
-from pillion.run.executor import USUAL, Runnable, RunOptions, RunResult, Samples
+from pillion.run.executor import DEFAULTS, Runnable, RunOptions, RunResult, Samples
 from pillion.targets import find_target
 
 
@@ -117,5 +117,5 @@ class Faulty:
     def judge(self, program: Runnable) -> Verdict:
         return Verdict("faulty", True, "", "")
 
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         return [RunResult(self.change(program.graph).reference(*sample)) for sample in samples]

@@ -9,7 +9,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verify import verify
 from pillion.ops import parse
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
 from pillion.program import Program
 from pillion.targets import find_target
 

@@ -12,7 +12,7 @@ from counted import assert_grows
 from pillion import passes
 from pillion.devices.cortex_m import Isa
 from pillion.devices.neutron import N3_64
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.lower import lower
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
@@ -23,8 +23,8 @@ from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.memory import OpMemory, plan_memory
 from pillion.ops import Add, Clamp, Concat, Dequantize, Function, Lut, Quantize, Requantize, Slice, Transpose
+from pillion.partition import partition
 from pillion.passes.merge_movement import merge_movement
-from pillion.place import place
 from pillion.targets import find_target
 
 Q = PerTensor(0.05, 3)
@@ -144,7 +144,7 @@ TFLITE = Arithmetic.TFLITE
 STAGES: dict[str, Callable[[Graph], object]] = {
     "verify": verify,
     "passes": passes.run,
-    "place": lambda g: place(g, N3_64, Isa.DSP),
+    "place": lambda g: partition(g, N3_64, Isa.DSP),
     "c": lambda g: project_files(lower(g, Isa.MVE), "cortex-m55"),
     "pte": lambda g: emit_pte(g, find_target("cortex-m55").core, "1.4", []),
     "tflite": lambda g: emit_tflite(g.replace(arithmetic=TFLITE)),

@@ -22,9 +22,9 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import all_ok
 from pillion.program import Program
-from pillion.run import host as run_host
+from pillion.run import host_executor as run_host
 from pillion.run.executor import RunOptions
-from pillion.run.host import Host, files_for_host
+from pillion.run.host_executor import Host, files_for_host
 from pillion.targets import find_target
 
 pytestmark = pytest.mark.skipif(HOST_COMPILER.find() is None, reason="needs a C compiler")
@@ -39,7 +39,7 @@ def examples() -> Graph:
     ops = []
     for cls in dict.fromkeys(kernel.op for kernel in host.KERNELS):
         rows = [kernel for kernel in host.KERNELS if kernel.op is cls]
-        taken = [op for op in cls.examples() if any(all_ok(k.takes(op, Arithmetic.CMSIS_NN)) for k in rows)]
+        taken = [op for op in cls.examples() if any(all_ok(k.check(op, Arithmetic.CMSIS_NN)) for k in rows)]
         ops += sorted(taken, key=lambda op: op.results[0].type.elements)[-1:]
     return side_by_side(ops, "vectors")
 

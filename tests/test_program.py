@@ -28,6 +28,12 @@ def program() -> Program:
     return planted.program(planted.net(), "cortex-m33")
 
 
+def test_it_shows_itself_in_one_line(program: Program) -> None:
+    count = len(program.graph.ops)
+    assert repr(program) == f"Program({program.graph.name!r}, 'cortex-m33+int8', {count} ops)"
+    assert repr(planted.program(planted.net(), "imxrt700")).endswith(" on the NPU)")
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("option", "value"),

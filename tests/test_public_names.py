@@ -8,10 +8,11 @@ from importlib import import_module
 import pytest
 
 from pillion import zoo
-from pillion.targets import find_target
+from pillion.errors import PillionError
+from pillion.targets import CORE_OF_CHIPS, find_target
 
 API = {
-    "pillion": "PillionError Program compile prepare_qat",
+    "pillion": "PillionError PlacementOptions Program compile prepare_qat",
     "pillion.boards.host": "HostModel",
     "pillion.executors": "RunResult host_folder run_project",
     "pillion.quantize": "QatModule QuantizedProgram Wishes finish_training load_calibration prepare_qat ptq",
@@ -32,6 +33,30 @@ TARGETS = (
 def test_names_of_the_api_stay(module: str) -> None:
     found = import_module(module)
     assert [name for name in API[module].split() if not hasattr(found, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "help"),
+    [
+        ("stm32h7", "--target cortex-m7, the core of stm32h7 chips"),
+        ("STM32H743ZI", "--target cortex-m7,"),
+        ("stm32wba55", "--target cortex-m33,"),
+        ("nrf52840", "--target cortex-m4,"),
+        ("rp2040", "--target cortex-m0plus,"),
+        ("imxrt1062", "--target cortex-m7,"),
+        ("imxrt7000", "did you mean `imxrt700`?"),
+        ("esp32", "`pillion targets` lists all targets"),
+    ],
+)
+def test_a_target_that_is_none_gets_a_suggestion_instead_of_a_list(name: str, help: str) -> None:
+    with pytest.raises(PillionError) as caught:
+        find_target(name)
+    assert caught.value.help.startswith(help)
+    assert len(caught.value.rule) < 120
+
+
+def test_every_suggested_core_is_a_target() -> None:
+    assert all(find_target(core) for core in CORE_OF_CHIPS.values())
 
 
 def test_names_of_models_and_targets_stay() -> None:

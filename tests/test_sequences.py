@@ -15,12 +15,13 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import pillion
 from fuzz.properties import litert_is_the_reference
+from nightly import in_turn
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Repeat, leaves, unrolled
-from pillion.passes import narrow_sums
+from pillion.passes import demote_sums
 from pillion.program import Program
-from pillion.run.selftest import run_selftest
+from pillion.run.selftest_samples import run_selftest
 
 
 class Layer(nn.Module):
@@ -97,11 +98,10 @@ def test_layers_are_loops_and_near_to_the_float_model(case: Any) -> None:
             assert real.tobytes() == copy.tobytes() == host.tobytes()
 
 
-@pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("case", "target"), in_turn(CASES, ["cortex-m33", "cortex-m55"]))
 @pytest.mark.qemu
-def test_layers_answer_the_same_on_boards(case: Any, target: str) -> None:
-    kind, sizes, options, shapes = case
+def test_layers_answer_the_same_on_boards(case: str, target: str) -> None:
+    kind, sizes, options, shapes = CASES[case]
     torch.manual_seed(2)
     data = samples(shapes, 3)
     program = compiled(Layer(kind, *sizes, **options), data, target)
@@ -141,11 +141,11 @@ class Anomaly(nn.Module):
         return self.out(self.decoder(again)[0])
 
 
-@pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
-@pytest.mark.parametrize(("net", "shape"), [(Keywords, (1, 25, 10)), (Anomaly, (1, 12, 3))])
+@pytest.mark.parametrize(("net", "target"), in_turn([Keywords, Anomaly], ["cortex-m33", "cortex-m55"]))
 @pytest.mark.qemu
-def test_nets_answer_the_same_on_boards(net: Any, shape: tuple[int, ...], target: str) -> None:
+def test_nets_answer_the_same_on_boards(net: Any, target: str) -> None:
     torch.manual_seed(0)
+    shape = (1, 25, 10) if net is Keywords else (1, 12, 3)
     module, data = net(), samples((shape,))
     program = compiled(module, data, target)
     for one in data[:2]:
@@ -175,7 +175,7 @@ def test_other_formats_have_copies_or_refuse(tmp_path: Path, monkeypatch: pytest
     for wanted, found in zip(program.run(*data[0]), again.run(*data[0]), strict=True):
         assert wanted.tobytes() == found.tobytes()
     pillion.compile(str(program.save(tmp_path / "net.tflite")), target="cortex-m33")
-    monkeypatch.setattr("pillion.ops.repeat.MOST_COPIES", 60)
+    monkeypatch.setattr("pillion.ops.scan.MOST_COPIES", 60)
     long = compiled(Layer(nn.RNN, 3, 4), samples(((15, 1, 3),), 1))
     for name in ("long.pte", "long.tflite"):
         with pytest.raises(PillionError, match="which has no loops") as caught:
@@ -295,7 +295,7 @@ def test_what_cannot_go_on_is_refused(options: dict[str, Any] | None, words: str
 
 def test_litert_runs_the_copies() -> None:
     program = compiled(Layer(nn.GRU, 3, 4, bidirectional=True), samples(((4, 1, 3),), 3))
-    litert_is_the_reference(narrow_sums(program.graph).replace(arithmetic=Arithmetic.TFLITE))
+    litert_is_the_reference(demote_sums(program.graph).replace(arithmetic=Arithmetic.TFLITE))
 
 
 class Packed(nn.Module):

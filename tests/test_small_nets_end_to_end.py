@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
+from nightly import in_turn
 
 pytestmark = [
     pytest.mark.torch,
@@ -86,8 +87,7 @@ class WithoutGradients(nn.Module):
 NETS["without gradients"] = (WithoutGradients, ((1, 3, 8, 7),))
 
 
-@pytest.mark.parametrize("target", ["cortex-m33", "imxrt700"])
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(("name", "target"), in_turn(NETS, ["cortex-m33", "imxrt700"]))
 def test_net(name: str, target: str) -> None:
     make, shapes = NETS[name]
     torch.manual_seed(3)

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from nightly import seeds
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import tutorials  # noqa: E402  # its folder is put on the path first
 
 PAGES = [page for page in sorted(tutorials.PAGES.glob("*.md")) if page.name != "index.md"]
-FOLLOWED = [ROOT / "docs" / "guide" / "getting-started.md", *PAGES]
+FIRST_STEPS = ROOT / "docs" / "guide" / "getting-started.md"
 TOOLS = ("arm-none-eabi-gcc", "qemu-system-arm", "cmake")
 
 
@@ -36,7 +38,9 @@ def follow(text: str, folders: tuple[Path, Path]) -> int:
 @pytest.mark.slow
 @pytest.mark.qemu
 @pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}")
-@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [FIRST_STEPS, *(PAGES[i] for i in seeds(len(PAGES), today=1))], ids=lambda page: page.stem
+)
 def test_a_tutorial_prints_what_it_shows(page: Path, folders: tuple[Path, Path]) -> None:
     assert tutorials.check(page, *folders) >= 2
 

@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from pillion.importers.torch.quantize import QUANTIZE, QatModule
-from pillion.importers.torch.train.simulation import batch_norm, unscale
+from pillion.importers.torch.train.batch_norm_calls import batch_norm, unscale
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 

@@ -10,12 +10,13 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import typer.main
 from arena_picture import PICTURES, arena_picture
 from checkout import ENVIRONMENT, ROOT
 from mutants_page import mutants_page
-from performance_page import comparison_table, performance_page
+from performance_page import comparison_table, performance_page, pte_table
 from quality_page import quality_page
 from time_page import time_page
 from tutorials import PAGES as TUTORIALS
@@ -23,7 +24,7 @@ from tutorials import with_files
 
 from pillion import passes
 from pillion.cli import app
-from pillion.cli.listings import RULE_COLUMNS, kernels_of, rules
+from pillion.cli.catalog import RULE_COLUMNS, kernels_of, rules
 from pillion.devices import cortex_m
 from pillion.devices.device import Device
 from pillion.importers.tflite.listing import operators
@@ -168,10 +169,10 @@ def cli_page() -> str:
     return "\n".join(["# Command line\n", *sections])
 
 
-def comparison_page() -> str:
-    """The page with its figures renewed: they stand between two comments."""
-    before, _, rest = (ROOT / "docs" / "comparison.md").read_text("utf-8").partition("<!-- figures -->\n")
-    return f"{before}<!-- figures -->\n{comparison_table(table)}<!-- /figures -->{rest.partition('<!-- /figures -->')[2]}"
+def with_figures(page: Path, figures: str) -> str:
+    """Returns a page with its figures renewed: they stand between two comments."""
+    before, _, rest = page.read_text("utf-8").partition("<!-- figures -->\n")
+    return f"{before}<!-- figures -->\n{figures}<!-- /figures -->{rest.partition('<!-- /figures -->')[2]}"
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -194,7 +195,8 @@ def main() -> None:
     check = parser.parse_args().check
     stale = []
     pages = {ROOT / "docs" / name: HEAD + make().rstrip() + "\n" for name, make in PAGES.items()}
-    pages[ROOT / "docs" / "comparison.md"] = comparison_page()
+    for name, figures in (("comparison.md", comparison_table), ("guide/executorch.md", pte_table)):
+        pages[ROOT / "docs" / name] = with_figures(ROOT / "docs" / name, figures(table))
     pages[PICTURES / "arena.svg"] = arena_picture() + "\n"
     pages |= {page: with_files(page) for page in TUTORIALS.glob("*.md")}
     for path, text in pages.items():

@@ -19,7 +19,7 @@ judged by the tests of its part. Faults that do not compile do not count, nor is
 changed.
 
 **{killed} of {faults} are noticed ({percent:.1f} %).** `make mutants` draws and judges them again (seed {seed}); the record is
-`benchmarks/mutants.json`.
+`benchmarks/mutants.json`. It was made at commit `{commit}`: lines below may have changed since.
 """
 
 SURVIVORS = """## What was not noticed
@@ -33,7 +33,13 @@ def mutants_page(table: Table) -> str:
     record: dict[str, Any] = json.loads(RECORD.read_text("utf-8"))
     parts = record["parts"]
     faults, killed = (sum(p[key] for p in parts.values()) for key in ("faults", "killed"))
-    intro = INTRO.format(killed=killed, faults=faults, percent=100 * killed / faults, seed=record["seed"])
+    intro = INTRO.format(
+        killed=killed,
+        faults=faults,
+        percent=100 * killed / faults,
+        seed=record["seed"],
+        commit=record["commit"][:8],
+    )
     counts = [[name, str(p["faults"]), str(p["killed"])] for name, p in sorted(parts.items())]
     survivors = [
         [f"`{s['path']}`", f"`{s['was']}`", f"`{s['became']}`", s["reason"]] for s in record["survivors"]

@@ -168,6 +168,21 @@ def comparison_table(table: Table) -> str:
     return "\n".join(tables)
 
 
+def pte_table(table: Table) -> str:
+    """Returns the table of docs/guide/executorch.md: instructions of `.pte` programs, as shares of those of ExecuTorch's own flow, too."""
+    results, peers = (json.loads((BENCHMARKS / f"{name}.json").read_text()) for name in ("results", "peers"))
+
+    def cells(label: str, core: str, ours: int) -> list[str]:
+        theirs = of_peer(peers, "executorch", label, core, "instructions")
+        return [number(ours), f"{ours / theirs:.2f}" if theirs else "–"]
+
+    rows = [
+        [label, *(cell for core, ours in cores.items() for cell in cells(label, core, ours))]
+        for label, cores in results["pte"].items()
+    ]
+    return table(["model", "Cortex-M55", "ratio", "Cortex-M33", "ratio"], rows)
+
+
 def kernels_table(figures: Figures, table: Table) -> str:
     """Instructions of a model by kernel, most first."""
     count: Counter[str] = Counter()

@@ -13,7 +13,7 @@ import numpy as np
 import pillion
 from pillion.report.collect import collect
 from pillion.report.page import write_page
-from pillion.report.subject import Asked
+from pillion.report.subject import ReportOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "report.png"
@@ -31,7 +31,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         program = pillion.compile(MODEL, target=TARGET, calibrate=samples(), input_size=SIZE)
-        write_page(collect(program, Asked()), page)
+        write_page(collect(program, ReportOptions()), page)
         content = photographed(page, Path(folder))
     if len(content) > MOST_BYTES:
         sys.exit(f"the picture has {len(content):,} bytes, {MOST_BYTES:,} are the most")

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pillion.devices.band import Band
 from pillion.devices.cortex_m import CORES
-from pillion.devices.cortex_m.classes import Class, Executed, Touched
+from pillion.devices.cortex_m.classes import Class, Executed, MemoryAccesses
 from pillion.devices.cortex_m.cycles import CYCLES, CoreCycles
 from pillion.devices.cortex_m.memories import MEMORIES
-from pillion.devices.cortex_m.time import counted_cycles
+from pillion.devices.cortex_m.op_cycles import counted_cycles
+from pillion.devices.cycle_range import CycleRange
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "benchmarks" / "published.json"
 Table = Callable[[list[str], list[list[str]]], str]
@@ -30,11 +30,11 @@ class Published:
     @property
     def executed(self) -> Executed:
         counts = {Class[name]: count for name, count in self.row["counts"].items()}
-        touched = (Touched(*self.row["constants"]), Touched(*self.row["arena"]))
+        touched = (MemoryAccesses(*self.row["constants"]), MemoryAccesses(*self.row["arena"]))
         return Executed(counts, self.row["more_registers"], self.row["taken"], *touched)
 
     @property
-    def estimated(self) -> Band:
+    def estimated(self) -> CycleRange:
         memories = MEMORIES[self.row["memories"]]
         return counted_cycles(CORES[self.row["core"]], self.executed, memories, self.row["clock_hz"])
 
@@ -48,7 +48,7 @@ def published() -> list[Published]:
     return [Published(row) for row in json.loads(PUBLISHED.read_text("utf-8"))["rows"]]
 
 
-def _cell(band: Band | None) -> str:
+def _cell(band: CycleRange | None) -> str:
     if band is None:
         return "–"
     return f"{band.low:g}" if band.low == band.high else f"{band.low:g} to {band.high:g}"

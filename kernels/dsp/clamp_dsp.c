@@ -10,7 +10,7 @@
 static inline uint32_t clamp_four(uint32_t y, uint32_t low, uint32_t high) {
     uint32_t unused;
     __asm("ssub8 %1, %0, %2\n\tsel %0, %0, %2\n\tssub8 %1, %3, %0\n\tsel %0, %0, %3"
-          : "+r"(y), "=&r"(unused)
+          : "+&r"(y), "=&r"(unused)
           : "r"(low), "r"(high));
     return y;
 }

@@ -31,7 +31,7 @@ void pillion_dequantize_s8_dsp(const pillion_dequantize_s8_dsp_params *p, const 
                        "vmul.f32 s2, s2, %6\n\t"
                        "vmul.f32 s3, s3, %6\n\t"
                        "vstmia %1!, {s0-s3}"
-                       : "+r"(x), "+r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
+                       : "+&r"(x), "+&r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
                        : "t"(scale), "r"(in_zp)
                        : "memory", "s0", "s1", "s2", "s3");
     }

@@ -24,7 +24,7 @@ void pillion_lut_s8_dsp(const pillion_lut_s8_dsp_params *p, const int8_t *x, int
     int32_t left = p->count, a, b, c, d;
     for (; left >= 8; left -= 8) {
         __asm volatile(FOUR FOUR
-                       : "+r"(x), "+r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
+                       : "+&r"(x), "+&r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
                        : "r"(table)
                        : "memory");
     }

@@ -24,13 +24,13 @@ void pillion_mul_s8_dsp(const pillion_mul_s8_dsp_params *p, const int8_t *x1, co
         int32_t left = p->count;
         for (; left >= 4; left -= 4) {
             __asm volatile(ONE ONE ONE ONE
-                           : "+r"(x1), "+r"(x2), "+r"(y), "=&r"(t), "=&r"(u)
+                           : "+&r"(x1), "+&r"(x2), "+&r"(y), "=&r"(t), "=&r"(u)
                            : "r"(zp1), "r"(twice_zp2), "r"(round), "r"(multiplier), "r"(right)
                            : "memory");
         }
         for (; left > 0; left--) {
             __asm volatile(ONE
-                           : "+r"(x1), "+r"(x2), "+r"(y), "=&r"(t), "=&r"(u)
+                           : "+&r"(x1), "+&r"(x2), "+&r"(y), "=&r"(t), "=&r"(u)
                            : "r"(zp1), "r"(twice_zp2), "r"(round), "r"(multiplier), "r"(right)
                            : "memory");
         }

@@ -42,7 +42,7 @@ void pillion_quantize_s8_dsp(const pillion_quantize_s8_dsp_params *p, const floa
                        "strb %3, [%1], #1\n\t"
                        "strb %4, [%1], #1\n\t"
                        "strb %5, [%1], #1"
-                       : "+r"(x), "+r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
+                       : "+&r"(x), "+&r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
                        : "t"(reciprocal), "r"(out_zp)
                        : "memory", "s0", "s1", "s2", "s3");
     }

@@ -14,13 +14,13 @@
 #define OF_CHANNEL "ldr %[f], [%[fs]], #4\n\tldr %[o], [%[os]], #4\n\t"
 #define EACH(code)                                                                                                   \
     __asm volatile(code                                                                                              \
-                   : [x] "+r"(x), [y] "+r"(y), [fs] "+r"(factors), [os] "+r"(offsets), [t] "=&r"(t), [f] "=&r"(f),   \
+                   : [x] "+&r"(x), [y] "+&r"(y), [fs] "+&r"(factors), [os] "+&r"(offsets), [t] "=&r"(t), [f] "=&r"(f),   \
                      [o] "=&r"(o)                                                                                    \
                    : [by] "r"(by.factor), [start] "r"(by.start), [places] "r"(places)                                \
                    : "memory")
 #define ALIKE(code)                                                                                          \
     __asm volatile(code                                                                                      \
-                   : [x] "+r"(x), [y] "+r"(y), [t] "=&r"(t)                                                  \
+                   : [x] "+&r"(x), [y] "+&r"(y), [t] "=&r"(t)                                                  \
                    : [by] "r"(by.factor), [start] "r"(by.start), [places] "r"(places), [f] "r"(f), [o] "r"(o) \
                    : "memory")
 

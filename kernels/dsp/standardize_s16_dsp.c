@@ -18,7 +18,7 @@ static pillion_standard standard_of(const params *p, const int16_t *x) {
             "ldr %3, [%0], #4\n\t"
             "smlad %1, %3, %5, %1\n\t"
             "smlald %2, %4, %3, %3\n\t"
-            : "+r"(x), "+r"(sum), "+r"(low), "=&r"(pair), "+r"(high)
+            : "+&r"(x), "+&r"(sum), "+&r"(low), "=&r"(pair), "+&r"(high)
             : "r"(ones)
             : "memory");
     }

@@ -23,7 +23,7 @@ static uint32_t add_sums(const int8_t *x, int32_t count, int32_t *sum) {
             "smlad %2, %4, %4, %2\n\t"
             "smlad %1, %3, %5, %1\n\t"
             "smlad %2, %3, %3, %2\n\t"
-            : "+r"(x), "+r"(s), "+r"(q), "=&r"(word), "=&r"(even)
+            : "+&r"(x), "+&r"(s), "+&r"(q), "=&r"(word), "=&r"(even)
             : "r"(ones)
             : "memory");
     }
@@ -40,10 +40,10 @@ static uint32_t add_column(const int8_t *x, int32_t count, int32_t step, int32_t
     int32_t s = *sum, q = 0, t;
 #define NEXT "ldrsb %3, [%0]\n\tadd %0, %0, %4\n\tadd %1, %1, %3\n\tmla %2, %3, %3, %2\n\t"
     for (; count >= 4; count -= 4) {
-        __asm volatile(NEXT NEXT NEXT NEXT : "+r"(x), "+r"(s), "+r"(q), "=&r"(t) : "r"(step) : "memory");
+        __asm volatile(NEXT NEXT NEXT NEXT : "+&r"(x), "+&r"(s), "+&r"(q), "=&r"(t) : "r"(step) : "memory");
     }
     for (; count > 0; count--) {
-        __asm volatile(NEXT : "+r"(x), "+r"(s), "+r"(q), "=&r"(t) : "r"(step) : "memory");
+        __asm volatile(NEXT : "+&r"(x), "+&r"(s), "+&r"(q), "=&r"(t) : "r"(step) : "memory");
     }
     *sum = s;
     return (uint32_t)q;
@@ -110,7 +110,7 @@ static void position(const channel *c, int32_t places, int32_t count, const int8
     "strb %[t], [%[y]], #1\n\t"
 #define CHANNELS(code)                                                                     \
     __asm volatile(code                                                                    \
-                   : [x] "+r"(x), [y] "+r"(y), [c] "+r"(c), [t] "=&r"(t)                   \
+                   : [x] "+&r"(x), [y] "+&r"(y), [c] "+&r"(c), [t] "=&r"(t)                   \
                    : [places] "r"(places)                                                  \
                    : "r4", "r5", "r6", "r8", "memory")
     for (; count >= 4; count -= 4) {

@@ -22,13 +22,13 @@ void pillion_sum_s8_dsp(const pillion_sum_s8_dsp_params *p, const int8_t *x1, co
         int32_t left = p->count;
         for (; left >= 4 && shift == 21; left -= 4) {
             __asm volatile(ONE_BY_21 ONE_BY_21 ONE_BY_21 ONE_BY_21
-                           : "+r"(x1), "+r"(x2), "+r"(y), "=&r"(t), "=&r"(u)
+                           : "+&r"(x1), "+&r"(x2), "+&r"(y), "=&r"(t), "=&r"(u)
                            : "r"(a), "r"(b), "r"(c)
                            : "memory");
         }
         for (; left > 0; left--) {
             __asm volatile(ONE
-                           : "+r"(x1), "+r"(x2), "+r"(y), "=&r"(t), "=&r"(u)
+                           : "+&r"(x1), "+&r"(x2), "+&r"(y), "=&r"(t), "=&r"(u)
                            : "r"(a), "r"(b), "r"(c), "r"(shift)
                            : "memory");
         }

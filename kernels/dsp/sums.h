@@ -29,7 +29,7 @@ static inline void add_rows(const int8_t *x, int32_t count, int32_t c, uint32_t 
                        "sxtab16 %1, %1, %4\n\t"
                        "sxtab16 %2, %2, %4, ror #8\n\t"
                        "add %0, %0, %5, lsl #2"
-                       : "+r"(x), "+r"(s02), "+r"(s13), "=&r"(a), "=&r"(b)
+                       : "+&r"(x), "+&r"(s02), "+&r"(s13), "=&r"(a), "=&r"(b)
                        : "r"(c), "r"(c3)
                        : "memory");
     }

@@ -18,7 +18,7 @@ static void scatter(const int8_t *x, int8_t *y, int32_t count, int32_t step) {
                        "strb %4, [%1, %6, lsl #1]\n\t"
                        "strb %5, [%1, %7]\n\t"
                        "add %1, %1, %6, lsl #2"
-                       : "+r"(x), "+r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
+                       : "+&r"(x), "+&r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
                        : "r"(step), "r"(three_steps)
                        : "memory");
     }
@@ -40,7 +40,7 @@ static void gather(const int8_t *x, int8_t *y, int32_t count, int32_t step) {
                        "strb %3, [%1], #1\n\t"
                        "strb %4, [%1], #1\n\t"
                        "strb %5, [%1], #1"
-                       : "+r"(x), "+r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
+                       : "+&r"(x), "+&r"(y), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
                        : "r"(step), "r"(three_steps)
                        : "memory");
     }

@@ -57,7 +57,7 @@ static void row(const pillion_add_rescaled_s8_mve_params *p, const int8_t *a, co
         "vstrb.32 q0, [%2], #4\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+l"(a), "+l"(b), "+l"(y), "+r"(numbers)
+        : "+&l"(a), "+&l"(b), "+&l"(y), "+&r"(numbers)
         :
         : "r4", "r5", "r6", "r8", "r9", "r10", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }

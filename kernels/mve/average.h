@@ -70,7 +70,7 @@ static __attribute__((noinline)) void window(const pillion_mve_window *w, const 
         "vctp.16 %[first]\n"
         "vpst\n"
         "vstrbt.16 q6, [%[y], #8]\n"
-        : [x] "+l"(x), [left] "+r"(left), [rows] "+r"(rows), [first] "+r"(first)
+        : [x] "+&l"(x), [left] "+&r"(left), [rows] "+&r"(rows), [first] "+&r"(first)
         : [y] "l"(y), [columns] "r"(w->columns), [step] "r"(w->pixel_bytes), [skip] "r"(w->row_skip), [most] "r"(most),
           [reciprocal] "r"(reciprocal.bits)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");

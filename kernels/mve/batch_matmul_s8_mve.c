@@ -148,7 +148,7 @@ static int32_t copy_vector(const int8_t *from, int32_t step, int32_t count, int8
         "add %[to], %[further]\n"
         "sub %[further], %[pitch], %[further]\n"
         "letp lr, 1b\n"
-        : [sum] "+Te"(sum), [from] "+r"(from), [to] "+l"(to), [further] "+r"(further)
+        : [sum] "+&Te"(sum), [from] "+&r"(from), [to] "+&l"(to), [further] "+&r"(further)
         : [step] "r"(step), [count] "r"(count), [pitch] "r"(pitch)
         : "lr", "q0", "q1", "cc", "memory");
     return sum;
@@ -161,7 +161,7 @@ static int32_t sum_of(const int8_t *from, int32_t count) {
         "1: vldrb.u8 q0, [%[from]], #16\n"
         "vaddva.s8 %[sum], q0\n"
         "letp lr, 1b\n"
-        : [sum] "+Te"(sum), [from] "+r"(from)
+        : [sum] "+&Te"(sum), [from] "+&r"(from)
         : [count] "r"(count)
         : "lr", "q0", "memory");
     return sum;

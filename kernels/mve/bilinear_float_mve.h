@@ -73,7 +73,7 @@ static void pixels(int32_t channels, const int8_t *top, const int8_t *bottom, co
         "adds %[y], #4\n"
         "subs %[left], #4\n"
         "bgt 1b\n"
-        : [top] "+l"(top), [bottom] "+l"(bottom), [share] "+r"(share), [y] "+l"(y), [left] "+&r"(left), [one] "=&r"(one),
+        : [top] "+&l"(top), [bottom] "+&l"(bottom), [share] "+&r"(share), [y] "+&l"(y), [left] "+&r"(left), [one] "=&r"(one),
           [other] "=&r"(other)
         : [at] "r"(at), [channels] "r"(channels)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");

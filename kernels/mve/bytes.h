@@ -13,7 +13,7 @@ static inline void pillion_mve_copy(int8_t *to, const int8_t *from, int32_t coun
         "vstrb.8 q0, [%0], #16\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+r"(to), "+r"(from)
+        : "+&r"(to), "+&r"(from)
         : "r"(count)
         : "lr", "q0", "cc", "memory");
 }
@@ -25,7 +25,7 @@ static inline void pillion_mve_fill(int8_t *to, int32_t value, int32_t count) {
         "1: vstrb.8 q0, [%0], #16\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+r"(to)
+        : "+&r"(to)
         : "r"(value), "r"(count)
         : "lr", "q0", "cc", "memory");
 }
@@ -38,7 +38,7 @@ static inline void pillion_mve_copy_plane(int8_t *to, const int8_t *from, int32_
         "add %1, %3\n"
         "vstrb.8 q0, [%0], #16\n"
         "le lr, 1b\n"
-        : "+r"(to), "+r"(from)
+        : "+&r"(to), "+&r"(from)
         : "r"(count), "r"(step)
         : "lr", "q0", "cc", "memory");
 }
@@ -58,7 +58,7 @@ static inline void pillion_mve_clamp(int8_t *y, int32_t count, int32_t low, int3
         "vstrb.8 q0, [%0], #16\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+r"(y)
+        : "+&r"(y)
         : "r"(low), "r"(high), "r"(count)
         : "lr", "q0", "q1", "q2", "cc", "memory");
 }

@@ -19,7 +19,7 @@ void pillion_dequantize_s8_mve(const pillion_dequantize_s8_mve_params *p, const 
         "vstrw.32 q0, [%1], #16\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+l"(x), "+r"(y)
+        : "+&l"(x), "+&r"(y)
         : "r"(p->count), "r"(scale.bits), "r"(p->in_zp)
         : "lr", "q0", "cc", "memory");
 }

@@ -34,7 +34,7 @@ static inline void gather(const int8_t *from, int32_t from_step, int8_t *to, int
         "vstrb.8 q0, [%[to]]\n"
         "add %[to], %[to_step]\n"
         "le lr, 1b\n"
-        : [from] "+r"(from), [to] "+r"(to)
+        : [from] "+&r"(from), [to] "+&r"(to)
         : [count] "r"(count), [from_step] "r"(from_step), [to_step] "r"(to_step)
         : "lr", "q0", "memory");
 }

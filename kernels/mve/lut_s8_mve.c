@@ -14,7 +14,7 @@ void pillion_lut_s8_mve(const pillion_lut_s8_mve_params *p, const int8_t *x, int
         "vstrb.8 q1, [%1], #16\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+r"(x), "+r"(y)
+        : "+&r"(x), "+&r"(y)
         : "r"(p->count), "r"(p->table)
         : "lr", "q0", "q1", "cc", "memory");
 }

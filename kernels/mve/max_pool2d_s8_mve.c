@@ -20,7 +20,7 @@ static void window(const pillion_mve_window *w, const int8_t *x, int8_t *y) {
         "vctp.8 %6\n"
         "vpst\n"
         "vstrbt.8 q0, [%2]\n"
-        : "+r"(x), "+r"(rows)
+        : "+&r"(x), "+&r"(rows)
         : "r"(y), "r"(w->columns), "r"(w->pixel_bytes), "r"(w->row_skip), "r"(w->left)
         : "lr", "q0", "q1", "cc", "memory");
 }

@@ -36,7 +36,7 @@ static void row(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_
         "vstrb.32 q0, [%2], #4\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+l"(a), "+l"(b), "+l"(y)
+        : "+&l"(a), "+&l"(b), "+&l"(y)
         : "r"(&p->a_zp)
         : "r4", "r5", "r6", "r8", "r9", "r10", "lr", "q0", "q1", "cc", "memory");
 }

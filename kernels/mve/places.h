@@ -29,7 +29,7 @@ enum { PLACES = 8 };
                          "vmovlt.u16 q1, q2\n"                                                                         \
                          "vst20.32 {q0, q1}, [%[places]]\n"                                                            \
                          "vst21.32 {q0, q1}, [%[places]]\n"                                                            \
-                         : [x] "+r"(x), [place] "+l"(place)                                                            \
+                         : [x] "+&r"(x), [place] "+&l"(place)                                                            \
                          : [step] "r"(step), [others] "r"(size - 1), [lanes] "r"(lanes), [places] "r"(places)          \
                          : "lr", "q0", "q1", "q2", "q3", "cc", "memory");                                              \
     }

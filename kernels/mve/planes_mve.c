@@ -19,7 +19,7 @@ static void split_row(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x
             "vstrb.8 q0, [%1], #16\n"
             "vstrb.8 q1, [%2], #16\n"
             "le lr, 1b\n"
-            : "+r"(from), "+r"(first), "+r"(second)
+            : "+&r"(from), "+&r"(first), "+&r"(second)
             : "r"(p->copy_w), "r"(16 * p->planes)
             : "lr", "q0", "q1", "memory");
     }

@@ -54,7 +54,7 @@ static void row(const pillion_prelu_s8_mve_params *p, const int8_t *x, const int
         "vstrb.32 q0, [%[y]], #4\n"
         "letp lr, 1b\n"
         "2:\n"
-        : [x] "+l"(x), [slope] "+l"(slope), [y] "+l"(y)
+        : [x] "+&l"(x), [slope] "+&l"(slope), [y] "+&l"(y)
         : [p] "r"(p), [count] "r"(p->count)
         : "r4", "r5", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }

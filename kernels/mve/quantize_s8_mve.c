@@ -22,7 +22,7 @@ void pillion_quantize_s8_mve(const pillion_quantize_s8_mve_params *p, const floa
         "vstrb.32 q0, [%1], #4\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+r"(x), "+l"(y)
+        : "+&r"(x), "+&l"(y)
         : "r"(p->count), "r"(reciprocal.bits), "r"(p->out_zp)
         : "lr", "q0", "cc", "memory");
 }

@@ -23,7 +23,7 @@ static void columns(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, 
         "vmov q6, q4\n"
         "vmov q7, q4\n"
         SUMS_OF_ROWS("vadd.i16 q0, q0, q2\n", "vadd.i16 q1, q1, q3\n")
-        : [x] "+l"(x), [left] "+r"(left), [rows] "+r"(rows)
+        : [x] "+&l"(x), [left] "+&r"(left), [rows] "+&r"(rows)
         : [offset] "r"(-p->reduced * p->in_zp), [inner] "r"(p->inner), [sums] "r"(sums)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
     finish(&p->multiplier, sums, lanes, y);
@@ -51,8 +51,8 @@ static void up_to_four_rows(const pillion_reduce_sum_s8_mve_params *p, const int
         "2:\n"
         "strd %[s0], %[s2], [%[sums]]\n"
         "strd %[s1], %[s3], [%[sums], #16]\n"
-        : [x0] "+r"(x), [x1] "+r"(x1), [x2] "+r"(x2), [x3] "+r"(x3), [s0] "+Te"(s0), [s1] "+Te"(s1), [s2] "+Te"(s2),
-          [s3] "+Te"(s3)
+        : [x0] "+&r"(x), [x1] "+&r"(x1), [x2] "+&r"(x2), [x3] "+&r"(x3), [s0] "+&Te"(s0), [s1] "+&Te"(s1), [s2] "+&Te"(s2),
+          [s3] "+&Te"(s3)
         : [count] "r"(n), [sums] "r"(sums)
         : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
     finish(&p->multiplier, sums, rows < 4 ? rows : 4, y);

@@ -42,7 +42,7 @@ static inline void add_rows(const int8_t *x, int32_t left, int32_t inner, int32_
         "vldrw.s32 q6, [%[sums], #32]\n"
         "vldrw.s32 q7, [%[sums], #48]\n"
         SUMS_OF_ROWS("vmla.s16 q0, q2, %[sign]\n", "vmla.s16 q1, q3, %[sign]\n")
-        : [x] "+l"(x), [left] "+r"(left), [rows] "+r"(rows)
+        : [x] "+&l"(x), [left] "+&r"(left), [rows] "+&r"(rows)
         : [inner] "r"(inner), [sign] "r"(sign), [sums] "r"(sums)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }

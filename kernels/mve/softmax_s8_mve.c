@@ -18,7 +18,7 @@ static int32_t largest_of(const int8_t *x, int32_t count) {
         "vmaxv.s8 %0, q0\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+r"(largest), "+r"(x)
+        : "+&r"(largest), "+&r"(x)
         : "r"(count)
         : "lr", "q0", "cc", "memory");
     return largest;
@@ -81,7 +81,7 @@ static uint32_t exponentials(const pillion_softmax_s8_mve_params *p, const int8_
         "vaddvat.u32 %[sum], q1\n"
         "subs %[left], #4\n"
         "bgt 1b\n"
-        : [x] "+l"(x), [e] "+r"(e), [left] "+r"(left), [sum] "+Te"(sum), [next] "+r"(next),
+        : [x] "+&l"(x), [e] "+&r"(e), [left] "+&r"(left), [sum] "+&Te"(sum), [next] "+&r"(next),
           [number] "=&r"(number)
         : [largest] "r"(largest), [multiplier] "r"(p->multiplier), [shift] "r"(p->shift)
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
@@ -121,7 +121,7 @@ static void divide(const pillion_softmax_s8_mve_params *p, const int32_t *e, uin
         "vqmovnb.s16 q0, q0\n"
         "vstrb.32 q0, [%[y]], #4\n"
         "letp lr, 3b\n"
-        : [e] "+r"(e), [y] "+l"(y)
+        : [e] "+&r"(e), [y] "+&l"(y)
         : [half_denominator] "r"(sum << zeros >> 1), [minus_32_17] "r"(-1010580540), [plus_48_17] "r"(1515870810),
           [count] "r"(p->count), [shift] "r"(zeros - p->places), [factor] "l"(p->factor)
         : "lr", "q0", "q1", "q2", "q3", "cc", "memory");

@@ -43,7 +43,7 @@ static void each(const pillion_standardize_s8_params *p, pillion_standard by, co
         "vmlas.s32 q0, q4, %[start]\n"
         "vldrw.u32 q2, [%[o]], #16\n"
         "vrmulh.s32 q0, q0, q1\n" TO_BYTES
-        : [x] "+l"(x), [y] "+l"(y), [f] "+r"(f), [o] "+r"(o), [t] "+r"(t), [p] "+r"(p)
+        : [x] "+&l"(x), [y] "+&l"(y), [f] "+&r"(f), [o] "+&r"(o), [t] "+&r"(t), [p] "+&r"(p)
         : [start] "r"(by.start)
         : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
 }
@@ -58,7 +58,7 @@ static void alike(const pillion_standardize_s8_params *p, pillion_standard by, c
         "1: " LOAD
         "vmlas.s32 q0, q4, %[start]\n"
         "vrmulh.s32 q0, q0, q1\n" TO_BYTES
-        : [x] "+l"(x), [y] "+l"(y), [t] "+r"(t), [p] "+r"(p)
+        : [x] "+&l"(x), [y] "+&l"(y), [t] "+&r"(t), [p] "+&r"(p)
         : [start] "r"(by.start), [f] "r"(p->factors[0]), [o] "r"(p->offsets[0])
         : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
 }

@@ -20,7 +20,7 @@ static pillion_standard standard_of(const params *p, const int16_t *x) {
         "vmlaldava.s16 %[low], %[high], q0, q0\n"
         "letp lr, 1b\n"
         "2:\n"
-        : [x] "+l"(x), [sum] "+Te"(sum), [low] "+r"(low), [high] "+r"(high)
+        : [x] "+&l"(x), [sum] "+&Te"(sum), [low] "+&r"(low), [high] "+&r"(high)
         : [count] "r"(p->elements)
         : "lr", "q0", "cc", "memory");
     return pillion_standard_of(p, sum, (int64_t)((uint64_t)high << 32 | low));

@@ -27,7 +27,7 @@ static void add_sums(const int8_t *x, int32_t count, int32_t *sum, uint32_t *squ
         "vmladava.s8 %[q], q0, q0\n"
         "letp lr, 1b\n"
         "2:\n"
-        : [x] "+l"(x), [s] "+Te"(s), [q] "+Te"(q)
+        : [x] "+&l"(x), [s] "+&Te"(s), [q] "+&Te"(q)
         : [count] "r"(count)
         : "lr", "q0", "cc", "memory");
     *sum = s;
@@ -64,7 +64,7 @@ static void channel_sums(const params *p, const int8_t *x, int32_t lanes, int32_
         "vpstt\n"
         "vstrwt.32 q1, [%[sums]]\n"
         "vstrwt.32 q2, [%[squares]]\n"
-        : [x] "+l"(x)
+        : [x] "+&l"(x)
         : [lanes] "r"(lanes), [positions] "r"(p->positions), [step] "r"(p->groups * p->inner), [sums] "r"(sums),
           [squares] "r"(squares)
         : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
@@ -107,8 +107,8 @@ static void some_positions(const params *p, numbers by, const int8_t *x, int32_t
             "vldrw.u32 q1, [%[f]], #16\n"
             "vrmulh.s32 q0, q0, q1\n"
             "vldrw.u32 q2, [%[o]], #16\n" TO_BYTES
-            : [x] "+l"(x), [y] "+l"(y), [f] "+r"(by.scales), [o] "+r"(by.offsets), [factors] "+r"(by.factors),
-              [starts] "+r"(by.starts), [t] "=&r"(t), [p] "+r"(p)
+            : [x] "+&l"(x), [y] "+&l"(y), [f] "+&r"(by.scales), [o] "+&r"(by.offsets), [factors] "+&r"(by.factors),
+              [starts] "+&r"(by.starts), [t] "=&r"(t), [p] "+&r"(p)
             : [count] "r"(count)
             : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "cc", "memory");
     } else {
@@ -121,7 +121,7 @@ static void some_positions(const params *p, numbers by, const int8_t *x, int32_t
             "vldrw.u32 q4, [%[starts]], #16\n"
             "vadd.i32 q0, q0, q4\n"
             "vrmulh.s32 q0, q0, q1\n" TO_BYTES
-            : [x] "+l"(x), [y] "+l"(y), [factors] "+r"(by.factors), [starts] "+r"(by.starts), [t] "=&r"(t), [p] "+r"(p)
+            : [x] "+&l"(x), [y] "+&l"(y), [factors] "+&r"(by.factors), [starts] "+&r"(by.starts), [t] "=&r"(t), [p] "+&r"(p)
             : [count] "r"(count), [f] "r"(*by.scales), [o] "r"(*by.offsets)
             : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "cc", "memory");
     }

@@ -24,7 +24,7 @@
                          "add %1, %1, %3, lsl #" log "\n"                                             \
                          "letp lr, 1b\n"                                                               \
                          "2:\n"                                                                        \
-                         : "+l"(from), "+r"(to)                                                        \
+                         : "+&l"(from), "+&r"(to)                                                        \
                          : "r"(count), "r"(step)                                                           \
                          : "r4", "lr", "q0", "q1", "cc", "memory");                                    \
     }
@@ -37,7 +37,7 @@
                          "vstrb." lane " q0, [%1], #" run "\n"                                         \
                          "letp lr, 1b\n"                                                               \
                          "2:\n"                                                                        \
-                         : "+r"(from), "+l"(to)                                                        \
+                         : "+&r"(from), "+&l"(to)                                                        \
                          : "r"(count), "r"(step)                                                           \
                          : "r4", "lr", "q0", "q1", "cc", "memory");                                    \
     }

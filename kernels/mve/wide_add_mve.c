@@ -32,7 +32,7 @@ PILLION_AT(pillion_wide_add_mve_params, b_high, offsetof(pillion_wide_add_mve_pa
                      "vqmovnb.s32 q2, q2\n" end                                                 \
                      "letp lr, 1b\n"                                                            \
                      "2:\n"                                                                     \
-                     : [a] "+l"(a), [b] "+l"(b), [y] "+l"(y), [at] "+r"(at)                     \
+                     : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [at] "+&r"(at)                     \
                      : [ol] "w"(offset_low), [oh] "w"(offset_high), [shift] "w"(shift)          \
                      : "r8", "r9", "r10", "lr", "q0", "q1", "q2", "cc", "memory")
 

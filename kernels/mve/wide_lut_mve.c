@@ -23,7 +23,7 @@ void pillion_wide_lut_mve(const pillion_wide_lut_mve_params *p, const int16_t *x
         "vstrh.32 q2, [%[y]], #8\n"
         "letp lr, 1b\n"
         "2:\n"
-        : [x] "+l"(x), [y] "+l"(y)
+        : [x] "+&l"(x), [y] "+&l"(y)
         : [count] "r"(p->count), [table] "r"(p->table), [next] "r"(p->table + 1), [half] "r"(32768)
         : "lr", "q0", "q1", "q2", "q3", "q4", "cc", "memory");
 }

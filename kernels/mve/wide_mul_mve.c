@@ -19,7 +19,7 @@ typedef pillion_wide_mul_mve_params params;
                      "vqmovnb.s32 q0, q0\n" end                                                \
                      "letp lr, 1b\n"                                                           \
                      "2:\n"                                                                    \
-                     : [a] "+l"(a), [b] "+l"(b), [y] "+l"(y)                                   \
+                     : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y)                                   \
                      : [count] "r"(p->count), [a_zp] "r"(p->a_zp), [b_zp] "r"(p->b_zp),        \
                        [multiplier] "r"(p->multiplier), [left] "w"(left), [out_zp] "w"(out_zp) \
                      : "lr", "q0", "q1", "cc", "memory")

@@ -39,7 +39,7 @@ static inline void write_means(const pillion_window_pool_s8_mve_params *p, const
         "vctp.16 %[count]\n"
         "vpst\n"
         "vstrbt.16 q6, [%[y], #8]\n"
-        : [count] "+r"(count)
+        : [count] "+&r"(count)
         : [sums] "r"(sums), [reciprocal] "r"(reciprocal), [low] "r"(p->low), [high] "r"(p->high), [y] "l"(y)
         : "q0", "q1", "q4", "q5", "q6", "q7", "cc", "memory");
 }

@@ -235,7 +235,7 @@ PILLION_INLINE void taps(const int32_t *x, const int8_t *ws, int32_t count, int3
                    "add %[x], %[step]\n\t"
                    "cmp %[ws], %[end]\n\t"
                    "bne 1b\n\t"
-                   : [s0] "+h"(s0), [s1] "+h"(s1), [s2] "+h"(s2), [s3] "+h"(s3), [x] "+l"(x), [ws] "+l"(ws),
+                   : [s0] "+&h"(s0), [s1] "+&h"(s1), [s2] "+&h"(s2), [s3] "+&h"(s3), [x] "+&l"(x), [ws] "+&l"(ws),
                      [w] "=&l"(w), [t] "=&l"(t)
                    : [end] "l"(ws + count), [step] "l"(step), [stride0] "i"(0), [stride1] "i"(4 * stride),
                      [stride2] "i"(8 * stride), [stride3] "i"(12 * stride)
@@ -261,7 +261,7 @@ PILLION_INLINE void taps_3x3(const int32_t *const *rows, const int8_t *ws, int32
     int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3], w, t;
     const int32_t *x;
     __asm volatile(".syntax unified\n\t" ROW("0", "1", "2") ROW("3", "4", "5") ROW("6", "7", "8")
-                   : [s0] "+h"(s0), [s1] "+h"(s1), [s2] "+h"(s2), [s3] "+h"(s3), [rows] "+l"(rows), [x] "=&l"(x),
+                   : [s0] "+&h"(s0), [s1] "+&h"(s1), [s2] "+&h"(s2), [s3] "+&h"(s3), [rows] "+&l"(rows), [x] "=&l"(x),
                      [w] "=&l"(w), [t] "=&l"(t)
                    : [ws] "l"(ws), [at] "l"(at), [stride0] "i"(0), [stride1] "i"(4 * stride), [stride2] "i"(8 * stride),
                      [stride3] "i"(12 * stride)

@@ -55,7 +55,7 @@ PILLION_APART void dot_channel(const int32_t *x, const int8_t *ws, int32_t input
                    "1:\n\t" INPUT INPUT INPUT INPUT /**/
                    "cmp %[k], %[end]\n\t"
                    "blt 1b\n\t"
-                   : [s0] "+h"(s0), [s1] "+h"(s1), [s2] "+h"(s2), [x] "+l"(x), [k] "+l"(k), [w] "=&l"(w)
+                   : [s0] "+&h"(s0), [s1] "+&h"(s1), [s2] "+&h"(s2), [x] "+&l"(x), [k] "+&l"(k), [w] "=&l"(w)
                    : [ws] "l"(ws), [end] "h"(2 * inputs)
                    : "r4", "r5", "r6", "cc", "memory");
     sums[0] = s0, sums[1] = s1, sums[2] = s2;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pillion compiles PyTorch models for microcontrollers on which an NPU rides with a Cortex-M core.
+"""Pillion compiles PyTorch models for microcontrollers with an NPU next to a Cortex-M core.
 
 program = pillion.compile(model, example_inputs, target="cortex-m55+int8", calibrate=batches)
 program.run(x)                   # the exact reference; on="host" or a board runs the generated C
@@ -16,8 +16,9 @@ from pillion.errors import PillionError
 if TYPE_CHECKING:
     from pillion.compiler import compile, float_weights, load, prepare_qat
     from pillion.evaluation.evaluate import evaluate
-    from pillion.evaluation.result import Evaluation
+    from pillion.evaluation.evaluation_result import Evaluation
     from pillion.ir.tuning import Tuning
+    from pillion.partition import PlacementOptions
     from pillion.program import Program
     from pillion.run.verify import verify
 
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Evaluation",
     "PillionError",
+    "PlacementOptions",
     "Program",
     "Tuning",
     "__version__",
@@ -40,17 +42,18 @@ _LAZY = {
     "compile": "pillion.compiler",
     "load": "pillion.compiler",
     "Program": "pillion.program",
+    "PlacementOptions": "pillion.partition",
     "Tuning": "pillion.ir.tuning",
     "prepare_qat": "pillion.compiler",
     "float_weights": "pillion.compiler",
     "verify": "pillion.run.verify",
     "evaluate": "pillion.evaluation.evaluate",
-    "Evaluation": "pillion.evaluation.result",
+    "Evaluation": "pillion.evaluation.evaluation_result",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the compiler when it is first asked for: importing the package stays instant."""
+    """Loads the compiler on first use, so that importing the package stays fast."""
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

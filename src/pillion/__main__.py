@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m pillion` is `pillion`."""
+"""Runs `pillion` as `python -m pillion`."""
 
 from pillion.cli import main
 

@@ -1,80 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read this first: `compile` is the list of stages, from a model to a program for a chip.
+"""Read this first: `compile` runs the stages from a model to a program for a chip.
 
-    read        a module, an exported program or a file becomes a Graph, one small typed IR with images     importers/
-                NHWC; models of PyTorch are captured and quantized on the way, .tflite and .pte are int8
-    integer     dequantize-op-quantize becomes integer ops; movement merged                                 passes/
-    stream      the graph of a window becomes that of a few new frames, with rows kept between calls       streams/
-    place       segments for the NPU, the rest for the CPU, and why                                         place/, devices/
-    stripe      where memory is short, ops run together, a few rows at a time                               stripes/
-    lower       kernels chosen, constants packed, memory planned                                            emitters/c/, memory/
+    read        a module, exported program or file becomes a Graph, a small typed IR with NHWC images;       importers/
+                PyTorch models are captured and quantized, .tflite and .pte files are int8 already
+    integer     dequantize-op-quantize becomes integer ops; data movement is merged                          passes/
+    stream      the graph of a window becomes that of a few new frames, with rows kept between runs          streams/
+    place       each op runs on the NPU or the core, with the reason                                         partition/, devices/
+    tile        if memory is short, ops run together, a few rows at a time                                   tiling/
+    lower       kernels are chosen, constants packed, memory is planned                                      emitters/c/, memory/
 
-The Program that comes out writes itself as C, as an ExecuTorch program or as a TFLite file (emitters/), and runs on whatever can run
-it (run/). What a stage cannot do it refuses with the rule, the value and the way out; nothing falls back silently.
+The resulting Program is written as C, as an ExecuTorch program or as a TFLite file (emitters/), and runs on several executors (run/).
+A stage refuses what it cannot do, with the rule, the value and the way out; nothing falls back silently.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Union, get_args
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, Optimize, another_core
-from pillion.choices import ArithmeticName, IoDtype, IoLayout, StateForm
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError, one_of
+from pillion.host_io.atomic_files import suffix_of
+from pillion.host_io.progress import showing_progress, stage
 from pillion.importers import pte, tflite
-from pillion.ir.graph import Graph, model_name, want_computed_outputs
+from pillion.ir.constraints import QuantizationConstraints
+from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import beyond_scales
+from pillion.ir.op import explicit_multipliers
 from pillion.ir.tuning import Tuning
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.ir.verify import verify as verified
-from pillion.ir.wishes import Wishes
-from pillion.named import is_int8_file, refuse_useless
+from pillion.model_names import is_int8_file, refuse_useless
 from pillion.ops import Segment
-from pillion.ops.joined import warn_of_joined
-from pillion.ops.lasting import with_lasting_states
-from pillion.ops.pairs import Pairs, with_state_pairs
-from pillion.ops.states import states_as_io
-from pillion.outside.files import suffix_of
-from pillion.outside.progress import showing_progress, stage
+from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
+from pillion.ops.persistent_state import with_persistent_states
+from pillion.ops.state_bindings import Pairs, bind_states
+from pillion.ops.state_io import states_as_io
+from pillion.option_values import ArithmeticName, IoDtype, IoLayout, StateForm
+from pillion.partition import (
+    Placement,
+    PlacementOptions,
+    all_on_cpu,
+    inline_segments,
+    partition,
+    partition_loops,
+    restore,
+)
+from pillion.partition.cpu_patterns import refuse_unmatched_patterns
+from pillion.partition.processors import require_same_units
 from pillion.passes.integer import float_ops
-from pillion.place import Placement, PlacementOptions, all_on_cpu, inline_segments, place, place_loops
-from pillion.place.patterns import refuse_idle_patterns
-from pillion.place.units import want_same_units
 from pillion.program import Program
-from pillion.run.floats import FloatModel
-from pillion.streams.rewrite import streamed
-from pillion.streams.wish import Streamed, StreamWish, stream_wish
-from pillion.stripes.wish import USUAL, WHOLE, MemoryWish, memory_wish
+from pillion.run.float_interface import FloatModel
+from pillion.streams.stream_spec import Streamed, StreamSpec, parse_stream_spec
+from pillion.streams.to_stream import streamed
 from pillion.targets import NPUS, Target, compiled_operators, example_with_npu, find_target
+from pillion.tiling.memory_budget import DEFAULT_BUDGET, WITHOUT_TILING, MemoryBudget, parse_memory_budget
 
 if TYPE_CHECKING:
     import torch
 
     from pillion.importers.torch.quantize.ptq import Progress
     from pillion.importers.torch.read import ReadModel
-    from pillion.importers.torch.train.module import QatModule
+    from pillion.importers.torch.train.qat_module import QatModule
 
 
 Input = Union["torch.Tensor", Array]
 Inputs = Input | Sequence[Input]
-"""A tensor for each argument of `forward`; one alone needs no tuple."""
+"""One tensor per argument of `forward`; a single tensor needs no tuple."""
 Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLike[str]"]
-"""A module, an exported program, or what `-m` names: a model of the zoo, `net.py:Net`, a .pt2, .tflite or .pte file."""
-AS_IN_LITERT = Wishes(fixed=frozenset({"softmax", "add"}))
-"""What LiteRT's own kernels fix."""
+"""A module, an exported program, a zoo name, `net.py:Net`, or the path of a .pt2, .tflite or .pte file."""
+AS_IN_LITERT = QuantizationConstraints(fixed=frozenset({"softmax", "add"}))
+"""The parameters that LiteRT's kernels fix."""
 
 
-def layout_of(wish: MemoryWish) -> IoLayout:
-    """Gives the order of the axes of images where nobody says it: PyTorch's, or that of a camera, which gives lines of pixels."""
-    return "nhwc" if wish.rows_in else "nchw"
+@dataclass(frozen=True)
+class CompileOptions:
+    """The options of the stages after reading."""
+
+    io_dtype: IoDtype = "float32"
+    state: StateForm = "kept"
+    stateful: bool = False
+    """Whether recurrent layers continue from the previous run."""
+    state_pairs: Pairs | None = None
+    """Outputs, by number, that become inputs, by name, of the next run."""
+    placement: PlacementOptions = field(default_factory=PlacementOptions)
+    optimize: Optimize = "speed"
+    memory: MemoryBudget = WITHOUT_TILING
+    stream: StreamSpec | None = None
+
+    def __post_init__(self) -> None:
+        one_of("io_dtype", self.io_dtype, get_args(IoDtype))
+        one_of("state", self.state, get_args(StateForm))
+        one_of("optimize", self.optimize, get_args(Optimize))
+        if self.stream is not None and self.memory.rows_in:
+            raise PillionError(
+                "rows of an input that comes by frames",
+                rule="--rows-in hands over one window row by row, --stream the new frames of a window that moves",
+                here="--rows-in and --stream",
+                help="leave one of them out",
+            )
+
+    @property
+    def memory_budget(self) -> MemoryBudget:
+        """The budget, without the default search for stripes if they gain little (streams) or cost code (size)."""
+        is_default_useless = self.stream is not None or self.optimize == "size"
+        return WITHOUT_TILING if is_default_useless and self.memory == DEFAULT_BUDGET else self.memory
 
 
 @showing_progress
@@ -105,35 +142,44 @@ def compile(
     hop: int | None = None,
     watch: passes.Watch | None = None,
 ) -> Program:
-    """Compiles a model for a target. Without `calibrate`, the example inputs alone decide the ranges; it may be samples, or the
-    path of a folder or file with samples.
+    """Compiles a model for a target.
 
-    Example inputs go with modules and exported programs; files say themselves what their inputs look like. `input_size` and
-    `weights` go with models of the zoo, `weights` also with `net.py:Net`. `tuning` (`pillion.Tuning`) helps where
-    quantization costs much. `placement` keeps ops on the CPU, or prefers or demands the NPU. With `stateful`, recurrent layers begin
-    each run with what the run before left; `state_pairs={"h": 1}` does so with an input `h` and output 1; `state="io"` makes inputs
-    and outputs of what the model would remember from run to run. `arithmetic` names whose bits are computed, where they shall not be those of the model's
-    own framework: `Program.change_of_arithmetic` says what that changes. `optimize` chooses between fast and small code;
-    `watch` sees the graph after each pass. `max_ram` (`"256K"`) bounds the RAM of the C, `extra` (`"5%"`) the instructions that less RAM
-    may cost: parts of the model then run a few rows at a time. Where nothing is said, that is 1 % if it saves much; with `extra=0`, all
-    ops run whole. With `rows_in`, the C is handed its input row by row, and has no room
-    for all of it: of several inputs the largest, or that of a name. Images go in and come out in the order of axes of `io_layout`: where nothing is said `"nchw"`, or `"nhwc"` with `rows_in`,
-    for a row of a picture is a line of pixels. `stream` (`"x:2"`, an input and its time axis) and `hop` make a program that takes so many new frames in each run, and
-    answers what the model answers to the whole window: see `Program.stream`. On a terminal bars show
-    how far it is, unless `progress` is False, or a function that is called after each calibration sample instead. With `trust_pickle`,
-    what a .pt2 holds beside tensors is executed."""
-    wish, over_time = memory_wish(max_ram, extra, rows_in), stream_wish(stream, hop)
-    if over_time is not None and rows_in:
-        raise two_ways_in()
-    one_of("io_dtype", io_dtype, get_args(IoDtype))
+    Data: `example_inputs` go with modules and exported programs; files describe their own inputs. `calibrate` (samples, or
+    their path) decides the ranges; without it, the example inputs do. `tuning` (`pillion.Tuning`) improves accuracy where
+    quantization costs much. `weights` and `input_size` apply to zoo models, `weights` also to `net.py:Net`. `trust_pickle`
+    executes code in a .pt2.
+
+    Inputs and outputs: `io_dtype` is their type, `io_layout` the axis order of images (default: `"nhwc"` with `rows_in`,
+    otherwise `"nchw"`). `arithmetic` selects the arithmetic to reproduce bit for bit (default: the source framework's);
+    `Program.change_of_arithmetic` measures the difference.
+
+    State: `stateful` recurrent layers continue from the previous run; `state_pairs={"h": 1}` carries output 1 into input
+    `h`; `state="io"` turns all states into inputs and outputs. `stream` (`"x:2"`, an input and its time axis) and `hop` make
+    a program that takes `hop` new frames per run and computes the outputs of the whole window: see `Program.stream`.
+
+    Code and memory: `placement` keeps ops on the CPU, or prefers or demands the NPU. `optimize` selects fast or small code.
+    `max_ram` (`"256K"`) limits the RAM of the C; parts of the model then run a few rows at a time. `extra` (`"5%"`) limits
+    the additional instructions for that (default: 1 % if it saves much; 0 disables). `rows_in` feeds an input row by row
+    without a buffer: the largest, or the named one.
+
+    Progress: bars on a terminal, unless `progress` is False, or a function that is called after each calibration sample.
+    `watch` receives the graph after each pass."""
+    options = CompileOptions(
+        io_dtype,
+        state,
+        stateful,
+        state_pairs,
+        placement or PlacementOptions(),
+        optimize,
+        parse_memory_budget(max_ram, extra, rows_in),
+        parse_stream_spec(stream, hop),
+    )
     if io_layout is not None:
         one_of("io_layout", io_layout, get_args(IoLayout))
-    one_of("state", state, get_args(StateForm))
-    one_of("optimize", optimize, get_args(Optimize))
     if arithmetic is not None:
         one_of("arithmetic", arithmetic, get_args(ArithmeticName))
     chip = find_target(target)
-    given = {
+    source_options = {
         "weights": weights,
         "input_size": input_size,
         "trust_pickle": trust_pickle or None,
@@ -150,18 +196,18 @@ def compile(
     }
     floats: FloatModel | None = None
     if opened is not None and opened.computes_in_float:
-        refuse_useless(str(model), given)
+        refuse_useless(str(model), source_options)
         read = read_float_tflite(opened, example_inputs, name=name, **quantizing)
         graph, floats, source = read.graph, read.floats, None
     elif is_int8_file(model):
-        refuse_useless(str(model), {**data, **given})
+        refuse_useless(str(model), {**data, **source_options})
         graph = read_int8(opened or model, name)
     else:
         read = read_torch(
             model,
             example_inputs,
             name=name,
-            nhwc=(io_layout or layout_of(wish)) == "nhwc",
+            nhwc=(io_layout or ("nhwc" if options.memory.rows_in else "nchw")) == "nhwc",
             input_size=input_size,
             weights=weights,
             trust_pickle=trust_pickle,
@@ -169,95 +215,77 @@ def compile(
         )
         graph, floats = read.graph, read.floats
     own = graph.arithmetic
-    program = finish(
-        in_arithmetic(graph, arithmetic),
-        chip,
-        io_dtype,
-        placement,
-        watch,
-        optimize,
-        wish,
-        floats,
-        state,
-        over_time,
-        stateful,
-        state_pairs,
-    )
+    program = finish(in_arithmetic(graph, arithmetic), chip, options, floats=floats, watch=watch)
     return replace(
         program, source=source, own_arithmetic=own if program.graph.arithmetic is not own else None
     )
 
 
 def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
-    """Gives the graph in the arithmetic that was asked for; raises where it is of none but its own."""
-    asked = Arithmetic(name) if name is not None else graph.arithmetic
-    if asked is graph.arithmetic:
+    """Returns the graph in the named arithmetic. Raises if the graph holds explicit multipliers, which exist in
+    its own arithmetic alone."""
+    arithmetic = Arithmetic(name) if name is not None else graph.arithmetic
+    if arithmetic is graph.arithmetic:
         return graph
-    given = [(op, why) for op in graph.ops if (why := beyond_scales(op))]
-    if asked.is_tflite and given:
-        op, why = given[0]
+    explicit = [(op, why) for op in graph.ops if (why := explicit_multipliers(op))]
+    if arithmetic.is_tflite and explicit:
+        op, why = explicit[0]
         raise PillionError(
-            f"`{graph.name}` has no {asked.value} arithmetic",
+            f"`{graph.name}` has no {arithmetic.value} arithmetic",
             rule="that follows from scales, and some .pte files hold multipliers in their place",
             here=f"{op.kind} `{op.name}`: {why}",
-            help=f"leave --arithmetic {asked.value} out, or compile the model that the file was made from",
+            help=f"leave --arithmetic {arithmetic.value} out, or compile the model that the file was made from",
         )
-    return graph.replace(arithmetic=asked)
+    return graph.replace(arithmetic=arithmetic)
 
 
 def finish(
     graph: Graph,
     chip: Target,
-    io_dtype: IoDtype = "float32",
-    placement: PlacementOptions | None = None,
-    watch: passes.Watch | None = None,
-    optimize: Optimize = "speed",
-    wish: MemoryWish = WHOLE,
+    options: CompileOptions = CompileOptions(),
+    *,
     floats: FloatModel | None = None,
-    state: StateForm = "kept",
-    over_time: StreamWish | None = None,
-    stateful: bool = False,
-    state_pairs: Pairs | None = None,
+    watch: passes.Watch | None = None,
 ) -> Program:
-    """Runs the stages after reading: from an imported graph to a program, whatever the model was written in."""
+    """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from."""
     with stage(f"compiling for {chip.name}"):
-        graph = to_integers(graph, io_dtype, watch)
+        graph = window = to_integers(graph, options.io_dtype, watch)
         if floats is not None:
-            warn_of_joined(graph)
-        whole, options = graph, placement or PlacementOptions()
-        if over_time is not None:
-            graph, floats = passes.run(streamed(graph, over_time), passes.AFTER_CUTTING, watch), None
-        elif stateful:  # streams keep what recurrent layers carry
-            graph = with_lasting_states(graph)
-        graph = with_state_pairs(graph, state_pairs) if state_pairs else graph
-        graph = states_as_io(graph) if state == "io" else graph
-        placed = put_on(chip, graph, options, watch, copies=over_time is None)
-        if over_time is not None and chip.npu is not None:
-            want_same_units(graph.name, put_on(chip, whole, options, None, copies=False), placed)
-        program = Program(placed.graph, chip, placed.ledger, optimize, floats=floats)
+            warn_of_mixed_scales(graph)
+        is_stream = options.stream is not None
+        if options.stream is not None:
+            graph, floats = passes.run(streamed(graph, options.stream), passes.AFTER_STREAMING, watch), None
+        elif options.stateful:  # streams keep what recurrent layers carry
+            graph = with_persistent_states(graph)
+        graph = bind_states(graph, options.state_pairs) if options.state_pairs else graph
+        graph = states_as_io(graph) if options.state == "io" else graph
+        placed = place(chip, graph, options.placement, watch, unrolls=not is_stream)
+        if is_stream and chip.npu is not None:
+            require_same_units(
+                window.name, place(chip, window, options.placement, None, unrolls=False), placed
+            )
+        program = Program(placed.graph, chip, placed.ledger, options.optimize, floats=floats)
         program.lower()
-        # A stream takes few rows anyway, and stripes take code.
-        has_none = wish == USUAL and (over_time is not None or optimize == "size")
-        program = program.within(WHOLE if has_none else wish)
-    return program
+        return program.within(options.memory_budget)
 
 
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
-    """Captures, quantizes and imports a model of PyTorch."""
+    """Captures, quantizes and imports a PyTorch model."""
     with stage("importing PyTorch"):
         from pillion.importers.torch.read import read
 
     return read(model, example_inputs, **options)
 
 
-def opened_tflite(model: Any) -> tflite.Opened | None:
-    """Opens a model, if it is the name of a .tflite file."""
+def opened_tflite(model: Any) -> tflite.OpenedTflite | None:
+    """Opens the model if it is the path of a .tflite file; otherwise returns None."""
     is_one = is_int8_file(model) and suffix_of(os.fspath(model)) == ".tflite"
     return tflite.open_file(model, compiled_operators()) if is_one else None
 
 
-def read_float_tflite(opened: tflite.Opened, example_inputs: Any, **options: Any) -> ReadModel:
-    """Quantizes and imports a .tflite file that computes in float. Ranges come from data, or from inputs like those that it will see."""
+def read_float_tflite(opened: tflite.OpenedTflite, example_inputs: Any, **options: Any) -> ReadModel:
+    """Quantizes and imports a .tflite file that computes in float, with ranges from calibration data or example
+    inputs."""
     if options["calibrate"] is None and example_inputs is None:
         raise PillionError(
             f"`{opened.name}` computes in float"
@@ -275,57 +303,50 @@ def read_float_tflite(opened: tflite.Opened, example_inputs: Any, **options: Any
 
 
 def read_int8(model: Any, name: str | None) -> Graph:
-    """Reads a file whose ops are int8 already. A .pte is placed anew: the NPU's segments are ops again."""
+    """Reads an int8 file. NPU segments of a .pte become ops again, so that they can be placed anew."""
     graph = (
-        model.graph() if isinstance(model, tflite.Opened) else inline_segments(pte.read(Path(model)).graph)
+        model.graph()
+        if isinstance(model, tflite.OpenedTflite)
+        else inline_segments(pte.read(Path(model)).graph)
     )
     return graph.replace(name=name) if name else graph
 
 
 def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> Graph:
-    """Makes all ops between the model's borders compute in integers, and merges movement."""
+    """Legalizes every op between inputs and outputs to integer arithmetic, and merges data movement."""
     graph = graph.replace(name=model_name(graph.name))
     if watch:
         watch("import", graph)
-    of_litert = (passes.plain_bags,) if graph.arithmetic.is_tflite else ()
+    of_litert = (passes.legalize_embedding_bags,) if graph.arithmetic.is_tflite else ()
     graph = passes.run(graph, passes.PIPELINE + of_litert + passes.BORDERS[io_dtype], watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
-    graph = verified(passes.write_constants(graph), "write_constants")
-    want_computed_outputs(graph)
+    graph = verified(passes.materialize_constants(graph), "materialize_constants")
+    require_computed_outputs(graph)
     return graph
 
 
-def put_on(
-    chip: Target, graph: Graph, options: PlacementOptions, watch: passes.Watch | None, *, copies: bool = True
+def place(
+    chip: Target, graph: Graph, options: PlacementOptions, watch: passes.Watch | None, *, unrolls: bool = True
 ) -> Placement:
-    """Places each op on the NPU or on the CPU of a chip. With `copies`, steps of loops are written out where that is better."""
+    """Places each op on the NPU or the core. With `unrolls`, unrolls the loops whose steps run better so."""
     if chip.npu is None:
         refuse_npu_options(chip, options)
         return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
-    graph = passes.run(graph, (passes.usual_multipliers, *chip.npu.rewrites), watch)
-    refuse_idle_patterns(graph, options)
+    rewritten = passes.run(graph, (passes.canonicalize_multipliers, *chip.npu.rewrites), watch)
+    refuse_unmatched_patterns(rewritten, options)
     npu, name = chip.npu, chip.converter_name
-    asked = (graph, npu, chip.isa, options, lambda body: cost_of(body, npu, name))
-    placed = place_loops(*asked, passes.after_copying) if copies else place(*asked)
+    request = (rewritten, npu, chip.isa, options, lambda body: cost_of(body, npu, name))
+    placed = partition_loops(*request, passes.after_unrolling) if unrolls else partition(*request)
+    placed = restore(graph, rewritten, placed, chip.isa)
     if watch:
         watch("place", placed.graph)
     return placed
 
 
-def two_ways_in() -> PillionError:
-    """Makes the error of an input that is handed over both row by row and by frames."""
-    return PillionError(
-        "rows of an input that comes by frames",
-        rule="--rows-in hands over one window row by row, --stream the new frames of a window that moves",
-        here="--rows-in and --stream",
-        help="leave one of them out",
-    )
-
-
-def refuse_npu_options(chip: Target, asked: PlacementOptions) -> None:
-    """Raises where a chip without an NPU is asked for more or less of it."""
-    demands = ["--only-npu"] * asked.only_npu + ["--prefer-npu"] * asked.prefer_npu
-    options = demands + [f"--keep-on-cpu {pattern}" for pattern in asked.keep_on_cpu]
+def refuse_npu_options(chip: Target, placement: PlacementOptions) -> None:
+    """Raises if NPU placement options are used for a target without an NPU."""
+    demands = ["--only-npu"] * placement.only_npu + ["--prefer-npu"] * placement.prefer_npu
+    options = demands + [f"--keep-on-cpu {pattern}" for pattern in placement.keep_on_cpu]
     if options:
         raise PillionError(
             f"`{chip.name}` has no NPU",
@@ -336,29 +357,28 @@ def refuse_npu_options(chip: Target, asked: PlacementOptions) -> None:
 
 
 def load(path: str | os.PathLike[str], target: str | None = None, board: Board | None = None) -> Program:
-    """Reads the program in a .pte file, for the core that it was compiled for, for another `target`, or for the board that is to
-    run it.
+    """Reads the program in a .pte file, for the core that it was compiled for, or for another `target` or `board`.
 
-    What it was compiled for counts where nothing else is said. A file that does not say it gets portable kernels."""
+    A file that does not name its core gets portable kernels."""
     file = pte.read(path)
     if board is not None and file.core is not None and board.core != file.core:
         raise _for_another_core(str(path), file.core, board)
-    core = target or file.core or (board.core if board else ANY_CORE)
+    core = target or file.core or (board.core if board else DEFAULT_CORE)
     return Program(file.graph, find_target(core if target else core + _npu_of(file.graph)), file=file)
 
 
 def _npu_of(graph: Graph) -> str:
-    """The end of the name of a target with the NPU whose own code a program holds, if it does."""
+    """Returns `+NPU` if the graph holds compiled code of an NPU that targets can name, otherwise an empty string."""
     closed = (op.device for op in graph.ops if isinstance(op, Segment) and op.is_closed)
     return next((f"+{device}" for device in closed if device in NPUS), "")
 
 
-ANY_CORE = "cortex-m3"
-"""The core of programs that do not say what they were compiled for, where it makes no difference: portable C."""
+DEFAULT_CORE = "cortex-m3"
+"""The core for programs that do not name theirs; it gets portable C."""
 
 
 def _for_another_core(path: str, core: str, board: Board) -> PillionError:
-    """The error of a file that was compiled for another core than a board has."""
+    """Returns the error for a file that was compiled for another core than the board's."""
     fitting = [name for name, one in BOARDS.items() if one.core == core]
     return another_core(
         path,
@@ -373,8 +393,8 @@ def _for_another_core(path: str, core: str, board: Board) -> PillionError:
 
 
 def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> QatModule:
-    """Gives a copy of a model for training: every tensor that the target holds in int8 is rounded on the way forward. Train it in
-    any loop of PyTorch, then `compile` it.
+    """Returns a copy of the model that rounds every int8 tensor in its forward pass. Train it in any PyTorch loop,
+    then `compile` it.
 
     The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
     from pillion.importers.torch.quantize import prepare_qat as prepare
@@ -383,9 +403,10 @@ def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> 
 
 
 def float_weights(trained: QatModule) -> dict[str, torch.Tensor]:
-    """Gives what a prepared module has learned as a state dict of the float model: copies of its weights and statistics, not rounded.
+    """Returns the trained weights and statistics as a state dict of the float model: copies, not rounded.
 
-    The other way, `trained.load_state_dict(model.state_dict())` puts weights of the float model into a prepared one."""
-    from pillion.importers.torch.train.module import float_weights as weights
+    The inverse, `trained.load_state_dict(model.state_dict())`, loads weights of the float model into a prepared
+    module."""
+    from pillion.importers.torch.train.qat_module import float_weights as weights
 
     return weights(trained)

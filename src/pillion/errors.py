@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one exception that users see, the one kind of warning, and the check that raises most often."""
+"""`PillionError`, the exception that users see; `PillionWarning`; and `one_of`, the most common check."""
 
 from __future__ import annotations
 
@@ -12,8 +12,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
+def escape_controls(text: str) -> str:
+    """Escapes characters that a terminal would act on (ESC, BEL, bidirectional marks): file names may contain
+    them."""
+    if text.isprintable():
+        return text
+    return "".join(
+        mark if mark.isprintable() or mark in "\n\t" else mark.encode("unicode_escape").decode()
+        for mark in text
+    )
+
+
 class PillionError(Exception):
-    """An error that a user can act on: what happened, by which rule, what was found where, and the way out."""
+    """An error that a user can act on, in four parts: what happened, the rule, where, and the way out."""
 
     def __init__(self, what: str, *, rule: str, here: str, help: str) -> None:
         self.what, self.rule, self.here, self.help = what, rule, here, help
@@ -21,25 +32,26 @@ class PillionError(Exception):
 
     def __str__(self) -> str:
         parts = (("rule", self.rule), ("here", self.here), ("help", self.help))
-        return "\n".join([self.what, *(f"  {label}  {_indent(text)}" for label, text in parts if text)])
+        lines = [self.what, *(f"  {label}  {_indent(text)}" for label, text in parts if text)]
+        return escape_controls("\n".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.what, self.rule, self.here, self.help)
 
 
 class PillionWarning(UserWarning):
-    """A warning that a user should know of: a program was made, and its answers may be of no use."""
+    """A warning that a program was compiled but its outputs may be useless."""
 
 
 _given: set[tuple[str, str, int]] = set()
-"""The warnings that were given: text, file and line."""
+"""The warnings already shown, as (text, file, line)."""
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def warn(text: str, category: type[Warning] = PillionWarning) -> None:
-    """Warns of what the user's line has asked for, once for each line and text, unless the user's filters want each.
+    """Warns at the user's line, once per line and text unless the user's filters ask for every warning.
 
-    Python would do that too, did not PyTorch change the filters all the time: with each change it forgets what was given."""
+    Python's own registry cannot do this: PyTorch changes the filters all the time, and each change clears it."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
@@ -51,7 +63,7 @@ def warn(text: str, category: type[Warning] = PillionWarning) -> None:
 
 
 def _action(text: str, category: type[Warning]) -> str:
-    """What the user's filters say of a warning."""
+    """Returns the action that the user's filters choose for a warning."""
     for action, pattern, wanted, _, line in warnings.filters:
         matches = pattern is None or (not isinstance(pattern, str) and pattern.match(text))
         if matches and issubclass(category, wanted) and line == 0:
@@ -60,7 +72,7 @@ def _action(text: str, category: type[Warning]) -> str:
 
 
 def collapsed(lines: Iterable[str]) -> list[str]:
-    """Gives each line once, in order, with the number of times that it was there."""
+    """Returns each distinct line once, in order, with its count."""
     return [f"{line}  ({count} times)" if count > 1 else line for line, count in Counter(lines).items()]
 
 
@@ -73,7 +85,7 @@ def _indent(text: str) -> str:
 
 
 def one_of(option: str, value: Any, allowed: Sequence[str]) -> None:
-    """Raises where an option has another value than it can have. The option is named as the user writes it."""
+    """Raises if the value is not among the allowed ones. `option` is spelled as the user writes it."""
     if not isinstance(value, str) or value not in allowed:
         gap = " " if option.startswith("-") else "="
         close = difflib.get_close_matches(str(value).lower(), allowed, n=1) or allowed

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that programs of others import from here. The code is in `importers/torch/`."""
+"""Public names of quantization, for other packages. The code is in `importers/torch/`."""
 
 from __future__ import annotations
 
-from pillion.importers.torch.data import load_calibration
+from pillion.importers.torch.calibration_data import load_calibration
 from pillion.importers.torch.quantize import (
     QatModule,
+    QuantizationConstraints,
     QuantizedProgram,
-    Wishes,
     finish_training,
     prepare_qat,
     ptq,
@@ -15,6 +15,7 @@ from pillion.importers.torch.quantize import (
 
 __all__ = [
     "QatModule",
+    "QuantizationConstraints",
     "QuantizedProgram",
     "Wishes",
     "finish_training",
@@ -22,3 +23,6 @@ __all__ = [
     "prepare_qat",
     "ptq",
 ]
+
+Wishes = QuantizationConstraints
+"""The old name of `QuantizationConstraints`."""

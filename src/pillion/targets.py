@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hardware exists: a chip is a Cortex-M core, its memories and, on some, an NPU."""
+"""The targets: chips, each a Cortex-M core with memories and perhaps an NPU."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from pillion.devices.cortex_m import CORES, Core, Isa, why_not
 from pillion.devices.device import Device
 from pillion.devices.payloads import Executable
 from pillion.errors import PillionError
-from pillion.ir.wishes import Wishes
+from pillion.ir.constraints import QuantizationConstraints
 
 NUMBER_FORMAT = "+int8"
-"""What may stand behind a target's name; int8 is the only number format there is."""
+"""Optional suffix of a target's name; int8 is the only number format."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A chip that programs are compiled for: a core, memories and perhaps an NPU."""
+    """A chip to compile for: a core, memories and perhaps an NPU."""
 
     name: str
     summary: str
     core: Core
     npu: Device | None = None
     sram_bytes: int | None = None
-    """On-chip RAM, where that is known to limit programs."""
+    """On-chip RAM, if it is known and limits programs."""
     aliases: tuple[str, ...] = ()
     converter_name: str = ""
-    """What the NPU vendor's converter calls the chip."""
+    """The chip's name in the NPU vendor's converter."""
     memories: str = ""
-    """Where constants and arena lie, as `devices.cortex_m.memories` names it, if not as is usual for the core."""
+    """Where constants and arena are, by name in `devices.cortex_m.memories`; empty for the core's default."""
 
     @property
-    def quantization(self) -> Wishes:
-        """The wishes that the chip's processors have for the quantizer."""
-        return replace(self.npu.wishes if self.npu else Wishes(), target=self.name)
+    def quantization(self) -> QuantizationConstraints:
+        """The constraints that the chip's processors put on the quantizer."""
+        return replace(self.npu.wishes if self.npu else QuantizationConstraints(), target=self.name)
 
     @property
     def delegate(self) -> str:
-        """The name that ExecuTorch's runtime on the chip has for the NPU, if there is one."""
+        """The NPU's delegate name in ExecuTorch; empty without an NPU."""
         return (self.npu.delegate or self.npu.name) if self.npu else ""
 
     @property
@@ -50,7 +50,7 @@ class Target:
 
     @property
     def board(self) -> str | None:
-        """The emulated board with this chip's core, where there is one."""
+        """The emulated board with this chip's core, if there is one."""
         return self.core.board
 
 
@@ -114,19 +114,19 @@ _CHIPS = (
         sram_bytes=2_097_152,
     ),
 )
-"""The chips. What stands in no public source that was read is said to be from memory."""
+"""The chips. Facts without a public source are marked as from memory."""
 
 _NPUS = (neutron.N3_64, neutron.N1_16, *ethos_u.ETHOS_U.values())
 NPUS = {npu.name: npu for npu in _NPUS}
-"""The NPUs by name: a target may name a core and one of these."""
+"""NPUs by name; a target may be named as core plus NPU."""
 TARGETS: dict[str, Target] = {target.name: target for target in (*map(_cpu, CORES.values()), *_CHIPS)}
 WITH_NPU = tuple(target for target in TARGETS.values() if target.npu is not None)
-"""The targets that have an NPU. The first one is the example in messages."""
+"""Targets with an NPU; messages use the first as their example."""
 _ALIASES = {alias: target.name for target in TARGETS.values() for alias in target.aliases}
 
 
 def find_target(name: str) -> Target:
-    """Gives the target of this name; `+int8` may be left out."""
+    """Returns the target of this name; `+int8` is optional."""
     wanted = str(name).lower()
     for candidate in (wanted, wanted + NUMBER_FORMAT, wanted.removesuffix(NUMBER_FORMAT)):
         candidate = _ALIASES.get(candidate, candidate)
@@ -137,17 +137,43 @@ def find_target(name: str) -> Target:
     core, *extensions = wanted.replace(NUMBER_FORMAT, "").split("+")
     if core in CORES and extensions:
         raise _no_such_core(name, core, extensions[-1])
-    close = difflib.get_close_matches(wanted, [*TARGETS, *CORES, *_ALIASES], n=1)
     raise PillionError(
         f"there is no target `{name}`",
-        rule="known targets: " + ", ".join(TARGETS),
+        rule="a target is a core (cortex-m33), a core and an NPU (cortex-m55+ethos-u55-128), or a chip with an NPU (imxrt700)",
         here=f"--target {name}",
-        help=f"did you mean `{close[0]}`?" if close else "`pillion targets` describes each",
+        help=_suggestion(wanted),
     )
 
 
+CORE_OF_CHIPS = {
+    **{f"stm32{line}": "cortex-m0plus" for line in ("c0", "g0", "l0", "u0")},
+    **{f"stm32{line}": "cortex-m3" for line in ("f1", "f2", "l1")},
+    **{f"stm32{line}": "cortex-m4" for line in ("f3", "f4", "g4", "l4", "wb", "wl")},
+    **{f"stm32{line}": "cortex-m7" for line in ("f7", "h7")},
+    **{f"stm32{line}": "cortex-m33" for line in ("h5", "l5", "u5", "wba")},
+    **{"stm32n6": "cortex-m55", "nrf51": "cortex-m0plus", "nrf52": "cortex-m4", "nrf53": "cortex-m33"},
+    **{"nrf54": "cortex-m33", "nrf91": "cortex-m33", "rp2040": "cortex-m0plus", "rp2350": "cortex-m33"},
+    **{"samd21": "cortex-m0plus", "samd51": "cortex-m4", "same70": "cortex-m7", "imxrt10": "cortex-m7"},
+    **{"imxrt11": "cortex-m7", "imxrt5": "cortex-m33", "imxrt6": "cortex-m33", "lpc55": "cortex-m33"},
+    **{"ra4": "cortex-m33", "ra6m4": "cortex-m33", "ra6m5": "cortex-m33", "ra8": "cortex-m85"},
+    **{"efr32mg2": "cortex-m33", "apollo3": "cortex-m4", "apollo4": "cortex-m4", "apollo5": "cortex-m55"},
+}
+"""Core by chip name prefix; a program for the core runs on the chip. The M0 runs programs for the M0+."""
+
+
+def _suggestion(wanted: str) -> str:
+    """Returns the target that a user may have meant: the chip's core, or a similar name."""
+    chip = max((c for c in CORE_OF_CHIPS if wanted.replace("-", "").startswith(c)), key=len, default=None)
+    if chip is not None:
+        return (
+            f"--target {CORE_OF_CHIPS[chip]}, the core of {chip} chips; `pillion targets` lists all targets"
+        )
+    close = difflib.get_close_matches(wanted, [*TARGETS, *CORES, *_ALIASES], n=1)
+    return f"did you mean `{close[0]}`?" if close else "`pillion targets` lists all targets"
+
+
 def _composed(wanted: str) -> Target | None:
-    """The target of a core and an NPU beside it, `core+npu`, whatever chip has both."""
+    """Returns the target `core+npu`, independent of the chips that have both."""
     for npu in NPUS.values():
         core = CORES.get(wanted.removesuffix(f"+{npu.name}"))
         if core is not None and core.name != wanted:
@@ -156,7 +182,7 @@ def _composed(wanted: str) -> Target | None:
 
 
 def _no_such_core(name: str, core: str, extension: str) -> PillionError:
-    """The error for a core that is there, and not without this."""
+    """Returns the error for a core that exists only with the named extension."""
     rule, instead = why_not(core, extension)
     return PillionError(
         f"there is no target `{name}`", rule=rule, here=f"--target {name}", help=f"--target {instead}"
@@ -164,7 +190,7 @@ def _no_such_core(name: str, core: str, extension: str) -> PillionError:
 
 
 def executable(payload: bytes) -> Executable:
-    """Gives what executes an NPU's own code on this computer, whichever NPU it is for; raises where nothing is known of it."""
+    """Returns the interpreter for an NPU's code on this computer. Raises if no NPU recognizes the code."""
     for npu in NPUS.values():
         if npu.execute is not None and (found := npu.execute(payload)) is not None:
             return found
@@ -177,17 +203,17 @@ def executable(payload: bytes) -> Executable:
 
 
 def compiled_operators() -> dict[str, str]:
-    """Gives the custom operators that converters of NPUs put into .tflite files, and whose these are."""
+    """Returns the custom operators that NPU converters put into .tflite files, each with its NPU."""
     return {name: whose for npu in NPUS.values() for name, whose in npu.file_operators}
 
 
 def example_with_npu() -> str:
-    """Gives `--target` and a chip with an NPU, for messages that advise one."""
+    """Returns `--target` with a chip that has an NPU, for messages."""
     return f"--target {WITH_NPU[0].name}" if WITH_NPU else "a target with an NPU"
 
 
 def describe_targets() -> list[dict[str, str | None]]:
-    """Gives every target as a row of a table."""
+    """Returns every target as a table row."""
     return [
         {"name": t.name, "core": t.core.name, "kernels": t.isa.value, "board": t.board, "summary": t.summary}
         for t in TARGETS.values()

@@ -11,7 +11,7 @@ import pytest
 
 from pillion.boards.board import firmware_files
 from pillion.boards.toolchain import ARM_COMPILER, HOST_COMPILER, QEMU, Tool
-from pillion.outside.files import put
+from pillion.host_io.atomic_files import write_parts
 
 _HERE = Path(__file__).parent
 _KERNELS = _HERE.parents[1] / "kernels" / "include" / "pillion"
@@ -91,11 +91,11 @@ def write(folder: Path, ops: Mapping[str, str]) -> Path:
     kernels = [f"model/kernels/{file.name}" for file in sorted(model.glob("kernels/*.c"))]
     sources = ["model/model.c", "model/weights.c", *kernels]
     for path, text in firmware_files("tiny", sources=sources).items():
-        put(folder / path, text)
-    put(model / "model.h", _MODEL_H)
-    put(model / "model.c", _model_c(ops))
+        write_parts(folder / path, text)
+    write_parts(model / "model.h", _MODEL_H)
+    write_parts(model / "model.c", _model_c(ops))
     constant = ", ".join(map(str, CONSTANT))
-    put(
+    write_parts(
         model / "weights.c",
         "#include <stdint.h>\nextern const int8_t test_constant[13];\n"
         f"const int8_t test_constant[13] = {{{constant}}};\n",

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from small_firmware import ORDINARY_OPS, WriteFirmware, needs_board, needs_host
 
-from pillion.outside import guard
-from pillion.outside.child import Child, ChildEnded
+from pillion.host_io import process_guard
+from pillion.host_io.child_process import Child, ChildEnded
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 DEAF = (
@@ -78,14 +78,14 @@ qemu.run(pathlib.Path(sys.argv[1]), BOARDS["mps3-an547"], bytes(13), timeout=600
 DEAF_SHELL = ["/bin/sh", "-c", "trap '' TERM HUP INT ALRM; while :; do :; done"]
 IN_A_THREAD = f"""
 import threading, time
-from pillion.outside.child import Child
+from pillion.host_io.child_process import Child
 kept = []
 thread = threading.Thread(target=lambda: kept.append(Child({DEAF_SHELL!r})))
 thread.start(); thread.join(); time.sleep(600)
 """
 WITH_A_COPY = f"""
 import os, sys, time
-from pillion.outside.child import Child
+from pillion.host_io.child_process import Child
 child = Child({DEAF_SHELL!r})
 if os.fork() == 0:
     time.sleep(20)
@@ -145,5 +145,5 @@ def test_nothing_is_left_of_a_child_that_ended() -> None:
 def test_a_program_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
     before = set(children_of(os.getpid()))
     with pytest.raises(FileNotFoundError):
-        guard.start([str(tmp_path / "gone")])
+        process_guard.start([str(tmp_path / "gone")])
     assert set(children_of(os.getpid())) <= before

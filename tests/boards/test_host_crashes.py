@@ -17,7 +17,7 @@ from small_firmware import COUNT, ORDINARY_OPS, WriteFirmware, expected_outputs,
 from pillion.boards import host
 from pillion.boards.host import HostModel
 from pillion.errors import PillionError
-from pillion.outside import guard
+from pillion.host_io import process_guard
 
 pytestmark = needs_host
 
@@ -142,7 +142,7 @@ def test_one_process_runs_all_samples(write_firmware: WriteFirmware, monkeypatch
     start = subprocess.Popen.__init__
 
     def counted(self: subprocess.Popen[bytes], *args: object, **options: object) -> None:
-        if args[0] is not guard._SHELL:
+        if args[0] is not process_guard._SHELL:
             started.append(args)
         start(self, *args, **options)  # type: ignore[call-overload]  # any arguments
 

@@ -15,8 +15,8 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Linear
-from pillion.ops.samples import conv_bias, conv_weights, make, value
-from pillion.place import PlacementOptions
+from pillion.ops.example_values import conv_bias, conv_weights, make, value
+from pillion.partition import PlacementOptions
 from pillion.targets import TARGETS
 
 NAMES = tuple(one.value for one in Arithmetic)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from shell import Call
 
-from pillion.emitters.pte.facts import facts_of
+from pillion.emitters.pte.file_facts import facts_of
 
 NET = Path(__file__).with_name("small_net.py")
 

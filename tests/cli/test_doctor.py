@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import sys
+from email.message import Message
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,8 @@ from shell import Call
 
 from pillion import __version__
 from pillion.boards.toolchain import ARM_COMPILER, CXX, HOST_COMPILER, QEMU
-from pillion.cli import installed
-from pillion.cli.installed import EXTRAS, FOR_DEVELOPERS, TOOLS, fits, said_version
+from pillion.cli import environment
+from pillion.cli.environment import EXTRAS, FOR_DEVELOPERS, TOOLS, fits, printed_version
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("C compiler", "Arm compiler", "QEMU", "C++ compiler")
@@ -80,10 +82,10 @@ def test_apples_offer_of_a_compiler_is_none(
     pillion: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(installed.sys, "platform", "darwin")
-    monkeypatch.setattr(installed, "said_version", lambda path: started.append(path) or "1.0")
-    monkeypatch.setattr(installed.shutil, "which", lambda name, path: f"/usr/bin/{name}")
-    monkeypatch.setattr(installed.os.path, "isdir", lambda path: False)
+    monkeypatch.setattr(environment.sys, "platform", "darwin")
+    monkeypatch.setattr(environment, "printed_version", lambda path: started.append(path) or "1.0")
+    monkeypatch.setattr(environment.shutil, "which", lambda name, path: f"/usr/bin/{name}")
+    monkeypatch.setattr(environment.os.path, "isdir", lambda path: False)
     assert [one["version"] for one in pillion("doctor", "--json").facts["found"] if one["kind"] == "program"]
     assert started == []
 
@@ -103,8 +105,8 @@ def test_apples_offer_of_a_compiler_is_none(
 def test_versions_as_programs_say_them(
     text: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installed, "SECONDS", 1.0)
-    assert said_version(str(program(tmp_path, "tool", text))) == version
+    monkeypatch.setattr(environment, "SECONDS", 1.0)
+    assert printed_version(str(program(tmp_path, "tool", text))) == version
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_versions_as_programs_say_them(
     [
         *(("1.4.1", "==1.4.1", True), ("1.4.2", "==1.4.1", False), ("2.13.0+cpu", ">=2.10", True)),
         *(("2.9", ">=2.10", False), ("1.26", "<2,>=1.20", True), ("2.0", "<2,>=1.20", False)),
-        *(("1.4.0", "==1.4", True), ("1.0rc1", "~=1.0", True), ("", ">=1", False)),
+        *(("1.4.0", "==1.4", True), ("1.1rc1", "~=1.0", True), ("", ">=1", False)),
     ],
 )
 def test_versions_that_are_asked_for(version: str, wanted: str, does: bool) -> None:
@@ -121,7 +123,7 @@ def test_versions_that_are_asked_for(version: str, wanted: str, does: bool) -> N
 
 def test_an_extra_of_another_version_is_not_ready(pillion: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = {"executorch": {"numpy": "==0.1"}, "odd": {"no-such-package": ">=1", "numpy": ""}}
-    monkeypatch.setattr(installed, "_declared", lambda: declared)
+    monkeypatch.setattr(environment, "_declared", lambda: declared)
     found = {one["name"]: one for one in pillion("doctor", "--json").facts["found"]}
     assert "and ==0.1 is asked for" in found["extra executorch"]["lacks"]
     assert found["extra odd"]["lacks"] == "no-such-package is missing"
@@ -138,9 +140,25 @@ def test_every_extra_has_words() -> None:
     assert set(extras) - FOR_DEVELOPERS - set(EXTRAS) == set()
 
 
+def test_an_extra_lacks_nothing_that_this_python_does_not_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = Message()
+    about["Provides-Extra"] = "sweep"
+    for line in ("torch>=2.10", "optuna>=5; extra == 'sweep'"):
+        about["Requires-Dist"] = line
+    conditions = {
+        "old": "python_version < '3.0'",
+        "plan9": "sys_platform == 'plan9'",
+        "here": "os_name != 'x'",
+    }
+    for name, condition in conditions.items():
+        about["Requires-Dist"] = f"{name}; ({condition}) and extra == 'sweep'"
+    monkeypatch.setattr(metadata, "metadata", lambda name: about)
+    assert environment._declared() == {"sweep": {"optuna": ">=5", "here": ""}}
+
+
 def test_the_extras_are_those_of_the_package() -> None:
-    assert {"executorch", "litert"} <= set(installed._declared())
-    assert not FOR_DEVELOPERS & set(installed._declared())
+    assert {"executorch", "litert"} <= set(environment._declared())
+    assert not FOR_DEVELOPERS & set(environment._declared())
 
 
 def test_the_version_comes_with_those_of_the_tools(

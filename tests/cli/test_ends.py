@@ -104,12 +104,12 @@ def test_closed_and_broken_streams(command: str, code: int, out: str | None, fol
 
 
 READY = """
-from pillion.cli import ends, main
-begin = ends._open_streams
+from pillion.cli import error_boundary, main
+begin = error_boundary._open_streams
 def ready():
     begin()
     print("ready", flush=True)
-ends._open_streams = ready
+error_boundary._open_streams = ready
 main()
 """
 

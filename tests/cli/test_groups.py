@@ -12,8 +12,15 @@ import typer.main
 from shell import Call, refused
 
 from pillion.cli import app
-from pillion.cli.groups import Form, How, InParts, Placing, Quantizing, Timing
-from pillion.cli.spread import given_options, spread
+from pillion.cli.dataclass_options import changed_options, dataclass_options
+from pillion.cli.option_groups import (
+    BuildOptions,
+    ExecutionOptions,
+    FormOptions,
+    PlacementFlags,
+    QuantizationOptions,
+    TimingOptions,
+)
 from pillion.errors import PillionError
 
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
@@ -36,15 +43,15 @@ def params(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", COMPILING)
 def test_commands_that_compile_take_all_that_says_how(name: str) -> None:
-    assert leaves(How) | {"quantize"} <= params(name)
+    assert leaves(BuildOptions) | {"quantize"} <= params(name)
 
 
 @pytest.mark.parametrize("name", ON_ITS_WAY)
 def test_programs_run_in_parts_wherever_they_are_looked_at(name: str) -> None:
-    assert leaves(InParts) <= params(name)
+    assert leaves(ExecutionOptions) <= params(name)
 
 
-@pytest.mark.parametrize("group", [Quantizing, Form, Placing, Timing])
+@pytest.mark.parametrize("group", [QuantizationOptions, FormOptions, PlacementFlags, TimingOptions])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_has_a_part_of_a_group(name: str, group: type) -> None:
     assert leaves(group) <= params(name) or not leaves(group) & params(name)
@@ -68,25 +75,29 @@ def test_fields_become_options_and_objects_again() -> None:
     def draw(*, name: Annotated[str, typer.Argument()], look: Look, loud: bool = False) -> None:
         seen.append((name, look, loud))
 
-    spread_draw: Any = spread(draw)
+    spread_draw: Any = dataclass_options(draw)
     assert list(spread_draw.__signature__.parameters) == ["name", "hue", "is_dark", "width", "loud"]
     spread_draw(name="x", hue="blue", is_dark=True, width=4, loud=True)
     assert seen == [("x", Look(Colour("blue", True), 4), True)]
 
 
 def test_what_was_typed_is_named_as_it_is_typed() -> None:
-    assert given_options(Look()) == {}
-    assert given_options(Look(Colour("blue", True), 4)) == {"--hue": "blue", "--is-dark": True, "--width": 4}
+    assert changed_options(Look()) == {}
+    assert changed_options(Look(Colour("blue", True), 4)) == {
+        "--hue": "blue",
+        "--is-dark": True,
+        "--width": 4,
+    }
 
 
 @pytest.mark.parametrize(
     ("group", "typed", "words"),
     [
-        (Form, {"io_dtype": "int4"}, "--io-dtype"),
-        (Form, {"state_pair": ["h"]}, "--state-pair h"),
-        (Quantizing, {"ranges": "most"}, "--ranges"),
-        (InParts, {"extra": "5"}, "--extra"),
-        (InParts, {"hop": 2}, "--hop"),
+        (FormOptions, {"io_dtype": "int4"}, "--io-dtype"),
+        (FormOptions, {"state_pair": ["h"]}, "--state-pair h"),
+        (QuantizationOptions, {"ranges": "most"}, "--ranges"),
+        (ExecutionOptions, {"extra": "5"}, "--extra"),
+        (ExecutionOptions, {"hop": 2}, "--hop"),
     ],
 )
 def test_a_group_is_checked_when_it_is_made(group: Any, typed: dict[str, Any], words: str) -> None:

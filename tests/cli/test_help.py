@@ -36,6 +36,17 @@ def test_every_command_has_examples_that_can_be_typed(name: str) -> None:
                 pass
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_can_be_copied_whole(name: str) -> None:
+    shown = COMMANDS[name].get_help(typer.Context(COMMANDS[name])).partition("Examples:\n")[2].splitlines()
+    known = examples(COMMANDS[name].epilog or "")
+    assert [shlex.join(shlex.split(line, comments=True)) for line in shown] == [
+        shlex.join(shlex.split(line)) for line in known
+    ]
+    columns = {line.index("  # ") for line in shown if "  # " in line and line.index("  # ") <= 74}
+    assert len(columns) <= 1
+
+
 def test_the_examples_of_all_can_be_typed() -> None:
     for example in examples(GROUP.epilog):
         words = shlex.split(example)
@@ -49,7 +60,8 @@ def test_the_examples_of_all_can_be_typed() -> None:
 def test_every_option_says_what_it_is_for(name: str) -> None:
     for param in COMMANDS[name].params:
         assert param.help, param.name
-        assert param.help[0].isupper() or param.help.split()[0] in ("host", "nchw", "float32"), param.help
+        assert param.help[0].isupper(), param.help
+        assert len(param.help) <= 80, param.help
         assert param.help.rstrip().endswith((".", ")")), param.help
 
 

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 import pillion as package
 from pillion import PillionError, Program
-from pillion.emitters.c import selftest as c_selftest
+from pillion.emitters.c import selftest_source as c_selftest
 from pillion.emitters.c.project import project_files
-from pillion.run.places import run_folder
-from pillion.run.selftest import run_selftest, samples_of
+from pillion.run.executor_list import run_folder
+from pillion.run.selftest_samples import run_selftest, samples_of
 
 NET = f"{Path(__file__).with_name('small_net.py')}:Net"
 BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}

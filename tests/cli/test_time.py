@@ -14,10 +14,10 @@ from small_net import Net, example_inputs
 import pillion as package
 from pillion import PillionError, Program
 from pillion.boards.board import BOARDS
-from pillion.boards.counting import count
-from pillion.devices.band import total
-from pillion.devices.cortex_m.time import uncounted_cycles
-from pillion.run.time import MULTIPLICATIONS
+from pillion.boards.instruction_trace import count
+from pillion.devices.cortex_m.op_cycles import uncounted_cycles
+from pillion.devices.cycle_range import total
+from pillion.run.time_estimate import MULTIPLICATIONS
 
 NET = f"{Path(__file__).with_name('small_net.py')}:Net"
 

@@ -13,7 +13,7 @@ import pytest
 
 from pillion.cli import main
 from pillion.emitters.c.manifest import read_manifest
-from pillion.run.places import run_project
+from pillion.run.executor_list import run_project
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from pillion import program as programs
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import marked_payloads
 from pillion.errors import PillionError
-from pillion.outside.files import Content, parts_of
+from pillion.host_io.atomic_files import Content, parts_of
 from pillion.run import verify as verifying
 from planted import net, program, with_segment
 
@@ -125,7 +125,7 @@ def test_nothing_to_compare_is_no_mismatch(
         if on != "host":
             raise PillionError("no emulator was found", rule="", here="", help="sudo apt-get install qemu")
 
-    monkeypatch.setattr(verifying, "want_tools", no_board)
+    monkeypatch.setattr(verifying, "require_tools", no_board)
     answer = pillion("verify", program(net(), "cortex-m0plus").firmware(tmp_path / "fw"), "--samples", 1)
     assert answer.code == 2
     assert "error: there is nothing to compare `net` with" in answer.err

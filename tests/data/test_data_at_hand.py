@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from pillion.data.given import open_data
-from pillion.data.sample import Wanted
+from pillion.data.python_data import open_data
+from pillion.data.sample import InputSpec
 from pillion.errors import PillionError
 
 pytestmark = pytest.mark.torch
-WANTED = (Wanted("x", (1, 3, 5)),)
+WANTED = (InputSpec("x", (1, 3, 5)),)
 X = torch.arange(7 * 15.0).reshape(7, 3, 5)
 Y = torch.tensor([0, 1, 2, 0, 1, 2, 0])
 
@@ -86,7 +86,7 @@ def test_samples_of_a_generator_are_asked_for_one_at_a_time() -> None:
 
 
 def test_a_batch_for_a_program_that_takes_one() -> None:
-    wanted = (Wanted("x", (4, 5)),)
+    wanted = (InputSpec("x", (4, 5)),)
     found = list(open_data([(torch.ones(4, 5), torch.arange(4))]).samples(wanted))
     assert [(int(s.label), s.inputs[0].shape) for s in found] == [(n, (1, 5)) for n in range(4)]
     whole = list(open_data([(torch.ones(4, 5), 3)]).samples(wanted))

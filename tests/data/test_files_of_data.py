@@ -16,20 +16,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pillion.data.given import open_data
-from pillion.data.options import Reading
-from pillion.data.sample import Sample, Wanted, grouped
+from pillion.data.python_data import open_data
+from pillion.data.reading_options import Reading
+from pillion.data.sample import InputSpec, Sample, batched
 from pillion.errors import PillionError
 from pillion.ir.types import DType
 
-GRAY = Wanted("x", (1, 1, 5, 7))
-COLOUR = Wanted("x", (1, 3, 5, 7))
-COLOUR_LAST = Wanted("x", (1, 5, 7, 3))
-SOUND = Wanted("x", (1, 1, 50))
+GRAY = InputSpec("x", (1, 1, 5, 7))
+COLOUR = InputSpec("x", (1, 3, 5, 7))
+COLOUR_LAST = InputSpec("x", (1, 5, 7, 3))
+SOUND = InputSpec("x", (1, 1, 50))
 
 
-def read(path: object, wanted: Wanted | tuple[Wanted, ...], **reading: Any) -> list[Sample]:
-    wanted = (wanted,) if isinstance(wanted, Wanted) else wanted
+def read(path: object, wanted: InputSpec | tuple[InputSpec, ...], **reading: Any) -> list[Sample]:
+    wanted = (wanted,) if isinstance(wanted, InputSpec) else wanted
     return list(open_data(path, Reading(**reading)).samples(wanted))
 
 
@@ -133,7 +133,7 @@ def test_arrays_come_with_labels_by_name_or_behind(tmp_path: Path) -> None:
 
 
 def test_several_inputs_go_by_name_where_they_have_the_models(tmp_path: Path) -> None:
-    two = (Wanted("left", (1, 2)), Wanted("right", (1, 2)))
+    two = (InputSpec("left", (1, 2)), InputSpec("right", (1, 2)))
     left, right = np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])
     np.savez(tmp_path / "named.npz", right=right, left=left, y=np.array([5]))
     np.savez(tmp_path / "other.npz", a=left, b=right)
@@ -198,11 +198,11 @@ def test_sounds_of_different_rates_are_not_mixed(tmp_path: Path, transform: obje
 def test_sounds_go_through_a_function_that_makes_features(tmp_path: Path) -> None:
     sound(tmp_path / "yes" / "a.wav", np.arange(64).astype("<i2").tobytes())
     sound(tmp_path / "no" / "a.wav", np.arange(64).astype("<i2").tobytes())
-    found = read(tmp_path, Wanted("x", (1, 8, 8)), transform=lambda x: x.reshape(8, 8) * 2**15)
+    found = read(tmp_path, InputSpec("x", (1, 8, 8)), transform=lambda x: x.reshape(8, 8) * 2**15)
     assert [int(s.label) for s in found] == [0, 1]
     np.testing.assert_array_equal(found[0].inputs[0].ravel(), np.arange(64))
     with pytest.raises(PillionError, match=r"(?s)raised ZeroDivisionError.*test_files_of_data.py"):
-        read(tmp_path, Wanted("x", (1, 8, 8)), transform=lambda x: x / (1 // 0))
+        read(tmp_path, InputSpec("x", (1, 8, 8)), transform=lambda x: x / (1 // 0))
 
 
 TABLES = {
@@ -219,7 +219,7 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_hold_a_row_for_each_sample(tmp_path: Path, name: str) -> None:
     (tmp_path / "x.csv").write_text(TABLES[name], "utf-8")
-    found = read(tmp_path / "x.csv", Wanted("x", (1, 2)))
+    found = read(tmp_path / "x.csv", InputSpec("x", (1, 2)))
     assert [s.inputs[0].tolist() for s in found] == [[[1, 2]], [[3, 4]]]
     assert [int(s.label) for s in found] == [0, 1]
     assert open_data(tmp_path / "x.csv").classes == (("no", "yes") if "words" in name else ())
@@ -228,23 +228,23 @@ def test_tables_hold_a_row_for_each_sample(tmp_path: Path, name: str) -> None:
 def test_the_column_of_the_label_may_be_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,kind,b\n1,0,2\n3,1,4\n")
     for column in ("kind", "2"):
-        found = read(tmp_path / "x.csv", Wanted("x", (1, 2)), label_column=column)
+        found = read(tmp_path / "x.csv", InputSpec("x", (1, 2)), label_column=column)
         assert [(s.inputs[0].tolist(), int(s.label)) for s in found] == [([[1, 2]], 0), ([[3, 4]], 1)]
     with pytest.raises(PillionError, match=r"(?s)no column kin.*a, kind, b"):
-        read(tmp_path / "x.csv", Wanted("x", (1, 2)), label_column="kin")
+        read(tmp_path / "x.csv", InputSpec("x", (1, 2)), label_column="kin")
     (tmp_path / "y.csv").write_text("1,2\n3,4\n")
-    assert [s.label for s in read(tmp_path / "y.csv", Wanted("x", (1, 2)))] == [None, None]
+    assert [s.label for s in read(tmp_path / "y.csv", InputSpec("x", (1, 2)))] == [None, None]
 
 
 def test_labels_in_a_file_of_words(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((3, 2)))
     (tmp_path / "y.csv").write_text("label\ndog\ncat\ndog\n")
-    found = read(tmp_path / "x.npy", Wanted("x", (1, 2)), labels=tmp_path / "y.csv")
+    found = read(tmp_path / "x.npy", InputSpec("x", (1, 2)), labels=tmp_path / "y.csv")
     assert [int(s.label) for s in found] == [1, 0, 1]
 
 
 def test_inputs_of_int8_are_quantized_and_taken_as_they_are() -> None:
-    wanted = Wanted("x", (1, 4), DType.INT8, 0.5, 3)
+    wanted = InputSpec("x", (1, 4), DType.INT8, 0.5, 3)
     real = np.array([[-100.0, -0.26, 0.74, 100.0]], np.float32)
     (sample,) = open_data((real, np.array([1]))).samples([wanted])
     assert wanted.quantized(sample.inputs[0]).tolist() == [[-128, 2, 4, 127]]
@@ -255,9 +255,9 @@ def test_inputs_of_int8_are_quantized_and_taken_as_they_are() -> None:
 
 
 def test_samples_are_gathered_to_whole_inputs() -> None:
-    wanted = (Wanted("x", (4, 2)),)
+    wanted = (InputSpec("x", (4, 2)),)
     x = np.arange(14.0).reshape(7, 2)
-    runs = list(grouped(open_data((x, np.arange(7))).samples(wanted), wanted))
+    runs = list(batched(open_data((x, np.arange(7))).samples(wanted), wanted))
     assert [len(parts) for _, parts in runs] == [4, 3]
     assert runs[1][0][0][:, 0].tolist() == [8, 10, 12, 12]
 
@@ -307,13 +307,29 @@ def pickled(path: Path) -> None:
     np.save(path, np.array([Touches()], object))
 
 
-HOSTILE: dict[str, tuple[str, Callable[[Path], object], Wanted, str]] = {
+def headed(shape: object, descr: str = "<f4") -> Callable[[Path], object]:
+    """An .npy file of one number whose header says some type and shape."""
+
+    def write(path: Path) -> None:
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(
+                file, {"descr": descr, "fortran_order": False, "shape": shape}
+            )
+            file.write(bytes(4))
+
+    return write
+
+
+HOSTILE: dict[str, tuple[str, Callable[[Path], object], InputSpec, str]] = {
     "pickle": ("x.npy", pickled, COLOUR, "pickled objects"),
     "plain pickle": ("x.npy", lambda p: p.write_bytes(pickle.dumps([1])), COLOUR, "cannot read"),
     "not numbers": ("x.npy", lambda p: np.save(p, np.full((2, 3, 5, 7), np.nan)), COLOUR, "(?s)not finite.*sample 1.*nan at element 0"),
     "infinite": ("x.npy", lambda p: np.save(p, np.full((3, 5, 7), -np.inf)), COLOUR, "-inf"),
     "texts": ("x.npy", lambda p: np.save(p, np.full((1, 3, 5, 7), "a")), COLOUR, "<U1"),
     "empty": ("x.npy", lambda p: np.save(p, np.zeros((0, 3, 5, 7))), COLOUR, r"shape \[0, 3, 5, 7\]"),
+    "shape of booleans": ("x.npy", headed((True, 1)), COLOUR, "a shape of"),
+    "elements of no bytes": ("x.npy", headed((10**11, 10**11), "|V0"), COLOUR, "a shape of"),
+    "negative shape": ("x.npy", headed((-1, -1)), COLOUR, "a shape of"),
     "other shape": ("x.npy", lambda p: np.save(p, np.zeros((2, 5, 7, 3))), COLOUR, r"\(N, 3, 5, 7\)"),
     "too many arrays": ("x.npz", lambda p: np.savez(p, a=1, b=2, c=3), COLOUR, "3 arrays"),
     "fewer labels": ("x.npz", lambda p: np.savez(p, x=np.zeros((4, 3, 5, 7)), y=[1, 2, 3]), COLOUR, "4 samples and labels"),
@@ -324,18 +340,18 @@ HOSTILE: dict[str, tuple[str, Callable[[Path], object], Wanted, str]] = {
     "no image": ("x.jpg", lambda p: p.write_text("<svg/>"), COLOUR, "cannot be read"),
     "pickle as image": ("x.png", lambda p: p.write_bytes(pickle.dumps([1])), COLOUR, "cannot be read"),
     "16 bits": ("x.png", sixteen_bits, GRAY, "8 bits a channel"),
-    "image into a signal": ("x.png", image, Wanted("x", (1, 50)), "height, width and 1 or 3 channels"),
+    "image into a signal": ("x.png", image, InputSpec("x", (1, 50)), "height, width and 1 or 3 channels"),
     "lying sound": ("x.wav", lying_sound, SOUND, "claims 1,073,741,823 samples"),
     "no sound": ("x.wav", lambda p: p.write_bytes(b"RIFF"), SOUND, "cannot be read"),
     "sound into an image": ("x.wav", lambda p: sound(p, b"\0\0" * 105), COLOUR, "one long axis"),
     "empty table": ("x.csv", lambda p: p.write_text(""), GRAY, "an empty file"),
-    "words in a table": ("x.csv", lambda p: p.write_text("1,2,0\n3,x,1\n"), Wanted("x", (1, 2)), "`x` in line 2"),
-    "holes in a table": ("x.csv", lambda p: p.write_text("1,2,0\n3,,1\n"), Wanted("x", (1, 2)), "an empty cell in line 2"),
-    "infinite table": ("x.csv", lambda p: p.write_text("1,1e999,0\n"), Wanted("x", (1, 2)), "finite numbers"),
-    "short line": ("x.csv", lambda p: p.write_text("1,2,0\n3,1\n"), Wanted("x", (1, 2)), "2 cells in line 2"),
-    "too few columns": ("x.csv", lambda p: p.write_text("1,2\n3,4\n"), Wanted("x", (1, 5)), "5 numbers"),
-    "binary table": ("x.csv", lambda p: p.write_bytes(b"\xff\xfe\x00,1\n"), Wanted("x", (1, 2)), "cannot be read"),
-    "endless line": ("x.csv", lambda p: p.write_bytes(b"1" * (2**24 + 9)), Wanted("x", (1, 2)), "more than 16,777,216"),
+    "words in a table": ("x.csv", lambda p: p.write_text("1,2,0\n3,x,1\n"), InputSpec("x", (1, 2)), "`x` in line 2"),
+    "holes in a table": ("x.csv", lambda p: p.write_text("1,2,0\n3,,1\n"), InputSpec("x", (1, 2)), "an empty cell in line 2"),
+    "infinite table": ("x.csv", lambda p: p.write_text("1,1e999,0\n"), InputSpec("x", (1, 2)), "finite numbers"),
+    "short line": ("x.csv", lambda p: p.write_text("1,2,0\n3,1\n"), InputSpec("x", (1, 2)), "2 cells in line 2"),
+    "too few columns": ("x.csv", lambda p: p.write_text("1,2\n3,4\n"), InputSpec("x", (1, 5)), "5 numbers"),
+    "binary table": ("x.csv", lambda p: p.write_bytes(b"\xff\xfe\x00,1\n"), InputSpec("x", (1, 2)), "cannot be read"),
+    "endless line": ("x.csv", lambda p: p.write_bytes(b"1" * (2**24 + 9)), InputSpec("x", (1, 2)), "more than 16,777,216"),
     "folder without data": ("x", lambda p: p.mkdir(), COLOUR, "a folder with nothing"),
     "other file": ("x.txt", lambda p: p.write_text("1"), COLOUR, "suffix .txt"),
 }  # fmt: skip
@@ -351,7 +367,7 @@ def test_what_is_hostile_or_broken_is_refused(tmp_path: Path, name: str) -> None
 
 
 def test_numbers_that_count_are_not_rounded() -> None:
-    wanted = (Wanted("tokens", (1, 3), DType.INT32),)
+    wanted = (InputSpec("tokens", (1, 3), DType.INT32),)
     (sample,) = open_data(np.array([[1.0, 2.0, 3.0]])).samples(wanted)
     assert sample.inputs[0].dtype == np.int32
     with pytest.raises(PillionError, match="numbers of type int32"):
@@ -370,7 +386,7 @@ def test_labels_of_other_data_are_refused(tmp_path: Path) -> None:
     for count in (2, 4):
         np.save(tmp_path / "y.npy", np.zeros(count, int))
         with pytest.raises(PillionError, match="the labels of other data"):
-            read(tmp_path / "x.npy", Wanted("x", (1, 2)), labels=tmp_path / "y.npy")
+            read(tmp_path / "x.npy", InputSpec("x", (1, 2)), labels=tmp_path / "y.npy")
 
 
 @pytest.mark.parametrize(
@@ -387,3 +403,20 @@ def test_without_pillow_the_way_to_it_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(PillionError, match=r"pip install 'pillion\[data\]'"):
         read(tmp_path, COLOUR)
+
+
+def test_the_first_samples_of_a_folder_are_of_all_classes(tmp_path: Path) -> None:
+    for name, count in (("a", 3), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        for number in range(count):
+            np.save(tmp_path / name / f"{number}.npy", np.full((1, 2), number, np.float32))
+    wanted = (InputSpec("x", (1, 2)),)
+
+    def labels(reading: Reading) -> list[int]:
+        return [int(s.label) for s in open_data(tmp_path, reading).samples(wanted) if s.label is not None]
+
+    assert labels(Reading()) == [0, 1, 2, 0, 2, 0]
+    np.save(tmp_path.parent / "labels.npy", np.arange(6))
+    assert labels(Reading(labels=tmp_path.parent / "labels.npy")) == [0, 1, 2, 3, 4, 5]
+    named = open_data(tmp_path, Reading(labels=tmp_path.parent / "labels.npy"))
+    assert [float(s.inputs[0].max()) for s in named.samples(wanted)] == [0, 1, 2, 0, 0, 1]

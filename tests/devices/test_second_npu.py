@@ -17,7 +17,7 @@ from pillion import targets
 from pillion.devices.cortex_m import CORES
 from pillion.devices.device import Device, Rule
 from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload
-from pillion.devices.retyped import Change
+from pillion.devices.retyped import Fixit
 from pillion.importers.pte.container import Container
 from pillion.ir.graph import Graph, rewrite
 from pillion.ir.op import Op
@@ -25,7 +25,7 @@ from pillion.ops import Conv2d, Linear, Lut, Reshape, Segment
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import render
-from pillion.report.subject import Asked
+from pillion.report.subject import ReportOptions
 from pillion.targets import Target
 
 REWRITTEN: list[str] = []
@@ -42,7 +42,7 @@ def odd_kernel(op: Op) -> tuple[object, bool]:
     return op.kernel, all(k % 2 for k in op.kernel)
 
 
-def smaller_kernel(rule: str, op: Op) -> Iterator[Change]:
+def smaller_kernel(rule: str, op: Op) -> Iterator[Fixit]:
     if rule == "odd" and isinstance(op, Conv2d):
         first, height, width, last = op.weights.shape
         shape = (first, height - 1, width - 1, last)
@@ -66,8 +66,8 @@ NPU = Device(
     rules=(Rule(Conv2d, "odd", "an odd kernel", odd_kernel, "test"),),
     estimate=lambda op: 1,
     rewrites=(renamed,),
-    changes=smaller_kernel,
-    drops=lambda op: isinstance(op, (Reshape, Linear)),
+    fixits=smaller_kernel,
+    removes=lambda op: isinstance(op, (Reshape, Linear)),
     delegate="SecondBackend",
 )
 
@@ -130,7 +130,7 @@ def test_its_converter_is_asked_with_the_name_of_the_chip(
 
 def test_a_report_knows_it_by_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(monkeypatch)
-    facts = collect(program, Asked(measure=False))
+    facts = collect(program, ReportOptions(measure=False))
     assert facts.npu == NPU.name
     assert {op.kernel.name for op in facts.ops if op.unit == "npu"} == {NPU.name}
     assert [op.unit for op in facts.ops] == [entry.unit.value for entry in program.ledger]

@@ -13,7 +13,7 @@ from pillion.devices.cortex_m import CORES, Core, Isa
 from pillion.devices.cortex_m.cycles import CYCLES
 from pillion.emitters.c.project import boards_for
 from pillion.errors import PillionError
-from pillion.run.time import STAND_INS
+from pillion.run.time_estimate import STAND_INS
 from pillion.targets import TARGETS, find_target
 
 UNKNOWN_TO_OLD_COMPILERS = ("cortex-m52", "cortex-m85")
@@ -69,8 +69,8 @@ def test_what_is_left_out_is_said(name: str, summary: str) -> None:
         ("cortex-m85+nomve+nodsp", "every Cortex-M85 has the DSP extension", "cortex-m85+nomve"),
         ("cortex-m3+nodsp", "no Cortex-M3 has the DSP extension", "cortex-m3"),
         ("cortex-m33+nomve", "no Cortex-M33 has Helium", "cortex-m33"),
-        ("cortex-m55+nofp", "Helium kernels use its vectors of floats", "cortex-m55+nomve"),
-        ("cortex-m55+nomve.fp", "Helium kernels use its vectors of floats", "cortex-m55+nomve"),
+        ("cortex-m55+nofp", "Helium kernels use floating-point vectors", "cortex-m55+nomve"),
+        ("cortex-m55+nomve.fp", "Helium kernels use floating-point vectors", "cortex-m55+nomve"),
         ("cortex-m33+nofp+int8", "programs are the same with and without floating point", "cortex-m33"),
         ("cortex-m33+fast", "what silicon may lack is +nodsp, +nomve", "cortex-m33"),
     ],

@@ -14,9 +14,9 @@ from example_graphs import samples_of
 from pillion.boards.host import HostModel
 from pillion.emitters.c.manifest import MANIFEST, read_manifest
 from pillion.executors import host_folder
-from pillion.outside.files import put
+from pillion.host_io.atomic_files import write_parts
 from pillion.program import Program
-from pillion.run.places import run_project
+from pillion.run.executor_list import run_project
 from planted import net, program, with_segment
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
@@ -40,8 +40,8 @@ def as_earlier(folder: Path) -> Path:
     flat = {re.sub(f"^({'|'.join(MOVED)})", "", path): content for path, content in files.items()}
     flat["model.h"] = flat["model.h"].replace(b'"../host/', b'"host/')
     for path, content in flat.items():
-        put(folder / path, content)
-    put(folder / MANIFEST, manifest.sealed(flat).text())
+        write_parts(folder / path, content)
+    write_parts(folder / MANIFEST, manifest.sealed(flat).text())
     return folder
 
 
@@ -120,27 +120,48 @@ void mixed_npu_segment_0(const void *const *inputs, void *const *outputs) {
 """
 
 
-def test_the_model_s_folder_alone_builds_as_the_readme_says(tmp_path: Path) -> None:
-    """Copied elsewhere, with the call and the flags of the readme."""
+@pytest.mark.parametrize(
+    ("compiler", "suffix", "standard"), [("cc", "c", "-std=c99"), ("c++", "cpp", "-std=c++11")]
+)
+def test_the_model_s_folder_alone_builds_as_the_readme_says(
+    compiler: str, suffix: str, standard: str, tmp_path: Path
+) -> None:
+    """Copied elsewhere, with the call and the flags of the readme; a product may be C++."""
     made = made_for(SCALAR)
     folder = made.firmware(tmp_path / "fw")
     shutil.copytree(folder / "model", tmp_path / "app" / "model")
     (sample,), (output,) = samples_of(made.graph, 1)[0], outputs_wanted(made)
     app = tmp_path / "app"
-    (app / "app.c").write_text(c_of_readme(folder) + MAIN % (sample.nbytes, len(output)))
+    (app / f"app.{suffix}").write_text(c_of_readme(folder) + MAIN % (sample.nbytes, len(output)))
     (flags,) = re.findall(r"with `(-std=c99 [^`]*)`", (folder / "README.md").read_text())
     sources = [str(path) for place in ("model", "model/kernels") for path in (app / place).glob("*.c")]
-    subprocess.run(["cc", *flags.split(), "app.c", *sources, "-o", "app"], cwd=app, check=True)
+    subprocess.run(["cc", *flags.split(), "-pedantic", "-Werror", "-c", *sources], cwd=app, check=True)
+    strict = [standard, "-pedantic", "-Wall", "-Wextra", "-Werror", *flags.split()[1:]]
+    objects = [f"{Path(source).stem}.o" for source in sources]
+    subprocess.run([compiler, *strict, f"app.{suffix}", *objects, "-o", "app"], cwd=app, check=True)
     assert subprocess.run([app / "app"], input=sample.tobytes(), capture_output=True).stdout == output
 
 
+@pytest.mark.qemu
+@pytest.mark.parametrize("target", [SCALAR, DSP, "cortex-m55"])
+def test_link_time_optimization_changes_no_byte(target: str, tmp_path: Path) -> None:
+    made = made_for(target)
+    board = {SCALAR: "microbit", DSP: "mps2-an505"}.get(target, "mps3-an547")
+    folder = made.firmware(tmp_path / "fw")
+    (folder / "input.bin").write_bytes(b"".join(x.tobytes() for x in samples_of(made.graph, 1)[0]))
+    command = ["make", "-s", f"run-{board}", "OPTIMIZE=-O2 -flto"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    assert (folder / "output.bin").read_bytes() == b"".join(outputs_wanted(made))
+
+
 @pytest.mark.skipif(not shutil.which("cmake"), reason="needs CMake")
-def test_a_driver_comes_before_the_stand_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("suffix", "language"), [("c", "C"), ("cpp", "CXX")])
+def test_a_driver_comes_before_the_stand_in(suffix: str, language: str, tmp_path: Path) -> None:
     """As the readme says of the library that CMake makes."""
     made_for(NPU).firmware(tmp_path / "fw")
-    (tmp_path / "app.c").write_text(DRIVER + c_of_readme(tmp_path / "fw") + MAIN % (60, 120))
+    (tmp_path / f"app.{suffix}").write_text(DRIVER + c_of_readme(tmp_path / "fw") + MAIN % (60, 120))
     (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.13)\nproject(app C)\nadd_subdirectory(fw)\nadd_executable(app app.c)\n"
+        f"cmake_minimum_required(VERSION 3.13)\nproject(app {language})\nadd_subdirectory(fw)\nadd_executable(app app.{suffix})\n"
         "target_link_libraries(app pillion_mixed)\n"
     )
     for command in (("cmake", "-B", "b"), ("cmake", "--build", "b")):

@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pillion.emitters.c.axes import broadcast_steps, collapsed
+from pillion.emitters.c.lower import lower
 from pillion.emitters.c.portable import div, matmul, prelu, reduce, resize, transpose_conv
-from pillion.emitters.c.program import lower
 from pillion.emitters.c.project import project_files, write_project
+from pillion.emitters.c.strides import broadcast_steps, collapsed
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
 from pillion.ir.verify import verify
 from pillion.ops import BatchMatmul, Div, Prelu, ReduceMax, ReduceSum, ResizeBilinear
-from pillion.ops.samples import make, random_like, value
-from pillion.run.places import run_project
+from pillion.ops.example_values import make, random_like, value
+from pillion.run.executor_list import run_project
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 

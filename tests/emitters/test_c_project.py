@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from example_graphs import samples_of
+from nightly import part_of
 from pillion.boards.board import BOARDS
 from pillion.boards.elf import read_elf
 from pillion.boards.qemu import build
 from pillion.emitters.c.project import boards_for, instruction_set
 from pillion.errors import PillionError
 from pillion.program import Program
-from pillion.run.places import run_project
+from pillion.run.executor_list import run_project
 from pillion.targets import find_target
 from planted import net, program, with_segment
 
@@ -50,7 +51,7 @@ def wanted(made: Program, folder: Path) -> bytes:
     return b"".join(y.tobytes() for y in made.graph.reference(*inputs))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", part_of(TARGETS, 2))
 def test_make_run_host(target: str, tmp_path: Path) -> None:
     made = for_target(target)
     folder = made.firmware(tmp_path / "fw")
@@ -59,7 +60,7 @@ def test_make_run_host(target: str, tmp_path: Path) -> None:
     assert (folder / "output.bin").read_bytes() == output
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", part_of(TARGETS[1:], 2))
 def test_cmake_on_this_computer(target: str, tmp_path: Path) -> None:
     made = for_target(target)
     folder = made.firmware(tmp_path / "fw")
@@ -208,7 +209,7 @@ def two_in_one(folder: Path, target: str, other: str) -> bytes:
 TWO_TARGETS = [("cortex-m33", "cortex-m33"), (NPU, NPU), (NPU, "cortex-m33")]
 
 
-@pytest.mark.parametrize(("target", "other"), TWO_TARGETS)
+@pytest.mark.parametrize(("target", "other"), part_of(TWO_TARGETS[::-1], 3))
 def test_two_models_share_an_arena_on_this_computer(target: str, other: str, tmp_path: Path) -> None:
     folder = tmp_path / "app"
     outputs = two_in_one(folder, target, other)

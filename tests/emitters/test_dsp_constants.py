@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import choose
+from pillion.emitters.c.kernel_choice import choose
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import PerTensor, constant
 from pillion.ops import DepthwiseConv2d
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 
 
 @pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (2, 3)], ids=str)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import kernels
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_choice import kernels
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, constant
 from pillion.ir.verdict import all_ok
 from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 
 KERNELS = [
     pytest.param(isa, k, id=f"{isa.value}-{k.name}")
@@ -35,9 +35,10 @@ def convolutions() -> Iterator[Op]:
             for cls, shape in (
                 (Conv2d, (8, side, side, channels)),
                 (DepthwiseConv2d, (1, side, side, channels)),
+                (DepthwiseConv2d, (1, side, side, 8 * channels)),
             ):
                 weights = constant("w", np.ones(shape, np.int8), PerTensor(0.01))
-                out = 8 if cls is Conv2d else channels
+                out = 8 if cls is Conv2d else shape[3]
                 bias = constant("b", np.zeros(out, np.int32), PerTensor(1e-3))
                 whole = value("x", (1, side, side, channels), 0.1, 3)
                 yield make(cls, value("y", (), 0.4), x=whole, weights=weights, bias=bias)
@@ -57,7 +58,7 @@ def ops() -> tuple[Op, ...]:
 def test_what_a_kernel_takes_it_has_calls_for(isa: Isa, kernel: Kernel) -> None:
     taken = 0
     for op in ops():
-        if isinstance(op, kernel.op) and all_ok(kernel.takes(op, Arithmetic.CMSIS_NN)):
+        if isinstance(op, kernel.op) and all_ok(kernel.check(op, Arithmetic.CMSIS_NN)):
             calls = kernel.calls(op, Arithmetic.CMSIS_NN)
             assert all(call.output is op.results[0] for call in calls)
             assert all(value is not None for call in calls for value in call.params.values())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c import choose
+from pillion.emitters.c import kernel_choice
 from pillion.emitters.c.kernel import Kernel
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -16,7 +16,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops import BatchMatmul
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 
 
 def product(name: str, rows: int) -> Op:
@@ -32,7 +32,7 @@ def kernel(name: str, *firsts: str) -> Kernel:
     def takes(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
         return (Verdict("name", op.results[0].name[0] in firsts, str(firsts), op.name),)
 
-    return Kernel(name, BatchMatmul, calls=lambda op, arithmetic: (), takes=takes)
+    return Kernel(name, BatchMatmul, calls=lambda op, arithmetic: (), check=takes)
 
 
 KERNELS = (kernel("one", "a"), kernel("two", "b", "a"), kernel("three", "c", "b"))
@@ -42,13 +42,15 @@ KERNELS = (kernel("one", "a"), kernel("two", "b", "a"), kernel("three", "c", "b"
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
     """The kernel of each product, by the first letter of its name, for the rows that each has."""
-    monkeypatch.setattr(choose, "kernels", lambda isa: KERNELS)
+    monkeypatch.setattr(kernel_choice, "kernels", lambda isa: KERNELS)
 
     def names(optimize: str, **rows: int) -> dict[str, str]:
         ops = tuple(product(name, count) for name, count in rows.items())
         inputs: tuple[Value, ...] = tuple(v for op in ops for v in op.activations)
         graph = Graph("g", inputs, ops, tuple(op.results[0] for op in ops))
-        return {c.op.results[0].name[0]: c.kernel.name for c in choose.choose(graph, Isa.MVE, optimize)}  # type: ignore[arg-type]  # a word
+        return {
+            c.op.results[0].name[0]: c.kernel.name for c in kernel_choice.choose(graph, Isa.MVE, optimize)
+        }  # type: ignore[arg-type]  # a word
 
     return names
 

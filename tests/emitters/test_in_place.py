@@ -7,7 +7,7 @@ import pytest
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c import portable
-from pillion.emitters.c.choose import choose
+from pillion.emitters.c.kernel_choice import choose
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import Add, Clamp, Div, Lut, Maximum, Minimum, Mul, Prelu, Requantize, Softmax, Sub

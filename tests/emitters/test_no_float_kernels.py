@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import choose
+from pillion.emitters.c.kernel_choice import choose
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op

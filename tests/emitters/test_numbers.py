@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pillion.emitters.c import numbers
-from pillion.emitters.c.numbers import LINES_AT_ONCE, MANY, PER_LINE, PER_LINE_OF_OTHERS, lines, literal
+from pillion.emitters.c import literals
+from pillion.emitters.c.literals import LINES_AT_ONCE, MANY, PER_LINE, PER_LINE_OF_OTHERS, lines, literal
+from pillion.host_io.atomic_files import LazyContent
+from pillion.host_io.project_folders import sha256
 from pillion.ir.types import Array
-from pillion.outside.files import Written
-from pillion.outside.folders import sha256
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
@@ -62,7 +62,7 @@ def test_32_bits_in_halves() -> None:
 @pytest.mark.parametrize("place", [0, MANY // 2, MANY + 8])
 def test_the_least_number_of_32_bits_among_many(place: int) -> None:
     data = random("int32", MANY + 9)
-    data[place] = numbers.LEAST
+    data[place] = literals.LEAST
     text = b"".join(lines(data)).decode()
     assert text == spelled(data)
     assert text.count("(-2147483647 - 1)") == 1
@@ -74,7 +74,7 @@ def test_many_integers_are_not_spelled_one_by_one(
 ) -> None:
     b"".join(lines(random(dtype, MANY + 9)))  # the tables are made once
     spelled_out: list[object] = []
-    monkeypatch.setattr(numbers, "literal", lambda n: spelled_out.append(n) or str(n))
+    monkeypatch.setattr(literals, "literal", lambda n: spelled_out.append(n) or str(n))
     parts = list(lines(random(dtype, size)))
     assert len(spelled_out) <= PER_LINE_OF_OTHERS * 3
     assert max(map(len, parts)) < 3 * 10**6, "a part fits into a cache"
@@ -87,8 +87,8 @@ def test_a_large_content_is_made_once_to_be_hashed() -> None:
         made.append(1)
         yield from (b"int8_t", b" w[]")
 
-    content = Written(parts)
+    content = LazyContent(parts)
     assert sha256(content) == sha256("int8_t w[]") == sha256(content)
     assert len(made) == 1
-    assert content == Written(lambda: [b"int8_t w[]"])
-    assert content != Written(lambda: [b"int8_t v[]"])
+    assert content == LazyContent(lambda: [b"int8_t w[]"])
+    assert content != LazyContent(lambda: [b"int8_t v[]"])

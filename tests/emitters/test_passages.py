@@ -11,49 +11,49 @@ from dataclasses import replace
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.body import alike
-from pillion.emitters.c.loops import (
-    Fire,
-    FireAny,
-    Form,
-    Given,
+from pillion.emitters.c.body import interchangeable_variants
+from pillion.emitters.c.loop_rolling import (
+    Action,
+    CallSubroutine,
     Item,
-    Loop,
     MoveRows,
-    RowNumber,
-    Run,
+    ParameterLocation,
+    RolledLoop,
+    RowIndex,
+    RunStep,
+    RunVariant,
     TakeRows,
-    What,
+    VariantSelector,
     roll,
 )
-from pillion.emitters.c.passages import Passage, passages
-from pillion.emitters.c.program import CProgram, lower
-from pillion.emitters.c.text import model_c
+from pillion.emitters.c.lower import CProgram, lower
+from pillion.emitters.c.model_source import model_c
+from pillion.emitters.c.outlining import Subroutine, outline
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
 from pillion.memory import Spot
-from pillion.memory.needs import DEEPEST_PASSAGES
+from pillion.memory.op_memory import DEEPEST_PASSAGES
 from pillion.ops import parse
-from pillion.stripes.plan import Stripe, striped
+from pillion.tiling.stripe import Stripe, striped
 
-Done = tuple[What, tuple[object, ...]]
+Done = tuple[Action, tuple[object, ...]]
 
 
-def done(items: Iterable[Item], made: Sequence[Passage], handed: Sequence[object] = ()) -> Iterator[Done]:
+def done(items: Iterable[Item], made: Sequence[Subroutine], handed: Sequence[object] = ()) -> Iterator[Done]:
     """What is done one after another, loops and passages unfolded."""
     for item in items:
         yield from _done(item.what, [_placed(place, handed) for place in item.places], made)
 
 
 def _placed(place: object, handed: Sequence[object]) -> object:
-    if not isinstance(place, Given):
+    if not isinstance(place, ParameterLocation):
         return place
     found = handed[place.number]
     return replace(found, offset=found.offset + place.offset)  # type: ignore[type-var, attr-defined]
 
 
-def _done(what: What, places: Sequence[object], made: Sequence[Passage]) -> Iterator[Done]:
-    if isinstance(what, Loop):
+def _done(what: Action, places: Sequence[object], made: Sequence[Subroutine]) -> Iterator[Done]:
+    if isinstance(what, RolledLoop):
         for time in range(what.count):
             at = 0
             now = [
@@ -63,26 +63,26 @@ def _done(what: What, places: Sequence[object], made: Sequence[Passage]) -> Iter
             for part in what.body:
                 yield from _done(part.what, now[at : at + part.places], made)
                 at += part.places
-    elif isinstance(what, Run):
+    elif isinstance(what, CallSubroutine):
         yield from done(made[what.passage].items, made, places)
-    elif isinstance(what, FireAny):
+    elif isinstance(what, RunVariant):
         form, *rest = places
-        assert isinstance(form, Form)
-        yield Fire(what.first.step, form.variant), tuple(rest)
+        assert isinstance(form, VariantSelector)
+        yield RunStep(what.first.step, form.variant), tuple(rest)
     else:
         yield what, tuple(places)
 
 
-def deepest(number: int, made: Sequence[Passage]) -> int:
+def deepest(number: int, made: Sequence[Subroutine]) -> int:
     """How many passages in which is waited are inside of one another."""
     inner = [_runs(item.what) for item in made[number].items]
     return 1 + max((deepest(n, made) for runs in inner for n in runs), default=0)
 
 
-def _runs(what: What) -> list[int]:
-    if isinstance(what, Loop):
+def _runs(what: Action) -> list[int]:
+    if isinstance(what, RolledLoop):
         return [n for part in what.body for n in _runs(part.what)]
-    return [what.passage] if isinstance(what, Run) and what.waits else []
+    return [what.passage] if isinstance(what, CallSubroutine) and what.waits else []
 
 
 def statements(items: Iterable[Item]) -> int:
@@ -90,20 +90,29 @@ def statements(items: Iterable[Item]) -> int:
     return sum(_statements(item.what) for item in items)
 
 
-def _statements(what: What) -> int:
-    return 1 + sum(_statements(part.what) for part in what.body) if isinstance(what, Loop) else 1
+def _statements(what: Action) -> int:
+    return 1 + sum(_statements(part.what) for part in what.body) if isinstance(what, RolledLoop) else 1
 
 
 def words(chance: random.Random, depth: int) -> list[Item]:
     """Things at random: from a few sequences that come again, at other places, and among one another."""
     if not depth:
-        what: What = chance.choice(
-            [Fire(0, 0), Fire(0, 1), Fire(0, 2), Fire(1), Fire(2), MoveRows(48), TakeRows(2), Fire(1, 1)]
+        what: Action = chance.choice(
+            [
+                RunStep(0, 0),
+                RunStep(0, 1),
+                RunStep(0, 2),
+                RunStep(1),
+                RunStep(2),
+                MoveRows(48),
+                TakeRows(2),
+                RunStep(1, 1),
+            ]
         )
         places = 1 if isinstance(what, TakeRows) else 2
         area = chance.choice(["arena", "arena", "state"])
         found = tuple(Spot(16 * chance.randrange(4), area) for _ in range(places))  # type: ignore[arg-type]
-        rows = (RowNumber(chance.randrange(3)),) if what == Fire(2) else ()
+        rows = (RowIndex(chance.randrange(3)),) if what == RunStep(2) else ()
         return [Item(what, (*found, *rows))]
     parts = [words(chance, depth - 1) for _ in range(chance.randint(1, 3))]
     found = []
@@ -121,8 +130,8 @@ def test_the_same_is_done_in_the_same_order(seed: int) -> None:
     chance = random.Random(seed)
     programs = [words(chance, 3) for _ in range(2)]
     rolled = [roll(program) for program in programs]
-    same = {Fire(0, n): Fire(0, 0) for n in (0, 1, 2)}
-    found, made = passages(rolled, same)
+    same = {RunStep(0, n): RunStep(0, 0) for n in (0, 1, 2)}
+    found, made = outline(rolled, same)
     for items, program in zip(found, programs, strict=True):
         assert list(done(items, made)) == [(item.what, item.places) for item in program]
     deep = [
@@ -131,15 +140,15 @@ def test_the_same_is_done_in_the_same_order(seed: int) -> None:
     assert all(deepest(n, made) <= DEEPEST_PASSAGES for n in deep)
 
 
-def _waits(what: What) -> bool:
-    if isinstance(what, Loop):
+def _waits(what: Action) -> bool:
+    if isinstance(what, RolledLoop):
         return any(_waits(part.what) for part in what.body)
     return isinstance(what, TakeRows)
 
 
 def test_what_is_done_once_stays() -> None:
-    items = [Item(Fire(n), (Spot(16 * n),)) for n in range(9)]
-    assert passages([items, []], {}) == ([items, []], [])
+    items = [Item(RunStep(n), (Spot(16 * n),)) for n in range(9)]
+    assert outline([items, []], {}) == ([items, []], [])
 
 
 def halving_chain(levels: int) -> Graph:
@@ -177,7 +186,7 @@ def test_a_text_grows_with_the_ops_and_not_with_the_rates(fed: bool) -> None:
     first, second, third = texts
     assert third - second < 2 * (second - first)
     program = in_rows(3, fed)
-    items, made = passages([program.items, []], alike(program))
+    items, made = outline([program.items, []], interchangeable_variants(program))
     written = statements(items[0]) + sum(statements(passage.items) for passage in made)
     assert written < 0.65 * statements(program.items)
     assert list(done(items[0], made)) == list(done(program.items, ()))

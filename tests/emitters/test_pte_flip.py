@@ -9,7 +9,7 @@ import pytest
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.movement import flip
-from pillion.emitters.pte.node import Settings
+from pillion.emitters.pte.node import PteSettings
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.ir.graph import Graph
@@ -32,7 +32,7 @@ def test_an_axis_takes_calls_by_its_factors(
     shape: tuple[int, ...], axes: tuple[int, ...], calls: int
 ) -> None:
     graph = flipped(shape, axes)
-    assert len(flip(graph.ops[0], Settings(Arithmetic.CMSIS_NN, CORES["cortex-m33"]))) == calls
+    assert len(flip(graph.ops[0], PteSettings(Arithmetic.CMSIS_NN, CORES["cortex-m33"]))) == calls
     again = read(emit(graph, CORES["cortex-m33"])).graph
     x = np.random.default_rng(3).integers(-128, 128, shape).astype(np.int8)
     assert np.array_equal(again.reference(x)[0], np.flip(x, axes))

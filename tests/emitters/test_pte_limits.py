@@ -10,12 +10,12 @@ from judge.machine import CORES, Core
 from pillion.devices import cortex_m
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import emit
-from pillion.emitters.pte.limits import LARGEST_SIDE, transposes_convolution, transposes_matrix
+from pillion.emitters.pte.library_limits import LARGEST_SIDE, transposes_convolution, transposes_matrix
 from pillion.emitters.pte.movement import transposed
-from pillion.emitters.pte.node import View, plain
-from pillion.emitters.pte.scratch import Window
+from pillion.emitters.pte.node import NodeView, plain
+from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.errors import PillionError
-from pillion.ops.samples import value
+from pillion.ops.example_values import value
 
 REFUSED = {
     "convolution of 65,537 columns",
@@ -60,14 +60,14 @@ def test_matrices_are_transposed_by_the_kernel_that_can(rows: int, columns: int,
     x, y = plain(value("x", (rows, columns))), plain(value("y", (columns, rows)))
     (call,) = transposed(x, (1, 0), y, isa)
     source, order = call.args
-    assert isinstance(source, View)
+    assert isinstance(source, NodeView)
     assert len(source.sizes) == len(call.out.sizes) == axes
     assert order == ((1, 0) if axes == 2 else (0, 2, 1))
     assert transposes_matrix(rows, columns, isa) == (axes == 2)
 
 
-def window(kernel: int, stride: int, padding: int, channels: int = 3) -> Window:
-    return Window(
+def window(kernel: int, stride: int, padding: int, channels: int = 3) -> ScratchWindow:
+    return ScratchWindow(
         1, (4, 4), channels, (8, 8), 2, (kernel, kernel), (stride, stride), padding=(padding, padding)
     )
 

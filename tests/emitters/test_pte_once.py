@@ -11,17 +11,17 @@ from judge.hunt import complaint
 from judge.machine import CORES, RUNTIMES, Core, missing
 from pillion.devices import cortex_m
 from pillion.emitters.pte import emit
-from pillion.emitters.pte.once import Int64Array, once, rounded_as_doubles
+from pillion.emitters.pte.single_rounding import Int64Array, find_single_rounding, rounded_as_doubles
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.program import graph_of
+from pillion.importers.pte.foreign_program import graph_of
 from pillion.ir import numerics
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ops import Linear, ReduceSum
-from pillion.ops.samples import conv_bias, conv_weights, make, value
+from pillion.ops.example_values import conv_bias, conv_weights, make, value
 
 TFLITE, INTEGER = Arithmetic.TFLITE, Arithmetic.TFLITE_INTEGER
 REACH = 4_000_000
@@ -53,7 +53,9 @@ def test_a_kernel_that_rounds_twice_rounds_as_if_once(kind: str, zero_point: int
     rng = np.random.default_rng(zero_point + 128)
     ratios = ratios_of(kind, rng)
     ends = np.tile([[-REACH, REACH]], (len(ratios), 1))
-    found = once(ratios, ends, zero_point, lambda sums: rounded_as_doubles(sums, ratios[:, None]))
+    found = find_single_rounding(
+        ratios, ends, zero_point, lambda sums: rounded_as_doubles(sums, ratios[:, None])
+    )
     assert found is not None
     for at, ratio in enumerate(ratios):
         sums = sums_of(float(ratio), rng)
@@ -66,7 +68,9 @@ def test_a_kernel_that_rounds_twice_rounds_as_if_once(kind: str, zero_point: int
 def test_ratios_without_numbers_have_none() -> None:
     """A sum of as many steps as this leaves no room to be moved up in 32 bits."""
     ratios, ends = np.array([1e-7]), np.array([[-(2**30), 2**30]])
-    assert once(ratios, ends, 0, lambda sums: rounded_as_doubles(sums, ratios[:, None])) is None
+    assert (
+        find_single_rounding(ratios, ends, 0, lambda sums: rounded_as_doubles(sums, ratios[:, None])) is None
+    )
 
 
 def random_layer(seed: int, arithmetic: Arithmetic = TFLITE) -> Graph:

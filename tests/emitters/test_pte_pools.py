@@ -9,11 +9,11 @@ from itertools import product
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte.node import KernelCall, Settings, View
+from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings
 from pillion.emitters.pte.table import steps
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import MaxPool2d
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 
 PADDINGS = sorted(set(product((0, 1, 2), repeat=4)))
 
@@ -25,10 +25,10 @@ def test_the_result_has_the_sizes_that_the_arguments_give(
 ) -> None:
     x = value("x", (1, 6, 7, 3), 0.1, 5)
     op = make(MaxPool2d, dataclasses.replace(x, name="y"), x=x, kernel=(3, 3), stride=stride, padding=padding)
-    *before, pool = steps(op, Settings(Arithmetic.CMSIS_NN, Isa.MVE))
+    *before, pool = steps(op, PteSettings(Arithmetic.CMSIS_NN, Isa.MVE))
     assert isinstance(pool, KernelCall)
     image, kernel, strides, pads = pool.args[:4]
-    assert isinstance(image, View)
+    assert isinstance(image, NodeView)
     sides = zip(image.sizes[2:], kernel, strides, pads, strict=True)  # type: ignore[arg-type]  # pairs of numbers
     assert pool.out.sizes[2:] == tuple((size + 2 * p - k) // s + 1 for size, k, s, p in sides)
     assert len(before) <= 1

@@ -11,7 +11,7 @@ import pytest
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import scratch
-from pillion.emitters.pte.scratch import Window
+from pillion.emitters.pte.scratch import ScratchWindow
 
 pytest.importorskip("executorch.backends.cortex_m", reason="pip install 'pillion[executorch]'")
 
@@ -35,7 +35,7 @@ def backend(library: Any, isa: Isa) -> Any:
     return {Isa.MVE: library.Backend.MVE, Isa.DSP: library.Backend.DSP}.get(isa, library.Backend.SCALAR)
 
 
-def windows(seed: int) -> Iterator[Window]:
+def windows(seed: int) -> Iterator[ScratchWindow]:
     """Convolutions of all kinds, images of one row among them."""
     rng = random.Random(seed)
     for _ in range(CASES):
@@ -48,7 +48,7 @@ def windows(seed: int) -> Iterator[Window]:
         result = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, d, p in axes]
         if min(result) >= 1:
             channels = (rng.choice(CHANNELS), rng.choice(CHANNELS))
-            yield Window(
+            yield ScratchWindow(
                 rng.choice((1, 1, 2)),
                 image,
                 channels[0],
@@ -61,7 +61,7 @@ def windows(seed: int) -> Iterator[Window]:
             )
 
 
-def asked(window: Window) -> dict[str, Any]:
+def asked(window: ScratchWindow) -> dict[str, Any]:
     return {
         "input_nhwc": [window.batch, *window.image, window.in_channels],
         "output_nhwc": [window.batch, *window.result, window.out_channels],
@@ -87,7 +87,7 @@ def test_depthwise_conv2d(library: Any, isa: Isa) -> None:
     for window in windows(2):
         multiplier = rng.choice((1, 1, 2, 3, 5, 9))
         out = window.in_channels * multiplier
-        window = Window(
+        window = ScratchWindow(
             1,
             window.image,
             window.in_channels,
@@ -116,7 +116,7 @@ def test_transpose_conv2d(library: Any, isa: Isa) -> None:
             (rng.choice(c), rng.choice(c)) for c in ((1, 3, 5, 8), (1, 2, 3, 5), (1, 2, 3))
         )
         result = tuple((size - 1) * s + k for size, s, k in zip(image, stride, kernel, strict=True))
-        window = Window(
+        window = ScratchWindow(
             1, image, rng.choice(CHANNELS), (result[0], result[1]), rng.choice(CHANNELS), kernel, stride
         )
         weights = [window.out_channels, *kernel, window.in_channels]

@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 
 from example_graphs import side_by_side
+from partition.graphs import EAGER
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters import pte, tflite
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.lower import lower
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte.table import TABLE as PTE_ROWS
 from pillion.emitters.tflite.table import ROWS as TFLITE_ROWS
+from pillion.host_io.atomic_files import parts_of
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ops import ALL_OPS
-from pillion.outside.files import parts_of
+from pillion.partition import partition
 from pillion.passes import PIPELINE, run
-from pillion.place import place
-from place.graphs import EAGER
 
 LEFT_OUT = ("div", "resize_nearest")
 """Without a form in `.pte` for ExecuTorch 1.4, or in TFLite for the first example."""
@@ -46,7 +46,7 @@ def c_project() -> bytes:
 
 
 def placed() -> bytes:
-    made = place(run(graph(), PIPELINE), EAGER, Isa.DSP)
+    made = partition(run(graph(), PIPELINE), EAGER, Isa.DSP)
     return repr([entry.as_row() for entry in made.ledger]).encode() + str(made.graph).encode()
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import choose
 from pillion.emitters.c.dsp import elementwise as dsp_elementwise
+from pillion.emitters.c.kernel_choice import choose
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add, Sub
 from pillion.ops.elementwise import Sum
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 
 LEVELS = np.arange(-128, 128, dtype=np.int64)
 SCALES = [(0.051, 0.044, 0.081), (0.1, 0.1, 0.1), (0.25, 1.0, 1.0), (0.3, 0.07, 0.31)]

@@ -32,7 +32,7 @@ from pillion.ops import (
     Where,
     Whole,
 )
-from pillion.ops.samples import make, random_like, value
+from pillion.ops.example_values import make, random_like, value
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
@@ -65,7 +65,7 @@ def samples(op: Op, seed: int) -> list[Array]:
     return found
 
 
-def want_same(op: Op, seeds: int = 3) -> None:
+def require_same(op: Op, seeds: int = 3) -> None:
     """LiteRT's bytes are the reference's, and those of the graph that is read from the file."""
     graph = Graph("one", op.activations, (op,), op.results, Arithmetic.TFLITE)
     file = emit(graph)
@@ -96,7 +96,7 @@ def test_examples(cls: type[Op]) -> None:
     count = 0
     for op in cls.examples():
         if has_a_form(op):
-            want_same(op)
+            require_same(op)
             count += 1
     assert count >= 3
 
@@ -113,7 +113,7 @@ def test_comparisons_of_random_scales() -> None:
             )
         )
         y = Value("y", TensorType((), DType.BOOL))
-        want_same(make(Compare, y, a=a, b=b, relation=list(Relation)[number % 6]), 1)
+        require_same(make(Compare, y, a=a, b=b, relation=list(Relation)[number % 6]), 1)
 
 
 def booleans(name: str, *shape: int) -> Value:
@@ -122,22 +122,22 @@ def booleans(name: str, *shape: int) -> Value:
 
 @pytest.mark.parametrize("cls", [Minimum, Maximum])
 def test_logic(cls: type[Op]) -> None:
-    want_same(make(cls, booleans("y"), a=booleans("a", 3, 5), b=booleans("b", 5)))
+    require_same(make(cls, booleans("y"), a=booleans("a", 3, 5), b=booleans("b", 5)))
 
 
 @pytest.mark.parametrize("cls", [ReduceMax, ReduceMin])
 @pytest.mark.parametrize("keepdims", [True, False])
 def test_any_and_all(cls: type[Op], keepdims: bool) -> None:
-    want_same(make(cls, booleans("y"), x=booleans("x", 3, 2, 5), axes=(0, 2), keepdims=keepdims), 9)
+    require_same(make(cls, booleans("y"), x=booleans("x", 3, 2, 5), axes=(0, 2), keepdims=keepdims), 9)
 
 
 def test_constants_of_all_types() -> None:
     flags = constant("flags", np.array([True, False, True]))
     a, b = value("a", (2, 3), 0.1, 4), value("b", (2, 3), 0.1, 4)
-    want_same(make(Where, value("y", (), 0.1, 4), condition=flags, a=a, b=b))
+    require_same(make(Where, value("y", (), 0.1, 4), condition=flags, a=a, b=b))
     words = constant("words", np.array([3, 1, 2], np.int32))
     x = Value("x", TensorType((2, 3), DType.INT32))
-    want_same(make(Compare, booleans("y"), a=x, b=words, relation=Relation.GREATER_EQUAL))
+    require_same(make(Compare, booleans("y"), a=x, b=words, relation=Relation.GREATER_EQUAL))
 
 
 REFUSED: list[tuple[type[Op], dict[str, Any], str]] = [

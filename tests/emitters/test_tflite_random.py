@@ -18,13 +18,13 @@ from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.ops import ALL_OPS
 from pillion.ops.div import Div
+from pillion.ops.example_values import random_like
 from pillion.ops.formats import Requantize
-from pillion.ops.functions import Function
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Concat, Reshape, Slice
 from pillion.ops.reduce import ReduceSum
-from pillion.ops.samples import random_like
 from pillion.ops.softmax import Softmax
+from pillion.ops.unary_functions import Function
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 

@@ -26,10 +26,9 @@ from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.detections import Detections
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add
-from pillion.ops.functions import (
-    Function,
-)
+from pillion.ops.example_values import random_like, value
 from pillion.ops.indexing import Gather
+from pillion.ops.integer_arithmetic import Whole
 from pillion.ops.lut import (
     Lut,
 )
@@ -37,9 +36,10 @@ from pillion.ops.lut_tflite import ENTRIES, tflite_entries
 from pillion.ops.movement import Pad, Reshape
 from pillion.ops.pool import AvgPool2d
 from pillion.ops.reduce import ReduceSum
-from pillion.ops.samples import random_like, value
 from pillion.ops.softmax import Softmax
-from pillion.ops.whole import Whole
+from pillion.ops.unary_functions import (
+    Function,
+)
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import unpack
 

@@ -14,10 +14,10 @@ from torch import nn
 
 import pillion
 from pillion.errors import PillionError
-from pillion.evaluation.chart import bar, svg
 from pillion.evaluation.compare import compare_layers, compare_programs
-from pillion.evaluation.hints import Tensor, hint_of
-from pillion.evaluation.layers import Comparison, Layer
+from pillion.evaluation.hints import NoisyTensor, hint_of
+from pillion.evaluation.layer_chart import bar, svg
+from pillion.evaluation.layer_errors import Comparison, Layer
 from pillion.importers.torch.float_model import float_model
 from pillion.importers.torch.float_tensors import FloatTensors
 from pillion.ir.types import DType, PerTensor, TensorType, Value
@@ -137,7 +137,7 @@ def test_few_large_values_that_take_the_range_are_named() -> None:
     scale = float((high - low) / 255)
     value = Value("y_i8", TensorType(real.shape, DType.INT8, PerTensor(scale, round(-128 - low / scale))))
     rounded = np.rint(real / scale) * scale
-    tensor = Tensor()
+    tensor = NoisyTensor()
     tensor.add(real, rounded, rounded, value)
     hint = hint_of(nets.classifier().graph.ops[-2], value, tensor)
     assert "few large values take the range" in hint.reason
@@ -169,6 +169,19 @@ def test_another_models_program_is_refused() -> None:
         compare_layers(program, floats, FloatTensors(floats), X)
     with pytest.raises(PillionError, match="the data is empty"):
         compare_layers(program, floats, FloatTensors(floats), [])
+
+
+def test_a_float_model_with_other_weights_is_refused() -> None:
+    """As with `--float net.py:Net` and no --weights: each call of `Net` draws weights of its own."""
+    program = pillion.compile(Chain(), X[:1], target="cortex-m55", calibrate=(X,), name="net")
+    other = Chain()
+    torch.manual_seed(2)
+    for layer in (other.one, other.two, other.last):
+        layer.reset_parameters()
+    floats = float_model(other, X[:1])
+    with pytest.raises(PillionError, match="has other weights than `net`") as caught:
+        compare_layers(program, floats, FloatTensors(floats), X)
+    assert "--weights FILE" in str(caught.value.help)
 
 
 def test_the_picture_holds_names_as_text() -> None:

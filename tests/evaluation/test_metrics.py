@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from pillion.errors import PillionError
-from pillion.evaluation.metrics import Batch, Confusion, metric_of, usual_metrics
+from pillion.evaluation.metrics import Batch, Confusion, default_metrics, metric_of
 
 RNG = np.random.default_rng(0)
 
@@ -134,13 +134,13 @@ def test_metrics_without_meaning_are_refused(name: str, outputs: Any, labels: An
 
 
 def test_the_usual_metric_follows_from_the_label() -> None:
-    assert usual_metrics([10], np.asarray(3), [784]) == ("top1",)
-    assert usual_metrics([1000], np.asarray(3), [784]) == ("top1", "top5")
-    assert usual_metrics([784], None, [784]) == ("mse",)
-    assert usual_metrics([1], np.asarray(1), [4]) == ("mse",)
-    assert usual_metrics([4], np.zeros(4), [9]) == ("mse",)
+    assert default_metrics([10], np.asarray(3), [784]) == ("top1",)
+    assert default_metrics([1000], np.asarray(3), [784]) == ("top1", "top5")
+    assert default_metrics([784], None, [784]) == ("mse",)
+    assert default_metrics([1], np.asarray(1), [4]) == ("mse",)
+    assert default_metrics([4], np.zeros(4), [9]) == ("mse",)
     with pytest.raises(PillionError, match="needs labels"):
-        usual_metrics([10], None, [784])
-    assert usual_metrics([10], None, [784], is_compared=True) == ()
+        default_metrics([10], None, [784])
+    assert default_metrics([10], None, [784], is_compared=True) == ()
     with pytest.raises(PillionError, match="has to be named"):
-        usual_metrics([784], np.asarray(1), [784])
+        default_metrics([784], np.asarray(1), [784])

@@ -15,8 +15,8 @@ from killing import killed_at
 from pillion.emitters.c.manifest import MANIFEST, Manifest, read_manifest
 from pillion.emitters.c.project import check_project, write_project
 from pillion.errors import PillionError
-from pillion.outside import folders
-from pillion.outside.files import Content, parts_of
+from pillion.host_io import project_folders
+from pillion.host_io.atomic_files import Content, parts_of
 from pillion.program import Program
 from pillion.targets import find_target
 from planted import net
@@ -277,13 +277,13 @@ BAD_PATHS = [
 @pytest.mark.parametrize("path", BAD_PATHS)
 def test_paths_that_are_none(path: str) -> None:
     with pytest.raises(ValueError, match=r"is no (path|name)"):
-        folders.check_paths([path])
+        project_folders.check_paths([path])
 
 
 @pytest.mark.parametrize(("pair", "words"), [(("a/B", "a/b"), "one file"), (("a", "a/b"), "lies in a file")])
 def test_paths_that_do_not_go_together(pair: tuple[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        folders.check_paths(pair)
+        project_folders.check_paths(pair)
 
 
 def test_a_name_that_only_changes_its_capitals_is_not_removed(tmp_path: Path) -> None:
@@ -377,8 +377,8 @@ def test_a_kill_while_a_killed_run_is_finished(tmp_path: Path, small: Files, oth
 
     def prepare(folder: Path) -> None:
         write_project(small, folder)
-        journal = folders._agreed(folder, other, MANIFEST, lambda f: read_manifest(f).listing, False)
-        folders._stage(folder, journal, other)
+        journal = project_folders._agreed(folder, other, MANIFEST, lambda f: read_manifest(f).listing, False)
+        project_folders._stage(folder, journal, other)
 
     for folder in steps(lambda folder: read_manifest(folder), prepare, tmp_path):
         assert hashes(folder) == dict(read_manifest(folder).files)
@@ -389,8 +389,8 @@ def test_a_kill_while_a_killed_run_is_finished(tmp_path: Path, small: Files, oth
 def test_what_was_edited_after_a_kill_is_kept(tmp_path: Path, small: Files, other: Files) -> None:
     folder = tmp_path / "fw"
     write_project(small, folder)
-    journal = folders._agreed(folder, other, MANIFEST, lambda f: read_manifest(f).listing, False)
-    folders._stage(folder, journal, other)
+    journal = project_folders._agreed(folder, other, MANIFEST, lambda f: read_manifest(f).listing, False)
+    project_folders._stage(folder, journal, other)
     (folder / "model.c").write_text("mine\n")
     with pytest.raises(PillionError, match="changed since") as error:
         read_manifest(folder)
@@ -415,12 +415,12 @@ def test_a_journal_that_cannot_be_read_is_refused(
 ) -> None:
     folder = tmp_path / "fw"
     write_project(small, folder)
-    (folder / folders.COMMIT).mkdir()
-    (folder / folders.COMMIT / "README").write_text(folders.MARK)
-    (folder / folders.COMMIT / folders.JOURNAL).write_bytes(journal)
+    (folder / project_folders.COMMIT).mkdir()
+    (folder / project_folders.COMMIT / "README").write_text(project_folders.MARK)
+    (folder / project_folders.COMMIT / project_folders.JOURNAL).write_bytes(journal)
     with pytest.raises(PillionError) as error:
         write_project(other, folder)
-    shutil.rmtree(folder / folders.COMMIT)
+    shutil.rmtree(folder / project_folders.COMMIT)
     assert error.value.help
     assert content_of(folder) == with_folders(small)
 
@@ -430,22 +430,22 @@ def test_a_folder_of_the_users_with_our_name_is_left_alone(
 ) -> None:
     folder = tmp_path / "fw"
     write_project(small, folder)
-    (folder / folders.NEW).mkdir()
-    (folder / folders.NEW / "thesis.tex").write_text("mine")
+    (folder / project_folders.NEW).mkdir()
+    (folder / project_folders.NEW / "thesis.tex").write_text("mine")
     with pytest.raises(PillionError):
         write_project(other, folder)
-    assert (folder / folders.NEW / "thesis.tex").read_text() == "mine"
+    assert (folder / project_folders.NEW / "thesis.tex").read_text() == "mine"
 
 
 def test_two_writers_take_turns(
     tmp_path: Path, small: Files, other: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pillion.outside import files
+    from pillion.host_io import atomic_files
 
     folder = tmp_path / "fw"
     write_project(small, folder)
-    monkeypatch.setattr(files, "LOCK_SECONDS", 0.1)
-    with files.locked(folder), pytest.raises(PillionError, match="by another process"):
+    monkeypatch.setattr(atomic_files, "LOCK_SECONDS", 0.1)
+    with atomic_files.locked(folder), pytest.raises(PillionError, match="by another process"):
         write_project(other, folder)
     assert content_of(folder) == with_folders(small)
 
@@ -456,12 +456,12 @@ def test_a_disk_that_is_full_changes_nothing(
     write_project(small, tmp_path / "fw")
 
     def full(path: Path, content: object) -> None:
-        if path.name == folders.JOURNAL:
+        if path.name == project_folders.JOURNAL:
             raise OSError(28, "No space left on device", str(path))
         real(path, content)  # type: ignore[arg-type]  # what was handed on
 
-    real = folders.put
-    monkeypatch.setattr(folders, "put", full)
+    real = project_folders.write_parts
+    monkeypatch.setattr(project_folders, "write_parts", full)
     for name in ("fw", "fresh"):
         with pytest.raises(PillionError, match="cannot be written"):
             write_project(other, tmp_path / name)

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from pillion.cli import screen
-from pillion.outside import progress
-from pillion.outside.progress import say, showing_progress, shown, stage
+from pillion.cli import console
+from pillion.host_io import progress
+from pillion.host_io.progress import say, showing_progress, shown, stage
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 
@@ -224,12 +224,12 @@ def test_the_command_line_shows_it_too(more: list[str], tmp_path: Path) -> None:
 
 def test_commands_name_work_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
-    with screen.progress(quiet=False, what="evaluating") as advance:
+    with console.progress(quiet=False, what="evaluating") as advance:
         assert advance is not None
         advance(2, 5)
         wait_for(lambda: "evaluating" in terminal.getvalue() and "2/5" in terminal.getvalue())
     seen = terminal.getvalue()
-    with screen.progress(quiet=True, what="evaluating") as advance, screen.progress(quiet=False) as nothing:
+    with console.progress(quiet=True, what="evaluating") as advance, console.progress(quiet=False) as nothing:
         assert advance is not None
         assert nothing is None
         advance(1, 5)

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from killing import killed_at
 
 from pillion.errors import PillionError
-from pillion.outside import files
-from pillion.outside.files import read_whole, write_whole
+from pillion.host_io import atomic_files
+from pillion.host_io.atomic_files import read_whole, write_whole
 
 
 def test_a_kill_at_any_step_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
@@ -26,18 +29,49 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_file(tmp_path: Path) -> No
         seen.add(file.read_bytes())
         write_whole(file, b"newer")
         assert file.read_bytes() == b"newer"
-        # A folder without its mark cannot be told from one of somebody else.
-        left = [path for path in folder.iterdir() if path != file]
-        assert [list(path.iterdir()) for path in left] in ([], [[]])
-        assert len(left) <= (1 if was_killed else 0)
+        assert list(folder.iterdir()) == [file]
         if not was_killed:
             break
     assert seen == {b"old", b"new"}
     assert step > 5
 
 
+def test_a_kill_while_a_refused_file_is_cleaned_up_leaves_nothing(tmp_path: Path) -> None:
+    def fail(file: Path) -> None:
+        with suppress(KeyboardInterrupt), atomic_files._staging(file.parent, file.name) as folder:
+            (folder / "new").write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    for step in range(50):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        was_killed = killed_at(step, lambda folder=folder: fail(folder / "m.pte"))
+        write_whole(folder / "m.pte", b"new")
+        assert [path.name for path in folder.iterdir()] == ["m.pte"]
+        if not was_killed:
+            break
+    assert step > 4
+
+
+def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, made = tempfile.mkdtemp, list[str]()
+
+    def removed(**options: Any) -> str:
+        made.append(make(**options))
+        if len(made) == 1:
+            os.rmdir(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", removed)
+    write_whole(tmp_path / "m.pte", b"new")
+    assert len(made) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["m.pte"]
+
+
 def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
-    with files._staging(tmp_path, "m.pte") as busy:
+    with atomic_files._staging(tmp_path, "m.pte") as busy:
         write_whole(tmp_path / "m.pte", b"mine")
         assert busy.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["m.pte"]

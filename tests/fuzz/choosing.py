@@ -24,7 +24,7 @@ from pillion.ops import (
     TopValues,
     Whole,
 )
-from pillion.ops.samples import conv_weights
+from pillion.ops.example_values import conv_weights
 
 
 def flags(grower: Grower, shape: Shape) -> Value:

@@ -29,9 +29,9 @@ from pillion.ops import (
     Softmax,
     Transpose,
 )
+from pillion.ops.example_values import random_like
 from pillion.ops.l2_normalize import OUTPUT as UNIT_OUTPUT
 from pillion.ops.log_softmax import OUTPUT as LOG_OUTPUT
-from pillion.ops.samples import random_like
 from pillion.ops.softmax import OUTPUT, OUTPUTS
 
 SIZES = (3, 1, 5, 7, 2, 4, 8, 9, 11, 13)

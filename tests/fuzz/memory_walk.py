@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.program import CProgram
+from pillion.emitters.c.lower import CProgram
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.joints import joints_of
+from pillion.memory.sliding_buffers import sliding_buffers_of
 from pillion.ops import Reshape
 
 NOBODY, SCRATCH = -1, -2
@@ -64,7 +64,7 @@ def check_plan(program: CProgram) -> None:
     arena = Arena(program)
     for value in program.graph.sources:
         arena.write(value)
-    joined = {op for joint in joints_of(program.graph) for op in (joint.join, joint.keep)}
+    joined = {op for joint in sliding_buffers_of(program.graph) for op in (joint.join, joint.keep)}
     for step in program.steps:
         op, kernel = step.choice.op, step.choice.kernel
         if op in joined:

@@ -12,10 +12,11 @@ from fuzz.choices import from_seed
 from fuzz.memory_walk import check_plan
 from fuzz.repeating import repeated
 from judge.inputs import samples as samples_for_kernels
+from partition.graphs import EAGER, SOME_NPU, one_by_one
 from pillion import passes
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import CORES, Isa
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.lower import lower
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
@@ -40,18 +41,17 @@ from pillion.ops import (
     parse,
     unrolled,
 )
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
+from pillion.partition import PlacementOptions, partition
 from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
-from pillion.place import PlacementOptions, place
 from pillion.program import Program
 from pillion.run.executor import RunOptions
-from pillion.run.host import Host
-from pillion.run.places import run_project
-from pillion.run.project import temporary_project
-from pillion.stripes.plan import Stripe, striped
+from pillion.run.executor_list import run_project
+from pillion.run.host_executor import Host
+from pillion.run.project_folder import temporary_project
 from pillion.targets import find_target
-from place.graphs import EAGER, SOME_NPU, one_by_one
+from pillion.tiling.stripe import Stripe, striped
 
 Property = Callable[[Graph], None]
 
@@ -61,7 +61,7 @@ def samples(graph: Graph, count: int = 2) -> list[list[Array]]:
     return [*random, [boundary_like(v) for v in graph.inputs]]
 
 
-def want_same(graph: Graph, wanted: Sequence[Array], got: Sequence[Array], where: str) -> None:
+def require_same(graph: Graph, wanted: Sequence[Array], got: Sequence[Array], where: str) -> None:
     """The same bytes, shapes and types."""
     assert len(wanted) == len(got) == len(graph.outputs), where
     for value, ours, theirs in zip(graph.outputs, wanted, got, strict=True):
@@ -79,7 +79,7 @@ def text_round_trip(graph: Graph) -> None:
     again = verify(parse(to_text(graph)))
     assert to_text(again) == to_text(graph)
     for inputs in samples(graph, 1):
-        want_same(graph, graph.reference(*inputs), again.reference(*inputs), "parsed")
+        require_same(graph, graph.reference(*inputs), again.reference(*inputs), "parsed")
 
 
 def passes_keep_the_bytes(graph: Graph) -> None:
@@ -89,7 +89,7 @@ def passes_keep_the_bytes(graph: Graph) -> None:
         assert [v.type for v in changed.inputs] == [v.type for v in graph.inputs], after
         assert [v.name for v in changed.outputs] == [v.name for v in graph.outputs], after
         for inputs, outputs in zip(samples(graph, 1), wanted, strict=True):
-            want_same(graph, outputs, changed.reference(*inputs), after)
+            require_same(graph, outputs, changed.reference(*inputs), after)
 
     passes.run(graph, (*passes.PIPELINE, split_groups), compare)
 
@@ -103,7 +103,7 @@ def int8_borders_keep_the_bytes(graph: Graph) -> None:
         got = integer.reference(*(_quantized(real, v, w, array) for v, w, array in pairs))
         borders = zip(real.outputs, integer.outputs, got, strict=True)
         again = [_dequantized(real, v, w, array) for v, w, array in borders]
-        want_same(graph, graph.reference(*inputs), again, "int8 borders")
+        require_same(graph, graph.reference(*inputs), again, "int8 borders")
 
 
 def _quantized(graph: Graph, real: Value, integer: Value, array: Array) -> Array:
@@ -133,7 +133,7 @@ def memory_is_sound(graph: Graph) -> None:
 def host_is_the_reference(graph: Graph) -> None:
     with temporary_project(dict(project_files(lower(graph), "host"))) as folder:
         for inputs in samples(graph):
-            want_same(graph, graph.reference(*inputs), run_project(folder, inputs).outputs, "host C")
+            require_same(graph, graph.reference(*inputs), run_project(folder, inputs).outputs, "host C")
 
 
 def native_is_the_reference(graph: Graph) -> None:
@@ -141,19 +141,19 @@ def native_is_the_reference(graph: Graph) -> None:
     every = samples(graph)
     program = Program(graph, find_target("cortex-m3"))
     for inputs, result in zip(every, Host().run(program, every, RunOptions(native=True)), strict=True):
-        want_same(graph, graph.reference(*inputs), result.outputs, "native C")
+        require_same(graph, graph.reference(*inputs), result.outputs, "native C")
 
 
 def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
     """Each op in the arithmetic of its unit, whatever segments they form; then the C of the whole."""
     graph = split_groups(passes.run(graph))
     try:
-        placement = place(graph, EAGER if eager else SOME_NPU, Isa.DSP, PlacementOptions())
+        placement = partition(graph, EAGER if eager else SOME_NPU, Isa.DSP, PlacementOptions())
     except PillionError as refusal:
         raise AssertionError(f"placement refuses: {refusal}") from None
     placed = verify(placement.graph)
     for inputs in samples(graph, 1):
-        want_same(graph, one_by_one(graph, placement, inputs), placed.reference(*inputs), "placed")
+        require_same(graph, one_by_one(graph, placement, inputs), placed.reference(*inputs), "placed")
     host_is_the_reference(parse(to_text(placed)))
 
 
@@ -199,7 +199,7 @@ def rows_keep_the_bytes(graph: Graph) -> None:
     """What runs a few rows at a time means the same, and its C on this computer does the same."""
     parts = in_rows(graph)
     for inputs in samples(graph, 1):
-        want_same(graph, graph.reference(*inputs), parts.reference(*inputs), "regions")
+        require_same(graph, graph.reference(*inputs), parts.reference(*inputs), "regions")
     host_is_the_reference(parts)
 
 
@@ -218,7 +218,7 @@ def repetitions_keep_the_bytes(graph: Graph) -> None:
     text_round_trip(loop)
     copies = verify(unrolled(loop))
     for inputs in samples(loop, 1):
-        want_same(loop, loop.reference(*inputs), copies.reference(*inputs), "unrolled")
+        require_same(loop, loop.reference(*inputs), copies.reference(*inputs), "unrolled")
     host_is_the_reference(loop)
 
 
@@ -283,7 +283,7 @@ def litert_is_the_reference(graph: Graph) -> None:
             interpreter.set_tensor(detail["index"], array)
         interpreter.invoke()
         outputs = [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
-        want_same(graph, graph.reference(*inputs), outputs, "LiteRT")
+        require_same(graph, graph.reference(*inputs), outputs, "LiteRT")
 
 
 def executorch_is_the_reference(graph: Graph) -> None:
@@ -291,17 +291,17 @@ def executorch_is_the_reference(graph: Graph) -> None:
 
     program = emit_pte(graph, CORES["cortex-m33"])
     for inputs in samples_for_kernels(graph):
-        want_same(graph, graph.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
+        require_same(graph, graph.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
 
 
 def executorch_with_segments_is_the_reference(graph: Graph) -> None:
     """The NPU's segments are delegates there."""
     from pillion.run.executorch import run_executorch
 
-    placed = place(split_groups(passes.run(graph)), EAGER, Isa.DSP, PlacementOptions()).graph
+    placed = partition(split_groups(passes.run(graph)), EAGER, Isa.DSP, PlacementOptions()).graph
     program = Program(placed, find_target("imxrt700")).pte()
     for inputs in samples_for_kernels(graph):
-        want_same(graph, placed.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
+        require_same(graph, placed.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
 
 
 def board_is_the_reference(graph: Graph, target: str, optimize: Optimize = "speed") -> None:
@@ -311,4 +311,4 @@ def board_is_the_reference(graph: Graph, target: str, optimize: Optimize = "spee
     with temporary_project(program.files) as folder:
         for inputs in samples(graph, 1):
             got = run_project(folder, inputs, chip.board).outputs
-            want_same(graph, graph.reference(*inputs), got, chip.board)
+            require_same(graph, graph.reference(*inputs), got, chip.board)

@@ -10,7 +10,7 @@ from fuzz.choices import Choices, from_seed
 from fuzz.memory_walk import check_plan
 from pillion import passes
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph, Names
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -18,13 +18,13 @@ from pillion.ir.state import State
 from pillion.ir.types import Array, DType, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Clamp, Concat, Slice
-from pillion.ops.samples import random_like
-from pillion.ops.states import states_as_io
-from pillion.place import PlacementOptions, place
+from pillion.ops.example_values import random_like
+from pillion.ops.state_io import states_as_io
+from pillion.partition import PlacementOptions, partition
 from pillion.program import Program
-from pillion.run.executor import USUAL, Executor, RunOptions
-from pillion.run.host import Host
-from pillion.run.places import find_executor
+from pillion.run.executor import DEFAULTS, Executor, RunOptions
+from pillion.run.executor_list import find_executor
+from pillion.run.host_executor import Host
 from pillion.targets import find_target
 
 STEPS = 5
@@ -118,7 +118,7 @@ def stream_of(graph: Graph, steps: int = STEPS) -> list[list[Array]]:
 Outputs = Sequence[Sequence[Array]]
 
 
-def want_equal(wanted: Outputs, got: Outputs, where: str) -> None:
+def require_equal(wanted: Outputs, got: Outputs, where: str) -> None:
     assert len(wanted) == len(got), where
     for number, (ours, theirs) in enumerate(zip(wanted, got, strict=True)):
         for one, other in zip(ours, theirs, strict=True):
@@ -136,35 +136,35 @@ def run(graph: Graph, steps: Sequence[Sequence[Array]]) -> Outputs:
 def states_keep_the_meaning(graph: Graph) -> None:
     """In passes, as inputs and outputs, placed on an NPU, and in C on this computer, as a stream and from reset states."""
     from fuzz.properties import text_round_trip
-    from place.graphs import EAGER
+    from partition.graphs import EAGER
 
     graph = with_states(graph)
     steps = stream_of(graph)
     wanted = run(graph, steps)
     text_round_trip(graph)
     after = passes.run(graph)
-    want_equal(wanted, run(after, steps), "passes")
+    require_equal(wanted, run(after, steps), "passes")
     opened = verify(states_as_io(graph))
     held = graph.initial
     for inputs, outputs in zip(steps, wanted, strict=True):
         made = opened.reference(*inputs, *held)
         held = made[len(graph.outputs) :]
-        want_equal([outputs], [made[: len(graph.outputs)]], "as inputs and outputs")
+        require_equal([outputs], [made[: len(graph.outputs)]], "as inputs and outputs")
     for isa in Isa:
         check_plan(lower(graph, isa))
     program = Program(graph, find_target("cortex-m3"))
     on(program, Host(), steps)
-    apart = Host().run(program, steps, USUAL)
-    want_equal([graph.reference(*x) for x in steps], [one.outputs for one in apart], "one by one")
+    apart = Host().run(program, steps, DEFAULTS)
+    require_equal([graph.reference(*x) for x in steps], [one.outputs for one in apart], "one by one")
     if graph.arithmetic is Arithmetic.CMSIS_NN:
         chip = find_target("imxrt700")
-        placed = verify(place(after, EAGER, chip.isa, PlacementOptions()).graph)
+        placed = verify(partition(after, EAGER, chip.isa, PlacementOptions()).graph)
         on(Program(placed, chip), Host(), steps)
 
 
 def on(program: Program, executor: Executor, steps: Sequence[Sequence[Array]]) -> None:
     results = executor.run(program, steps, RunOptions(stream=True))
-    want_equal(run(program.graph, steps), [one.outputs for one in results], executor.name)
+    require_equal(run(program.graph, steps), [one.outputs for one in results], executor.name)
 
 
 def states_on(name: str, graph: Graph, target: str) -> None:

@@ -9,22 +9,22 @@ import numpy as np
 
 from fuzz.choices import Choices
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.program import lower
-from pillion.emitters.c.text import model_c
+from pillion.emitters.c.lower import lower
+from pillion.emitters.c.model_source import model_c
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.streaming import Meaning
+from pillion.ir.stream_io import Meaning
 from pillion.ir.text import to_text
 from pillion.ir.verify import verify
 from pillion.ops import parse
 from pillion.program import Program
 from pillion.run.executor import RunOptions
-from pillion.run.host import Host
-from pillion.streams.rewrite import streamed
-from pillion.streams.wish import StreamWish
+from pillion.run.host_executor import Host
+from pillion.streams.stream_spec import StreamSpec
+from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
-from streams.stream_checks import in_reference, signals, steps, want_windows
+from streams.stream_checks import in_reference, require_windows, signals, steps
 from streams.time_nets import drawn, smallest_window
 
 RUNS_BEYOND = 5
@@ -47,7 +47,7 @@ def hops(graph: Graph) -> Iterator[Graph]:
             for hop in (1, 2) if size > 2 else ():
                 same = tuple((v.name, axis) for v in others if v.type.rank > axis and v.shape[axis] == size)
                 try:
-                    yield streamed(graph, StreamWish(((value.name, axis), *same), hop))
+                    yield streamed(graph, StreamSpec(((value.name, axis), *same), hop))
                 except PillionError as refusal:
                     if not (refusal.rule and refusal.here and refusal.help):
                         raise
@@ -70,7 +70,7 @@ def streams_keep_the_bytes(graph: Graph) -> None:
         held = signals(graph, streaming, runs)
         answers = in_reference(hop, steps(graph, streaming, held, runs))
         if streaming.meaning is not Meaning.SIGNAL:
-            assert want_windows(graph, streaming, answers, held) >= RUNS_BEYOND
+            assert require_windows(graph, streaming, answers, held) >= RUNS_BEYOND
 
 
 def streams_as_c_keep_the_bytes(graph: Graph, target: str = "cortex-m55") -> None:

@@ -16,6 +16,7 @@ from fuzz import properties
 from fuzz.choices import from_seed
 from fuzz.hunt import HUNTS
 from fuzz.recipes import grown
+from nightly import runs_all
 from pillion import passes
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -126,8 +127,16 @@ MARKS: dict[str, list[pytest.MarkDecorator]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("name", [pytest.param(n, marks=MARKS.get(n, [])) for n in ("passes", *WAYS_IN)])
+CASES = [
+    pytest.param(name, fault, marks=MARKS.get(name, []))
+    for i, name in enumerate(("passes", *WAYS_IN))
+    for j, fault in enumerate(FAULTS)
+    if runs_all() or (i - j) % len(FAULTS) == 0
+]
+"""Each fault in two ways in `make test`."""
+
+
+@pytest.mark.parametrize(("name", "fault"), CASES, ids=lambda held: getattr(held, "__name__", held))
 def test_planted_faults_are_noticed(name: str, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = fit_for(name, fault)
     for graph in graphs:

@@ -8,6 +8,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table, pack, unpack
 
@@ -81,3 +83,47 @@ def _another(rng: random.Random, held: Any) -> Any:
             return [*held[:at], *[other] * rng.choice((0, 1, 1, 2)), *held[at + rng.randrange(2) :]]
         case _:
             return held
+
+
+def contradicted(rng: random.Random, whole: bytes) -> bytes:
+    """A TFLite file in which an operator contradicts itself: another shape or scale of a tensor, another option, or another constant."""
+    model = unpack(tflite.Model, whole, tflite.IDENTIFIER)
+    graph = rng.choice(model.subgraphs)
+    operator = rng.choice(graph.operators)
+    match rng.randrange(4):
+        case 0 | 1:
+            tensor = graph.tensors[rng.choice(operator.outputs)]
+            tensor.shape = _other_shape(rng, tensor.shape)
+        case 2 if operator.options is not None and dataclasses.fields(operator.options):  # type: ignore[arg-type]  # a dataclass
+            name = rng.choice(dataclasses.fields(operator.options)).name  # type: ignore[arg-type]  # a dataclass
+            setattr(operator.options, name, _another(rng, getattr(operator.options, name)))
+        case _:
+            held = [graph.tensors[n] for n in operator.inputs if n >= 0]
+            numbers = [t for t in held if t.type == tflite.ElementType.INT32 and t.buffer]
+            if numbers:
+                buffer = model.buffers[rng.choice(numbers).buffer]
+                changed = np.array(buffer.data).view("<i4").copy()
+                changed[rng.randrange(changed.size)] += rng.choice((-2, -1, 1, 2, 100))
+                buffer.data = changed.view(np.uint8)
+    try:
+        return pack(model, tflite.IDENTIFIER)
+    except Exception:  # a number that the field cannot hold
+        return whole
+
+
+def _other_shape(rng: random.Random, shape: list[int]) -> list[int]:
+    """Another order, a factor on another axis, an axis more or less, or another size."""
+    made = list(shape)
+    at, other = (rng.randrange(len(made)) for _ in range(2))
+    match rng.randrange(5):
+        case 0:
+            rng.shuffle(made)
+        case 1:
+            made[at], made[other] = 1, made[other] * made[at]
+        case 2:
+            made.insert(at, 1)
+        case 3:
+            made = [int(np.prod(made))]
+        case _:
+            made[at] = max(1, made[at] + rng.choice((-1, 1, 3)))
+    return made

@@ -11,7 +11,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import ALL_OPS, Add, Clamp, Conv2d, Op, Segment
-from pillion.ops.samples import value
+from pillion.ops.example_values import value
 
 FOREIGN = sorted((Path(__file__).parent / "foreign").glob("*.pte"))
 """Written by ExecuTorch's own Cortex-M flow, from the models of `executorch_flow.py`."""

@@ -23,10 +23,10 @@ import pillion
 from pillion.compiler import finish
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.program import graph_of
+from pillion.importers.pte.foreign_program import graph_of
 from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
-from pillion.ir.sizes import LARGEST
+from pillion.ir.size_limits import LARGEST
 from pillion.ops import Conv2d, MaxPool2d, Quantize
 from pillion.schemas import pte, tflite
 from pillion.schemas.flatbuffer import MalformedError, pack

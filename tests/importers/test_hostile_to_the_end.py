@@ -18,11 +18,11 @@ from test_tflite_hostile import SEEDS
 from pillion.boards.firmware import C_FLAGS
 from pillion.compiler import finish
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import write_parts
+from pillion.host_io.npy_files import UNREADABLE, read_arrays
 from pillion.importers.pte import read as read_pte
 from pillion.importers.tflite import read as read_tflite
-from pillion.outside.arrays import UNREADABLE, read_arrays
-from pillion.outside.files import put
-from pillion.place import inline_segments
+from pillion.partition import inline_segments
 from pillion.program import Program
 from pillion.targets import find_target
 
@@ -42,10 +42,10 @@ def compiled(raw: bytes, target: str, is_pte: bool) -> Program | None:
         return None
 
 
-def want_c(program: Program, folder: Path) -> None:
+def require_c(program: Program, folder: Path) -> None:
     """The model's own C, as portable as it comes, without a warning."""
     for path, content in program.files.items():
-        put(folder / path, content)
+        write_parts(folder / path, content)
     inside = folder / ("host" if (folder / "host").is_dir() else "model")
     command = ["cc", *C_FLAGS, "-Ikernels/include", "-fsyntax-only", "model.c", "weights.c"]
     done = subprocess.run(command, cwd=inside, capture_output=True, text=True)
@@ -59,7 +59,7 @@ def test_damaged_tflite_files(part: int, tmp_path: Path) -> None:
     programs = [program for program in made if program is not None]
     assert 10 < len(programs) < 110
     for number, program in enumerate(programs[:: len(programs) // COMPILED]):
-        want_c(program, tmp_path / str(number))
+        require_c(program, tmp_path / str(number))
 
 
 def test_damaged_pte_files(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_damaged_pte_files(tmp_path: Path) -> None:
     programs = [program for program in made if program is not None]
     assert 3 < len(programs) < 150
     for number, program in enumerate(programs[:2]):
-        want_c(program, tmp_path / str(number))
+        require_c(program, tmp_path / str(number))
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed, np.save], ids=lambda save: save.__name__)

@@ -17,7 +17,7 @@ from pillion import passes
 from pillion.errors import PillionError
 from pillion.importers.torch.layout import Builder, Placed
 from pillion.importers.torch.quantize import ptq
-from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.importers.torch.to_graph import import_program
 from pillion.importers.torch.views import matched, view
 from pillion.ir.graph import Graph, Names
@@ -239,7 +239,7 @@ def test_matmul_of_any_rank(
 ) -> None:
     inputs = (torch.randn(left), torch.randn(right))
     module = Product(first, second).eval()  # type: ignore[arg-type]  # whatever a case gives
-    program = normalize(torch.export.export(module, inputs).module(check_guards=False))
+    program = rewrite_for_quantization(torch.export.export(module, inputs).module(check_guards=False))
     graph = import_program(program, "product")
     found = evaluate(graph, *(x.numpy() for x in inputs))
     assert found.shape == tuple(module(*inputs).shape)
@@ -292,7 +292,7 @@ def test_axes_of_views_are_matched_in_the_smallest_runs() -> None:
 
 def import_float(module: nn.Module, x: Tensor) -> Graph:
     return import_program(
-        normalize(torch.export.export(module.eval(), (x,)).module(check_guards=False)), "net"
+        rewrite_for_quantization(torch.export.export(module.eval(), (x,)).module(check_guards=False)), "net"
     )
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit, lower
-from pillion.emitters.pte.node import Arg, KernelCall, View
+from pillion.emitters.pte.node import Arg, KernelCall, NodeView
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.program import graph_of
+from pillion.importers.pte.foreign_program import graph_of
 from pillion.ir.graph import Graph
 from pillion.ops import Concat
-from pillion.ops.samples import random_like, value
+from pillion.ops.example_values import random_like, value
 
 SHAPE = (2, 3, 4, 5)
 DATA = random_like(value("x", SHAPE))
@@ -30,8 +30,8 @@ def read_back(
     y = value("y", sizes)
     stand_in = Concat(xs=inputs, y=y, axis=0)  # says only what is read and what is made
 
-    def view(v: Any) -> View:
-        return View(v, v.dtype, v.shape, tuple(range(v.type.rank)))
+    def view(v: Any) -> NodeView:
+        return NodeView(v, v.dtype, v.shape, tuple(range(v.type.rank)))
 
     operands: tuple[Arg, ...] = (view(inputs[0]),) if xs == 1 else (tuple(map(view, inputs)),)
     monkeypatch.setattr(

@@ -13,9 +13,9 @@ from pte_seeds import FOREIGN, small_files
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
+from pillion.importers.pte.argument_ranges import FIELDS, POSITION, STRIDE, ArgumentRange
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.fields import FIELDS, POSITION, STRIDE, Field
-from pillion.importers.pte.program import graph_of, operator_name
+from pillion.importers.pte.foreign_program import graph_of, operator_name
 from pillion.importers.pte.table import TABLE
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError
@@ -44,7 +44,7 @@ def calls(container: Container) -> Iterator[pte.KernelCall]:
             yield one.instr_args
 
 
-def field_of(operator: str, place: int, count: int) -> Field | None:
+def field_of(operator: str, place: int, count: int) -> ArgumentRange | None:
     return FIELDS[operator].get(place, FIELDS[operator].get(place - count))
 
 
@@ -72,7 +72,7 @@ def integer(container: Container, number: int) -> int:
     return add(container, pte.Int(int_val=number), 2)
 
 
-def neighbours(field: Field, now: int) -> set[int]:
+def neighbours(field: ArgumentRange, now: int) -> set[int]:
     """Around both ends, around what is said now, and where 32 bits end."""
     ends = (field.low, field.high, now, -128, 127, -(2**31), 2**31 - 1, 2**32, 2**32 + now)
     return {n for end in ends for n in (end - 1, end, end + 1) if -(2**63) <= n < 2**63} - {now}

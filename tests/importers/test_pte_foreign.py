@@ -20,8 +20,8 @@ from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.ir.types import Array
 from pillion.ops import Segment
-from pillion.ops.samples import random_like
-from pillion.place import PlacementOptions
+from pillion.ops.example_values import random_like
+from pillion.partition import PlacementOptions
 from pillion.program import Program
 
 RUNTIME = pytest.mark.skipif(

@@ -18,7 +18,7 @@ from pillion.emitters.segments import marked_payloads
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.recorded import recorded_graph
+from pillion.importers.pte.embedded_graph import recorded_graph
 from pillion.schemas.pte_record import MARK
 
 pytestmark = pytest.mark.slow

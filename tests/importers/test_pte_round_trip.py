@@ -20,14 +20,14 @@ from pillion.emitters.segments import marked_payloads
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.program import graph_of
+from pillion.importers.pte.foreign_program import graph_of
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Scaled
 from pillion.ir.text import to_text
 from pillion.ir.types import DType, PerTensor, Unscaled
 from pillion.ops import ALL_OPS, Add, AvgPool2d, Concat, MaxPool2d, Mul, Op, Segment
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError
 

@@ -14,8 +14,8 @@ from pillion.importers.pte.delegate import read_payload
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add, Segment
-from pillion.ops.samples import value
-from pillion.place import PlacementOptions
+from pillion.ops.example_values import value
+from pillion.partition import PlacementOptions
 from pillion.schemas.ir_payload import IrPayload, parse_ir
 from pillion.targets import WITH_NPU
 

@@ -16,7 +16,7 @@ from pte_seeds import FOREIGN, small_files
 
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.program import graph_of
+from pillion.importers.pte.foreign_program import graph_of
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError, Table
 

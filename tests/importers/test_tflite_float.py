@@ -14,8 +14,8 @@ from float_files import FloatFile, landmarks, mobile
 from net_file import answers, litert
 
 import pillion
-from pillion.cli.groups import How, Quantizing
-from pillion.cli.named_program import Named
+from pillion.cli.named_program import NamedProgramOptions
+from pillion.cli.option_groups import BuildOptions, QuantizationOptions
 from pillion.cli.request import Request, check
 from pillion.errors import PillionError
 from pillion.importers import tflite
@@ -126,6 +126,9 @@ SINGLE: dict[str, bytes] = {
     "transpose": one("TRANSPOSE", np.array([2, 0, 1], np.int32), shape=(2, 3, 5), out=(5, 2, 3), options=schema.TransposeOptions()),
     "gather": one("GATHER", np.array([2, 0], np.int32), shape=(2, 3, 5), out=(2, 2, 5), options=schema.GatherOptions(axis=1)),
     "tile": one("TILE", np.array([2, 3], np.int32), shape=(2, 5), out=(4, 15)),
+    "floor mod": one("FLOOR_MOD", np.float32(0.75), shape=(2, 5)),
+    "space to batch": one("SPACE_TO_BATCH_ND", np.array([2, 3], np.int32), np.array([[0, 1], [1, 0]], np.int32), shape=(2, 5, 5, 2), out=(12, 3, 2, 2)),
+    "batch to space": one("BATCH_TO_SPACE_ND", np.array([2, 3], np.int32), np.array([[0, 1], [1, 0]], np.int32), shape=(12, 3, 2, 2), out=(2, 5, 5, 2)),
     "expand": one("EXPAND_DIMS", np.array(1, np.int32), shape=(2, 5), out=(2, 1, 5)),
     "nearest": one("RESIZE_NEAREST_NEIGHBOR", np.array([7, 9], np.int32), shape=(1, 3, 4, 2), out=(1, 7, 9, 2), options=schema.ResizeNearestNeighborOptions()),
     "nearest, half pixels": one(
@@ -268,7 +271,7 @@ def test_the_command_line_takes_data_for_files_that_are_to_be_quantized(tmp_path
         (tmp_path / name).write_bytes(raw)
     data = tmp_path / "samples.npz"
     np.savez(data, np.zeros((1, 31, 25, 3), np.float32))
-    how = How(quantizing=Quantizing(calibrate=data))
+    how = BuildOptions(quantizing=QuantizationOptions(calibrate=data))
     check(Request(str(tmp_path / "net.tflite"), "cortex-m33", True, how))
     with pytest.raises(PillionError, match="inside"):
         check(Request(str(tmp_path / "other.pte"), "cortex-m33", True, how))
@@ -277,7 +280,7 @@ def test_the_command_line_takes_data_for_files_that_are_to_be_quantized(tmp_path
 def test_the_float_model_beside_a_program_is_the_file(tmp_path: Path) -> None:
     file = tmp_path / "net.tflite"
     file.write_bytes(mobile())
-    beside = Named(Request(str(file), "cortex-m33", quantize=True)).floats()
+    beside = NamedProgramOptions(Request(str(file), "cortex-m33", quantize=True)).floats()
     assert beside is not None
     assert (beside.name, beside.input_shapes) == ("net", ((1, 31, 25, 3),))
     image = images((1, 31, 25, 3), 1, 4)[0]

@@ -5,6 +5,7 @@ LiteRT computes, and the int8 program is near to it."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from pillion.importers.tflite_float import float_program
 from pillion.importers.torch.float_model import float_model
 from pillion.ir.types import Array
 from pillion.ops import Repeat
+from pillion.schemas import tflite as schema
+from pillion.schemas.flatbuffer import Table, pack, unpack
+from pillion.schemas.tflite import ElementType
 from plain_int8 import decibels
 
 FOREIGN = Path(__file__).parent / "foreign"
@@ -49,3 +53,68 @@ def test_quantized_it_is_near_to_litert(name: str) -> None:
     found = [program.run(x)[0] for x in seen]
     assert decibels(wanted, np.stack(found)) >= LEAST[name]
     assert program.run(seen[0], on="host")[0].tobytes() == found[0].tobytes()
+
+
+def with_open_batch(raw: bytes) -> bytes:
+    """The file as Keras writes it for batches of any size: the states begin as a FILL of what SHAPE says, of open size, and so does what
+    the loop leaves."""
+    model = unpack(schema.Model, raw, schema.IDENTIFIER)
+    graph, codes = model.subgraphs[0], model.operator_codes
+    opened = (schema.OPERATOR_NUMBERS[n] for n in ("SHAPE", "STRIDED_SLICE", "PACK", "FILL"))
+    first = len(codes)
+    codes += [schema.OperatorCode(builtin_code=n, deprecated_builtin_code=n) for n in opened]
+
+    def tensor(
+        shape: list[int], data: Array | None = None, kind: int = ElementType.INT32, **fields: Any
+    ) -> int:
+        if data is not None:
+            model.buffers.append(schema.Buffer(data=data.reshape(-1).view(np.uint8)))
+            fields["buffer"] = len(model.buffers) - 1
+        graph.tensors.append(
+            schema.Tensor(shape=shape, type=kind, name=f"more{len(graph.tensors)}", **fields)
+        )
+        return len(graph.tensors) - 1
+
+    def numbers(*held: int) -> int:
+        return tensor([len(held)] if len(held) > 1 else [], np.array(held, np.int32))
+
+    def add(code: int, inputs: list[int], y: int, options: Table | None = None) -> int:
+        kind = schema.OPTION_NUMBERS[type(options)] if options is not None else 0
+        made = schema.Operator(
+            opcode_index=first + code, inputs=inputs, outputs=[y], options=options, options_type=kind
+        )
+        more.append(made)
+        return y
+
+    more: list[schema.Operator] = []
+    loop = next(o for o in graph.operators if isinstance(o.options, schema.WhileOptions))
+    one = [tensor([1], np.array([n], np.int32)) for n in (0, 1)]
+    shape = add(0, [graph.inputs[0]], tensor([3]), schema.ShapeOptions(out_type=ElementType.INT32))
+    batch = add(
+        1, [shape, one[0], one[1], one[1]], tensor([]), schema.StridedSliceOptions(shrink_axis_mask=1)
+    )
+    zero = tensor([], np.zeros((), np.float32), ElementType.FLOAT32)
+    count = 0
+    for place, number in enumerate(loop.inputs):
+        held = graph.tensors[number]
+        data = model.buffers[held.buffer].data
+        if held.type == ElementType.FLOAT32 and len(held.shape) == 2 and data is not None and not data.any():
+            sizes = add(2, [batch, numbers(held.shape[1])], tensor([2]), schema.PackOptions(values_count=2))
+            open_ = tensor([1, 1], kind=ElementType.FLOAT32, shape_signature=[-1, -1])
+            loop.inputs[place] = add(3, [sizes, zero], open_)
+            result = graph.tensors[loop.outputs[place]]
+            result.shape, result.shape_signature, count = [1, 1], [-1, -1], count + 1
+    assert count
+    at = graph.operators.index(loop)
+    graph.operators[at:at] = more
+    return pack(model, schema.IDENTIFIER)
+
+
+@pytest.mark.parametrize("name", ["gru_sequence", "rnn"])
+def test_states_that_begin_as_the_batch_says(name: str) -> None:
+    raw = with_open_batch((FOREIGN / f"{name}.tflite").read_bytes())
+    model = float_model(*float_program(tflite.open_file(raw)))
+    interpreter = litert(raw)
+    for x in data(2, 1):
+        for wanted, found in zip(answers(interpreter, [x]), model.outputs([[x]])[0], strict=True):
+            np.testing.assert_allclose(found, wanted, atol=2e-6)

@@ -12,11 +12,11 @@ from tflite_file import RNG, File, per_channel, same_as_litert, weights
 from pillion.importers.tflite import read
 from pillion.ir.op import Op
 from pillion.ops.conv import Conv2d
-from pillion.ops.functions import Function
 from pillion.ops.linear import Linear
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Reshape, Slice
 from pillion.ops.pool import Pool
+from pillion.ops.unary_functions import Function
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack
 from pillion.schemas.tflite import Activation, ElementType, Padding

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tflite_file import File, per_channel, weights
 
+import pillion
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
@@ -20,8 +21,8 @@ from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.types import DType
 from pillion.ops import ALL_OPS, parse
+from pillion.ops.example_values import random_like, value
 from pillion.ops.pool import AvgPool2d
-from pillion.ops.samples import random_like, value
 from pillion.schemas.tflite import ElementType
 
 
@@ -130,3 +131,14 @@ def test_what_a_window_counts_survives_the_round_trip() -> None:
     )
     again = read(emit(graph_of(pool))).ops[0]
     assert again.attributes == pool.attributes
+
+
+def test_a_program_with_long_names_is_loaded_again(tmp_path: Path) -> None:
+    file = File("ADD").input(2, 3).input(2, 3).output(2, 3)
+    for tensor in file.tensors:
+        tensor.name = "n" * 70_000 + tensor.name
+    (tmp_path / "net.tflite").write_bytes(file.bytes())
+    program = pillion.compile(tmp_path / "net.tflite", target="cortex-m33")
+    program.save(tmp_path / "net.pte")
+    loaded = pillion.load(tmp_path / "net.pte").graph.inputs
+    assert [v.name for v in loaded] == [v.name for v in program.graph.inputs]

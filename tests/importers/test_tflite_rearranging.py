@@ -12,7 +12,7 @@ from tflite_file import File, same_as_litert
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.importers.tflite.listing import LIMITS, operators
-from pillion.importers.tflite.reasons import REASONS
+from pillion.importers.tflite.refusal_reasons import REASONS
 from pillion.importers.tflite.table import ROWS
 from pillion.importers.tflite.variables import CODES
 from pillion.schemas import tflite

@@ -14,9 +14,9 @@ from tflite_file import File, weights
 
 import pillion
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import form_of, suffix_of
 from pillion.importers.tflite import read
 from pillion.importers.tflite.listing import operators
-from pillion.outside.files import form_of, suffix_of
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack
 from pillion.schemas.tflite import ElementType

@@ -10,7 +10,7 @@ from tflite_file import File, same_as_litert
 
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack
 from pillion.schemas.tflite import ElementType

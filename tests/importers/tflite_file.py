@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table, pack
 from pillion.schemas.tflite import ElementType
@@ -104,3 +106,40 @@ RNG = np.random.default_rng(11)
 
 def weights(*shape: int) -> Array:
     return RNG.integers(-127, 128, shape).astype(np.int8)
+
+
+def differs_from_litert(graph: Graph, raw: bytes) -> str:
+    """Says how LiteRT's reference kernels answer otherwise than a graph; nothing where both are equal. LiteRT runs in a process of its
+    own: files that it does not check end it."""
+    inputs = [random_like(v) for v in graph.inputs]
+    wanted = graph.reference(*inputs)
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_answer_of_litert, args=(raw, inputs, there))
+    process.start()
+    there.close()
+    try:
+        found = here.recv()
+    except EOFError:
+        found = "LiteRT ended"
+    process.join()
+    if isinstance(found, str):
+        return found
+    pairs = zip(found, wanted, strict=True)
+    return "" if all((f.shape, f.tolist()) == (w.shape, w.tolist()) for f, w in pairs) else "other numbers"
+
+
+def _answer_of_litert(raw: bytes, inputs: list[Array], there: Connection) -> None:
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    try:
+        resolver = litert.OpResolverType.BUILTIN_REF
+        interpreter = litert.Interpreter(
+            model_content=raw, experimental_op_resolver_type=resolver, num_threads=1
+        )
+        interpreter.allocate_tensors()
+        for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+            interpreter.set_tensor(detail["index"], array.astype(detail["dtype"]))
+        interpreter.invoke()
+        there.send([interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()])
+    except (RuntimeError, ValueError) as error:
+        there.send(str(error))

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from pillion.errors import PillionError
-from pillion.ir.cut import cut
+from pillion.ir.access import ROWS, Span
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.rows import ROWS, Span
-from pillion.ir.types import DType, Value
-from pillion.ops import ALL_OPS
+from pillion.ir.tile import cut
+from pillion.ir.types import DType, Value, constant
+from pillion.ops import ALL_OPS, ResizeBilinear, ResizeBilinearFloat, ResizeNearest, TransposeConv2d
+from pillion.ops.example_values import conv_weights, make, value
 
-ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.crosses_rows for op in cls.examples())]
+ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.why_not_tileable for op in cls.examples())]
 NEVER = {
     "bag",
     "batch_matmul",
@@ -34,14 +37,16 @@ def test_nearly_all_ops_have_rows() -> None:
 def test_rows_are_those_of_the_whole(cls: type[Op]) -> None:
     random = np.random.default_rng(11)
     for op in cls.examples():
-        if op.crosses_rows:
-            assert len(op.crosses_rows) > 8
+        if op.folded_bytes:
+            continue
+        if op.why_not_tileable:
+            assert len(op.why_not_tileable) > 8
             continue
         for arithmetic in Arithmetic:
-            want_rows(op, arithmetic, random)
+            require_rows(op, arithmetic, random)
 
 
-def want_rows(op: Op, arithmetic: Arithmetic, random: np.random.Generator) -> None:
+def require_rows(op: Op, arithmetic: Arithmetic, random: np.random.Generator) -> None:
     data = {v: random_like(v, random) for v in op.activations}
     try:
         whole = op.reference(arithmetic, *(v.constant if v.is_constant else data[v] for v in op.operands))
@@ -78,3 +83,41 @@ def random_like(value: Value, random: np.random.Generator) -> np.ndarray:
         return random.normal(0, 3, value.shape).astype(np.float32)
     low, high = value.dtype.bounds
     return random.integers(max(low, -1000), min(high, 1000) + 1, value.shape).astype(value.dtype.numpy)
+
+
+@pytest.mark.parametrize(
+    "cls", [ResizeNearest, ResizeBilinear, ResizeBilinearFloat], ids=lambda cls: cls.kind
+)
+def test_rows_of_resizes_from_any_height_to_any_other(cls: type[Op]) -> None:
+    random, tiled = np.random.default_rng(3), 0
+    modes: tuple[dict[str, bool], ...] = ({}, {"half_pixel": True}, {"align_corners": True})
+    for before, after in itertools.product(range(1, 8), repeat=2):
+        for mode in modes:
+            x, y = value("x", (1, before, 2, 1), 0.1, 0), value("y", (), 0.1, 0)
+            op = make(cls, y, x=x, size=(after, 2), **mode)
+            if not op.why_not_tileable:
+                require_rows(op, Arithmetic.TFLITE, random)
+                tiled += 1
+    assert tiled >= 40
+
+
+def test_rows_of_transposed_convolutions_of_any_geometry() -> None:
+    random = np.random.default_rng(4)
+    for kernel, stride, dilation, top in itertools.product((1, 2, 3), (1, 2, 4), (1, 3), (0, 1, 2)):
+        x, bias = value("x", (1, 3, 2, 1), 0.1, 3), constant("bias", np.full(1, 400, np.int32))
+        weights = conv_weights((1, kernel, 1, 1), 0, 5)
+        geometry = {"stride": (stride, 1), "dilation": (dilation, 1), "padding": (top, 0, 0, 0)}
+        y = value("y", (), 0.1, -2)
+        try:
+            op = make(
+                TransposeConv2d,
+                y,
+                x=x,
+                weights=weights,
+                bias=bias,
+                output_padding=(stride - 1, 0),
+                **geometry,
+            )
+        except PillionError:
+            continue
+        require_rows(op, Arithmetic.TFLITE, random)

@@ -16,7 +16,7 @@ from pillion.ir.state import State
 from pillion.ir.text import to_text
 from pillion.ir.verify import verify
 from pillion.ops import KINDS, graph_json, parse
-from pillion.ops.states import states_as_io
+from pillion.ops.state_io import states_as_io
 from remembering import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, same, signal
 
 TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS, SHOWN], ids=["queue", "ends", "shown"])
@@ -57,7 +57,9 @@ def test_the_text_parses_back(text: str) -> None:
 def test_json_gives_the_same_graph(text: str) -> None:
     graph = graph_of(text)
     raw = graph_json.pack(graph, lambda array: None)
-    again = graph_json.unpack(raw, graph_json.Source(lambda number, size: np.zeros(size, np.uint8), KINDS))
+    again = graph_json.unpack(
+        raw, graph_json.GraphSource(lambda number, size: np.zeros(size, np.uint8), KINDS)
+    )
     assert to_text(again) == to_text(graph)
 
 

@@ -13,7 +13,7 @@ from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.verify import verify
 from pillion.ops import ALL_OPS, Add, Clamp, Segment, parse
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
 
 EXAMPLES = [
     pytest.param(example, id=f"{cls.kind}-{i}") for cls in ALL_OPS for i, example in enumerate(cls.examples())

@@ -7,29 +7,36 @@ import dataclasses
 
 import pytest
 
-from pillion.ir.wishes import Wishes
+from pillion.ir.constraints import QuantizationConstraints
 
 FIELDS = [
     field.name
-    for field in dataclasses.fields(Wishes)
-    if field.compare and isinstance(getattr(Wishes(), field.name), frozenset)
+    for field in dataclasses.fields(QuantizationConstraints)
+    if field.compare and isinstance(getattr(QuantizationConstraints(), field.name), frozenset)
 ]
 
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_wishes_together_are_all_that_either_has(field: str) -> None:
-    one, other = Wishes(**{field: frozenset({"a", "b"})}), Wishes(**{field: frozenset({"b", "c"})})
-    assert one | other == Wishes(**{field: frozenset({"a", "b", "c"})})
-    assert one | Wishes() == Wishes() | one == one
+    one, other = (
+        QuantizationConstraints(**{field: frozenset({"a", "b"})}),
+        QuantizationConstraints(**{field: frozenset({"b", "c"})}),
+    )
+    assert one | other == QuantizationConstraints(**{field: frozenset({"a", "b", "c"})})
+    assert one | QuantizationConstraints() == QuantizationConstraints() | one == one
 
 
 def test_who_has_names_for_functions_keeps_them() -> None:
-    one = Wishes(functions_by_name=True)
-    assert (one | Wishes()).functions_by_name
-    assert (Wishes() | one).functions_by_name
-    assert not (Wishes() | Wishes()).functions_by_name
+    one = QuantizationConstraints(functions_by_name=True)
+    assert (one | QuantizationConstraints()).functions_by_name
+    assert (QuantizationConstraints() | one).functions_by_name
+    assert not (QuantizationConstraints() | QuantizationConstraints()).functions_by_name
 
 
 def test_targets_together_are_both_named() -> None:
-    one, other = Wishes(target="a"), Wishes(target="b")
-    assert ((one | other).target, (one | one).target, (one | Wishes()).target) == ("a and b", "a", "a")
+    one, other = QuantizationConstraints(target="a"), QuantizationConstraints(target="b")
+    assert ((one | other).target, (one | one).target, (one | QuantizationConstraints()).target) == (
+        "a and b",
+        "a",
+        "a",
+    )

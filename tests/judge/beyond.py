@@ -13,13 +13,13 @@ import numpy as np
 
 from judge.machine import CORES, Core
 from pillion.devices import cortex_m
-from pillion.emitters.pte import elementwise, emit, limits, movement, pool
-from pillion.emitters.pte.scratch import Window
+from pillion.emitters.pte import elementwise, emit, library_limits, movement, pool
+from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, PerChannel, Shape, Value, constant
 from pillion.ops import Conv2d, DepthwiseConv2d, Minimum, Quantize, Softmax, Transpose, TransposeConv2d
-from pillion.ops.samples import make, random_like, real, value
+from pillion.ops.example_values import make, random_like, real, value
 from pillion.ops.softmax import OUTPUT
 
 BOTH: tuple[Core, ...] = ("m55", "m33")
@@ -31,13 +31,13 @@ FLAT = {"dilation": (1, 1), "padding": (0, 0, 0, 0)}
 def without_limits() -> Iterator[None]:
     """The emitter as it would be without them."""
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(limits, "beyond", return_value=[]))
+        stack.enter_context(mock.patch.object(library_limits, "beyond", return_value=[]))
         stack.enter_context(mock.patch.object(movement, "transposes_matrix", return_value=True))
-        stack.enter_context(mock.patch.object(limits, "transposes_convolution", return_value=True))
+        stack.enter_context(mock.patch.object(library_limits, "transposes_convolution", return_value=True))
         stack.enter_context(mock.patch.object(pool, "LONGEST_SOFTMAX", 10**9))
         stack.enter_context(mock.patch.object(elementwise, "_together", lambda *shapes: shapes))
         for name in ("loses_pixels", "row_kernel_fails"):
-            stack.enter_context(mock.patch.object(Window, name, False))
+            stack.enter_context(mock.patch.object(ScratchWindow, name, False))
         yield
 
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fuzz.properties import want_same
+from fuzz.properties import require_same
 from judge.cases import KINDS, case
 from judge.inputs import samples
 from judge.machine import CORES, RUNTIMES, VERSIONS, Core, judged, missing
@@ -38,7 +38,7 @@ def complaint(graph: Graph, core: Core, runtime: Runtime) -> str | None:
         return f"does not run: {answer.complaint}"
     try:
         for inputs, outputs in zip(fed, answer.outputs, strict=True):
-            want_same(graph, graph.reference(*inputs), outputs, f"{core}, {runtime}")
+            require_same(graph, graph.reference(*inputs), outputs, f"{core}, {runtime}")
     except AssertionError as difference:
         return str(difference)
     return ""

@@ -14,15 +14,18 @@ from fuzz.together import together
 from judge.beyond import BOTH, PROGRAMS
 from judge.cases import KINDS, case
 from judge.hunt import complaint
+from judge.inputs import samples
 from judge.machine import CORES, RUNTIMES, Core, judged, missing
 from judge.nets import answers
-from judge.zoo import Row, row, rows
+from judge.zoo import Row, recorded, row, rows
 from pillion import zoo
 from pillion.devices import cortex_m
 from pillion.emitters.pte import Runtime, emit
 from pillion.ir.graph import Graph
-from pillion.ops import Minimum, Quantize
-from pillion.ops.samples import real, value
+from pillion.ir.types import DType, PerChannel, TensorType, Value
+from pillion.ir.verify import verify
+from pillion.ops import Linear, Mean, Minimum, Quantize
+from pillion.ops.example_values import real, value
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -71,11 +74,60 @@ def test_our_kernel_quantizes_ties_as_the_core_does(core: Core) -> None:
     assert np.array_equal(graph.reference(halves)[0], answer.outputs[0][0]) == (core == "m33")
 
 
+MOST_OF_A_MEAN: dict[Core, float] = {"m55": 7.0, "m33": 15.0}
+"""Instructions for each element of a mean over the pixels of an image. A window of one column took 41 and 62."""
+
+
+@pytest.mark.parametrize("core", BOTH)
+@pytest.mark.parametrize("shape", [(1, 25, 5, 64), (3, 7, 7, 24)])
+def test_means_over_pixels_are_transposed_first(shape: tuple[int, ...], core: Core) -> None:
+    x, y = value("x", shape, 0.05, 3), value("y", (shape[0], shape[3]), 0.02, -5)
+    graph = verify(Graph("mean", (x,), (Mean(x=x, y=y, axes=(1, 2)),), (y,)))
+    fed = samples(graph)
+    answer = judged(emit(graph, cortex_m.CORES[CORES[core]], "1.4"), (y,), fed, core, "1.4")
+    assert all(
+        np.array_equal(out[0], graph.reference(*of)[0]) for out, of in zip(answer.outputs, fed, strict=True)
+    )
+    assert answer.instructions
+    assert max(answer.instructions) < MOST_OF_A_MEAN[core] * x.type.elements
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1, 4.0), (4, 3.5), (16, 4.5)])
+def test_linears_of_few_rows_take_the_general_kernel_of_the_dsp_extension(rows: int, most: float) -> None:
+    """Windows of one pixel take 5.4 instructions for each product of one row."""
+    rng = np.random.default_rng(rows)
+    scales = PerChannel(tuple(0.004 + 0.0001 * i for i in range(64)), 0)
+    weights = Value(
+        "w", TensorType((64, 128), DType.INT8, scales), rng.integers(-127, 128, (64, 128), np.int8)
+    )
+    bias = Value("b", TensorType((64,), DType.INT32), rng.integers(-999, 999, 64, np.int32))
+    x, y = value("x", (rows, 128), 0.05, 3), value("y", (rows, 64), 0.4, -5)
+    graph = verify(Graph("linear", (x,), (Linear(x=x, weights=weights, bias=bias, y=y),), (y,)))
+    fed = samples(graph)
+    answer = judged(emit(graph, cortex_m.CORES[CORES["m33"]], "1.4"), (y,), fed, "m33", "1.4")
+    assert all(
+        np.array_equal(out[0], graph.reference(*of)[0]) for out, of in zip(answer.outputs, fed, strict=True)
+    )
+    assert answer.instructions
+    assert max(answer.instructions) < most * graph.ops[0].macs
+
+
 @pytest.mark.torch
 def test_a_model_on_all_cores_and_runtimes() -> None:
     answers = list(rows(["ds_cnn"]))
     assert {(one.core, one.runtime) for one in answers} == {(c, r) for c in BOTH for r in RUNTIMES}
     assert not [str(one) for one in answers if one.complaint]
+
+
+@pytest.mark.torch
+def test_recorded_instructions_are_those_of_the_kernels() -> None:
+    """The figures of docs/guide/executorch.md. Instructions depend on the data a little."""
+    answers = [
+        one for one in rows(["ds_cnn", "linear_bn", "separable_residual"]) if one.runtime == RUNTIMES[0]
+    ]
+    assert len(answers) == 6
+    for one in answers:
+        assert one.instructions == pytest.approx(recorded()[one.model][CORES[one.core]], rel=0.005), str(one)
 
 
 COMPOSED = ("layer norm", "group norm", "vectors of length 1", "encoder with a mask")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from pillion.ops.example_values import make, value
 from pillion.ops.matmul import BatchMatmul
-from pillion.ops.samples import make, value
 
 SIDES = (*range(1, 10), 15, 16, 17, 31, 33, 65)
 DEPTHS = (*range(1, 34), 63, 64, 65, 128)

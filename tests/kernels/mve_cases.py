@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Channels
-from pillion.emitters.c.mve.pack import Geometry
+from pillion.emitters.c.mve.pack import ConvGeometry
 from pillion.ir import numerics
 from pillion.ops.conv import windows
 
@@ -20,7 +20,7 @@ Int8Array = NDArray[np.int8]
 class Layer:
     """A convolution with everything known, and its input."""
 
-    geometry: Geometry
+    geometry: ConvGeometry
     channels: Channels
     x: Int8Array
     depthwise: bool = False
@@ -78,7 +78,7 @@ def geometry(
     padding: str | tuple[int, int, int, int] = "same",
     images: int = 1,
     groups: int = 1,
-) -> Geometry:
+) -> ConvGeometry:
     """`padding` is "same" or (top, left, bottom, right)."""
     if isinstance(padding, str):
         (out_h, top), (out_w, left) = (same(*a) for a in zip(in_size, kernel, stride, dilation, strict=True))
@@ -87,12 +87,14 @@ def geometry(
         spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
         out_h = (in_size[0] + top + bottom - spans[0]) // stride[0] + 1
         out_w = (in_size[1] + left + right - spans[1]) // stride[1] + 1
-    return Geometry(images, in_size, in_c, (out_h, out_w), out_c, kernel, stride, dilation, top, left, groups)
+    return ConvGeometry(
+        images, in_size, in_c, (out_h, out_w), out_c, kernel, stride, dilation, top, left, groups
+    )
 
 
 def layer(
     rng: np.random.Generator,
-    g: Geometry,
+    g: ConvGeometry,
     *,
     extreme: bool = False,
     shifts: tuple[int, int] = (-10, -6),
@@ -129,7 +131,7 @@ def with_dead_channel(case: Layer, channel: int) -> Layer:
     return replace(case, channels=replace(case.channels, multipliers=multipliers, shifts=shifts))
 
 
-def with_a_tie(g: Geometry) -> Layer:
+def with_a_tie(g: ConvGeometry) -> Layer:
     """A depthwise layer with a channel whose bias alone is 15.5 steps: its large sum decides between 15 and 16."""
     case = layer(np.random.default_rng(0), g, depthwise=True, shifts=(-25, -25), zps=(0, 0))
     case.channels.multipliers[2], case.channels.bias[2] = 2**30, 31 * 2**25

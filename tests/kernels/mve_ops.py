@@ -14,7 +14,7 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
 
 
 def with_random_data(op: Op, seed: int = 0) -> Run:

@@ -14,7 +14,7 @@ from kernels import rig
 from pillion.emitters.c.accumulators import Channels
 from pillion.emitters.c.kernel import Call, Params, Routine
 from pillion.emitters.c.mve import conv as mve_conv
-from pillion.emitters.c.mve.pack import Geometry
+from pillion.emitters.c.mve.pack import ConvGeometry
 from pillion.ir.types import DType, TensorType, Value
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -28,12 +28,12 @@ class Variant:
     """A kernel with its row of functions."""
 
     routine: Routine
-    verdicts: Callable[[Geometry, Channels], tuple[Verdict, ...]]
-    params: Callable[[Geometry, Channels], Params]
-    scratch: Callable[[Geometry], int] = lambda g: 0
+    verdicts: Callable[[ConvGeometry, Channels], tuple[Verdict, ...]]
+    params: Callable[[ConvGeometry, Channels], Params]
+    scratch: Callable[[ConvGeometry], int] = lambda g: 0
     aligned: bool = False
     depthwise: bool = False
-    in_place: Callable[[Geometry], bool] = lambda g: False
+    in_place: Callable[[ConvGeometry], bool] = lambda g: False
     overread_bytes: int = 0
 
     @property
@@ -45,7 +45,7 @@ class Variant:
         return all_ok(self.verdicts(case.geometry, case.channels))
 
 
-def under_test(variant: mve_conv.Variant, aligned: bool = False, depthwise: bool = False) -> Variant:
+def under_test(variant: mve_conv.ConvVariant, aligned: bool = False, depthwise: bool = False) -> Variant:
     """The variant as the compiler knows it."""
     return Variant(
         variant.routine,

@@ -20,13 +20,13 @@ CMSIS_NN = Arithmetic.CMSIS_NN
 
 def kernel_of(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> Kernel | None:
     """The first kernel made for the target that takes the op."""
-    return next((k for k in target.kernels if k.op is type(op) and all_ok(k.takes(op, arithmetic))), None)
+    return next((k for k in target.kernels if k.op is type(op) and all_ok(k.check(op, arithmetic))), None)
 
 
 def refusals(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> list[str]:
     """The rules that keep the last kernel of this kind from taking the op."""
     kernel = [k for k in target.kernels if k.op is type(op)][-1]
-    return [verdict.rule for verdict in failures(kernel.takes(op, arithmetic))]
+    return [verdict.rule for verdict in failures(kernel.check(op, arithmetic))]
 
 
 def random_operands(op: Op, rng: np.random.Generator, extreme: bool = False) -> tuple[Array, ...]:

@@ -19,12 +19,12 @@ from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import dsp, mve, portable, scalar
 from pillion.emitters.c import host as host_kernels
 from pillion.emitters.c.kernel import Call, Kernel
-from pillion.emitters.c.structs import HEADERS, Field, params_structs
+from pillion.emitters.c.params_structs import HEADERS, ParamsField, params_structs
 from pillion.ir.types import Array, Value
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parents[1] / "kernels"
-WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-ffp-contract=off")
+WARNINGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-ffp-contract=off")
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 VECTORIZED = ("-O3", "-march=native")
 MOST_INPUTS = 4
@@ -191,7 +191,7 @@ def _params(target: Target, call: Call) -> tuple[bytes, list[tuple[int, bytes]]]
     return data + bytes(-len(data) % widest), pointers
 
 
-def _size(target: Target, part: Field) -> int:
+def _size(target: Target, part: ParamsField) -> int:
     return target.pointer_bytes if part.is_pointer else part.dtype.itemsize
 
 

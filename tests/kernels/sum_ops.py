@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from itertools import chain, product
 from typing import Any
 
-from pillion.ops.pool import Mean
-from pillion.ops.reduce import ReduceSum
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
+from pillion.ops.reduce import Mean, ReduceSum
 
 ZERO_POINTS = (-128, 0, 127, -3)
 

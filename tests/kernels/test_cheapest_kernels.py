@@ -12,8 +12,8 @@ from dsp_ops import conv2d, depthwise
 from kernels import rig
 from kernels.op_cases import CMSIS_NN, case_of, random_operands
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import choose
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_choice import choose
 from pillion.ir.graph import Graph
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
@@ -53,7 +53,7 @@ def test_the_cheapest_kernel_is_chosen(target: rig.Target, isa: Isa) -> None:
         (op, kernel)
         for op in layers()
         for kernel in target.kernels
-        if kernel.op is type(op) and all_ok(kernel.takes(op, CMSIS_NN))
+        if kernel.op is type(op) and all_ok(kernel.check(op, CMSIS_NN))
     ]
     results = rig.run(target, [case_of(op, kernel, random_operands(op, rng)) for op, kernel in taken])
     counted: dict[Layer, dict[str, int]] = {}

@@ -13,7 +13,8 @@ from dsp_ops import conv2d, transpose_conv2d_of_every_kind, with_pruned_channel
 from kernels import rig
 from kernels.op_cases import case_of, check, kernel_of, random_operands, reference
 from kernels.rig import M4, M7, M33, Target
-from pillion.emitters.c.dsp.conv import takes_1x1
+from nightly import part_of
+from pillion.emitters.c.dsp.conv import check_1x1
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import Conv2d
@@ -35,6 +36,7 @@ def test_pointwise_of_every_size() -> None:
     check(M33, pointwise_ops())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.board.core)
 def test_pointwise_on_other_cores(board: Target) -> None:
     check(board, pointwise_ops()[::7])
@@ -92,11 +94,11 @@ def test_pruned_channels() -> None:
     """Their biases may be beyond what the fast sums hold: the result is known."""
     biases = (2**30 + 128, -(2**30), 2**31 - 1, -(2**31) + 1)
     ops = [with_pruned_channel(conv2d((1, 2, 3, 8), 5, seed=i), 1, bias) for i, bias in enumerate(biases)]
-    assert all(all_ok(takes_1x1(op, Arithmetic.CMSIS_NN)) for op in ops)
+    assert all(all_ok(check_1x1(op, Arithmetic.CMSIS_NN)) for op in ops)
     check(M33, ops)
 
 
-@pytest.mark.parametrize("board", [M33, M4], ids=lambda board: board.board.core)
+@pytest.mark.parametrize("board", part_of([M33, M4], 2), ids=lambda board: board.board.core)
 def test_transposed_convolutions(board: Target) -> None:
     """Each call writes the rows of its phase, and no other."""
     ops = transpose_conv2d_of_every_kind((4, 8, 12, 16, 20, 64), (1, 2, 3, 5, 7, 8, 9, 16))

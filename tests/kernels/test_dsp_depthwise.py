@@ -53,6 +53,7 @@ def test_other_windows(kernel: tuple[int, int], stride: int) -> None:
     check(M33, ops(kernel, stride)[::3])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.board.core)
 def test_other_cores(board: Target) -> None:
     check(board, [op for window in FAST for op in ops(*window)[::9]])

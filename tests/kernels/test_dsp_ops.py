@@ -18,11 +18,12 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ops.elementwise import Add, Mul, Sub
+from pillion.ops.example_values import make, real, value
 from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Transpose
-from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
-from pillion.ops.samples import make, real, value
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
+from pillion.ops.reduce import Mean
 
 pytestmark = pytest.mark.qemu
 
@@ -36,14 +37,10 @@ def check_data(runs: list[tuple[Op, tuple[Array, ...]]]) -> None:
     check_runs(M33, [Run(op, data) for op, data in runs])
 
 
-@pytest.mark.parametrize(
-    "cls", dict.fromkeys(k.op for k in dsp_elementwise.KERNELS), ids=lambda cls: cls.kind
-)
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
-def test_examples(cls: type[Op], arithmetic: Arithmetic) -> None:
-    taken = [op for op in cls.examples() if kernel_of(M33, op, arithmetic) is not None]
-    if taken:
-        check(M33, taken, arithmetic=arithmetic)
+def test_examples(arithmetic: Arithmetic) -> None:
+    examples = (op for cls in dict.fromkeys(k.op for k in dsp_elementwise.KERNELS) for op in cls.examples())
+    check(M33, [op for op in examples if kernel_of(M33, op, arithmetic) is not None], arithmetic=arithmetic)
 
 
 # --- two operands -----------------------------------------------------------------------------------------------------
@@ -91,6 +88,7 @@ def test_every_count(cls: Any) -> None:
     check(M33, ops)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.board.core)
 def test_other_cores(board: Target) -> None:
     a, b = value("a", (37,), 0.0513, 3), value("b", (37,), 0.0437, -9)
@@ -195,6 +193,7 @@ def test_matmul_every_size(arithmetic: Arithmetic) -> None:
     check(M33, list(every_size()), arithmetic=arithmetic)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("board", [M4, M7], ids=lambda board: board.board.core)
 def test_matmul_on_other_cores(board: Target) -> None:
     check(board, list(every_size((1, 7, 8, 9, 16, 65))))

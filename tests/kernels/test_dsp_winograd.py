@@ -14,19 +14,20 @@ from dsp_ops import conv2d, with_pruned_channel
 from kernels import rig
 from kernels.op_cases import CMSIS_NN, case_of, random_operands, reference
 from kernels.rig import M4, M7, M33, Target
+from nightly import part_of
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.arrange import arrange
-from pillion.emitters.c.choose import choose
 from pillion.emitters.c.dsp import winograd
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.lower import lower
+from pillion.emitters.c.select_and_plan import select_and_plan
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verdict import all_ok, failures
 from pillion.memory import Firing, schedule
 from pillion.ops.conv import Conv2d
 from pillion.ops.region import as_region
-from pillion.stripes.plan import Stripe, striped
-from pillion.stripes.search import price, ways_of
+from pillion.tiling.search import price, ways_of
+from pillion.tiling.stripe import Stripe, striped
 
 pytestmark = pytest.mark.qemu
 
@@ -50,7 +51,7 @@ def layers() -> Iterator[Conv2d]:
 
 
 @pytest.mark.parametrize("extreme", [False, True], ids=["any", "least-and-most"])
-@pytest.mark.parametrize("board", [M33, M4, M7], ids=lambda board: board.board.core)
+@pytest.mark.parametrize("board", part_of([M33, M4, M7], 3), ids=lambda board: board.board.core)
 def test_bytes_are_those_of_the_reference(board: Target, extreme: bool) -> None:
     made = list(layers()) if board is M33 else list(layers())[::6]
     cases, expected = [], []
@@ -77,7 +78,7 @@ def largest(sign: int, zero_point: int, channels: int = 32) -> Conv2d:
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_largest_sums_of_all(sign: int, zero_point: int) -> None:
     op = largest(sign, zero_point)
-    assert all_ok(winograd.takes(op, CMSIS_NN))
+    assert all_ok(winograd.check(op, CMSIS_NN))
     data = [np.full(op.x.shape, x, np.int8) for x in (-128, 127)]
     checks = np.indices(op.x.shape).sum(axis=0) % 2
     data.append(np.where(checks, -128, 127).astype(np.int8))
@@ -90,7 +91,7 @@ def test_the_largest_sums_of_all(sign: int, zero_point: int) -> None:
 def test_a_sum_that_could_leave_32_bits_is_refused() -> None:
     op = largest(1, 0)
     beyond = replace(op, bias=constant("bias", op.bias.constant + np.array([1, 0], np.int32)))
-    assert [v.rule for v in failures(winograd.takes(beyond, CMSIS_NN))] == ["sums of places"]
+    assert [v.rule for v in failures(winograd.check(beyond, CMSIS_NN))] == ["sums of places"]
 
 
 def test_pruned_channels() -> None:
@@ -124,7 +125,7 @@ def test_estimates_are_close_and_the_cheapest_is_chosen() -> None:
         (op, k)
         for op in ops
         for k in M33.kernels
-        if k.op is Conv2d and k.work and all_ok(k.takes(op, CMSIS_NN))
+        if k.op is Conv2d and k.work and all_ok(k.check(op, CMSIS_NN))
     ]
     runs = rig.run(M33, [case_of(op, kernel, random_operands(op, rng)) for op, kernel in taken])
     counted: dict[Conv2d, dict[str, float]] = {}
@@ -132,7 +133,7 @@ def test_estimates_are_close_and_the_cheapest_is_chosen() -> None:
         assert kernel.work is not None
         if kernel is KERNEL:
             assert abs(kernel.work(op) / run.instructions - 1) < CLOSE, (kernel.name, op.x.shape)
-        price = 2 * kernel.further_flash(op)
+        price = 2 * kernel.extra_flash(op)
         counted.setdefault(op, {})[kernel.name] = run.instructions + price
     names = set()
     for op, counts in counted.items():
@@ -155,8 +156,8 @@ def test_small_code_has_no_weights_that_are_larger() -> None:
 def test_prepared_weights_take_a_bounded_part_of_flash() -> None:
     within, beyond = (conv2d((1, 8, 8, 16), out, (3, 3), seed=1) for out in (32, 34))
     assert winograd.further_bytes(within) == 23 * 16 * 32 <= winograd.MOST_FLASH
-    assert not failures(KERNEL.takes(within, CMSIS_NN))
-    assert [v.rule for v in failures(KERNEL.takes(beyond, CMSIS_NN))] == ["further flash"]
+    assert not failures(KERNEL.check(within, CMSIS_NN))
+    assert [v.rule for v in failures(KERNEL.check(beyond, CMSIS_NN))] == ["further flash"]
     made = (lower(graph_of(within), Isa.DSP, optimize).constant_bytes for optimize in ("speed", "size"))
     fast, small = made
     assert fast - small == pytest.approx(winograd.further_bytes(within), abs=64)
@@ -166,7 +167,7 @@ def test_weights_lie_in_flash_once_however_many_rows_are_made_at_a_time() -> Non
     first = conv2d((1, 18, 33, 16), 16, (3, 3), seed=1, padding=(1, 1, 1, 1))
     fields = {"y": Value("z", first.y.type), "x": first.y}
     graph = Graph("g", first.activations, (first, replace(first, **fields)), (fields["y"],))
-    cut = arrange(striped(graph, (Stripe(0, 2, 5, 0),)), Isa.DSP)
+    cut = select_and_plan(striped(graph, (Stripe(0, 2, 5, 0),)), Isa.DSP)
     (region,) = cut.regions.values()
     for uses in region.of_ops:
         assert len(uses.forms) > 1

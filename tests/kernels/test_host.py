@@ -23,11 +23,11 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, Pair, PerChannel, Shape, constant
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.elementwise import Add, Mul, Sub
+from pillion.ops.example_values import make, real, value
 from pillion.ops.formats import Quantize
-from pillion.ops.functions import Function
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Transpose
-from pillion.ops.samples import make, real, value
+from pillion.ops.unary_functions import Function
 
 NARROW, VNNI = ("-mavx2", "-mfma"), ("-mavx2", "-mfma", "-mavxvnni")
 WIDE = (*NARROW, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", "-mavx512vbmi")
@@ -102,7 +102,7 @@ def test_many_strips(build: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of an image are not all copied at once: here only as few as there can be."""
     monkeypatch.setattr(host_conv, "STRIP_BYTES", 100)
     ops = [*conv_windows()[::3], conv2d((2, 7, 13, 5), 9), linear(37, 19, 70)]
-    rows = [int(host_conv.conv_place(op)["strip_rows"]) for op in ops if isinstance(op, Conv2d)]  # type: ignore[arg-type]  # a number
+    rows = [int(host_conv.conv_params(op)["strip_rows"]) for op in ops if isinstance(op, Conv2d)]  # type: ignore[arg-type]  # a number
     assert 1 in rows
     check(build, ops)
 

@@ -12,8 +12,8 @@ from dsp_ops import depthwise
 from kernels import rig
 from kernels.op_cases import CMSIS_NN, case_of, random_operands
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.choose import choose
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_choice import choose
 from pillion.ir.graph import Graph
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import DepthwiseConv2d
@@ -61,7 +61,7 @@ def five_by_five() -> list[DepthwiseConv2d]:
 
 def costed(op: DepthwiseConv2d) -> list[Kernel]:
     kernels = [k for k in rig.M55.kernels if k.op is DepthwiseConv2d and k.work]
-    return [k for k in kernels if all_ok(k.takes(op, CMSIS_NN))]
+    return [k for k in kernels if all_ok(k.check(op, CMSIS_NN))]
 
 
 def chosen(op: DepthwiseConv2d) -> Kernel:

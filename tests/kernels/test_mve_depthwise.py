@@ -13,7 +13,7 @@ from mve_variant import CHANNELS, Variant, check, random_layer, random_layers, u
 
 from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve import depthwise_planes, depthwise_strips
-from pillion.emitters.c.mve.pack import Geometry
+from pillion.emitters.c.mve.pack import ConvGeometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu
@@ -147,7 +147,7 @@ def test_plane_in_blocks_of_rows() -> None:
     check(WIDE, [layer(rng, g, depthwise=True)])
 
 
-def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> Geometry:
+def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> ConvGeometry:
     return geometry(size, 4, 4, **{"kernel": (3, 3), **geometry_of})  # type: ignore[arg-type]  # the options of a case
 
 
@@ -168,7 +168,7 @@ def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> Geometry
         (WIDE, ["multiplier"], geometry((16, 16), 4, 8, (3, 3))),
     ],
 )
-def test_refuses(variant: Variant, rules: Sequence[str], refused: Geometry) -> None:
+def test_refuses(variant: Variant, rules: Sequence[str], refused: ConvGeometry) -> None:
     case = layer(np.random.default_rng(0), refused, depthwise=True)
     assert [v.rule for v in failures(variant.verdicts(refused, case.channels))] == rules
 

@@ -13,7 +13,7 @@ from mve_variant import CLAMPS, Variant, case_of, check, some, under_test
 
 from kernels import rig
 from pillion.emitters.c.mve import conv as mve_conv
-from pillion.emitters.c.mve.pack import Geometry
+from pillion.emitters.c.mve.pack import ConvGeometry
 from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu
@@ -23,7 +23,7 @@ WIDE = under_test(mve_conv.WIDE, depthwise=True)
 STRIDES = (1, 2)
 
 
-def depthwise(size: tuple[int, int], stride: int = 1, channels: int = 3, images: int = 1) -> Geometry:
+def depthwise(size: tuple[int, int], stride: int = 1, channels: int = 3, images: int = 1) -> ConvGeometry:
     return geometry(size, channels, channels, (5, 5), (stride, stride), images=images)
 
 
@@ -132,7 +132,7 @@ def test_least_weights_of_all() -> None:
         (["row"], depthwise((16, 16), channels=4370)),
     ],
 )
-def test_refuses(rules: Sequence[str], refused: Geometry) -> None:
+def test_refuses(rules: Sequence[str], refused: ConvGeometry) -> None:
     case = layer(np.random.default_rng(0), refused, depthwise=True)
     assert [v.rule for v in failures(PLANE.verdicts(refused, case.channels))] == rules
 

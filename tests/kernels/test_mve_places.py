@@ -10,8 +10,8 @@ from mve_ops import kernel_of, refusals
 from kernels.op_cases import Run, check, check_runs
 from kernels.rig import M55
 from pillion.ir.types import DType, TensorType, Value
-from pillion.ops.choosing import ArgMax, ArgMin, Place
-from pillion.ops.samples import make, value
+from pillion.ops.compare_select import ArgMax, ArgMin, Place
+from pillion.ops.example_values import make, value
 
 PLACES = (ArgMax, ArgMin)
 

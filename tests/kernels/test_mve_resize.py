@@ -12,8 +12,8 @@ from mve_ops import Run, check, kernel_of, refusals, with_random_data
 from kernels.op_cases import random_operands
 from pillion.emitters.c.portable.resize import runs
 from pillion.ir.numerics import Arithmetic
+from pillion.ops.example_values import make, value
 from pillion.ops.resize import ResizeBilinearFloat
-from pillion.ops.samples import make, value
 
 MODES = {"first_pixels": {}, "align_corners": {"align_corners": True}, "half_pixel": {"half_pixel": True}}
 

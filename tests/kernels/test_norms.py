@@ -13,12 +13,12 @@ from kernels.op_cases import Run, case_of, check_runs, kernel_of, random_operand
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
-from pillion.ops.samples import make, value
-from pillion.ops.standardize import Standardize
+from pillion.ops.example_values import make, value
+from pillion.ops.normalize import Standardize
 
 TARGETS = [
     pytest.param(rig.host(*SANITIZED), marks=pytest.mark.slow),
-    pytest.param(M4, marks=pytest.mark.qemu),
+    pytest.param(M4, marks=(pytest.mark.qemu, pytest.mark.nightly)),
     pytest.param(M33, marks=pytest.mark.qemu),
     pytest.param(M55, marks=pytest.mark.qemu),
 ]

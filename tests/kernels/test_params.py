@@ -15,11 +15,11 @@ import pytest
 
 from pillion.emitters.c import dsp, host, mve, portable, scalar
 from pillion.emitters.c.kernel import Call
-from pillion.emitters.c.library import MVE, PORTABLE
-from pillion.emitters.c.structs import HEADERS, Field, params_structs
+from pillion.emitters.c.kernel_library import MVE, PORTABLE
+from pillion.emitters.c.params_structs import HEADERS, ParamsField, params_structs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import all_ok
-from pillion.ops.samples import value
+from pillion.ops.example_values import value
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 INCLUDE = KERNELS / "include" / "pillion"
@@ -66,7 +66,7 @@ def test_structs_are_read_as_the_compiler_reads_them(tmp_path: Path) -> None:
     assert len(checks) > 1000
 
 
-def c_check(struct: str, field: Field) -> str:
+def c_check(struct: str, field: ParamsField) -> str:
     """An expression that is true where a field has the type that was read."""
     names = {
         "i1": "signed char",
@@ -125,7 +125,7 @@ def test_every_example_gives_every_field(library: Any) -> None:
         call
         for kernel in library.KERNELS
         for op in kernel.op.examples()
-        if all_ok(kernel.takes(op, Arithmetic.CMSIS_NN))
+        if all_ok(kernel.check(op, Arithmetic.CMSIS_NN))
         for call in kernel.calls(op, Arithmetic.CMSIS_NN)
     ]
     assert len({call.routine.name for call in made}) >= 5

@@ -12,20 +12,25 @@ import pytest
 from kernels import rig
 from kernels.op_cases import Run, case_of, check_runs, kernel_of, refusals
 from kernels.rig import M4, M33, M55, SANITIZED
+from nightly import part_of
 from pillion.emitters.c import dsp, mve, portable
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ir.verdict import all_ok
+from pillion.ops.example_values import make, random_like, value
 from pillion.ops.lstm import LstmCell, LstmOutput
-from pillion.ops.samples import make, random_like, value
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 
 HOST = rig.host(*SANITIZED)
 TARGETS = [
     pytest.param(HOST, marks=pytest.mark.slow, id="host"),
     *(
-        pytest.param(t, marks=pytest.mark.qemu, id=name)
-        for name, t in (("m4", M4), ("m33", M33), ("m55", M55))
+        pytest.param(t, marks=marks, id=name)
+        for name, t, marks in (
+            ("m4", M4, (pytest.mark.qemu, pytest.mark.nightly)),
+            ("m33", M33, pytest.mark.qemu),
+            ("m55", M55, pytest.mark.qemu),
+        )
     ),
 ]
 EVERY_INT16 = np.arange(-(2**15), 2**15)
@@ -168,7 +173,7 @@ def every_sum(cls: Any, exponent: int) -> list[Run]:
     return runs
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", part_of(TARGETS, 3))
 def test_every_number_of_16_bits(target: rig.Target) -> None:
     runs = [run for exponent in (-15, -11, -10, -9) for run in every_sum(LstmOutput, exponent)]
     for run in (*runs, *(cells := every_sum(LstmCell, -11))):
@@ -194,7 +199,7 @@ def test_what_filters_remember_is_weighed(target: rig.Target, remembered: int) -
         bias=constant("bias", rng.integers(-9000, 9000, units).astype(np.int32)),
     )
     kernel = next(k for k in portable.KERNELS if k.op is SvdfOutput)
-    assert all_ok(kernel.takes(op, Arithmetic.TFLITE))
+    assert all_ok(kernel.check(op, Arithmetic.TFLITE))
     inputs = [data(op, seed) for seed in range(3)]
     wanted = [op.reference(Arithmetic.TFLITE, x, weights, op.bias.constant) for (x,) in inputs]
     rig.check(target, [case_of(op, kernel, x, Arithmetic.TFLITE) for x in inputs], wanted)

@@ -10,8 +10,8 @@ import pytest
 
 from kernels import rig
 from pillion.emitters.c.kernel import Call
-from pillion.emitters.c.library import PORTABLE
-from pillion.ops.samples import value
+from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.ops.example_values import value
 
 TARGETS = [
     pytest.param(

@@ -11,14 +11,14 @@ from dsp_ops import conv2d, depthwise, linear, with_pruned_channel
 
 from kernels.op_cases import Run, check, check_runs, kernel_of, refusals
 from kernels.rig import HAS_CC, M0, M3, SANITIZED, Target
-from pillion.emitters.c.scalar.conv import takes_1x1
+from pillion.emitters.c.scalar.conv import check_1x1
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ir.verdict import all_ok
 from pillion.ops import ALL_OPS
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.example_values import real, value
 from pillion.ops.formats import Dequantize, Quantize
-from pillion.ops.samples import real, value
 
 pytestmark = pytest.mark.qemu
 
@@ -115,7 +115,7 @@ def test_pruned_channels_and_long_sums(board: Target) -> None:
     """Biases may be beyond what the sums hold where the result is known; thousands of inputs."""
     biases = (2**30 + 128, -(2**30), 2**31 - 1, -(2**31) + 1)
     ops = [with_pruned_channel(conv2d((1, 2, 3, 8), 5, seed=i), 1, bias) for i, bias in enumerate(biases)]
-    assert all(all_ok(takes_1x1(op, Arithmetic.CMSIS_NN)) for op in ops)
+    assert all(all_ok(check_1x1(op, Arithmetic.CMSIS_NN)) for op in ops)
     check(
         board,
         [
@@ -174,7 +174,7 @@ def test_every_example(board: Target) -> None:
     check(board, [op for op in ops if op.results[0].type.elements])
 
 
-SANITIZED_C = Target(("portable", "scalar"), SANITIZED)
+SANITIZED_C = Target(("scalar",), SANITIZED)
 
 
 @pytest.mark.skipif(not HAS_CC, reason="needs a C compiler")

@@ -15,7 +15,7 @@ from pillion.emitters.c import portable
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops import Dequantize, Function
-from pillion.ops.samples import make
+from pillion.ops.example_values import make
 from pillion.ops.wide_add import WideAdd
 from pillion.ops.wide_lut import ENTRIES, NAMED, WideLut
 from pillion.ops.wide_mul import WideMul
@@ -23,8 +23,12 @@ from pillion.ops.wide_mul import WideMul
 TARGETS = [
     pytest.param(rig.host(*SANITIZED), marks=pytest.mark.slow, id="host"),
     *(
-        pytest.param(t, marks=pytest.mark.qemu, id=name)
-        for name, t in (("m4", M4), ("m33", M33), ("m55", M55))
+        pytest.param(t, marks=marks, id=name)
+        for name, t, marks in (
+            ("m4", M4, (pytest.mark.qemu, pytest.mark.nightly)),
+            ("m33", M33, pytest.mark.qemu),
+            ("m55", M55, pytest.mark.qemu),
+        )
     ),
 ]
 INT8, INT16 = DType.INT8, DType.INT16

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.portable.elementwise import WITH_A_NUMBER
+from pillion.emitters.c.table_lookup import WITH_SCALAR
 from pillion.ir.op import Op, Quantization
 from pillion.ir.types import PerTensor, constant
+from pillion.ops.example_values import make, value
 from pillion.ops.prelu import Prelu
-from pillion.ops.samples import make, value
 
 SHAPE = (7, 37)
 
 
 def operations() -> Iterator[Op]:
-    for i, cls in enumerate(WITH_A_NUMBER):
+    for i, cls in enumerate(WITH_SCALAR):
         quant = PerTensor(0.05, 3)
         is_shared = cls.quantization is Quantization.SHARED
         for number, shape in ((-128, ()), (5, (1,)), (127, (1, 1))):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pillion.memory.blocks import Block, least_bytes
-from pillion.memory.extent import Extent
-from pillion.memory.fit import Effort, put_in_place
+from pillion.memory.byte_liveness import Extent
+from pillion.memory.first_fit import Effort, put_in_place
+from pillion.memory.live_blocks import Block, least_bytes
 
 TICKS = 12
 

@@ -9,9 +9,9 @@ import random
 import numpy as np
 import pytest
 
-from pillion.memory.blocks import Block, least_bytes
-from pillion.memory.extent import Extent, of_changes, reach, while_at
-from pillion.memory.fit import put_in_place
+from pillion.memory.byte_liveness import Extent, of_changes, reach, while_at
+from pillion.memory.first_fit import put_in_place
+from pillion.memory.live_blocks import Block, least_bytes
 
 
 def used_up(size: int, first: int, last: int, step: int) -> Block:

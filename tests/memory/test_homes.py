@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from pillion.memory import plan_memory, unsettled
-from pillion.memory.needs import OpMemory
-from pillion.ops.states import with_own_ends
+from pillion.memory.op_memory import OpMemory
+from pillion.ops.state_io import with_own_ends
 from remembering import KINDS_OF_ENDS, QUEUE, graph_of, program_of
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.loops import MoveRows
-from pillion.emitters.c.program import lower
-from pillion.emitters.c.text import model_c
+from pillion.emitters.c.loop_rolling import MoveRows
+from pillion.emitters.c.lower import lower
+from pillion.emitters.c.model_source import model_c
 from pillion.ir.graph import Graph
 from pillion.ir.state import State
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
-from pillion.memory import joints_of
+from pillion.memory import sliding_buffers_of
 from pillion.ops import Clamp, Concat, MaxPool2d, Reshape, Slice
 
 QUANT = PerTensor(0.05, 3)
@@ -47,7 +47,7 @@ def net(axis: int = 1, width: int = 3, **other: Value) -> Graph:
 
 def test_new_rows_are_made_behind_the_kept_ones() -> None:
     program = lower(net(), Isa.PORTABLE)
-    (joint,) = joints_of(program.graph)
+    (joint,) = sliding_buffers_of(program.graph)
     memory, home = program.memory, program.memory.state_offsets
     at = home[joint.state.before]
     assert home[joint.join.y] == home[joint.state.after] == at
@@ -70,21 +70,21 @@ def test_what_is_also_answered_keeps_its_place(isa: Isa, shown: str) -> None:
 
 
 def test_rows_that_do_not_lie_in_a_row_are_copied() -> None:
-    assert not joints_of(net(axis=2))
-    assert joints_of(net(axis=2, width=1))
+    assert not sliding_buffers_of(net(axis=2))
+    assert sliding_buffers_of(net(axis=2, width=1))
     graph = net()
     two = dataclasses.replace(graph.ops[3], begin=(0, 1, 0, 0))
-    assert not joints_of(graph.replace(ops=(*graph.ops[:3], two)))
+    assert not sliding_buffers_of(graph.replace(ops=(*graph.ops[:3], two)))
 
 
 def test_what_is_read_after_the_rows_have_moved_is_no_joint() -> None:
     graph = net()
     early = graph.replace(ops=(*graph.ops[:2], graph.ops[3], graph.ops[2]))
-    assert not joints_of(verify(early))
+    assert not sliding_buffers_of(verify(early))
     flat = Value("flat", TensorType((1, 60), DType.INT8, QUANT))
     held = Value("held", TensorType((1, 60), DType.INT8, QUANT))
     late = (Reshape(x=graph.ops[1].results[0], y=flat), *graph.ops[2:], Clamp(x=flat, y=held, low=-5, high=5))
-    assert not joints_of(verify(graph.replace(ops=(*graph.ops[:2], *late), outputs=(held,))))
+    assert not sliding_buffers_of(verify(graph.replace(ops=(*graph.ops[:2], *late), outputs=(held,))))
 
 
 def test_rows_of_two_states_take_the_same_new_rows_once() -> None:

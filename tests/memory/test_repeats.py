@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fuzz.properties import host_is_the_reference
-from pillion.emitters.c.loops import Loop, MoveRows
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.loop_rolling import MoveRows, RolledLoop
+from pillion.emitters.c.lower import lower
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -37,7 +37,7 @@ def loop(ops: tuple[Op, ...], made: tuple[Value, ...] = (Y,), following: Value =
 
 
 def moves_of_a_step(graph: Graph) -> int:
-    (found,) = [item.what for item in lower(graph).items if isinstance(item.what, Loop)]
+    (found,) = [item.what for item in lower(graph).items if isinstance(item.what, RolledLoop)]
     return sum(isinstance(part.what, MoveRows) for part in found.body)
 
 

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 import pillion
-from pillion.emitters.c.program import CProgram, lower
+from pillion.emitters.c.lower import CProgram, lower
 from pillion.ir.workspace import Workspace
-from pillion.memory.blocks import Block
-from pillion.memory.fit import put_in_place
+from pillion.memory.first_fit import put_in_place
+from pillion.memory.live_blocks import Block
 from pillion.ops import Segment
-from pillion.place import PlacementOptions
+from pillion.partition import PlacementOptions
 from pillion.program import Program
 from pillion.targets import WITH_NPU
 
@@ -68,7 +68,7 @@ def workspaces(program: Program, seed: int) -> tuple[Workspace, ...]:
     return tuple(made)
 
 
-def want_apart(made: CProgram) -> None:
+def require_apart(made: CProgram) -> None:
     """What is needed at one time lies apart, but for a segment's own operands and results while it runs."""
     residents, numbers = made.memory.residents, {op: n for n, op in enumerate(made.graph.ops)}
     for i, one in enumerate(residents):
@@ -93,7 +93,7 @@ def test_places_are_kept_and_nothing_else_is_there(program: Program, seed: int) 
     work = workspaces(program, seed)
     assert len(work) > 1
     made = lower(program.graph, workspaces=work)
-    want_apart(made)
+    require_apart(made)
     assert made.memory.alignment == 32
     assert made.memory.arena_bytes % 32 == 0
     copied = made.copied_bytes

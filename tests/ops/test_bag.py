@@ -12,8 +12,8 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Bag
-from pillion.ops.samples import make
-from pillion.passes import plain_bags
+from pillion.ops.example_values import make
+from pillion.passes import legalize_embedding_bags
 
 
 def bag(table: np.ndarray, scales: list[float], words: int, y: Value, *, mean: bool = False) -> Bag:
@@ -71,9 +71,9 @@ def test_with_one_scale_it_means_nearly_the_same(mean: bool) -> None:
     rng = np.random.default_rng(0)
     op = bag(rng.integers(-127, 128, (9, 17)), [*rng.uniform(0.005, 0.01, 9)], 4, y_of(0.02, 7), mean=mean)
     graph = verify(Graph("g", (op.indices,), (op,), (op.y,)))
-    plain = verify(plain_bags(graph))
+    plain = verify(legalize_embedding_bags(graph))
     assert [one.kind for one in plain.ops] == ["gather", "mean" if mean else "reduce_sum"]
-    assert plain_bags(plain) is plain
+    assert legalize_embedding_bags(plain) is plain
     numbers = rng.integers(0, 9, op.indices.shape).astype(np.int32)
     (exact,), (near,) = graph.reference(numbers), plain.reference(numbers)
     assert np.abs(exact.astype(int) - near).max() <= 2

@@ -62,7 +62,7 @@ def test_activations_of_any_size_are_right_or_refused(power: int) -> None:
     import torch
 
     import pillion
-    from pillion.importers.torch.train.ranges import SMALLEST_SCALE
+    from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE
 
     x = torch.linspace(-1, 1, 12).reshape(3, 4) * 3.3 * 10.0**power
     module = torch.nn.ReLU()

@@ -41,7 +41,7 @@ from pillion.ops import (
     Transpose,
     TransposeConv2d,
 )
-from pillion.ops.samples import make, real, value
+from pillion.ops.example_values import make, real, value
 
 IMAGE = value("x", (1, 5, 7, 6), 0.1)
 OTHER = PerTensor(0.3, 1)

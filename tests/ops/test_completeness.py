@@ -21,7 +21,7 @@ from fuzz.choices import from_seed
 from fuzz.recipes import SPECIAL, grown
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c import dsp, host, mve, portable, scalar
-from pillion.emitters.pte.node import KernelCall, Settings
+from pillion.emitters.pte.node import KernelCall, PteSettings
 from pillion.emitters.pte.table import TABLE as PTE_ROWS
 from pillion.emitters.pte.table import steps
 from pillion.emitters.tflite.table import ROWS as TFLITE_ROWS
@@ -80,7 +80,7 @@ def pte_writer(cls: type[Op]) -> Iterator[str]:
 def pte_operators(cls: type[Op]) -> frozenset[str]:
     """The operators of ExecuTorch that an op is written as."""
     found: set[str] = set()
-    settings = Settings(Arithmetic.CMSIS_NN, CORES["cortex-m55"].isa)
+    settings = PteSettings(Arithmetic.CMSIS_NN, CORES["cortex-m55"].isa)
     for op in cls.examples():
         try:
             found |= {step.operator for step in steps(op, settings) if isinstance(step, KernelCall)}
@@ -108,7 +108,7 @@ def torch_row(cls: type[Op]) -> Iterator[str]:
 
 def npus(cls: type[Op]) -> Iterator[str]:
     for npu in NPUS:
-        if (cls in npu.ops) == (cls in npu.lacks):
+        if (cls in npu.ops) == (cls in npu.unsupported):
             yield f"src/pillion/devices/: {cls.__name__} in `ops` or in `lacks` of {npu.name}"
 
 
@@ -211,7 +211,9 @@ def test_rows_that_are_taken_away_are_named(cls: type[Op], monkeypatch: pytest.M
 def test_what_is_taken_out_of_a_list_is_named(cls: type[Op], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ALL_OPS", tuple(op for op in ALL_OPS if op is not cls))
     monkeypatch.setattr(portable, "KERNELS", tuple(k for k in portable.KERNELS if k.op is not cls))
-    less = {dataclasses.replace(npu, ops=npu.ops - {cls}, lacks=npu.lacks - {cls}) for npu in NPUS}
+    less = {
+        dataclasses.replace(npu, ops=npu.ops - {cls}, unsupported=npu.unsupported - {cls}) for npu in NPUS
+    }
     monkeypatch.setattr(sys.modules[__name__], "NPUS", less)
     for place in (list_of_ops, portable_kernel, *([npus] if less else [])):
         assert all(cls.__name__ in said for said in place(cls))

@@ -16,16 +16,16 @@ from example_graphs import samples_of, side_by_side
 from pillion.devices.cortex_m import CORES
 from pillion.devices.neutron import N3_64
 from pillion.emitters import tflite
-from pillion.emitters.c.phases import judge, phases
-from pillion.emitters.c.program import lower
-from pillion.emitters.c.text import model_c, model_h
+from pillion.emitters.c.lower import lower
+from pillion.emitters.c.model_source import model_c, model_h
+from pillion.emitters.c.subpixel import check_phases, phases
 from pillion.emitters.pte import emit
-from pillion.emitters.pte.node import Settings
+from pillion.emitters.pte.node import PteSettings
 from pillion.emitters.pte.table import steps
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.program import graph_of
+from pillion.importers.pte.foreign_program import graph_of
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Scaled
@@ -48,9 +48,9 @@ from pillion.ops import (
     graph_json,
 )
 from pillion.ops.elementwise import Sum
-from pillion.ops.samples import real, value
+from pillion.ops.example_values import real, value
 from pillion.passes.merge_duplicates import merge_duplicates
-from pillion.passes.reach import want_reach
+from pillion.passes.overflow_checks import require_reach
 from pillion.passes.split_groups import split_groups
 from pillion.program import Program
 from pillion.targets import find_target
@@ -118,7 +118,7 @@ def test_each_phase_of_a_transposed_convolution_has_its_channels() -> None:
     seen = 0
     for op in TransposeConv2d.examples():
         assert isinstance(op, TransposeConv2d)
-        if not all_ok(judge(op)):
+        if not all_ok(check_phases(op)):
             continue
         for phase in phases(op):
             for ours, theirs in zip(phase.conv.multipliers, op.multipliers, strict=True):
@@ -147,7 +147,7 @@ def test_many_multipliers_are_not_spelled_out_for_reading() -> None:
 def test_the_record_of_a_graph_is_exact(cls: type[Scaled]) -> None:
     for op in examples(cls):
         graph = one_op(unscaled(op))
-        source = graph_json.Source(lambda number, size: np.zeros(0, np.uint8), KINDS)
+        source = graph_json.GraphSource(lambda number, size: np.zeros(0, np.uint8), KINDS)
         again = graph_json.unpack(graph_json.pack(graph, lambda data: None), source)
         assert to_text(again) == to_text(graph)
 
@@ -173,7 +173,7 @@ def test_the_c_is_the_same(cls: type[Scaled], core: str) -> None:
 def test_a_header_says_that_a_scale_is_not_known() -> None:
     op = unscaled(examples(Mul)[0])
     header = model_h(lower(one_op(op), CORES["cortex-m33"].isa))
-    assert re.search(r"a: int8\[[0-9, ]+\], zero point -?\d+; its scale is not known", header)
+    assert re.search(r"a: int8\[[0-9, ]+\], zero point -?\d+, unknown scale", header)
     assert "real =" not in header
     assert "real =" in model_h(lower(one_op(examples(Mul)[0]), CORES["cortex-m33"].isa))
 
@@ -232,7 +232,7 @@ def test_executors_compute_with_them(core: str, on: str) -> None:
 
 def has_calls(op: Op) -> bool:
     try:
-        return bool(steps(op, Settings(Arithmetic.CMSIS_NN, CORES["cortex-m33"].isa)))
+        return bool(steps(op, PteSettings(Arithmetic.CMSIS_NN, CORES["cortex-m33"].isa)))
     except PillionError:
         return False
 
@@ -336,9 +336,9 @@ def test_a_sum_of_whole_operands_reaches_twice_as_far() -> None:
     """By scales an operand is at most half of the common one; given multipliers may leave both as they are."""
     whole = Multiplier(2**31 - 1, 0)
     op = unscaled(examples(Add)[0])
-    want_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 2))))
+    require_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 2))))
     with pytest.raises(PillionError, match="is not valid"):
-        want_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 3))))
+        require_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 3))))
 
 
 @pytest.mark.parametrize("shift", [0, -3])
@@ -384,7 +384,7 @@ def test_nothing_is_idle_by_a_zero_or_a_one_alone() -> None:
         Add(a=x, b=held, y=y, given=(half, half, Multiplier(2**30, -20))),
         Mul(a=x, b=held, y=y, given=(half,)),
     ):
-        assert not op.is_idle
+        assert not op.is_identity
 
 
 def test_groups_are_split_where_scales_say_the_same() -> None:

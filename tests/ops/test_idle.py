@@ -36,7 +36,7 @@ from pillion.ops import (
     Sub,
     Transpose,
 )
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
 
 Q, OTHER = PerTensor(0.05, 3), PerTensor(0.1, 3)
 
@@ -142,9 +142,9 @@ def test_idle_and_almost(name: str, arithmetic: Arithmetic) -> None:
     for op in (idle, busy):
         op.check()
         assert op.infer().shape == op.results[0].shape
-    assert idle.is_idle
+    assert idle.is_identity
     assert answers_with_its_operand(idle, arithmetic)
-    assert not busy.is_idle
+    assert not busy.is_identity
     assert not answers_with_its_operand(busy, arithmetic)
 
 
@@ -153,7 +153,7 @@ def test_idle_and_almost(name: str, arithmetic: Arithmetic) -> None:
 def test_who_answers_with_its_operand_is_idle(cls: type[Op], arithmetic: Arithmetic) -> None:
     for op in cls.examples():
         if not (isinstance(op, Lut) and arithmetic.is_tflite and not has_tflite_form(op)):
-            assert op.is_idle == answers_with_its_operand(op, arithmetic), op
+            assert op.is_identity == answers_with_its_operand(op, arithmetic), op
 
 
 def test_an_op_that_does_not_say_so_is_found() -> None:
@@ -162,4 +162,4 @@ def test_an_op_that_does_not_say_so_is_found() -> None:
         pass
 
     with pytest.raises(NotImplementedError):
-        _ = Silent().is_idle
+        _ = Silent().is_identity

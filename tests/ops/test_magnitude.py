@@ -16,9 +16,9 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Add, Lut, Magnitude, Mul
+from pillion.ops.example_values import make, random_like, value
 from pillion.ops.magnitude import tabulate
-from pillion.ops.samples import make, random_like, value
-from pillion.passes import for_others
+from pillion.passes import legalize_for_runtime
 
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], PerTensor]] = {
     "sqrt": (np.sqrt, PerTensor(0.1, -128)),
@@ -103,7 +103,7 @@ def test_ops_that_others_have_mean_nearly_the_same(name: str, known: list[str]) 
     y: Value = op.y
     graph = verify(Graph("g", (op.a, op.b), (op,), (y,)), "before")
     said: list[str] = []
-    composed = verify(for_others(graph, said.append), "after")
+    composed = verify(legalize_for_runtime(graph, said.append), "after")
     assert [type(one) for one in composed.ops] == (
         [Mul, Mul, Add] if name == "power" else [Mul, Mul, Add, Lut]
     )
@@ -111,7 +111,7 @@ def test_ops_that_others_have_mean_nearly_the_same(name: str, known: list[str]) 
     assert len(said) == 1
     assert "squares that are added up have 8 bits there" in said[0]
     assert {v.dtype for v in composed.values.values()} == {DType.INT8}
-    assert for_others(composed) is composed
+    assert legalize_for_runtime(composed) is composed
     inputs = [random_like(v) for v in (op.a, op.b)]
     (one,), (other,) = graph.reference(*inputs), composed.reference(*inputs)
     assert np.quantile(np.abs(one.astype(int) - other), 0.9) <= 4

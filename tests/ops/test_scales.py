@@ -17,7 +17,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, result
 from pillion.ir.types import Array, PerTensor, TensorType, Value
 from pillion.ops import ALL_OPS
-from pillion.ops.samples import make, random_like, value
+from pillion.ops.example_values import make, random_like, value
 
 
 def filled(held: Value) -> Array:

@@ -15,8 +15,8 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import DepthwiseConv2d, Standardize, parse
-from pillion.ops.samples import make, random_like, value
-from pillion.ops.standardize import MOST_ELEMENTS, reciprocal_root
+from pillion.ops.example_values import make, random_like, value
+from pillion.ops.normalize import MOST_ELEMENTS, reciprocal_root
 from pillion.passes import compose_norms
 
 

@@ -12,8 +12,8 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.ops import Add, Standardize, WideAdd
-from pillion.ops.samples import make, random_like, value
-from pillion.passes import narrow_sums
+from pillion.ops.example_values import make, random_like, value
+from pillion.passes import demote_sums
 
 
 def wide(name: str, shape: tuple[int, ...], scale: float, zero_point: int = 0) -> Value:
@@ -67,10 +67,10 @@ def test_sums_of_8_bits_mean_the_same(zero_point: int) -> None:
         Standardize(x=s.y, y=value(f"n{i}", (3, 8), 0.03), axis=1) for i, s in enumerate((first, second))
     ]
     graph = Graph("g", (x, z), (first, second, *norms), tuple(n.y for n in norms))
-    narrow = verify(narrow_sums(verify(graph, "before")), "after")
+    narrow = verify(demote_sums(verify(graph, "before")), "after")
     assert [type(op) for op in narrow.ops] == [Add, Add, Standardize, Standardize]
     assert {v.dtype for v in narrow.values.values()} == {DType.INT8}
-    assert narrow_sums(narrow) is narrow
+    assert demote_sums(narrow) is narrow
     inputs = [(random_like(v) // 4).astype(np.int8) for v in (x, z)]
     for a, b in zip(graph.reference(*inputs), narrow.reference(*inputs), strict=True):
         assert np.abs(a.astype(int) - b).max() <= 3

@@ -12,10 +12,10 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Function, Lut, Mul, Repeat, WideAdd, WideLut, WideMul
+from pillion.ops.example_values import make, random_like, value
 from pillion.ops.lut import REAL
-from pillion.ops.samples import make, random_like, value
 from pillion.ops.wide_lut import ENTRIES, NAMED
-from pillion.passes import narrow_sums
+from pillion.passes import demote_sums
 
 CMSIS = Arithmetic.CMSIS_NN
 
@@ -121,12 +121,12 @@ def loop(function: Function) -> Graph:
 def test_loops_have_8_bits_elsewhere(function: Function) -> None:
     """The same ops as they are in int8, and answers that are near."""
     graph = loop(function)
-    narrow = verify(narrow_sums(graph), "narrow")
+    narrow = verify(demote_sums(graph), "narrow")
     (repeat,) = (op for op in narrow.ops if isinstance(op, Repeat))
     assert [type(op) for op in repeat.body.ops][:2] == [Mul, Lut]
     values = (*narrow.values.values(), *repeat.body.values.values())
     assert {v.dtype for v in values} == {DType.INT8}
-    assert narrow_sums(narrow) is narrow
+    assert demote_sums(narrow) is narrow
     x = random_like(graph.inputs[0])
     (found,), (wanted,) = narrow.reference(x), graph.reference(x)
     assert np.abs(found.astype(int) - wanted).max() <= 4

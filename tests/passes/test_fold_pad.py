@@ -13,7 +13,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad
-from pillion.ops.samples import make, random_like, value
+from pillion.ops.example_values import make, random_like, value
 from pillion.passes.fold_pad import fold_pad
 
 Sides4 = tuple[int, ...]

@@ -11,9 +11,9 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verify import verify
 from pillion.ops import AvgPool2d, MaxPool2d, Mean, Mul, Pad, ReduceSum, ResizeBilinear, ResizeNearest, Slice
-from pillion.ops.samples import make, random_like, value
+from pillion.ops.example_values import make, random_like, value
 from pillion.passes import rescale_sums
-from pillion.passes.drop_idle import drop_idle
+from pillion.passes.drop_identities import drop_identities
 
 SHAPE = (1, 5, 7, 3)
 OPTIONS: dict[type[Op], dict[str, object]] = {
@@ -39,7 +39,7 @@ def between(cls: type[Op]) -> Graph:
 @pytest.mark.parametrize("cls", OPTIONS, ids=lambda cls: cls.kind)
 def test_what_does_nothing_is_left_out(cls: type[Op]) -> None:
     graph = between(cls)
-    after = verify(drop_idle(graph))
+    after = verify(drop_identities(graph))
     assert [op.kind for op in after.ops] == ["max_pool2d", "max_pool2d"]
     x = random_like(graph.inputs[0])
     assert np.array_equal(graph.reference(x)[0], after.reference(x)[0])
@@ -49,11 +49,11 @@ def test_bounds_and_outputs_stay() -> None:
     x, y = value("x", SHAPE, 0.05, 3), value("y", SHAPE, 0.05, 3)
     alone = Graph("g", (x,), (make(AvgPool2d, y, x=x),), (y,))
     alone = alone.replace(outputs=alone.ops[0].results)
-    assert drop_idle(alone).ops == alone.ops
+    assert drop_identities(alone).ops == alone.ops
     bounded = make(AvgPool2d, y, x=x, low=-5)
     end = make(MaxPool2d, value("z", SHAPE, 0.05, 3), x=bounded.results[0], kernel=(2, 2))
     graph = Graph("g", (x,), (bounded, end), (end.results[0],))
-    assert drop_idle(graph).ops == graph.ops
+    assert drop_identities(graph).ops == graph.ops
 
 
 @pytest.mark.parametrize("axes", [(1, 2), (3,), (1, 2, 3), (0, 1)])

@@ -17,7 +17,7 @@ from pillion.ir.text import to_text
 from pillion.ir.types import Shape, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.ops import Clamp, Reshape, Transpose, parse
-from pillion.ops.samples import random_like, value
+from pillion.ops.example_values import random_like, value
 
 CASES = sorted(Path(__file__).parent.glob("*.txt"))
 
@@ -62,7 +62,7 @@ def like(x: Value, number: int, shape: Shape) -> Value:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 @pytest.mark.parametrize(
-    "one", [passes.merge_movement, passes.transpose_early, passes.merge_duplicates], ids=lambda p: p.__name__
+    "one", [passes.merge_movement, passes.hoist_transpose, passes.merge_duplicates], ids=lambda p: p.__name__
 )
 def test_programs_of_movement_keep_their_borders_and_their_answers(
     one: passes.Pass, data: st.DataObject

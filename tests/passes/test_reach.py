@@ -18,8 +18,8 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, Value, constant
 from pillion.ops import Add, BatchMatmul, Conv2d, DepthwiseConv2d, Linear, Mean, Mul, Prelu, ReduceSum, Sub
-from pillion.ops.samples import make, value
-from pillion.passes.reach import want_reach
+from pillion.ops.example_values import make, value
+from pillion.passes.overflow_checks import require_reach
 
 pytestmark = pytest.mark.torch
 
@@ -125,9 +125,9 @@ def test_what_wraps_is_refused_and_nothing_else(name: str, monkeypatch: pytest.M
             expected = True
         if expected:
             with pytest.raises(PillionError, match="fit 32 bits"):
-                want_reach(op)
+                require_reach(op)
         else:
-            want_reach(op)
+            require_reach(op)
         found.append(expected)
     assert found == sorted(found), "once it wraps, it wraps"
     assert len(set(found)) == 2, "both sides of the bound are seen"

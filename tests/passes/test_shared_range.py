@@ -10,7 +10,7 @@ import pytest
 
 from pillion.ir.graph import Graph
 from pillion.ops import Concat, Dequantize, Maximum, Minimum, Op
-from pillion.ops.samples import constant_like, real, value
+from pillion.ops.example_values import constant_like, real, value
 from pillion.passes.integer import covering, integer
 
 SCALES = (0.01, 0.1, 0.37, 2.0)

@@ -14,7 +14,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, PerTensor, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d, Linear
-from pillion.ops.samples import make, random_like, value
+from pillion.ops.example_values import make, random_like, value
 from pillion.passes import split_groups
 
 

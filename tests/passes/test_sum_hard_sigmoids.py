@@ -11,7 +11,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, Value
 from pillion.ir.verify import verify
 from pillion.ops import Function, Lut
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 from pillion.passes import sum_hard_sigmoids
 
 LEVELS: Array = np.arange(-128, 128).astype(np.int8).reshape(1, 16, 16)

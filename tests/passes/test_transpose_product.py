@@ -11,7 +11,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Shape
 from pillion.ir.verify import verify
 from pillion.ops import BatchMatmul, Reshape, Transpose
-from pillion.ops.samples import make, random_like, value
+from pillion.ops.example_values import make, random_like, value
 from pillion.passes.transpose_product import transpose_product
 
 BATCH, ROWS, DEPTH, COLUMNS = 2, 6, 7, 5

@@ -14,12 +14,12 @@ from branches import SHAPE, Branches
 
 import pillion
 from pillion.ir.types import Array
-from pillion.place import PlacementOptions
+from pillion.partition import PlacementOptions
 from pillion.program import Program
 from pillion.report.collect import collect
-from pillion.report.facts import Facts
 from pillion.report.page import write_page
-from pillion.report.subject import Asked
+from pillion.report.report_facts import Facts
+from pillion.report.subject import ReportOptions
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,9 @@ def on_cpu(samples: list[Array]) -> Program:
 
 @pytest.fixture(scope="session")
 def npu_facts(on_npu: Program, samples: list[Array]) -> Facts:
-    return collect(on_npu, Asked(samples, measure=False, command="pillion report 'net.py:Net' -o r.html"))
+    return collect(
+        on_npu, ReportOptions(samples, measure=False, command="pillion report 'net.py:Net' -o r.html")
+    )
 
 
 @pytest.fixture(scope="session")

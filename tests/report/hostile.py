@@ -7,7 +7,7 @@ import dataclasses
 
 import planted
 from pillion.ir.types import Value
-from pillion.place import all_on_cpu
+from pillion.partition import all_on_cpu
 from pillion.program import Program
 from pillion.targets import find_target
 

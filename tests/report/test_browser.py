@@ -13,9 +13,9 @@ import pytest
 from browser import Page
 
 from pillion.report.collect import collect
-from pillion.report.facts import Facts
 from pillion.report.page import write_page
-from pillion.report.subject import Asked
+from pillion.report.report_facts import Facts
+from pillion.report.subject import ReportOptions
 
 pytestmark = pytest.mark.torch
 
@@ -218,7 +218,7 @@ def test_names_that_are_scripts_are_shown_and_not_run(driver: Page, tmp_path: Pa
     program = hostile.program()
     data = [np.random.default_rng(0).standard_normal((1, 5, 4, 3))]
     path = tmp_path / "<img src=x onerror=window.hit=3>.html"
-    write_page(collect(program, Asked(data, measure=False, command=hostile.NAMES[0])), path)
+    write_page(collect(program, ReportOptions(data, measure=False, command=hostile.NAMES[0])), path)
     driver.open(path)
     for number in range(len(program.graph.ops)):
         driver.press("j")

@@ -21,12 +21,12 @@ from pillion.ops import Segment
 from pillion.program import Program
 from pillion.report.arena import arena
 from pillion.report.collect import collect
-from pillion.report.facts import Facts
-from pillion.report.ops import op_facts
-from pillion.report.subject import Asked
+from pillion.report.op_facts import op_facts
+from pillion.report.report_facts import Facts
+from pillion.report.subject import ReportOptions
 
 pytestmark = pytest.mark.torch
-PLAIN = Asked(measure=False)
+PLAIN = ReportOptions(measure=False)
 
 
 def test_ops_are_those_of_the_ledger(on_npu: Program, npu_facts: Facts) -> None:
@@ -162,7 +162,7 @@ def test_a_shortcut_that_waits_is_named() -> None:
 def test_constants_are_all_of_flash(on_npu: Program, on_cpu: Program) -> None:
     for program in (on_npu, on_cpu):
         facts = collect(program, PLAIN)
-        held = program.lowered.constant_bytes + program.lowered.params_bytes + program.npu_constant_bytes
+        held = program.lowered.constant_bytes + program.lowered.params_bytes + program.npu_memory.flash_bytes
         assert sum(part.bytes for part in facts.constants) == held
         assert facts.code == ()
         assert all(facts.ops[p.op].name == p.name for p in facts.constants if p.op >= 0)
@@ -170,7 +170,7 @@ def test_constants_are_all_of_flash(on_npu: Program, on_cpu: Program) -> None:
 
 @pytest.mark.qemu
 def test_instructions_are_those_of_the_emulator(on_cpu: Program, samples: list[Array]) -> None:
-    facts = collect(on_cpu, Asked(samples))
+    facts = collect(on_cpu, ReportOptions(samples))
     profile = on_cpu.measure(samples[0], on="mps3-an547").profile
     assert profile is not None
     assert [op.instructions for op in facts.ops] == list(profile.op_instructions)
@@ -185,7 +185,7 @@ def test_instructions_are_those_of_the_emulator(on_cpu: Program, samples: list[A
 
 @pytest.mark.qemu
 def test_the_stand_in_of_the_npu_is_no_measurement(on_npu: Program) -> None:
-    facts = collect(on_npu, Asked())
+    facts = collect(on_npu, ReportOptions())
     assert {op.unit for op in facts.ops if op.instructions is None} == {"npu"}
     assert {op.unit for op in facts.ops if op.instructions is not None} == {"cpu"}
     assert facts.measured.instructions == sum(op.instructions or 0 for op in facts.ops)
@@ -194,15 +194,15 @@ def test_the_stand_in_of_the_npu_is_no_measurement(on_npu: Program) -> None:
 def test_what_is_not_measured_has_its_reason(on_cpu: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no-measure" in collect(on_cpu, PLAIN).measured.missing
     nowhere = pillion.compile(_net(), (torch.randn(1, 3, 9, 9),), target="cortex-m0plus")
-    assert "no emulated board has a cortex-m0plus" in collect(nowhere, Asked()).measured.missing
+    assert "no emulated board has a cortex-m0plus" in collect(nowhere, ReportOptions()).measured.missing
     monkeypatch.setenv("PATH", "")
-    assert "apt-get install" in collect(on_cpu, Asked()).measured.missing
+    assert "apt-get install" in collect(on_cpu, ReportOptions()).measured.missing
 
 
 def test_signal_to_noise_is_that_of_torch(on_cpu: Program, samples: list[Array]) -> None:
     from branches import Branches
 
-    quality = {q.tensor: q for q in collect(on_cpu, Asked(samples, measure=False)).quality.tensors}
+    quality = {q.tensor: q for q in collect(on_cpu, ReportOptions(samples, measure=False)).quality.tensors}
     with torch.no_grad():
         wanted = [Branches()(torch.from_numpy(x)) for x in samples]
     made = [on_cpu.run(x) for x in samples]
@@ -220,16 +220,16 @@ def test_who_trains_on_changes_no_report(samples: list[Array]) -> None:
 
     model = Branches()
     program = pillion.compile(model, (torch.zeros(SHAPE),), target="cortex-m55", calibrate=samples)
-    before = collect(program, Asked(samples, measure=False)).quality
+    before = collect(program, ReportOptions(samples, measure=False)).quality
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(7)
-    assert collect(program, Asked(samples, measure=False)).quality == before
+    assert collect(program, ReportOptions(samples, measure=False)).quality == before
 
 
 def test_saturation_and_histograms_are_counted(on_cpu: Program, samples: list[Array]) -> None:
     loud = [x * 3 for x in samples]
-    facts = collect(on_cpu, Asked(loud, measure=False))
+    facts = collect(on_cpu, ReportOptions(loud, measure=False))
     first = next(q for q in facts.quality.tensors if q.op == 0)
     quant = on_cpu.graph.values[first.tensor].quant
     places = np.stack(loud).astype(float) / quant.scale + quant.zero_point
@@ -264,7 +264,10 @@ def test_layouts_of_the_border_do_not_matter(samples: list[Array]) -> None:
     usual = pillion.compile(Branches(), (torch.zeros(SHAPE),), **options)
     other = pillion.compile(Branches(), (torch.zeros(SHAPE),), io_dtype="int8", io_layout="nhwc", **options)
     ratios = [
-        {q.tensor: q.signal_to_noise_db for q in collect(p, Asked(samples, measure=False)).quality.tensors}
+        {
+            q.tensor: q.signal_to_noise_db
+            for q in collect(p, ReportOptions(samples, measure=False)).quality.tensors
+        }
         for p in (usual, other)
     ]
     shared = [name for name in ratios[0] if name in ratios[1] and ratios[0][name] and "conv" in name]
@@ -275,7 +278,7 @@ def test_layouts_of_the_border_do_not_matter(samples: list[Array]) -> None:
 def test_a_program_without_a_float_model_shows_its_integers() -> None:
     program = planted.program(planted.net(), "cortex-m33")
     rng = np.random.default_rng(0)
-    facts = collect(program, Asked([rng.standard_normal((1, 5, 4, 3))], measure=False))
+    facts = collect(program, ReportOptions([rng.standard_normal((1, 5, 4, 3))], measure=False))
     assert not facts.quality.has_floats
     assert facts.quality.tensors
     assert all(q.signal_to_noise_db is None and not q.histogram.floats for q in facts.quality.tensors)
@@ -306,7 +309,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 def test_data_that_is_wrong_is_refused(name: str, on_cpu: Program) -> None:
     data, words = WRONG[name]
     with pytest.raises(PillionError, match=words):
-        collect(on_cpu, Asked(data, measure=False))
+        collect(on_cpu, ReportOptions(data, measure=False))
 
 
 def test_data_may_be_of_many_kinds(on_cpu: Program, samples: list[Array], tmp_path: Any) -> None:
@@ -321,10 +324,10 @@ def test_data_may_be_of_many_kinds(on_cpu: Program, samples: list[Array], tmp_pa
         lambda: tmp_path / "all.npy",
         lambda: str(tmp_path / "all.npz"),
     ]
-    found = [collect(on_cpu, Asked(make(), measure=False)).quality for make in many]
+    found = [collect(on_cpu, ReportOptions(make(), measure=False)).quality for make in many]
     assert all(one == found[0] for one in found)
     assert found[0].samples == 3
-    assert collect(on_cpu, Asked(tmp_path, samples=2, measure=False)).quality.samples == 2
+    assert collect(on_cpu, ReportOptions(tmp_path, samples=2, measure=False)).quality.samples == 2
 
 
 def test_facts_are_plain_data(npu_facts: Facts) -> None:

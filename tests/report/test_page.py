@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import json
 import re
 import subprocess
@@ -17,13 +18,17 @@ import hostile
 import numpy as np
 import pytest
 
+import planted
 from pillion.errors import PillionError
+from pillion.ir.types import Value
+from pillion.partition import all_on_cpu
 from pillion.program import Program
 from pillion.report.collect import collect
-from pillion.report.facts import Facts
 from pillion.report.page import island, render
-from pillion.report.pictures.memory import size_in_words, ticks
-from pillion.report.subject import Asked
+from pillion.report.pictures.arena_picture import memory, size_in_words, ticks
+from pillion.report.report_facts import ArenaFacts, Facts, PeakFacts, ResidentFacts, TimeFacts
+from pillion.report.subject import ReportOptions
+from pillion.targets import find_target
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
@@ -73,7 +78,7 @@ def test_nothing_comes_from_elsewhere(npu_page: Path) -> None:
 @pytest.mark.parametrize("which", ["on_npu", "on_cpu"])
 def test_every_op_is_there_with_its_reasons(which: str, request: pytest.FixtureRequest) -> None:
     program: Program = request.getfixturevalue(which)
-    facts = collect(program, Asked(measure=False))
+    facts = collect(program, ReportOptions(measure=False))
     seen = Seen(render(facts))
     assert [i for i in seen.all("id") if i.startswith("op-")] == [f"op-{op.number}" for op in facts.ops]
     held = json.loads(next(text for text in seen.script if text.startswith("{")))
@@ -83,7 +88,7 @@ def test_every_op_is_there_with_its_reasons(which: str, request: pytest.FixtureR
 
 
 def test_the_same_program_has_the_same_page(on_npu: Program) -> None:
-    pages = [render(collect(on_npu, Asked(measure=False))) for _ in range(2)]
+    pages = [render(collect(on_npu, ReportOptions(measure=False))) for _ in range(2)]
     assert pages[0] == pages[1]
 
 
@@ -91,7 +96,7 @@ def test_names_from_a_model_stay_names() -> None:
     rng = np.random.default_rng(0)
     data = [rng.standard_normal((1, 5, 4, 3))]
     program = hostile.program()
-    page = render(collect(program, Asked(data, measure=False, command=hostile.NAMES[0])))
+    page = render(collect(program, ReportOptions(data, measure=False, command=hostile.NAMES[0])))
     page.encode()  # halves of characters would not go into a file
     seen = Seen(page)
     assert seen.tags.count("script") == 2
@@ -99,13 +104,91 @@ def test_names_from_a_model_stay_names() -> None:
     assert not [name for name, _ in seen.attributes if name.startswith("on")]
     assert "49" not in re.findall(r"\{\{.*?\}\}|>49<", page)
     assert page.count("</script>") == 2
-    assert not set(island(collect(program, Asked(measure=False)))) & set("<>&\u2028\u2029")
+    assert not set(island(collect(program, ReportOptions(measure=False)))) & set("<>&\u2028\u2029")
     assert "onerror" not in "".join(re.findall(r"<[^>]*>", program._repr_html_()))
     assert hostile.NAMES[3] in program._repr_html_()
 
 
+def long_names() -> Program:
+    """A program whose tensors have the names of a file of TensorFlow's."""
+    graph = planted.net()
+    longest = "functional_1/batch_normalization/FusedBatchNormV3;functional_1/conv2d/BiasAdd/ReadVariableOp/resource"
+    names = {
+        v: Value(f"model/layer_{i}/Relu;{longest * 3}{i}", v.type, v.data)
+        for i, v in enumerate(graph.values.values())
+    }
+    target = find_target("cortex-m33")
+    graph = graph.substitute(names)
+    return Program(graph, target, all_on_cpu(graph, target.isa, ""))
+
+
+def test_long_names_are_shown_shortened_and_told_whole() -> None:
+    page = render(collect(long_names(), ReportOptions(measure=False)))
+    seen = Seen(page)
+    shown = re.sub(r"<(script|title)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    assert not re.search(r"\S{100}", re.sub(r"[0-9a-f]{64}", "", shown))
+    assert re.search(r"model/layer_\d+/Relu", shown)
+    assert any(len(title) > 300 for title in seen.all("title"))
+
+
+@pytest.mark.parametrize(
+    ("there", "db", "words", "not_said"),
+    [
+        (10**6, 40.0, "Fits cortex-m55+int8: ", "Bad quality"),
+        (100, 1.6, "Does not fit cortex-m55+int8: ", "Fits "),
+        (
+            None,
+            1.6,
+            "Bad quality: the output has 1.6 dB signal to noise, the answers are mostly noise",
+            "it cortex",
+        ),
+    ],
+)
+def test_the_verdict_comes_first(
+    there: int | None, db: float, words: str, not_said: str, on_cpu: Program, samples: Any
+) -> None:
+    facts = collect(on_cpu, ReportOptions(samples, measure=False))
+    tensors = tuple(dataclasses.replace(q, signal_to_noise_db=db) for q in facts.quality.tensors)
+    quality = dataclasses.replace(facts.quality, tensors=tensors)
+    page = render(dataclasses.replace(facts, sram_bytes_of_chip=there, quality=quality))
+    before = page.partition('<div class="tiles">')[0]
+    assert words in before
+    assert not_said not in before
+    assert ('<strong class="bad">1.6 dB</strong>' in page) == (db < 15)
+    assert ('<strong class="well">40.0 dB</strong>' in page) == (db > 30)
+
+
+def test_with_a_clock_the_page_tells_time_and_rate(on_cpu: Program, tmp_path: Path) -> None:
+    time = on_cpu.time("160MHz").milliseconds
+    page = on_cpu.report(tmp_path / "a.html", measure=False, clock="160MHz").read_text("utf-8")
+    told = TimeFacts("160 MHz", time.low, time.high, "", "")
+    assert f"<strong>{told.milliseconds}</strong>" in page
+    assert f"{told.rate} at 160 MHz" in page
+    assert "--clock gives ms" not in page
+    assert TimeFacts("", 2.0, 5.0, "", "").rate == "200–500 per second"
+
+
+def test_ops_are_known_by_the_path_of_their_module(npu_facts: Facts) -> None:
+    labels = {op.label: op for op in npu_facts.ops if op.module}
+    assert any(op.kind == "conv2d" for op in labels.values())
+    page = render(npu_facts)
+    for op in labels.values():
+        assert op.source.endswith(f" {op.module}")
+        assert f' title="{op.name}">{op.module}</a>' in page
+
+
+def test_labels_of_boxes_that_overlap_do_not() -> None:
+    one = ResidentFacts("first_name", "activation", 0, 1000, 0, 3, -1)
+    two = ResidentFacts("second_name", "activation", 0, 1000, 0, 3, -1)
+    peak = PeakFacts(0, 0, "x", 1000, ())
+    arena = ArenaFacts(1000, 1000, 1000, 0, ("a",) * 4, (0,) * 4, (1000,) * 4, (one, two), peak, None, ())
+    lines = re.findall(r'<text x="[\d.]+" y="([\d.]+)"[^>]*>(?:first|second)_name', memory(arena))
+    assert len(lines) == 2
+    assert abs(float(lines[0]) - float(lines[1])) >= 13
+
+
 def test_a_page_without_data_and_tools_says_why(on_cpu: Program) -> None:
-    page = render(collect(on_cpu, Asked(measure=False)))
+    page = render(collect(on_cpu, ReportOptions(measure=False)))
     assert "no data was given: --data or --calibrate" in page
     assert "Instructions are not counted: not asked for (--no-measure)" in page
 

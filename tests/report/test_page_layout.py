@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from pillion.report.pictures.layout import ASPECT, HEIGHT, WIDTH, Layout, layout
+from pillion.report.pictures.graph_layout import ASPECT, HEIGHT, WIDTH, GraphLayout, layout
 
 Edges = list[tuple[int, int]]
 
@@ -46,7 +46,7 @@ GRAPHS: dict[str, tuple[int, Edges]] = {
 }
 
 
-def check(count: int, edges: Edges, placed: Layout) -> None:
+def check(count: int, edges: Edges, placed: GraphLayout) -> None:
     assert set(placed.nodes) == set(range(count))
     boxes = sorted(placed.nodes.values())
     for i, (x, y) in enumerate(boxes):

@@ -11,7 +11,7 @@ import pytest
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.lower import Lowered
-from pillion.emitters.pte.node import KernelCall, View, image, plain
+from pillion.emitters.pte.node import KernelCall, NodeView, image, plain
 from pillion.emitters.pte.writer import Writer
 from pillion.emitters.segments import marked_payloads
 from pillion.errors import PillionError
@@ -20,7 +20,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan
 from pillion.ops import Add, Clamp, Segment
-from pillion.ops.samples import random_like, value
+from pillion.ops.example_values import random_like, value
 from pillion.schemas.pte_record import Record
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
@@ -29,7 +29,7 @@ from pillion.run.executorch import run_executorch, wheel
 from pillion.run.executorch.runtime import host
 
 
-def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out: View) -> bytes:
+def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out: NodeView) -> bytes:
     """A program of one call that no row of the table would make."""
     memory = MemoryPlan({x: 0, y: 4096}, {}, 8192, 8192, 8192, 0)
     graph = Graph("one", (x,), (), (y,))

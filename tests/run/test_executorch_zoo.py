@@ -3,48 +3,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import time
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pillion
+from nightly import runs_all
 from pillion import zoo
 from pillion.cli import main
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
-from pillion.emitters.pte.facts import facts_of
+from pillion.emitters.pte.file_facts import facts_of
 from pillion.emitters.segments import marked_payloads
 from pillion.ops import Segment
-from pillion.program import Program
 from pillion.run.verify import random_samples
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import unpack
 from pillion.targets import find_target
+from zoo_programs import MODELS, TARGETS, compiled
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
-SMALL = {"mobilenet_v2": 64, "mobilenet_v3_small": 64, "unet": 24, "yolo_two_heads": 48}
-TARGETS = ("cortex-m33+int8", "cortex-m55+int8", "imxrt700")
-MODELS = sorted(zoo.MODELS)
 LARGEST_FILE, LARGEST_ARENA = 3_750_000, 1_600_000
 """Of MobileNetV2 at 224 x 224. ExecuTorch's own flow writes 3,930,624 bytes."""
 SECONDS_TO_WRITE = 1.0
-
-
-@lru_cache
-def compiled(name: str, target: str) -> Program:
-    """Quantized once for all targets without an NPU: they differ in kernels, not in the graph."""
-    if target != TARGETS[0] and find_target(target).npu is None:
-        return dataclasses.replace(compiled(name, TARGETS[0]), target=find_target(target))
-    module, example = zoo.build(name, SMALL.get(name))
-    return pillion.compile(module, example, target=target, name=name)
 
 
 def tensors_of(file: bytes) -> list[pte.Tensor]:
@@ -54,7 +41,7 @@ def tensors_of(file: bytes) -> list[pte.Tensor]:
     return [value.val for value in plan.values if isinstance(value.val, pte.Tensor)]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", TARGETS if runs_all() else TARGETS[1:])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_real_runtime_gives_the_references_bytes(name: str, target: str) -> None:
     program = compiled(name, target)
@@ -64,7 +51,7 @@ def test_the_real_runtime_gives_the_references_bytes(name: str, target: str) -> 
             np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", TARGETS if runs_all() else TARGETS[1:])
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_inside_is_float(name: str, target: str) -> None:
     program = compiled(name, target)
@@ -90,6 +77,7 @@ def test_every_core_has_programs_by_either_name(core: str) -> None:
     np.testing.assert_array_equal(program.run(*sample, on="executorch")[0], program.run(*sample)[0])
 
 
+@pytest.mark.nightly
 def test_the_command_of_the_readme(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

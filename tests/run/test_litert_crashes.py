@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ import pytest
 import pillion
 from pillion.errors import PillionError
 from pillion.run import litert_remote
+from pillion.run.executor_list import find_executor
 from pillion.run.litert_file import LiteRtFile
-from pillion.run.litert_remote import Interpreter, Refusal
-from pillion.run.places import find_executor
+from pillion.run.litert_remote import LiteRtProcess, Refusal
 from pillion.run.verify import verify
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack
@@ -56,17 +57,18 @@ RUNS = file_of("MAXIMUM", PAIR, [0.1, 0.1, 0.1], tflite.MaximumMinimumOptions())
 def test_a_crash_is_an_error_of_four_parts_and_the_next_file_runs() -> None:
     pair = [np.full((2, 3), n, np.int8) for n in (5, -7)]
     with pytest.raises(PillionError, match="LiteRT crashed") as caught:
-        Interpreter(ABORTS).run(pair)
+        LiteRtProcess(ABORTS).run(pair)
     assert "SIGABRT" in caught.value.here
     assert caught.value.rule
     assert "--on host" in caught.value.help
-    assert Interpreter(RUNS).run(pair)[0].tolist() == [[5] * 3] * 2
+    assert LiteRtProcess(RUNS).run(pair)[0].tolist() == [[5] * 3] * 2
 
 
 def test_verify_says_that_litert_crashes_on_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "add.tflite"
-    file.write_bytes(ABORTS)
-    program = pillion.compile(file, target="cortex-m33")
+    file = tmp_path / "maximum.tflite"
+    file.write_bytes(RUNS)
+    # The reader refuses every file known to abort LiteRT, so the program carries one that it was not read from.
+    program = replace(pillion.compile(file, target="cortex-m33"), source=ABORTS)
     verdict = LiteRtFile().judge(program)
     assert not verdict.ok
     assert "LiteRT crashed" in verdict.what
@@ -77,34 +79,34 @@ def test_verify_says_that_litert_crashes_on_a_file(tmp_path: Path) -> None:
 
 def test_a_refusal_is_said_in_litert_s_words() -> None:
     with pytest.raises(Refusal, match="not a valid Flatbuffer"):
-        Interpreter(b"no file at all")
+        LiteRtProcess(b"no file at all")
 
 
 def test_a_process_that_is_gone_is_started_again() -> None:
-    one = Interpreter(RUNS)
+    one = LiteRtProcess(RUNS)
     remote = litert_remote._running[0]
     os.kill(remote.child._process.pid, signal.SIGKILL)
     pair = [np.zeros((2, 3), np.int8)] * 2
     with pytest.raises(PillionError, match="LiteRT crashed"):
         one.run(pair)
-    assert Interpreter(RUNS).run(pair)[0].tolist() == [[0] * 3] * 2
+    assert LiteRtProcess(RUNS).run(pair)[0].tolist() == [[0] * 3] * 2
     assert litert_remote._running[0] is not remote
 
 
 def test_files_that_nobody_asks_any_more_are_let_go() -> None:
     for _ in range(3):
-        Interpreter(RUNS).run([np.zeros((2, 3), np.int8)] * 2)
-    held = Interpreter(RUNS)
+        LiteRtProcess(RUNS).run([np.zeros((2, 3), np.int8)] * 2)
+    held = LiteRtProcess(RUNS)
     assert not held._process._dropped
 
 
 def test_numbers_of_another_type_are_refused() -> None:
     with pytest.raises(Refusal, match="INT32"):
-        Interpreter(RUNS).run([np.zeros((2, 3), np.int32)] * 2)
+        LiteRtProcess(RUNS).run([np.zeros((2, 3), np.int32)] * 2)
 
 
 def test_what_lasts_too_long_is_stopped() -> None:
-    held = Interpreter(RUNS)
+    held = LiteRtProcess(RUNS)
     os.kill(held._process.child._process.pid, signal.SIGSTOP)
     with pytest.raises(PillionError, match="did not finish") as caught:
         held.run([np.zeros((2, 3), np.int8)] * 2, seconds=0.2)

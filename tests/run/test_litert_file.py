@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import pillion
-from pillion.cli.verification import facts_of, words_of
+from pillion.cli.verify_output import difference_lines, facts_of
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.importers import tflite as importer
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 from pillion.program import Program
 from pillion.run.executor import LITERT, LITERT_FILE, REFERENCE
 from pillion.run.litert import LiteRt
@@ -60,22 +60,22 @@ def test_the_file_takes_part_beside_what_is_written_anew(tmp_path: Path) -> None
 
 def test_an_error_of_the_importer_shows_only_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the operands of a sum change places on the way in. What is written anew is as wrong as the reference."""
-    reading = importer.Opened.graph
+    reading = importer.OpenedTflite.graph
 
-    def wrong(opened: importer.Opened) -> Graph:
+    def wrong(opened: importer.OpenedTflite) -> Graph:
         graph = reading(opened)
         (op,) = graph.ops
         assert isinstance(op, Add)
         swapped = dataclasses.replace(op, a=op.b, b=op.a, y=dataclasses.replace(op.y, type=op.a.type))
         return graph.replace(ops=(swapped,), outputs=swapped.results)
 
-    monkeypatch.setattr(importer.Opened, "graph", wrong)
+    monkeypatch.setattr(importer.OpenedTflite, "graph", wrong)
     found = checked(program_of(sum_of_two(), tmp_path))
     assert not found.ok
     differing = {frozenset((p.first, p.second)) for p in found.pairs if p.bytes_different}
     assert differing == {frozenset((REFERENCE, LITERT_FILE)), frozenset((LITERT, LITERT_FILE))}
     (difference,) = found.differences
-    assert "the file was read wrongly" in words_of(difference)
+    assert "the file was read wrongly" in difference_lines(difference)
 
 
 def test_a_file_that_litert_refuses_is_said_to_be(tmp_path: Path) -> None:

@@ -15,20 +15,20 @@ import pytest
 
 import pillion
 from pillion.boards.toolchain import HOST_COMPILER
-from pillion.choices import Runtime
-from pillion.cli.verification import facts_of
-from pillion.emitters.pte.facts import facts_of as facts_of_pte
+from pillion.cli.verify_output import facts_of
+from pillion.emitters.pte.file_facts import facts_of as facts_of_pte
 from pillion.errors import PillionError
 from pillion.importers.pte import read as read_pte
 from pillion.ir.numerics import Arithmetic
-from pillion.ops.states import opened
+from pillion.ops.state_io import opened
+from pillion.option_values import Runtime
 from pillion.program import Program
-from pillion.run.executor import USUAL, Runnable, RunOptions, RunResult, Samples
+from pillion.run.executor import DEFAULTS, Runnable, RunOptions, RunResult, Samples
+from pillion.run.executor_list import run_folder
 from pillion.run.executorch import run_executorch
-from pillion.run.host import Host
-from pillion.run.places import run_folder
+from pillion.run.host_executor import Host
 from pillion.run.reference import Reference
-from pillion.run.selftest import run_selftest
+from pillion.run.selftest_samples import run_selftest
 from pillion.run.verify import STEPS, verify, verify_project
 from remembering import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, program_of, same, signal
 
@@ -73,7 +73,7 @@ def test_every_run_begins_with_reset_states() -> None:
     steps = signal(program.graph, 3)
     for on in ("reference", "host"):
         assert same([program.run(*x, on=on) for x in steps], [program.graph.reference(*x) for x in steps])
-    found = Host().run(program, steps, USUAL)
+    found = Host().run(program, steps, DEFAULTS)
     assert same([one.outputs for one in found], [program.graph.reference(*x) for x in steps])
 
 
@@ -100,7 +100,7 @@ class Forgetful(Host):
 
     name = "forgetful"
 
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         return [*super().run(program, samples[:2], options), *super().run(program, samples[2:], options)]
 
 
@@ -116,7 +116,7 @@ class Rounding(Host):
 
     name = "rounding"
 
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         ops = tuple(
             dataclasses.replace(op, high=20) if op.name == "sum" else op  # type: ignore[call-arg]  # a sum
             for op in program.graph.ops

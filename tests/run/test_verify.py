@@ -15,25 +15,25 @@ import pytest
 import pillion
 from pillion import program as programs
 from pillion.boards.toolchain import Tool
-from pillion.cli.verification import facts_of, words_of
+from pillion.cli.verify_output import difference_lines, facts_of
 from pillion.devices.payloads import Payloads
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import Content, parts_of
 from pillion.importers.pte import read
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import parse
-from pillion.outside.files import Content, parts_of
-from pillion.run import litert, places
-from pillion.run.board import EmulatedBoard
-from pillion.run.executor import USUAL, Outputs, Runnable, RunOptions, RunResult, Samples
+from pillion.run import executor_list, litert
+from pillion.run.emulated_board import EmulatedBoard
+from pillion.run.executor import DEFAULTS, Outputs, Runnable, RunOptions, RunResult, Samples
 from pillion.run.executorch import ExecuTorch
-from pillion.run.host import Host
+from pillion.run.host_executor import Host
 from pillion.run.litert import LiteRt
 from pillion.run.reference import Reference
-from pillion.run.rounding import rounding_steps
+from pillion.run.rounding_trace import rounding_steps
 from pillion.run.verify import Difference, Verification, verify, verify_project
 from planted import Faulty, net, program, tampered, with_segment
 
@@ -119,7 +119,7 @@ def test_a_fault_in_the_generated_c_is_found(monkeypatch: pytest.MonkeyPatch) ->
     found = only_difference(verify(program(net()), executors=[Reference(), Host()]))
     assert found.op is not None
     assert (found.executor, found.op.name, found.index[-1]) == ("host", "second", 0)
-    assert "host differs first at depthwise_conv2d `second`" in words_of(found)
+    assert "host differs first at depthwise_conv2d `second`" in difference_lines(found)
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_a_file_that_was_changed_is_named_as_a_whole() -> None:
     loaded = dataclasses.replace(sound, file=dataclasses.replace(read(written), raw=changed))
     found = only_difference(verify(loaded, executors=[Reference(), ExecuTorch()]))
     assert found.op is None
-    assert "file has been changed" in words_of(found)
+    assert "file has been changed" in difference_lines(found)
 
 
 class Overwriting:
@@ -164,7 +164,7 @@ class Overwriting:
     def judge(self, program: Runnable) -> Verdict:
         return Verdict("faulty", True, "", "")
 
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         return [RunResult(self.one(program.graph, sample)) for sample in samples]
 
     def one(self, graph: Graph, sample: Sequence[Array]) -> Outputs:
@@ -187,7 +187,7 @@ def test_a_value_that_is_overwritten_is_told_from_a_wrong_result() -> None:
     found = only_difference(verify(program(net()), executors=[Reference(), Overwriting()]))
     assert found.op is not None
     assert (found.op.name, found.value.name) == ("second", "first")
-    assert "overwritten" in words_of(found)
+    assert "overwritten" in difference_lines(found)
 
 
 def test_who_does_not_take_part_says_why_and_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_who_does_not_take_part_says_why_and_what_would_help(monkeypatch: pytest
 
 
 class Failing(Faulty):
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         raise PillionError(
             "the model did not finish", rule="a run ends", here="no end", help="give more time"
         )
@@ -245,7 +245,7 @@ def test_random_samples_reach_beyond_the_range_of_int8() -> None:
 def test_a_project_on_this_computer_alone_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "QEMU", Tool("emulator", ("no-such-program",), "qemu"))
+    monkeypatch.setattr(executor_list, "QEMU", Tool("emulator", ("no-such-program",), "qemu"))
     found = verify_project(program(net()).firmware(tmp_path / "fw"), 2)
     assert [(run.executor, run.has_run) for run in found.runs] == [("host", True), ("microbit", False)]
     assert found.nothing_compared
@@ -318,7 +318,7 @@ def test_a_segment_that_litert_computes_otherwise_is_searched(monkeypatch: pytes
 class OnlyWhole(Faulty):
     """Refuses parts of the net."""
 
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         if len(program.graph.ops) < len(net().ops):
             raise PillionError("too short", rule="six ops", here="less", help="more ops")
         return super().run(program, samples)
@@ -328,4 +328,4 @@ def test_a_search_that_fails_does_not_hide_the_difference() -> None:
     executor = OnlyWhole(lambda graph: tampered(graph, "last_bias", 20_000))
     found = only_difference(verify(program(net()), executors=[Reference(), executor]))
     assert found.op is None
-    assert "too short" in words_of(found)
+    assert "too short" in difference_lines(found)

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from pillion.ir.graph import Graph
-from pillion.ir.streaming import Answer, Meaning, Streaming
+from pillion.ir.stream_io import Answer, Meaning, Streaming
 from pillion.ir.types import Array, Value
-from pillion.ops.samples import random_like
+from pillion.ops.example_values import random_like
 
 Signals = list[Array]
 
@@ -60,7 +60,7 @@ def newest(answer: Answer, whole: Array) -> Array:
     return np.take(whole, range(size - answer.rows, size), axis=answer.axis)
 
 
-def want_windows(
+def require_windows(
     graph: Graph, streaming: Streaming, answers: Sequence[Sequence[Array]], held: Signals
 ) -> int:
     """Every answer from the first full window on has the bytes of the window's; how many were compared."""

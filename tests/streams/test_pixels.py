@@ -8,7 +8,7 @@ import pytest
 
 from example_graphs import samples_of
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verify import verify

@@ -8,19 +8,19 @@ import pytest
 
 from fuzz.choices import from_seed
 from pillion.ir.graph import Graph
-from pillion.ir.streaming import Answer, Meaning, Streaming
+from pillion.ir.stream_io import Answer, Meaning, Streaming
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.ir.verify import verify
 from pillion.ops import parse
-from pillion.streams.rewrite import streamed
-from pillion.streams.wish import StreamWish
-from streams.stream_checks import in_reference, newest, signals, steps, want_windows
+from pillion.streams.stream_spec import StreamSpec
+from pillion.streams.to_stream import streamed
+from streams.stream_checks import in_reference, newest, require_windows, signals, steps
 from streams.time_nets import HEADS, Layer, TimeNet, drawn, smallest_window
 
 
 def stream_of(net: TimeNet, graph: Graph, hop: int) -> tuple[Graph, Streaming]:
-    made = streamed(graph, StreamWish((("x", net.axis),), hop))
+    made = streamed(graph, StreamSpec((("x", net.axis),), hop))
     assert made.streaming is not None
     return verify(parse(to_text(made))), made.streaming
 
@@ -36,7 +36,7 @@ def test_valid_nets_answer_what_the_window_would(seed: int) -> None:
     runs = -(-frames // streaming.inputs[0].frames) + 12
     held = signals(graph, streaming, runs, seed)
     answers = in_reference(hop, steps(graph, streaming, held, runs))
-    assert want_windows(graph, streaming, answers, held) >= 12
+    assert require_windows(graph, streaming, answers, held) >= 12
 
 
 @pytest.mark.parametrize("seed", range(100, 124))
@@ -51,7 +51,7 @@ def test_causal_nets_answer_what_one_run_over_the_signal_would(seed: int) -> Non
     held = signals(graph, streaming, runs, seed)
     answers = in_reference(hop, steps(graph, streaming, held, runs))
     if streaming.meaning is not Meaning.SIGNAL:
-        want_windows(graph, streaming, answers, held)
+        require_windows(graph, streaming, answers, held)
     if streaming.meaning is Meaning.WINDOW:  # there is no padding at all
         return
     (answer,) = streaming.answers
@@ -100,7 +100,8 @@ def test_what_sees_no_padding_is_a_window_though_the_net_is_causal() -> None:
         assert streaming.meaning is not Meaning.SIGNAL
         held = signals(graph, streaming, 40, seed)
         assert (
-            want_windows(graph, streaming, in_reference(hop, steps(graph, streaming, held, 40)), held) == 11
+            require_windows(graph, streaming, in_reference(hop, steps(graph, streaming, held, 40)), held)
+            == 11
         )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
-from pillion.ir.streaming import Meaning
+from pillion.ir.stream_io import Meaning
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import (
@@ -22,15 +22,18 @@ from pillion.ops import (
     Concat,
     Conv2d,
     Flip,
+    Gather,
     Mean,
     Mul,
     ReduceMax,
     Reshape,
+    ResizeBilinear,
     Softmax,
     Transpose,
+    TransposeConv2d,
 )
-from pillion.streams.rewrite import streamed
-from pillion.streams.wish import StreamWish, stream_wish
+from pillion.streams.stream_spec import StreamSpec, parse_stream_spec
+from pillion.streams.to_stream import streamed
 from streams.time_nets import Layer, TimeNet
 
 QUANT = PerTensor(0.05, 3)
@@ -89,6 +92,7 @@ def two_paces() -> Graph:
 
 
 ROWS = constant("positions", np.arange(12, dtype=np.int8).reshape(1, 12, 1, 1), QUANT)
+PLACES = constant("places", np.arange(24, dtype=np.int32).reshape(1, 12, 2) % 3)
 CONTEXT = value("context", 1, 1, 1, 4)
 REFUSED: dict[str, tuple[Callable[[], Graph], str, str]] = {
     "same": (lambda: graph_of(conv((1, 0, 1, 0))), "1 rows in front, 1 behind", "padding in front only"),
@@ -110,6 +114,17 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str, str]] = {
     "softmax over time": (softmax_over_time, "a share of them all", "mean or maximum"),
     "both directions": (lambda: graph_of(made(Flip, x=X, axes=(1,))), "reverses them", "--stream out"),
     "longer": (lambda: graph_of(made(Concat, xs=(X, X), axis=1)), "under one another", "--stream out"),
+    "transposed": (
+        lambda: graph_of(made(TransposeConv2d, x=X, weights=WEIGHTS, bias=BIAS, stride=(2, 1))),
+        "spread over several rows",
+        "look back only",
+    ),
+    "stretched": (lambda: graph_of(made(ResizeBilinear, x=X, size=(24, 3))), "stretches", "--stream out"),
+    "places for each row": (
+        lambda: graph_of(made(Gather, x=X, indices=PLACES, axis=2, batch=2)),
+        "constant `places` [1, 12, 2] has other numbers for each row",
+        "the same numbers for all frames",
+    ),
     "two paces": (two_paces, "1 and 2 rows are new", "the same strides in time"),
 }
 
@@ -119,7 +134,7 @@ def test_what_needs_the_whole_window_is_refused(case: str) -> None:
     build, here, help = REFUSED[case]
     graph = build()
     with pytest.raises(PillionError) as refusal:
-        streamed(graph, StreamWish((("x", 1),), 2))
+        streamed(graph, StreamSpec((("x", 1),), 2))
     assert f"{graph.ops[-1].kind} `{graph.ops[-1].name}` cannot be streamed" == refusal.value.what
     assert here in refusal.value.here
     assert help in refusal.value.help
@@ -138,7 +153,7 @@ def test_what_does_the_same_to_all_rows_is_not() -> None:
         ),
         graph_of(conv((0, 1, 0, 1))),
     ):
-        hop = streamed(graph, StreamWish((("x", 1),), 2))
+        hop = streamed(graph, StreamSpec((("x", 1),), 2))
         assert hop.inputs[0].shape[1] == 2
 
 
@@ -146,31 +161,31 @@ def test_padding_in_front_of_rows_that_begin_later() -> None:
     """Refused where an answer sees it; if none does, the window is what counts."""
     first = conv((0, 0, 0, 0), name="first")
     second = conv((2, 0, 0, 0), x=first.y)
-    streaming = streamed(graph_of(first, second), StreamWish((("x", 1),), 1)).streaming
+    streaming = streamed(graph_of(first, second), StreamSpec((("x", 1),), 1)).streaming
     assert streaming is not None
     assert streaming.meaning is Meaning.WINDOW
     top = made(ReduceMax, "top", x=second.y, axes=(1,))
     with pytest.raises(PillionError, match="before the first frame of the signal"):
-        streamed(graph_of(first, second, top), StreamWish((("x", 1),), 1))
+        streamed(graph_of(first, second, top), StreamSpec((("x", 1),), 1))
 
 
 def test_averages_of_padding_whose_rows_nobody_looks_at_are_refused_all_the_same() -> None:
     """The rule is about the op, not about who reads it."""
     pool = made(AvgPool2d, "pool", x=X, kernel=(2, 1), padding=(1, 0, 0, 0))
     with pytest.raises(PillionError, match="as many rows everywhere"):
-        streamed(graph_of(pool, made(ReduceMax, x=pool.y, axes=(1,))), StreamWish((("x", 1),), 1))
+        streamed(graph_of(pool, made(ReduceMax, x=pool.y, axes=(1,))), StreamSpec((("x", 1),), 1))
 
 
 @pytest.mark.parametrize(
     ("wish", "says"),
     [
-        (StreamWish((("y", 1),)), "has no input `y`"),
-        (StreamWish((("x", 4),)), "has no axis 4"),
-        (StreamWish((("x", 1),), 12), "12 new frames are the whole window"),
-        (StreamWish((("x", 0),)), "1 new frames are the whole window"),
+        (StreamSpec((("y", 1),)), "has no input `y`"),
+        (StreamSpec((("x", 4),)), "has no axis 4"),
+        (StreamSpec((("x", 1),), 12), "12 new frames are the whole window"),
+        (StreamSpec((("x", 0),)), "1 new frames are the whole window"),
     ],
 )
-def test_wishes_that_the_graph_does_not_fit(wish: StreamWish, says: str) -> None:
+def test_wishes_that_the_graph_does_not_fit(wish: StreamSpec, says: str) -> None:
     with pytest.raises(PillionError) as refusal:
         streamed(graph_of(conv((0, 0, 0, 0))), wish)
     assert says in refusal.value.what
@@ -182,39 +197,39 @@ def test_inputs_of_different_pace() -> None:
     other = value("z", 1, 24, 3, 4)
     slow = made(AvgPool2d, "slow", x=other, kernel=(2, 1), stride=(2, 1))
     graph = graph_of(slow, made(Add, a=X, b=slow.y), inputs=(X, other))
-    hop = streamed(graph, StreamWish((("x", 1), ("z", 1)), 1))
+    hop = streamed(graph, StreamSpec((("x", 1), ("z", 1)), 1))
     assert [v.shape[1] for v in hop.inputs] == [1, 2]
     with pytest.raises(PillionError, match="no whole number of frames of `x`") as refusal:
-        streamed(graph, StreamWish((("z", 1), ("x", 1)), 1))
+        streamed(graph, StreamSpec((("z", 1), ("x", 1)), 1))
     assert refusal.value.help == "--hop 2"
-    streamed(graph, StreamWish((("z", 1), ("x", 1)), 2))
+    streamed(graph, StreamSpec((("z", 1), ("x", 1)), 2))
 
 
 def test_the_hop_becomes_a_multiple_of_the_strides() -> None:
     net = TimeNet(tuple(Layer("conv", 3, s, channels=4) for s in (2, 3)), 1, 3, 1, False, "rows", 3)
     for hop, taken in ((1, 6), (2, 6), (4, 12), (6, 6)):
-        streaming = streamed(net.graph(60), StreamWish((("x", 1),), hop)).streaming
+        streaming = streamed(net.graph(60), StreamSpec((("x", 1),), hop)).streaming
         assert streaming is not None
         assert streaming.inputs[0].frames == taken
         assert streaming.calls == taken // hop
     with pytest.raises(PillionError, match="a multiple of 5 and of all strides in time"):
-        streamed(net.graph(30), StreamWish((("x", 1),), 5))
+        streamed(net.graph(30), StreamSpec((("x", 1),), 5))
 
 
 @pytest.mark.parametrize("given", ["x", "x:", ":2", "x:-1", "x:1:two", "x:100"])
 def test_words_that_name_no_axis(given: str) -> None:
     with pytest.raises(PillionError, match="names no axis"):
-        stream_wish([given], None)
+        parse_stream_spec([given], None)
 
 
 def test_words_of_a_wish() -> None:
-    assert stream_wish(None, None) is None
-    assert stream_wish("a:b:2", 3) == StreamWish((("a:b", 2),), 3)
-    assert stream_wish({"x": 1, "y": 2}, None) == StreamWish((("x", 1), ("y", 2)), 1)
+    assert parse_stream_spec(None, None) is None
+    assert parse_stream_spec("a:b:2", 3) == StreamSpec((("a:b", 2),), 3)
+    assert parse_stream_spec({"x": 1, "y": 2}, None) == StreamSpec((("x", 1), ("y", 2)), 1)
     for wrong in (0, -1, 2**21, True, 1.5):
         with pytest.raises(PillionError, match="no number of frames"):
-            stream_wish("x:1", wrong)  # type: ignore[arg-type]
+            parse_stream_spec("x:1", wrong)  # type: ignore[arg-type]
     with pytest.raises(PillionError, match="streamed twice"):
-        stream_wish(["x:1", "x:2"], 1)
+        parse_stream_spec(["x:1", "x:2"], 1)
     with pytest.raises(PillionError, match="frames of no stream"):
-        stream_wish([], 4)
+        parse_stream_spec([], 4)

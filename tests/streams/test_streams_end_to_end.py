@@ -15,14 +15,14 @@ from torch.nn import functional
 import pillion
 from fuzz.choices import from_seed
 from pillion.errors import PillionError
-from pillion.ir.streaming import Meaning
+from pillion.ir.stream_io import Meaning
 from pillion.ir.verify import verify
 from pillion.program import Program
-from pillion.streams.rewrite import streamed
-from pillion.streams.wish import StreamWish
+from pillion.streams.stream_spec import StreamSpec
+from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
 from streams.retimed import retimed
-from streams.stream_checks import in_reference, signals, steps, want_windows, window
+from streams.stream_checks import in_reference, require_windows, signals, steps, window
 from streams.time_nets import HEADS, drawn, smallest_window
 
 BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}
@@ -83,7 +83,7 @@ def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str
     held = signals(whole.graph, streaming, 76)
     given = list(steps(whole.graph, streaming, held, 76))
     answers = program.stream().run(given)
-    assert want_windows(whole.graph, streaming, answers, held) == 61
+    assert require_windows(whole.graph, streaming, answers, held) == 61
     with program.stream("host") as stream:
         assert same(stream.run(given), answers)
         stream.reset()
@@ -103,7 +103,7 @@ def test_boards_answer_what_the_window_would(spotter: dict[str, Program], target
     assert program.streaming is not None
     held = signals(whole.graph, program.streaming, 78)
     answers = program.stream(BOARDS[target]).run(list(steps(whole.graph, program.streaming, held, 78)))
-    assert want_windows(whole.graph, program.streaming, answers, held) == 63
+    assert require_windows(whole.graph, program.streaming, answers, held) == 63
 
 
 def test_float_inputs_in_pytorchs_layout_are_taken_by_frames() -> None:
@@ -120,7 +120,7 @@ def test_float_inputs_in_pytorchs_layout_are_taken_by_frames() -> None:
     given = list(steps(whole.graph, streaming, held, 70))
     with program.stream("host") as stream:
         answers = stream.run(given)
-    assert want_windows(whole.graph, streaming, answers, held) == 31
+    assert require_windows(whole.graph, streaming, answers, held) == 31
     rows = np.concatenate([got for (got,) in answers], axis=2)
     assert np.array_equal(rows, retimed(whole.graph, 40, 70).reference(held[0])[0])
 
@@ -188,7 +188,7 @@ def test_padding_that_is_cut_off_again_does_not_look_ahead() -> None:
     held = signals(whole.graph, program.streaming, 40)
     given = list(steps(whole.graph, program.streaming, held, 40))
     with program.stream("host") as stream:
-        assert want_windows(whole.graph, program.streaming, stream.run(given), held) == 31
+        assert require_windows(whole.graph, program.streaming, stream.run(given), held) == 31
 
 
 class Attended(nn.Module):
@@ -224,7 +224,7 @@ def test_tflite_files_answer_what_litert_does(tmp_path: Path) -> None:
     held = signals(whole.graph, streaming, 30)
     with program.stream("host") as stream:
         answers = stream.run(list(steps(whole.graph, streaming, held, 30)))
-    assert want_windows(whole.graph, streaming, answers, held) == 15
+    assert require_windows(whole.graph, streaming, answers, held) == 15
     for run in (16, 23, 30):
         seen = window(whole.graph, streaming, held, run)
         assert seen is not None
@@ -243,23 +243,23 @@ def test_states_go_in_and_out_of_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", BOARDS)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_nets_as_c(seed: int, target: str) -> None:
-    want_c(seed, target, "host")
+    require_c(seed, target, "host")
 
 
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", BOARDS)
 @pytest.mark.parametrize("seed", [12])
 def test_random_nets_on_boards(seed: int, target: str) -> None:
-    want_c(seed, target, BOARDS[target])
+    require_c(seed, target, BOARDS[target])
 
 
-def want_c(seed: int, target: str, on: str) -> None:
+def require_c(seed: int, target: str, on: str) -> None:
     choices = from_seed(seed)
     net = drawn(choices, causal=bool(seed % 2), head=HEADS[seed % len(HEADS)])
     frames = smallest_window(net, 36)
     assert frames is not None
     whole = verify(net.graph(frames))
-    graph = streamed(whole, StreamWish((("x", net.axis),), choices.pick((1, 2))))
+    graph = streamed(whole, StreamSpec((("x", net.axis),), choices.pick((1, 2))))
     assert graph.streaming is not None
     held = signals(whole, graph.streaming, 60, seed)
     given = list(steps(whole, graph.streaming, held, 60))

@@ -5,48 +5,48 @@ from __future__ import annotations
 
 import pytest
 
-from pillion.compiler import put_on
+from pillion.compiler import place
 from pillion.errors import PillionError
 from pillion.ir.verify import verify
-from pillion.place import PlacementOptions
-from pillion.place.units import want_same_units
+from pillion.partition import PlacementOptions
+from pillion.partition.processors import require_same_units
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import write_page
-from pillion.report.subject import Asked
-from pillion.streams.rewrite import streamed
-from pillion.streams.wish import StreamWish
+from pillion.report.subject import ReportOptions
+from pillion.streams.stream_spec import StreamSpec
+from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
-from streams.stream_checks import signals, steps, want_windows
+from streams.stream_checks import require_windows, signals, steps
 from streams.time_nets import Layer, TimeNet
 
 CHIP = find_target("imxrt700")
 NET = TimeNet(tuple(Layer("conv", 3, channels=16, seed=s) for s in (1, 2)), 5, 8, 1, False, "mean", 3)
-WISH = StreamWish((("x", 1),), 2)
+WISH = StreamSpec((("x", 1),), 2)
 
 
 def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
     graph = verify(NET.graph(24))
     hop = streamed(graph, WISH)
     assert hop.streaming is not None
-    whole, placed = (put_on(CHIP, g, PlacementOptions(), None) for g in (graph, hop))
-    want_same_units("net", whole, placed)
+    whole, placed = (place(CHIP, g, PlacementOptions(), None) for g in (graph, hop))
+    require_same_units("net", whole, placed)
     assert any(entry.segment is not None for entry in placed.ledger)
     held = signals(graph, hop.streaming, 20)
     with Program(placed.graph, CHIP, placed.ledger).stream("host") as stream:
         answers = stream.run(list(steps(graph, hop.streaming, held, 20)))
-    assert want_windows(whole.graph, hop.streaming, answers, held) == 18
+    assert require_windows(whole.graph, hop.streaming, answers, held) == 18
 
 
 def test_ops_that_would_move_are_named() -> None:
     graph = verify(NET.graph(24))
-    whole = put_on(CHIP, graph, PlacementOptions(("v1",)), None)
-    hop = put_on(CHIP, streamed(graph, WISH), PlacementOptions(), None)
+    whole = place(CHIP, graph, PlacementOptions(("v1",)), None)
+    hop = place(CHIP, streamed(graph, WISH), PlacementOptions(), None)
     with pytest.raises(PillionError, match="would round otherwise") as refusal:
-        want_same_units("net", whole, hop)
+        require_same_units("net", whole, hop)
     assert "conv2d `v1`" in refusal.value.here
     options = PlacementOptions(tuple(refusal.value.help.replace("--keep-on-cpu ", "").split()))
-    want_same_units("net", put_on(CHIP, graph, options, None), put_on(CHIP, hop_of(), options, None))
+    require_same_units("net", place(CHIP, graph, options, None), place(CHIP, hop_of(), options, None))
 
 
 def hop_of():  # type: ignore[no-untyped-def]
@@ -55,7 +55,7 @@ def hop_of():  # type: ignore[no-untyped-def]
 
 def test_a_report_shows_what_is_kept(tmp_path) -> None:  # type: ignore[no-untyped-def]
     program = Program(streamed(verify(NET.graph(24)), WISH), find_target("cortex-m33"))
-    facts = collect(program, Asked(measure=False))
+    facts = collect(program, ReportOptions(measure=False))
     write_page(facts, tmp_path / "net.html")
     text = (tmp_path / "net.html").read_text("utf-8")
     assert len(facts.states) == 3

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.streaming import Meaning, Streaming
+from pillion.ir.stream_io import Meaning, Streaming
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import AvgPool2d, Clamp, Conv2d, Mean, Pad, ReduceMax, ReduceSum
 from pillion.program import Program
-from pillion.streams.rewrite import streamed
-from pillion.streams.wish import StreamWish
+from pillion.streams.stream_spec import StreamSpec
+from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
-from streams.stream_checks import in_reference, signals, steps, want_windows
+from streams.stream_checks import in_reference, require_windows, signals, steps
 
 BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}
 ENDS = ("mean", "keep", "sum", "pool", "columns", "rows")
@@ -80,18 +80,18 @@ def _end(end: str, y: Value, rows: int) -> Any:
 
 
 def hop_of(graph: Graph, hop: int) -> tuple[Graph, Streaming]:
-    made = streamed(graph, StreamWish((("x", 1),), hop))
+    made = streamed(graph, StreamSpec((("x", 1),), hop))
     assert made.streaming is not None
     return made, made.streaming
 
 
-def want_equal(graph: Graph, hop: int, on: str, target: str, runs: int) -> int:
+def require_equal(graph: Graph, hop: int, on: str, target: str, runs: int) -> int:
     """All executors answer what the window would, anew behind a reset; how many windows were compared."""
     made, streaming = hop_of(graph, hop)
     held = signals(graph, streaming, runs, hop)
     given = list(steps(graph, streaming, held, runs))
     answers = in_reference(made, iter(given))
-    compared = 0 if streaming.meaning is Meaning.SIGNAL else want_windows(graph, streaming, answers, held)
+    compared = 0 if streaming.meaning is Meaning.SIGNAL else require_windows(graph, streaming, answers, held)
     program = Program(made.replace(streaming=None), find_target(target))
     with program.stream(on) as stream:
         assert same(stream.run(given), answers)
@@ -111,7 +111,7 @@ def test_long_streams(end: str, zero_point: int) -> None:
     """Every sum has been taken apart and put together many times over."""
     graph = net(end, zero_point=zero_point)
     assert len(lower(hop_of(graph, 1)[0]).sums) == 1
-    assert want_equal(graph, 1, "host", "cortex-m33", 120) > 90
+    assert require_equal(graph, 1, "host", "cortex-m33", 120) > 90
 
 
 @pytest.mark.parametrize("end", ["mean", "pool"])
@@ -120,13 +120,13 @@ def test_what_lies_before_the_signal_is_summed_up_too(end: str) -> None:
     graph = net(end, causal=True, zero_point=90)
     program = lower(hop_of(graph, 2)[0])
     assert len(program.sums) == len(program.sums_begin) == 1
-    want_equal(graph, 2, "host", "cortex-m33", 40)
+    require_equal(graph, 2, "host", "cortex-m33", 40)
 
 
 @pytest.mark.parametrize("arithmetic", list(Arithmetic))
 def test_all_arithmetics(arithmetic: Arithmetic) -> None:
     for end in ("mean", "sum"):
-        want_equal(net(end, channels=3, arithmetic=arithmetic), 1, "host", "cortex-m33", 30)
+        require_equal(net(end, channels=3, arithmetic=arithmetic), 1, "host", "cortex-m33", 30)
 
 
 def test_the_state_holds_the_sums() -> None:
@@ -165,7 +165,7 @@ def test_who_else_sees_the_window() -> None:
     clamp = graph.ops[-1]
     graph = verify(graph.replace(outputs=(graph.outputs[0], clamp.results[0])))
     assert len(lower(hop_of(graph, 1)[0]).sums) == 1
-    assert want_equal(graph, 1, "host", "cortex-m33", 60) > 30
+    assert require_equal(graph, 1, "host", "cortex-m33", 60) > 30
 
 
 def _clamped(x: Value) -> Clamp:
@@ -185,4 +185,4 @@ def test_on_boards(target: str) -> None:
         (net("mean", frames=8, width=260, channels=9), 1),
     )
     for graph, hop in cases:
-        want_equal(graph, hop, BOARDS[target], target, 24)
+        require_equal(graph, hop, BOARDS[target], target, 24)

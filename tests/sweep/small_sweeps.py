@@ -13,12 +13,12 @@ import numpy as np
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Add, Lut
-from pillion.ops.functions import Function
+from pillion.ops.unary_functions import Function
 from pillion.program import Program
-from pillion.sweep import work
+from pillion.sweep import job_worker
+from pillion.sweep.job_result import JobOutput
 from pillion.sweep.jobs import Job
-from pillion.sweep.plan import Plan, read_plan
-from pillion.sweep.result import Done
+from pillion.sweep.sweep_file import SweepFile, read_plan
 from pillion.targets import find_target
 
 NET = """
@@ -56,7 +56,7 @@ def sweep_file(folder: Path, text: str, net: str = NET) -> Path:
     return folder / "sweep.toml"
 
 
-def plan_of(folder: Path, text: str, net: str = NET) -> Plan:
+def plan_of(folder: Path, text: str, net: str = NET) -> SweepFile:
     return read_plan(sweep_file(folder, text, net))
 
 
@@ -83,7 +83,6 @@ io_dtype = ["float32", "int8"]
 class Here:
     """Workers that are this process: a job is done when somebody waits for it."""
 
-    dashboard = ""
     count = 2
 
     def __init__(self) -> None:
@@ -97,10 +96,10 @@ class Here:
     def submit(self, job: Job) -> None:
         self.jobs.append(job)
 
-    def finished(self) -> tuple[Job, Done]:
+    def finished(self) -> tuple[Job, JobOutput]:
         job = self.jobs.popleft()
         self.did.append(job.key)
-        return job, work.do(job)
+        return job, job_worker.run_job(job)
 
     @contextmanager
     def opened(self) -> Iterator[Here]:

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real workers of Dask: they are killed, interrupted, and lose their scheduler."""
+"""Real workers, on this computer and of Dask: they are killed, interrupted, and lose their scheduler."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,19 +23,20 @@ from small_sweeps import FAST, INT8, Here, int8_file, plan_of
 from pillion.errors import PillionError
 from pillion.evaluation.evaluate import evaluate
 from pillion.program import Program
-from pillion.sweep.chunk_runs import packed, runs_on, unpacked
-from pillion.sweep.cluster import Workers, cluster
-from pillion.sweep.plan import Plan
+from pillion.sweep.chunk_runs import runs_on, split_stacks, stack_samples
+from pillion.sweep.cluster import cluster
+from pillion.sweep.local_workers import LocalWorkers, local_workers
 from pillion.sweep.runner import Progress, Row, Runner, run_all
 from pillion.sweep.store import opened
+from pillion.sweep.sweep_file import SweepFile
 from pillion.sweep.variants import all_jobs
 
 HELP = "the same command goes on from there"
-SCHEDULER = re.compile(rb"Scheduler at:\s+(tcp://\S+)")
+SCHEDULER = re.compile(rb"Scheduler at:\s+(t(?:cp|ls)://\S+)")
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> SweepFile:
     int8_file(tmp_path)
     return plan_of(tmp_path, INT8 + FAST)
 
@@ -46,30 +49,26 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items()}
 
 
-def pids(workers: Workers) -> set[int]:
-    return set(workers._client.run(os.getpid).values())
-
-
-def test_a_killed_worker_loses_nothing(plan: Plan, tmp_path: Path) -> None:
+def test_a_killed_worker_loses_nothing(plan: SweepFile, tmp_path: Path) -> None:
     jobs = all_jobs(plan)
     ended: list[set[int]] = []
-    with cluster(workers=2) as workers, opened(tmp_path / "out") as store:
+    with local_workers(2) as workers, opened(tmp_path / "out") as store:
         there = Progress()
 
         def kill_one(now: Progress) -> None:
             if now.done == 5 and not ended:
-                ended.append(pids(workers))
+                ended.append(workers.pids)
                 os.kill(min(ended[0]), signal.SIGKILL)
 
         there.changed = kill_one
 
         @contextmanager
-        def these() -> Iterator[Workers]:
+        def these() -> Iterator[LocalWorkers]:
             yield workers
 
         with Runner(store, these, there) as runner:
             rows = run_all(jobs, runner)
-        assert min(ended[0]) not in pids(workers)
+        assert min(ended[0]) not in workers.pids
     assert len(rows) == there.done == 36
     assert [row.result.failure for row in rows] == [None] * 36
     here = Here()
@@ -88,9 +87,8 @@ def test_a_job_that_kills_its_workers_is_a_failure_that_is_tried_again(tmp_path:
     text = '[[model]]\nsource = "net.py:Net"\n[options]\ntarget = "cortex-m33"\n'
     jobs = all_jobs(plan_of(tmp_path, text + FAST, net))
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         opened(tmp_path / "out") as store,
-        Runner(store, lambda: cluster(workers=1), Progress()) as runner,
+        Runner(store, lambda: local_workers(1), Progress()) as runner,
     ):
         (row,) = run_all(jobs, runner)
         assert row.result.failure is not None
@@ -102,7 +100,7 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "pillion", *map(str, arguments)]
 
 
-def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(plan: Plan, tmp_path: Path) -> None:
+def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(plan: SweepFile, tmp_path: Path) -> None:
     out = tmp_path / "out"
     sweep = command("sweep", plan.path, "-o", out, "--workers", 2)
     process = subprocess.Popen(
@@ -127,8 +125,29 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(plan: Plan, tmp_path:
     assert len(list(out.glob("jobs/*/result.json"))) == 36
 
 
+def sockets(pid: int) -> set[str]:
+    links = [fd for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
+    return {name for fd in links if (name := os.readlink(fd)).startswith("socket:")}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks into Linux's /proc")
+def test_workers_of_this_computer_open_nothing_that_others_could_connect_to(
+    plan: SweepFile, tmp_path: Path
+) -> None:
+    before, threads = sockets(os.getpid()), threading.active_count()
+    with local_workers(2) as workers:
+        for job in all_jobs(plan)[:2]:
+            workers.submit(job)
+        assert workers.finished()[1].result.failure is None
+        assert [sockets(pid) for pid in workers.pids] == [set(), set()]
+        assert sockets(os.getpid()) == before
+        assert threading.active_count() == threads
+
+
 @contextmanager
-def scheduler(workers: int) -> Iterator[tuple[str, subprocess.Popen[bytes], list[subprocess.Popen[bytes]]]]:
+def scheduler(
+    workers: int, security: Sequence[str] = ()
+) -> Iterator[tuple[str, subprocess.Popen[bytes], list[subprocess.Popen[bytes]]]]:
     """A cluster as somebody else would have started it."""
     dask_scheduler = [
         sys.executable,
@@ -138,13 +157,22 @@ def scheduler(workers: int) -> Iterator[tuple[str, subprocess.Popen[bytes], list
         "127.0.0.1",
         "--port",
         "0",
+        *security,
     ]
     head = subprocess.Popen([*dask_scheduler, "--no-dashboard"], stderr=subprocess.PIPE)
     started = [head]
     try:
         assert head.stderr is not None
         address = next(found[1].decode() for line in head.stderr if (found := SCHEDULER.search(line)))
-        dask_worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+        dask_worker = [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_worker",
+            address,
+            "--nthreads",
+            "1",
+            *security,
+        ]
         hands = [
             subprocess.Popen([*dask_worker, "--no-nanny", "--no-dashboard"], stderr=subprocess.DEVNULL)
             for _ in range(workers)
@@ -157,7 +185,9 @@ def scheduler(workers: int) -> Iterator[tuple[str, subprocess.Popen[bytes], list
             process.wait()
 
 
-def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(plan: Plan, tmp_path: Path) -> None:
+def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(
+    plan: SweepFile, tmp_path: Path
+) -> None:
     program, rng = tflite_program(tmp_path), np.random.default_rng(2)
     x, y = rng.standard_normal((601, 3, 5, 2)).astype(np.float32), rng.standard_normal((601, 30))
     metrics = evaluate(program, (x, y), ("mse", "mae"), workers=1).metrics
@@ -180,8 +210,43 @@ def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(plan: 
         assert "a sweep goes on where it stopped" in complained
         assert "Traceback" not in complained
         assert complained.count("\n") < 8
+        assert f"warning: {address} has no TLS" in complained
     kept = len(list(tmp_path.glob("out/jobs/*/result.json")))
     assert 0 < kept < 36
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate")
+def test_a_cluster_with_tls_is_taken_without_a_warning(
+    plan: SweepFile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=test",
+        "-keyout",
+    ]
+    subprocess.run([*make, key, "-out", cert], check=True, capture_output=True)
+    options = ["--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key]
+    settings = {"ca-file": cert, "client.cert": cert, "client.key": key}
+    tls = {f"distributed.comm.tls.{name}": value for name, value in settings.items()}
+    import distributed  # noqa: F401  # brings the settings that these stand beside
+
+    with scheduler(1, options) as (address, *_), dask.config.set(tls):
+        with cluster(address) as workers:
+            job = all_jobs(plan)[0]
+            workers.submit(job)
+            assert workers.finished()[1].result.failure is None
+        with pytest.raises(PillionError, match="there is no scheduler"), cluster("tcp" + address[3:]):
+            pass
+    assert capfd.readouterr().err.count("has no TLS") == 1
 
 
 def tflite_program(folder: Path) -> Program:
@@ -190,7 +255,9 @@ def tflite_program(folder: Path) -> Program:
     return pillion.compile(folder / "small.tflite", target="cortex-m3")
 
 
-def test_a_scheduler_that_is_not_there(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_is_not_there(
+    plan: SweepFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pillion.sweep.cluster.CONNECT_SECONDS", 0.3)
     for address in ("tcp://127.0.0.1:9", "nowhere", "http://x", "tcp://127.0.0.1:99999"):
         with pytest.raises(PillionError, match="there is no scheduler at"), cluster(address):
@@ -199,13 +266,13 @@ def test_a_scheduler_that_is_not_there(plan: Plan, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("count", [0, -1, 100_000])
 def test_numbers_of_workers(count: int) -> None:
-    with pytest.raises(PillionError, match=r"workers are not possible"), cluster(workers=count):
+    with pytest.raises(PillionError, match="processes are not possible"), local_workers(count):
         pass
 
 
 def test_chunks_are_packed_and_unpacked() -> None:
     rng = np.random.default_rng(0)
     samples = [(rng.standard_normal((1, 2)).astype(np.float32), np.int8(i).reshape(())) for i in range(3)]
-    again = unpacked(packed(samples))
+    again = split_stacks(stack_samples(samples))
     assert [[x.tobytes() for x in sample] for sample in again] == [[x.tobytes() for x in s] for s in samples]
     assert [[x.shape for x in sample] for sample in again] == [[(1, 2), ()]] * 3

@@ -52,9 +52,9 @@ Said = tuple[int, str, str]
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Here:
-    """Workers that are this process, in the place of Dask's."""
+    """Workers that are this process, in place of child processes."""
     workers = Here()
-    monkeypatch.setattr("pillion.sweep.cluster.cluster", lambda *where: workers.opened())
+    monkeypatch.setattr("pillion.sweep.local_workers.local_workers", lambda *where: workers.opened())
     return workers
 
 

@@ -17,8 +17,8 @@ from small_sweeps import FAST, INT8, NET, int8_file, labelled, plan_of
 
 import pillion
 from pillion.errors import PillionError
-from pillion.run.places import run_project
-from pillion.sweep import contents, work
+from pillion.run.executor_list import run_project
+from pillion.sweep import fingerprint, job_worker
 from pillion.sweep.jobs import Job
 from pillion.sweep.variants import all_jobs
 
@@ -84,7 +84,7 @@ def test_what_is_missing_is_refused_before_anything_is_done(tmp_path: Path) -> N
 
 
 def test_a_job_gives_figures_and_files(tmp_path: Path) -> None:
-    done = work.do(only_job(tmp_path, ONE + FAST + "artefacts = ['c', 'pte', 'tflite']\n"))
+    done = job_worker.run_job(only_job(tmp_path, ONE + FAST + "artefacts = ['c', 'pte', 'tflite']\n"))
     figures = done.result.figures
     assert figures is not None
     assert sorted(done.files) == ["net.pte", "net.tflite", "net_c.zip"]
@@ -100,16 +100,16 @@ def test_a_job_gives_figures_and_files(tmp_path: Path) -> None:
 
 def test_a_job_done_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     job = only_job(tmp_path, ONE + FAST)
-    first = work.do(job)
-    work._MODELS.clear()
-    assert work.do(job).files == first.files
+    first = job_worker.run_job(job)
+    job_worker._MODELS.clear()
+    assert job_worker.run_job(job).files == first.files
 
 
 @pytest.mark.qemu
 def test_a_job_is_measured_on_the_emulated_board(tmp_path: Path) -> None:
     int8_file(tmp_path)
     text = '[[model]]\nsource = "small.tflite"\n[options]\ntarget = ["cortex-m33", "cortex-m85"]\n'
-    measured, unmeasured = (work.do(job).result for job in all_jobs(plan_of(tmp_path, text)))
+    measured, unmeasured = (job_worker.run_job(job).result for job in all_jobs(plan_of(tmp_path, text)))
     figures = measured.figures
     assert figures is not None
     assert figures.instructions
@@ -127,12 +127,12 @@ def test_without_tools_instructions_are_left_out_with_a_word(
 ) -> None:
     int8_file(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    contents.name_of_tools.cache_clear()
+    fingerprint.name_of_tools.cache_clear()
     try:
         job = only_job(tmp_path, '[[model]]\nsource = "small.tflite"\n[options]\ntarget = "cortex-m33"\n')
-        result = work.do(job).result
+        result = job_worker.run_job(job).result
     finally:
-        contents.name_of_tools.cache_clear()
+        fingerprint.name_of_tools.cache_clear()
     assert result.figures is not None
     assert result.figures.instructions is None
     assert (
@@ -147,7 +147,7 @@ def test_arguments_reach_factory_inputs_calibration_and_data(tmp_path: Path) -> 
         '[options]\ntarget = "cortex-m33"\ncalibrate = "net.py:samples"\n'
         '[measure]\ninstructions = false\nartefacts = ["pte"]\ndata = "net.py:test"\nmetrics = ["top1", "net.py:spread"]\n'
     )
-    done = work.do(only_job(tmp_path, text))
+    done = job_worker.run_job(only_job(tmp_path, text))
     assert done.result.failure is None
     assert set(done.result.metrics) == {"top1", "spread"}
     (tmp_path / "net.pte").write_bytes(done.files["net.pte"])
@@ -166,7 +166,7 @@ def test_arguments_reach_factory_inputs_calibration_and_data(tmp_path: Path) -> 
 def test_accuracy_on_files_with_a_limit(tmp_path: Path) -> None:
     labelled(tmp_path)
     text = ONE + FAST + "data = 'data.npz'\nlimit = 4\nartefacts = []\n"
-    result = work.do(only_job(tmp_path, text)).result
+    result = job_worker.run_job(only_job(tmp_path, text)).result
     assert result.metrics["top1"] in (0, 0.25, 0.5, 0.75, 1)
 
 
@@ -187,7 +187,7 @@ def test_what_goes_wrong_is_a_result(
 ) -> None:
     source = "" if model.startswith("source") else "source = 'net.py:Net'\n"
     text = f"[[model]]\nname = 'n'\n{source}{model}\n[options]\ntarget = 'cortex-m33'\n{FAST}"
-    done = work.do(only_job(tmp_path, text, net))
+    done = job_worker.run_job(only_job(tmp_path, text, net))
     assert done.result.failure is not None
     assert what in done.result.failure.what
     assert done.result.failure.help
@@ -199,8 +199,8 @@ def test_an_error_of_ours_is_an_accident(tmp_path: Path, monkeypatch: pytest.Mon
     def broken(job: Job) -> None:
         raise ZeroDivisionError("of the compiler")
 
-    monkeypatch.setattr(work, "compile_job", broken)
-    done = work.do(only_job(tmp_path, ONE + FAST))
+    monkeypatch.setattr(job_worker, "compile_job", broken)
+    done = job_worker.run_job(only_job(tmp_path, ONE + FAST))
     assert done.result.failure is not None
     assert not done.result.failure.is_lasting
     assert "ZeroDivisionError" in done.result.failure.what
@@ -208,7 +208,7 @@ def test_an_error_of_ours_is_an_accident(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_is_printed_is_kept_and_not_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    done = work.do(only_job(tmp_path, ONE + FAST, "print('hello')\n" + NET))
+    done = job_worker.run_job(only_job(tmp_path, ONE + FAST, "print('hello')\n" + NET))
     assert done.log == "hello\n"
     assert capfd.readouterr().out == ""
 
@@ -220,7 +220,7 @@ def test_two_folders_may_have_helpers_of_one_name(tmp_path: Path) -> None:
         folder = tmp_path / str(width)
         folder.mkdir()
         (folder / "helper.py").write_text(f"WIDTH = {width}\n")
-        result = work.do(only_job(folder, ONE + FAST, net)).result
+        result = job_worker.run_job(only_job(folder, ONE + FAST, net)).result
         assert result.figures is not None
         arenas.append(result.figures.macs)
     assert arenas[0] < arenas[1]
@@ -230,33 +230,33 @@ def test_two_folders_may_have_helpers_of_one_name(tmp_path: Path) -> None:
 def test_a_worker_of_another_version_is_no_result(tmp_path: Path) -> None:
     job = dataclasses.replace(only_job(tmp_path, ONE + FAST), pillion="0.0.1")
     with pytest.raises(PillionError, match="another Pillion"):
-        work.do(job)
+        job_worker.run_job(job)
 
 
 def test_files_that_change_while_the_sweep_runs_are_noticed(tmp_path: Path) -> None:
     job = only_job(tmp_path, ONE + FAST)
     (tmp_path / "net.py").write_text(NET + "# changed\n")
     with pytest.raises(PillionError, match="is not what it was"):
-        work.do(job)
+        job_worker.run_job(job)
     (tmp_path / "net.py").unlink()
     with pytest.raises(PillionError, match="is not what it was"):
-        work.do(job)
+        job_worker.run_job(job)
 
 
 def test_a_module_that_takes_long_is_made_once(tmp_path: Path) -> None:
     net = NET.replace("super().__init__()", "super().__init__(); print('made')", 1)
     jobs = all_jobs(plan_of(tmp_path, ONE.replace('"cortex-m33"', '["cortex-m33", "cortex-m4"]') + FAST, net))
-    work._MODELS.clear()
-    assert [work.do(job).log for job in jobs] == ["made\n", ""]
+    job_worker._MODELS.clear()
+    assert [job_worker.run_job(job).log for job in jobs] == ["made\n", ""]
 
 
 def test_int8_files_need_no_torch(tmp_path: Path) -> None:
     int8_file(tmp_path)
     plan_of(tmp_path, INT8 + FAST)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom pillion.sweep import work\n"
-        "from pillion.sweep.plan import read_plan\nfrom pillion.sweep.variants import all_jobs\n"
-        f"done = work.do(all_jobs(read_plan(Path({str(tmp_path / 'sweep.toml')!r})))[0])\n"
+        "import sys\nfrom pathlib import Path\nfrom pillion.sweep import job_worker\n"
+        "from pillion.sweep.sweep_file import read_plan\nfrom pillion.sweep.variants import all_jobs\n"
+        f"done = job_worker.run_job(all_jobs(read_plan(Path({str(tmp_path / 'sweep.toml')!r})))[0])\n"
         "assert done.result.figures and not {'torch', 'distributed', 'optuna', 'matplotlib'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)

@@ -13,19 +13,19 @@ import pytest
 from small_sweeps import FAST, INT8, Here, int8_file, plan_of
 
 from pillion.errors import PillionError
-from pillion.sweep.front import best, goals_of
+from pillion.sweep.job_result import Failure, Figures, JobOutput, JobResult
 from pillion.sweep.jobs import Job
-from pillion.sweep.picture import staircase
-from pillion.sweep.plan import Measure, Plan, SearchPlan
-from pillion.sweep.result import Done, Failure, Figures, Result
+from pillion.sweep.optuna_search import keeps_limits, run_search
+from pillion.sweep.outputs import SweepOutput, write_views
+from pillion.sweep.pareto import best, goals_of
 from pillion.sweep.runner import Progress, Row, Runner, run_all
-from pillion.sweep.search import keeps_limits, run_search
+from pillion.sweep.scatter_plot import staircase
 from pillion.sweep.store import opened
+from pillion.sweep.sweep_file import MeasureOptions, SearchPlan, SweepFile
 from pillion.sweep.variants import all_jobs
-from pillion.sweep.views import View, write_views
 
 
-def swept(plan: Plan, folder: Path, retry: bool = False) -> tuple[list[Row], Here]:
+def swept(plan: SweepFile, folder: Path, retry: bool = False) -> tuple[list[Row], Here]:
     """All variants, and the workers with what they did."""
     here = Here()
     with opened(folder) as store, Runner(store, here.opened, Progress(), retry) as runner:  # type: ignore[arg-type]  # workers that are here
@@ -35,12 +35,12 @@ def swept(plan: Plan, folder: Path, retry: bool = False) -> tuple[list[Row], Her
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> SweepFile:
     int8_file(tmp_path)
     return plan_of(tmp_path, INT8 + FAST)
 
 
-def test_what_is_done_is_not_done_again(plan: Plan, tmp_path: Path) -> None:
+def test_what_is_done_is_not_done_again(plan: SweepFile, tmp_path: Path) -> None:
     rows, first = swept(plan, tmp_path / "out")
     again, second = swept(plan, tmp_path / "out")
     assert len(first.did) == 36
@@ -48,7 +48,7 @@ def test_what_is_done_is_not_done_again(plan: Plan, tmp_path: Path) -> None:
     assert again == rows
 
 
-def test_only_what_is_new_is_done(plan: Plan, tmp_path: Path) -> None:
+def test_only_what_is_new_is_done(plan: SweepFile, tmp_path: Path) -> None:
     swept(plan, tmp_path / "out")
     larger = plan_of(tmp_path, INT8 + 'io_layout = "nchw"\n' + FAST)
     _, all_new = swept(larger, tmp_path / "out")
@@ -102,13 +102,13 @@ def test_refusals_are_kept_and_accidents_are_tried_again(
     assert [row.result.failure is None for row in rows] == [False, True]
     assert swept(plan, tmp_path / "out")[1].did == []
     assert swept(plan, tmp_path / "out", retry=True)[1].did == [rows[0].job.key]
-    accident = Done(Result(failure=Failure("a", "b", "c", "d", is_lasting=False)))
+    accident = JobOutput(JobResult(failure=Failure("a", "b", "c", "d", is_lasting=False)))
     with opened(tmp_path / "out") as store:
         store.keep(rows[1].job, accident)
     assert swept(plan, tmp_path / "out")[1].did == [rows[1].job.key]
 
 
-def test_a_folder_of_others_is_left_alone(plan: Plan, tmp_path: Path) -> None:
+def test_a_folder_of_others_is_left_alone(plan: SweepFile, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     (tmp_path / "file").write_text("x")
@@ -127,7 +127,7 @@ def test_two_sweeps_cannot_write_one_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_what_a_killed_sweep_left_goes(plan: Plan, tmp_path: Path) -> None:
+def test_what_a_killed_sweep_left_goes(plan: SweepFile, tmp_path: Path) -> None:
     left = tmp_path / "out" / "jobs" / ".new-abc"
     with opened(tmp_path / "out"):
         left.mkdir()
@@ -136,7 +136,7 @@ def test_what_a_killed_sweep_left_goes(plan: Plan, tmp_path: Path) -> None:
         assert not left.exists()
 
 
-def test_table_and_picture(plan: Plan, tmp_path: Path) -> None:
+def test_table_and_picture(plan: SweepFile, tmp_path: Path) -> None:
     rows, _ = swept(plan, tmp_path / "out")
     with (tmp_path / "out" / "table.csv").open() as file:
         table = list(csv.DictReader(file))
@@ -158,12 +158,12 @@ def row(
 ) -> Row:
     usual = {"ram_bytes": 1, "arena_bytes": 1, "npu_constant_bytes": 0, "constant_bytes": 1, "macs": 1}
     metrics = {} if top1 is None else {"top1": top1}
-    job = Job(model, "net.py:Net", {"arguments.number": number, "target": target}, Measure())
-    return Row(job, Result(Figures(**{**usual, **figures}), metrics))
+    job = Job(model, "net.py:Net", {"arguments.number": number, "target": target}, MeasureOptions())
+    return Row(job, JobResult(Figures(**{**usual, **figures}), metrics))
 
 
 def failed(number: int) -> Row:
-    return Row(row(number).job, Result(failure=Failure("it broke", "a", "b", "c")))
+    return Row(row(number).job, JobResult(failure=Failure("it broke", "a", "b", "c")))
 
 
 def test_the_best_are_those_that_no_other_one_beats() -> None:
@@ -197,9 +197,9 @@ def test_a_staircase_goes_through_the_best() -> None:
     assert staircase(points, up_is_better=False) == [(1.0, 5.0), (2.0, 4.0), (3.0, 1.0)]
 
 
-def viewed(rows: list[Row], folder: Path) -> View:
+def viewed(rows: list[Row], folder: Path) -> SweepOutput:
     with opened(folder / "out") as store:
-        return write_views(Plan(Path("hostile & <b>.toml"), (), {}), rows, store, None)
+        return write_views(SweepFile(Path("hostile & <b>.toml"), (), {}), rows, store, None)
 
 
 def test_the_picture_is_whole_whatever_models_are_called(tmp_path: Path) -> None:

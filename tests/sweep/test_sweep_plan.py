@@ -9,9 +9,9 @@ import pytest
 from small_sweeps import plan_of, sweep_file
 
 from pillion.errors import PillionError
-from pillion.sweep.axes import Range
-from pillion.sweep.plan import read_plan
-from pillion.sweep.tables import number_of
+from pillion.sweep.axes import AxisRange
+from pillion.sweep.sweep_file import read_plan
+from pillion.sweep.toml_tables import number_of
 from pillion.sweep.variants import all_variants, count_variants
 
 MODEL = '[[model]]\nsource = "net.py:Net"\n'
@@ -47,9 +47,9 @@ def test_a_model_has_options_of_its_own(tmp_path: Path) -> None:
 
 
 def test_numbers_of_a_range() -> None:
-    assert Range(2, 9, 3).values == (2, 5, 8)
-    assert Range(0.1, 0.4, 0.1).values == (0.1, 0.2, 0.3, 0.4)
-    assert [type(one) for one in Range(1, 2, 1).values] == [int, int]
+    assert AxisRange(2, 9, 3).values == (2, 5, 8)
+    assert AxisRange(0.1, 0.4, 0.1).values == (0.1, 0.2, 0.3, 0.4)
+    assert [type(one) for one in AxisRange(1, 2, 1).values] == [int, int]
 
 
 def test_lists_in_lists_are_values(tmp_path: Path) -> None:
@@ -84,6 +84,16 @@ REFUSED = {
         MODEL + OPTIONS + "[search]\nminimize = 'instruction'\n",
         "did you mean `instructions`?",
         "figures: ram_bytes",
+    ),
+    "a goal that is no name": (
+        MODEL + OPTIONS + "[search]\nmaximize = true\n",
+        "one of these",
+        "maximize: True",
+    ),
+    "goals that are no names": (
+        MODEL + OPTIONS + "[search]\nminimize = ['macs', 3]\n",
+        "one of these",
+        "minimize: 3",
     ),
     "a misspelt target": (MODEL + "[options]\ntarget = 'cortex-m34'\n", "did you mean", "cortex-m34"),
     "no model": (OPTIONS, "[[model]]", "no model"),

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import pytest
 
-from pillion.devices.band import Band, total
+from pillion.boards.board import BOARDS
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m import CORES
-from pillion.devices.cortex_m.classes import Class, Executed, Touched
+from pillion.devices.cortex_m.classes import Class, Executed, MemoryAccesses
 from pillion.devices.cortex_m.cycles import CYCLES
-from pillion.devices.cortex_m.memories import MEMORIES, find_memories, usual_memories
-from pillion.devices.cortex_m.time import counted_cycles
+from pillion.devices.cortex_m.memories import MEMORIES, default_memories, find_memories
+from pillion.devices.cortex_m.op_cycles import counted_cycles
+from pillion.devices.cycle_range import CycleRange, total
 from pillion.errors import PillionError
-from pillion.run.time import STAND_INS, in_words
+from pillion.run.time_estimate import STAND_INS, core_on, format_milliseconds
 
 NO_CLOCKS = [
     *("0", "0MHz", "-3", "-3MHz", "nan", "nanMHz", "inf", "infGHz", "1e400MHz", "1e2MHz", "160", "", " ", "MHz", "1 600 MHz"),
@@ -53,26 +54,26 @@ def test_a_name_that_is_no_assumption_is_refused() -> None:
 @pytest.mark.parametrize("ends", [(2, 1), (-1, 1), (0, float("nan")), (1, float("inf"))])
 def test_bands_have_two_ends_in_order(ends: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="no band"):
-        Band(*ends)
+        CycleRange(*ends)
 
 
 def test_bands_add_up() -> None:
-    assert total([Band(1, 2), Band(3, 5) * 2]) == Band(7, 12)
-    assert 7 in Band(7, 12)
-    assert 12.1 not in Band(7, 12)
+    assert total([CycleRange(1, 2), CycleRange(3, 5) * 2]) == CycleRange(7, 12)
+    assert 7 in CycleRange(7, 12)
+    assert 12.1 not in CycleRange(7, 12)
 
 
 @pytest.mark.parametrize(
     ("band", "words"),
     [
-        (Band(1.2345, 2.5), "1.23-2.5 ms"),
-        (Band(0, 0.0000012), "0-0 ms"),
-        (Band(99.96, 1234.5), "100-1234 ms"),
-        (Band(0.0123456, 20), "0.0123-20 ms"),
+        (CycleRange(1.2345, 2.5), "1.23-2.5 ms"),
+        (CycleRange(0, 0.0000012), "0-0 ms"),
+        (CycleRange(99.96, 1234.5), "100-1234 ms"),
+        (CycleRange(0.0123456, 20), "0.0123-20 ms"),
     ],
 )
-def test_milliseconds_in_words(band: Band, words: str) -> None:
-    assert in_words(band) == words
+def test_milliseconds_in_words(band: CycleRange, words: str) -> None:
+    assert format_milliseconds(band) == words
 
 
 def test_each_core_that_can_be_counted_has_cycles_for_all_that_it_executes() -> None:
@@ -85,11 +86,19 @@ def test_each_core_that_can_be_counted_has_cycles_for_all_that_it_executes() -> 
         assert needs <= set(CYCLES[CORES[name].plain].cycles), name
 
 
+def test_every_core_that_is_counted_has_cycles() -> None:
+    """On its own board, on its stand-in, and on every other board that a user may name."""
+    pairs = [(core, on) for core in CORES.values() for on in (None, *BOARDS)]
+    counted = [core_on(core, on) for core, on in pairs if on or core.board or core.name in STAND_INS]
+    assert {core.plain for core in counted} <= set(CYCLES)
+    assert len(counted) > len(CORES) * len(BOARDS)
+
+
 def test_cycles_are_those_of_the_table() -> None:
     """By hand, on a Cortex-M4: 10 + 3 x (1 to 2) + 2 x 2 + 5 registers + 4 jumps of 1 to 3, and one line of flash at 100 MHz."""
     counts = {Class.ALU: 10, Class.LOAD: 3, Class.MULTIPLE: 2}
-    ran = Executed(counts, more_registers=5, taken=4, constants=Touched(64, 1))
-    assert counted_cycles(CORES["cortex-m4"], ran, MEMORIES["tcm"], 1e8) == Band(26, 37)
+    ran = Executed(counts, more_registers=5, taken=4, constants=MemoryAccesses(64, 1))
+    assert counted_cycles(CORES["cortex-m4"], ran, MEMORIES["tcm"], 1e8) == CycleRange(26, 37)
     waited = MEMORIES["flash"].cycles(ran, 1e8)
     assert (waited.low, waited.high) == (
         pytest.approx(2 * 2),
@@ -98,16 +107,16 @@ def test_cycles_are_those_of_the_table() -> None:
 
 
 def test_what_fits_a_cache_is_waited_for_once() -> None:
-    small = Executed({}, constants=Touched(320_000, 500))
-    large = Executed({}, constants=Touched(320_000, 513))
+    small = Executed({}, constants=MemoryAccesses(320_000, 500))
+    large = Executed({}, constants=MemoryAccesses(320_000, 513))
     cached = MEMORIES["cached"]
     assert cached.cycles(small, 1e9).high == pytest.approx(500 * 100)
     assert cached.cycles(large, 1e9).high == pytest.approx(10_000 * 100)
-    assert usual_memories("cortex-m55") is cached
-    assert usual_memories("cortex-m33").name == "flash"
+    assert default_memories("cortex-m55") is cached
+    assert default_memories("cortex-m33").name == "flash"
 
 
 def test_the_arena_is_waited_for_and_written_back() -> None:
-    waited = MEMORIES["cached"].cycles(Executed({}, arena=Touched(9_600, 100)), 1e9)
+    waited = MEMORIES["cached"].cycles(Executed({}, arena=MemoryAccesses(9_600, 100)), 1e9)
     assert (waited.low, waited.high) == (pytest.approx(100 * 10), pytest.approx(2 * 100 * 50))
-    assert MEMORIES["flash"].cycles(Executed({}, arena=Touched(9_600, 100)), 1e9) == Band(0, 0)
+    assert MEMORIES["flash"].cycles(Executed({}, arena=MemoryAccesses(9_600, 100)), 1e9) == CycleRange(0, 0)

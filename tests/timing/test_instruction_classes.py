@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from pillion.devices.cortex_m.classes import Class, Ran, Touched, classify, executed
+from pillion.devices.cortex_m.classes import Class, ExecutedLine, MemoryAccesses, classify, executed
 
 LINES = {
     Class.ALU: "add.w r3, r4, r5, lsl #2|movs r0, #0|uxtb.w r1, r2|ssat r0, #8, r1|sxtb16 r1, r2|clz r0, r1|nop|movge r0, r1|bfi r0, r1, #0, #8"
@@ -50,7 +50,9 @@ def test_registers_beyond_the_first_are_counted(line: str, more: int) -> None:
 
 def test_jumps_of_hardware_loops_are_no_jumps() -> None:
     ran = executed(
-        [Ran("le lr, 10", 9, 8), Ran("bne.n 10", 7, 5), Ran("pop {r4, pc}", 2, 2)], Touched(), Touched()
+        [ExecutedLine("le lr, 10", 9, 8), ExecutedLine("bne.n 10", 7, 5), ExecutedLine("pop {r4, pc}", 2, 2)],
+        MemoryAccesses(),
+        MemoryAccesses(),
     )
     assert (ran.taken, ran.more_registers, ran.instructions) == (7, 2, 18)
 
@@ -58,4 +60,4 @@ def test_jumps_of_hardware_loops_are_no_jumps() -> None:
 @pytest.mark.parametrize("wrong", [(-1, 0), (1, 2), (0, -1)])
 def test_more_lines_than_bytes_cannot_be(wrong: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="lines for"):
-        Touched(*wrong)
+        MemoryAccesses(*wrong)

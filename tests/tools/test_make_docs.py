@@ -17,7 +17,7 @@ def test_another_checkout_describes_itself(tmp_path: Path) -> None:
     for folder in ("src", "tools", "kernels"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     changed = {
-        "cli/lists.py": ("List the chips", "Name the chips"),
+        "cli/list_commands.py": ("List the chips", "Name the chips"),
         "ops/softmax.py": ('    """', '    """Well. '),
     }
     for name, (old, new) in changed.items():

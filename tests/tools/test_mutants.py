@@ -14,7 +14,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tools" / "mutants"
-PARTS = {"ir", "ops", "memory", "place", "passes", "quantize", "importers", "emitters", "kernels"}
 PYTHON = '''
 """Not < this."""
 LIMIT: "int < 3" = 40
@@ -102,9 +101,10 @@ def test_the_same_seed_draws_the_same_faults(tool: Any) -> None:
 
 def test_every_part_has_files_and_tests(tool: Any) -> None:
     parts = tool("parts").PARTS
-    assert {part.name for part in parts} == PARTS
+    rooms = {path.parent.name for path in (ROOT / "src" / "pillion").glob("*/__init__.py")}
+    assert {part.name for part in parts} == {*rooms, "quantize", "kernels"}
     for part in parts:
-        assert len(part.files(ROOT)) >= 2
+        assert part.files(ROOT)
         assert all(list((ROOT / "tests" / folder).glob("test_*.py")) for folder in part.tests)
 
 

@@ -15,7 +15,7 @@ PARTS = {"ir", "ops", "memory", "place", "passes", "quantize", "importers", "emi
 def test_nine_of_ten_faults_were_noticed() -> None:
     parts = RECORD["parts"]
     faults, killed = (sum(part[key] for part in parts.values()) for key in ("faults", "killed"))
-    assert set(parts) == PARTS
+    assert set(parts) >= PARTS
     assert faults >= 200
     assert killed >= 0.9 * faults
     assert len(RECORD["survivors"]) == faults - killed

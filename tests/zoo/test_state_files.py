@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pillion import zoo
 from pillion.errors import PillionError, PillionWarning
-from pillion.named import check_named
+from pillion.model_names import check_named
 
 pytestmark = pytest.mark.torch
 

@@ -107,10 +107,10 @@ def test_outputs_depend_on_the_input(name: str) -> None:
     with torch.no_grad():
         answers = [outputs_of(model, *x) for x in zoo.random_inputs(name, 16, SMALL.get(name))]
     for several in zip(*answers, strict=True):
-        want_dependent(torch.cat(several).flatten(1))
+        require_dependent(torch.cat(several).flatten(1))
 
 
-def want_dependent(outputs: torch.Tensor) -> None:
+def require_dependent(outputs: torch.Tensor) -> None:
     """Of all inputs and classes."""
     assert outputs.isfinite().all()
     assert len(set(outputs.argmax(1).tolist())) > 1

@@ -76,7 +76,7 @@ def main() -> None:
     trees = BUILD / f"trees-{os.getpid()}"
     judge.warm_up()
     try:
-        want_maps(parts, trees)
+        require_maps(parts, trees)
         known = judge_all(parts, chosen, trees)
     finally:
         shutil.rmtree(trees, ignore_errors=True)
@@ -90,7 +90,7 @@ def main() -> None:
     print(f"{killed} of {len(rows)} faults are noticed: {RECORD.relative_to(ROOT)}", file=sys.stderr)
 
 
-def want_maps(parts: list[Part], trees: Path) -> None:
+def require_maps(parts: list[Part], trees: Path) -> None:
     """What the tests of each folder call, kept in `build/mutants`."""
     baseline = judge.copy_of(ROOT, trees / "baseline" / "project")
     for folder in dict.fromkeys(folder for part in parts for folder in part.tests):

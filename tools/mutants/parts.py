@@ -29,7 +29,7 @@ class Part:
         )
 
     def has(self, path: str) -> bool:
-        """Whether a file is of this part: PyTorch's door is one of its own."""
+        """Whether a file is of this part: the importer of PyTorch is one of its own."""
         return self.name != "importers" or not path.startswith("src/pillion/importers/torch/")
 
 
@@ -37,11 +37,24 @@ PARTS = (
     Part("ir", ("ir", "ops", "passes")),
     Part("ops", ("ops", "ir", "emitters", "passes", "importers")),
     Part("memory", ("memory", "emitters")),
-    Part("place", ("place", "devices", "passes")),
-    Part("passes", ("passes", "place")),
+    Part("partition", ("partition", "devices", "passes")),
+    Part("passes", ("passes", "partition")),
     Part("quantize", ("importers/pytorch", "capture"), "importers/torch"),
     Part("importers", ("importers",)),
     Part("emitters", ("emitters", "run", "importers")),
+    Part("devices", ("devices", "partition")),
+    Part("run", ("run", "boards")),
+    Part("boards", ("boards", "run")),
+    Part("tiling", ("tiling", "memory")),
+    Part("streams", ("streams", "tiling")),
+    Part("sweep", ("sweep",)),
+    Part("evaluation", ("evaluation",)),
+    Part("report", ("report",)),
+    Part("cli", ("cli",)),
+    Part("data", ("data",)),
+    Part("zoo", ("zoo",)),
+    Part("schemas", ("schemas", "importers")),
+    Part("host_io", ("files",)),
     Part(KERNELS, ("kernels",)),
 )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -64,5 +65,8 @@ def write_record(path: Path, rows: list[dict[str, Any]], seed: int) -> None:
         for row in sorted(born, key=lambda row: (row["path"], row["line"]))
         if row["outcome"] == SURVIVED
     ]
-    record = {"seed": seed, "parts": parts, "survivors": left}
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    record = {"commit": commit, "seed": seed, "parts": parts, "survivors": left}
     path.write_text(json.dumps(record, indent=1) + "\n", "utf-8")

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* C99 lets a compiler refuse strings of more than 4095 characters; those that take assembly take longer ones. */
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
 /* A function whose whole body is assembly, because it needs every register. It finds its parameters where the calling
  * convention puts them; the other attributes keep the compiler from changing that, or concluding anything from the body. */
 #if defined(__clang__)
@@ -16,16 +19,19 @@
 #endif
 #define PILLION_UNUSED __attribute__((unused))
 
+/* C99 has no _Static_assert: an array of -1 elements does not compile, and this one is never defined. */
+#define PILLION_ASSERT(holds, rule) extern const char rule[(holds) ? 1 : -1]
+
 /* The text loads this field by its offset. */
 #define PILLION_AT(type, field, bytes) \
-    _Static_assert(offsetof(type, field) == (bytes), #type "." #field " is not where the assembly loads it from")
+    PILLION_ASSERT(offsetof(type, field) == (bytes), type##_##field##_is_where_the_assembly_loads_it_from)
 
 /* The text loads this struct, or a table of the compiler has its layout, as a whole. */
-#define PILLION_BYTES(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " is not as long as the assembly takes it")
+#define PILLION_BYTES(type, bytes) PILLION_ASSERT(sizeof(type) == (bytes), type##_is_as_long_as_the_assembly_takes_it)
 
 /* One struct begins with all of another, and goes on with `field`. */
 #define PILLION_BEGINS_WITH(type, first, field) \
-    _Static_assert(offsetof(type, field) == sizeof(first), #type " does not begin with " #first)
+    PILLION_ASSERT(offsetof(type, field) == sizeof(first), type##_begins_with_##first)
 
 /* A number in the text of assembly. */
 #define PILLION_TEXT_OF(number) #number

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The offset of the input that is handed over row by row. */
 #define PILLION_NOWHERE UINT32_MAX
 
@@ -70,5 +74,9 @@ static inline void pillion_begin_rows(const pillion_model *model, void *arena, v
         model->row_functions->begin(arena, after_op);
     }
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -29,7 +29,7 @@ static inline void pillion_move_rows(void *to, const void *from, uint32_t bytes)
                      "vstrb.8 q0, [%1], #16\n"
                      "letp lr, 3b\n"
                      "4:\n"
-                     : "+l"(take), "+l"(put)
+                     : "+&l"(take), "+&l"(put)
                      : "r"(bytes / 32), "r"(bytes % 32)
                      : "lr", "q0", "q1", "cc", "memory");
 #else

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where compiled C runs: this computer, and the Cortex-M boards that QEMU emulates."""
+"""Builds and runs the compiled C: on this computer, and on Cortex-M boards that QEMU emulates."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emulated boards, and the files that a firmware needs to run on them."""
+"""The emulated boards, and the files that a firmware needs on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Literal
 
-from pillion.boards.layout import HARNESS_FOLDER, HOST_FOLDER
+from pillion.boards.project_layout import HARNESS_FOLDER, HOST_FOLDER
 from pillion.errors import PillionError
 
 Optimize = Literal["speed", "size"]
@@ -24,8 +24,8 @@ OPTIMIZE_FLAGS: Mapping[Optimize, tuple[str, ...]] = MappingProxyType({"speed": 
 
 
 @dataclass(frozen=True)
-class Region:
-    """A memory of a board, as its linker script names it."""
+class BoardRegion:
+    """A memory of a board, by its name in the linker script."""
 
     name: str
     origin: int
@@ -34,7 +34,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Board:
-    """A machine that QEMU emulates. `tick_ns` is the length of a tick of its SysTick clock."""
+    """A machine that QEMU emulates. `tick_ns` is the length of its SysTick tick in nanoseconds."""
 
     name: str
     machine: str
@@ -44,22 +44,22 @@ class Board:
     linker_script: str
     optimize: Optimize = "speed"
     options: tuple[str, ...] = ()
-    """What the emulator is told beside the name of the machine."""
+    """Further arguments of the emulator."""
 
     @property
     def emulated(self) -> tuple[str, ...]:
-        """The arguments that make the emulator be this machine."""
+        """The emulator's arguments that select this machine."""
         return ("-M", self.machine, *self.options)
 
     @cached_property
-    def regions(self) -> Mapping[str, Region]:
-        """CODE, CONSTANTS, DATA and ARENA; the linker script is where they are written down."""
+    def regions(self) -> Mapping[str, BoardRegion]:
+        """CODE, CONSTANTS, DATA and ARENA, read from the linker script."""
         script = firmware_files()[f"{HARNESS_FOLDER}/{self.linker_script}"]
         found = re.findall(
             r"^\s*(\w+)\s*\(\w+\)\s*: ORIGIN = (0x[0-9a-f]+), LENGTH = (\d+)([KM])", script, re.MULTILINE
         )
         scale = {"K": 1 << 10, "M": 1 << 20}
-        regions = (Region(name, int(at, 16), int(size) * scale[unit]) for name, at, size, unit in found)
+        regions = (BoardRegion(name, int(at, 16), int(size) * scale[unit]) for name, at, size, unit in found)
         return MappingProxyType({region.name: region for region in regions})
 
 
@@ -67,7 +67,7 @@ def _mps(name: str, core: str, tick_ns: float, *cflags: str) -> Board:
     return Board(name, name, core, (*cflags, "-mthumb"), tick_ns, f"{name}.ld")
 
 
-# The chip of a micro:bit has 16 KB of RAM and 256 KB of flash; the emulator gives it as much as is asked for.
+# A micro:bit has 16 KB of RAM and 256 KB of flash; the emulator can add more.
 _MORE_MEMORY = ("-global", "nrf51-soc.sram-size=0x400000", "-global", "nrf51-soc.flash-size=0x1400000")
 _MICROBIT = ("-mcpu=cortex-m0", "-mfloat-abi=soft", "-mthumb")
 
@@ -83,7 +83,7 @@ BOARDS: Mapping[str, Board] = MappingProxyType({board.name: board for board in _
 
 
 def find_board(name: str) -> Board:
-    """Gives the board of this name; raises where there is none."""
+    """Returns the board of this name; raises if it does not exist."""
     if name in BOARDS:
         return BOARDS[name]
     close = get_close_matches(name, BOARDS, n=1)
@@ -96,7 +96,7 @@ def find_board(name: str) -> Board:
 
 
 def another_core(what: str, core: str, board: Board, *, rule: str, here: str, help: str) -> PillionError:
-    """Makes the error for a program that was compiled for a core whose programs the board does not run."""
+    """Returns the error for a program compiled for a core that the board cannot run."""
     return PillionError(
         f"{what} was compiled for {core}, and {board.name} has a {board.core}",
         rule=rule,
@@ -106,7 +106,7 @@ def another_core(what: str, core: str, board: Board, *, rule: str, here: str, he
 
 
 _PLACE = re.compile(r"@(\w+)@")
-"""Where a fact goes in the text of a file."""
+"""A placeholder in the text of a file."""
 
 
 def firmware_files(
@@ -116,22 +116,23 @@ def firmware_files(
     sources: Iterable[str] = (),
     selftest: Iterable[str] = (),
 ) -> Mapping[str, str]:
-    """Path and text of each file that lies around a model in its project: build files, and the harness in its folder. `boards` are
-    those that can run it, `sources` the C files of the model, of its stand-ins and of their kernels, `selftest` those of its self-test."""
+    """Returns path and text of the files around a model in its project: build files, and the harness in its
+    folder. `boards` are those that can run it, `sources` the C files of the model, its stand-ins and their
+    kernels, `selftest` those of its self-test."""
     facts = {**_facts(model, [find_board(name) for name in boards], optimize), **_sources(list(sources))}
     facts["selftest"] = " ".join(selftest)
     return {path: _PLACE.sub(lambda found: facts[found[1]], text) for path, text in _texts().items()}
 
 
 def selftest_main(model: str) -> str:
-    """Gives the text of the program that runs a model's self-test on boards and on computers."""
+    """Returns the text of the program that runs a model's self-test, on boards and on computers."""
     file = resources.files("pillion.boards") / "selftest" / "main.c"
     return file.read_text("utf-8").replace("@model@", model)
 
 
 @cache
 def _texts() -> Mapping[str, str]:
-    """The files before they are told anything, as they lie in this package."""
+    """Returns the files with their placeholders."""
     folder = resources.files("pillion.boards") / "data"
     places = {"": folder, f"{HARNESS_FOLDER}/": folder / HARNESS_FOLDER}
     files = {f"{at}{file.name}": file for at, place in places.items() for file in place.iterdir()}
@@ -139,7 +140,7 @@ def _texts() -> Mapping[str, str]:
 
 
 def _facts(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, str]:
-    """What the files are told, by the name that stands in them."""
+    """Returns the placeholders' values by name."""
     return {
         "model": model,
         "MODEL": model.upper(),
@@ -160,7 +161,7 @@ def _facts(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, 
 
 
 def _sources(sources: list[str]) -> Mapping[str, str]:
-    """Those of the core, and those of the variant for other processors, in its folder."""
+    """Returns the sources of the core, and those of the host variant in its folder."""
     return {
         "sources": " ".join(path for path in sources if not path.startswith(f"{HOST_FOLDER}/")),
         "host_sources": " ".join(path for path in sources if path.startswith(f"{HOST_FOLDER}/")),

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile and link C, each step at most once for the same text.
+"""Compiles and links C, each step at most once for the same input.
 
-Every object and every linked file is kept under the hash of all that went into it. A file is written under a
-name of its own and renamed when it is whole, so any number of processes may build the same thing at the same
-time.
-"""
+Every object and linked file is cached under the hash of all its inputs. A file is written under a temporary name and renamed when
+it is complete, so that any number of processes may build the same thing at the same time."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -19,23 +18,23 @@ from pathlib import Path
 
 from pillion.boards.toolchain import version
 from pillion.errors import PillionError
-from pillion.outside.files import read_whole
+from pillion.host_io.atomic_files import read_whole, write_whole
 
-# As much of a compiler's complaint as is worth showing.
+# The most lines of a compiler's messages in an error.
 _MOST_LINES = 12
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler, and the flags for whatever it compiles or links."""
+    """A compiler and the flags of all its calls."""
 
     command: tuple[str, ...]
     flags: tuple[str, ...]
     machine: str = ""
-    """What flags mean on this machine, where they mean another thing on another one: `-march=native` does."""
+    """The machine-specific meaning of flags such as `-march=native`, for the cache key."""
 
     def run(self, arguments: Sequence[str], folder: Path, doing: str) -> None:
-        """Call the compiler in a folder; its complaints become the error."""
+        """Calls the compiler in a folder; raises with its messages if it fails."""
         command = [*self.command, *self.flags, *arguments]
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
@@ -47,13 +46,13 @@ class Compiler:
             )
 
     def key(self) -> bytes:
-        """What of the compiler can change its output, for the name under which the output is kept."""
+        """Returns everything about the compiler that can change its output, for the cache key."""
         return "\0".join((*self.command, version(self.command), self.machine, *self.flags)).encode()
 
 
 @dataclass(frozen=True)
 class Sources:
-    """C files of one folder, the headers that they may include, and the folders in which those are looked for."""
+    """C files of one folder, the headers that they may include, and their include folders."""
 
     folder: Path
     files: tuple[str, ...]
@@ -62,7 +61,7 @@ class Sources:
 
 
 def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
-    """Compiles each source, and gives the object files in the same order."""
+    """Returns the object files of the sources, in the same order."""
     headers = digest(read_whole(sources.folder / name, "C header") for name in sources.headers)
     flags = (*compiler.flags, *(f"-I{folder}" for folder in sources.includes))
     compiler = replace(compiler, flags=flags)
@@ -96,7 +95,7 @@ def link(
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """Makes one name for several parts; where one ends and the next begins counts."""
+    """Returns one hash for several parts, including their boundaries."""
     total = hashlib.sha256()
     for part in parts:
         total.update(len(part).to_bytes(8, "little"))
@@ -105,23 +104,47 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def cache_folder() -> Path:
-    """Where built files are kept: the variable PILLION_CACHE, else ~/.cache/pillion."""
+    """Returns the folder of built files: the variable PILLION_CACHE, else ~/.cache/pillion."""
     chosen = os.environ.get("PILLION_CACHE")
     return Path(chosen).absolute() if chosen else Path.home() / ".cache" / "pillion"
 
 
 def kept(key: str, name: str, make: Callable[[Path], None]) -> Path:
-    """Gives the file that was made under a key, or makes it; `make` writes it to the path that it is handed."""
+    """Returns the file under a key, or makes it: `make` writes it to the given path. Its content's hash is
+    stored next to it, and a changed file is made again."""
     file = cache_folder() / key[:2] / key / name
-    if not file.exists():
+    seal = file.with_name(f"{name}.sha256")
+    if not file.exists() or not seal.exists() or seal.read_text("utf-8") != _sha256(file):
         with _folder_beside(file) as folder:
-            make(Path(folder) / name)
-            os.replace(Path(folder) / name, file)
+            made = Path(folder) / name
+            make(made)
+            found = _sha256(made)
+            os.replace(made, file)
+            write_whole(seal, found.encode())
+    _require_own(cache_folder())
     return file
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _require_own(cache: Path) -> None:
+    """Raises if another user can write the cache, because its files are executed."""
+    found = cache.stat()
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH):
+        raise PillionError(
+            "other users can write the cache folder",
+            rule="programs in it are executed: it belongs to you, and only you can write it",
+            here=f"{cache}: user {found.st_uid}, {stat.filemode(found.st_mode)}",
+            help=f"chmod o-w {cache}, or name your own folder in the environment variable PILLION_CACHE",
+        )
 
 
 def _folder_beside(kept: Path) -> tempfile.TemporaryDirectory[str]:
     try:
+        cache_folder().parent.mkdir(parents=True, exist_ok=True)
+        cache_folder().mkdir(mode=0o700, exist_ok=True)
         kept.parent.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(dir=kept.parent, prefix=".part-")
     except OSError as error:

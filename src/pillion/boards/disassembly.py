@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instructions of a linked firmware in words, by their addresses."""
+"""Disassembles a linked firmware."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from pathlib import Path
 from pillion.boards.toolchain import DISASSEMBLER
 from pillion.errors import PillionError
 
-# Vector instructions have names only where the architecture is named.
+# Vector instructions are disassembled only for a named architecture.
 ARCHITECTURES = {"cortex-m55": "armv8.1-m.main"}
 _LINE = re.compile(r"\s*([0-9a-f]+):\t([0-9a-f ]+?)\s*\t(.*)")
 
 
 @dataclass(frozen=True)
-class Instruction:
-    """One instruction: its words, and its length."""
+class DisassembledInstruction:
+    """The text and the length of one instruction."""
 
     text: str
     bytes: int
 
 
-def disassemble(image: Path, core: str) -> Mapping[int, Instruction]:
-    """Gives the instructions of the code of a firmware by their addresses."""
+def disassemble(image: Path, core: str) -> Mapping[int, DisassembledInstruction]:
+    """Returns the instructions of a firmware's code by address."""
     architecture = ("-m", ARCHITECTURES[core]) if core in ARCHITECTURES else ()
     command = [DISASSEMBLER.path(), "-d", *architecture, str(image)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     found = [_LINE.match(line) for line in done.stdout.splitlines()]
     instructions = {
-        int(line[1], 16): Instruction(line[3].replace("\t", " "), len(line[2].replace(" ", "")) // 2)
+        int(line[1], 16): DisassembledInstruction(
+            line[3].replace("\t", " "), len(line[2].replace(" ", "")) // 2
+        )
         for line in found
         if line
     }

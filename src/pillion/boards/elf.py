@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes and symbols of a linked firmware, from its ELF file (Tool Interface Standard 1.2, 32 bits)."""
+"""Reads sizes and symbols of a linked firmware from its ELF file (Tool Interface Standard 1.2, 32 bits)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OBJECT, _FUNCTION = 1, 2
 
 @dataclass(frozen=True)
 class Symbol:
-    """A function or an object of a firmware. `section` is the output section that holds it."""
+    """A function or an object of a firmware. `section` is its output section."""
 
     name: str
     address: int
@@ -31,20 +31,20 @@ class Symbol:
 
 @dataclass(frozen=True)
 class ElfSizes:
-    """The bytes of a firmware by what they are for."""
+    """The sizes of a firmware's parts in bytes."""
 
     code: int
-    """Model, kernels, and what of the compiler's library they call."""
+    """The model, its kernels, and the compiler's library functions that they call."""
     tables: int
-    """Constants of kernels: the same for every model."""
+    """Constants of kernels, the same for every model."""
     constants: int
-    """Constants of the model: weights and what describes it."""
+    """Constants of the model: weights and its description."""
     arena: int
     state: int
-    """What the model keeps between runs."""
+    """The states, which persist between runs."""
     stack_reserved: int
     harness: int
-    """Start-up, semihosting and measuring: no part of what a model costs."""
+    """Start-up, semihosting and measuring, which are not part of a model's cost."""
     symbols: Mapping[str, Symbol]
     places: Mapping[str, range]
     """The addresses of each section."""
@@ -61,7 +61,7 @@ class _Section:
 
 
 def read_elf(path: Path) -> ElfSizes:
-    """Reads from a linked firmware what is where."""
+    """Returns the sizes and symbols of a linked firmware."""
     try:
         image = path.read_bytes()
         sections = list(_sections(image))
@@ -113,7 +113,7 @@ def _symbols(image: bytes, sections: list[_Section], names: list[str]) -> Iterat
             name_at, address, size, info, _, section = _SYMBOL.unpack_from(image, at)
             if info & 15 in (_OBJECT, _FUNCTION) and section < len(names):
                 is_function = info & 15 == _FUNCTION
-                # The lowest bit of a function's address says "Thumb" and is no part of the place.
+                # The lowest bit of a function's address means "Thumb" and is not part of the address.
                 place = address & ~1 if is_function else address
                 name = _text(image, sections[table.link], name_at)
                 yield Symbol(name, place, size, names[section], is_function)

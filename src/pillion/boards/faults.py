@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a processor exception of a firmware means, in words (Armv8-M Architecture Reference Manual, CFSR)."""
+"""Explains a processor exception of a firmware (Armv8-M Architecture Reference Manual, CFSR)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STACK_BITS = (4, 12, 20)
 
 
 def fault_error(facts: Mapping[str, object], image: Path, board: str) -> PillionError:
-    """Makes the error for a fault that the firmware reported."""
+    """Returns the error for a fault that the firmware reported."""
     status = int(str(facts["cfsr"]), 16)
     causes = [cause for bit, cause in _CAUSES.items() if status >> bit & 1]
     where = [f"{name} {_place(str(facts[name]), image)}" for name in ("pc", "lr") if name in facts]

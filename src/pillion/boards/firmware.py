@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A firmware folder: which of its C files are the model, what stands in for an NPU, and the harness around them."""
+"""Classifies the files of a firmware folder: model, NPU stand-in, harness."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 
 from pillion.boards.board import firmware_files
 from pillion.boards.build import Sources
-from pillion.boards.layout import (
+from pillion.boards.project_layout import (
     HARNESS_FOLDER,
     KERNEL_FOLDER,
     KERNEL_HEADERS,
     MODEL_FOLDER,
     STAND_IN_FOLDER,
-    Layout,
+    ProjectLayout,
     layout_of,
 )
 from pillion.errors import PillionError
 
-# For every C file of a firmware, on every machine. Fused multiply-add would make floats differ between
+# For every C file of a firmware. Fused multiply-add would make floats differ between
 # machines.
 C_FLAGS = (
     "-std=c99",
@@ -39,7 +39,8 @@ _MOST_NAMES = 8
 
 @dataclass(frozen=True)
 class Firmware:
-    """The sources of a firmware folder. Kernels do not see model.h, so their objects serve every model."""
+    """The sources of a firmware folder. Kernels do not include model.h, so their objects serve every
+    model."""
 
     folder: Path
     header: Path
@@ -50,20 +51,21 @@ class Firmware:
 
     @property
     def inference(self) -> tuple[Sources, ...]:
-        """All sources but the harness."""
+        """All sources except the harness."""
         return (self.model, *self.stand_ins, self.kernels)
 
 
 def read_firmware(folder: Path, files: Collection[str] | None = None) -> Firmware:
-    """Look through a firmware folder. Where the `files` of the firmware are known, others may lie beside them."""
+    """Returns the sources of a firmware folder. If its `files` are given, others in the folder are
+    ignored."""
     folder = folder.absolute()
     present = files if files is not None else _found(folder)
     layout = layout_of(present)
     return _Reader(folder, layout, _names(folder, present, layout)).firmware()
 
 
-def _names(folder: Path, present: Collection[str], layout: Layout) -> list[str]:
-    """The C files and headers of a firmware; raises where one is missing."""
+def _names(folder: Path, present: Collection[str], layout: ProjectLayout) -> list[str]:
+    """Returns the C files and headers of a firmware; raises if one is missing."""
     needed = {layout.path(layout.model, name) for name in ("model.c", "model.h", "weights.c")}
     wanted = needed | {name for name in present if name.endswith((".c", ".h"))}
     names = sorted(name for name in wanted if name in present and (folder / name).exists())
@@ -82,14 +84,14 @@ def _names(folder: Path, present: Collection[str], layout: Layout) -> list[str]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """The C files and headers of a firmware, to be told apart."""
+    """The C files and headers of a firmware, to be classified."""
 
     folder: Path
-    layout: Layout
+    layout: ProjectLayout
     names: list[str]
 
     def firmware(self) -> Firmware:
-        """Each file where it belongs."""
+        """Returns the classified sources."""
         model, stand_in = self.layout.model, self.layout.stand_in
         apart = () if stand_in == model else (self._program(stand_in), self._kernels(stand_in))
         return Firmware(
@@ -102,19 +104,19 @@ class _Reader:
         )
 
     def _program(self, place: str) -> Sources:
-        """The C files in a folder itself, but those of the harness."""
+        """Returns the C files directly in a folder, without those of the harness."""
         files = _directly(self._inside(place), "", ".c")
         return self._sources(place, [name for name in files if name not in _harness_names()])
 
     def _harness(self) -> Sources:
-        """The program for boards around the model."""
+        """Returns the program for boards around the model."""
         place = self.layout.harness
         files = _directly(self._inside(place), "", ".c")
         ours = _harness_names() - _HOST_ONLY
         return self._sources(place, [name for name in files if name in ours])
 
     def _sources(self, place: str, files: Sequence[str]) -> Sources:
-        """C files that see the headers of their folder, of the model, and of the kernels."""
+        """Returns C files with the headers of their folder, the model and the kernels."""
         model = self._from(place)
         headers = [*_directly(self._inside(place), "", ".h"), *self._kernel_headers(place)]
         if model != ".":
@@ -123,13 +125,13 @@ class _Reader:
         return Sources(self.folder / place, tuple(files), tuple(headers), tuple(includes))
 
     def _kernels(self, place: str) -> Sources:
-        """The kernels in a folder, which see no headers but those of kernels."""
+        """Returns the kernels in a folder, which include only headers of kernels."""
         files = _directly(self._inside(place), f"{KERNEL_FOLDER}/", ".c")
         includes = (os.path.normpath(f"{self._from(place)}/{KERNEL_HEADERS}"),)
         return Sources(self.folder / place, tuple(files), tuple(self._kernel_headers(place)), includes)
 
     def _kernel_headers(self, place: str) -> list[str]:
-        """The headers of kernels that lie in a folder, and those of the model's kernels."""
+        """Returns the headers of kernels in a folder, and those of the model's kernels."""
         places = dict.fromkeys((place, self.layout.model))
         return [
             os.path.normpath(f"{os.path.relpath(one, place)}/{name}")
@@ -139,23 +141,23 @@ class _Reader:
         ]
 
     def _from(self, place: str) -> str:
-        """The way from a folder to that of the model."""
+        """Returns the relative path from a folder to the model's."""
         return os.path.relpath(self.layout.model, place)
 
     def _inside(self, place: str) -> list[str]:
-        """The names of files within a folder, from there."""
+        """Returns the names of files within a folder, relative to it."""
         prefix = "" if place == "." else f"{place}/"
         return [name.removeprefix(prefix) for name in self.names if name.startswith(prefix)]
 
 
 def _harness_names() -> frozenset[str]:
-    """The names of the harness's files, which in earlier versions lay among the others."""
+    """Returns the names of the harness's files, which earlier versions stored among the others."""
     prefix = f"{HARNESS_FOLDER}/"
     return frozenset(name.removeprefix(prefix) for name in firmware_files() if name.startswith(prefix))
 
 
 def _found(folder: Path) -> list[str]:
-    """The C files and headers where firmware has them."""
+    """Returns the C files and headers in a firmware's folders."""
     places = ("", *(f"{place}/" for place in (MODEL_FOLDER, STAND_IN_FOLDER, HARNESS_FOLDER)))
     return [
         path.relative_to(folder).as_posix()
@@ -166,7 +168,7 @@ def _found(folder: Path) -> list[str]:
 
 
 def _directly(names: Collection[str], folder: str, suffix: str) -> list[str]:
-    """The names in a folder itself."""
+    """Returns the names directly in a folder."""
     return [
         name
         for name in names

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a firmware's C on this computer: the same model.c, weights.c and kernels, linked to a runner in a child process.
-
-Whatever the C does stays there: a crash and an endless loop are errors that name the op."""
+"""Runs a firmware's C on this computer: the same model.c, weights.c and kernels, linked with a runner in a
+child process. A crash or an endless loop becomes an error that names the op."""
 
 from __future__ import annotations
 
@@ -21,23 +20,24 @@ from pillion.boards.build import Compiler, compile_objects, link
 from pillion.boards.firmware import C_FLAGS, read_firmware
 from pillion.boards.toolchain import Processor, host_compiler, processor
 from pillion.errors import PillionError
-from pillion.outside.child import Child, ChildEnded, ChildLate
-from pillion.outside.files import read_text
+from pillion.host_io.atomic_files import read_text
+from pillion.host_io.child_process import Child, ChildEnded, ChildLate
 
 TIMEOUT_SECONDS = 60.0
 RUNNER = Path(__file__).parent / "runner" / "runner.c"
 _NAME = "pillion_model_runner"
 _NOT_RUNNING = 0xFFFF_FFFF
 NOWHERE = 0xFFFF_FFFF
-"""The offset of what does not lie in the arena."""
+"""The offset of a buffer outside the arena."""
 _WORD = struct.Struct("=I")
 _CHANGES = struct.Struct("=4I")
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
-class Place:
-    """The place of an input or an output in the arena; an input that is handed over row by row has `NOWHERE` as its offset."""
+class HostPlace:
+    """The place of an input or output in the arena; an input that is passed row by row has the offset
+    `NOWHERE`."""
 
     name: str
     offset: int
@@ -46,20 +46,21 @@ class Place:
 
 @dataclass(frozen=True)
 class Description:
-    """What a compiled model says of itself: its inputs, outputs and arena."""
+    """A compiled model's own description: its inputs, outputs and arena."""
 
     name: str
     arena_bytes: int
     state_bytes: int
-    inputs: tuple[Place, ...]
-    outputs: tuple[Place, ...]
+    inputs: tuple[HostPlace, ...]
+    outputs: tuple[HostPlace, ...]
     op_names: tuple[str, ...]
 
 
 class HostModel:
-    """A compiled model, ready to run in a process of its own until nobody holds it. `native` lets the compiler use all that
-    this processor has; `timeout` is how many seconds a run may take; where the `files` of the firmware are known, others may lie there.
-    `channels` are file descriptors for its C, by the environment variables that say their numbers."""
+    """A compiled model in a child process that ends with this object. `native` allows the compiler all
+    instructions of this processor; `timeout` is the limit of a run in seconds. If the firmware's `files` are
+    given, others in the folder are ignored. `channels` maps environment variables to file descriptors for the
+    C."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class HostModel:
         self._timeout, self._firmware = timeout, firmware
         self._described: Description | None = None
         with tempfile.TemporaryFile() as file:
-            # The word in it says where the model is, however its process ends; standard streams would be closed.
+            # The word in it is the current op, even after a crash; standard streams would be closed.
             self._progress = os.fdopen(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3), "r+b", buffering=0)
             self._progress.write(_WORD.pack(_NOT_RUNNING))
             shared = self._progress.fileno()
@@ -88,31 +89,32 @@ class HostModel:
         self.op_names = list(self._described.op_names)
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
-        """Runs one sample from what the state is now, and gives its outputs."""
+        """Runs one sample from the current states, and returns its outputs."""
         self._check_inputs(inputs)
         return self._watched(lambda: self._run(b"r" + b"".join(inputs)))
 
     def reset(self) -> None:
-        """Makes the state what it is before the first run."""
+        """Resets the states to their initial values."""
         self._watched(lambda: self._child.send(b"s", self._timeout))
 
     def run_many(self, samples: Sequence[Sequence[bytes]], *, stream: bool = False) -> list[list[bytes]]:
-        """Runs samples one after another, without waiting for an answer before the next is sent, and gives the outputs of each. Those of a
-        stream go on from the state that there is; all others begin with a reset one."""
+        """Returns the outputs of several samples, which are sent without waiting for answers. With `stream`,
+        states continue; otherwise they are reset before each sample."""
         for inputs in samples:
             self._check_inputs(inputs)
         return self._watched(lambda: self._run_many(samples, b"r" if stream else b"sr"))
 
     def microseconds(self, repeat: int = 20) -> float:
-        """Gives the median time of a run, on whatever the arena holds: the work does not depend on the values."""
+        """Returns the median time of a run in microseconds, on arbitrary data: the work does not depend on
+        the values."""
         return statistics.median(self.nanoseconds(repeat)) / 1000
 
     def nanoseconds(self, repeat: int) -> list[int]:
-        """Gives the time of each of some runs in a row."""
+        """Returns the times of consecutive runs in nanoseconds."""
         return self._watched(lambda: self._times(repeat))
 
     def close(self) -> None:
-        """Ends the process. It ends by itself when nobody holds the model any more."""
+        """Ends the process, which otherwise ends with this object."""
         self._child.close()
         self._progress.close()
 
@@ -124,7 +126,7 @@ class HostModel:
 
     def _describe(self, most: int) -> Description:
         (count,) = _WORD.unpack(self._child.receive(_WORD.size, self._timeout))
-        # Every name in it stands in the linked file.
+        # The linked file contains every name in it.
         if count > most:
             raise _not_ours(self._firmware, f"it describes itself in {count} bytes")
         try:
@@ -144,7 +146,7 @@ class HostModel:
         return [self._outputs(answers[at : at + size]) for at in range(0, len(answers), size)]
 
     def _outputs(self, answer: bytes) -> list[bytes]:
-        """The outputs in the answer to one sample, if nothing was written outside the arena."""
+        """Returns the outputs in an answer; raises if bytes outside the arena changed."""
         self._check_guards(*_CHANGES.unpack_from(answer))
         sizes = [place.bytes for place in self.outputs]
         ends = [_CHANGES.size + sum(sizes[: i + 1]) for i in range(len(sizes))]
@@ -155,7 +157,8 @@ class HostModel:
         return [struct.unpack("=q", self._child.receive(8, self._timeout))[0] for _ in range(repeat)]
 
     def _watched(self, action: Callable[[], _Result]) -> _Result:
-        """The result of an exchange with the process; its end and its silence are errors that say where the model was."""
+        """Returns the result of an exchange with the process; raises with the current op if the process ends
+        or does not answer."""
         try:
             return action()
         except ChildLate:
@@ -174,7 +177,7 @@ class HostModel:
             ) from None
         except PillionError:
             raise
-        except BaseException:  # a message that was cut short would be taken for the next one
+        except BaseException:  # the rest of an incomplete message would be read as the next one
             self._child.close()
             raise
 
@@ -187,7 +190,7 @@ class HostModel:
         return self._described.name if self._described else f"the C of {self._firmware}"
 
     def _where(self) -> str:
-        """The op in which the model is, as far as its process has told."""
+        """Returns the op that the model executes, as far as it is known."""
         word = b"" if self._progress.closed else os.pread(self._progress.fileno(), _WORD.size, 0)
         done = _WORD.unpack(word)[0] if len(word) == _WORD.size else _NOT_RUNNING
         names = self._described.op_names if self._described else ()
@@ -218,9 +221,9 @@ class HostModel:
 
 
 def build(firmware: Path, *, native: bool = False, files: Collection[str] | None = None) -> Path:
-    """Builds the program that runs a firmware's model, or finds it in the cache."""
+    """Returns the program that runs a firmware's model, built or cached."""
     parts = read_firmware(firmware, files)
-    # -O3 gives up size for speed, which is right here: a third less time than -O2 in portable kernels.
+    # -O3 takes a third less time than -O2 in portable kernels; size does not matter here.
     command = host_compiler()
     all_of_it = processor(command) if native else Processor((), "")
     compiler = Compiler(command, ("-O3", *all_of_it.flags, *C_FLAGS), all_of_it.macros)
@@ -233,7 +236,7 @@ def build(firmware: Path, *, native: bool = False, files: Collection[str] | None
 
 
 def _descriptor(header: Path) -> str:
-    """The C name of the model's descriptor, which `model.h` declares."""
+    """Returns the C name of the model's descriptor, which `model.h` declares."""
     found = re.search(r"^extern const pillion_model (\w+);", read_text(header, "C header"), re.MULTILINE)
     if found is None:
         raise PillionError(
@@ -246,7 +249,7 @@ def _descriptor(header: Path) -> str:
 
 
 def _description(data: bytes) -> Description:
-    """Raises ValueError or struct.error where it is none."""
+    """Returns the description in these bytes; raises ValueError or struct.error if they are not valid."""
     at = 0
 
     def number() -> int:
@@ -265,7 +268,7 @@ def _description(data: bytes) -> Description:
     places = []
     for _ in range(inputs + outputs):
         offset, size = number(), number()
-        places.append(Place(text(), offset, size))
+        places.append(HostPlace(text(), offset, size))
         if offset + size > arena_bytes and (offset != NOWHERE or len(places) > inputs):
             raise ValueError(f"`{places[-1].name}` does not lie in the arena of {arena_bytes} bytes")
     names = tuple(text() for _ in range(ops))

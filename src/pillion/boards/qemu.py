@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a firmware for an emulated board, run it on samples, and count instructions.
+"""Builds a firmware for an emulated board, runs it on samples, and counts instructions.
 
-The emulator is told that an instruction lasts INSTRUCTION_NS of its virtual time (`-icount shift=7`). That is
-at least two ticks of SysTick on every board, so a difference of two looks at that clock gives the
-number of instructions between them exactly, the same on every computer and in every run.
-"""
+The emulator lets an instruction last INSTRUCTION_NS of virtual time (`-icount shift=7`). That is at least two ticks of SysTick on
+every board, so the difference of two clock reads is the exact number of instructions between them, on every computer and in every run."""
 
 from __future__ import annotations
 
@@ -22,19 +20,19 @@ from pillion.boards.faults import fault_error
 from pillion.boards.firmware import C_FLAGS, Firmware, read_firmware
 from pillion.boards.toolchain import QEMU, arm_compiler
 from pillion.errors import PillionError
-from pillion.outside.files import read_whole
-from pillion.outside.guard import guarded
+from pillion.host_io.atomic_files import read_whole
+from pillion.host_io.process_guard import guarded
 
 _SHIFT = 7
 INSTRUCTION_NS = 1 << _SHIFT
 
-# As much of the output of a failed run as is worth showing.
+# The most lines of a failed run's output in an error.
 _MOST_LINES = 8
 
 
 @dataclass(frozen=True)
 class QemuResult:
-    """What a run left behind. The counts are of the first sample and are None without `profile`."""
+    """The result of a run. The counts are of the first sample, and None without `profile`."""
 
     outputs: bytes
     instructions: int | None
@@ -44,15 +42,16 @@ class QemuResult:
 
 
 def build(firmware: Path, board: Board, files: Collection[str] | None = None) -> Path:
-    """Builds the linked firmware, an ELF file, or finds it in the cache. Where its `files` are known, others may lie beside them."""
+    """Returns the linked firmware, an ELF file, built or cached. If its `files` are given, others in the
+    folder are ignored."""
     return linked(read_firmware(firmware, files), board)
 
 
 def linked(parts: Firmware, board: Board, instead: Sources | None = None) -> Path:
-    """Builds the parts of a firmware; `instead` has another main program than the harness."""
+    """Returns the linked parts of a firmware; `instead` replaces the harness's main program."""
     speed = OPTIMIZE_FLAGS[board.optimize]
     compiler = Compiler(arm_compiler(), (*board.cflags, *speed, *C_FLAGS))
-    # Only the harness is told the tick, so that the other objects serve every board with the same core.
+    # Only the harness knows the tick, so that other objects serve every board with the same core.
     harness = Compiler(compiler.command, (*compiler.flags, f"-DPILLION_TICK_NS={board.tick_ns:g}"))
     around = parts.harness
     if instead is not None:
@@ -78,7 +77,7 @@ def run(
     timeout: float = 60.0,
     files: Collection[str] | None = None,
 ) -> QemuResult:
-    """Runs the samples in `inputs`, one after another: each is all inputs of the model, one after another."""
+    """Runs the samples in `inputs`, consecutively; each sample is the concatenated inputs of the model."""
     image = build(firmware, board, files)
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
         (Path(folder) / "input.bin").write_bytes(inputs)
@@ -90,7 +89,8 @@ def run(
 
 
 def _result(status: int, console: str, image: Path, board: Board, folder: Path, profile: bool) -> QemuResult:
-    """What the firmware has printed and written; a firmware that was changed may say anything."""
+    """Returns the printed and written results of a run, which are untrusted because a firmware may be
+    changed."""
     facts = _facts(console)
     _check(status, console, facts, image, board)
     outputs = read_whole(folder / "output.bin", "output of the firmware")
@@ -110,7 +110,7 @@ def _nonsense(board: Board, console: str, reason: str) -> PillionError:
 
 
 def command_line(image: Path, board: Board, profile: bool) -> list[str]:
-    """Gives the command that starts the emulator; the files of the run are in its working directory."""
+    """Returns the emulator's command; the files of the run are in its working directory."""
     arguments = "arg=main,arg=profile" if profile else "arg=main"
     return [
         *(QEMU.path(), *board.emulated, "-nographic", "-monitor", "none", "-serial", "none"),
@@ -139,7 +139,7 @@ def _emulate(image: Path, board: Board, folder: Path, profile: bool, timeout: fl
 
 
 def _facts(console: str) -> list[Mapping[str, object]]:
-    """The lines that main.c wrote; the emulator may have written others."""
+    """Returns the JSON lines of main.c; the emulator may print others."""
     facts: list[Mapping[str, object]] = []
     for line in console.splitlines():
         try:
@@ -173,7 +173,8 @@ def _check(status: int, console: str, facts: list[Mapping[str, object]], image: 
 
 
 def _op_instructions(facts: list[Mapping[str, object]]) -> list[int]:
-    """The instructions of each op: ticks, less what measuring adds: a look at the clock per op, an interrupt per wrap."""
+    """Returns the instructions of each op: ticks minus the overhead of measuring (a clock read per op, an
+    interrupt per wrap)."""
     clock = next((fact for fact in facts if "tick_ns" in fact), {})
     tick_ns = float(str(clock["tick_ns"]))
 
@@ -183,7 +184,7 @@ def _op_instructions(facts: list[Mapping[str, object]]) -> list[int]:
     per_look, per_wrap = instructions(clock["overhead_ticks"]), instructions(clock["wrap_ticks"])
     totals: Counter[int] = Counter()
     for fact in facts:
-        if "op" in fact:  # one for each time that the op ran: inside a region that is often
+        if "op" in fact:  # one per run of the op: several inside a region
             spent = instructions(fact["ticks"]) - per_look - per_wrap * int(str(fact["wraps"]))
             totals[int(str(fact["op"]))] += max(0, spent)
     return [totals[op] for op in sorted(totals)]

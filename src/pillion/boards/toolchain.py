@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that compile and run C: where they are, and what to install when they are missing."""
+"""Finds the programs that compile and run C, and names the package of a missing one."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pillion.errors import PillionError
 
 @dataclass(frozen=True)
 class Tool:
-    """A program on the PATH under one of `names`; `package` is what brings it on Debian and Ubuntu."""
+    """A program on the PATH under one of `names`; `package` contains it on Debian and Ubuntu."""
 
     purpose: str
     names: tuple[str, ...]
     package: str
     macos: str = ""
-    """The command that brings it on macOS."""
+    """The command that installs it on macOS."""
     conda: str = ""
-    """The packages of conda-forge that bring it, where there are some."""
+    """The conda-forge packages that contain it, if any."""
 
     @property
     def ways(self) -> dict[str, str]:
-        """Gives the commands that install it, by system."""
+        """The commands that install it, by system."""
         ways = {
             "Debian, Ubuntu": f"sudo apt-get install {self.package}",
             "macOS": self.macos,
@@ -39,11 +39,11 @@ class Tool:
         return {system: way for system, way in ways.items() if way}
 
     def find(self) -> str | None:
-        """Gives the path of the program, or None where it is missing."""
+        """Returns the path of the program, or None."""
         return next((path for path in map(shutil.which, self.names) if path), None)
 
     def path(self) -> str:
-        """Gives the path of the program; where it is missing, raises with the package that brings it."""
+        """Returns the path of the program; raises with its package if it is missing."""
         found = self.find()
         if found is None:
             raise PillionError(
@@ -85,12 +85,12 @@ CXX = Tool(
 
 
 def arm_compiler() -> tuple[str, ...]:
-    """Gives the command that compiles and links for a board."""
+    """Returns the compiler command for a board."""
     return (ARM_COMPILER.path(),)
 
 
 def host_compiler() -> tuple[str, ...]:
-    """Gives the command that compiles and links for this computer: what the variable CC says, else the system's."""
+    """Returns the compiler command for this computer: the variable CC, else the system's compiler."""
     chosen = shlex.split(os.environ.get("CC", ""))
     if not chosen:
         return (HOST_COMPILER.path(),)
@@ -99,12 +99,12 @@ def host_compiler() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Processor:
-    """This computer's processor, as a compiler sees it that is told to use all of it."""
+    """This computer's processor as a compiler with all instructions enabled sees it."""
 
     flags: tuple[str, ...]
-    """What tells the compiler so; none where it does not know how."""
+    """The flags that enable all instructions; empty if the compiler has none."""
     macros: str
-    """All that it defines then: vectors of every kind have a macro."""
+    """All macros that the compiler then defines; each vector extension has one."""
 
     def has(self, *names: str) -> bool:
         """Whether these macros are defined."""
@@ -112,13 +112,13 @@ class Processor:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether the kernels for computers run on it: those of AVX2, of which there are better ones too."""
+        """Whether the processor runs the host kernels, which need AVX2 and FMA."""
         return self.has("__x86_64__", "__AVX2__", "__FMA__")
 
 
 @cache
 def processor(command: tuple[str, ...]) -> Processor:
-    """Asks a compiler what this computer's processor has."""
+    """Returns a compiler's view of this computer's processor."""
     for flag in ("-march=native", "-mcpu=native"):
         asked = [*command, flag, "-dM", "-E", "-x", "c", os.devnull]
         done = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False)
@@ -129,5 +129,5 @@ def processor(command: tuple[str, ...]) -> Processor:
 
 @cache
 def version(command: tuple[str, ...]) -> str:
-    """Asks a compiler for its version, which is part of the key of everything that it made."""
+    """Returns a compiler's version, a part of the cache key."""
     return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application that the commands belong to, and what holds for all of them."""
+"""The Typer application, and the behaviour that all commands share."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from typing import Annotated, Any
 
 import typer
 
-from pillion.cli import screen
-from pillion.cli.help import Command, Group
-from pillion.cli.installed import versions
-from pillion.cli.spread import spread
+from pillion.cli import console
+from pillion.cli.dataclass_options import dataclass_options
+from pillion.cli.environment import versions
+from pillion.cli.help import HelpfulCommand, HelpfulGroup, option
+from pillion.host_io.progress import say
 
 
 class Application(typer.Typer):
-    """Commands whose help is laid out by `Command`, whoever adds them."""
+    """The Typer application; `HelpfulCommand` lays out the help of every command."""
 
     def command(self, *names: str, **more: Any) -> Callable[[Any], Any]:  # type: ignore[override]  # less is known
-        """Adds a function as a command, as typer does; the fields of dataclasses that it takes are options too."""
-        add = super().command(*names, **{"cls": Command, **more})
+        """Registers a function as a command. Fields of dataclass parameters become options."""
+        add = super().command(*names, **{"cls": HelpfulCommand, **more})
 
         def added(function: Any) -> Any:
-            add(spread(function))
+            add(dataclass_options(function))
             return function
 
         return added
@@ -34,13 +35,12 @@ class Application(typer.Typer):
 
 app = Application(
     name="pillion",
-    cls=Group,
+    cls=HelpfulGroup,
     help="Compile PyTorch models for microcontrollers with a Cortex-M core and, on some, an NPU.\n\n"
-    "What comes out is a C project, an ExecuTorch program (.pte) or a .tflite file, all in int8, whose answers are known on this "
-    "computer to the bit.",
+    "Writes a C project, an ExecuTorch program (.pte) or a .tflite file, all in int8, with outputs that this computer reproduces bit for bit.",
     epilog="""
-pillion new kws/                                              a project to begin with
-pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/         a network of the zoo as C
+pillion new kws/                                              a starter project
+pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/         a zoo model as C
 pillion compile net.py:Net -t cortex-m33 -q --calibrate samples/ -o net.pte
 pillion run kws_fw/ --on mps3-an547 --profile                 on an emulated board
 pillion COMMAND --help                                        all options of a command, with examples
@@ -53,15 +53,16 @@ pillion COMMAND --help                                        all options of a c
 
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 200_000
-"""Importing torch makes so many objects that stay that the usual 700 cost a sixth of a compilation."""
+"""Garbage collection threshold. Importing torch allocates so many permanent objects that the default 700 costs a
+sixth of a compilation."""
 COMPLETING = "_PILLION_COMPLETE"
-"""The variable by which a shell asks what could be typed."""
+"""The environment variable by which a shell requests completions."""
 
 
 def run_command_line() -> None:
-    """Runs the command that was typed, and gives its exit code. Unlike typer's own way, interruptions and broken pipes come
-    through."""
-    screen.warned.clear()
+    """Runs the typed command and returns its exit code. Unlike Typer's own runner, it lets interrupts and broken
+    pipes through."""
+    console.warned.clear()
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # else the last collection looks through all of torch: a second and a half
     command = typer.main.get_command(app)
@@ -79,24 +80,24 @@ def run_command_line() -> None:
 
 
 def _mistyped(error: Any) -> None:
-    """Says what was typed wrong, in the form of all our errors."""
+    """Prints a usage error in the form of all errors."""
     message, context = error.format_message(), getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
         command = context.command_path if context is not None else "pillion"
-        print(f"error: {message[:1].lower()}{message[1:].rstrip('.')}", file=sys.stderr)
-        print(f"  help  {command} --help", file=sys.stderr)
+        say(f"error: {message[:1].lower()}{message[1:].rstrip('.')}")
+        say(f"  help  {command} --help")
     sys.exit(getattr(error, "exit_code", 2))
 
 
 @app.callback(invoke_without_command=True)
 def root(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version, and those of all that Pillion uses.")
+        bool, option(None, "Show the versions of Pillion and of the packages it uses.", "--version")
     ] = False,
 ) -> None:
-    """Handles the options of `pillion` itself, before any command."""
+    """Handles the options of `pillion` itself."""
     if version:
         print("\n".join(versions()))
         raise typer.Exit

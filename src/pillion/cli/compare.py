@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion compare`."""
+"""The command `pillion compare`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
-import typer
-
-from pillion.cli import completion, screen
+from pillion.cli import completion, console
 from pillion.cli.application import app
-from pillion.cli.data_options import Read
+from pillion.cli.data_options import DataReadingOptions
 from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, WorkersOption
-from pillion.cli.groups import How, NamedProgram
-from pillion.cli.help import CHECK, DATA
+from pillion.cli.help import CHECK, DATA, argument, option
+from pillion.cli.option_groups import BuildOptions, NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request
 from pillion.errors import PillionError
-from pillion.outside.files import made, write_whole, writing
+from pillion.host_io.atomic_files import ensure_folder, named_errors, write_whole
 
 if TYPE_CHECKING:
-    from pillion.cli.named_program import Named
+    from pillion.cli.named_program import NamedProgramOptions
 
 
 @app.command(
     rich_help_panel=CHECK,
     epilog="""
 pillion compare net.py:Net -t cortex-m55 -d samples.npz --calibrate samples.npz   where precision is lost
-pillion compare kws.pte -d test.npz --float kws.py:Net -o layers.svg              with a picture
-pillion compare old.pte new.pte -d test.npz                                       what changes between two programs
+pillion compare kws.pte -d test.npz --float kws.py:Net -o layers.svg              with a chart
+pillion compare old.pte new.pte -d test.npz                                       differences of two programs
 """,
 )
 def compare(
@@ -37,63 +35,48 @@ def compare(
     program: NamedProgram,
     other: Annotated[
         Optional[str],
-        typer.Argument(
-            metavar="OTHER",
-            help="A second program: what changes from the first to it is shown.",
-            autocompletion=completion.models,
-        ),
+        argument("A second program to compare with the first.", metavar="OTHER", complete=completion.models),
     ] = None,
     data: Annotated[
-        Optional[str],
-        typer.Option(
-            "-d", "--data", metavar="PATH", help="Data, as for `pillion eval`.", rich_help_panel=DATA
-        ),
+        Optional[str], option(DATA, "Data, as in `pillion eval`.", "-d --data", metavar="PATH")
     ] = None,
     target: OptionalTarget = None,
     float_model: FloatOption = None,
     limit: Annotated[
-        Optional[int],
-        typer.Option(min=1, help="The most samples: 8 if not given for layers, all for two programs."),
+        Optional[int], option(None, "Most samples (default: 8 for layers, all for two programs).", min=1)
     ] = None,
     picture: Annotated[
-        Optional[Path], typer.Option("-o", "--output", help="An .svg file for the picture of the layers.")
+        Optional[Path], option(None, "Write a chart of the layers to this .svg file.", "-o --output")
     ] = None,
     metric: Annotated[
         Optional[list[str]],
-        typer.Option(
-            metavar="METRIC",
-            help="Of two programs: as for `pillion eval`. May be repeated.",
-            rich_help_panel=DATA,
-        ),
+        option(DATA, "Metric for two programs, as in `pillion eval`. May be repeated.", metavar="METRIC"),
     ] = None,
     measure: Annotated[
-        bool,
-        typer.Option(
-            help="Of two programs: link for the emulated core and count instructions, where the tools are there."
-        ),
+        bool, option(None, "Measure flash and instructions of two programs, if the tools exist.")
     ] = True,
     native: NativeOption = False,
     workers: WorkersOption = None,
-    read: Read,
+    read: DataReadingOptions,
     quantize: ImpliedOption = True,
-    how: How,
+    how: BuildOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Show where a program loses precision, or what two differ in.
+    """Show where a program loses precision, or how two programs differ.
 
-    With one program, layer by layer against its float model, the layer that costs most first. With two, what changes in RAM, flash,
-    instructions and answers."""
-    from pillion.cli.named_program import Named
+    One program: compares it layer by layer with its float model, worst layer first. Two programs: compares RAM,
+    flash, instructions and outputs."""
+    from pillion.cli.named_program import NamedProgramOptions
 
     reading = read.reading
     request = Request(program.name, target or "", True, how)
-    named = Named(request, float_model, reading)
+    named = NamedProgramOptions(request, float_model, reading)
     if other is None:
         _layers(named, data, reading, limit, picture, as_json)
         return
     if picture is not None or float_model is not None:
         raise _only_of_layers(picture, float_model)
-    second = Named(replace(request, model=other), reading=reading)
+    second = NamedProgramOptions(replace(request, model=other), reading=reading)
     _two(
         named,
         second,
@@ -109,12 +92,17 @@ def compare(
 
 
 def _layers(
-    named: Named, data: str | None, reading: Any, limit: int | None, picture: Path | None, as_json: bool
+    named: NamedProgramOptions,
+    data: str | None,
+    reading: Any,
+    limit: int | None,
+    picture: Path | None,
+    as_json: bool,
 ) -> None:
-    from pillion.cli.comparison import COLUMNS, facts_of_layers, helps, layers_on_screen
-    from pillion.data.given import open_data
-    from pillion.evaluation.chart import svg
+    from pillion.cli.compare_output import COLUMNS, facts_of_layers, helps, layers_on_screen
+    from pillion.data.python_data import open_data
     from pillion.evaluation.compare import SAMPLES, compare_layers
+    from pillion.evaluation.layer_chart import svg
     from pillion.importers.torch.float_tensors import FloatTensors
     from pillion.program import Program
 
@@ -122,14 +110,14 @@ def _layers(
         raise _no_data(named.spec)
     _check_picture(picture)
     source = open_data(data, reading)
-    with screen.progress(quiet=as_json) as progress:
+    with console.progress(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats()
     if not isinstance(built, Program):
         raise _no_graph(named.spec)
     if floats is None:
         raise _no_float(named.spec)
-    with screen.progress(quiet=as_json, what="comparing") as progress:
+    with console.progress(quiet=as_json, what="comparing") as progress:
         found = compare_layers(
             built,
             floats,
@@ -140,24 +128,29 @@ def _layers(
         )
     if picture is not None:
         write_whole(picture, svg(found).encode())
-    screen.show(facts_of_layers(found) if as_json else layers_on_screen(found), as_json, {"layers": COLUMNS})
+    console.show(facts_of_layers(found) if as_json else layers_on_screen(found), as_json, {"layers": COLUMNS})
     for line in [] if as_json else helps(found):
-        print(line)
+        console.print_line(line)
 
 
 def _two(
-    first: Named, second: Named, data: str | None, metric: list[str] | None, as_json: bool, **options: Any
+    first: NamedProgramOptions,
+    second: NamedProgramOptions,
+    data: str | None,
+    metric: list[str] | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    from pillion.cli.comparison import facts_of_two
+    from pillion.cli.compare_output import facts_of_two
     from pillion.evaluation.compare import compare_programs
 
-    with screen.progress(quiet=as_json) as progress:
+    with console.progress(quiet=as_json) as progress:
         programs = first.program(progress), second.program(progress)
-    with screen.progress(quiet=as_json, what="evaluating") as progress:
+    with console.progress(quiet=as_json, what="evaluating") as progress:
         found = compare_programs(
             *programs, (first.spec, second.spec), data, metric, progress=progress, **options
         )
-    screen.show(facts_of_two(found), as_json)
+    console.show(facts_of_two(found), as_json)
 
 
 def _check_picture(picture: Path | None) -> None:
@@ -169,8 +162,8 @@ def _check_picture(picture: Path | None) -> None:
             help=f"-o {picture.stem}.svg",
         )
     if picture is not None:
-        with writing(picture):  # before the work, not after it
-            made(picture.parent)
+        with named_errors(picture):  # before the work, not after it
+            ensure_folder(picture.parent)
 
 
 def _no_data(spec: str) -> PillionError:

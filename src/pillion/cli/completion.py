@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a shell can complete as values of options. Each function gives those that begin with what was typed."""
+"""Shell completion. Each function returns the option values that begin with the typed text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pillion import zoo
 from pillion.boards.board import BOARDS
-from pillion.choices import EXECUTORS
+from pillion.option_values import EXECUTORS
 
 Complete = Callable[[str], list[str]]
-"""From what was typed of a value to the values that begin with it."""
+"""Maps the typed text to the values that begin with it."""
 
 MODEL_ENDS = (".py", ".pt2", ".tflite", ".lite", ".pte")
 
@@ -21,18 +21,18 @@ def _beginning(typed: str, values: Iterable[str]) -> list[str]:
 
 
 def one_of_these(*values: str) -> Complete:
-    """Completes one of some words."""
+    """Returns a completer for a fixed list of words."""
     return lambda incomplete: _beginning(incomplete, values)
 
 
 def models(incomplete: str) -> list[str]:
-    """Completes names of the zoo, files that are models, and folders in which some may lie."""
+    """Completes zoo names, model files, and folders."""
     names = [name for model in zoo.MODELS.values() for name in (model.name, *model.aliases)]
     return [*_beginning(incomplete, names), *_files(incomplete, MODEL_ENDS)]
 
 
 def targets(incomplete: str) -> list[str]:
-    """Completes names of targets, their aliases, and targets without their number format."""
+    """Completes targets, their aliases, and targets without a number format."""
     from pillion.targets import NUMBER_FORMAT, TARGETS
 
     names = [n for t in TARGETS.values() for n in (t.name.removesuffix(NUMBER_FORMAT), t.name, *t.aliases)]
@@ -40,24 +40,24 @@ def targets(incomplete: str) -> list[str]:
 
 
 def places(incomplete: str) -> list[str]:
-    """Completes what `--on` names: executors and boards."""
+    """Completes executors and boards, for `--on`."""
     return _beginning(incomplete, (*EXECUTORS, *BOARDS))
 
 
 def devices(incomplete: str) -> list[str]:
-    """Completes what `--device` names: NPUs, cores, targets."""
-    from pillion.cli.listings import known_devices
+    """Completes NPUs, cores and targets, for `--device`."""
+    from pillion.cli.catalog import known_devices
 
     return _beginning(incomplete, known_devices())
 
 
 def programs(incomplete: str) -> list[str]:
-    """Completes what `pillion compile` writes: .pte files, and folders."""
+    """Completes .pte files and folders."""
     return _files(incomplete, (".pte",))
 
 
 def _files(incomplete: str, ends: tuple[str, ...]) -> list[str]:
-    """Files of some kinds, and folders with a slash behind them; hidden ones only where a dot was typed."""
+    """Returns files with the given suffixes and folders with a trailing slash; hidden ones only after a typed dot."""
     folder, _, start = incomplete.rpartition("/")
     prefix = f"{folder}/" if "/" in incomplete else ""
     try:

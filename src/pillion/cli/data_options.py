@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that say what data there is, and how it is read."""
+"""Options for data and its preparation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
-from pillion.cli.help import DATA
-from pillion.cli.spread import given_options
-from pillion.data.options import Reading
+from pillion.cli.dataclass_options import changed_options
+from pillion.cli.help import DATA, option
+from pillion.data.reading_options import Reading
 from pillion.errors import PillionError
-from pillion.outside.user_code import function_of
+from pillion.host_io.user_code import function_of
 
 if TYPE_CHECKING:
     from pillion.cli.request import Request
@@ -21,64 +19,52 @@ if TYPE_CHECKING:
 
 DataOption = Annotated[
     str,
-    typer.Option(
-        *("-d", "--data"),
+    option(
+        DATA,
+        "Arrays, images, .csv or .wav: a file, folder, class folders or file.py:function.",
+        "-d --data",
         metavar="PATH",
-        rich_help_panel=DATA,
-        help="A folder of class folders, a folder or file of .npy, .npz, .csv, .wav or images, or file.py:function.",
     ),
 ]
-LimitOption = Annotated[
-    Optional[int], typer.Option(min=1, help="The most samples to take.", rich_help_panel=DATA)
-]
+LimitOption = Annotated[Optional[int], option(DATA, "Most samples to use.", metavar="N", min=1)]
 LabelsOption = Annotated[
-    Optional[Path],
-    typer.Option(help="The labels: an .npy, or a table with one column.", rich_help_panel=DATA),
+    Optional[Path], option(DATA, "File with the labels: an .npy, or a table with one column.", metavar="FILE")
 ]
 LabelColumnOption = Annotated[
-    Optional[str],
-    typer.Option(
-        help="The column of a .csv with the labels: a name, or a number from 1.", rich_help_panel=DATA
-    ),
+    Optional[str], option(DATA, "Label column of a .csv: a name, or a number from 1.", metavar="COLUMN")
 ]
 ClassesOption = Annotated[
-    Optional[str],
-    typer.Option(
-        help="Names of the model's outputs in their order, with commas between.", rich_help_panel=DATA
-    ),
+    Optional[str], option(DATA, "Names of the model's outputs, in order: cat,dog,other.", metavar="NAMES")
 ]
 FitOption = Annotated[
     str,
-    typer.Option(
-        help="Images and sounds of another size: exact refuses them, resize stretches, crop cuts.",
-        rich_help_panel=DATA,
+    option(
+        DATA,
+        "Images and sounds of another size: refuse, stretch, or crop to the middle.",
+        metavar="exact|resize|crop",
     ),
 ]
 DivideOption = Annotated[
     Optional[float],
-    typer.Option(help="Divide numbers by this; without it, those of images by 255.", rich_help_panel=DATA),
+    option(DATA, "Divide the input by this number (default: 255 for images).", metavar="NUMBER"),
 ]
 MeanOption = Annotated[
-    Optional[str],
-    typer.Option(help="Subtract this then: 0.5, or one for each channel.", rich_help_panel=DATA),
+    Optional[str], option(DATA, "Then subtract this: 0.5, or one number per channel.", metavar="NUMBERS")
 ]
 StdOption = Annotated[
-    Optional[str],
-    typer.Option(help="Divide by this then: 0.5, or one for each channel.", rich_help_panel=DATA),
+    Optional[str], option(DATA, "Then divide by this: 0.5, or one number per channel.", metavar="NUMBERS")
 ]
 TransformOption = Annotated[
     Optional[str],
-    typer.Option(
-        metavar="FUNCTION",
-        help="A file.py:function that makes an input of an image, a sound or an array; it is executed.",
-        rich_help_panel=DATA,
+    option(
+        DATA, "Function (file.py:NAME) from image, sound or array to an input; executed.", metavar="FUNCTION"
     ),
 ]
 
 
 @dataclass(frozen=True)
-class Fitting:
-    """How calibration data is made to fit the model, where no other data is read."""
+class PreprocessingOptions:
+    """Options that fit calibration data to the model, for commands that read no other data."""
 
     fit: FitOption = "exact"
     divide: DivideOption = None
@@ -87,12 +73,12 @@ class Fitting:
     transform: TransformOption = None
 
     def fitted(self, request: Request) -> Request:
-        """Gives what was asked for with its calibration data opened, where options say how to read it."""
+        """Returns the request with its calibration data opened, if a fitting option is set."""
         return replace(request, samples=self.opened(request.how.quantizing.calibrate))
 
     def opened(self, calibrate: Path | None) -> Source | None:
-        """Gives the data, opened, where options say how to read it; else nothing, as it is read by its path."""
-        given = given_options(self)
+        """Opens the calibration data if a fitting option is set; otherwise returns None."""
+        given = changed_options(self)
         if not given:
             return None
         if calibrate is None:
@@ -102,15 +88,17 @@ class Fitting:
                 here="no --calibrate",
                 help="add --calibrate samples/, or leave them out",
             )
-        from pillion.data.given import open_data
+        from pillion.data.python_data import open_data
 
-        same = Read(fit=self.fit, divide=self.divide, mean=self.mean, std=self.std, transform=self.transform)
+        same = DataReadingOptions(
+            fit=self.fit, divide=self.divide, mean=self.mean, std=self.std, transform=self.transform
+        )
         return open_data(calibrate, same.reading)
 
 
 @dataclass(frozen=True)
-class Read:
-    """How data is read."""
+class DataReadingOptions:
+    """Options for reading data."""
 
     labels: LabelsOption = None
     label_column: LabelColumnOption = None
@@ -123,8 +111,8 @@ class Read:
 
     @property
     def reading(self) -> Reading:
-        """What was typed in one object."""
-        from pillion.data.files import TRANSFORM
+        """The options as `Reading`."""
+        from pillion.data.file_formats import TRANSFORM
 
         return Reading(
             labels=self.labels,

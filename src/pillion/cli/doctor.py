@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion doctor`."""
+"""The command `pillion doctor`."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from pillion.cli import screen
+from pillion.cli import console
 from pillion.cli.application import app
+from pillion.cli.environment import FoundTool, installed, system_facts
 from pillion.cli.help import LOOK
-from pillion.cli.installed import Found, installed, surroundings
 from pillion.cli.options import JsonOption
 
 
 @app.command(
     rich_help_panel=LOOK,
     epilog="""
-pillion doctor             what is here, and how to get the rest
-pillion doctor --json      the same for a program
+pillion doctor             what is installed, and how to get the rest
+pillion doctor --json      the same as JSON
 """,
 )
 def doctor(as_json: JsonOption = False) -> None:
-    """Say what is installed, and how to get the rest.
+    """Show what is installed, and how to get the rest.
 
-    Each thing is listed with what it enables. Nothing is changed, and no package is imported; compilers and the emulator are asked for
-    their version."""
+    Each item is listed with the features that it enables. Nothing is changed and no package is imported;
+    compilers and the emulator are asked for their version."""
     found = installed()
-    facts: dict[str, Any] = {**surroundings(), "found": [_row(one) for one in found]}
+    facts: dict[str, Any] = {**system_facts(), "found": [_row(one) for one in found]}
     if as_json:
-        screen.show(facts, as_json)
+        console.show(facts, as_json)
         return
-    screen.show({key: value for key, value in facts.items() if key != "found"}, False)
+    console.show({key: value for key, value in facts.items() if key != "found"}, False)
     print()
-    print(screen.table([_shown(one) for one in found], ("here", "name", "version", "enables")))
+    print(console.table([_shown(one) for one in found], ("here", "name", "version", "enables")))
     for line in _advice(found):
         print(line)
 
 
-def _row(one: Found) -> dict[str, Any]:
+def _row(one: FoundTool) -> dict[str, Any]:
     return {**asdict(one), "ways": dict(one.ways), "ready": one.is_ready}
 
 
-def _shown(one: Found) -> dict[str, Any]:
+def _shown(one: FoundTool) -> dict[str, Any]:
     where = f"{one.version} ({one.where})" if one.where else one.version
     return {"here": one.is_ready, "name": one.name, "version": where, "enables": one.enables}
 
 
-def _advice(found: list[Found]) -> Iterator[str]:
-    """How to get what is missing, and what is wrong with what is not as it should be."""
+def _advice(found: list[FoundTool]) -> Iterator[str]:
+    """Yields how to install missing items and how to mend unsuitable ones."""
     rest = [one for one in found if not one.is_ready]
     if not rest:
         yield "\nEverything that Pillion can use is here."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion eval`."""
+"""The command `pillion eval`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from pillion.cli import screen
+from pillion.cli import console
 from pillion.cli.application import app
-from pillion.cli.data_options import DataOption, LimitOption, Read
-from pillion.cli.groups import How, NamedProgram
-from pillion.cli.help import CHECK, DATA, GATES, RUNNING
+from pillion.cli.data_options import DataOption, DataReadingOptions, LimitOption
+from pillion.cli.help import CHECK, DATA, GATES, RUNNING, option
+from pillion.cli.option_groups import BuildOptions, NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption, SchedulerOption
 from pillion.cli.request import Request
 
@@ -23,50 +23,41 @@ if TYPE_CHECKING:
 
 OptionalTarget = Annotated[
     Optional[str],
-    typer.Option("-t", "--target", help="What to compile a model for; of a .pte, another core than its own."),
+    option(None, "Target to compile a model for; for a .pte, another core than its own.", "-t --target"),
 ]
 FloatOption = Annotated[
     Optional[str],
-    typer.Option(
-        "--float",
-        help="The float model to set beside: a zoo name, file.py:Net, a .pt2. Of a model that is compiled now, itself.",
-    ),
+    option(None, "Float model to compare with: zoo name, file.py:Net, .pt2 (default: itself).", "--float"),
 ]
 NativeOption = Annotated[
-    bool,
-    typer.Option(
-        "--native", help="Use all that this processor has. The same bytes, sooner.", rich_help_panel=RUNNING
-    ),
+    bool, option(RUNNING, "Use all instructions of this processor: same bytes, faster.", "--native")
 ]
 WorkersOption = Annotated[
-    Optional[int],
-    typer.Option(help="Processes that run the program; all cores if not given.", rich_help_panel=RUNNING),
+    Optional[int], option(RUNNING, "Processes that run the program (default: one per core).")
 ]
 
 
 @dataclass(frozen=True)
 class Gates:
-    """What a program must reach: exit code 1 where it does not."""
+    """Limits that a program must meet; otherwise the exit code is 1."""
 
     min_accuracy: Annotated[
-        Optional[float],
-        typer.Option(help="Exit with 1 below this share of right answers.", rich_help_panel=GATES),
+        Optional[float], option(GATES, "Exit with 1 below this accuracy: 0.9.", metavar="SHARE")
     ] = None
-    max_ram: Annotated[
-        Optional[str], typer.Option(help="Exit with 1 above this: 256K.", rich_help_panel=GATES)
-    ] = None
+    max_ram: Annotated[Optional[str], option(GATES, "Exit with 1 above this RAM: 256K.", metavar="SIZE")] = (
+        None
+    )
     max_flash: Annotated[
-        Optional[str],
-        typer.Option(help="Exit with 1 above this, in a linked firmware: 1M.", rich_help_panel=GATES),
+        Optional[str], option(GATES, "Exit with 1 above this flash of a linked firmware: 1M.", metavar="SIZE")
     ] = None
     max_instructions: Annotated[
         Optional[str],
-        typer.Option(help="Exit with 1 above this, on the emulated core: 20M.", rich_help_panel=GATES),
+        option(GATES, "Exit with 1 above this count on the emulated core: 20M.", metavar="COUNT"),
     ] = None
 
     @property
     def limits(self) -> Limits:
-        """What was typed as numbers."""
+        """The limits as numbers."""
         from pillion.evaluation.gates import Limits, parse_bytes, parse_count
 
         return Limits(
@@ -79,14 +70,14 @@ class Gates:
 
 @contextmanager
 def _runs(scheduler: str | None, workers: int | None) -> Iterator[dict[str, Any]]:
-    """Where the program runs: in processes here, or on the workers of a cluster."""
+    """Yields the executor settings: local processes, or the workers of a cluster."""
     if scheduler is None:
         yield {"workers": workers}
         return
     from pillion.sweep.chunk_runs import runs_on
-    from pillion.sweep.cluster import cluster, want_no_workers
+    from pillion.sweep.cluster import cluster, require_no_workers
 
-    want_no_workers(scheduler, workers)
+    require_no_workers(scheduler, workers)
     with cluster(scheduler) as found:
         yield {"workers": found.count, "runs": runs_on(found)}
 
@@ -96,8 +87,8 @@ def _runs(scheduler: str | None, workers: int | None) -> Iterator[dict[str, Any]
     rich_help_panel=CHECK,
     epilog="""
 pillion eval kws.pte -d test.npz                            accuracy of a compiled program
-pillion eval net.py:Net -t cortex-m55 -d photos/ --calibrate photos/   with its float model beside
-pillion eval fw/ -d test.npz --min-accuracy 0.9 --max-ram 256K         exit code 1 where it is not met
+pillion eval net.py:Net -t cortex-m55 -d photos/ --calibrate photos/   with its float model
+pillion eval fw/ -d test.npz --min-accuracy 0.9 --max-ram 256K         exit code 1 on failure
 """,
 )
 def evaluate(
@@ -107,76 +98,65 @@ def evaluate(
     target: OptionalTarget = None,
     metric: Annotated[
         Optional[list[str]],
-        typer.Option(
-            metavar="METRIC",
-            help="A metric: top1, top5, auc, mse, mae or file.py:function; without it, what suits the labels. May be repeated.",
-            rich_help_panel=DATA,
+        option(
+            DATA, "Metric: top1, top5, auc, mse, mae or file.py:function. May be repeated.", metavar="METRIC"
         ),
     ] = None,
     limit: LimitOption = None,
     float_model: FloatOption = None,
-    only_int8: Annotated[
-        bool, typer.Option("--only-int8", help="Do not run the float model beside.", rich_help_panel=RUNNING)
-    ] = False,
+    only_int8: Annotated[bool, option(RUNNING, "Do not run the float model.", "--only-int8")] = False,
     agree: Annotated[
         Optional[list[str]],
-        typer.Option(
+        option(
+            RUNNING,
+            "Executor or board to compare bytes with on a few samples. May be repeated.",
             metavar="PLACE",
-            help="Run the first samples there too, and compare bytes: reference, executorch, litert, a board. May be repeated.",
-            rich_help_panel=RUNNING,
         ),
     ] = None,
-    agree_samples: Annotated[
-        int, typer.Option(min=1, help="How many samples --agree runs.", rich_help_panel=RUNNING)
-    ] = 3,
+    agree_samples: Annotated[int, option(RUNNING, "Samples that --agree runs.", min=1)] = 3,
     gates: Gates,
     on: Annotated[
         str,
-        typer.Option(
-            metavar="PLACE",
-            help="Where it runs: host, or slower, reference, executorch, litert, a board.",
-            rich_help_panel=RUNNING,
+        option(
+            RUNNING, "Executor: host, or slower: reference, executorch, litert, a board.", metavar="PLACE"
         ),
     ] = "host",
     native: NativeOption = False,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
     timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="How long a run of a sample may take until it is stopped.",
-            rich_help_panel=RUNNING,
-        ),
+        float, option(RUNNING, "Time limit for the run of one sample.", metavar="SECONDS")
     ] = 60.0,
-    read: Read,
+    read: DataReadingOptions,
     quantize: ImpliedOption = True,
-    how: How,
+    how: BuildOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a program gets on a data set.
+    """Measure the accuracy of a program on a data set.
 
-    Accuracy, or another metric, beside that of the float model where there is one, and by the very C that the chip gets.
+    Runs the generated C, and the float model for comparison if there is one. Accuracy can be replaced by other
+    metrics.
 
-    Evaluating a C project compiles and executes its code, and file.py:function is executed: only what you trust."""
-    from pillion.cli.evaluation import facts_of, on_screen
-    from pillion.cli.named_program import Named
-    from pillion.data.given import open_data
-    from pillion.evaluation.costs import costs_of
+    Evaluating a C project compiles and executes its code, and file.py:function is executed: use only what you
+    trust."""
+    from pillion.cli.evaluate_output import facts_of, on_screen
+    from pillion.cli.named_program import NamedProgramOptions
+    from pillion.data.python_data import open_data
     from pillion.evaluation.evaluate import evaluate as run_evaluation
+    from pillion.evaluation.program_costs import costs_of
 
     limits = gates.limits
     limits.check(metric)
     reading = read.reading
     source = open_data(data, reading)
-    named = Named(Request(program.name, target or "", True, how), float_model, reading)
-    with screen.progress(quiet=as_json) as progress:
+    named = NamedProgramOptions(Request(program.name, target or "", True, how), float_model, reading)
+    with console.progress(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats(beside=not only_int8)
     costs = costs_of(
         built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
     )
-    with screen.progress(quiet=as_json, what="evaluating") as progress, _runs(scheduler, workers) as where:
+    with console.progress(quiet=as_json, what="evaluating") as progress, _runs(scheduler, workers) as where:
         evaluation = run_evaluation(
             built,
             source,
@@ -193,8 +173,8 @@ def evaluate(
         )
     judged = list(limits.judge(evaluation, costs))
     for note in evaluation.notes:
-        screen.warn(note)
+        console.warn(note)
     facts = facts_of(evaluation, costs, judged)
-    screen.show(facts if as_json else on_screen(facts), as_json)
+    console.show(facts if as_json else on_screen(facts), as_json)
     if not all(gate.ok for gate in judged):
         raise typer.Exit(1)

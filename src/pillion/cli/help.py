@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How help is laid out: options and commands in groups, examples as they are typed. In plain text, which is there at once."""
+"""Layout of the help: grouped options and commands, and examples to copy, as plain text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 INPUT, QUANTIZATION, PLACEMENT, MEMORY, STREAM, TIME, DATA, RUNNING, GATES, RESULT = (
     "Model",
     "Quantization",
-    "What runs where",
+    "Placement",
     "Memory",
     "Stream",
     "Time",
@@ -22,15 +24,36 @@ INPUT, QUANTIZATION, PLACEMENT, MEMORY, STREAM, TIME, DATA, RUNNING, GATES, RESU
 )
 """Groups of options."""
 ORDER = ("Arguments", INPUT, QUANTIZATION, PLACEMENT, MEMORY, STREAM, DATA, RUNNING, GATES, RESULT, TIME)
-"""The order of groups of options; others come behind these, and those without a group last."""
+"""Order of the option groups; unlisted groups follow, ungrouped options come last."""
 MAKE, CHECK, LOOK = "Make", "Run and check", "Look up"
 """Groups of commands."""
 
 Row = tuple[str, str]
+LONGEST_EXAMPLE = 72
+"""Longest command whose comment is aligned with the others."""
 
 
-class Command(TyperCommand):
-    """A command whose options are shown in groups."""
+def option(
+    group: str | None,
+    help: str,
+    names: str = "",
+    *,
+    complete: Callable[..., Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Declares an option of a group. `names` (`"-o --output"`) default to the parameter's; `complete` is its completion."""
+    return typer.Option(*names.split(), help=help, rich_help_panel=group, autocompletion=complete, **settings)
+
+
+def argument(help: str, metavar: str, **settings: Any) -> Any:
+    """Declares an argument; `complete` is its shell completion."""
+    return typer.Argument(
+        help=help, metavar=metavar, autocompletion=settings.pop("complete", None), **settings
+    )
+
+
+class HelpfulCommand(TyperCommand):
+    """A command with grouped options in its help."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes arguments and options."""
@@ -41,11 +64,11 @@ class Command(TyperCommand):
         _write_examples(formatter, self.epilog)
 
 
-class Group(TyperGroup):
-    """The program itself, whose commands are shown in groups."""
+class HelpfulGroup(TyperGroup):
+    """The top-level command, with grouped commands in its help."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes the commands first: they are what a newcomer looks for."""
+        """Writes the commands before the options."""
         self.format_commands(ctx, formatter)
         _write_groups(formatter, _options(self, ctx))
 
@@ -71,7 +94,7 @@ class Group(TyperGroup):
 
 
 def _options(command: Any, ctx: Any) -> Iterable[tuple[str, Row]]:
-    """Each argument and option with the name of its group."""
+    """Yields each argument and option with its group."""
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
         if record is not None:
@@ -80,7 +103,7 @@ def _options(command: Any, ctx: Any) -> Iterable[tuple[str, Row]]:
 
 
 def _write_groups(formatter: Any, rows: Iterable[tuple[str, Row]]) -> None:
-    """Rows under the names of their groups."""
+    """Writes rows under the headings of their groups."""
     groups: dict[str, list[Row]] = {}
     for group, row in rows:
         groups.setdefault(group, []).append(row)
@@ -96,8 +119,11 @@ def _write_groups(formatter: Any, rows: Iterable[tuple[str, Row]]) -> None:
 
 
 def _write_examples(formatter: Any, examples: str | None) -> None:
-    """Lines as they are: what is typed is not wrapped."""
+    """Writes each example with its description as a trailing comment, aligned, so that lines can be copied."""
     if examples:
+        rows = [re.split(r"\s{2,}", line) for line in examples.strip().splitlines()]
+        width = max((len(row[0]) for row in rows if row[1:] and len(row[0]) <= LONGEST_EXAMPLE), default=0)
         with formatter.section("Examples"):
-            for line in examples.strip().splitlines():
-                formatter.write(f"{'':{formatter.current_indent}}{line}".rstrip() + "\n")
+            for command, *comment in rows:
+                line = f"{command:{width}}  # {comment[0]}" if comment else command
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")

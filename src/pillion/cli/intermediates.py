@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--intermediates DIR` keeps: the graph after each pass, the NPU's segments, the ledger, the memory plan."""
+"""Files of `--intermediates DIR`: the graph after each pass, NPU segments, ledger and memory plan."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from pillion.emitters.segments import segment_files
+from pillion.host_io.atomic_files import named_errors, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
-from pillion.outside.files import write_whole, writing
 from pillion.program import Program
 
 
 class Intermediates:
-    """A folder that fills as a compilation goes on. Files are numbered in the order in which things happen."""
+    """A folder of numbered files, written while a compilation proceeds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.count = 0
-        with writing(folder):
+        with named_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
 
     def watch(self, name: str, graph: Graph) -> None:
-        """Keeps the graph's text after a pass."""
+        """Writes the graph's text after a pass."""
         self._keep(f"{self.count:02d}_{name}.txt", to_text(graph, constants=False))
         self.count += 1
         for number, segment in enumerate(segment_files(graph)):
             self._keep(f"npu_segment_{number}.tflite", segment.tflite)
 
     def keep(self, program: Program) -> None:
-        """Keeps what is known once the program is there."""
+        """Writes the results of the finished program."""
         self._json("ledger.json", [entry.as_row() for entry in program.ledger])
         self._json("memory.json", memory_facts(program))
 
@@ -43,7 +43,7 @@ class Intermediates:
 
 
 def memory_facts(program: Program) -> dict[str, Any]:
-    """Gives the memory plan as plain data: where each value lies, and how much lives during each op."""
+    """Returns the memory plan as plain data: offsets of values, and live bytes per op."""
     plan = program.memory
     return {
         "arena_bytes": plan.arena_bytes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program as it is named on the command line of `eval` and `compare`: one that was written, or a model that is compiled for it."""
+"""The program argument of `eval` and `compare`: a compiled program, or a model to compile."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.groups import Source
-from pillion.cli.request import Request, build, hush, refuse_how
+from pillion.cli.option_groups import SourceOptions
+from pillion.cli.request import Request, build, hush, refuse_build_options
 from pillion.compiler import load, opened_tflite
-from pillion.data.given import open_data
-from pillion.data.options import AS_IT_IS, Reading
+from pillion.data.python_data import open_data
+from pillion.data.reading_options import AS_IT_IS, Reading
 from pillion.errors import PillionError
-from pillion.named import is_int8_file
-from pillion.outside.files import suffix_of
-from pillion.outside.user_code import split_spec
+from pillion.host_io.atomic_files import suffix_of
+from pillion.host_io.user_code import split_spec
+from pillion.model_names import is_int8_file
 from pillion.program import Program
 
 if TYPE_CHECKING:
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Named:
-    """What was named, how it is to be compiled if it is a model, and the float model beside it."""
+class NamedProgramOptions:
+    """A named program or model, its compile options, and its float model."""
 
     request: Request
     float_model: str | None = None
     reading: Reading = AS_IT_IS
-    """How calibration data is read: as the data that the program is run on, but for its labels."""
+    """How calibration data is read: like the evaluation data, without labels."""
 
     @property
     def spec(self) -> str:
-        """What stands on the command line."""
+        """The name on the command line."""
         return self.request.model
 
     @property
     def is_written(self) -> bool:
-        """Whether this is a program already: a .pte, or the folder of a C project."""
+        """Whether the name is a compiled program: a .pte, or a C project folder."""
         return suffix_of(self.spec) == ".pte" or Path(self.spec).is_dir()
 
     def program(self, progress: Progress | None = None) -> Program | Path:
-        """Gives the program, compiled where it has to be; a C project stays in its folder."""
+        """Returns the program, compiled if necessary, or the path of a C project."""
         if not self.is_written:
-            self._want_target()
+            self._require_target()
             return build(self._calibrated(), progress)
         self._refuse_options()
         if suffix_of(self.spec) == ".pte":
@@ -53,7 +53,7 @@ class Named:
         return Path(self.spec)
 
     def floats(self, *, beside: bool = True) -> TorchModel | None:
-        """Gives the float model: the one that was named, or the model itself where it is in float and that is wished for."""
+        """Returns the named float model, or, with `beside`, the model itself if it computes in float."""
         spec = self.float_model
         if spec is None and (not beside or self.is_written):
             return None
@@ -74,7 +74,7 @@ class Named:
         return self._load(spec)
 
     def _calibrated(self) -> Request:
-        """The request with calibration data that is opened: what normalizes the one data normalizes the other."""
+        """Returns the request with its calibration data opened; data and calibration are normalized alike."""
         path = self.request.how.quantizing.calibrate
         if path is None or self.is_written:
             return self.request
@@ -94,7 +94,7 @@ class Named:
                 more["input_size"] = source.size
         return float_model(spec, **more)
 
-    def _want_target(self) -> None:
+    def _require_target(self) -> None:
         if not self.request.target:
             raise PillionError(
                 f"`{self.spec}` is compiled for nothing",
@@ -106,13 +106,13 @@ class Named:
     def _refuse_options(self) -> None:
         how = self.request.how
         if self.float_model is not None:
-            how = replace(how, source=Source())
+            how = replace(how, source=SourceOptions())
         target = self.request.target if Path(self.spec).is_dir() else ""
-        refuse_how(self.spec, how, target)
+        refuse_build_options(self.spec, how, target)
 
 
 def _float_file(spec: str) -> TorchModel | None:
-    """A .tflite file that computes in float, as the model that it is; nothing where it is int8."""
+    """Returns a .tflite file that computes in float as a model; None if it is int8."""
     opened = opened_tflite(spec)
     if opened is None or not opened.computes_in_float:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion new`: a project to begin with."""
+"""The command `pillion new`: a starter project."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
-import typer
-
-from pillion.cli import completion, screen
+from pillion.cli import completion, console
 from pillion.cli.application import app
-from pillion.cli.help import MAKE
+from pillion.cli.help import MAKE, argument, option
 from pillion.cli.options import JsonOption
 from pillion.errors import PillionError
-from pillion.outside.files import read_text
+from pillion.host_io.atomic_files import read_text
 
 STARTER = Path(__file__).parent / "starter"
 FILES = ("README.md", "data.py", "net.py", "learn.py", "check.py", "Makefile")
-"""What a new project holds. Each is a file of `STARTER` with `.in` behind its name."""
+"""Files of a new project. Each comes from `STARTER`, with the suffix `.in`."""
 ANY_BOARD = "mps2-an505"
-"""The board in the Makefile where the target's own core has none."""
+"""The Makefile's board if no board has the target's core."""
 
 
 @app.command(
@@ -33,24 +31,23 @@ cd stripes && make && make check
 """,
 )
 def new(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder of the project: a new or an empty one.")
-    ],
+    folder: Annotated[Path, argument("New or empty folder for the project.", metavar="DIR")],
     target: Annotated[
         str,
-        typer.Option(
-            *("-t", "--target"),
+        option(
+            None,
+            "Target of the project's Makefile (see `pillion targets`).",
+            "-t --target",
             metavar="TARGET",
-            help="The chip or core that its Makefile compiles for (`pillion targets`).",
-            autocompletion=completion.targets,
+            complete=completion.targets,
         ),
     ] = "cortex-m55",
     as_json: JsonOption = False,
 ) -> None:
-    """Begin a project: a network, data, training, a Makefile.
+    """Create a starter project: a network, data, training, a Makefile.
 
-    All of it is small and works as it is; put your own in its place, file by file. Nothing that is there is overwritten."""
-    _want_empty(folder)
+    The project works unchanged; replace its files by your own. Existing files are never overwritten."""
+    _require_empty(folder)
     from pillion.targets import find_target
 
     chip = find_target(target)
@@ -59,14 +56,14 @@ def new(
     _write(folder, {name: _filled(name, words) for name in FILES})
     facts = {"project": str(folder), "target": target, "files": list(FILES)}
     if as_json:
-        screen.show(facts, as_json)
+        console.show(facts, as_json)
         return
-    screen.show(facts, as_json)
+    console.show(facts, as_json)
     print(f"\nnext:  cd {quote(str(folder))} && make && make check   (README.md says more)")
 
 
-def _want_empty(folder: Path) -> None:
-    """Raises where something is there that could be overwritten."""
+def _require_empty(folder: Path) -> None:
+    """Raises if the folder holds anything that could be overwritten."""
     if not (folder.exists() or folder.is_symlink()):
         return
     is_folder = folder.is_dir()
@@ -90,7 +87,7 @@ def _filled(name: str, words: dict[str, str]) -> str:
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
-    """All files, or none: what was written goes away again where one cannot be."""
+    """Writes all files, or removes those already written if one fails."""
     was_there, written = folder.exists(), []
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,322 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of programs and runs, as plain data: `--json` shows the same as the tables."""
+"""The command `pillion report`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Optional
 
-from pillion.cli.screen import Facts, progress, warn
-from pillion.outside.files import form_of
+from pillion.cli import console
+from pillion.cli.application import app
+from pillion.cli.data_options import PreprocessingOptions
+from pillion.cli.help import LOOK, option
+from pillion.cli.option_groups import BuildOptions, ExecutionOptions, NamedModel, TimingOptions
+from pillion.cli.options import ImpliedOption, JsonOption
+from pillion.cli.request import Request, build, check_there
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import suffix_of
+from pillion.host_io.user_code import split_spec
 
 if TYPE_CHECKING:
-    from pillion.emitters.c.program import CProgram
-    from pillion.ir.streaming import Streaming
-    from pillion.place import Entry
-    from pillion.place.ledger import Loop
     from pillion.program import Program
-    from pillion.run.executor import RunResult
-
-LITERTS = "tflite"
-"""Whose bits a .tflite file is, whatever it was made from."""
 
 
-def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
-    """Gathers what there is to say about a program that was written."""
-    form = _form(program, output, runtime)
-    return {
-        "model": program.graph.name,
-        "target": program.target.name,
-        "output": str(output),
-        "ops": len(program.graph.ops),
-        "macs": program.graph.macs,
-        "arithmetic": LITERTS if form_of(output) == ".tflite" else program.arithmetic,
-        "inputs": [repr(v) for v in program.graph.inputs],
-        "outputs": [repr(v) for v in program.graph.outputs],
-        **_over_time(program),
-        **form,
-        **(_npu(program, _sram_bytes(program, output, form)) if program.target.npu else {}),
-    }
+@app.command(
+    "report",
+    rich_help_panel=LOOK,
+    epilog="""
+pillion report ds_cnn -t cortex-m33 -o report.html           graph, memory, work, placement
+pillion report net.py:Net -t cortex-m55 --calibrate samples/ -o net.html   with quantization quality
+pillion report kws.pte -o kws.html                          a compiled program
+""",
+)
+def report_command(
+    *,
+    model: NamedModel,
+    output: Annotated[
+        Optional[Path], option(None, "Write the report to this .html file.", "-o --output")
+    ] = None,
+    target: Annotated[
+        Optional[str],
+        option(None, "Target to compile for (default for a .pte: as it was compiled).", "-t --target"),
+    ] = None,
+    data: Annotated[
+        Optional[Path], option(None, "Samples for quantization quality (default: those of --calibrate).")
+    ] = None,
+    samples: Annotated[int, option(None, "Most samples used for quantization quality.", min=1)] = 16,
+    measure: Annotated[
+        bool, option(None, "Count instructions in the emulator, if the tools are installed.")
+    ] = True,
+    quantize: ImpliedOption = True,
+    timing: TimingOptions,
+    how: BuildOptions,
+    fitting: PreprocessingOptions,
+    parts: ExecutionOptions,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a compiled model on one page.
 
+    Writes an .html file that needs no network: graph, memory over time, work per op, quantization quality,
+    placement."""
+    from pillion.cli.report_files import check_page, collect_facts, write_report
 
-def changed(program: Program, *, quiet: bool) -> Facts:
-    """Gathers what another arithmetic than the model's own changes; nothing where it has its own."""
-    with progress(quiet=quiet):
-        found = program.change_of_arithmetic()
-    if found is None:
-        return {}
-    words = {
-        "own_arithmetic": found.own.value,
-        "outputs_changed": found.text,
-        "changed_in": found.ops_text,
-    }
-    if not quiet:
-        return words
-    ops = [{"op": c.op.name, "numbers": c.elements, "different": c.different} for c in found.ops]
-    numbers = {"numbers": found.elements, "different": found.different, "largest": found.largest}
-    inputs = {"inputs": found.inputs, "inputs_different": found.inputs_different}
-    return words | {"change": {**inputs, **numbers, "ops": ops}}
-
-
-def _over_time(program: Program) -> Facts:
-    """What lives between runs and, of a stream, what each run takes and answers."""
-    facts, streaming = _states(program), program.streaming
-    if streaming is None:
-        return facts
-    return facts | {
-        "takes": list(streaming.takes),
-        "answers": [answer.text for answer in streaming.answers],
-        "answers_equal": streaming.meaning.text,
-    }
-
-
-def _states(program: Program) -> Facts:
-    """What lives between runs, if anything does."""
-    states = program.graph.states
-    return (
-        {"states": [f"{s.name}: {s.before.dtype.value}{list(s.before.shape)}" for s in states]}
-        if states
-        else {}
+    _require_somewhere(model.name, output, as_json)
+    check_page(output)
+    conditions = timing.conditions
+    if data is not None:
+        check_there(split_spec(str(data))[0])
+    request = Request(model.name, target or "", True, how, parts)
+    if how.quantizing.calibrate is not None or data is None:
+        request = fitting.fitted(request)
+    with console.progress(quiet=as_json) as progress:
+        program = _program(request, progress)
+    facts = collect_facts(
+        program,
+        request,
+        data or how.quantizing.calibrate,
+        opened=None if data is None else fitting.opened(data),
+        samples=samples,
+        measure=measure,
+        conditions=conditions,
+        quiet=as_json,
     )
+    page = write_report(facts, output) if output is not None else {}
+    shown = {"model": facts.model, "target": facts.target, "ops": len(facts.ops), **page}
+    console.show(facts.as_data() if as_json else shown, as_json)
 
 
-def _form(program: Program, output: Path, runtime: str) -> Facts:
-    """What is special to the form of the output."""
-    match form_of(output):
-        case ".pte":
-            return _pte(output.read_bytes(), runtime)
-        case ".tflite":
-            return {"file_bytes": output.stat().st_size}
-        case _:
-            return _c_project(program)
-
-
-def _pte(file: bytes, runtime: str) -> Facts:
-    from pillion.emitters.pte.facts import facts_of
-
-    facts = facts_of(file)
-    return {
-        "runtime": f"ExecuTorch {runtime}",
-        "file_bytes": facts.file_bytes,
-        "arena_bytes": facts.arena_bytes,
-        **({"state_bytes": facts.state_bytes} if facts.state_bytes else {}),
-        "kernel_calls": facts.kernel_calls,
-        "delegate_calls": facts.delegate_calls,
-        "operators": list(facts.operators),
-    }
-
-
-def _for_speed(lowered: CProgram) -> Facts:
-    """How many bytes constants take beyond what other kernels would have, where they do."""
-    more = sum(step.choice.kernel.further_flash(step.choice.op) for step in lowered.steps)
-    return {"constant_bytes_for_speed": more} if more else {}
-
-
-def _c_project(program: Program) -> Facts:
-    memory, lowered = program.memory, program.lowered
-    return {
-        "arena_bytes": memory.arena_bytes,
-        **({"state_bytes": memory.state_bytes} if program.graph.states else {}),
-        "activation_bytes": memory.activation_bytes,
-        "floor_bytes": memory.floor_bytes,
-        "scratch_bytes": memory.scratch_bytes,
-        "constant_bytes": lowered.constant_bytes,
-        **_for_speed(lowered),
-        "params_bytes": lowered.params_bytes,
-        **_copied(program),
-        **_stripes(program),
-    }
-
-
-def _copied(program: Program) -> Facts:
-    """What is copied to and from the NPU's memory in each run of the C, where that is a part of the arena."""
-    return {"npu_copied_bytes": program.lowered.copied_bytes} if program.lowered.workspaces else {}
-
-
-def _stripes(program: Program) -> Facts:
-    """What runs a few rows at a time, and what that saves."""
-    from pillion.ops.region import rows_made
-    from pillion.stripes.search import price
-
-    if not program.stripes:
-        return {}
-    rows = []
-    for stripe in program.stripes:
-        ops = program.graph.ops[stripe.first : stripe.end]
-        height = rows_made(ops[-1])
-        rows.append(
-            {
-                **{"from": ops[0].name, "to": ops[-1].name, "ops": len(ops)},
-                **{
-                    "rows_in_a_step": stripe.rows,
-                    "steps": -(-height // stripe.rows) * ops[-1].results[0].shape[0],
-                },
-                "ended_by": _ended_by(program, stripe.end),
-            }
-        )
-    by_rows = [stripe.fed for stripe in program.stripes if stripe.fed]
-    of_several = by_rows[0] if by_rows and len(program.graph.inputs) > 1 else "input"
-    fed = {of_several: "row by row"} if by_rows else {}
-    more = 100 * price(program.graph, program.whole, program.stripes)
-    return {
-        **fed,
-        "arena_bytes_without_stripes": program.whole.memory.arena_bytes,
-        "more_instructions": f"about {more:.1f} %",
-        "stripes": rows,
-    }
-
-
-def _ended_by(program: Program, end: int) -> str:
-    """What ends a stripe: an op whose rows are not made one after another, a stripe behind it, or that longer ones take or cost more."""
-    from pillion.ops.region import why_not_in_rows
-
-    if end == len(program.graph.ops):
-        return "the last op"
-    last, op = program.graph.ops[end - 1 : end + 1]
-    if last.folded_bytes:
-        return f"{last.kind} {last.name}: it makes one of all rows"
-    reason = why_not_in_rows(op)
-    if any(other.first == end for other in program.stripes):
-        return "the next stripe, with other rows in a step"
-    return f"{op.kind} {op.name}: {reason}" if reason else "a longer stripe takes or costs more"
-
-
-def _sram_bytes(program: Program, output: Path, form: Facts) -> int:
-    """What must lie in RAM: in C the NPU may work in the arena, ExecuTorch's runtime has memory for it beside its own."""
-    if form_of(output) != ".pte":
-        return program.sram_bytes
-    own = int(form["arena_bytes"]) + int(form.get("state_bytes", 0))
-    return own + program.npu_constant_bytes + program.payloads.scratch_bytes
-
-
-def _npu(program: Program, sram_bytes: int) -> Facts:
-    """What the NPU runs, and what of it must lie in RAM."""
-    on_npu = len(program.ledger.on_npu)
-    return {
-        "ops_on_npu": on_npu,
-        "ops_on_cpu": len(program.ledger.entries) - on_npu,
-        "npu": program.payloads.summary,
-        **program.payloads.figures,
-        "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
-        "sram_bytes_needed": sram_bytes,
-        "sram_bytes_of_chip": program.target.sram_bytes,
-    }
-
-
-def warn_of_memory(program: Program) -> None:
-    """Says so where a chip has too little RAM for a program."""
-    there = program.target.sram_bytes
-    if there is not None and program.sram_bytes > there:
-        warn(
-            f"`{program.graph.name}` needs {program.sram_bytes:,} bytes of SRAM, {program.target.name} has {there:,}: "
-            f"arena {program.memory.arena_bytes:,}, weights of the NPU {program.npu_constant_bytes:,}; smaller inputs "
-            "make the arena smaller, --keep-on-cpu leaves weights in flash"
+def _require_somewhere(model: str, output: Path | None, as_json: bool) -> None:
+    """Raises if the report has neither a file nor `--json`."""
+    if output is None and not as_json:
+        raise PillionError(
+            "the report has no place to go",
+            rule="-o names an .html file; --json prints the facts",
+            here="neither",
+            help=f"pillion report {model} -o report.html",
         )
 
 
-def explain_columns(program: Program) -> dict[str, Sequence[str]]:
-    """Chooses the columns of `explained` that fit on a screen; `--json` has the rest."""
-    if program.target.npu is None:
-        return {"ops": ("op", "kind", "kernel", "cpu_cycles_estimate", "source", "why_this_kernel")}
-    return {"ops": ("op", "kind", "unit", "kernel", "because", "flip", "crossing_bytes", "source")}
+def _program(request: Request, progress: object) -> Program:
+    """Compiles the model, or reads a .pte unchanged if no target is given."""
+    from pillion.compiler import load
 
-
-def explained(program: Program) -> Facts:
-    """Gathers where each op runs, and why."""
-    from pillion.ops.region import why_not_in_rows
-
-    ledger, npu = program.ledger, program.target.npu
-    live = dict(
-        zip((s.choice.op.name for s in program.lowered.steps), program.memory.live_bytes, strict=True)
+    if request.target:
+        return build(request, progress)  # type: ignore[arg-type]  # of rich, or none
+    if suffix_of(request.model) == ".pte":
+        return load(request.model)
+    raise PillionError(
+        f"`{request.model}` is compiled for nothing",
+        rule="--target goes with all models but .pte files, which say what they were compiled for",
+        here="no --target",
+        help="--target cortex-m55 (`pillion targets` lists all)",
     )
-    kernels = {step.choice.op.name: step.choice for step in program.lowered.steps}
-    rows = [
-        {
-            **entry.as_row(),
-            "arithmetic": npu.arithmetic.value
-            if npu and entry.segment is not None
-            else program.graph.arithmetic.value,
-            "kernel": "npu" if entry.segment is not None else kernels[entry.op.name].kernel.name,
-            "arena_bytes": live.get(entry.op.name),
-            "ends_a_stripe": why_not_in_rows(entry.op),
-            "why_this_kernel": "" if entry.segment is not None else kernels[entry.op.name].short_reason,
-        }
-        for entry in ledger
-    ]
-    return {
-        "model": program.graph.name,
-        "target": program.target.name,
-        "arithmetic": program.arithmetic,
-        **_over_time(program),
-        "ops_on_npu": len(ledger.on_npu),
-        "ops_on_cpu": len(rows) - len(ledger.on_npu),
-        "crossing_bytes": ledger.crossing_bytes,
-        **_copied(program),
-        **({"loops": [_loop_row(one) for one in ledger.copied]} if ledger.copied else {}),
-        "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
-        **_stripes(program),
-        "ops": rows,
-    }
-
-
-def _loop_row(loop: Loop) -> Facts:
-    why = loop.deciding
-    return {"loop": loop.name, "copies": loop.count, "rule": why.rule, "wanted": why.wanted, "got": why.got}
-
-
-def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
-    cost = entries[0].deciding
-    return {
-        "segment": number,
-        "ops": len(entries),
-        "macs": sum(entry.op.macs for entry in entries),
-        "crossing_bytes": sum(entry.crossing_bytes for entry in entries),
-        "cycles": f"{cost.got}, wanted {cost.wanted}",
-    }
-
-
-def ran(model: str, on: str, result: RunResult, streaming: Streaming | None = None) -> Facts:
-    """Gathers what there is to say about a run, of a stream for instance."""
-    facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
-    if result.profile is None:
-        return facts
-    profile = result.profile
-    ops = [
-        {
-            **{"kind": op.kind, "name": op.name, "kernel": op.kernel, "macs": op.macs},
-            **{"instructions": count, "why": op.why},
-        }
-        for op, count in zip(profile.ops, profile.op_instructions, strict=True)
-    ]
-    regions = [{"region": r.name, "predicted": r.predicted, "found": r.found} for r in profile.regions]
-    return {
-        **facts,
-        "instructions": profile.instructions,
-        **(_each_call(profile.instructions, streaming) if streaming else {}),
-        "code_bytes": profile.code_bytes,
-        "stack_bytes": profile.stack_bytes,
-        "regions": regions,
-        "ops": ops,
-    }
-
-
-def _each_call(instructions: int, streaming: Streaming) -> Facts:
-    """What the calls of a stream take: those that have frames enough run the model, the others copy frames."""
-    fed = streaming.inputs[0]
-    return {
-        "instructions_of_the_longest_call": instructions,
-        "instructions_per_call": round(instructions / streaming.calls),
-        "instructions_per_frame": round(instructions / fed.frames),
-    }
-
-
-def _summary(array: Any) -> Facts:
-    flat = array.ravel()
-    return {
-        "dtype": array.dtype.name,
-        "shape": list(array.shape),
-        "min": flat.min().item() if flat.size else None,
-        "max": flat.max().item() if flat.size else None,
-        "argmax": int(flat.argmax()) if flat.size else None,
-    }

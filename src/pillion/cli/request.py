@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line asks for, turned into calls of the API: reading models, data and sizes, writing results.
+"""Translates options into API calls: reads models, data and sizes, and writes results.
 
-What was typed is checked before the compiler is imported, so that a mistake is answered at once."""
+Options are checked before the compiler is imported, so that mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pillion.choices import Runtime
-from pillion.cli.groups import AS_USUAL, UNDIVIDED, How, InParts
-from pillion.cli.screen import warn
-from pillion.cli.spread import given_options
+from pillion.cli.console import warn
+from pillion.cli.dataclass_options import changed_options
+from pillion.cli.option_groups import DEFAULT_BUILD, DEFAULT_EXECUTION, BuildOptions, ExecutionOptions
 from pillion.errors import PillionError, PillionWarning, one_of
+from pillion.host_io.atomic_files import NO_FOLDERS, regular_file, suffix_of, write_whole
+from pillion.host_io.progress import stage
+from pillion.host_io.user_code import split_spec
 from pillion.ir.tuning import Tuning
-from pillion.named import FILES as MODEL_FILES
-from pillion.named import check_named, is_int8_file, refuse_useless
-from pillion.outside.files import NO_FOLDERS, regular_file, suffix_of, write_whole
-from pillion.outside.progress import stage
-from pillion.outside.user_code import split_spec
+from pillion.model_names import FILES as MODEL_FILES
+from pillion.model_names import check_named, is_int8_file, refuse_useless
+from pillion.option_values import Runtime
 
 if TYPE_CHECKING:
     from pillion.data.sample import Source
     from pillion.importers.torch.quantize.ptq import Progress
     from pillion.ir.types import Array
     from pillion.program import Program
-    from pillion.run.inputs import Tensor
+    from pillion.run.input_checks import InputTensor
 
 
 @dataclass(frozen=True)
 class Request:
-    """A model, what to compile it for, and the options that say how."""
+    """A model, its target, and the compile options."""
 
     model: str
     target: str
     quantize: bool = False
-    how: How = AS_USUAL
-    parts: InParts = UNDIVIDED
+    how: BuildOptions = DEFAULT_BUILD
+    parts: ExecutionOptions = DEFAULT_EXECUTION
     intermediates: Path | None = None
     runtime: str = "1.4"
     samples: Source | None = None
-    """The data of --calibrate where it was opened already."""
+    """The calibration data, if it is opened already."""
 
     def __post_init__(self) -> None:
         one_of("--runtime", self.runtime, get_args(Runtime))
@@ -64,14 +64,14 @@ class Request:
         if quantizing.tuning != Tuning() and not self.quantize:
             raise PillionError(
                 "there is nothing to tune",
-                rule="--ranges, --equalize and --correct-biases go with --quantize",
+                rule="--ranges, --equalize and --no-correct-biases go with --quantize",
                 here=f"{self.model}, no --quantize",
                 help="add --quantize, or leave them out: .tflite and .pte files are quantized already",
             )
 
 
 def check_there(path: Path) -> None:
-    """Raises where nothing has a name, or it cannot be one."""
+    """Raises if the path does not exist or is invalid."""
     try:
         path.stat()
     except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
@@ -85,7 +85,7 @@ def check_there(path: Path) -> None:
 
 
 def check(request: Request) -> None:
-    """Raises where a request cannot be fulfilled, as far as that is seen without the compiler."""
+    """Raises if the request is invalid, as far as that shows without the compiler."""
     if is_int8_file(request.model):
         refuse_options(request)
     check_named(request.model)
@@ -93,14 +93,14 @@ def check(request: Request) -> None:
 
     find_target(request.target)
     if not is_int8_file(request.model):
-        _want_quantize(request)
+        _require_quantize(request)
     for path in (request.how.quantizing.calibrate, request.how.source.weights):
         if path is not None and request.samples is None:
             check_there(split_spec(str(path))[0])
 
 
 def check_training(function: str, request: Request) -> None:
-    """Raises where a training cannot begin, as far as that is seen without the compiler."""
+    """Raises if a training request is invalid, as far as that shows without the compiler."""
     file, name = split_spec(function)
     if name:
         regular_file(file, ".py")
@@ -112,7 +112,7 @@ def check_training(function: str, request: Request) -> None:
 
 
 def build(request: Request, progress: Progress | None = None) -> Program:
-    """Compiles the program that was asked for."""
+    """Compiles the requested program."""
     check(request)
     from pillion.cli.intermediates import Intermediates
 
@@ -135,22 +135,24 @@ def build(request: Request, progress: Progress | None = None) -> Program:
 
 
 def refuse_options(request: Request) -> None:
-    """Raises where an option asks for what an int8 file has decided. Whether a .tflite that is to be quantized computes in float is
-    seen when it is read."""
+    """Raises if an option contradicts what an int8 file has fixed. A .tflite with --quantize may compute in float;
+    this is checked when it is read."""
     is_to_be = request.quantize and suffix_of(request.model) == ".tflite"
-    given = given_options(request.how.source)
+    given = changed_options(request.how.source)
     if not is_to_be:
-        given |= given_options(request.how.quantizing)
+        given |= changed_options(request.how.quantizing)
     if request.how.form.io_layout == "nhwc":
         given["--io-layout"] = request.how.form.io_layout
     refuse_useless(request.model, given)
 
 
-def refuse_how(program: str | Path, how: How, target: str | None = None, *more: object) -> None:
-    """Raises where options say how to compile what is compiled already."""
+def refuse_build_options(
+    program: str | Path, how: BuildOptions, target: str | None = None, *more: object
+) -> None:
+    """Raises if compile options are given for a program that is compiled already."""
     given = {"--target": target} if target else {}
     for group in (how, *more):
-        given |= given_options(group)
+        given |= changed_options(group)
     if given:
         raise PillionError(
             f"{program} is compiled already",
@@ -160,8 +162,8 @@ def refuse_how(program: str | Path, how: How, target: str | None = None, *more: 
         )
 
 
-def _want_quantize(request: Request) -> None:
-    """Raises where a model computes in float and shall not be quantized; warns where nothing says how it should be."""
+def _require_quantize(request: Request) -> None:
+    """Raises if a float model comes without --quantize; warns if it comes without calibration data."""
     hush()
     if not request.quantize:
         raise PillionError(
@@ -175,18 +177,18 @@ def _want_quantize(request: Request) -> None:
 
 
 CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
-"""Loggers that warn of what users of this tool can do nothing about."""
+"""Loggers whose warnings users cannot act on."""
 
 
 def hush() -> None:
-    """Silences the loggers that are `CHATTY`."""
+    """Silences the loggers in `CHATTY`."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def import_compiler(model: object) -> None:
-    """Imports what compiling a model takes. Garbage is not looked for meanwhile: imports make hundreds of thousands of objects that all stay,
-    and to look through them again and again takes a twentieth of a compilation."""
+    """Imports the modules that compiling the model needs, with garbage collection paused: imports allocate
+    hundreds of thousands of permanent objects, and collecting costs a twentieth of a compilation."""
     gc.disable()
     try:
         importlib.import_module("pillion.compiler")
@@ -201,10 +203,10 @@ def import_compiler(model: object) -> None:
 def compile_for(
     request: Request, model: Any, example_inputs: Any = None, *, quiet: bool = False, **options: Any
 ) -> Program:
-    """Compiles a model, named or at hand, as the request says; with `quiet`, without a word of warning."""
+    """Compiles a model, by name or object, as requested; with `quiet`, without warnings."""
     import_compiler(model)
     from pillion import compiler
-    from pillion.place import PlacementOptions
+    from pillion.partition import PlacementOptions
 
     placing = request.how.placing
     with _warnings_in_a_line("ignore" if quiet else "always"):
@@ -215,15 +217,14 @@ def compile_for(
             placement=PlacementOptions(
                 tuple(placing.keep_on_cpu or ()), placing.only_npu, placing.prefer_npu
             ),
-            **request.how.form.given(),
+            **{**options, **request.how.form.given()},
             **request.parts.given(),
-            **options,
         )
 
 
 @contextmanager
 def _warnings_in_a_line(action: Literal["always", "ignore"]) -> Iterator[None]:
-    """Ours look like all others of the command line."""
+    """Prints Pillion's warnings like those of the command line."""
     with warnings.catch_warnings():
         warnings.simplefilter(action, PillionWarning)
         usual = warnings.showwarning
@@ -246,13 +247,13 @@ def write(
     force: bool = False,
     selftest: Path | None = None,
 ) -> None:
-    """Writes the program in the form that the output's name asks for, with a self-test if there are samples for one."""
+    """Writes the program in the form that the path's suffix selects, with a self-test if there are samples."""
     with _warnings_in_a_line("always"):
         program.save(output, "main" if runtime == "main" else "1.4", force=force, selftest=selftest)
 
 
 def check_program(program: Path) -> None:
-    """Raises where a model, or another file, is named instead of what `pillion compile` writes, or nothing that is there."""
+    """Raises if the path is missing, or is not an output of `pillion compile`."""
     file = Path(str(program).partition(":")[0])
     form = suffix_of(file)
     if form == ".pte":
@@ -274,21 +275,21 @@ def check_program(program: Path) -> None:
 
 
 def _check_project(folder: Path) -> None:
-    """Raises where a folder has no manifest; one whose writing was stopped may get it back when it is read."""
+    """Raises if a folder has no manifest and no interrupted write that would restore one."""
     if not folder.is_dir():
         from pillion.emitters.c.manifest import read_manifest
 
         read_manifest(folder)
 
 
-def read_inputs(paths: Sequence[Path], wanted: Sequence[Tensor] = ()) -> list[Array]:
-    """Reads arrays from .npy files; random data of the right kind where no file is named."""
+def read_inputs(paths: Sequence[Path], wanted: Sequence[InputTensor] = ()) -> list[Array]:
+    """Reads arrays from .npy files, or returns random inputs if there are no files."""
     if not paths:
         return [_random(one) for one in wanted]
     return [_load(path) for path in paths]
 
 
-def _random(wanted: Tensor) -> Array:
+def _random(wanted: InputTensor) -> Array:
     import numpy as np
 
     from pillion.ir.types import DType
@@ -310,7 +311,7 @@ def _random(wanted: Tensor) -> Array:
 def _load(path: Path) -> Array:
     import numpy as np
 
-    from pillion.outside.arrays import UNREADABLE, read_arrays, reason
+    from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
 
     try:
         loaded = read_arrays(path)
@@ -332,7 +333,7 @@ def _load(path: Path) -> Array:
 
 
 def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:
-    """Writes one .npy file for each output."""
+    """Writes one .npy file per output."""
     import numpy as np
 
     if paths and len(paths) != len(outputs):

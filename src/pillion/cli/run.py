@@ -1,31 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion run`."""
+"""The command `pillion run`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
 from pillion.boards.board import BOARDS
-from pillion.choices import EXECUTORS
-from pillion.cli import completion, report, screen
+from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
-from pillion.cli.groups import Timing
-from pillion.cli.help import CHECK, RUNNING
+from pillion.cli.help import CHECK, RUNNING, argument, option
+from pillion.cli.option_groups import TimingOptions
 from pillion.cli.options import JsonOption
 from pillion.cli.request import check_program, read_inputs, write_outputs
 from pillion.errors import PillionError, one_of
-from pillion.outside.files import suffix_of
+from pillion.host_io.atomic_files import suffix_of
+from pillion.option_values import EXECUTORS
 
 if TYPE_CHECKING:
-    from pillion.ir.streaming import Streaming
+    from pillion.ir.stream_io import Streaming
     from pillion.run.executor import RunOptions, RunResult
-    from pillion.run.time import Conditions, TimeEstimate
+    from pillion.run.time_estimate import Conditions, TimeEstimate
 
     Ran = tuple[str, RunResult, TimeEstimate | None, Streaming | None]
-    """The name of what ran, what came out, how long it would take, and how it is fed if it is a stream."""
+    """Name, result, time estimate and streaming of a run."""
 
 
 @app.command(
@@ -41,74 +39,51 @@ def run(
     *,
     program: Annotated[
         Path,
-        typer.Argument(
+        argument(
+            "A .pte file or C project folder that `pillion compile` wrote.",
             metavar="PROGRAM",
-            help="What `pillion compile` wrote: a .pte file, or the folder of a C project.",
-            autocompletion=completion.programs,
+            complete=completion.programs,
         ),
     ],
     on: Annotated[
         str,
-        typer.Option(
+        option(
+            RUNNING,
+            "Executor: host, npu or a board; for a .pte also reference, litert, executorch.",
             metavar="PLACE",
-            help=f"host (this computer), npu (the same, and the NPU's own code is executed, where that is known), or an emulated board: "
-            f"{', '.join(BOARDS)}; for a .pte also reference, litert, executorch (its own runtime on this computer, with Pillion's kernels).",
-            autocompletion=completion.places,
-            rich_help_panel=RUNNING,
+            complete=completion.places,
         ),
     ] = "host",
     input: Annotated[
         Optional[list[Path]],
-        typer.Option(
-            *("-i", "--input"),
+        option(
+            RUNNING,
+            "Input from this .npy file; one per input (default: random inputs).",
+            "-i --input",
             metavar="FILE",
-            help="A .npy file; once for each input. Without any, the inputs are random.",
-            rich_help_panel=RUNNING,
         ),
     ] = None,
     output: Annotated[
         Optional[list[Path]],
-        typer.Option(
-            *("-o", "--output"),
-            metavar="FILE",
-            help="A .npy file to write; once for each output.",
-            rich_help_panel=RUNNING,
-        ),
+        option(RUNNING, "Write an output to this .npy file; one per output.", "-o --output", metavar="FILE"),
     ] = None,
     profile: Annotated[
-        bool,
-        typer.Option(
-            help="On a board: count the instructions of each op, and measure memory.", rich_help_panel=RUNNING
-        ),
+        bool, option(RUNNING, "On a board: count instructions per op and measure memory.")
     ] = False,
     native: Annotated[
-        bool,
-        typer.Option(
-            "--native",
-            help="On the host: use all that this processor has. The same bytes, sooner.",
-            rich_help_panel=RUNNING,
-        ),
+        bool, option(RUNNING, "On the host: use all processor instructions; same bytes, faster.", "--native")
     ] = False,
     selftest: Annotated[
-        bool,
-        typer.Option(
-            "--selftest",
-            help="Run the project's self-test: exit code 1 where something differs.",
-            rich_help_panel=RUNNING,
-        ),
+        bool, option(RUNNING, "Run the project's self-test; exit with 1 on a difference.", "--selftest")
     ] = False,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", help="How long a run may take until it is stopped.", rich_help_panel=RUNNING
-        ),
-    ] = 60.0,
-    timing: Timing,
+    timeout: Annotated[float, option(RUNNING, "Time limit for a run.", metavar="SECONDS")] = 60.0,
+    timing: TimingOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Run a compiled model here or on an emulated board.
 
-    The board of a target is in `pillion targets`. Running a C project compiles and executes its code: run only projects that you trust."""
+    `pillion targets` lists the board of each target. Running a C project compiles and executes its code: run
+    only projects that you trust."""
 
     one_of("--on", on, (*EXECUTORS, *BOARDS))
     if (profile or timing.clock) and on not in BOARDS:
@@ -119,25 +94,25 @@ def run(
             help="add --on mps2-an505 or --on mps3-an547",
         )
     check_program(program)
-    from pillion.cli import selftests, times
+    from pillion.cli import selftest_output, time_output
     from pillion.run.executor import RunOptions
 
     conditions = timing.conditions
     if selftest:
-        selftests.refuse_others(
+        selftest_output.refuse_others(
             {"--input": input, "--output": output, "--profile": profile, "--clock": timing.clock}
         )
-        selftests.run(program, on, timeout, as_json)
+        selftest_output.run(program, on, timeout, as_json)
         return
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     options = RunOptions(timeout, profile, native)
-    with screen.progress(quiet=as_json):
+    with console.progress(quiet=as_json):
         model, result, time, streaming = run_one(program, on, input or [], options, conditions)
     write_outputs(output or [], result.outputs)
-    screen.show(
+    console.show(
         {
-            **times.ran(report.ran(model, on, result, streaming), time),
-            **times.facts(time, as_json, in_short=not profile),
+            **time_output.ran(program_facts.ran(model, on, result, streaming), time),
+            **time_output.facts(time, as_json, in_short=not profile),
         },
         as_json,
     )
@@ -146,23 +121,23 @@ def run(
 def _run_project(
     program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: Conditions | None
 ) -> Ran:
-    from pillion.cli import times
+    from pillion.cli import time_output
     from pillion.emitters.c.manifest import read_manifest
-    from pillion.run.places import run_folder
+    from pillion.run.executor_list import run_folder
 
     manifest = read_manifest(program)
     arrays = read_inputs(inputs, manifest.inputs)
     result = run_folder(program, [arrays], on, options)[0]
-    time = times.of_folder(program, conditions, arrays, on, options)
+    time = time_output.of_folder(program, conditions, arrays, on, options)
     return manifest.model, result, time, manifest.stream
 
 
 def _run_file(
     program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: Conditions | None
 ) -> Ran:
-    from pillion.cli import times
+    from pillion.cli import time_output
     from pillion.compiler import load
-    from pillion.run.places import find_executor
+    from pillion.run.executor_list import find_executor
 
     find_executor(on)
     loaded = load(program, board=BOARDS.get(on))
@@ -170,5 +145,7 @@ def _run_file(
     result = loaded.measure(
         *arrays, on=on, profile=options.profile, timeout=options.timeout, native=options.native
     )
-    time = times.of_program(loaded, conditions, on=on, sample=arrays, timeout=options.timeout, quiet=True)
+    time = time_output.of_program(
+        loaded, conditions, on=on, sample=arrays, timeout=options.timeout, quiet=True
+    )
     return loaded.graph.name, result, time, None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion show`."""
+"""The command `pillion show`."""
 
 from __future__ import annotations
 
@@ -7,43 +7,41 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from pillion.cli import screen
+from pillion.cli import console
 from pillion.cli.application import app
-from pillion.cli.help import LOOK
+from pillion.cli.help import LOOK, argument, option
 from pillion.cli.options import JsonOption
 from pillion.errors import PillionError
-from pillion.outside.files import regular_file
+from pillion.host_io.atomic_files import regular_file
 
 
 @app.command(
     rich_help_panel=LOOK,
     epilog="""
-pillion show build/npu_segment_0.bin              what the NPU does, step by step
-pillion show build/npu_segment_0.bin --commands   every command, with its fields
+pillion show build/npu_segment_0.bin              the NPU's steps
+pillion show build/npu_segment_0.bin --commands   every command with its fields
 """,
 )
 def show(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A segment's code, `npu_segment_N.bin` of a C project.")
+        Path, argument("NPU code of a segment: npu_segment_N.bin of a C project.", metavar="FILE")
     ],
     commands: Annotated[
-        bool, typer.Option("--commands", help="Every command instead of every step.")
+        bool, option(None, "Show every command instead of every step.", "--commands")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what an NPU is told to do.
+    """Show the commands in an NPU's code.
 
-    The code of a segment is taken apart, and each bit of it is understood or refused: it is no rough picture."""
+    Every bit of the code is decoded or refused."""
     from pillion.targets import NPUS
 
     payload = regular_file(file, ".bin").read_bytes()
     for npu in NPUS.values():
         if npu.show is not None and (lines := _lines(npu.show(payload, commands))) is not None:
-            screen.show({"file": str(file), "npu": lines[0], "steps": lines[1:]}, True) if as_json else print(
-                *lines, sep="\n"
-            )
+            console.show(
+                {"file": str(file), "npu": lines[0], "steps": lines[1:]}, True
+            ) if as_json else print(*lines, sep="\n")
             return
     raise PillionError(
         f"`{file}` is no code that can be shown",

@@ -1,100 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion sweep`."""
+"""The command `pillion sweep`."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from pillion.cli.application import app
-from pillion.cli.help import MAKE
+from pillion.cli.help import MAKE, argument, option
 from pillion.cli.options import JsonOption, SchedulerOption
 
 if TYPE_CHECKING:
-    from pillion.sweep.plan import Plan
-    from pillion.sweep.runner import Runner
-    from pillion.sweep.views import View
+    from pillion.sweep.outputs import SweepOutput
+    from pillion.sweep.runner import Runner, Workers
+    from pillion.sweep.sweep_file import SweepFile
 
 INTERRUPTED = 130
-"""The exit code that shells expect of Ctrl-C."""
+"""Exit code after Ctrl-C."""
 
 
 @app.command(
     rich_help_panel=MAKE,
     epilog="""
-pillion sweep sweep.toml                                    all variants; the same command goes on later
-pillion sweep sweep.toml --dry-run                          what there is to do
-pillion sweep sweep.toml --search 200                       variants that an optimizer chooses
+pillion sweep sweep.toml                                    all variants; repeat to continue
+pillion sweep sweep.toml --dry-run                          only list the variants
+pillion sweep sweep.toml --search 200                       variants chosen by an optimizer
 """,
 )
 def sweep(
-    file: Annotated[
-        Path, typer.Argument(metavar="SWEEP.toml", help="What to try: models, targets, options.")
-    ],
+    file: Annotated[Path, argument("The sweep: models, targets, options.", metavar="SWEEP.toml")],
     output: Annotated[
         Optional[Path],
-        typer.Option(
-            "-o", "--output", help="The folder for results; if left out, SWEEP.sweep beside the file."
-        ),
+        option(None, "Folder for the results (default: SWEEP.sweep next to the file).", "-o --output"),
     ] = None,
     search: Annotated[
-        Optional[int],
-        typer.Option(
-            help="Try so many variants that an optimizer chooses, by what [search] in the file says."
-        ),
+        Optional[int], option(None, "Try this many variants that an optimizer chooses (see [search]).")
     ] = None,
     scheduler: SchedulerOption = None,
     workers: Annotated[
-        Optional[int], typer.Option(help="Workers on this computer; one for each processor if left out.")
+        Optional[int], option(None, "Processes on this computer (default: one per core).")
     ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Do variants again that were refused.")] = False,
+    retry: Annotated[bool, option(None, "Retry variants that were refused.", "--retry")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the variants and which are done, and do nothing.")
+        bool, option(None, "List the variants and those done; run nothing.", "--dry-run")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compile and measure many variants of models.
 
-    What comes out is a table, a picture and every program.
-    What is done is kept: the same command goes on where an earlier one stopped. Python files that the sweep names are run."""
-    from pillion.cli import sweeping
-    from pillion.sweep.cluster import cluster, want_extra, want_no_workers
-    from pillion.sweep.plan import read_plan
+    Writes a table, a picture and every program. Results are kept: the same command continues an interrupted
+    sweep. Python files that the sweep names are executed."""
+    from pillion.cli import sweep_output
+    from pillion.sweep.cluster import cluster, require_extra, require_no_workers
+    from pillion.sweep.local_workers import local_workers
     from pillion.sweep.runner import Runner
     from pillion.sweep.store import opened
+    from pillion.sweep.sweep_file import read_plan
 
-    want_no_workers(scheduler, workers)
+    require_no_workers(scheduler, workers)
     plan = read_plan(file)
-    sweeping.check(plan, search)
-    want_extra()
+    sweep_output.check(plan, search)
+    require_extra("matplotlib", *(["optuna"] if search else []))
     folder = output or file.with_suffix(".sweep")
+
+    def open_workers() -> AbstractContextManager[Workers]:
+        return cluster(scheduler) if scheduler else local_workers(workers)
+
     with opened(folder) as store:
         if dry_run:
-            sweeping.show_preview(plan, store, as_json)
+            sweep_output.show_preview(plan, store, as_json)
             return
-        with sweeping.progress(quiet=as_json) as progress:
+        with sweep_output.progress(quiet=as_json) as progress:
             try:
-                with Runner(store, lambda: cluster(scheduler, workers), progress, retry) as runner:
+                with Runner(store, open_workers, progress, retry) as runner:
                     view = _view(plan, runner, search)
             except KeyboardInterrupt:
                 view = None
     if view is None:
-        print(sweeping.interrupted(progress, folder), file=sys.stderr)
+        print(sweep_output.interrupted(progress, folder), file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
-    sweeping.show(view, as_json)
+    sweep_output.show(view, as_json)
     if not view.facts["usable"]:
         raise typer.Exit(1)
 
 
-def _view(plan: Plan, runner: Runner, trials: int | None) -> View:
-    """All variants, or those that a search asks for, done and written."""
+def _view(plan: SweepFile, runner: Runner, trials: int | None) -> SweepOutput:
+    """Runs all variants, or those of a search, and writes the results."""
+    from pillion.sweep.optuna_search import run_search
+    from pillion.sweep.outputs import write_views
     from pillion.sweep.runner import run_all
-    from pillion.sweep.search import run_search
     from pillion.sweep.variants import all_jobs
-    from pillion.sweep.views import write_views
 
     if trials is None:
         return write_views(plan, run_all(all_jobs(plan), runner), runner.store, None)

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion train`."""
+"""The command `pillion train`."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from typing import Annotated, Optional
 
-import typer
-
-from pillion.cli import completion, report, screen
+from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
-from pillion.cli.groups import Form, How, InParts, Placing, Source, want_once
-from pillion.cli.help import MAKE
+from pillion.cli.help import MAKE, argument
+from pillion.cli.option_groups import (
+    BuildOptions,
+    ExecutionOptions,
+    FormOptions,
+    PlacementFlags,
+    SourceOptions,
+    require_once,
+)
 from pillion.cli.options import (
     ForceOption,
     JsonOption,
@@ -22,32 +27,31 @@ from pillion.cli.options import (
     WeightsOption,
 )
 from pillion.cli.request import Request, check_training
-from pillion.outside.files import form_of
-from pillion.outside.progress import shown
+from pillion.host_io.atomic_files import form_of
+from pillion.host_io.progress import shown
 
 
 @app.command(
     rich_help_panel=MAKE,
     epilog="""
-pillion train learn.py:train -t cortex-m55 -o net_fw/              trains what learn.py:model gives
-pillion train learn.py:train ds_cnn -t cortex-m33 -o kws.pte         trains a network of the zoo
+pillion train learn.py:train -t cortex-m55 -o net_fw/              trains learn.py:model()
+pillion train learn.py:train ds_cnn -t cortex-m33 -o kws.pte         trains a zoo model
 """,
 )
 def train(
     *,
     function: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE.py:FUNCTION",
-            help="Your training loop: FUNCTION(model) trains the model and returns it.",
+        argument(
+            "Your training loop: FUNCTION(model) trains and returns the model.", metavar="FILE.py:FUNCTION"
         ),
     ],
     named: Annotated[
         Optional[str],
-        typer.Argument(
+        argument(
+            "Model to train: zoo name or file.py:factory (default: FILE.py:model).",
             metavar="MODEL",
-            help="What it trains: a zoo name or file.py:factory; if left out, FILE.py:model.",
-            autocompletion=completion.models,
+            complete=completion.models,
             show_default=False,
         ),
     ] = None,
@@ -56,24 +60,25 @@ def train(
     model: ModelOption = None,
     weights: WeightsOption = None,
     input_size: SizeOption = None,
-    form: Form,
-    placing: Placing,
-    parts: InParts,
+    form: FormOptions,
+    placing: PlacementFlags,
+    parts: ExecutionOptions,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train with your own loop, rounding as the chip will, and compile.
+    """Train with your own loop in simulated int8, then compile.
 
-    FUNCTION(model) trains the module that it is given, and returns it. The model is compiled once before that: what would be refused
-    in the end is refused before the training. What your loop prints is left alone; with --json it goes to standard error."""
-    how = How(Source(weights, input_size=input_size), form=form, placing=placing)
-    want_once(named, model)
+    FUNCTION(model) trains the module that it gets, and returns it. The untrained model is compiled first, so
+    that problems show before the training. Output of your loop is unchanged; with --json it goes to standard
+    error."""
+    how = BuildOptions(SourceOptions(weights, input_size=input_size), form=form, placing=placing)
+    require_once(named, model)
     request = Request(named or model or "", target, how=how, parts=parts)
     form_of(output)
     check_training(function, request)
-    from pillion.cli.training import train as run_training
+    from pillion.cli.train_loop import train as run_training
 
     # No bars around all of it: what the loop prints would be torn by them.
     with shown(False) if as_json else nullcontext():
         program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
-    screen.show({**report.compiled(program, output), "batches": batches}, as_json)
+    console.show({**program_facts.compiled(program, output), "batches": batches}, as_json)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion verify`."""
+"""The command `pillion verify`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from pillion import zoo
-from pillion.cli import completion, screen
+from pillion.cli import completion, console
 from pillion.cli.application import app
-from pillion.cli.data_options import Fitting
-from pillion.cli.groups import How, InParts, NamedProgram
-from pillion.cli.help import CHECK, INPUT, RUNNING
+from pillion.cli.data_options import PreprocessingOptions
+from pillion.cli.help import CHECK, INPUT, RUNNING, option
+from pillion.cli.option_groups import BuildOptions, ExecutionOptions, NamedProgram
 from pillion.cli.options import JsonOption, QuantizeOption
-from pillion.cli.request import Request, build, check_program, read_inputs, refuse_how
+from pillion.cli.request import Request, build, check_program, read_inputs, refuse_build_options
 from pillion.errors import PillionError
-from pillion.named import FILES as MODEL_FILES
-from pillion.named import check_named
-from pillion.outside.files import suffix_of
-from pillion.outside.user_code import split_spec
+from pillion.host_io.atomic_files import suffix_of
+from pillion.host_io.user_code import split_spec
+from pillion.model_names import FILES as MODEL_FILES
+from pillion.model_names import check_named
 
 if TYPE_CHECKING:
     from pillion.ir.types import Array
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @app.command(
     rich_help_panel=CHECK,
     epilog="""
-pillion verify kws.pte                              a program that was written
-pillion verify kws_fw/ --samples 10                 a C project, on this computer and on a board
-pillion verify ds_cnn -t cortex-m55 -q                compile a model and verify it, nothing is written
+pillion verify kws.pte                              a compiled program
+pillion verify kws_fw/ --samples 10                 a C project, here and on a board
+pillion verify ds_cnn -t cortex-m55 -q                compile and verify a model, write nothing
 """,
 )
 def verify(
@@ -40,68 +40,61 @@ def verify(
     program: NamedProgram,
     target: Annotated[
         Optional[str],
-        typer.Option(
-            *("-t", "--target"),
+        option(
+            INPUT,
+            "Target to compile the model for; for a .pte, another core than its own.",
+            "-t --target",
             metavar="TARGET",
-            help="The chip or core to compile the model for; of a .pte, another core than its own.",
-            autocompletion=completion.targets,
-            rich_help_panel=INPUT,
+            complete=completion.targets,
         ),
     ] = None,
     quantize: QuantizeOption = False,
-    how: How,
-    fitting: Fitting,
-    parts: InParts,
-    samples: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How many random inputs.", rich_help_panel=RUNNING)
-    ] = 3,
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Which random inputs: another number, others.", rich_help_panel=RUNNING
-        ),
-    ] = 0,
+    how: BuildOptions,
+    fitting: PreprocessingOptions,
+    parts: ExecutionOptions,
+    samples: Annotated[int, option(RUNNING, "Number of random inputs.", min=1, metavar="N")] = 3,
+    seed: Annotated[int, option(RUNNING, "Seed of the random inputs.", min=0, metavar="N")] = 0,
     input: Annotated[
         Optional[list[Path]],
-        typer.Option(
-            *("-i", "--input"),
+        option(
+            RUNNING,
+            "Input from this .npy file instead of random ones; one per input.",
+            "-i --input",
             metavar="FILE",
-            help="A .npy file instead of random inputs; once for each input.",
-            rich_help_panel=RUNNING,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a program on all that can run it, and compare all bytes.
+    """Run a program on every executor, and compare all bytes.
 
-    The reference, this computer, an emulated board, ExecuTorch and LiteRT, as far as they are there (`pillion doctor`). Where bytes differ,
-    the op and the element in which it begins are named, and the exit code is 1."""
+    Executors are the reference, this computer, an emulated board, ExecuTorch and LiteRT, if installed (`pillion
+    doctor`). The first differing op and element are shown, and the exit code is 1."""
     if program.named and not _is_model(program.named, target):
         path = Path(program.named)
         check_program(path)
-        refuse_how(path, how, None if suffix_of(path) == ".pte" else target, parts, fitting)
+        refuse_build_options(path, how, None if suffix_of(path) == ".pte" else target, parts, fitting)
         arrays = read_inputs(input) if input else None
-        with screen.progress(quiet=as_json):
+        with console.progress(quiet=as_json):
             found = _verify_file(path, target, samples, seed, arrays)
         _show(found, as_json)
         return
-    _want_target(program.name, target)
+    _require_target(program.name, target)
     arrays = read_inputs(input) if input else None
     request = fitting.fitted(Request(program.name, target or "", quantize, how, parts))
-    with screen.progress(quiet=as_json):
+    with console.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)
     _show(found, as_json)
 
 
 def _is_model(named: str, target: str | None) -> bool:
-    """Whether what was named by itself is a model, and no program: a folder of that name is a program before a network of the zoo."""
+    """Whether the argument is a model. A folder of that name takes precedence over the zoo."""
     if Path(named).is_dir() or suffix_of(named) == ".pte":
         return False
     looks_like_one = split_spec(named)[1] or suffix_of(named) in MODEL_FILES or zoo.find(named) is not None
     return bool(target or looks_like_one)
 
 
-def _want_target(model: str, target: str | None) -> None:
+def _require_target(model: str, target: str | None) -> None:
     if target is None:
         check_named(model)
         raise PillionError(
@@ -115,7 +108,7 @@ def _want_target(model: str, target: str | None) -> None:
 def _verify_file(
     path: Path, target: str | None, samples: int, seed: int, arrays: list[Array] | None
 ) -> Verification:
-    """A program that was written before: a .pte, or the folder of a C project."""
+    """Verifies a .pte or the folder of a C project."""
     from pillion.compiler import load
     from pillion.run.verify import verify_project
 
@@ -124,7 +117,7 @@ def _verify_file(
     program = load(path, target)
     assert program.file is not None
     if program.file.core and not program.file.is_recorded:
-        screen.warn(f"{path} was changed after Pillion wrote it: what its calls compute now is verified")
+        console.warn(f"{path} was changed after Pillion wrote it: what its calls compute now is verified")
     if not (target or program.file.core):
         raise PillionError(
             f"{path} does not say for which core it was made",
@@ -136,17 +129,17 @@ def _verify_file(
 
 
 def _show(verification: Verification, as_json: bool) -> None:
-    """The table, what differs, and the exit code."""
-    from pillion.cli.verification import facts_of, words_of
+    """Prints the table and the differences, and sets the exit code."""
+    from pillion.cli.verify_output import difference_lines, facts_of
 
     facts = facts_of(verification)
     if as_json:
-        screen.show(facts, as_json)
+        console.show(facts, as_json)
     else:
         columns = {"executors": ("executor", "bytes", "different", "seconds", "note")}
-        screen.show({k: v for k, v in facts.items() if k not in ("pairs", "differences")}, as_json, columns)
+        console.show({k: v for k, v in facts.items() if k not in ("pairs", "differences")}, as_json, columns)
         for found in verification.differences:
-            print(words_of(found))
+            console.print_line(difference_lines(found))
     if verification.nothing_compared:
         raise _nothing_compared(verification)
     if not verification.ok:
@@ -154,7 +147,7 @@ def _show(verification: Verification, as_json: bool) -> None:
 
 
 def _nothing_compared(verification: Verification) -> PillionError:
-    """The error of a verification that is no answer, with the way to a second executor."""
+    """Returns the error for a verification with one executor, with the way to a second."""
     skipped = [run.skipped for run in verification.runs if run.skipped]
     ran = [run.executor for run in verification.runs if run.has_run]
     return PillionError(

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data as people have it: arrays, images, sounds, tables, datasets and loaders of PyTorch, functions in files. What comes out is one sample
-after another, as a program's inputs want it, with its label."""
+"""Reads data as users have it: arrays, images, sounds, tables, PyTorch datasets and loaders, functions in files.
+Yields samples with labels that fit a program's inputs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program takes, and a sample that fits it."""
+"""Inputs of a program, and samples that fit them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pillion.ir.types import DType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 NUMBERS = "fiub"
-"""Kinds of numpy's types that hold numbers."""
+"""numpy dtype kinds of numbers."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a program takes as one of its inputs. Integers with a scale stand for real numbers."""
+class InputSpec:
+    """An input of a program: name, shape, dtype and quantization."""
 
     name: str
     shape: tuple[int, ...]
@@ -30,16 +30,16 @@ class Wanted:
 
     @property
     def rows(self) -> int:
-        """The samples that one run takes: the first axis."""
+        """Samples per run: the length of the first axis."""
         return self.shape[0] if self.shape else 1
 
     @property
     def of_one(self) -> tuple[int, ...]:
-        """The shape of one sample, without the axis of the batch."""
+        """The shape of one sample, without the batch axis."""
         return self.shape[1:]
 
     def quantized(self, real: Array) -> Array:
-        """Gives the integers of an input for real numbers: ties to even, saturated. What is of the input's type stays."""
+        """Quantizes real numbers: ties to even, saturating. Arrays of the input's dtype are unchanged."""
         if real.dtype == self.dtype.numpy or self.scale is None:
             return real
         low, high = self.dtype.bounds
@@ -47,7 +47,7 @@ class Wanted:
         return np.clip(levels, low, high).astype(self.dtype.numpy)
 
     def real(self, held: Array) -> Array:
-        """Gives the real numbers that an input's integers stand for."""
+        """Dequantizes the integers of an input."""
         if self.scale is None or held.dtype != self.dtype.numpy:
             return held
         return ((held.astype(np.float32) - self.zero_point) * np.float32(self.scale)).astype(np.float32)
@@ -58,35 +58,35 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Sample:
-    """The inputs of one sample, and its label where there is one. An input has an axis for the batch: of 1, or, where the data came as whole
-    inputs of a program, of the program's size. Real numbers are not quantized yet."""
+    """The inputs of one sample, and its label if any. The batch axis is 1, or the program's batch if the data came
+    in whole inputs. Real numbers are not quantized yet."""
 
     inputs: tuple[Array, ...]
     label: Array | None = None
     place: str = ""
-    """The place that the sample came from, for errors."""
+    """The sample's origin, for errors."""
 
 
 class Source(Protocol):
-    """Data that can be read again and again, one sample at a time."""
+    """Data that can be read repeatedly, one sample at a time."""
 
     @property
     def name(self) -> str:
-        """The name of the data for messages: a path, or what kind of object it is."""
+        """The data's name in messages: a path, or a kind of object."""
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes, by label; none where labels are numbers."""
+        """Class names by label; none if labels are numbers."""
 
     def count(self) -> int | None:
-        """Gives the number of samples, where that is known before they are read."""
+        """Returns the number of samples, if it is known before reading."""
 
-    def samples(self, wanted: Sequence[Wanted]) -> Iterator[Sample]:
-        """Reads the samples, as inputs of a program that wants these."""
+    def samples(self, wanted: Sequence[InputSpec]) -> Iterator[Sample]:
+        """Reads the samples for a program with these inputs."""
 
 
-def fitted(array: Array, wanted: Wanted, place: str) -> Array:
-    """Gives an array with the number type that an input takes; raises where it is not made of finite numbers."""
+def as_input_dtype(array: Array, wanted: InputSpec, place: str) -> Array:
+    """Converts an array to the input's dtype. Raises unless all numbers are finite."""
     if array.dtype.kind not in NUMBERS:
         raise does_not_fit(place, wanted, f"it holds {array.dtype}", rule="numbers")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -104,8 +104,8 @@ def fitted(array: Array, wanted: Wanted, place: str) -> Array:
     return _exactly(array, wanted, place)
 
 
-def _exactly(array: Array, wanted: Wanted, place: str) -> Array:
-    """Numbers that count something are not rounded."""
+def _exactly(array: Array, wanted: InputSpec, place: str) -> Array:
+    """Converts to an integer input without rounding."""
     with np.errstate(invalid="ignore"):
         made = array.astype(wanted.dtype.numpy)
     if not np.array_equal(made, array):
@@ -118,9 +118,9 @@ def _exactly(array: Array, wanted: Wanted, place: str) -> Array:
     return made
 
 
-def pieces(array: Array, wanted: Wanted, place: str, labels: int | None = None) -> Array:
-    """Gives an array as [samples, batch, …] of an input: it may be one sample, with or without its batch axis, or many. Where there are as
-    many labels as the program takes samples at once, an array of its whole input is so many samples."""
+def split_samples(array: Array, wanted: InputSpec, place: str, labels: int | None = None) -> Array:
+    """Reshapes an array to [samples, batch, …] of an input: one sample with or without batch axis, or many. If
+    there are as many labels as the program's batch, an array of one whole input is that many samples."""
     shape, one = wanted.shape, wanted.of_one
     if array.shape == shape and shape:
         split = wanted.rows > 1 and labels == wanted.rows
@@ -141,18 +141,18 @@ def pieces(array: Array, wanted: Wanted, place: str, labels: int | None = None) 
 
 
 def _solid(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without axes of 1, which have no order."""
+    """Returns a shape without axes of length 1."""
     return tuple(size for size in shape if size != 1)
 
 
-def _some(many: Array, array: Array, wanted: Wanted, place: str) -> Array:
+def _some(many: Array, array: Array, wanted: InputSpec, place: str) -> Array:
     if not len(many):
         raise does_not_fit(place, wanted, f"shape {list(array.shape)}")
     return many
 
 
-def does_not_fit(place: str, wanted: Wanted, found: str, rule: str = "", help: str = "") -> PillionError:
-    """Makes the error for data that is no input of the program."""
+def does_not_fit(place: str, wanted: InputSpec, found: str, rule: str = "", help: str = "") -> PillionError:
+    """Returns the error for data that does not fit an input."""
     one = list(wanted.of_one)
     return PillionError(
         f"the data does not fit the model: {place}",
@@ -163,16 +163,16 @@ def does_not_fit(place: str, wanted: Wanted, found: str, rule: str = "", help: s
     )
 
 
-def _way_to_fit(wanted: Wanted) -> str:
+def _way_to_fit(wanted: InputSpec) -> str:
     many = ", ".join(["N", *map(str, wanted.of_one)])
     return f"save an array of shape ({many}), or compile the model for inputs of the data's shape"
 
 
-def grouped(
-    samples: Iterator[Sample], wanted: Sequence[Wanted]
+def batched(
+    samples: Iterator[Sample], wanted: Sequence[InputSpec]
 ) -> Iterator[tuple[tuple[Array, ...], list[Sample]]]:
-    """Gathers samples to whole inputs of a program, each with the samples that it is made of. The last one is filled up with copies of its last
-    sample."""
+    """Groups samples into whole inputs of a program, each with its samples. The last group is padded with copies
+    of its last sample."""
     rows = wanted[0].rows if wanted else 1
     waiting: list[Sample] = []
     for sample in samples:
@@ -192,5 +192,5 @@ def _together(samples: Sequence[Sample]) -> tuple[Array, ...]:
 
 
 def elements(shape: Sequence[int]) -> int:
-    """Gives the number of elements of a shape."""
+    """Returns the number of elements of a shape."""
     return math.prod(shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks as people write them: `160MHz`, `1.2 GHz`, `32768 Hz`."""
+"""Parses clock frequencies such as `160MHz`, `1.2 GHz` and `32768 Hz`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pillion.errors import PillionError
 
 UNITS = {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
 SLOWEST, FASTEST = 1e3, 1e10
-"""Hertz. What is beyond is a slip of the pen: a microcontroller of a kilohertz answers in hours, one of ten gigahertz is not made."""
+"""Plausible range in hertz. A value outside it is almost certainly a typing error."""
 _FORM = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?(hz|khz|mhz|ghz)", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True)
 class Clock:
-    """A frequency that a core or an NPU runs at."""
+    """The clock frequency of a core or an NPU."""
 
     hertz: float
 
@@ -29,12 +29,12 @@ class Clock:
         return f"{self.hertz / 1e6:g} MHz"
 
     def milliseconds(self, cycles: float) -> float:
-        """Gives the time that cycles take."""
+        """Returns the duration of a number of cycles in milliseconds."""
         return cycles / self.hertz * 1e3
 
 
 def parse_clock(text: str | float | Clock, option: str = "--clock") -> Clock:
-    """Reads a clock; a number is one of hertz. Raises where it is none."""
+    """Returns the clock that a text or a number of hertz describes; raises if it is not a valid clock."""
     if isinstance(text, Clock):
         return text
     try:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that the rest of Pillion knows of an NPU: the fields of `Device`. A folder beside this file makes one.
-
-What it takes is a list of rules, each of which gives a verdict with the wanted and the found value."""
+"""The interface between an NPU and the rest of Pillion. Each folder beside this file builds a `Device`, whose
+rules return a verdict with the required and the actual value."""
 
 from __future__ import annotations
 
@@ -10,106 +9,112 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pillion.devices.band import Band
-from pillion.devices.computer import Driver
+from pillion.devices.cycle_range import CycleRange
+from pillion.devices.host_driver import Driver
 from pillion.devices.payloads import Executable, Payloads, SegmentCost, SegmentFile, marked
-from pillion.devices.retyped import Change
+from pillion.devices.retyped import Fixit
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, beyond_scales
+from pillion.ir.op import Op, explicit_multipliers
 from pillion.ir.verdict import Verdict
-from pillion.ir.wishes import Wishes
 
-Look = Callable[[Any], tuple[object, bool]]
-"""What is there, and whether that is fine. The op is of the kind that the rule is for."""
+Predicate = Callable[[Any], tuple[object, bool]]
+"""Returns the actual value of an op and whether it satisfies the rule. The op is of the rule's kind."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One condition on one kind of op. `wants` is also the cell of the docs table, `source` where the limit comes from."""
+    """A condition on one kind of op. `wants` is the requirement as text, also shown in the docs table;
+    `source` says where the limit comes from."""
 
     op: type[Op]
     name: str
     wants: str
-    look: Look
+    predicate: Predicate
     source: str
 
     def judge(self, op: Op) -> Verdict:
-        """Holds an op against the rule. Where a scale is asked of a tensor that has none, the rule is broken."""
+        """Returns the verdict on an op. A tensor without the scale that the rule reads fails the rule."""
         try:
-            got, ok = self.look(op)
-        except ValueError as error:  # a scale is asked of a tensor that has none
+            got, ok = self.predicate(op)
+        except ValueError as error:  # the tensor has no scale
             got, ok = error, False
         return Verdict(f"{op.kind}.{self.name}", ok, self.wants, str(got))
 
 
-def no_changes(rule: str, op: Op) -> Iterator[Change]:
-    """Answers for a device that knows of no changes: what it refuses runs on the CPU, and `explain` has no advice."""
+def no_fixits(rule: str, op: Op) -> Iterator[Fixit]:
+    """Yields nothing: the default for a device without fix-its."""
     return iter(())
 
 
-def drops_nothing(op: Op) -> bool:
-    """Answers for a device whose converter computes whatever it is given: no op is dropped."""
+def removes_nothing(op: Op) -> bool:
+    """Returns False: the default for a device whose converter keeps every op."""
     return False
 
 
 def without_converter(files: Sequence[SegmentFile], chip: str) -> Payloads:
-    """Makes the payloads for a device that has no converter."""
+    """Returns marked TFLite payloads: the default for a device without a converter."""
     return marked(files)
 
 
-UNCERTAINTY = Band(0.5, 8.0)
-"""Of estimates that no public measurement confirms. NXP's own converter predicted 353,039 cycles for a network that was measured at
-about 495,000 on an MCX N947: 1.4 times as many."""
+UNCERTAINTY = CycleRange(0.5, 8.0)
+"""The factor range of estimates that no public measurement confirms. NXP's converter predicted 353,039 cycles
+for a network that took about 495,000 on an MCX N947, 1.4 times as many."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """An NPU: the ops that it has, under which rules, and what they cost there; how a graph is made ready for it, and what
-    becomes of its segments."""
+    """An NPU: its ops, their rules and costs, the passes that prepare a graph for it, and the conversion of
+    segments to payloads."""
 
     name: str
     summary: str
     ops: frozenset[type[Op]]
-    """The ops that it has."""
+    """The supported kinds of ops."""
     rules: tuple[Rule, ...]
     estimate: Callable[[Op], int]
-    """Cycles of one op (an estimate)."""
-    lacks: frozenset[type[Op]] = frozenset()
-    """The ops that it does not have: each op is in one of the two sets, so that a new one is decided on."""
+    """Returns the estimated cycles of one op."""
+    unsupported: frozenset[type[Op]] = frozenset()
+    """The unsupported kinds of ops. `ops` and `unsupported` together cover all ops, so that a new op needs a
+    decision."""
     flash_bytes_per_cycle: float | None = None
-    """How fast it reads constants from flash, where its estimates count that: the core reads its own from the same flash."""
+    """The bandwidth of reading constants from flash, if the estimates include it. The core shares this
+    flash."""
     dispatch_cycles: int = 0
-    """What it takes to start a segment (an estimate)."""
-    uncertainty: Band = UNCERTAINTY
-    """What the cycles of a segment may come to, for each one that was estimated."""
+    """The estimated cycles to start a segment."""
+    uncertainty: CycleRange = UNCERTAINTY
+    """The factor range around a segment's estimated cycles."""
     arithmetic: Arithmetic = Arithmetic.TFLITE
-    """Whose bits it computes."""
+    """The arithmetic that the NPU computes in."""
     copies_weights: bool = True
-    """Whether weights are copied to SRAM before it runs; else it reads them from flash itself."""
-    wishes: Wishes = field(default_factory=Wishes)
-    """What it asks of the quantizer."""
+    """Whether weights are copied to SRAM before a run; otherwise the NPU reads them from flash."""
+    wishes: QuantizationConstraints = field(default_factory=QuantizationConstraints)
+    """The constraints on quantization."""
     rewrites: tuple[Callable[[Graph], Graph], ...] = ()
-    """Passes that run before placement: they say what the NPU lacks in terms of what it has."""
-    changes: Callable[[str, Op], Iterator[Change]] = no_changes
-    """What might satisfy a rule, by its name, for an op that fails it: the smallest change first."""
-    drops: Callable[[Op], bool] = drops_nothing
-    """Whether its converter removes an op. Of these alone no segment is made."""
+    """Passes that run before partitioning and replace unsupported patterns by supported ones."""
+    fixits: Callable[[str, Op], Iterator[Fixit]] = no_fixits
+    """Yields fix-its for an op that fails the rule of this name, smallest change first."""
+    removes: Callable[[Op], bool] = removes_nothing
+    """Whether the converter removes an op. A segment needs at least one op that it keeps."""
     delegate: str = ""
-    """What ExecuTorch's runtime on the chip calls it, in `.pte` files; its name, if that is empty."""
+    """The delegate's name in `.pte` files; empty: the device's name."""
     file_operators: tuple[tuple[str, str], ...] = ()
-    """The custom operators that its converter puts into .tflite files in the place of layers, and whose code they are."""
+    """Pairs of a custom operator that the converter writes into .tflite files, and the vendor of its code."""
     show: Callable[[bytes, bool], Iterator[str] | None] | None = None
-    """What shows a payload as text, first whom it is for: the steps, or every command. None for what is no payload of its."""
+    """Returns a payload as lines of text: first the NPU, then its steps or, if the flag is set, every
+    command. Returns None for a foreign payload."""
     execute: Callable[[bytes], Executable | None] | None = None
-    """What executes a payload on this computer, bit for bit; None for what is no payload of its, an error for what is not known of one."""
+    """Returns an executable for a payload that runs bit-exactly on this computer, or None for a foreign
+    payload. Raises if the payload contains something unknown."""
     driver: Callable[[], Driver] | None = None
-    """What stands in for its driver on this computer, where the C of projects calls one."""
+    """Returns a substitute for the NPU's driver on this computer, for C projects that call the driver."""
     cost: Callable[[bytes, str], SegmentCost | None] = lambda file, chip: None
-    """What its converter says that a segment takes, from its TFLite file, for the chip of a name; None where it is not installed: then the
-    estimates of ops are added up."""
+    """Returns the converter's estimate for a segment's TFLite file on a chip, or None if the converter is not
+    installed; the estimates of the ops are then summed."""
     payloads: Callable[[Sequence[SegmentFile], str], Payloads] = without_converter
-    """What it is given for the segments of a program. The second argument is what its converter calls the chip."""
+    """Returns the payloads of a program's segments. The second argument is the converter's name for the
+    chip."""
 
     @cached_property
     def _by_op(self) -> dict[type[Op], list[Rule]]:
@@ -119,22 +124,25 @@ class Device:
         return table
 
     def rules_of(self, op: type[Op]) -> list[Rule]:
-        """Gives the rules for one kind of op; there are none where the NPU does not have it."""
+        """Returns the rules for one kind of op; empty if the NPU does not support it."""
         return self._by_op.get(op, [])
 
     def judge(self, op: Op) -> tuple[Verdict, ...]:
-        """Judges every rule, not only up to the first that fails. An op that the device does not have is refused, and one whose
-        scales are not known, or do not say what it computes: segments are TFLite."""
+        """Returns the verdicts of all rules, not only up to the first failure. Unsupported ops are
+        refused, and so are ops whose scales are unknown or do not define the arithmetic, because segments
+        are TFLite."""
         has = type(op) in self.ops
-        known = Verdict(f"{op.kind}.supported", has, f"an op of {self.name}", op.kind)
+        known = Verdict(f"{op.kind}.supported", has, f"an op that {self.name} supports", op.kind)
         if not has:
             return (known,)
-        if found := beyond_scales(op):
-            wanted = "scales that say all (.pte files hold multipliers: compile from PyTorch or .tflite)"
+        if found := explicit_multipliers(op):
+            wanted = "scales that define the arithmetic (.pte files hold multipliers: compile from PyTorch or .tflite)"
             return (known, Verdict(f"{op.kind}.scales", False, wanted, found))
         return (known, *(rule.judge(op) for rule in self.rules_of(type(op))))
 
 
-def rules_for(ops: Iterable[type[Op]], name: str, wants: str, look: Look, source: str) -> list[Rule]:
-    """Makes one rule for several kinds of ops."""
-    return [Rule(op, name, wants, look, source) for op in ops]
+def rules_for(
+    ops: Iterable[type[Op]], name: str, wants: str, predicate: Predicate, source: str
+) -> list[Rule]:
+    """Returns the same rule for several kinds of ops."""
+    return [Rule(op, name, wants, predicate, source) for op in ops]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes to an NPU for each segment of a program, whichever NPU it is.
-
-A device is asked with the segments as TFLite files. Where its vendor's converter is installed it answers with code for the
-chip; everywhere else the files themselves go into the program, under Pillion's mark, and only Pillion's executors run them."""
+"""The payload of each segment of a program, for any NPU. A device converts the segments' TFLite files to its
+own code if its vendor's converter is installed; otherwise the payload is the marked TFLite file, which only
+Pillion's executors run."""
 
 from __future__ import annotations
 
@@ -15,13 +14,18 @@ from pillion.ir.workspace import Workspace
 from pillion.schemas.ir_payload import ir_payload
 
 Copied = frozenset[int]
-"""Which operands and results of a segment, counted together, do not lie where its processor has them."""
+"""Indices of the operands and results of a segment (counted together) that are not in the NPU's workspace and
+must be copied."""
+
+
+class ConverterError(PillionError):
+    """A converter that is installed does not run: no op is at fault, so none is kept on the core for it."""
 
 
 @dataclass(frozen=True)
 class SegmentFile:
-    """A segment as a TFLite file, the names of what crosses its border in the order of the program's arguments, and the arithmetic of the
-    processor that runs it."""
+    """A segment as a TFLite file, with the names of its inputs and outputs in the order of the program's
+    arguments, and the arithmetic of its processor."""
 
     name: str
     tflite: bytes
@@ -32,65 +36,79 @@ class SegmentFile:
 
 @dataclass(frozen=True)
 class SegmentCost:
-    """What a converter says that a segment takes."""
+    """A converter's estimate for a segment."""
 
     cycles: int
     by: str
-    """The converter, with its version."""
+    """The converter and its version."""
 
 
 @dataclass(frozen=True)
 class SegmentPayload:
-    """A segment in both forms: as the NPU takes it, and as TFLite."""
+    """A segment as the NPU's payload and as TFLite."""
 
     name: str
     tflite: bytes
     payload: bytes
-    """What the delegate is given."""
+    """The bytes for the delegate."""
     run: Callable[..., tuple[bytes, ...]] | None = None
-    """What executes the NPU's own code on this computer, where that can be done: arrays in, the bytes of results out."""
+    """Executes the NPU's code on this computer if that is possible: arrays in, bytes of the results out."""
     why_not: str = ""
-    """Why nothing executes it."""
+    """The reason why nothing executes the code; empty if `run` does."""
+    flash_bytes: int = 0
+    """The size of the NPU's code and weights in flash, in bytes; 0 without a converter."""
 
 
 @dataclass(frozen=True)
 class Executable:
-    """An NPU's own code that this computer can execute."""
+    """NPU code that this computer can execute."""
 
     npu: str
-    """The NPU that it is for."""
+    """The name of the NPU."""
     inputs: tuple[int, ...]
-    """The bytes of each input."""
+    """The size of each input in bytes."""
     outputs: tuple[int, ...]
     run: Callable[..., tuple[bytes, ...]]
-    """Arrays in, the bytes of results out."""
+    """Runs the code: arrays in, bytes of the results out."""
 
 
 @dataclass(frozen=True)
 class Payloads:
-    """The payloads of all segments of a program, in running order."""
+    """The payloads of all segments of a program, in execution order."""
 
     segments: tuple[SegmentPayload, ...]
     converter: str = ""
-    """Who made them, with its version; empty where they are TFLite under Pillion's mark, which a chip refuses."""
+    """The converter and its version; empty for marked TFLite, which a chip refuses."""
     cycles_by: str = ""
-    """Who says how many cycles segments take, with its version."""
+    """The source of the cycle estimates, with its version."""
     missing: str = ""
     """The converter that is not installed."""
     sources: Callable[[str, Sequence[Copied]], Mapping[str, str]] | None = None
-    """C files that run the segments of a model of some name on the chip: name → text. For each segment it is told what must be copied."""
+    """Returns the C files (name → text) that run the segments of a named model on the chip, given the copied
+    operands and results of each segment."""
     scratch_bytes: int = 0
-    """The memory that the largest segment works in: beside the program's arena, or in it (`workspaces`)."""
+    """The working memory of the largest segment in bytes: outside the program's arena, or inside it if
+    `workspaces` are given."""
+    fast_bytes: int = 0
+    """The size of the NPU's own buffer in RAM outside the arena, shared by all segments."""
     workspaces: tuple[Workspace, ...] = ()
-    """The memory that each segment works in, where the program's own memory has it: what it reads and makes may then lie there."""
+    """The working memory of each segment inside the program's arena; inputs and outputs may lie in it without
+    a copy."""
     cycles: tuple[int, ...] = ()
-    """What the converter estimates for each segment."""
+    """The converter's estimate for each segment."""
     firmware_files: Mapping[str, str] = field(default_factory=dict)
-    """What the NPU's firmware needs to know beside the payloads: name → text."""
+    """Files that the NPU's firmware needs in addition to the payloads: name → text."""
+
+    @property
+    def flash_bytes(self) -> int:
+        """The size of the NPU's code and weights of all segments in flash, in bytes; 0 without a
+        converter."""
+        return sum(segment.flash_bytes for segment in self.segments)
 
     @property
     def figures(self) -> dict[str, int | str]:
-        """What the converter says of its code: estimated cycles, and the memory that it works in (in a .pte the temp allocator's)."""
+        """The converter's figures: estimated cycles and working memory (in a .pte, that of the temp
+        allocator)."""
         cycles: dict[str, int | str] = (
             {"npu_cycles_estimate": sum(self.cycles), "npu_cycles_by": self.cycles_by} if self.cycles else {}
         )
@@ -98,7 +116,9 @@ class Payloads:
 
     @property
     def summary(self) -> str:
-        """Says in one line which of both forms was written."""
+        """One line that names the form of the payloads and their converter."""
+        if not self.segments:
+            return "no segment"
         count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"
         if self.converter:
             return f"{count}, converted by {self.converter}"
@@ -110,8 +130,9 @@ class Payloads:
         return f"{count}, as TFLite: {why}"
 
 
-def in_file(payloads: Sequence[bytes], find: Callable[[bytes], Executable]) -> Payloads:
-    """Gives the payloads that a program was read with; `find` gives what executes one, or raises."""
+def payloads_in_file(payloads: Sequence[bytes], find: Callable[[bytes], Executable]) -> Payloads:
+    """Returns the payloads that a program file contains; `find` returns the executable of a payload, or
+    raises."""
     return Payloads(tuple(_in_file(payload, find) for payload in payloads), converter="the file's own code")
 
 
@@ -123,7 +144,7 @@ def _in_file(payload: bytes, find: Callable[[bytes], Executable]) -> SegmentPayl
 
 
 def marked(files: Sequence[SegmentFile], missing: str = "") -> Payloads:
-    """Puts the TFLite files under Pillion's mark, for a runtime without the NPU's converter."""
+    """Returns the TFLite files under Pillion's mark, for a runtime without the NPU's converter."""
     return Payloads(
         tuple(
             SegmentPayload(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled program gets on data, and where precision is lost on the way from float to int8."""
+"""Accuracy of a compiled program on data, and the layers that lose precision."""

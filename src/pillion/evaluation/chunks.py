@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples in chunks that are worth a message to another process, and the outputs of a chunk as a batch."""
+"""Samples in chunks large enough to send to another process, and their outputs as batches."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.data.sample import Array, Sample, Source, elements, grouped
+from pillion.data.sample import Array, Sample, Source, batched, elements
 from pillion.errors import PillionError
-from pillion.evaluation.borders import Borders
 from pillion.evaluation.metrics import Batch
+from pillion.evaluation.program_io import ProgramIo
 
 CHUNK_BYTES = 1 << 20
 MOST_IN_CHUNK = 256
@@ -20,14 +20,14 @@ MOST_IN_CHUNK = 256
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some runs of a program: what goes in, and the samples that it is made of."""
+    """Several runs of a program: their inputs and samples."""
 
     runs: tuple[tuple[Array, ...], ...]
     samples: tuple[tuple[Sample, ...], ...]
 
 
-def chunks_of(source: Source, borders: Borders, limit: int | None) -> Iterator[Chunk]:
-    """Reads samples in chunks that are worth a message: so many, or so many bytes."""
+def chunks_of(source: Source, borders: ProgramIo, limit: int | None) -> Iterator[Chunk]:
+    """Yields samples in chunks of a number of samples or bytes."""
     samples: Iterator[Sample] = source.samples(borders.inputs)
     if limit is not None:
         samples = itertools.islice(samples, limit)
@@ -35,7 +35,7 @@ def chunks_of(source: Source, borders: Borders, limit: int | None) -> Iterator[C
     made_of: list[tuple[Sample, ...]] = []
     size = sum(elements(one.shape) * one.dtype.size_bytes for one in borders.inputs)
     most = max(1, min(MOST_IN_CHUNK, CHUNK_BYTES // max(size, 1)))
-    for inputs, parts in grouped(samples, borders.inputs):
+    for inputs, parts in batched(samples, borders.inputs):
         runs.append(tuple(one.quantized(x) for one, x in zip(borders.inputs, inputs, strict=True)))
         made_of.append(tuple(parts))
         if len(runs) == most:
@@ -46,7 +46,7 @@ def chunks_of(source: Source, borders: Borders, limit: int | None) -> Iterator[C
 
 
 def real_runs(chunk: Chunk) -> Iterator[tuple[Array, ...]]:
-    """Gives the inputs of each run before they were quantized, as far as they were real numbers."""
+    """Yields the inputs of each run before quantization, if they were real numbers."""
     for run, parts in zip(chunk.runs, chunk.samples, strict=True):
         if len(parts) == 1 and parts[0].inputs[0].shape == run[0].shape:
             yield parts[0].inputs
@@ -55,8 +55,8 @@ def real_runs(chunk: Chunk) -> Iterator[tuple[Array, ...]]:
         yield tuple(np.concatenate(xs) for xs in zip(*(p.inputs for p in filled), strict=True))
 
 
-def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], borders: Borders) -> Batch:
-    """Gives outputs, labels and inputs of a chunk, with an axis for the samples."""
+def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], borders: ProgramIo) -> Batch:
+    """Returns outputs, labels and inputs of a chunk with a sample axis."""
     samples = [sample for parts in chunk.samples for sample in parts]
     columns: list[list[Array]] = [[] for _ in borders.outputs]
     for parts, ys in zip(chunk.samples, outputs, strict=True):
@@ -73,8 +73,8 @@ def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], borders: Border
     )
 
 
-def _of_samples(y: Array, count: int, first: Sample, borders: Borders) -> Array:
-    """The rows of an output that belong to samples: all of it to one that came as a whole input of the program."""
+def _of_samples(y: Array, count: int, first: Sample, borders: ProgramIo) -> Array:
+    """Returns an output's rows by sample; a sample that was a whole input owns all rows."""
     rows = borders.inputs[0].rows
     if rows == 1 or first.inputs[0].shape == borders.inputs[0].shape:
         return y.reshape(1, -1) if y.ndim == 0 or y.shape[0] != 1 else y

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion compare`: a program beside its float model, layer by layer; or two programs, by what they cost and what they get."""
+"""`pillion compare`: a program with its float model, layer by layer, or two programs by cost and accuracy."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pillion.data.given import open_data
-from pillion.data.options import AS_IT_IS, Reading
-from pillion.data.sample import Array, grouped
+from pillion.data.python_data import open_data
+from pillion.data.reading_options import AS_IT_IS, Reading
+from pillion.data.sample import Array, batched
 from pillion.errors import PillionError
-from pillion.evaluation.borders import Borders, borders_of
-from pillion.evaluation.costs import Costs, can_be_measured, costs_of
 from pillion.evaluation.evaluate import MetricName, evaluate
-from pillion.evaluation.floats import Beside, FloatModel
-from pillion.evaluation.layers import Comparison, FloatTensors, LayerByLayer, Progress
-from pillion.evaluation.result import Evaluation
+from pillion.evaluation.evaluation_result import Evaluation
+from pillion.evaluation.float_outputs import FloatOutputs, FloatReference
+from pillion.evaluation.layer_errors import Comparison, LayerByLayer, LayerTensors, Progress
+from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
+from pillion.evaluation.program_io import ProgramIo, program_io
 from pillion.program import Program
 from pillion.run.executor import HOST, Outputs, RunOptions, judged
-from pillion.run.many import check_workers, many_runs
-from pillion.run.places import want_tools
+from pillion.run.executor_list import require_tools
+from pillion.run.parallel_runs import check_workers, many_runs
 
 SAMPLES = 8
-"""How many samples are compared where nothing is said: each is run once for every layer."""
+"""Default number of compared samples; each runs once per layer."""
 
 
 def compare_layers(
     program: Program,
-    float_model: FloatModel,
-    tensors: FloatTensors,
+    float_model: FloatOutputs,
+    tensors: LayerTensors,
     data: Any,
     *,
     limit: int = SAMPLES,
     reading: Reading = AS_IT_IS,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compares a program with the float model that it was made of, on data; `tensors` is that model by its tensors."""
-    borders = borders_of(program)
-    beside = Beside(float_model, borders)
+    """Compares a program with its float model on data; `tensors` gives the float model's tensors."""
+    borders = program_io(program)
+    beside = FloatReference(float_model, borders)
     layers = LayerByLayer(borders.model, borders.target, program.graph, tensors)
     samples = itertools.islice(open_data(data, reading).samples(borders.inputs), limit)
-    for number, (inputs, _) in enumerate(grouped(samples, borders.inputs), start=1):
+    for number, (inputs, _) in enumerate(batched(samples, borders.inputs), start=1):
         given = [one.quantized(x) for one, x in zip(borders.inputs, inputs, strict=True)]
         real = [one.real(x) for one, x in zip(borders.inputs, inputs, strict=True)]
         layers.add(given, beside.inputs(real))
@@ -61,31 +61,31 @@ def compare_layers(
 
 
 @dataclass(frozen=True)
-class Side:
-    """One of two programs: what it costs, and what it gets on the data."""
+class ComparedSide:
+    """One of two programs: its costs, and its metrics on the data."""
 
     program: str
     model: str
     target: str
-    costs: Costs
+    costs: ProgramCosts
     macs: int
     ops: int
     metrics: dict[str, float]
     not_measured: str = ""
-    """Why there are no flash and no instructions."""
+    """The reason why flash and instructions are missing."""
 
 
 @dataclass(frozen=True)
 class TwoPrograms:
-    """Two programs beside each other."""
+    """Two compared programs."""
 
-    first: Side
-    second: Side
+    first: ComparedSide
+    second: ComparedSide
     samples: int = 0
     same_answer: float | None = None
-    """The share of samples for which both give the same answer; None without data, or with one output."""
+    """Fraction of samples with the same answer; None without data, or with one output."""
     signal_to_noise_db: float | None = None
-    """The second's outputs over the difference of both, in decibels."""
+    """Power of the second program's outputs over that of the difference, in dB."""
 
 
 def compare_programs(
@@ -102,7 +102,8 @@ def compare_programs(
     reading: Reading = AS_IT_IS,
     progress: Progress | None = None,
 ) -> TwoPrograms:
-    """Compares two programs: RAM, flash and instructions where they can be measured, and metrics where there is data."""
+    """Compares RAM, flash and instructions of two programs as far as they can be measured, and metrics if there is
+    data."""
     found: Evaluation | None = None
     if data is not None:
         with OtherProgram(second, native, workers) as other:
@@ -127,41 +128,41 @@ def compare_programs(
     )
 
 
-def _side(program: Program | Path, name: str, metrics: dict[str, float], measure: bool) -> Side:
-    borders = borders_of(program)
+def _side(program: Program | Path, name: str, metrics: dict[str, float], measure: bool) -> ComparedSide:
+    borders = program_io(program)
     reason = "" if measure else "--no-measure"
     if measure and not can_be_measured(program):
         reason = f"{borders.target} has an NPU, which no emulator has"
-    tools = judged("tools", lambda: want_tools("board"))
+    tools = judged("tools", lambda: require_tools("board"))
     if measure and not reason and not tools.ok:
         reason = tools.what
     costs = costs_of(program, flash=not reason, instructions=not reason)
     macs, ops = borders.macs, borders.ops
-    return Side(name, borders.model, borders.target, costs, macs, ops, metrics, reason)
+    return ComparedSide(name, borders.model, borders.target, costs, macs, ops, metrics, reason)
 
 
 @dataclass
 class OtherProgram:
-    """A program in the place of a float model: it takes and gives real numbers."""
+    """A program that takes the place of a float model: real numbers in and out."""
 
     program: Program | Path
     native: bool = False
     workers: int | None = None
-    borders: Borders = field(init=False)
+    borders: ProgramIo = field(init=False)
     _running: AbstractContextManager[Any] | None = None
     _run: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        self.borders = borders_of(self.program)
+        self.borders = program_io(self.program)
 
     @property
     def name(self) -> str:
-        """The name of the model."""
+        """The model's name."""
         return self.borders.model
 
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of its inputs."""
+        """The shapes of the inputs."""
         return tuple(one.shape for one in self.borders.inputs)
 
     def __enter__(self) -> OtherProgram:
@@ -174,7 +175,7 @@ class OtherProgram:
         self._running.__exit__(*reason)
 
     def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
-        """Gives the outputs of each run as real numbers."""
+        """Returns the outputs of each run as real numbers."""
         assert self._run is not None
         given = [
             tuple(one.quantized(x) for one, x in zip(self.borders.inputs, xs, strict=True)) for xs in runs

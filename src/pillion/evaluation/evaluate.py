@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion.evaluate`: a program on data, sample by sample, and what its outputs are worth."""
+"""`pillion.evaluate`: runs a program on data and computes metrics of its outputs."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from typing import Any
 
 import numpy as np
 
-from pillion.data.given import open_data
-from pillion.data.options import AS_IT_IS, Reading
+from pillion.data.python_data import open_data
+from pillion.data.reading_options import AS_IT_IS, Reading
 from pillion.data.sample import Array, Source, elements
 from pillion.errors import PillionError
-from pillion.evaluation.agree import agreement
-from pillion.evaluation.borders import Borders, borders_of
+from pillion.evaluation.agreement import agreement
 from pillion.evaluation.chunks import Chunk, batch_of, chunks_of, real_runs
-from pillion.evaluation.floats import Beside, FloatModel
-from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, metric_of, usual_metrics
-from pillion.evaluation.result import Agreement, Evaluation, FloatBeside
+from pillion.evaluation.evaluation_result import Agreement, Evaluation, FloatComparison
+from pillion.evaluation.float_outputs import FloatOutputs, FloatReference
+from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, default_metrics, metric_of
+from pillion.evaluation.program_io import ProgramIo, program_io
 from pillion.program import Program
 from pillion.run.executor import HOST, Outputs, RunOptions
-from pillion.run.many import check_workers, many_runs
+from pillion.run.parallel_runs import check_workers, many_runs
 
 Progress = Callable[[int, "int | None"], None]
-"""Called with the number of samples so far, and of all where known."""
+"""Called with the number of samples done, and the total if known."""
 MOST_CLASSES = 1000
-"""Outputs with more numbers are no classes, for which a confusion matrix would be kept."""
+"""Most classes for which a confusion matrix is kept."""
 MetricName = str | Callable[..., Any]
 Run = Callable[[Iterable[Any]], Iterator[list[Outputs]]]
-"""What runs chunks of samples in order."""
+"""Runs chunks of samples in order."""
 ManyRuns = Callable[..., AbstractContextManager[Run]]
-"""What prepares a program to be run on chunks, as `many_runs` does."""
+"""Prepares a program to run on chunks, as `many_runs` does."""
 
 
 @dataclass
 class Scores:
-    """The metrics of one model, as they gather."""
+    """The metrics of one model, accumulated by batch."""
 
     metrics: list[Metric]
     confusion: Confusion | None = None
 
     def add(self, batch: Batch) -> None:
-        """Takes in some samples."""
+        """Adds a batch of samples."""
         for metric in (*self.metrics, *((self.confusion,) if self.confusion else ())):
             metric.add(batch)
 
     def values(self) -> dict[str, float]:
-        """Gives all numbers by name."""
+        """Returns all numbers by name."""
         return {name: number for metric in self.metrics for name, number in metric.values().items()}
 
 
 @dataclass
-class Nearness:
-    """How near the program's first output is to the float model's."""
+class Closeness:
+    """The distance between the first outputs of program and float model."""
 
     signal: float = 0.0
     noise: float = 0.0
@@ -66,7 +66,7 @@ class Nearness:
     choices: int = 0
 
     def add(self, found: Batch, wanted: Batch) -> None:
-        """Takes in some samples."""
+        """Adds a batch of samples."""
         got, real = found.flat.astype(np.float64), wanted.flat.astype(np.float64)
         self.signal += float((real**2).sum())
         self.noise += float(((got - real) ** 2).sum())
@@ -74,20 +74,20 @@ class Nearness:
         self.samples += len(got)
         self.choices = got.shape[1]
 
-    def beside(self, metrics: dict[str, float]) -> FloatBeside:
-        """Gives the result, with what the float model gets."""
+    def beside(self, metrics: dict[str, float]) -> FloatComparison:
+        """Returns the result with the float model's metrics."""
         ratio = 10 * np.log10(self.signal / self.noise) if self.signal and self.noise else None
         same = self.same / self.samples if self.choices > 1 else None
-        return FloatBeside(metrics, same, None if ratio is None else float(ratio))
+        return FloatComparison(metrics, same, None if ratio is None else float(ratio))
 
 
 @dataclass
-class _Gathered:
-    """All that gathers while samples go through."""
+class _Accumulated:
+    """Everything accumulated during an evaluation."""
 
     scores: Scores | None = None
     floats: Scores | None = None
-    nearness: Nearness = field(default_factory=Nearness)
+    nearness: Closeness = field(default_factory=Closeness)
     labels: set[int] = field(default_factory=set)
     samples: int = 0
 
@@ -101,7 +101,7 @@ def evaluate(
     workers: int | None = None,
     native: bool = False,
     on: str = HOST,
-    float_model: FloatModel | None = None,
+    float_model: FloatOutputs | None = None,
     agree: Sequence[str] = (),
     agree_samples: int = 3,
     reading: Reading = AS_IT_IS,
@@ -109,22 +109,23 @@ def evaluate(
     progress: Progress | None = None,
     runs: ManyRuns = many_runs,
 ) -> Evaluation:
-    """Runs a program, or the C project in a folder, on data, and gives its metrics.
+    """Runs a program, or the C project in a folder, on data, and returns its metrics.
 
-    `data` is a path, `file.py:function`, arrays, a dataset or loader, or a generator. `metrics` are `top1`, `top5`, `auc`, `mse`, `mae`,
-    `file.py:function` or functions of (outputs, labels); without them the first label decides, and without labels there is none where a float model or another
-    executor is compared with. The generated C runs in a process for each
-    core, or for each of `workers`, or where else `runs` has it run. `float_model` is evaluated beside; `agree` names executors that run the
-    first samples, too."""
+    `data` is a path, `file.py:function`, arrays, a dataset or loader, or a generator. `metrics` are `top1`,
+    `top5`, `auc`, `mse`, `mae`, `file.py:function` or functions of (outputs, labels). By default the first
+    label decides; unlabelled data needs none if a float model or an executor is compared.
+
+    The generated C runs in one process per core, in `workers` processes, or as `runs` says. `float_model` is
+    evaluated too; `agree` names executors that also run the first samples."""
     _check_limit(limit)
     source = open_data(data, reading)
-    borders = borders_of(program)
-    beside = Beside(float_model, borders) if float_model is not None else None
+    borders = program_io(program)
+    beside = FloatReference(float_model, borders) if float_model is not None else None
     names = tuple(metrics) if metrics is not None else None
     if names == ():
         raise _no_metrics()
     named = [metric_of(name) for name in names or ()]  # before anything is run
-    gathered = _Gathered()
+    gathered = _Accumulated()
     first: list[tuple[Array, ...]] = []
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     count = check_workers(workers) if on == HOST else 1
@@ -156,22 +157,22 @@ def evaluate(
 
 @dataclass
 class Stopwatch:
-    """Adds up the seconds between its starts and stops."""
+    """Sums the seconds between starts and stops."""
 
     seconds: float = 0.0
     _since: float = 0.0
 
     def start(self) -> None:
-        """Lets the time count from now on."""
+        """Starts or resumes counting."""
         self._since = time.perf_counter()
 
     def stop(self) -> None:
-        """Lets the time count no more."""
+        """Stops counting and keeps the sum."""
         self.seconds += time.perf_counter() - self._since
 
 
 def _flow(run: Run, chunks: Iterator[Chunk], at_once: int | None) -> Iterator[tuple[Chunk, list[Outputs]]]:
-    """Chunks with their outputs: as they come, or so many at once, with the program idle while they are looked at."""
+    """Yields chunks with outputs: continuously, or `at_once` at a time with the program idle in between."""
     if at_once is None:
         flowing, seen = itertools.tee(chunks)
         yield from zip(seen, run(chunk.runs for chunk in flowing), strict=True)
@@ -184,20 +185,22 @@ def _named_again(names: tuple[MetricName, ...] | None) -> list[Metric]:
     return [metric_of(name) for name in names or ()]
 
 
-def _scores(named: list[Metric], chunk: Chunk, borders: Borders, source: Source, is_compared: bool) -> Scores:
-    """The metrics that were asked for, or those that suit; and a confusion matrix for classes."""
+def _scores(
+    named: list[Metric], chunk: Chunk, borders: ProgramIo, source: Source, is_compared: bool
+) -> Scores:
+    """Returns the chosen or default metrics, and a confusion matrix for classes."""
     first = chunk.samples[0][0].label
     inputs, outputs = ([elements(one.of_one) for one in some] for some in (borders.inputs, borders.outputs))
-    usual = () if named else usual_metrics(outputs, first, inputs, is_compared=is_compared)
+    usual = () if named else default_metrics(outputs, first, inputs, is_compared=is_compared)
     metrics = named or [metric_of(name) for name in usual]
     is_classes = any(isinstance(metric, TopK) for metric in metrics)
     if is_classes:
-        _want_order_of_classes(source, outputs[0])
+        _require_order_of_classes(source, outputs[0])
     return Scores(metrics, Confusion() if is_classes and outputs[0] <= MOST_CLASSES else None)
 
 
-def _want_order_of_classes(source: Source, outputs: int) -> None:
-    """Raises where the classes of the data have names, and nothing says which output is which."""
+def _require_order_of_classes(source: Source, outputs: int) -> None:
+    """Raises if the data's classes have names and their order in the outputs is unknown."""
     if source.classes and len(source.classes) != outputs:
         shown = ", ".join(source.classes[:8]) + (", …" if len(source.classes) > 8 else "")
         raise PillionError(
@@ -208,8 +211,8 @@ def _want_order_of_classes(source: Source, outputs: int) -> None:
         )
 
 
-def _take(gathered: _Gathered, chunk: Chunk, outputs: Sequence[Outputs], borders: Borders) -> Batch:
-    """Takes the outputs of a chunk in, and gives them as real numbers."""
+def _take(gathered: _Accumulated, chunk: Chunk, outputs: Sequence[Outputs], borders: ProgramIo) -> Batch:
+    """Adds the outputs of a chunk, and returns them as real numbers."""
     assert gathered.scores is not None
     real = [tuple(one.real(y) for one, y in zip(borders.outputs, ys, strict=True)) for ys in outputs]
     found = batch_of(chunk, real, borders)
@@ -220,8 +223,8 @@ def _take(gathered: _Gathered, chunk: Chunk, outputs: Sequence[Outputs], borders
     return found
 
 
-def _take_float(gathered: _Gathered, chunk: Chunk, found: Batch, beside: Beside) -> None:
-    """Runs the float model on a chunk, and sets it beside what was found."""
+def _take_float(gathered: _Accumulated, chunk: Chunk, found: Batch, beside: FloatReference) -> None:
+    """Runs the float model on a chunk, and compares it with the program."""
     assert gathered.floats is not None
     borders = beside.borders
     runs = [tuple(one.real(x) for one, x in zip(borders.inputs, xs, strict=True)) for xs in real_runs(chunk)]
@@ -264,9 +267,9 @@ def _no_samples(source: Source) -> PillionError:
 
 
 def _result(
-    gathered: _Gathered,
+    gathered: _Accumulated,
     source: Source,
-    borders: Borders,
+    borders: ProgramIo,
     on: str,
     workers: int,
     seconds: float,
@@ -293,7 +296,7 @@ def _result(
     )
 
 
-def _notes(gathered: _Gathered) -> Iterator[str]:
-    """What makes numbers mean less than they seem to."""
+def _notes(gathered: _Accumulated) -> Iterator[str]:
+    """Yields caveats about the numbers."""
     if len(gathered.labels) == 1:
         yield f"all samples have the same label, {next(iter(gathered.labels))}: a model that always answers it would be right"

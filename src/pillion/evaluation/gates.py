@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gates: what a program has to reach, and what it may cost. A gate that is not passed says what was wanted and what was found."""
+"""Gates: limits on accuracy and cost, each with the wanted and the actual value."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pillion.errors import PillionError
-from pillion.evaluation.costs import Costs
-from pillion.evaluation.result import Evaluation
+from pillion.evaluation.evaluation_result import Evaluation
+from pillion.evaluation.program_costs import ProgramCosts
 
 _UNITS = {"": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2, "MIB": 1024**2}
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -18,7 +18,7 @@ _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 @dataclass(frozen=True)
 class Gate:
-    """One limit: its option, what was wanted, what was found, and whether that is good enough."""
+    """One limit: its option, wanted and actual value, and whether it passes."""
 
     gate: str
     wanted: float
@@ -28,7 +28,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits that a user gave; None where there is none."""
+    """The user's limits; None where unset."""
 
     min_accuracy: float | None = None
     max_ram: int | None = None
@@ -45,12 +45,12 @@ class Limits:
             )
 
     def check(self, metrics: Sequence[str] | None) -> None:
-        """Raises where the accuracy has a limit, and other metrics were asked for: before anything is run."""
+        """Raises before any run if accuracy has a limit but is not among the metrics."""
         if self.min_accuracy is not None and metrics is not None and "top1" not in metrics:
             raise _no_accuracy(f"--metric {' --metric '.join(metrics)}")
 
-    def judge(self, evaluation: Evaluation | None, costs: Costs) -> Iterator[Gate]:
-        """Gives the gates, passed or not."""
+    def judge(self, evaluation: Evaluation | None, costs: ProgramCosts) -> Iterator[Gate]:
+        """Yields the gates, passed or not."""
         if self.min_accuracy is not None:
             found = _accuracy(evaluation)
             yield Gate("--min-accuracy", self.min_accuracy, found, found >= self.min_accuracy)
@@ -81,12 +81,12 @@ def _no_accuracy(found: str) -> PillionError:
 
 
 def parse_bytes(option: str, text: str | None) -> int | None:
-    """Reads a number of bytes: 262144, 256K or 1.5M, which count by 1024."""
+    """Parses a number of bytes: 262144, 256K or 1.5M, in multiples of 1024."""
     return _parse(option, text, _UNITS, "256K")
 
 
 def parse_count(option: str, text: str | None) -> int | None:
-    """Reads a number: 20000000, or 20M, which counts by 1000."""
+    """Parses a count: 20000000, or 20M, in multiples of 1000."""
     return _parse(option, text, _THOUSANDS, "20M")
 
 

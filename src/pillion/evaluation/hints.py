@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would help a layer, by what its noise is made of. Options of Pillion are named as they are typed; all else is said to be a change of the model."""
+"""Hints for noisy layers, from the composition of their noise: an option of Pillion, or a change of the model."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from pillion.ir.types import Value
 
 PARTS = (0.2, 0.35, 0.5, 0.65, 0.8)
 CLIPS = ((1.0, 1.0), *((p, 1.0) for p in PARTS), *((1.0, p) for p in PARTS), *((p, p) for p in PARTS))
-"""Parts of the lower and of the upper end of a tensor's range that are tried in its place, all of it first."""
+"""Fractions of a tensor's lower and upper range that are tried; the whole range first."""
 MOSTLY = 0.5
 CLEARLY_DB = 3.0
-"""What a change must bring to the tensor's own signal to noise to be named."""
+"""Least gain in the tensor's signal-to-noise ratio for a hint."""
 UNEVEN = 16.0
-"""How many times a usual channel the largest one is, where channels are called uneven."""
+"""Ratio of the largest to a typical channel from which channels count as uneven."""
 TRAIN = "pillion train, or pillion.prepare_qat: train the model with int8 in the loop"
 
 
 @dataclass(frozen=True)
 class Hint:
-    """The reason of a layer's noise, and what would help: an option, or a change of the model."""
+    """The reason for a layer's noise, and a remedy."""
 
     reason: str
     help: str
     is_option: bool
-    """Whether Pillion has it; else the model has to be changed."""
+    """Whether the remedy is an option; otherwise the model must change."""
 
 
 @dataclass
-class Tensor:
-    """What is known of a tensor and its noise: sums over samples."""
+class NoisyTensor:
+    """Noise statistics of a tensor, summed over samples."""
 
     noise: float = 0.0
-    """The layer's."""
+    """Noise of the layer."""
     rounding: float = 0.0
-    """The part that would be left if only the result were rounded, saturated values included."""
+    """Noise from rounding the exact result, saturation included."""
     saturated: float = 0.0
-    """The part of that from values beyond the range."""
+    """Part of `rounding` from values beyond the range."""
     low: float = np.inf
     high: float = -np.inf
     clipped: Array | None = None
-    """The noise of rounding with a part of the range, for each of `CLIPS`."""
+    """Rounding noise for each range in `CLIPS`."""
     channels: Array | None = None
-    """The largest magnitude in each channel."""
+    """Largest magnitude per channel."""
 
     def add(self, real: Array, alone: Array, rounded: Array, value: Value) -> None:
-        """Takes in one sample: what float gives, what the layer gives, and what float gives rounded."""
+        """Adds one sample: the float result, the layer's result, and the float result rounded."""
         low, high = _range(value)
         error = (rounded - real) ** 2
         self.noise += float(((alone - real) ** 2).sum())
@@ -67,21 +67,21 @@ class Tensor:
 
 
 def _range(value: Value) -> tuple[float, float]:
-    """The smallest and the largest number that a tensor holds."""
+    """Returns the smallest and largest representable numbers of a tensor."""
     low, high = value.dtype.bounds
     return (low - value.zero_point) * value.scale, (high - value.zero_point) * value.scale
 
 
 def _noise_in(real: Array, low: float, high: float) -> float:
-    """The noise of rounding to 256 levels of a range."""
+    """Returns the noise of rounding to 256 levels of a range."""
     step = (high - low) / 255
     levels = np.rint(real / step)
     error = np.clip(levels, round(low / step), round(high / step)) * step - real
     return float(np.einsum("i,i", error.ravel(), error.ravel()))
 
 
-def hint_of(op: Op, value: Value, tensor: Tensor, shares_with: str = "") -> Hint:
-    """Gives the reason that weighs most. A tensor may share its scale with others, which come together in the op of that name."""
+def hint_of(op: Op, value: Value, tensor: NoisyTensor, shares_with: str = "") -> Hint:
+    """Returns the hint for the dominant noise. `shares_with` names the op at which the tensor shares its scale."""
     if not tensor.noise:
         return Hint("nothing is lost", "", True)
     low, high = _range(value)
@@ -96,8 +96,8 @@ def hint_of(op: Op, value: Value, tensor: Tensor, shares_with: str = "") -> Hint
     return Hint("the rounding of its weights" if op.macs else "its arithmetic in integers", TRAIN, True)
 
 
-def _of_range(op: Op, tensor: Tensor, low: float, high: float, shares_with: str) -> Hint:
-    """Where most noise is that of 256 levels: whether they lie where the values are."""
+def _of_range(op: Op, tensor: NoisyTensor, low: float, high: float, shares_with: str) -> Hint:
+    """Returns the hint for rounding noise, by how well the range fits the values."""
     used = (max(tensor.high, 0) - min(tensor.low, 0)) / (high - low)
     if used < MOSTLY:
         return _unused(used, shares_with)
@@ -134,7 +134,7 @@ def _unused(used: float, shares_with: str) -> Hint:
     return Hint(f"{reason}: it was calibrated for larger values", "--calibrate with data like this", True)
 
 
-def _spread(tensor: Tensor) -> float:
+def _spread(tensor: NoisyTensor) -> float:
     channels = tensor.channels
     if channels is None or len(channels) < 2:
         return 1.0

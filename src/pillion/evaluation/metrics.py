@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics: what outputs are worth, beside labels. Each gathers what it needs chunk by chunk, and can be sent to other processes."""
+"""Metrics of outputs against labels. Each accumulates batches and can be sent to other processes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.outside.user_code import function_of, run_user_code, split_spec
+from pillion.host_io.user_code import function_of, run_user_code, split_spec
 
 Array = np.ndarray[Any, np.dtype[Any]]
 NAMES = ("top1", "top5", "auc", "mse", "mae")
-"""What may be asked for by name; `top` goes with any number."""
+"""Metrics with names; `top` accepts any number."""
 USER_RULE = "a metric is function(outputs, labels) → a number, or a dict of numbers by name"
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some samples: the outputs of a model as real numbers, the labels, the inputs, and where each sample came from."""
+    """Several samples: float outputs, labels, inputs and origins."""
 
     outputs: tuple[Array, ...]
-    """For each output, [samples, …]."""
+    """Outputs, each [samples, …]."""
     labels: Array | None
     inputs: tuple[Array, ...]
     places: tuple[str, ...]
@@ -38,28 +38,28 @@ class Batch:
 
 
 class Metric(Protocol):
-    """Gathers batches, and gives numbers at the end."""
+    """Accumulates batches and returns numbers."""
 
     def add(self, batch: Batch) -> None:
-        """Takes in some samples."""
+        """Adds a batch of samples."""
 
     def values(self) -> dict[str, float]:
-        """Gives the numbers by name."""
+        """Returns the numbers by name."""
 
 
 @dataclass
 class TopK:
-    """The share of samples whose label is among the k largest numbers of the first output; of equal numbers the first counts."""
+    """Fraction of samples whose label is among the k largest numbers of the first output; ties go to the first."""
 
     k: int
     right: int = 0
     samples: int = 0
 
     def add(self, batch: Batch) -> None:
-        """Counts the samples that are right."""
+        """Counts right answers."""
         scores = batch.flat
         labels = class_labels(batch, f"top{self.k}")
-        want_classes(scores, f"top{self.k}", at_least=max(2, self.k))
+        require_classes(scores, f"top{self.k}", at_least=max(2, self.k))
         own = scores[np.arange(len(scores)), labels][:, np.newaxis]
         before = np.arange(scores.shape[1]) < labels[:, np.newaxis]
         rank = ((scores > own) | ((scores == own) & before)).sum(axis=1)
@@ -67,42 +67,44 @@ class TopK:
         self.samples += len(scores)
 
     def values(self) -> dict[str, float]:
-        """Gives the share."""
+        """Returns the fraction."""
         return {f"top{self.k}": self.right / self.samples}
 
 
 @dataclass
 class Confusion:
-    """How often each class was taken for each: rows are labels, columns are answers."""
+    """Confusion matrix: rows are labels, columns are answers."""
 
     counts: Array | None = None
 
     def add(self, batch: Batch) -> None:
-        """Counts the answers."""
+        """Counts the answers by label."""
         scores, labels = batch.flat, class_labels(batch, "the confusion matrix")
         if self.counts is None:
             self.counts = np.zeros((scores.shape[1], scores.shape[1]), np.int64)
         np.add.at(self.counts, (labels, scores.argmax(axis=1)), 1)
 
     def values(self) -> dict[str, float]:
-        """Gives none: a matrix is no number."""
+        """Returns no numbers, because a matrix is none."""
         return {}
 
 
 @dataclass
 class Auc:
-    """The area under the ROC curve: the chance that a sample with label 1 scores higher than one with label 0, ties counted half.
+    """Area under the ROC curve: the probability that a sample with label 1 scores higher than one with label 0;
+    ties count half.
 
-    The score is the output where it is one number, the difference of two, and the mean squared error of the input's reconstruction where
-    the output has the input's size and there are two labels. More classes are averaged, each against the rest."""
+    The score is the output if it is one number, the difference if there are two, or the mean squared
+    reconstruction error if the output has the input's size and there are two labels. For more classes, it is
+    averaged over each class against the rest."""
 
     scores: list[Array] = field(default_factory=list)
     labels: list[Array] = field(default_factory=list)
     errors: list[Array] = field(default_factory=list)
-    """Of reconstructions, where outputs are as large as inputs."""
+    """Reconstruction errors, if outputs have the inputs' size."""
 
     def add(self, batch: Batch) -> None:
-        """Keeps the scores."""
+        """Stores the scores."""
         scores = batch.flat.astype(np.float64)
         self.scores.append(scores)
         if scores.shape[1] <= 2:
@@ -113,7 +115,7 @@ class Auc:
             self.errors.append(((scores - batch.inputs[0].reshape(scores.shape)) ** 2).mean(axis=1))
 
     def values(self) -> dict[str, float]:
-        """Gives the area."""
+        """Returns the area."""
         scores, labels = np.concatenate(self.scores), np.concatenate(self.labels)
         if len(np.unique(labels)) < 2:
             raise PillionError(
@@ -132,7 +134,7 @@ class Auc:
 
 
 def _area(scores: Array, positive: Array) -> float:
-    """By ranks: equal scores share theirs."""
+    """Computes the area by ranks; equal scores share their rank."""
     _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     ranks = (last - (count - 1) / 2)[place]
@@ -142,28 +144,28 @@ def _area(scores: Array, positive: Array) -> float:
 
 @dataclass
 class MeanError:
-    """The mean of the squared or absolute difference from the labels, or from the input where there are no labels and the output has the
-    input's size."""
+    """Mean squared or absolute difference from the labels, or from the input if there are no labels and the sizes
+    match."""
 
     name: str
     total: float = 0.0
     elements: int = 0
 
     def add(self, batch: Batch) -> None:
-        """Sums the errors."""
+        """Adds the errors of a batch."""
         found = batch.flat.astype(np.float64)
         difference = found - _targets(batch, self.name)
         self.total += float((difference**2 if self.name == "mse" else np.abs(difference)).sum())
         self.elements += difference.size
 
     def values(self) -> dict[str, float]:
-        """Gives the mean."""
+        """Returns the mean."""
         return {self.name: self.total / self.elements}
 
 
 @dataclass
-class Users:
-    """A metric of the user's, which sees all outputs and labels at once."""
+class UserMetric:
+    """A user's metric, called once with all outputs and labels."""
 
     spec: str
     function: Callable[..., Any] | None = None
@@ -171,13 +173,13 @@ class Users:
     labels: list[Array] = field(default_factory=list)
 
     def add(self, batch: Batch) -> None:
-        """Keeps the outputs."""
+        """Stores the outputs."""
         self.outputs.append(batch.outputs)
         if batch.labels is not None:
             self.labels.append(batch.labels)
 
     def values(self) -> dict[str, float]:
-        """Calls the function, and gives its numbers."""
+        """Calls the function and returns its numbers."""
         function = self.function or function_of(self.spec, USER_RULE)
         outputs = [np.concatenate(parts) for parts in zip(*self.outputs, strict=True)]
         labels = np.concatenate(self.labels) if self.labels else None
@@ -201,9 +203,9 @@ class Users:
 
 
 def metric_of(asked: str | Callable[..., Any]) -> Metric:
-    """Gives the metric of a name, of `file.py:function`, or of a function."""
+    """Returns the metric for a name, `file.py:function`, or a function."""
     if callable(asked):
-        return Users(getattr(asked, "__name__", "metric"), asked)
+        return UserMetric(getattr(asked, "__name__", "metric"), asked)
     top = re.fullmatch(r"top([1-9]\d{0,3})", asked)
     if top:
         return TopK(int(top[1]))
@@ -212,7 +214,7 @@ def metric_of(asked: str | Callable[..., Any]) -> Metric:
     if asked in ("mse", "mae"):
         return MeanError(asked)
     if split_spec(asked)[1]:
-        return Users(asked, function_of(asked, USER_RULE))
+        return UserMetric(asked, function_of(asked, USER_RULE))
     raise PillionError(
         f"no metric {asked}",
         rule=f"{', '.join(NAMES)} (top with any number), or file.py:function",
@@ -221,11 +223,11 @@ def metric_of(asked: str | Callable[..., Any]) -> Metric:
     )
 
 
-def usual_metrics(
+def default_metrics(
     outputs: Sequence[int], first: Array | None, inputs: Sequence[int], *, is_compared: bool = False
 ) -> tuple[str, ...]:
-    """Gives the names of the metrics that suit a model with outputs of so many numbers, by the label of the first sample. Without labels there
-    may be none, where answers are compared with those of another model or executor."""
+    """Returns the default metrics for the outputs' sizes and the first label. May be empty without labels if
+    answers are compared with another model or executor."""
     if first is None:
         if outputs[0] == inputs[0]:
             return ("mse",)
@@ -245,7 +247,7 @@ def usual_metrics(
 
 
 def class_labels(batch: Batch, metric: str) -> Array:
-    """Gives the labels as numbers of classes; raises where they are none of the model's."""
+    """Returns labels as class numbers. Raises if a label is not a class of the model."""
     labels = _some_labels(batch, metric)
     classes = batch.flat.shape[1]
     flat = labels.reshape(len(labels), -1)
@@ -268,8 +270,8 @@ def class_labels(batch: Batch, metric: str) -> Array:
     return found.astype(np.int64)
 
 
-def want_classes(scores: Array, metric: str, at_least: int) -> None:
-    """Raises where the output has too few numbers for a choice."""
+def require_classes(scores: Array, metric: str, at_least: int) -> None:
+    """Raises if the output has too few numbers for classes."""
     if scores.shape[1] < at_least:
         raise PillionError(
             f"{metric} has no meaning for this model",
@@ -293,7 +295,7 @@ def _binary(batch: Batch) -> Array:
 
 
 def _targets(batch: Batch, metric: str) -> Array:
-    """What the first output should be: the labels, or the input."""
+    """Returns the expected first output: the labels, or the input."""
     wanted = batch.flat
     if batch.labels is not None:
         labels = batch.labels.reshape(len(wanted), -1)

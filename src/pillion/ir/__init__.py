@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ground floor: typed values, ops, graphs, their text form and the one arithmetic module. No torch, no flatbuffers."""
+"""The intermediate representation: types, values, ops, graphs, their text form, and integer arithmetic. It imports
+no framework."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph: ops in an order in which they can run, over named values. Graphs are never changed, only remade."""
+"""The graph: ops in an executable order, over named values. Graphs are immutable; every change returns a new one."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.state import State
-from pillion.ir.streaming import Streaming
+from pillion.ir.stream_io import Streaming
 from pillion.ir.types import Array, Value
 
 Instead = Mapping[Op, Callable[..., object]]
-"""Ops, and what computes them in the place of their references."""
+"""Ops → functions that compute their results instead of their references."""
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A whole network: inputs, ops in running order, outputs, whose arithmetic they compute, and what lives between runs."""
+    """A network: inputs, ops in running order, outputs, states, and the arithmetic that they compute in."""
 
     name: str
     inputs: tuple[Value, ...]
@@ -34,14 +34,14 @@ class Graph:
     arithmetic: Arithmetic = Arithmetic.CMSIS_NN
     states: tuple[State, ...] = ()
     streaming: Streaming | None = None
-    """How it is fed a few frames at a time, if it was made for that. It never changes what is computed."""
+    """How the program receives frames, if it was compiled as a stream. It does not change what is computed."""
 
     def __iter__(self) -> Iterator[Op]:
         return iter(self.ops)
 
     @cached_property
     def producers(self) -> dict[Value, Op]:
-        """The op that makes each computed value."""
+        """The op that computes each value."""
         return {result: op for op in self.ops for result in op.results}
 
     @cached_property
@@ -64,12 +64,13 @@ class Graph:
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """What is there before the first op: the inputs, and what states were before."""
+        """Values that exist before the first op: the inputs, and the states of the run before."""
         return (*self.inputs, *(state.before for state in self.states))
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """What is read after the last op: the outputs, and what states become. A value may be among them more than once."""
+        """Values that are read after the last op: the outputs, and the new states. A value may occur more than
+        once."""
         return (*self.outputs, *(state.after for state in self.states))
 
     @property
@@ -79,11 +80,11 @@ class Graph:
 
     @property
     def macs(self) -> int:
-        """The multiply-accumulates of one run of all ops."""
+        """Multiply-accumulates of one run."""
         return sum(op.macs for op in self.ops)
 
     def is_output(self, value: Value) -> bool:
-        """Whether a value is read after the last op: it is an output of the graph, or what a state becomes."""
+        """Whether a value is an output of the graph or a new state."""
         return value in self._ends
 
     @cached_property
@@ -91,16 +92,16 @@ class Graph:
         return frozenset(self.ends)
 
     def only_user(self, value: Value) -> Op | None:
-        """Gives the op that alone reads a value, which then is no output of the graph and no state either."""
+        """Returns the only reader of a value; None if it has several, or if the value is an output or a state."""
         users = self.users.get(value, [])
         return users[0] if len(users) == 1 and not self.is_output(value) else None
 
     def replace(self, **changes: object) -> Graph:
-        """Gives the graph with other fields; this one stays as it is."""
+        """Returns a copy with other fields."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # field names are checked at run time
 
     def substitute(self, values: Mapping[Value, Value]) -> Graph:
-        """Gives the same graph with some values exchanged everywhere."""
+        """Returns a copy in which some values are replaced everywhere."""
         return self.replace(
             inputs=tuple(values.get(v, v) for v in self.inputs),
             ops=tuple(op.substitute(values) for op in self.ops),
@@ -109,7 +110,7 @@ class Graph:
         )
 
     def with_ops(self, ops: Sequence[Op], instead: Mapping[Value, Value]) -> Graph:
-        """Gives the graph with other ops, after which other values are read in the place of some."""
+        """Returns a copy with other ops, whose readers read `instead` in place of replaced values."""
         return self.replace(
             ops=tuple(ops),
             outputs=tuple(instead.get(v, v) for v in self.outputs),
@@ -120,11 +121,11 @@ class Graph:
         )
 
     def opened(self) -> Graph:
-        """Gives the graph whose states are inputs and outputs instead, behind its own, in the order of the states."""
+        """Returns the graph with its states as additional inputs and outputs, in the order of the states."""
         return self.replace(inputs=self.sources, outputs=self.ends, states=())
 
     def without_dead_ops(self) -> Graph:
-        """Gives the graph of only those ops that some output or some state needs."""
+        """Returns the graph without ops that no output and no state needs."""
         needed = set(self.ends)
         kept: list[Op] = []
         for op in reversed(self.ops):
@@ -135,23 +136,23 @@ class Graph:
 
     @property
     def initial(self) -> tuple[Array, ...]:
-        """What the states are after a reset."""
+        """The states after a reset."""
         return tuple(state.initial for state in self.states)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        """Computes what the graph means, from the reset states: every op's exact reference, in order."""
+        """Computes the outputs from reset states with every op's exact reference."""
         return self.reference_step(self.initial, *inputs)[0]
 
     def reference_step(
         self, states: Sequence[Array], *inputs: Array, instead: Instead | None = None
     ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        """Computes one step of a stream: gives the outputs, and what the states are afterwards. `instead` names ops that something
-        else computes."""
+        """Computes one step of a stream: returns the outputs and the new states. `instead` replaces the references
+        of some ops."""
         values = self.reference_values(*inputs, instead=instead, states=states)
         return tuple(values[v] for v in self.outputs), tuple(values[state.after] for state in self.states)
 
     def given(self, inputs: Sequence[Array], states: Sequence[Array] | None = None) -> dict[Value, Array]:
-        """Gives the arrays of all values that are there before the first op, states reset where nothing else is said."""
+        """Returns the arrays of all values that exist before the first op; without `states`, states are reset."""
         check_inputs(self, inputs)
         held = self.initial if states is None else states
         return dict(zip(self.sources, (*inputs, *held), strict=True))
@@ -162,7 +163,7 @@ class Graph:
         instead: Instead | None = None,
         states: Sequence[Array] | None = None,
     ) -> dict[Value, Array]:
-        """Computes the reference result of every value. `instead` names ops that something else computes."""
+        """Computes the reference result of every value. `instead` replaces the references of some ops."""
         others = instead or {}
         values = self.given(inputs, states)
         for op in self.ops:
@@ -175,7 +176,7 @@ class Graph:
 
 
 def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
-    """Raises where arrays do not fit the graph's inputs."""
+    """Raises if arrays do not fit the graph's inputs."""
     if len(inputs) != len(graph.inputs):
         raise PillionError(
             f"`{graph.name}` takes {len(graph.inputs)} inputs",
@@ -193,8 +194,8 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
             )
 
 
-def want_computed_outputs(graph: Graph) -> None:
-    """Raises where a result does not depend on the inputs, or where there is none."""
+def require_computed_outputs(graph: Graph) -> None:
+    """Raises if an output does not depend on the inputs, or if the graph has no output."""
     if not graph.outputs:
         raise PillionError(
             f"`{graph.name}` has no output",
@@ -213,7 +214,7 @@ def want_computed_outputs(graph: Graph) -> None:
 
 
 def identifier(name: str) -> str:
-    """Gives the name as C can hold it, with ours kept apart from that of the library."""
+    """Returns a C identifier for a name that cannot collide with the kernel library."""
     cleaned = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "v"
     if cleaned[0].isdigit():
         cleaned = f"v{cleaned}"
@@ -221,41 +222,46 @@ def identifier(name: str) -> str:
 
 
 LONGEST_MODEL_NAME = 36
-"""C99 tells names apart by 63 characters; what stands around a model's name takes up to 27 of them."""
+"""C99 distinguishes identifiers by 63 characters; prefixes and suffixes take up to 27 of them."""
 
 
 def model_name(name: str) -> str:
-    """Gives the name of a model as an identifier that leaves room for what is named after it."""
+    """Returns the name of a model as an identifier that leaves room for suffixes."""
     return shortened(identifier(name), LONGEST_MODEL_NAME)
 
 
+LONGEST_NAME = 1000
+"""The maximum length of a name that is read from a file."""
+
+
 def clean_name(name: str) -> str:
-    """Gives a name from a file without what would mean something in a graph's text, in a terminal or in C."""
-    return re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed"
+    """Removes from a file's name what would have a meaning in a graph's text, a terminal or C, and shortens it."""
+    return shortened(re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed", LONGEST_NAME)
 
 
 def printable(text: str) -> str:
-    """Gives text from a file, or the name of one, without what a terminal or a page would act on."""
+    """Removes control characters from a file's text."""
     return "".join(mark if mark.isprintable() else "_" for mark in text)
 
 
 def shortened(name: str, longest: int) -> str:
-    """Gives the name, or its begin and a number made from all of it: names that differ only at their ends stay different."""
+    """Truncates a long name and appends a hash of all of it, so that names that differ only at their ends stay
+    different."""
     if len(name) <= longest:
         return name
     return f"{name[: longest - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 class Names:
-    """Gives out names that a graph does not have yet."""
+    """Creates names that are unique within a graph."""
 
     def __init__(self, taken: Mapping[str, object] | Sequence[str] = ()) -> None:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
-        """The last number tried for a wish: all below it are taken for good."""
+        """The last number tried for each name; all smaller ones are taken."""
 
     def fresh(self, wish: str) -> str:
-        """Gives the wished name, with a number behind it if it is taken."""
+        """Returns the requested name, with a number appended if it is taken."""
         name, number = wish, self._numbers.get(wish, 1)
         while name in self._taken:
             number += 1
@@ -269,8 +275,8 @@ Rewrite = Callable[[Graph, Op], "Sequence[Op] | None"]
 
 
 def rewrite(graph: Graph, rule: Rewrite) -> Graph:
-    """Goes through the ops once in running order: where `rule` answers with ops, they stand in for the op. An empty answer removes
-    an op whose results nobody needs."""
+    """Visits the ops once in running order. If `rule` returns ops, they replace the op; an empty list removes an
+    op without readers."""
     ops: list[Op] = []
     for op in graph.ops:
         replacement = rule(graph, op)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only place that turns scales into integer multipliers and that rounds.
+"""Fixed-point arithmetic: the only module that turns scales into integer multipliers, and the only one that
+rounds.
 
-Three arithmetics are known by name. `cmsis-nn` is the default: scale ratios in double precision, a multiply that rounds
-half up, a right shift that rounds half away from zero. `tflite` is that of LiteRT's reference kernels, used for NPU
-segments and imported `.tflite` files: the same requantization, but some operators form their ratio in float32 and some
-have rules of their own. `tflite-integer` is the same without any double precision: fully connected layers are
-requantized like convolutions, and sums are rounded once. Where an op differs, its class says so.
+Three arithmetics have names. `cmsis-nn` is the default: scale ratios in double precision, a multiply that
+rounds half up, a right shift that rounds half away from zero. `tflite` is that of LiteRT's reference kernels,
+for NPU segments and imported `.tflite` files: the same requantization, but some operators form their ratio in
+float32 and some have rules of their own. `tflite-integer` does without double precision: fully connected layers
+are requantized like convolutions, and sums are rounded once. An op that differs documents it in its class.
 
-Zero points are always those of the quantization (real = scale * (q - zero_point)); nothing here is negated.
-"""
+Zero points are those of the quantization, real = scale * (q - zero_point); nothing here is negated."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Int64Array = NDArray[np.int64]
 INT16_MAX = 2**15 - 1
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT8_STEPS = 255
-"""Between the least and the largest int8 value."""
+"""Steps between the smallest and the largest int8 value."""
 
 
 class Arithmetic(Enum):
-    """The library whose bits a graph computes: rounding differs between them."""
+    """The library whose bits a graph reproduces; libraries round differently."""
 
     CMSIS_NN = "cmsis-nn"
     TFLITE = "tflite"
@@ -38,14 +38,16 @@ class Arithmetic(Enum):
 
     @property
     def is_tflite(self) -> bool:
-        """Whether ops follow LiteRT's rules. The two that do differ in what LiteRT scales in double precision: fully connected layers
-        and sums. Integer hardware scales these by a fixed-point multiplier too."""
+        """Whether ops follow LiteRT's rules. `tflite` and `tflite-integer` differ where LiteRT scales in double
+        precision, in fully connected layers and sums; integer hardware uses a fixed-point multiplier there,
+        too."""
         return self is not Arithmetic.CMSIS_NN
 
 
 @dataclass(frozen=True)
 class Multiplier:
-    """The number mantissa * 2^shift / 2^31, the mantissa in [2^30, 2^31) or 0. A positive shift is a left shift."""
+    """The number mantissa * 2^shift / 2^31, with the mantissa in [2^30, 2^31) or 0. A positive shift is a left
+    shift."""
 
     mantissa: int
     shift: int
@@ -60,17 +62,17 @@ class Multiplier:
 
     @property
     def is_normal(self) -> bool:
-        """Whether a ratio of scales could have been encoded like this, so that every kernel takes it."""
+        """Whether `encode` can produce this multiplier, so that every kernel accepts it."""
         normal = 2**30 <= self.mantissa < 2**31 and -31 <= self.shift <= 30
         return normal or (self.mantissa, self.shift) == (0, 0)
 
 
 Multipliers = tuple[Multiplier, ...]
-"""All multipliers of an op, in an order that its class says."""
+"""All multipliers of an op, in the order that its class documents."""
 
 
 def encode(real: float) -> Multiplier:
-    """Gives the fixed-point form of a scale ratio; the mantissa is rounded half up."""
+    """Encodes a scale ratio in fixed point; rounds the mantissa half up."""
     if not (real >= 0 and math.isfinite(real)):
         raise ValueError(f"a scale ratio must be finite and not negative, got {real!r}")
     fraction, shift = math.frexp(real)
@@ -85,20 +87,21 @@ def encode(real: float) -> Multiplier:
 
 
 def encode_all(reals: ArrayLike) -> Multipliers:
-    """Gives the fixed-point forms of several ratios."""
+    """Encodes several scale ratios in fixed point."""
     return _encoded(np.atleast_1d(np.asarray(reals, np.float64)).tobytes())
 
 
 @lru_cache(256)
 def _encoded(reals: bytes) -> Multipliers:
-    """The forms of ratios in 64 bits each: of one layer they are asked for once for every form in which it is run."""
+    """Encodes ratios given as 64-bit floats; cached, as every tile of a layer has the same ones."""
     return tuple(map(encode, np.frombuffer(reals, np.float64).tolist()))
 
 
 def mantissas_and_shifts(
     multipliers: Multipliers, count: int | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Gives the two vectors that the kernels want, with `count` elements; one multiplier is repeated."""
+    """Returns the vectors of mantissas and shifts that kernels read, with `count` elements; a single multiplier is
+    repeated."""
     both = np.array([(m.mantissa, m.shift) for m in multipliers], np.int32).reshape(-1, 2)
     if count is not None:
         both = np.broadcast_to(both, (count, 2))
@@ -106,36 +109,37 @@ def mantissas_and_shifts(
 
 
 def wrap32(x: ArrayLike) -> Int64Array:
-    """Gives the value modulo 2^32, as a signed 32-bit number held in 64 bits."""
+    """Returns the value modulo 2^32 as a signed 32-bit number, held in 64 bits."""
     return np.asarray(x, np.int64).astype(np.uint64).astype(np.uint32).astype(np.int32).astype(np.int64)
 
 
 def multiply_high(a: ArrayLike, b: ArrayLike) -> Int64Array:
-    """Gives (a * b) / 2^31, rounded half up."""
+    """Returns (a * b) / 2^31, rounded half up."""
     return (np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**30) >> 31
 
 
 def high_word(a: ArrayLike, b: ArrayLike) -> Int64Array:
-    """Gives (a * b) / 2^32, rounded half up: what processors have one instruction for."""
+    """Returns (a * b) / 2^32, rounded half up, which Cortex-M computes in one instruction (SMMULR)."""
     return (np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**31) >> 32
 
 
 def shift_right(x: ArrayLike, places: ArrayLike) -> Int64Array:
-    """Gives x / 2^places, rounded half away from zero; places may be 0."""
+    """Returns x / 2^places, rounded half away from zero; `places` may be 0."""
     x, places = np.asarray(x, np.int64), np.asarray(places, np.int64)
     half = np.where(places > 0, np.int64(1) << np.maximum(places - 1, 0), 0)
     return np.where(places > 0, (x + half - (x < 0)) >> places, x)
 
 
 def requantize(x: ArrayLike, mantissa: ArrayLike, shift: ArrayLike) -> Int64Array:
-    """Gives x * 2^shift * mantissa / 2^31: a left shift that wraps in 32 bits, or a right shift after the multiply."""
+    """Returns x * 2^shift * mantissa / 2^31: a left shift that wraps in 32 bits, or a right shift after the
+    multiply."""
     shift = np.asarray(shift, np.int64)
     shifted = wrap32(np.asarray(x, np.int64) << np.maximum(shift, 0))
     return shift_right(multiply_high(shifted, mantissa), np.maximum(-shift, 0))
 
 
 def multiply_once(x: ArrayLike, multiplier: Multiplier) -> Int64Array:
-    """Gives the product with a multiplier, rounded once, half up."""
+    """Returns the product with a multiplier, rounded once, half up."""
     right = 31 - multiplier.shift
     return (np.asarray(x, np.int64) * multiplier.mantissa + (1 << (right - 1))) >> right
 
@@ -147,7 +151,7 @@ def scale_by(x: ArrayLike, real: float) -> Int64Array:
 
 
 def round_half_away(x: ArrayLike) -> NDArray[np.float64]:
-    """Gives the nearest integer of doubles, ties away from zero."""
+    """Returns the nearest integer of doubles, ties away from zero."""
     x = np.asarray(x, np.float64)
     nearest = np.rint(x)
     is_tie = np.abs(x - np.trunc(x)) == 0.5
@@ -155,7 +159,7 @@ def round_half_away(x: ArrayLike) -> NDArray[np.float64]:
 
 
 def divide_half_away(x: ArrayLike, divisor: ArrayLike) -> Int64Array:
-    """Gives x / divisor for a positive divisor, rounded half away from zero (integer half: divisor // 2)."""
+    """Returns x / divisor for a positive divisor, rounded half away from zero (integer half: divisor // 2)."""
     x, divisor = np.asarray(x, np.int64), np.asarray(divisor, np.int64)
     return np.sign(x) * ((np.abs(x) + divisor // 2) // divisor)
 
@@ -167,7 +171,8 @@ def ratio(
     *,
     float32_in_tflite: bool = False,
 ) -> float:
-    """Gives a product of scales over a scale. LiteRT forms it in float32 for some operators and in double for the others."""
+    """Returns the product of scales over a scale. LiteRT computes it in float32 for some operators and in double
+    for the others."""
     number = np.float32 if float32_in_tflite and arithmetic.is_tflite else np.float64
     product = number(numerators[0])
     for factor in numerators[1:]:
@@ -176,29 +181,29 @@ def ratio(
 
 
 def quantize_array(x: ArrayLike, scale: ArrayLike, zero_point: int, low: int, high: int) -> Int64Array:
-    """Rounds real numbers to integers as PyTorch's quantizer does it at compile time: ties to even, saturating."""
+    """Rounds real numbers to integers as PyTorch's quantizer does: ties to even, saturating."""
     levels = np.rint(np.asarray(x, np.float64) / np.asarray(scale, np.float64)) + zero_point
     return np.clip(levels, low, high).astype(np.int64)
 
 
 def quantize_bias(bias: ArrayLike, input_scale: float, weight_scales: ArrayLike) -> NDArray[np.int32]:
-    """Rounds a float bias at the accumulator's scale, saturated to 32 bits."""
+    """Quantizes a float bias at the accumulator's scale, saturated to 32 bits."""
     scale = input_scale * np.asarray(weight_scales, np.float64)
     return quantize_array(bias, scale, 0, INT32_MIN, INT32_MAX).astype(np.int32)
 
 
 def row_sums(weights: NDArray[Any]) -> Int64Array:
-    """Gives the sum of each row of small integers, exactly, and without a wide copy of them: matrices may be large."""
+    """Returns the exact sum of each row of a matrix of small integers, without a 64-bit copy of the matrix."""
     return np.asarray(weights.sum(axis=1, dtype=np.int64))
 
 
 def row_magnitudes(weights: NDArray[Any]) -> Int64Array:
-    """Gives the sum of the magnitudes in each row."""
+    """Returns the sum of the magnitudes in each row."""
     return 2 * row_sums(np.maximum(weights, 0)) - row_sums(weights)
 
 
 def row_bounds(weights: NDArray[Any]) -> tuple[Int64Array, Int64Array]:
-    """Gives the least and the largest sum of each row's products with int8 numbers."""
+    """Returns the smallest and the largest dot product of each row with int8 numbers."""
     positive = row_sums(np.maximum(weights, 0))
     negative = row_sums(weights) - positive
     return 127 * negative - 128 * positive, 127 * positive - 128 * negative

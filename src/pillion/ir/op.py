@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an op is: a frozen dataclass of operands, one or more results, and attributes, with its shape rule and its meaning.
+"""The base class of ops. An op is a frozen dataclass of operands, results and attributes, with a shape rule and an
+exact reference.
 
     @op("clamp", quantization=Quantization.SHARED)
     class Clamp(Op):
@@ -10,12 +11,12 @@
         low: int = -128
         high: int = 127
 
-The text form, the verifier, the docs page and the random programs of the tests are derived from these fields.
-"""
+The text form, the verifier, the docs page and the random programs of the tests derive from these fields."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache, cached_property
@@ -25,14 +26,13 @@ import numpy as np
 from typing_extensions import dataclass_transform
 
 from pillion.errors import PillionError
-from pillion.ir.along import Course
+from pillion.ir.access import ROWS, SAME_ROWS, Access, AxisMap, Span, row_map
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.rows import Span
-from pillion.ir.types import Array, DType, TensorType, Unscaled, Value
+from pillion.ir.types import Array, DType, Pair, TensorType, Unscaled, Value
 
 
 class Quantization(Enum):
-    """The ways in which the quantization of the result follows from that of the operands; the quantizer is derived from this."""
+    """How the result's quantization follows from that of the operands. The quantizer derives from this rule."""
 
     OWN = "the result has parameters of its own"
     SHARED = "operands and result have the same parameters"
@@ -41,7 +41,7 @@ class Quantization(Enum):
 
 
 def operand() -> Any:
-    """Declares a field that is a tensor the op reads (a `Value`, a tuple of them, or None where optional)."""
+    """Declares a field that the op reads (a `Value`, a tuple of them, or None if optional)."""
     return dataclasses.field(metadata={"role": "operand"})
 
 
@@ -51,41 +51,53 @@ def optional_operand() -> Any:
 
 
 def result() -> Any:
-    """Declares a field that is a tensor the op makes."""
+    """Declares a field that the op computes."""
     return dataclasses.field(metadata={"role": "result"})
+
+
+_MODULE = re.compile(r"(?:module|.*:\d+) ([\w.]+)")
+"""A source that ends with the path of a module."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Op:
-    """The base of all ops. `source` is the line of the model that the op comes from; it never changes what the op computes."""
+    """The base class of ops. `source` names the line of the model that the op comes from; it has no effect on the
+    computation."""
 
     kind: ClassVar[str] = ""
     quantization: ClassVar[Quantization] = Quantization.OWN
     real_constants: ClassVar[tuple[str, ...]] = ()
-    """The operands that are constants of real numbers in a graph of integers, too: the op itself makes integers of them."""
+    """Operands that are real constants even in an integer graph; the op quantizes them itself."""
 
     source: str = dataclasses.field(default="", metadata={"role": "source"})
 
     def infer(self) -> TensorType:
-        """Gives shape and element type of the result, from operands and attributes (its quantization is a choice)."""
+        """Returns shape and element type of the result, from operands and attributes. Its quantization is a free
+        choice."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raises a PillionError where operands and attributes do not make sense together."""
+        """Raises a PillionError if operands and attributes contradict one another."""
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        """Computes the exact meaning, in integers: the definition that every executor is compared with."""
+        """Computes the exact integer result: the definition that every executor is compared with."""
         raise NotImplementedError
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        """Gives small instances at the edges: for the tests of every executor, and for the documentation."""
+        """Yields small instances with extreme values, for the tests of every executor and for the docs."""
         raise NotImplementedError
 
     @property
     def name(self) -> str:
-        """The name of the op, which is that of its first result."""
+        """The name of the first result, which is also the op's."""
         return self.results[0].name
+
+    @property
+    def module(self) -> str:
+        """The path of the PyTorch module that the op comes from (`features.3.conv`); empty if `source` names none."""
+        found = _MODULE.fullmatch(self.source)
+        return found[1] if found else ""
 
     @cached_property
     def operands(self) -> tuple[Value, ...]:
@@ -94,98 +106,107 @@ class Op:
 
     @cached_property
     def results(self) -> tuple[Value, ...]:
-        """All values that the op makes, in the order of its fields."""
+        """All values that the op computes, in the order of its fields."""
         return tuple(v for name in _fields(self, "result") for v in _values(getattr(self, name)))
 
     @cached_property
     def activations(self) -> tuple[Value, ...]:
-        """The operands that are not constants."""
+        """The operands that are not constant."""
         return tuple(v for v in self.operands if not v.is_constant)
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Everything that is neither a tensor nor the source line, by name."""
+        """All fields except tensors and the source line, by name."""
         return {name: getattr(self, name) for name in _fields(self, None)}
 
     @property
     def macs(self) -> int:
-        """The multiply-accumulates of one run."""
+        """Multiply-accumulates of one run."""
         return 0
 
     @property
-    def is_idle(self) -> bool:
-        """Whether the op answers with its operand: the same numbers in the same order, whatever they are.
+    def is_identity(self) -> bool:
+        """Whether the op returns its operand: the same numbers in the same order, whatever they are.
 
-        Each class of ops says this itself, for nothing follows from silence: there are converters that fail where nothing
-        is left to compute, and runtimes in which nothing need be done."""
+        Each class declares this itself: some converters fail on segments of identities, and some runtimes skip
+        them."""
         raise NotImplementedError
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        """The largest integers that are scaled to the result, each with the shift of its multiplier: in 32 bits they must fit.
+        """Yields the largest integers that are requantized, each with the shift of its multiplier; they must fit
+        in 32 bits.
 
-        Every class whose definition requantizes says this; an op that does not has none."""
+        Every class whose reference requantizes declares this."""
         return iter(())
 
-    @property
-    def counts_rows(self) -> bool:
-        """Whether each row is made in a way of its own, which follows from its number. Where only some rows are made, the kernel is handed
-        the number of the first one (`pillion.ir.rows.FIRST_ROW`) with each call: it takes no further form of the op."""
-        return False
+    why_whole: ClassVar[str] = "it does not say from which rows it makes which"
+    """Why every element of the result depends on all operands, in classes without access maps."""
 
-    @property
-    def crosses_rows(self) -> str:
-        """Says why rows of the result cannot be made one after another, each from a few rows of the operands; empty if they can."""
-        raise NotImplementedError
+    def access(self, operand: Value) -> Access:
+        """Returns the access map of an operand. An op without a declaration is refused in stripes and in streams."""
+        return (self.why_whole,) * operand.type.rank
 
-    @property
-    def row_unit(self) -> int:
-        """The number of rows that are made together: rows are asked for in whole units."""
-        return 1
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        """Gives the rows of an operand that some rows of the result are made of; None if all of it is read for any row."""
-        raise NotImplementedError
-
-    def on_rows(self, span: Span) -> Mapping[str, object]:
-        """Gives the attributes that are others where only some rows of the result are made."""
+    def tile(self, axis: int, span: Span, missing: Pair) -> Mapping[str, object]:
+        """Returns the attributes that change if the op computes a span along an axis of its result. `missing`
+        counts the padding elements that the span reads before and behind the operand."""
         return {}
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether the computation of a row depends on the row's number. The kernel of a tile then receives the
+        number of its first row (`pillion.ir.access.FIRST_ROW`), so that all tiles share one form of the op."""
+        return False
+
+    @property
+    def row_unit(self) -> int:
+        """The number of rows that are computed together; tiles are multiples of it."""
+        return 1
+
+    @property
     def folded_bytes(self) -> int:
-        """The bytes that stand for the rows of the operand that were taken so far, where an op without rows of its own may take them a few
-        at a time; 0 where it takes all at once."""
+        """Bytes of the running sum or extremum that replaces the rows consumed so far, in reductions that consume
+        a few rows at a time; 0 in other ops."""
         return 0
 
     @property
     def is_part(self) -> bool:
-        """Whether it takes only some of the rows that its result is made of: it has a meaning together with the others alone."""
+        """Whether the op consumes only some of the rows of a reduction: it computes a partial result."""
         return False
 
-    def along(self, operand: Value, axis: int) -> Course:
-        """Says how the op goes along an axis of an operand: which rows of the result are made from which rows of that; or why they
-        are not made one after another. What an op does not say is refused."""
-        return "it does not say from which rows it makes which"
+    @cached_property
+    def row_maps(self) -> Mapping[Value, AxisMap | str | None]:
+        """The map from the rows of each operand to those of the result (`pillion.ir.access.row_map`)."""
+        if self.folded_bytes:
+            return dict.fromkeys(self.operands, SAME_ROWS)
+        return {v: row_map(self.access(v), v, self.results[0]) for v in self.operands}
 
-    def all_inside(self, axis: int, count: int) -> Mapping[str, object]:
-        """Gives the attributes that are others where so many rows along an axis of the result are made, from rows that are all
-        there."""
-        return {}
+    @cached_property
+    def why_not_tileable(self) -> str:
+        """Explains why the op cannot compute some rows of its result alone; empty if it can."""
+        return next((found for found in self.row_maps.values() if isinstance(found, str)), "")
+
+    def input_rows(self, operand: Value, span: Span) -> Span | None:
+        """Returns the operand's rows that a span of the result reads; None if every row reads the same elements."""
+        found = self.row_maps[operand]
+        if found is SAME_ROWS:
+            return span
+        return found.inside(span, operand.shape[ROWS]) if isinstance(found, AxisMap) else None
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        """Raises a ValueError where a ratio of the op's scales has no fixed-point form in an arithmetic.
+        """Raises a ValueError if a ratio of the op's scales has no fixed-point form in an arithmetic.
 
-        Every class that turns scales into multipliers says this; an op that does not takes any scales."""
+        Every class that turns scales into multipliers declares this; other ops accept any scales."""
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
-        """Makes the error of `check`: what the op wants and what it got."""
+        """Returns the error that `check` raises: the rule and the value."""
         place = f"{here}" + (f"  ({self.source})" if self.source else "")
         return PillionError(f"{self.kind} `{self.name}` is not valid", rule=rule, here=place, help=help)
 
-    def substitute(self, values: Mapping[Value, Value]) -> Op:
-        """Gives the same op with some of its tensors exchanged."""
-        if not any(v in values for v in (*self.operands, *self.results)):
+    def substitute(self, values: Mapping[Value, Value], **attributes: Any) -> Op:
+        """Returns the op with some of its tensors replaced and some attributes (no tensors) changed."""
+        if not attributes and not any(v in values for v in (*self.operands, *self.results)):
             return self
-        changes: dict[str, Any] = {}
+        changes = attributes
         for name in (*_fields(self, "operand"), *_fields(self, "result")):
             old = getattr(self, name)
             changes[name] = (
@@ -196,30 +217,30 @@ class Op:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Scaled(Op):
-    """The base of ops whose kernels are handed multipliers. These follow from the scales, or are `given`: programs of others hold
-    the multipliers, and no scales."""
+    """The base class of ops whose kernels receive multipliers. They follow from the scales, or `given` holds them:
+    some programs of others store multipliers and no scales."""
 
     given: Multipliers = dataclasses.field(default=(), metadata={"role": "given"})
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
-        """Gives the multipliers that follow from the scales, in the order that the class says."""
+        """Returns the multipliers that follow from the scales, in the order that the class documents."""
         raise NotImplementedError
 
     def scaling(self, arithmetic: Arithmetic) -> Multipliers:
-        """Gives the multipliers: those that were given, or those that follow from the scales."""
+        """Returns the explicit multipliers, or those that follow from the scales."""
         return self.given or self.from_scales(arithmetic)
 
     def from_scales_in_uint8(self) -> Multipliers:
-        """Gives the multipliers that LiteRT's kernels for uint8 form of the same scales, where these are others; none by default."""
+        """Returns LiteRT's multipliers for uint8 if they differ from those for int8; empty by default."""
         return ()
 
     @property
     def numbers_of_multipliers(self) -> tuple[int, ...]:
-        """How many multipliers may be given."""
+        """The allowed numbers of explicit multipliers."""
         return (1,)
 
     def check_given(self) -> None:
-        """Raises where the multipliers that were given are not such as the kernels take."""
+        """Raises if kernels do not accept the explicit multipliers."""
         if len(self.given) not in self.numbers_of_multipliers:
             counts = " or ".join(map(str, sorted(set(self.numbers_of_multipliers))))
             raise self.refuse(f"multipliers that are given are {counts}", f"{len(self.given)} are given")
@@ -233,13 +254,13 @@ class Scaled(Op):
 
 
 def without_scales(op: Op) -> list[Value]:
-    """Gives what an op reads and makes whose scales are not known."""
+    """Returns the operands and results whose scales are unknown."""
     values = dict.fromkeys((*op.activations, *op.results, *op.operands))
     return [v for v in values if isinstance(v.type.quant, Unscaled)]
 
 
-def beyond_scales(op: Op) -> str:
-    """Says what of an op's arithmetic its scales do not tell, for those who are told nothing else; nothing where they tell all."""
+def explicit_multipliers(op: Op) -> str:
+    """Explains which part of an op's arithmetic does not follow from its scales; empty if all of it does."""
     unknown = without_scales(op)
     if unknown:
         return f"`{unknown[0].name}` has no scale"
@@ -269,7 +290,8 @@ def _fields(op: Op | type[Op], role: str | None) -> tuple[str, ...]:
 
 @cache
 def _names_by_role(kind: type[Any], role: str | None) -> tuple[str, ...]:
-    """The fields of a class of ops that play a role; they are asked for more often than anything else of an op."""
+    """Returns the fields of an op class that have a role; cached, as it is asked for more often than anything
+    else."""
     return tuple(f.name for f in dataclasses.fields(kind) if f.metadata.get("role") == role)
 
 
@@ -280,12 +302,12 @@ def _values(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
 
 
 def operand_fields(op: Op | type[Op]) -> list[str]:
-    """Gives the names of an op's fields that are operands."""
+    """Returns the names of an op's operand fields."""
     return list(_fields(op, "operand"))
 
 
 def result_fields(op: Op | type[Op]) -> list[str]:
-    """Gives the names of an op's fields that are results."""
+    """Returns the names of an op's result fields."""
     return list(_fields(op, "result"))
 
 
@@ -299,7 +321,8 @@ OpClass = TypeVar("OpClass", bound=type[Op])
     field_specifiers=(operand, optional_operand, result),
 )
 def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[OpClass], OpClass]:
-    """Makes a class an op: a frozen dataclass with its name in the text form and its quantization rule."""
+    """Registers a class as an op: a frozen dataclass with its kind (its name in the text form) and its
+    quantization rule."""
 
     def declare(cls: OpClass) -> OpClass:
         cls.kind, cls.quantization = kind, quantization
@@ -309,24 +332,24 @@ def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[Op
 
 
 def int8(array: Array) -> Array:
-    """Narrows an array to int8; its numbers fit already."""
+    """Converts an array to int8; its values already fit."""
     return array.astype(np.int8)
 
 
-def want_rank(op: Op, value: Value, rank: int) -> None:
-    """Refuses an op if a value does not have so many axes."""
+def require_rank(op: Op, value: Value, rank: int) -> None:
+    """Raises if a value does not have `rank` axes."""
     if value.type.rank != rank:
         raise op.refuse(f"{op.kind}: `{value.name}` has rank {rank}", f"shape {list(value.shape)}")
 
 
-def want_dtype(op: Op, value: Value, dtype: DType) -> None:
-    """Refuses an op if a value is of another element type."""
+def require_dtype(op: Op, value: Value, dtype: DType) -> None:
+    """Raises if a value has another element type."""
     if value.dtype is not dtype:
         raise op.refuse(f"{op.kind}: `{value.name}` is {dtype.value}", value.dtype.value)
 
 
-def want_same_quant(op: Op, *values: Value) -> None:
-    """Refuses an op if values do not share scale and zero point."""
+def require_same_quant(op: Op, *values: Value) -> None:
+    """Raises if values do not share scale and zero point."""
     quants = {v.type.quant for v in values}
     if len(quants) > 1:
         raise op.refuse(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model remembers from one run to the next."""
+"""States: tensors that live from one run to the next."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pillion.ir.types import Array, Value
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A tensor that lives between runs: ops read it as `before`, and the next run finds there what `after` was at the end of this one.
-    After a reset it is `initial`."""
+    """A tensor that lives between runs. Ops read `before`; the next run finds there the value of `after`. A reset
+    restores `initial`."""
 
     name: str
     before: Value
     after: Value
-    """A result of an op, an input, a constant, or what some state was before; of the type of `before`."""
+    """The new value: a result, an input, a constant or another state's `before`, of the type of `before`."""
     initial: Array
 
     def __post_init__(self) -> None:
@@ -28,11 +28,11 @@ class State:
 
     @property
     def bytes(self) -> int:
-        """The bytes of the tensor."""
+        """The size of the tensor in bytes."""
         return self.before.type.size_bytes
 
     def substitute(self, values: Mapping[Value, Value]) -> State:
-        """Gives the state with some values exchanged; this one if it has none of them."""
+        """Returns the state with some values replaced."""
         before, after = values.get(self.before, self.before), values.get(self.after, self.after)
         is_same = before is self.before and after is self.after
         return self if is_same else dataclasses.replace(self, before=before, after=after)

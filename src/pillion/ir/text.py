@@ -35,18 +35,19 @@ from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value
 
 SHORT_CONSTANT = 16
-"""Constants of at most so many elements are written as a list."""
+"""Constants of at most this many elements are written as a list."""
 GIVEN, UNKNOWN = "given", "?"
-"""What stands before the multipliers that an op was given, and in the place of a scale that is not known."""
+"""The keyword before explicit multipliers, and the mark of an unknown scale."""
 UNREADABLE = (ValueError, KeyError, SyntaxError, AttributeError, TypeError, OverflowError)
-"""What a line that makes no sense raises."""
+"""Exceptions that a malformed line raises."""
 READS, BECOMES, ALL = "reads", "becomes", "all"
-"""What stands between a state and the value that ops read or that it becomes, and before the one number of all elements."""
+"""Keywords of state lines: before the value that ops read, before the value that the state becomes, before a
+uniform initial value."""
 
 
 def to_text(graph: Graph, *, constants: bool = True) -> str:
-    """Gives the text of the whole graph; with `constants=False` long constants are named but not spelled out (this does not parse
-    back)."""
+    """Returns the text of a graph. With `constants=False` long constants are named but not written; such a text
+    does not parse."""
     lines = [f"graph {graph.name} arithmetic={graph.arithmetic.value}"]
     lines += [f"input {_typed(v)}" for v in graph.inputs]
     lines += [
@@ -61,7 +62,7 @@ def to_text(graph: Graph, *, constants: bool = True) -> str:
 
 
 def _inside(op: Op) -> list[str]:
-    """The ops of the graphs inside of an op, for readers."""
+    """Returns the ops of an op's inner graphs, indented for readers."""
     bodies = [held for held in op.attributes.values() if isinstance(held, Graph)]
     return [
         f"    {line}"
@@ -72,7 +73,7 @@ def _inside(op: Op) -> list[str]:
 
 
 def op_text(op: Op, *, constants: bool = True) -> str:
-    """Gives one op as it stands in the text form; with `constants=False` many multipliers are named but not spelled out."""
+    """Returns the text of one op; with `constants=False` long lists of multipliers are named but not written."""
     results = ", ".join(_typed(v) for v in op.results)
     operands = ", ".join(
         f"{name}={_names(getattr(op, name))}" for name in operand_fields(op) if getattr(op, name) is not None
@@ -146,7 +147,7 @@ _ATTRIBUTE = re.compile(r" (\w+)=((?:\([^)]*\)|\[[^\]]*\]|'[^']*'|\S)+)")
 
 
 def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
-    """Gives the graph that a text describes."""
+    """Parses the text of a graph."""
     values: dict[str, Value] = {}
     inputs, outputs, ops = [], [], []
     begins: dict[str, tuple[Value, Array]] = {}
@@ -190,7 +191,7 @@ def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
 def _parse_state(
     text: str, values: dict[str, Value], begins: dict[str, tuple[Value, Array]], states: list[State]
 ) -> None:
-    """One of the two lines of a state."""
+    """Parses one of the two lines of a state."""
     name, word, rest = text.split(" ", 2)
     if word == READS:
         typed, _, spelled = rest.partition(" = ")

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be asked of quantization after training."""
+"""Options of post-training quantization."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import get_args
 
-from pillion.choices import Ranges
 from pillion.errors import one_of
+from pillion.option_values import Ranges
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is done after training for models that are hard to quantize; nothing of it, if it is not asked for."""
+    """Options of post-training quantization."""
 
     ranges: Ranges = "auto"
     equalize: bool = False
-    """Channels of very different ranges are brought to one, where two layers can share the factors."""
-    correct_biases: bool = False
-    """Biases take back by how much rounding has shifted the means of channels."""
+    """Scale channels of very different ranges to one range where two layers can share the factors."""
+    correct_biases: bool = True
+    """Correct biases by the mean error that rounding adds to each channel; needs four calibration samples or more."""
 
     def __post_init__(self) -> None:
         one_of("ranges", self.ranges, get_args(Ranges))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tensor is: shape, element type, quantization, and constant data where there is some."""
+"""Types and values of tensors: shape, element type, quantization, and constant data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sides = tuple[int, int, int, int]
 
 
 class DType(Enum):
-    """The element types of tensors; the value is the name in the text form."""
+    """Element types; the value is the name in the text form."""
 
     INT8 = "int8"
     UINT8 = "uint8"
@@ -30,7 +30,7 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The element type that numpy has for it."""
+        """The corresponding element type of numpy."""
         return np.dtype(self.value)
 
     @property
@@ -40,7 +40,7 @@ class DType(Enum):
 
     @property
     def bounds(self) -> Pair:
-        """The smallest and the largest value of an integer type; false and true of booleans."""
+        """The smallest and the largest value of an integer type; 0 and 1 for booleans."""
         if self is DType.BOOL:
             return 0, 1
         info = np.iinfo(self.value)
@@ -48,15 +48,15 @@ class DType(Enum):
 
 
 BYTES = (DType.INT8, DType.UINT8)
-"""The element types of numbers that have a scale."""
+"""The 8-bit types of quantized tensors."""
 
 LEAST_SCALE = 2.0**-149
-"""The least of all float32 numbers, which stands for products of scales that are smaller. Nothing is computed with those."""
+"""The smallest float32 number; smaller products of scales are replaced by it. Nothing is computed with them."""
 
 
 @dataclass(frozen=True)
 class PerTensor:
-    """The meaning real = scale * (quantized - zero_point). The scale is representable in float32."""
+    """One scale for all elements: real = scale * (quantized - zero_point). The scale is representable in float32."""
 
     scale: float
     zero_point: int = 0
@@ -67,7 +67,7 @@ class PerTensor:
 
 @dataclass(frozen=True)
 class PerChannel:
-    """The meaning real = scales[channel] * quantized: symmetric, one scale for each index along `axis`."""
+    """One scale per index along `axis`: real = scales[channel] * quantized, symmetric."""
 
     scales: tuple[float, ...]
     axis: int
@@ -80,14 +80,14 @@ class PerChannel:
 
 @dataclass(frozen=True)
 class Unscaled:
-    """The meaning real = (some scale) * (quantized - zero_point): of programs that hold multipliers the scales are not known. Two
+    """An unknown scale, in programs that store multipliers instead: real = scale * (quantized - zero_point). Two
     such tensors may have different scales."""
 
     zero_point: int = 0
 
 
 def _scale(number: float) -> float:
-    """In 32 bits, where it is neither zero nor infinite."""
+    """Rounds a scale to float32; raises if it becomes zero or infinite."""
     with np.errstate(over="ignore", under="ignore"):
         scale = float(np.float32(number))
     if not (scale > 0 and math.isfinite(scale)):
@@ -100,7 +100,7 @@ Quant = PerTensor | PerChannel | Unscaled
 
 @dataclass(frozen=True)
 class TensorType:
-    """The type of a tensor: shape, element type and, for quantized tensors, what the integers mean."""
+    """The type of a tensor: shape, element type and quantization."""
 
     shape: Shape
     dtype: DType
@@ -135,7 +135,7 @@ class TensorType:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A named tensor: made by one op, given by the user, or constant. Two values are equal if they are the same object."""
+    """A named tensor: computed by an op, an input, or constant. Two values are equal if they are the same object."""
 
     name: str
     type: TensorType
@@ -174,7 +174,7 @@ class Value:
 
     @property
     def quant(self) -> PerTensor:
-        """The scale and zero point of the whole tensor; asking for them where there are none is an error of the caller."""
+        """Scale and zero point of a tensor that is quantized per tensor; raises for other tensors."""
         if isinstance(self.type.quant, Unscaled):
             raise ValueError(f"the scale of {self.name} is not known")
         if not isinstance(self.type.quant, PerTensor):
@@ -183,23 +183,23 @@ class Value:
 
     @property
     def scale(self) -> float:
-        """The scale, of a tensor that has one for all elements."""
+        """The scale of a tensor that is quantized per tensor."""
         return self.quant.scale
 
     @property
     def zero_point(self) -> int:
-        """The integer that stands for 0, of a tensor that has one for all elements."""
+        """The integer that represents 0 in a tensor that is quantized per tensor."""
         held = self.type.quant
         return held.zero_point if isinstance(held, Unscaled) else self.quant.zero_point
 
     @property
     def is_quantized(self) -> bool:
-        """Whether the integers stand for real numbers."""
+        """Whether the integers represent real numbers."""
         return self.type.quant is not None
 
     @property
     def channel_scales(self) -> NDArray[np.float64]:
-        """One scale per channel, or the one scale of the tensor, as an array."""
+        """One scale per channel, or the tensor's one scale, as an array."""
         match self.type.quant:
             case PerChannel(scales):
                 return np.array(scales)
@@ -212,6 +212,6 @@ class Value:
 
 
 def constant(name: str, data: Array, quant: Quant | None = None) -> Value:
-    """Makes a constant value whose type follows from its data."""
+    """Makes a constant value; its type follows from the data."""
     data = np.asarray(data, order="C")  # ascontiguousarray would give scalars an axis
     return Value(name, TensorType(data.shape, DType(data.dtype.name), quant), data)

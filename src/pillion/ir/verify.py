@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold for every graph, checked before and after every pass."""
+"""The graph verifier, which runs before and after every pass."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pillion.errors import PillionError, collapsed
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Scaled, beyond_scales
-from pillion.ir.sizes import check_size, check_sizes
+from pillion.ir.op import Op, Scaled, explicit_multipliers
+from pillion.ir.size_limits import check_size, check_sizes
 from pillion.ir.state import State
 from pillion.ir.types import TensorType, Unscaled, Value
 
 
 def verify(graph: Graph, after: str = "") -> Graph:
-    """Gives the graph back, or raises a PillionError that shows the op at fault."""
+    """Returns the graph if it is valid; else raises a PillionError that shows the faulty op."""
     defined: dict[str, Value] = {}
     for value in graph.sources:
         check_size(value)
@@ -38,7 +38,7 @@ def verify(graph: Graph, after: str = "") -> Graph:
 
 
 def _verify_states(graph: Graph, defined: dict[str, Value], where: str) -> None:
-    """Raises where a state is made by no op or becomes of another type, or where two have one name."""
+    """Raises if nothing computes a state, if a state changes its type, or if two states share a name."""
     names: set[str] = set()
     for state in graph.states:
         before, after = state.before, state.after
@@ -55,7 +55,7 @@ def _verify_states(graph: Graph, defined: dict[str, Value], where: str) -> None:
 
 
 def _same_meaning(before: TensorType, after: TensorType) -> bool:
-    """Whether integers of one type mean the same in the other, as far as scales are known."""
+    """Whether integers of one type have the same meaning in the other, as far as scales are known."""
     if (before.shape, before.dtype) != (after.shape, after.dtype):
         return False
     one, other = before.quant, after.quant
@@ -97,8 +97,8 @@ def _verify_op(defined: dict[str, Value], op: Op, arithmetic: Arithmetic) -> Non
 
 
 def _check(op: Op, arithmetic: Arithmetic) -> None:
-    """Refuses what the op's class refuses, multipliers that no kernel takes or that `tflite` arithmetic would not find, and ops that
-    would need scales which nobody knows."""
+    """Raises if the op's own check fails, if kernels or `tflite` arithmetic do not have its multipliers, or if a
+    scale that it needs is unknown."""
     unscaled = any(isinstance(v.type.quant, Unscaled) for v in (*op.operands, *op.results))
     try:
         op.check()
@@ -110,7 +110,7 @@ def _check(op: Op, arithmetic: Arithmetic) -> None:
         raise op.refuse("an op is given its multipliers, or its tensors have scales", error) from None
     if isinstance(op, Scaled) and op.given:
         op.check_given()
-        if arithmetic.is_tflite and (found := beyond_scales(op)):
+        if arithmetic.is_tflite and (found := explicit_multipliers(op)):
             raise op.refuse("in `tflite` arithmetic, multipliers follow from the scales", found)
 
 
@@ -137,7 +137,7 @@ def _located(error: PillionError, op: Op, after: str) -> PillionError:
 
 
 def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
-    """Raises where ops (what, source line, reason) compute in float between the model's borders."""
+    """Raises if ops (kind, source line, reason) still compute in float inside the model."""
     if left:
         listed = "\n".join(
             collapsed(f"{what}{f' ({source})' if source else ''}: {reason}" for what, source, reason in left)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory that another processor works in, and where it expects operands and leaves results there."""
+"""The memory that an NPU works in."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Workspace:
-    """Bytes that are a segment's own while it runs. What it reads and makes has a fixed place inside."""
+    """Bytes that belong to a segment while it runs. Its operands and results have fixed offsets inside."""
 
     bytes: int
     inputs: tuple[int, ...]
     """The offset of each operand."""
     outputs: tuple[int, ...]
-    """The offset of each result. It may be that of an operand, which is read before."""
+    """The offset of each result. It may equal that of an operand that is read before."""

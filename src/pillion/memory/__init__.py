@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where activations lie: one arena, planned at compile time, and what lives between runs apart from it."""
+"""The memory plan: activations in one arena, planned at compile time; states beside it."""
 
 from __future__ import annotations
 
 from pillion.memory.events import ALIGNMENT, Event, Feed, Firing, Move, is_alias
-from pillion.memory.fit import Effort
-from pillion.memory.homes import Area, Spot
-from pillion.memory.joints import Joint, joints_of
-from pillion.memory.needs import (
+from pillion.memory.first_fit import Effort
+from pillion.memory.op_memory import (
     HOST_POINTER_BYTES,
     Needs,
     OpMemory,
@@ -16,8 +14,10 @@ from pillion.memory.needs import (
     words_of_state,
 )
 from pillion.memory.plan import MemoryPlan, Resident, plan_memory, unsettled
-from pillion.memory.repeat import moved, roots
+from pillion.memory.scan_memory import moved, roots
 from pillion.memory.schedule import Schedule, schedule
+from pillion.memory.sliding_buffers import SlidingBuffer, sliding_buffers_of
+from pillion.memory.state_layout import Area, Spot
 
 __all__ = [
     "ALIGNMENT",
@@ -27,7 +27,6 @@ __all__ = [
     "Event",
     "Feed",
     "Firing",
-    "Joint",
     "MemoryPlan",
     "Move",
     "Needs",
@@ -36,13 +35,14 @@ __all__ = [
     "RepeatMemory",
     "Resident",
     "Schedule",
+    "SlidingBuffer",
     "Spot",
     "is_alias",
-    "joints_of",
     "moved",
     "plan_memory",
     "roots",
     "schedule",
+    "sliding_buffers_of",
     "unsettled",
     "words_of_state",
 ]

@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can happen in a region: an op runs for some rows, rows move within their buffer, rows come from outside."""
+"""Events of a region: an op computes some rows, rows move within their buffer, rows arrive from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pillion.ir.access import Span
 from pillion.ir.op import Op
-from pillion.ir.rows import Span
 from pillion.ir.types import Value
 from pillion.ops import Reshape
 
 
 @dataclass(frozen=True)
 class Firing:
-    """One run of an op of the body for some rows of its result."""
+    """One run of an inner op for some rows of its result."""
 
     op: int
-    """Its number in the body."""
+    """The op's number in the body."""
     span: Span
     image: int
     starts: Mapping[Value, int]
-    """Operand or result → the byte of its buffer at which the rows begin."""
+    """Operand or result → the byte of its buffer where the rows begin."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """Rows that are kept go to the front of their buffer."""
+    """Moves the rows that are still needed to the front of their buffer."""
 
     value: Value
     source: int
@@ -35,18 +35,18 @@ class Move:
 
 @dataclass(frozen=True)
 class Feed:
-    """Rows of an operand that come from outside the arena."""
+    """Rows of an operand that arrive from outside the arena."""
 
     value: Value
     rows: int
     start: int | None
-    """The byte of its buffer at which they go; None for rows that nobody reads."""
+    """The byte of the buffer where they are stored; None for rows that no op reads."""
 
 
 Event = Firing | Move | Feed
 
 ALIGNMENT = 16
-"""Buffers begin at multiples of so many bytes."""
+"""The alignment of buffers in bytes."""
 
 
 def aligned(size: int) -> int:
@@ -55,5 +55,5 @@ def aligned(size: int) -> int:
 
 
 def is_alias(op: Op) -> bool:
-    """Whether an op has nothing to do at run time: its result is another view of its operand's bytes."""
+    """Whether an op does nothing at run time: its result is another view of its operand."""
     return isinstance(op, Reshape)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets for every activation and every kernel's scratch, in one arena.
+"""The memory plan: offsets of all activations and scratch buffers in one arena.
 
-The *floor* is the largest sum of bytes that are live at once: no plan without in-place results can be smaller; with stripes, none at
-all. Blocks are placed first fit in several orders and then in shuffled ones, until the floor is reached or the tries are used up. Graphs
-of hundreds of values that are live at once get fewer tries."""
+The *floor* is the largest sum of live bytes: no plan without in-place results is smaller; with stripes, none at
+all. Blocks are placed first fit in several orders, then in random ones, until the floor is reached or the tries
+are used up. Graphs with hundreds of live values get fewer tries."""
 
 from __future__ import annotations
 
@@ -18,82 +18,85 @@ from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
-from pillion.memory.blocks import Block, least_bytes, live_bytes
+from pillion.memory.byte_liveness import Extent, reach, while_at
 from pillion.memory.events import ALIGNMENT, aligned
-from pillion.memory.extent import Extent, reach, while_at
-from pillion.memory.fit import Effort, put_in_place
-from pillion.memory.homes import Spot, homes_of, settle
-from pillion.memory.joints import put_together
-from pillion.memory.needs import Needs, OpMemory, RegionMemory, RepeatMemory
-from pillion.memory.repeat import Inside, put_inside
-from pillion.memory.workspaces import CACHE_LINE, put_inside_workspaces
+from pillion.memory.first_fit import Effort, put_in_place
+from pillion.memory.live_blocks import Block, least_bytes, live_bytes
+from pillion.memory.npu_workspace import CACHE_LINE, place_in_npu_workspace
+from pillion.memory.op_memory import Needs, OpMemory, RegionMemory, RepeatMemory
+from pillion.memory.scan_memory import Inside, put_inside
+from pillion.memory.sliding_buffers import put_together
+from pillion.memory.state_layout import Spot, layout_states, settle
 from pillion.ops import Reshape
 
 
 @dataclass(frozen=True, eq=False)
 class Resident:
-    """Bytes of the arena that belong to someone from op `first` to op `last`: to values, or to an op as its scratch."""
+    """Bytes of the arena that belong, from op `first` to op `last`, to values or to an op's scratch."""
 
     offset: int
     bytes: int
     first: int
     last: int
     values: tuple[Value, ...] = ()
-    """More than one where they are other shapes of one another."""
+    """The values; several if they are reshapes of one another."""
     scratch_of: Op | None = None
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The byte offsets of all buffers in the arena."""
+    """The offsets of all buffers in the arena."""
 
     offsets: Mapping[Value, int]
     scratch_offsets: Mapping[Op, int]
     arena_bytes: int
     activation_bytes: int
-    """What the arena would be without scratch."""
+    """The size of the arena without scratch."""
     floor_bytes: int
+    """The lower bound for activations; in-place results may make the plan smaller than the largest sum of live
+    bytes."""
     scratch_bytes: int
     """The largest scratch of any op."""
     live_bytes: tuple[int, ...] = field(default=())
     """Bytes of live activations during each op."""
     residents: tuple[Resident, ...] = field(default=())
-    """Who lives where, and when."""
+    """All buffers with their offsets and live ranges."""
     state_offsets: Mapping[Value, int] = field(default_factory=dict)
-    """The values that lie among the states, and their bytes there."""
+    """The offsets of values that lie among the states."""
     state_bytes: int = 0
-    """The bytes that live between runs, apart from the arena."""
+    """Bytes of states, outside the arena."""
     kept_scratch: Mapping[Op, int] = field(default_factory=dict)
-    """Scratch that lives between runs: its bytes behind the states."""
+    """Scratch that lives between runs: its offset behind the states."""
     alignment: int = ALIGNMENT
-    """The arena begins at a multiple of so many bytes."""
+    """The alignment of the arena in bytes."""
 
     def apart(self, op: Op, workspace: Workspace) -> frozenset[int]:
-        """Gives the operands and results of an op, counted together, that do not lie at their places in its workspace: they are copied."""
+        """Returns the operands and results of an op that do not lie at their offsets in its workspace, and are
+        copied."""
         places = (*workspace.inputs, *workspace.outputs)
         values = zip((*op.activations, *op.results), places, strict=True)
         base = self.scratch_offsets[op]
         return frozenset(n for n, (value, at) in enumerate(values) if self.spot(value) != Spot(base + at))
 
     def scratch_spot(self, op: Op) -> Spot | None:
-        """Gives the place of an op's scratch, if it has some."""
+        """Returns the location of an op's scratch, if it has any."""
         if op in self.kept_scratch:
             return Spot(self.kept_scratch[op], "state")
         return Spot(self.scratch_offsets[op]) if op in self.scratch_offsets else None
 
     def spot(self, value: Value, behind: int = 0) -> Spot:
-        """Gives the place of a value, or of what lies some bytes behind its beginning."""
+        """Returns the location of a value, or of the byte `behind` its beginning."""
         if value in self.state_offsets:
             return Spot(self.state_offsets[value] + behind, "state")
         return Spot(self.offsets[value] + behind)
 
 
 def plan_memory(graph: Graph, needs: Needs, effort: Effort = Effort.USUAL) -> MemoryPlan:
-    """Makes a plan for the graph with its kernels' needs. With the most effort, the bytes of activations alone are looked for as long as
-    those of the whole arena."""
+    """Plans the memory of a graph. With the largest effort, activations alone get as many tries as the whole
+    arena."""
     clock = _Clock(graph, needs)
     blocks, shifts, scratch = _activation_blocks(graph, needs, clock)
-    kept, state_bytes = homes_of(blocks, shifts)
+    kept, state_bytes = layout_states(blocks, shifts)
     blocks = {value: block for value, block in blocks.items() if not block.is_home}
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
@@ -103,7 +106,7 @@ def plan_memory(graph: Graph, needs: Needs, effort: Effort = Effort.USUAL) -> Me
     is_beside = is_striped and scratch and effort is not Effort.MOST
     activation_bytes = put_in_place(unique, floor, Effort.ORDERS if is_beside else effort)
     everything = [*unique, *scratch.values()]
-    put_inside_workspaces(graph, needs, blocks, scratch, shifts)
+    place_in_npu_workspace(graph, needs, blocks, scratch, shifts)
     least = least_bytes(everything, clock.ticks)
     arena_bytes = put_in_place(everything, least, effort) if scratch else activation_bytes
     arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
@@ -114,7 +117,7 @@ def plan_memory(graph: Graph, needs: Needs, effort: Effort = Effort.USUAL) -> Me
         arena_bytes=-(-arena_bytes // alignment) * alignment,
         alignment=alignment,
         activation_bytes=min(activation_bytes, arena_bytes),
-        floor_bytes=floor,
+        floor_bytes=min(floor, activation_bytes, arena_bytes),
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
         residents=(*_value_residents(blocks, clock), *_scratch_residents(scratch, clock)),
@@ -124,7 +127,7 @@ def plan_memory(graph: Graph, needs: Needs, effort: Effort = Effort.USUAL) -> Me
 
 
 def _value_residents(blocks: Mapping[Value, Block], clock: _Clock) -> list[Resident]:
-    """Who lives in the blocks of activations. What is read after the last op lives until that."""
+    """Returns the residents of the activation blocks. Outputs live until the end."""
     held: dict[Block, list[Value]] = {}
     for value, block in blocks.items():
         held.setdefault(block, []).append(value)
@@ -143,7 +146,7 @@ class _Clock:
         self.end: list[int] = []
         self.ticks = 0
         self.numbers: list[tuple[int, int]] = []
-        """For each tick the first and the last op that may run then: those of a region run in turns."""
+        """For each tick, the first and the last op that may run; the ops of a region take turns."""
         for op in graph.ops:
             need = needs[op]
             first = self.numbers[-1][1] + 1 if self.numbers else 0
@@ -156,14 +159,14 @@ class _Clock:
                 self.numbers += [(first, first + need.steps - 1)] * need.ticks
 
     def ops_of(self, block: Block) -> tuple[int, int]:
-        """Gives the first and the last op, those inside regions counted, between which a block is needed."""
+        """Returns the first and the last op, inner ones counted, between which a block is live."""
         if not self.numbers:
             return 0, 0
         last = min(block.last, self.ticks - 1)
         return self.numbers[min(block.first, last)][0], self.numbers[last][1]
 
     def of_ops(self, graph: Graph, needs: Needs) -> Iterator[Iterable[int]]:
-        """Gives the ticks of every op, those inside regions among them."""
+        """Yields the ticks of every op, inner ones included."""
         for i, op in enumerate(graph.ops):
             need, ticks = needs[op], range(self.begin[i], self.end[i] + 1)
             if isinstance(need, RepeatMemory):
@@ -176,11 +179,11 @@ class _Clock:
 
 
 Shifts = dict[Value, int]
-"""Values that do not lie at the beginning of their block, and how far behind it."""
+"""The offset of values inside their block, if it is not 0."""
 
 
 def unsettled(graph: Graph, needs: Needs) -> tuple[State, ...]:
-    """Gives the states of which what they become would not be made in their own place: it has to be copied there."""
+    """Returns the states whose new value cannot be computed in place and must be copied."""
     blocks, *_ = _activation_blocks(graph, needs, _Clock(graph, needs))
     return tuple(s for s in graph.states if blocks.get(s.after) is not blocks[s.before])
 
@@ -188,8 +191,7 @@ def unsettled(graph: Graph, needs: Needs) -> tuple[State, ...]:
 def _activation_blocks(
     graph: Graph, needs: Needs, clock: _Clock
 ) -> tuple[dict[Value, Block], Shifts, dict[Op, Block]]:
-    """A block for every value; values that are only other shapes of one another share theirs. Beside them those of the scratch
-    inside of repetitions."""
+    """Returns a block per value, shared by reshapes, and the scratch blocks inside loops."""
     fed = {need.schedule.fed for need in needs.values() if isinstance(need, RegionMemory)}
     blocks: dict[Value, Block] = {
         v: Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs if v not in fed
@@ -227,7 +229,8 @@ def _activation_blocks(
 def _note_extents(
     graph: Graph, needs: Needs, blocks: Mapping[Value, Block], clock: _Clock, shifts: Shifts
 ) -> None:
-    """Of the operands of regions, what is used up is room for others, and so is what is not made yet of their results."""
+    """Notes the byte liveness of operands and results of regions: consumed rows are free, and so are rows not yet
+    computed."""
     values = Counter(blocks.values())
     parts: dict[Block, list[tuple[int, Extent]]] = {}
     for i, op in enumerate(graph.ops):
@@ -249,7 +252,7 @@ def _note_extents(
 
 
 def _leave_room(op: Op, blocks: Mapping[Value, Block], seen: Mapping[Value, Extent]) -> None:
-    """Before an operand that is used up there may have to be room for the largest result to begin earlier."""
+    """Reserves bytes before a consumed operand, if the result is larger and begins earlier."""
     for x in op.activations:
         for y in op.results:
             far = reach(y.type.size_bytes, seen[y], seen[x]) if x in seen and y in seen else None
@@ -258,7 +261,7 @@ def _leave_room(op: Op, blocks: Mapping[Value, Block], seen: Mapping[Value, Exte
 
 
 def _over_all(block: Block, parts: Sequence[tuple[int, Extent]]) -> Extent:
-    """The extent of a block from its first tick to its last: all of it is in use where nothing else is known."""
+    """Returns the extent of a block over its whole live range; without further knowledge all of it is live."""
     ticks = block.last - block.first + 1
     low, high = np.zeros(ticks, np.int64), np.full(ticks, block.size, np.int64)
     for begin, extent in parts:
@@ -268,7 +271,8 @@ def _over_all(block: Block, parts: Sequence[tuple[int, Extent]]) -> Extent:
 
 
 def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, Block]:
-    """A block for every buffer of a region. An op that uses up an operand may put its result there, if its kernel can."""
+    """Returns a block per buffer of a region. An op that consumes an operand may place its result there, if its
+    kernel allows."""
     tail = need.overread_bytes
     blocks = {
         held.value: _block_of(aligned(held.bytes), begin, held.extent, tail) for held in need.schedule.buffers
@@ -284,7 +288,7 @@ def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, Block]:
 
 
 def _block_of(size: int, begin: int, extent: Extent, tail: int = 0) -> Block:
-    """A block of a region that begins at a tick: it is needed as its extent says."""
+    """Returns a block of a region that begins at a tick, with the liveness of its extent."""
     first, last = extent.first, extent.last
     return Block(size, begin + first, begin + last, tail=tail, extent=extent.window(first, last))
 
@@ -310,7 +314,7 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple
 def _allow_in_place(
     graph: Graph, needs: Needs, blocks: Mapping[Value, Block], clock: _Clock, shifts: Shifts
 ) -> None:
-    """A result may lie where an operand lay that nobody needs afterwards."""
+    """Lets results overwrite operands that no later op reads."""
     for i, op in enumerate(graph.ops):
         begin, end = clock.begin[i], clock.end[i]
         for value in needs[op].in_place:

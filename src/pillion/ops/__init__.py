@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All ops. This list is the only one: the text form, the tables' completeness test and the docs read it."""
+"""The list of all ops. The text form, the completeness test of the tables and the docs read it."""
 
 from __future__ import annotations
 
 from pillion.ir import text
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ops.bag import Bag
-from pillion.ops.choosing import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
 from pillion.ops.clamp import (
     Clamp,
 )
+from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.detections import Detections
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
+from pillion.ops.embedding_bag import Bag
 from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.functions import (
-    Function,
-)
 from pillion.ops.indexing import Cast, Gather
+from pillion.ops.integer_arithmetic import Calculation, Whole
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
@@ -30,19 +28,21 @@ from pillion.ops.lut import (
 from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
-from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
+from pillion.ops.normalize import Standardize
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
 from pillion.ops.prelu import Prelu
-from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.region import Region, as_region
-from pillion.ops.repeat import Repeat, has_repeats, in_copies, leaves, runs, unrolled
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
+from pillion.ops.scan import Repeat, has_repeats, in_copies, leaves, runs, unrolled
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
 from pillion.ops.squared_difference import SquaredDifference
-from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
-from pillion.ops.whole import Calculation, Whole
+from pillion.ops.unary_functions import (
+    Function,
+)
 from pillion.ops.wide_add import WideAdd
 from pillion.ops.wide_lut import WideLut
 from pillion.ops.wide_mul import WideMul
@@ -113,12 +113,12 @@ KINDS: dict[str, type[Op]] = {
     Repeat.kind: Repeat,
     **{op.kind: op for op in ALL_OPS},
 }
-"""The class of each op by its name in the text form. Segments and regions are no operators of models: compilation makes them.
-Repetitions hold other ops: what is true of these is true of them."""
+"""Op classes by kind, the name in the text form. Segments, regions and loops are made by compilation and hold
+other ops."""
 
 
 def parse(source: str) -> Graph:
-    """Gives the graph that a text describes, over all ops."""
+    """Parses the text of a graph with any ops."""
     return text.parse(source, KINDS)
 
 

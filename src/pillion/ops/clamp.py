@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds on integers, with a change of scale."""
+"""Clamps, with a change of scale."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, result
 from pillion.ir.types import Array, TensorType, Value
+from pillion.ops.example_values import rescale_examples
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import rescale_examples
 
 
 @op("clamp")
 class Clamp(RowWise):
-    """Holds every value between two integers, after a change of scale and zero point where operand and result differ in them.
+    """Clamps every value between two integers, after requantizing it if operand and result differ in scale or zero
+    point.
 
-    Under `tflite` the ratio of the scales is formed in float32 (as for the relu family of LiteRT)."""
+    Under `tflite` the ratio of the scales is computed in float32, as in LiteRT's relu family."""
 
     x: Value = operand()
     y: Value = result()
@@ -27,7 +28,7 @@ class Clamp(RowWise):
     high: int = 127
 
     @property
-    def is_idle(self) -> bool:
+    def is_identity(self) -> bool:
         return self.x.type == self.y.type and self.low <= -128 and self.high >= 127
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:

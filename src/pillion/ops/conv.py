@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -13,13 +12,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
+from pillion.ir.access import WHOLE, Access, AxisMap, Span, cropped, window_maps
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op, Scaled, op, operand, result, want_dtype, want_rank
-from pillion.ir.rows import Span
+from pillion.ir.op import Op, Scaled, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant
-from pillion.ops.row_window import RowWindow, unpadded, window_along
-from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, value
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make, value
 
 Weighted = TypeVar("Weighted", bound=Any)
 """A convolution or a linear layer."""
@@ -28,7 +25,7 @@ Weighted = TypeVar("Weighted", bound=Any)
 def windows(
     x: NDArray[np.float64], kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
 ) -> NDArray[np.float64]:
-    """Gives [n, out_h, out_w, kernel_h, kernel_w, c]: what each output pixel sees of a zero-padded image."""
+    """Returns the windows of a zero-padded image as [n, out_h, out_w, kernel_h, kernel_w, c]."""
     top, left, bottom, right = padding
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
     extent = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
@@ -38,15 +35,15 @@ def windows(
 
 
 def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
-    """Counts the positions of a window along one axis; not positive where it does not fit."""
+    """Returns the number of window positions along one axis; zero or negative if the window does not fit."""
     return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
 class Convolution(Scaled):
-    """The base of regular and depthwise convolutions: bias, requantization, geometry. There is a multiplier for each output channel,
-    or one for all."""
+    """The base class of regular and depthwise convolutions: bias, requantization, geometry. Multipliers are per
+    output channel, or one for all."""
 
-    is_idle = False
+    is_identity = False
 
     x: Value
     weights: Value
@@ -75,7 +72,7 @@ class Convolution(Scaled):
 
     @property
     def output_shape(self) -> Shape:
-        """The shape of the result, which follows from image, window and padding."""
+        """The shape of the result, from image, window and padding."""
         top, left, bottom, right = self.padding
         sizes = zip(
             self.x.shape[1:3],
@@ -89,12 +86,12 @@ class Convolution(Scaled):
 
     @property
     def weights_out_channels(self) -> int:
-        """The channels of the result, as the weights say it."""
+        """The number of output channels according to the weights."""
         raise NotImplementedError
 
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The multiplier of each output channel: mantissas and shifts."""
+        """Mantissas and shifts of all output channels."""
         return numerics.mantissas_and_shifts(self.scaling(Arithmetic.CMSIS_NN), self.out_channels)
 
     @property
@@ -106,43 +103,32 @@ class Convolution(Scaled):
         return numerics.encode_all(self.x.scale * scales / self.y.scale)
 
     def from_scales_in_uint8(self) -> Multipliers:
-        """Gives the one multiplier whose product of scales is rounded to float32, as for tensors of uint8."""
+        """Returns the one multiplier whose product of scales is rounded to float32, as in LiteRT's uint8 kernels."""
         if len(self.weights.channel_scales) != 1:
             return ()
         product = np.float32(self.x.scale) * np.float32(self.weights.channel_scales[0])
         return numerics.encode_all(float(product) / self.y.scale)
 
-    @cached_property
-    def window(self) -> RowWindow:
-        """The rows of the image that rows of the result see."""
-        return RowWindow(self.kernel[0], self.stride[0], self.dilation[0], self.padding[0], self.x.shape[1])
+    def access(self, operand: Value) -> Access:
+        if operand is not self.x:
+            return WHOLE
+        return AxisMap(0), *self.window_maps, "its channels are made together"
 
     @property
-    def crosses_rows(self) -> str:
-        return self.window.crosses(self.y.shape[1])
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return self.window.seen(span)
-
-    def on_rows(self, span: Span) -> dict[str, object]:
-        return {"padding": self.window.padding_of(span, self.padding)}
-
-    def along(self, operand: Value, axis: int) -> Course:
-        if axis == 3:
-            return "its channels are made together"
+    def window_maps(self) -> tuple[AxisMap, AxisMap]:
+        """The access maps along height and width."""
         outside = self.x.zero_point if self.x.is_quantized else 0
-        window = (self.kernel, self.stride, self.dilation, self.padding, outside)
-        return window_along(axis, *window) if axis else Along(axis)
+        return window_maps(self.x, self.y, self.kernel, self.stride, self.dilation, self.padding, outside)
 
-    def all_inside(self, axis: int, count: int) -> dict[str, object]:
-        return {"padding": unpadded(axis, self.padding)}
+    def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
+        return {"padding": cropped(self.padding, axis, missing)}
 
     def infer(self) -> TensorType:
         return TensorType(self.output_shape, self.x.dtype)
 
     def check(self) -> None:
-        want_rank(self, self.x, 4)
-        want_rank(self, self.weights, 4)
+        require_rank(self, self.x, 4)
+        require_rank(self, self.weights, 4)
         if min(*self.stride, *self.dilation) < 1 or min(self.padding) < 0:
             raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
         if min(self.output_shape[1:3]) < 1:
@@ -157,19 +143,19 @@ class Convolution(Scaled):
             self.check_integers()
 
     def check_integers(self) -> None:
-        """Raises where types are wrong or an accumulator could leave int32."""
-        want_dtype(self, self.weights, DType.INT8)
-        want_dtype(self, self.bias, DType.INT32)
+        """Raises if types are wrong or an accumulator could exceed int32."""
+        require_dtype(self, self.weights, DType.INT8)
+        require_dtype(self, self.bias, DType.INT32)
         if self.weights.is_constant and self.bias.is_constant:
             check_accumulator(self, self.x, self.weights_per_output, self.bias.constant)
 
     @property
     def weights_per_output(self) -> Array:
-        """The weights of each output channel in a row: [out_channels, taps]."""
+        """The weights as [out_channels, taps]."""
         raise NotImplementedError
 
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
-        """Gives the sums of all products of each output element, without the bias."""
+        """Returns the sums of products of each output element, without bias."""
         raise NotImplementedError
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
@@ -177,24 +163,25 @@ class Convolution(Scaled):
             yield from largest_accumulators(self, self.weights_per_output)
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
-        """Gives the sums that are requantized, for each output element."""
+        """Returns the accumulators that are requantized."""
         return self.sums(x, weights).astype(np.int64) + bias.astype(np.int64)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        """Gives int8 results from accumulators: requantization, zero point, clamp."""
+        """Requantizes the accumulators, adds the zero point, clamps."""
         scaled = numerics.requantize(self.accumulators(*operands), *self.multipliers)
         return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
 
 
 def largest_accumulators(op: Weighted, weights: Array) -> Iterator[tuple[int, int]]:
-    """The largest sum of each output with the shift of its multiplier, for weights [outputs, taps]."""
+    """Yields the largest accumulator of each output with the shift of its multiplier, for weights [outputs, taps]."""
     products = numerics.INT8_STEPS * numerics.row_magnitudes(weights)
     sums = products + np.abs(op.bias.constant.astype(np.int64))
     yield from zip(sums.tolist(), op.multipliers[1].tolist(), strict=True)
 
 
 def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
-    """Refuses sums that could leave 32 bits, for weights [outputs, taps]. Any part of a sum is in these bounds too."""
+    """Raises if an accumulator could exceed 32 bits, for weights [outputs, taps]. The bound holds for partial
+    sums, too."""
     start = bias.astype(np.int64) - x.zero_point * numerics.row_sums(weights)
     lowest, highest = (start + bound for bound in numerics.row_bounds(weights))
     outside = (lowest < numerics.INT32_MIN) | (highest > numerics.INT32_MAX)
@@ -208,8 +195,8 @@ def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
 
 
 def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
-    """Gives the op with zeros for the biases of dead channels, whose multiplier is zero: nothing of a sum is seen there.
-    Converters saturate such biases, and sums would leave 32 bits for no reason."""
+    """Replaces the biases of dead channels, whose multiplier is zero, by zeros. Converters saturate such biases,
+    which would exceed the accumulator's range for no reason."""
     outputs = op.weights_out_channels if isinstance(op, Convolution) else op.weights.shape[0]
     claimed = op.out_channels if isinstance(op, Convolution) else outputs
     if op.bias.shape != (outputs,) or claimed != outputs:  # the op's own check says so, after this
@@ -226,7 +213,7 @@ def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
 
 @op("conv2d")
 class Conv2d(Convolution):
-    """Convolves with weights [out, kernel_h, kernel_w, in / groups]; outside the image the input is zero."""
+    """Convolves an image with weights [out, kernel_h, kernel_w, in / groups]; padding is zero."""
 
     x: Value = operand()
     weights: Value = operand()
@@ -282,8 +269,8 @@ class Conv2d(Convolution):
 
 @op("depthwise_conv2d")
 class DepthwiseConv2d(Convolution):
-    """Convolves each input channel with filters of its own; weights [1, kernel_h, kernel_w, out], out = in * multiplier and output
-    channel = input channel * multiplier + m."""
+    """Convolves each input channel with its own filters, weights [1, kernel_h, kernel_w, out]: out = in *
+    multiplier, output channel = input channel * multiplier + m."""
 
     x: Value = operand()
     weights: Value = operand()
@@ -305,7 +292,7 @@ class DepthwiseConv2d(Convolution):
 
     @property
     def depth_multiplier(self) -> int:
-        """The number of filters of each input channel."""
+        """The number of filters per input channel."""
         return self.weights.shape[3] // self.in_channels
 
     @property

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From boxes and scores of a detector to what it has found: LiteRT's TFLite_Detection_PostProcess, number by number.
+"""Detection post-processing: decodes boxes and suppresses overlaps, bit for bit like LiteRT's
+TFLite_Detection_PostProcess.
 
-All of it is in float32, but for the centers and sizes of boxes, which are made in double precision and rounded once."""
+Everything is computed in float32 except centers and sizes of boxes, which are computed in double precision and
+rounded once."""
 
 from __future__ import annotations
 
@@ -13,26 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype, want_rank
+from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant
-from pillion.ops.samples import make, real
+from pillion.ops.example_values import make, real
 
 Reals = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 FARTHEST = 700.0
-"""Beyond this, exponentials are infinite or 0 in 32 bits; what is not a number counts as the least."""
+"""Exponents beyond this are infinite or 0 in float32; NaN counts as the smallest."""
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 """1 / log 2, and log 2 in two parts, of which the first has few bits."""
 TERMS = tuple(1 / math.factorial(n) for n in range(13, -1, -1))
-"""Of the series of the exponential function, the last first."""
+"""Coefficients of the exponential series, the last first."""
 MOST_FOUND = 2**16
-"""Boxes that may be found: each has six numbers in the result."""
+"""The maximum number of boxes in the result."""
 
 
 def exp64(x: Doubles) -> Doubles:
-    """Gives the exponential in double precision by operations that are the same on every machine: no library rounds it in
-    its own way."""
+    """Computes the exponential in double precision with operations that round the same on every machine."""
     x = np.clip(np.nan_to_num(x, nan=-FARTHEST), -FARTHEST, FARTHEST)
     power = np.trunc(x * LOG2_E + np.where(x < 0, -0.5, 0.5))
     rest = (x - power * LN2_HIGH) - power * LN2_LOW
@@ -44,15 +45,16 @@ def exp64(x: Doubles) -> Doubles:
 
 @op("detections", quantization=Quantization.NONE)
 class Detections(Op):
-    """Decodes boxes around anchors, drops those with a low score and those that overlap better ones too much, and gives what is left, best
-    first.
+    """Decodes boxes around anchors, drops boxes with low scores and boxes that overlap better ones, and returns
+    the rest, best first.
 
-    The result is one vector: of each of `most` boxes top, left, bottom and right, then the class of each, then the score of each, then
-    how many there are; what is behind the last of them is 0. `scales` divide the codes of a box (y, x, height, width). With `by_class`, boxes
-    of one class are compared with each other only, and at most `by_class` of each are kept; else a box is taken with its best class."""
+    The result is one vector: top, left, bottom and right of each of `most` boxes, then all classes, then all
+    scores, then the number of boxes; unused entries are 0. `scales` divide the codes of a box (y, x, height,
+    width). With `by_class`, boxes suppress only boxes of their own class, and at most `by_class` boxes per
+    class remain; otherwise each box has its best class."""
 
-    is_idle = False
-    crosses_rows = "all boxes are compared with each other"
+    is_identity = False
+    why_whole = "all boxes are compared with each other"
 
     boxes: Value = operand()
     scores: Value = operand()
@@ -67,7 +69,7 @@ class Detections(Op):
 
     @property
     def first_class(self) -> int:
-        """The scores before that of the first class: one, where that is the background's."""
+        """The number of scores before that of the first class: 1 if there is a background class."""
         return self.scores.shape[2] - self.classes
 
     def infer(self) -> TensorType:
@@ -75,10 +77,10 @@ class Detections(Op):
 
     def check(self) -> None:
         for v in (self.boxes, self.scores):
-            want_rank(self, v, 3)
-            want_dtype(self, v, DType.FLOAT32)
-        want_rank(self, self.anchors, 2)
-        want_dtype(self, self.anchors, DType.FLOAT32)
+            require_rank(self, v, 3)
+            require_dtype(self, v, DType.FLOAT32)
+        require_rank(self, self.anchors, 2)
+        require_dtype(self, self.anchors, DType.FLOAT32)
         count = self.boxes.shape[1]
         fits = self.boxes.shape[0] == self.scores.shape[0] == 1 and self.boxes.shape[2] >= 4 and count > 0
         if not fits or (self.scores.shape[1], self.anchors.shape) != (count, (count, 4)):
@@ -123,7 +125,7 @@ class Detections(Op):
         return made
 
     def corners(self, codes: Reals, anchors: Reals) -> Reals:
-        """Gives top, left, bottom and right of each box."""
+        """Returns top, left, bottom and right of each box."""
         a = anchors.astype(np.float64)
         parts = codes.astype(np.float64) / np.array(self.scales, np.float32).astype(np.float64)
         center = (parts[:, :2] * a[:, 2:] + a[:, :2]).astype(np.float32)
@@ -177,17 +179,17 @@ class Detections(Op):
 
 
 def larger(a: Any, b: Any) -> Reals:
-    """Gives the larger of numbers; the second where they cannot be compared."""
+    """Returns the larger number; the second one if they do not compare."""
     return np.asarray(np.where(a > b, a, b), np.float32)
 
 
 def smaller(a: Any, b: Any) -> Reals:
-    """Gives the smaller of numbers; the second where they cannot be compared."""
+    """Returns the smaller number; the second one if they do not compare."""
     return np.asarray(np.where(a < b, a, b), np.float32)
 
 
 def overlaps(box: Reals, others: Reals) -> Reals:
-    """Gives what a box has in common with each of some others, over what they cover together; 0 for boxes without an area."""
+    """Returns the intersection over union of a box with each of the others; 0 for boxes without area."""
     area = (box[2] - box[0]) * (box[3] - box[1])
     areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
     height, width = (
@@ -201,5 +203,5 @@ def overlaps(box: Reals, others: Reals) -> Reals:
 
 
 def parts(places: int) -> tuple[tuple[int, Shape], ...]:
-    """Gives where boxes, classes, scores and their number begin in the result, and their shapes."""
+    """Returns offsets and shapes of boxes, classes, scores and their count in the result."""
     return (0, (1, places, 4)), (4 * places, (1, places)), (5 * places, (1, places)), (6 * places, (1,))

@@ -13,22 +13,22 @@ from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, op, operand, result
 from pillion.ir.types import Array, PerTensor, Value, constant
 from pillion.ops.elementwise import Binary
-from pillion.ops.samples import BROADCASTS, ZERO_POINTS, center, constant_like, make, value
+from pillion.ops.example_values import BROADCASTS, ZERO_POINTS, center, constant_like, make, value
 from pillion.ops.softmax import one_over_one_plus
 
 LARGEST_SHIFT = 22
-"""The largest shift of the ratio of the scales under `tflite`: more would shift products out of 32 bits."""
+"""The largest shift of the scale ratio under `tflite`: a larger one would shift products out of 32 bits."""
 
 
 @op("div")
 class Div(Binary):
-    """Divides a by b; where b is zero, so is the result.
+    """Divides a by b; the result is zero where b is zero.
 
     `cmsis-nn` divides in float32, multiplies by the float32 ratio of the scales, and rounds half away from
-    zero. `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT's shift
-    exceeds 31 places, which C leaves undefined, are zero here."""
+    zero. `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT would shift
+    by more than 31 places, which C leaves undefined, are zero here."""
 
-    is_idle = False
+    is_identity = False
 
     a: Value = operand()
     b: Value = operand()
@@ -43,14 +43,14 @@ class Div(Binary):
 
     @property
     def multiplier(self) -> Multiplier:
-        """The multiplier of `tflite`, whose ratio LiteRT forms in float32."""
+        """The multiplier under `tflite`, whose ratio LiteRT computes in float32."""
         return numerics.encode(
             float(np.float32(self.a.scale) / (np.float32(self.b.scale) * np.float32(self.y.scale)))
         )
 
     @property
     def is_defined_in_litert(self) -> bool:
-        """Whether no pair of operands makes LiteRT shift by more than 31 places."""
+        """Whether LiteRT never shifts by more than 31 places, for any operands."""
         distance = max(127 - self.b.zero_point, self.b.zero_point + 128)
         return distance.bit_length() - 1 + 31 - self.multiplier.shift <= 31
 
@@ -87,17 +87,17 @@ class Div(Binary):
 
 
 def bits_of(x: Int64Array) -> Int64Array:
-    """Counts the binary digits of numbers that are not negative and less than 2^52."""
+    """Returns the bit length of non-negative numbers below 2^52."""
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
 def leading_sign_bits(x: Int64Array) -> Int64Array:
-    """Counts how often a 32-bit number can be doubled."""
+    """Returns how often a 32-bit number can be doubled without overflow."""
     return 31 - bits_of(np.where(x < 0, ~x, x))
 
 
 def reciprocals() -> Int64Array:
-    """Gives 2^k / b in Q0.31 for b from 0 to 255, k being the place of the first digit of b; 0 for 0."""
+    """Returns 2^k / b in Q0.31 for b from 0 to 255, where k is the position of b's leading bit; 0 for b = 0."""
     b = np.arange(1, 256, dtype=np.int64)
     fraction = (b << (32 - bits_of(b))) - 2**31
     return np.concatenate([[0], one_over_one_plus(fraction)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two operands, element by element, broadcast as numpy does."""
+"""Elementwise ops on two tensors, broadcast as in numpy."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
-from pillion.ir.op import Op, Quantization, Scaled, op, operand, result, want_same_quant
-from pillion.ir.rows import Span, same_rows, why_no_rows
+from pillion.ir.op import Op, Quantization, Scaled, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.samples import BROADCASTS, RATIOS, ZERO_POINTS, make, value
+from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
+from pillion.ops.rowwise import RowWise
 
 ADD_LEFT_SHIFT = 20
-"""Headroom in bits for the sum of two rescaled int8 operands."""
+"""Headroom in bits of the sum of two rescaled int8 operands."""
 
 
 def holds_only(value: Value, real: float) -> bool:
-    """Whether a value is constant, and the same real number throughout."""
+    """Whether a value is constant and equals `real` everywhere."""
     if not value.is_constant:
         return False
     scale, zero_point = (value.scale, value.zero_point) if value.is_quantized else (1.0, 0)
     return bool(((value.constant.astype(np.float64) - zero_point) * scale == real).all())
 
 
-class Binary(Op):
-    """The shape rule of all ops with two operands."""
+class Binary(RowWise):
+    """The base class of elementwise ops with two operands."""
 
     a: Value
     b: Value
@@ -45,23 +44,13 @@ class Binary(Op):
             raise self.refuse("shapes are equal or broadcast", shapes) from None
 
     def check(self) -> None:
-        """Raises where operands do not fit. A constant may be quantized already while the other operand is still a real number."""
+        """Raises if operands do not fit. A constant may already be quantized while the other operand is real."""
         types = {v.dtype for v in (self.a, self.b) if not (v.is_constant and v.is_quantized)}
         if len(types) > 1:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
 
-    @property
-    def crosses_rows(self) -> str:
-        return why_no_rows(self.y, (self.a, self.b))
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return same_rows(operand, self.y, span)
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis + self.y.type.rank - operand.type.rank)
-
     def keeps(self, operand: Value, other: Value, real: float) -> bool:
-        """Whether the result has the type of one operand, and the other one is constant and `real` throughout."""
+        """Whether the result has the type of one operand while the other one equals `real` everywhere."""
         return operand.type == self.y.type and holds_only(other, real)
 
     @classmethod
@@ -70,8 +59,8 @@ class Binary(Op):
 
 
 class Sum(Binary, Scaled):
-    """The base of a + b and a - b: both operands are brought to a common scale with 20 bits of headroom, then to the result's.
-    There are three multipliers: of a, of b, and of the result."""
+    """The base class of a + b and a - b: both operands are rescaled to a common scale with 20 bits of headroom,
+    then to the result's scale. The three multipliers are those of a, of b, and of the result."""
 
     low: int
     high: int
@@ -100,20 +89,21 @@ class Sum(Binary, Scaled):
 
     @property
     def slopes(self) -> tuple[float, float]:
-        """How much the result grows with each operand, in real numbers."""
+        """The derivative of the result with respect to each operand, in real numbers."""
         if not self.given:
             return self.a.scale / self.y.scale, self.sign * self.b.scale / self.y.scale
         first, second, out = (m.real for m in self.given)
         return first * out * 2**ADD_LEFT_SHIFT, self.sign * second * out * 2**ADD_LEFT_SHIFT
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        """Each operand is at most half of the common scale; multipliers that were given may leave one as large as it is."""
+        """Yields bounds for both operands: half of the common scale each, or their full range with explicit
+        multipliers."""
         reach = numerics.INT8_STEPS << ADD_LEFT_SHIFT
         yield 2 * reach if self.given else reach, self.rescale[2].shift
 
     @property
-    def is_idle(self) -> bool:
-        """Whether zero is added to an operand, or taken from it. Multipliers that were given are not looked at for that."""
+    def is_identity(self) -> bool:
+        """Whether zero is added or subtracted. Explicit multipliers are not examined."""
         if self.given:
             return False
         sums = self.keeps(self.a, self.b, 0.0) or (self.sign == 1 and self.keeps(self.b, self.a, 0.0))
@@ -155,7 +145,7 @@ class Sub(Sum):
 
 @op("mul")
 class Mul(Binary, Scaled):
-    """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is formed in float32."""
+    """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is computed in float32."""
 
     a: Value = operand()
     b: Value = operand()
@@ -164,7 +154,7 @@ class Mul(Binary, Scaled):
     high: int = 127
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
-        """Gives the multiplier of the product of two integers."""
+        """Returns the multiplier of the product of two integers."""
         return self.scaling(arithmetic)[0]
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
@@ -175,8 +165,8 @@ class Mul(Binary, Scaled):
         yield numerics.INT8_STEPS**2, self.multiplier(Arithmetic.CMSIS_NN).shift
 
     @property
-    def is_idle(self) -> bool:
-        """Whether an operand is multiplied by one. A multiplier that was given is not looked at for that."""
+    def is_identity(self) -> bool:
+        """Whether an operand is multiplied by one. Explicit multipliers are not examined."""
         if self.given:
             return False
         products = self.keeps(self.a, self.b, 1.0) or self.keeps(self.b, self.a, 1.0)
@@ -190,19 +180,20 @@ class Mul(Binary, Scaled):
 
 
 class Extremum(Binary):
-    """The base of minimum and maximum, which compare integers as they are, hence shared parameters."""
+    """The base class of minimum and maximum. They compare integers directly, so operands and result share their
+    parameters."""
 
     beyond: int = 0
-    """The int8 value that decides against itself whatever it is compared with."""
+    """The int8 value that never wins the comparison."""
 
     def check(self) -> None:
         super().check()
         if self.a.dtype is DType.INT8:
-            want_same_quant(self, self.a, self.b, self.y)
+            require_same_quant(self, self.a, self.b, self.y)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether an operand is compared with a number beyond which no int8 value lies."""
+    def is_identity(self) -> bool:
+        """Whether an operand is compared with a constant that never wins."""
         return any(
             held.is_constant and other.type == self.y.type and bool((held.constant == self.beyond).all())
             for held, other in ((self.a, self.b), (self.b, self.a))
@@ -212,7 +203,7 @@ class Extremum(Binary):
 
 @op("minimum", quantization=Quantization.SHARED)
 class Minimum(Extremum):
-    """Takes the smaller of a and b."""
+    """Returns the smaller of a and b."""
 
     beyond = 127
 
@@ -226,7 +217,7 @@ class Minimum(Extremum):
 
 @op("maximum", quantization=Quantization.SHARED)
 class Maximum(Extremum):
-    """Takes the larger of a and b."""
+    """Returns the larger of a and b."""
 
     beyond = -128
 

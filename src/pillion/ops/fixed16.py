@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of 16-bit fractions, as LiteRT's recurrent layers define them: each step of them is rounded to 16 bits.
+"""Fixed-point functions of LiteRT's recurrent layers, rounded to 16 bits after every step.
 
-A number with I integer bits is raw / 2^(15 - I). What comes out has none: it lies from -1 to 1."""
+A number with I integer bits is raw / 2^(15 - I). Results have no integer bits: they lie in [-1, 1]."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pillion.ir.numerics import Int64Array, shift_right
 
 LEAST, MOST = -(2**15), 2**15 - 1
 ONE = MOST
-"""What stands for 1 where there are no integer bits."""
+"""The integer that represents 1 without integer bits."""
 TO_16 = 16
-"""Places that 32-bit constants lose, the last of them rounded half away from zero."""
+"""The right shift from 32-bit to 16-bit constants, rounded half away from zero."""
 
 
 def from_32(constant: int) -> int:
-    """Gives a constant of 32 bits in 16."""
+    """Rounds a 32-bit constant to 16 bits."""
     return int(shift_right(constant, TO_16))
 
 
@@ -35,18 +35,18 @@ TWO_BITS_ONE = 1 << 13
 
 
 def saturate16(x: ArrayLike) -> Int64Array:
-    """Gives numbers that 16 bits hold."""
+    """Saturates to 16 bits."""
     return np.clip(np.asarray(x, np.int64), LEAST, MOST)
 
 
 def fraction_of(a: ArrayLike, b: ArrayLike) -> Int64Array:
-    """Gives a * b / 2^15, rounded half up; of -1 times -1 what is next to 1."""
+    """Returns a * b / 2^15, rounded half up; -1 times -1 saturates."""
     return np.minimum((np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**14) >> 15, MOST)
 
 
 def exp_of_negative(x: ArrayLike, integer_bits: int) -> Int64Array:
-    """Gives e to the power of numbers that are not positive: of what is beyond quarters by a polynomial, of each bit of the rest from a
-    table."""
+    """Returns exp(x) for x <= 0: a polynomial for the part below a quarter, a table entry for each bit of the
+    rest."""
     x, places = np.asarray(x, np.int64), 15 - integer_bits
     quarter = 1 << (places - 2)
     beyond = (x & (quarter - 1)) - quarter
@@ -62,7 +62,7 @@ def exp_of_negative(x: ArrayLike, integer_bits: int) -> Int64Array:
 
 
 def _exp_of_quarter(x: Int64Array) -> Int64Array:
-    """From -1/4 to 0, by the first terms of the series around -1/8."""
+    """Computes exp on [-1/4, 0] by a Taylor polynomial around -1/8."""
     a = x + (1 << 12)
     a2 = fraction_of(a, a)
     a3, a4 = fraction_of(a2, a), fraction_of(a2, a2)
@@ -71,7 +71,7 @@ def _exp_of_quarter(x: Int64Array) -> Int64Array:
 
 
 def _two_over_one_plus(x: Int64Array) -> Int64Array:
-    """2 / (1 + x) with two integer bits, of numbers from 0 to 1: Newton's method."""
+    """Computes 2 / (1 + x) with two integer bits for x in [0, 1] by Newton's method."""
     half = shift_right(x + ONE, 1)
     found = NEWTON_FIRST + fraction_of(half, NEWTON_SLOPE)
     for _ in range(3):
@@ -81,12 +81,12 @@ def _two_over_one_plus(x: Int64Array) -> Int64Array:
 
 
 def logistic16(x: ArrayLike) -> Int64Array:
-    """Gives the logistic function of numbers with three integer bits."""
+    """Returns the logistic function of numbers with three integer bits."""
     return np.asarray(_logistic()[np.asarray(x, np.int64) - LEAST])
 
 
 def tanh16(x: ArrayLike, integer_bits: int) -> Int64Array:
-    """Gives the hyperbolic tangent."""
+    """Returns the hyperbolic tangent."""
     return np.asarray(_tanh(integer_bits)[np.asarray(x, np.int64) - LEAST])
 
 

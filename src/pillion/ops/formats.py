@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between real numbers and integers, and between integers of different scales."""
+"""Conversions between real numbers and integers, and between integers of different scales."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
+from pillion.ir.op import Op, Quantization, op, operand, require_dtype, result
 from pillion.ir.types import BYTES, Array, DType, PerChannel, PerTensor, TensorType, Value
+from pillion.ops.example_values import ZERO_POINTS, make, real, rescale_examples, value
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import ZERO_POINTS, make, real, rescale_examples, value
 
 NORMAL = (2.0**-126, 2.0**126)
-"""Scales that are normal numbers of float32, as are their reciprocals: cores and compilers take smaller ones for zero."""
+"""Scales that are normal float32 numbers, as are their reciprocals; some cores and compilers flush smaller ones to
+zero."""
 
 
-def want_normal(op: Op, value: Value) -> None:
-    """Refuses scales that float32 arithmetic cannot be relied on with."""
+def require_normal(op: Op, value: Value) -> None:
+    """Raises if a scale is too small or too large for float32 arithmetic."""
     scales = value.channel_scales
     low, high = NORMAL
     if scales.min() < low or scales.max() > high:
@@ -32,12 +33,12 @@ def want_normal(op: Op, value: Value) -> None:
 
 @op("quantize", quantization=Quantization.NONE)
 class Quantize(RowWise):
-    """Turns float32 numbers into int8 ones; before ops are made integers, also into int16 ones.
+    """Quantizes float32 to int8; inside the compiler also to int16.
 
-    `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in float32 and rounds
-    ties away from zero. Both saturate; not a number becomes the zero point."""
+    `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in
+    float32 and rounds ties away from zero. Both saturate; NaN becomes the zero point."""
 
-    is_idle = False
+    is_identity = False
 
     x: Value = operand()
     y: Value = result()
@@ -46,9 +47,9 @@ class Quantize(RowWise):
         return TensorType(self.x.shape, DType.INT16 if self.y.dtype is DType.INT16 else DType.INT8)
 
     def check(self) -> None:
-        want_dtype(self, self.x, DType.FLOAT32)
+        require_dtype(self, self.x, DType.FLOAT32)
         if self.y.is_quantized:
-            want_normal(self, self.y)
+            require_normal(self, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x, scale = operands[0].astype(np.float32), np.float32(self.y.scale)
@@ -68,9 +69,9 @@ class Quantize(RowWise):
 
 @op("dequantize", quantization=Quantization.NONE)
 class Dequantize(RowWise):
-    """Turns int8 (or int32) numbers into float32 ones: (q - zero point) · scale."""
+    """Dequantizes int8 (or int32) to float32: (q - zero point) · scale."""
 
-    is_idle = False
+    is_identity = False
 
     x: Value = operand()
     y: Value = result()
@@ -81,7 +82,7 @@ class Dequantize(RowWise):
     def check(self) -> None:
         if not self.x.is_quantized:
             raise self.refuse("the operand is quantized", repr(self.x))
-        want_normal(self, self.x)
+        require_normal(self, self.x)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         match self.x.type.quant:
@@ -100,14 +101,14 @@ class Dequantize(RowWise):
 
 @op("requantize", quantization=Quantization.NONE)
 class Requantize(RowWise):
-    """Gives int8 another scale and zero point; uint8 becomes int8, and int8 uint8."""
+    """Changes scale and zero point; converts between uint8 and int8."""
 
     x: Value = operand()
     y: Value = result()
     to: DType = DType.INT8
 
     @property
-    def is_idle(self) -> bool:
+    def is_identity(self) -> bool:
         return self.x.type == self.y.type
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
@@ -121,7 +122,7 @@ class Requantize(RowWise):
 
     def check(self) -> None:
         if self.x.dtype is not DType.UINT8:
-            want_dtype(self, self.x, DType.INT8)
+            require_dtype(self, self.x, DType.INT8)
         if self.to not in BYTES:
             raise self.refuse("the result is int8 or uint8", self.to.value)
 

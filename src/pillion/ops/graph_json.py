@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph without its data, as JSON: for files that hold the constants already, in a form of their own.
+"""Serializes a graph as JSON without the data of its constants, for files that store them elsewhere.
 
-Whatever follows from the rest is left out: the scales of weights follow from the multipliers that the kernels are
-given, those of biases from the scales of operand and weights. What follows from nothing is spelled out."""
+Derivable facts are omitted: the scales of weights follow from the kernels' multipliers, those of biases from
+the scales of operand and weights. All others are written out."""
 
 from __future__ import annotations
 
@@ -26,24 +26,23 @@ from pillion.ir.verify import verify
 
 Json = Any
 NumberOf = Callable[[Array], "int | None"]
-"""The number of a constant in the file that holds the data, if it is there."""
+"""Returns the number of a constant in the file that holds the data, if it is there."""
 BytesOf = Callable[[int, int], NDArray[np.uint8]]
-"""Gives so many bytes of the constant with a number."""
+"""Returns the first bytes of the constant with a number."""
 ALL = "all"
-"""What stands before the one element of data whose elements are all the same."""
+"""The key before the one element of uniform data."""
 WEIGHTS, MULTIPLIERS = "weights", "multipliers"
 """The fields of ops whose accumulators are requantized channel by channel."""
 
 
 def channel_scales(mantissas: ArrayLike, shifts: ArrayLike, x: float, y: float) -> tuple[float, ...]:
-    """Gives the scales of weights by the multipliers that were made from them. A mantissa has 31 bits, a scale 24: nothing is
-    lost."""
+    """Recovers the scales of weights from multipliers. A mantissa has 31 bits, a scale 24, so nothing is lost."""
     ratios = np.ldexp(np.asarray(mantissas, np.float64), np.asarray(shifts, np.int64) - 31)
     return tuple((ratios * y / x).astype(np.float32).astype(np.float64).tolist())
 
 
 def sum_scales(x: float, weights: Quant) -> Quant | None:
-    """Gives the scales of accumulators: those of the operand times those of the weights."""
+    """Returns the accumulator's scales: the operand's scale times those of the weights."""
     match weights:
         case PerChannel(scales):
             return _valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))
@@ -64,8 +63,8 @@ def _valid(make: Callable[[], Quant]) -> Quant | None:
 
 
 def pack(graph: Graph, number_of: NumberOf, bodies: Sequence[NumberOf | None] = ()) -> bytes:
-    """Gives the JSON of a graph. `bodies` find the constants of its segments, in running order; None stands for one whose graph is
-    not kept."""
+    """Serializes a graph. `bodies` find the constants of its segments, in running order; None marks a segment
+    whose graph is not stored."""
     return json.dumps(_Packer(graph, number_of, bodies).whole(), separators=(",", ":")).encode()
 
 
@@ -167,7 +166,7 @@ class _Packer:
 
 
 def _bodies(graph: Graph) -> list[Graph]:
-    """The graphs inside of ops, in running order."""
+    """Returns the inner graphs of ops, in running order."""
     return [held for op in graph.ops for held in op.attributes.values() if isinstance(held, Graph)]
 
 
@@ -183,17 +182,17 @@ def _plain(held: Any) -> Json:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where the constants are that the description of a graph refers to."""
+class GraphSource:
+    """Access to the constants that a serialized graph refers to."""
 
     bytes_of: BytesOf
     kinds: Mapping[str, type[Op]]
     bodies: Sequence[BytesOf] = field(default=())
-    """What gives the constants of each segment, in running order."""
+    """Functions that return the constants of each segment, in running order."""
 
 
-def unpack(raw: bytes, source: Source) -> Graph:
-    """Gives the graph that JSON describes which nobody has checked; a PillionError where it makes no sense."""
+def unpack(raw: bytes, source: GraphSource) -> Graph:
+    """Deserializes a graph from untrusted JSON; raises a PillionError if it is malformed."""
     try:
         return _Unpacker(json.loads(raw), source).graph()
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -206,12 +205,12 @@ def unpack(raw: bytes, source: Source) -> Graph:
 
 
 class _Unpacker:
-    def __init__(self, held: Json, source: Source) -> None:
+    def __init__(self, held: Json, source: GraphSource) -> None:
         self.held, self.source = held, source
         self.values: dict[int, Value] = {}
         self.names = Names()
         self.bodies = [
-            _Unpacker(body, Source(bytes_of, source.kinds)).graph() if body else None
+            _Unpacker(body, GraphSource(bytes_of, source.kinds)).graph() if body else None
             for body, bytes_of in zip(held["bodies"], source.bodies, strict=True)
         ]
 
@@ -255,7 +254,7 @@ class _Unpacker:
         return self.array(held, made.dtype.numpy, made.elements).reshape(made.shape)
 
     def array(self, held: Json, dtype: np.dtype[Any], count: int) -> Array:
-        """Gives so many elements: a constant by its number, or spelled out."""
+        """Returns `count` elements: a constant by its number, or written out."""
         is_number = isinstance(held, int)
         raw = self.source.bytes_of(held, count * dtype.itemsize).tobytes() if is_number else _bytes(held)
         return _array(raw, dtype)
@@ -295,12 +294,12 @@ class _Unpacker:
         return cls(**fields, source=printable(_text(source)))
 
     def multipliers(self, count: Json, *numbers: Json) -> Multipliers:
-        """Gives the multipliers that an op was given."""
+        """Returns the explicit multipliers of an op."""
         mantissas, shifts = (self.array(held, np.dtype(np.int32), _natural(count)) for held in numbers)
         return tuple(Multiplier(m, s) for m, s in zip(mantissas.tolist(), shifts.tolist(), strict=True))
 
     def body(self, fields: Mapping[str, Any]) -> Graph:
-        """Gives the graph of the next segment; of one that is not kept, its inputs and outputs without ops."""
+        """Returns the graph of the next segment; without ops if it is not stored."""
         made = self.bodies.pop(0)
         name, arithmetic = model_name(_text(self.held["name"])), Arithmetic(self.held["arithmetic"])
         return made or Graph(f"{name}_closed", fields["xs"], (), fields["ys"], arithmetic)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is looked up by numbers, and numbers in other element types."""
+"""Gather, and casts of integers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pillion.ir.along import Along, Course
+from pillion.ir.access import Access, AxisMap
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype, want_same_quant
-from pillion.ir.rows import ROWS, Span, why_no_rows
+from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_same_quant, result
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import ZERO_POINTS, make, value
 
 
 @op("gather", quantization=Quantization.SHARED)
 class Gather(Op):
-    """Takes slices along an axis by their numbers: the axes of the numbers stand in the place of that axis.
+    """Gathers slices along an axis by index; the axes of the indices replace that axis.
 
-    The first `batch` axes are common to both: each batch has numbers of its own. Numbers below 0 count as 0, those behind the
-    last slice as that one."""
+    The first `batch` axes are common to data and indices. Indices below 0 count as 0, indices behind the last
+    slice as the last slice."""
 
     x: Value = operand()
     indices: Value = operand()
@@ -30,44 +29,34 @@ class Gather(Op):
     axis: int = 0
     batch: int = 0
 
-    is_idle = False
+    is_identity = False
 
-    @property
-    def crosses_rows(self) -> str:
-        if self.axis <= ROWS or self.batch:
-            return "it takes rows or images by their numbers"
-        return why_no_rows(self.y)
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return span if operand is self.x else None
-
-    def along(self, operand: Value, axis: int) -> Course:
-        if axis < self.batch:
-            is_fixed = self.x.is_constant or self.indices.is_constant
-            return "each takes from rows of its own, which are constants" if is_fixed else Along(axis)
-        if operand is self.x:
-            behind = axis + self.indices.type.rank - self.batch - 1
-            return (
-                "they are taken by their numbers"
-                if axis == self.axis
-                else Along(axis if axis < self.axis else behind)
-            )
-        return Along(self.axis + axis - self.batch)
+    def access(self, operand: Value) -> Access:
+        if operand is self.indices:
+            first, moved = self.batch, self.axis - self.batch
+        else:
+            first, moved = self.axis + 1, self.indices.type.rank - self.batch - 1
+        maps = [AxisMap(axis + moved * (axis >= first)) for axis in range(operand.type.rank)]
+        is_taken = operand is self.x
+        return tuple(
+            "they are taken by their numbers" if is_taken and a == self.axis else m
+            for a, m in enumerate(maps)
+        )
 
     @property
     def sizes(self) -> tuple[int, int, int, int, int]:
-        """The operand as [batch, outer, size, inner], and how many numbers there are in a batch."""
+        """The operand as [batch, outer, size, inner], and the number of indices per batch."""
         shape = self.x.shape
         batch, outer = math.prod(shape[: self.batch]), math.prod(shape[self.batch : self.axis])
         count = math.prod(self.indices.shape[self.batch :])
         return batch, outer, shape[self.axis], math.prod(shape[self.axis + 1 :]), count
 
     def infer(self) -> TensorType:
-        self._want_axes()
+        self._require_axes()
         found = self.indices.shape[self.batch :]
         return TensorType((*self.x.shape[: self.axis], *found, *self.x.shape[self.axis + 1 :]), self.x.dtype)
 
-    def _want_axes(self) -> None:
+    def _require_axes(self) -> None:
         fits = 0 <= self.batch <= self.axis < self.x.type.rank and self.batch <= self.indices.type.rank
         if not fits or self.x.shape[: self.batch] != self.indices.shape[: self.batch]:
             raise self.refuse(
@@ -78,10 +67,10 @@ class Gather(Op):
             raise self.refuse("the axis has a slice at least", list(self.x.shape))
 
     def check(self) -> None:
-        want_dtype(self, self.indices, DType.INT32)
-        self._want_axes()
+        require_dtype(self, self.indices, DType.INT32)
+        self._require_axes()
         if self.y.dtype is DType.INT8:
-            want_same_quant(self, self.x, self.y)
+            require_same_quant(self, self.x, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         batch, outer, size, inner, count = self.sizes
@@ -114,22 +103,22 @@ class Gather(Op):
 
 
 CASTS = (DType.BOOL, DType.UINT8, DType.INT32)
-"""The element types of whole numbers without a scale."""
+"""Integer types without a scale."""
 SOURCES = (*CASTS, DType.INT8, DType.INT16)
-"""The element types of whole numbers that a program is given."""
+"""Integer types that a program accepts as input."""
 
 
 def _counts(value: Value) -> bool:
-    """Whether numbers mean themselves."""
+    """Whether a value holds unscaled integers."""
     return value.type.quant in (None, PerTensor(1.0))
 
 
 @op("cast", quantization=Quantization.NONE)
 class Cast(RowWise):
-    """Gives whole numbers another element type: booleans are 0 and 1, and true is what is not 0. Numbers that do not fit keep
-    their lowest bits, as in PyTorch."""
+    """Converts integers to another element type: booleans are 0 and 1, and true is everything but 0. Values that
+    do not fit keep their lowest bits, as in PyTorch."""
 
-    is_idle = False
+    is_identity = False
 
     x: Value = operand()
     y: Value = result()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors brought to length 1, as files of TensorFlow have it behind embeddings."""
+"""L2 normalization, as TensorFlow files use it behind embeddings."""
 
 from __future__ import annotations
 
@@ -8,44 +8,41 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype
+from pillion.ir.op import Op, Quantization, op, operand, require_dtype, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import ZERO_POINTS, make, value
 from pillion.ops.square_root import inverse_square_root
 
 OUTPUT = PerTensor(1 / 128, 0)
-"""From -1 up to 127/128 in steps of 1/128."""
+"""-1 to 127/128 in steps of 1/128."""
 FRACTION_BITS = 7
-"""Of the result."""
+"""Fraction bits of the result."""
 LARGEST_SHIFT = 2
-"""Of the inverse of a length, which is that of sums of 2 and 3."""
+"""The largest shift of an inverse length, that of sums 2 and 3."""
 LONGEST = numerics.INT32_MAX // 255**2
-"""Elements whose squares have a sum of 31 bits, whatever they are."""
+"""The maximum vector length: the sum of squares stays below 2^31."""
 
 
 @op("l2_normalize", quantization=Quantization.FIXED)
 class L2Normalize(RowWise):
-    """Divides vectors along the last axis by their lengths: x / sqrt(sum(x²)). The inverse of the length is found by Newton's method in
-    integers; `headroom` says by how many bits elements are moved to the left before they are multiplied with it, the rest comes after.
-    LiteRT has 0 for int8 and 7 for uint8. Both arithmetics compute so."""
+    """Divides vectors along the last axis by their length: x / sqrt(sum(x²)). Newton's method finds the inverse
+    length in integers; `headroom` is the left shift of elements before the multiplication (LiteRT uses 0 for
+    int8 and 7 for uint8). Both arithmetics agree."""
 
-    is_idle = False
+    is_identity = False
+    across_last = "each is divided by the length of them all"
 
     x: Value = operand()
     y: Value = result()
     headroom: int = 0
 
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis) if axis < self.x.type.rank - 1 else "each is divided by the length of them all"
-
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
-        want_dtype(self, self.x, DType.INT8)
+        require_dtype(self, self.x, DType.INT8)
         if self.x.type.rank < 1 or self.x.shape[-1] > LONGEST:
             raise self.refuse(f"vectors lie along the last axis and have at most {LONGEST} elements", self.x)
         if self.headroom not in (0, FRACTION_BITS):

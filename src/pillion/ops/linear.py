@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
+from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op, Scaled, op, operand, result, want_dtype, want_rank
+from pillion.ir.op import Op, Scaled, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.conv import check_accumulator, largest_accumulators
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make, value
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import ZERO_POINTS, conv_bias, conv_weights, make, value
 
 
 @op("linear")
@@ -26,7 +26,8 @@ class Linear(Scaled, RowWise):
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
     `cmsis-nn` it is requantized like a convolution's."""
 
-    is_idle = False
+    is_identity = False
+    across_last = "its features are made together, each from all"
 
     x: Value = operand()
     weights: Value = operand()
@@ -47,7 +48,7 @@ class Linear(Scaled, RowWise):
 
     @property
     def rows(self) -> int:
-        """The number of vectors that are multiplied."""
+        """The number of vectors."""
         return math.prod(self.x.shape[:-1])
 
     @property
@@ -56,13 +57,13 @@ class Linear(Scaled, RowWise):
 
     @property
     def ratios(self) -> NDArray[np.float64]:
-        """The accumulator scale over the output scale, per output feature."""
+        """The accumulator's scale over the result's, per output feature."""
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_features,))
         return np.asarray(self.x.scale * scales / self.y.scale, np.float64)
 
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The multipliers of all output features: mantissas and shifts."""
+        """Mantissas and shifts of all output features."""
         return numerics.mantissas_and_shifts(self.scaling(Arithmetic.CMSIS_NN), self.out_features)
 
     @property
@@ -72,14 +73,14 @@ class Linear(Scaled, RowWise):
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         return numerics.encode_all(self.ratios)
 
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis) if axis < self.x.type.rank - 1 else "its features are made together, each from all"
+    def access(self, operand: Value) -> Access:
+        return super().access(operand) if operand is self.x else WHOLE
 
     def infer(self) -> TensorType:
         return TensorType((*self.x.shape[:-1], self.out_features), self.x.dtype)
 
     def check(self) -> None:
-        want_rank(self, self.weights, 2)
+        require_rank(self, self.weights, 2)
         if self.x.type.rank < 1 or self.x.shape[-1] != self.in_features:
             raise self.refuse(
                 f"the last axis of the input has {self.in_features} elements", list(self.x.shape)
@@ -87,8 +88,8 @@ class Linear(Scaled, RowWise):
         if self.bias.shape != (self.out_features,):
             raise self.refuse(f"one bias for each of {self.out_features} features", list(self.bias.shape))
         if self.x.dtype is DType.INT8:
-            want_dtype(self, self.weights, DType.INT8)
-            want_dtype(self, self.bias, DType.INT32)
+            require_dtype(self, self.weights, DType.INT8)
+            require_dtype(self, self.bias, DType.INT32)
             if self.weights.is_constant and self.bias.is_constant:
                 check_accumulator(self, self.x, self.weights.constant, self.bias.constant)
 
@@ -97,7 +98,7 @@ class Linear(Scaled, RowWise):
             yield from largest_accumulators(self, self.weights.constant)
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
-        """Gives the sums that are scaled, for each output element."""
+        """Returns the accumulators that are requantized."""
         rows = x.reshape(-1, self.in_features).astype(np.float64) - self.x.zero_point
         sums = (rows @ weights.astype(np.float64).T).astype(np.int64) + bias.astype(np.int64)
         return sums.reshape(self.y.shape)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logarithm of softmax in fixed point, as LiteRT defines it: exponentials as those of softmax, and the logarithm of their sum by a
-rational function of what is left of it when its powers of two are taken out, twice, half a power apart."""
+"""Log-softmax in fixed point, as LiteRT defines it: softmax's exponentials, and the logarithm of their sum by a
+rational function of its mantissa."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import ZERO_POINTS, make, value
 from pillion.ops.softmax import (
     INPUT_BITS,
     LARGEST_STEP,
@@ -26,11 +25,11 @@ from pillion.ops.softmax import (
 )
 
 OUTPUT = PerTensor(1 / 16, 127)
-"""From 0 down to -16 in steps of 1/16."""
+"""0 down to -16 in steps of 1/16."""
 MOST_SUMMED = 2 ** (31 - 19) - 1
-"""Exponentials, 2^19 each in Q12, whose sum fits 32 bits."""
+"""The maximum number of exponentials, 2^19 each in Q12, whose sum fits 32 bits."""
 LOG_BITS = INPUT_BITS + 1
-"""Integer bits of powers of two of which a logarithm is made: one more than it has, against saturation."""
+"""Integer bits of the logarithm's power of two, one spare against saturation."""
 LOG_2, SQRT_HALF, ROOT_OF_SQRT_HALF = 1488522236, 1518500250, 1805811301
 """log 2, 2^-1/2 and 2^-1/4 in Q0.31."""
 QUARTER = 1 << (31 - LOG_BITS - 2)
@@ -38,39 +37,37 @@ ALPHA_N, ALPHA_D, ALPHA_I, ALPHA_F = 117049297, 127690142, 1057819769, 638450708
 """Coefficients of the rational function in Q0.31: 11/240, 1/20, 2/2^1/2 - 1, 1/4, each times 2^1/4."""
 BELOW_ONE = 1 - 2.0**-31
 TO_LEVELS = 22
-"""Places from Q5.26 to sixteenths."""
+"""The right shift from Q5.26 to sixteenths."""
 
 
 @op("log_softmax", quantization=Quantization.FIXED)
 class LogSoftmax(RowWise):
-    """Gives the logarithm of softmax along the last axis; the result is in steps of 1/16 from -15.94 to 0."""
+    """Computes the logarithm of softmax along the last axis; the result has steps of 1/16 from -15.94 to 0."""
 
-    is_idle = False
+    is_identity = False
+    across_last = "each is measured against them all"
 
     x: Value = operand()
     y: Value = result()
 
     @property
     def multiplier(self) -> Multiplier:
-        """The multiplier that brings a difference of int8 values to Q5.26."""
+        """The multiplier from a difference of int8 values to Q5.26."""
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
         return numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP))
 
     @property
     def back(self) -> Multiplier:
-        """The multiplier that brings Q5.26 to a difference of int8 values."""
+        """The multiplier from Q5.26 to a difference of int8 values."""
         m = self.multiplier
         return numerics.encode(min(2.0 ** (31 - m.shift) / m.mantissa, BELOW_ONE))
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         _ = self.multiplier, self.back
 
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis) if axis < self.x.type.rank - 1 else "each is measured against them all"
-
     @property
     def smallest_difference(self) -> int:
-        """The distance below the largest value from which on exponentials count as zero."""
+        """The distance below the largest value from which exponentials count as zero."""
         return smallest_difference(self.multiplier)
 
     def infer(self) -> TensorType:
@@ -98,7 +95,7 @@ class LogSoftmax(RowWise):
         return np.where(inside, numerics.saturate(levels + 127, -128, 127), -128).astype(np.int8)
 
     def scaled(self, difference: Int64Array) -> Int64Array:
-        """Gives differences of int8 values in Q5.26."""
+        """Converts differences of int8 values to Q5.26."""
         return numerics.multiply_high(difference << self.multiplier.shift, self.multiplier.mantissa)
 
     @classmethod
@@ -117,7 +114,7 @@ class LogSoftmax(RowWise):
 
 
 def log_of_sum(total: Int64Array) -> Int64Array:
-    """Gives the logarithm in Q5.26 of numbers from 1 in Q12.19."""
+    """Returns the logarithm in Q5.26 of numbers >= 1 in Q12.19."""
     leading = 31 - np.floor(np.log2(total)).astype(np.int64)
     mantissa = numerics.multiply_high(total << (leading - 1), SQRT_HALF)
     r_a = np.minimum(mantissa << 1, numerics.INT32_MAX)
@@ -132,7 +129,7 @@ def log_of_sum(total: Int64Array) -> Int64Array:
 
 
 def _log_of_rest(r: Int64Array) -> Int64Array:
-    """The logarithm of what is near 1 in Q6.25."""
+    """Computes the logarithm of numbers near 1 in Q6.25."""
     total = r + ROOT_OF_SQRT_HALF
     p = (total + np.where(total >= 0, 1, -1)) // 2
     q = 2 * (r - ROOT_OF_SQRT_HALF)

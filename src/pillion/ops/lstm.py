@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of an LSTM as LiteRT's integer kernels define it: gates of 16 bits, a cell of 16 bits, an output of 8."""
+"""One step of an LSTM, as LiteRT's integer kernels define it: 16-bit gates, 16-bit cell, 8-bit output."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
+from pillion.ir.access import Access, identity
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
-from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype, want_rank
+from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.fixed16 import logistic16, saturate16, tanh16
-from pillion.ops.samples import ZERO_POINTS, make, value
 
 GATE_SCALE = 2.0**-12
-"""Of the sums of a gate: three integer bits."""
+"""The scale of a gate's sum: three integer bits."""
 FRACTION_BITS = 15
-"""Of what gates answer."""
+"""Fraction bits of a gate's result."""
 MOST_TANH_BITS = 6
-"""Integer bits for which the hyperbolic tangent is defined."""
+"""The maximum number of integer bits for which the hyperbolic tangent is defined."""
 
 
 class Gated(Op):
-    """The base of the two halves of a step: gates, which are sums over the input and over the output of the step before."""
+    """The base class of both halves of a step: gates are sums over the input and over the output of the previous
+    step."""
 
     x: Value
     h: Value
@@ -36,13 +37,12 @@ class Gated(Op):
     recurrent_weights: Value
     bias: Value
 
-    is_idle = False
-    crosses_rows = "each of its numbers is made from all of the input"
+    is_identity = False
     gates = 1
 
     @property
     def cells(self) -> int:
-        """The numbers that the layer remembers."""
+        """The number of cells."""
         return self.c.shape[1]
 
     @property
@@ -55,19 +55,19 @@ class Gated(Op):
         return math.frexp(self.c.scale)[1] - 1
 
     def multipliers(self, x: Value, weights: Value) -> Multipliers:
-        """Gives one multiplier for each gate, from products to sums of gates. LiteRT forms it in float32."""
+        """Returns one multiplier per gate, from products to the gate's sum. LiteRT computes it in float32."""
         scales = weights.channel_scales[:: self.cells]
         ratios = (np.float32(s) * np.float32(x.scale) / np.float32(GATE_SCALE) for s in scales)
         return tuple(numerics.encode(float(ratio)) for ratio in ratios)
 
     @property
     def input_multipliers(self) -> Multipliers:
-        """The multipliers of sums over the input."""
+        """The multipliers of the sums over the input."""
         return self.multipliers(self.x, self.input_weights)
 
     @property
     def recurrent_multipliers(self) -> Multipliers:
-        """The multipliers of sums over the output of the step before."""
+        """The multipliers of the sums over the previous output."""
         return self.multipliers(self.h, self.recurrent_weights)
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
@@ -91,16 +91,16 @@ class Gated(Op):
         magnitudes = np.abs(weights.constant.astype(np.int64)).sum(axis=1)
         return reach * int(magnitudes.max(initial=0))
 
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(0) if axis == 0 else "each of its numbers is made from all of them"
+    def access(self, operand: Value) -> Access:
+        return identity(operand, {1}, "each of its numbers is made from all of them")
 
     def check(self) -> None:
         for v in (self.x, self.h, self.c, self.input_weights, self.recurrent_weights):
-            want_rank(self, v, 2)
+            require_rank(self, v, 2)
         for v in (self.x, self.h, self.input_weights, self.recurrent_weights):
-            want_dtype(self, v, DType.INT8)
-        want_dtype(self, self.c, DType.INT16)
-        want_dtype(self, self.bias, DType.INT32)
+            require_dtype(self, v, DType.INT8)
+        require_dtype(self, self.c, DType.INT16)
+        require_dtype(self, self.bias, DType.INT32)
         if not all(v.is_constant for v in (self.input_weights, self.recurrent_weights, self.bias)):
             raise self.refuse("weights and bias are constants", "computed")
         rows, batch = self.gates * self.cells, self.x.shape[0]
@@ -115,7 +115,7 @@ class Gated(Op):
             raise self.refuse("sums fit 32 bits", [largest for largest, _ in self.largest_sums()])
 
     def sums(self, x: Array, h: Array, weights: Array, recurrent: Array, bias: Array) -> list[Int64Array]:
-        """Gives what each gate adds up, in 16 bits."""
+        """Returns the 16-bit sum of each gate."""
         return [
             _sums(
                 self, gate, x, h, weights, recurrent, bias, slice(gate * self.cells, (gate + 1) * self.cells)
@@ -149,10 +149,10 @@ def _largest_of(bias: Value) -> int:
 
 @op("lstm_cell", quantization=Quantization.SHARED)
 class LstmCell(Gated):
-    """Gives what an LSTM remembers after a step: forget · c + input · candidate, in 16 bits.
+    """Computes the new cell of an LSTM: forget · c + input · candidate, in 16 bits.
 
-    Weights and biases are those of three gates one after another: input, forget, candidate, each with a scale of its own. The cell `c` has a
-    power of two as its scale; with `clip` it stays within that many of its steps around 0."""
+    Weights and biases of three gates follow one another: input, forget, candidate, each with its own scale. The
+    scale of the cell `c` is a power of two; `clip` bounds it to that many steps around 0."""
 
     gates = 3
 
@@ -193,7 +193,7 @@ class LstmCell(Gated):
 
 @op("lstm_output")
 class LstmOutput(Gated):
-    """Gives what an LSTM answers in a step: its output gate times the hyperbolic tangent of the cell `c`, which is the new one."""
+    """Computes the output of an LSTM step: the output gate times the hyperbolic tangent of the new cell `c`."""
 
     x: Value = operand()
     h: Value = operand()
@@ -205,7 +205,7 @@ class LstmOutput(Gated):
 
     @property
     def multiplier(self) -> Multiplier:
-        """The multiplier that brings products of two fractions to steps of the result."""
+        """The multiplier from products of two fractions to the result's scale."""
         return numerics.encode(float(np.float32(2.0**-30) / np.float32(self.y.scale)))
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
@@ -237,7 +237,7 @@ class LstmOutput(Gated):
 
 
 def _layers(gates: int) -> Iterator[dict[str, Value]]:
-    """Operands of layers of several sizes, with cells of several scales."""
+    """Yields operands of layers of several sizes, with cells of several scales."""
     sizes = ((1, 1, 1, 1), (2, 7, 5, 5), (1, 33, 16, 16), (3, 9, 4, 8), (1, 24, 17, 17), (1, 5, 3, 3))
     for number, (batch, inputs, outputs, cells) in enumerate(sizes):
         rng = np.random.default_rng(number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one number. In int8 each is a table of 256 entries, so all of them share one kernel."""
+"""Unary functions. In int8 each is a lookup table of 256 entries, so all share one kernel."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, optional_operand, result
 from pillion.ir.types import Array, DType, TensorType, Value, constant
-from pillion.ops.functions import Function
+from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.lut_tflite import tflite_entries
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import ZERO_POINTS, make, value
+from pillion.ops.unary_functions import Function
 
 Reals = NDArray[np.float64]
 
@@ -53,15 +53,16 @@ REAL: dict[Function, Callable[[Reals, Lut], Reals]] = {
     Function.NEG: lambda x, _: -x,
     Function.SOFTPLUS: lambda x, _: np.logaddexp(0, x),
 }
-"""Each function in double precision: the meaning under `cmsis-nn`."""
+"""Each function in double precision: its definition under `cmsis-nn`."""
 
 
 @op("lut")
 class Lut(RowWise):
-    """A function of one number, element by element.
+    """Applies a unary function to each element.
 
-    Under `cmsis-nn` the table is the function in double precision, rounded half away from zero after the zero point was
-    added. Under `tflite` the functions that LiteRT has follow its kernels; the others are not part of that arithmetic."""
+    Under `cmsis-nn` the table holds the function in double precision, rounded half away from zero after the
+    zero point is added. Under `tflite` the functions that LiteRT has follow its kernels; that arithmetic lacks
+    the others."""
 
     x: Value = operand()
     table: Value | None = optional_operand()
@@ -81,7 +82,7 @@ class Lut(RowWise):
             raise self.refuse("a table has 256 int8 entries", repr(self.table))
 
     def entries(self, arithmetic: Arithmetic) -> NDArray[np.int8]:
-        """Gives the table: what stands for -128, -127, … 127."""
+        """Returns the table: the results for -128, -127, … 127."""
         if self.table is not None:
             return self.table.constant.astype(np.int8)
         if arithmetic.is_tflite:
@@ -89,15 +90,15 @@ class Lut(RowWise):
         return self.double_entries()
 
     def double_entries(self) -> NDArray[np.int8]:
-        """Gives the table of the function in double precision, rounded half away from zero."""
+        """Returns the table of the function in double precision, rounded half away from zero."""
         x: Reals = (np.arange(-128, 128) - self.x.zero_point) * np.float64(self.x.scale)
         with np.errstate(all="ignore"):
             levels = numerics.round_half_away(REAL[self.function](x, self) / self.y.scale + self.y.zero_point)
         return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether the table leaves every number as it is."""
+    def is_identity(self) -> bool:
+        """Whether the table maps every number to itself."""
         same = self.x.is_quantized and self.x.type == self.y.type
         return same and np.array_equal(self.entries(Arithmetic.CMSIS_NN), np.arange(-128, 128))
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one number as LiteRT's reference kernels compute them: the meaning of `lut` under `tflite`.
+"""Lookup tables under `tflite`: unary functions as LiteRT's reference kernels compute them.
 
-Most are float32 functions sampled at 256 points; some are integer arithmetic of their own. The float32 functions are
-taken as correctly rounded. LiteRT takes them from the C library of the computer that it runs on, which may miss that by
-the last place: of three million entries compared for tanh one differed, of the other functions none.
-"""
+Most are float32 functions sampled at 256 points; some are integer arithmetic. The float32 functions are taken
+as correctly rounded. LiteRT takes them from the host's C library, which may be off by the last place: of three
+million entries compared, one (tanh) differed."""
 
 from __future__ import annotations
 
@@ -21,49 +20,49 @@ from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.types import PerTensor, Value
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Mul, Sub
-from pillion.ops.functions import Function
 from pillion.ops.square_root import inverse_square_root
+from pillion.ops.unary_functions import Function
 
 Floats = NDArray[np.float32]
 
 
-class Lut(Protocol):
-    """What is asked of a `lut` here: its tensors, its function and the numbers that go with it."""
+class TfliteLut(Protocol):
+    """The attributes of a `lut` that this module reads."""
 
     @property
     def x(self) -> Value:
-        """Names the operand."""
+        """The operand of the function."""
 
     @property
     def y(self) -> Value:
-        """Names the result."""
+        """The result of the function."""
 
     @property
     def function(self) -> Function:
-        """Says which function it is."""
+        """The function to tabulate."""
 
     @property
     def alpha(self) -> float:
-        """Gives the slope or factor of functions that have one."""
+        """The slope or factor of functions that have one."""
 
     @property
     def low(self) -> float:
-        """Gives the lower bound of `clamp`."""
+        """The lower bound of `clamp`."""
 
     @property
     def high(self) -> float:
-        """Gives the upper bound of `clamp`."""
+        """The upper bound of `clamp`."""
 
     @property
     def name(self) -> str:
-        """Names the op."""
+        """The name of the op."""
 
     @property
     def source(self) -> str:
-        """Gives the line of the model."""
+        """The line of the model."""
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
-        """Gives the error of an op that wants something else than it got."""
+        """Returns the error for an unsupported value."""
 
 
 ACTIVATIONS: dict[str, tuple[float, float]] = {
@@ -73,15 +72,15 @@ ACTIVATIONS: dict[str, tuple[float, float]] = {
     "RELU_N1_TO_1": (-1, 1),
     "RELU_0_TO_1": (0, 1),
 }
-"""Bounds that a TFLite operator can put on its result, by name; the last is an operator only."""
+"""Bounds of fused activations by name; the last one exists as an operator only."""
 
 SQRT_HALF = 1518500250
 """sqrt(1/2) in Q0.31."""
 INT16_MAX = 2**15 - 1
 
 
-def tflite_entries(op: Lut) -> NDArray[np.int8]:
-    """Gives the table that the TFLite operator for this function computes, for -128, -127, … 127."""
+def tflite_entries(op: TfliteLut) -> NDArray[np.int8]:
+    """Returns the table of the TFLite operator for this function, for -128, -127, … 127."""
     entries = ENTRIES.get(op.function)
     if entries is None:
         raise PillionError(
@@ -95,40 +94,41 @@ def tflite_entries(op: Lut) -> NDArray[np.int8]:
 
 
 def activation_levels(name: str, quant: PerTensor) -> tuple[int, int]:
-    """Gives the bounds of an activation as int8 levels."""
+    """Returns the bounds of a fused activation as int8 levels."""
     low, high = (_level(real, quant) for real in ACTIVATIONS[name])
     return low, high
 
 
 def _level(real: float, quant: PerTensor) -> int:
-    """The level of a real bound; float32 division, ties away from zero, saturating."""
+    """Quantizes a real bound: float32 division, ties away from zero, saturating."""
     if math.isinf(real):
         return 127 if real > 0 else -128
     steps = numerics.round_half_away(np.float32(real) / np.float32(quant.scale))
     return int(np.clip(steps + quant.zero_point, -128, 127))
 
 
-def rescaled(levels: ArrayLike, op: Lut, factor: float = 1.0) -> Int64Array:
-    """Gives levels · factor · input scale / output scale + output zero point, the ratio in float32."""
+def rescaled(levels: ArrayLike, op: TfliteLut, factor: float = 1.0) -> Int64Array:
+    """Returns levels · factor · input scale / output scale + output zero point, with a float32 ratio."""
     real = float(np.float32(np.float32(op.x.scale) * np.float32(factor)) / np.float32(op.y.scale))
     return numerics.scale_by(levels, real) + op.y.zero_point
 
 
-def sampled(function: Callable[[Floats], Floats]) -> Callable[[Lut, Int64Array], Int64Array]:
-    """Gives the entries of a float32 function: the result times the reciprocal of the output scale, ties away from zero."""
+def sampled(function: Callable[[Floats], Floats]) -> Callable[[TfliteLut, Int64Array], Int64Array]:
+    """Returns a function that tabulates a float32 function: its value times the reciprocal of the output scale,
+    ties away from zero."""
 
-    def entries(op: Lut, levels: Int64Array) -> Int64Array:
+    def entries(op: TfliteLut, levels: Int64Array) -> Int64Array:
         x = np.float32(op.x.scale) * levels.astype(np.float32)
         with np.errstate(all="ignore"):
             steps = function(x) * (np.float32(1) / np.float32(op.y.scale))
         steps = np.clip(np.nan_to_num(steps, nan=-np.inf), -(2.0**31), 2.0**31)
-        _want_31_bits(op, steps)
+        _require_31_bits(op, steps)
         return numerics.round_half_away(steps).astype(np.int64) + op.y.zero_point
 
     return entries
 
 
-def _want_31_bits(op: Lut, steps: Floats) -> None:
+def _require_31_bits(op: TfliteLut, steps: Floats) -> None:
     if steps.max() >= 2**31 - 256:
         raise op.refuse(
             "the function's values fit 32 bits in steps of the output scale, LiteRT's result is undefined otherwise",
@@ -138,7 +138,7 @@ def _want_31_bits(op: Lut, steps: Floats) -> None:
 
 
 def in_double(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Callable[[Floats], Floats]:
-    """Gives the correctly rounded float32 form of a function."""
+    """Returns the correctly rounded float32 form of a function."""
 
     def rounded(x: Floats) -> Floats:
         return np.asarray(function(x.astype(np.float64)), np.float32)
@@ -151,7 +151,7 @@ erfc32 = in_double(np.vectorize(math.erfc, otypes=[np.float64]))
 
 
 def _logistic(x: Floats) -> Floats:
-    """1 above 16.619047 and exp(x) below -9."""
+    """Computes the logistic function as LiteRT does: 1 above 16.619047, exp(x) below -9."""
     middle = np.float32(1) / (np.float32(1) + exp32(-x))
     return np.where(x > np.float32(16.619047), np.float32(1), np.where(x < -9, exp32(x), middle))
 
@@ -165,23 +165,23 @@ def _gelu_tanh(x: Floats) -> Floats:
     return np.asarray(np.float32(0.5) * x * (np.float32(1) + tanh32(inner)), np.float32)
 
 
-def _sigmoid(op: Lut, levels: Int64Array) -> Int64Array:
+def _sigmoid(op: TfliteLut, levels: Int64Array) -> Int64Array:
     if op.y.scale != 1 / 256:
         raise op.refuse("TFLite's LOGISTIC has output scale 1/256", op.y.scale)
     return sampled(_logistic)(op, levels)
 
 
-def _sqrt(op: Lut, levels: Int64Array) -> Int64Array:
-    """Truncated, not rounded. LiteRT stops at a negative input; here it counts as zero."""
+def _sqrt(op: TfliteLut, levels: Int64Array) -> Int64Array:
+    """Computes the square root, truncated. LiteRT aborts on negative input; here it counts as zero."""
     x = np.float32(op.x.scale) * np.maximum(levels, 0).astype(np.float32)
     steps = np.sqrt(x) / np.float32(op.y.scale)
-    _want_31_bits(op, steps)
+    _require_31_bits(op, steps)
     return np.asarray(np.floor(steps).astype(np.int64) + op.y.zero_point)
 
 
-def _rsqrt(op: Lut, levels: Int64Array) -> Int64Array:
-    """Newton's method on integers. Zero gives the largest value; LiteRT stops at a negative input, which counts as
-    zero here."""
+def _rsqrt(op: TfliteLut, levels: Int64Array) -> Int64Array:
+    """Computes 1 / sqrt by Newton's method on integers. Zero yields the largest value; LiteRT aborts on negative
+    input, here it counts as zero."""
     real = 1 / (np.float32(math.sqrt(np.float32(op.x.scale))) * np.float32(op.y.scale))
     out = numerics.encode(float(np.float32(real)))
     inverse = np.array([_rsqrt_of_level(int(level), out) if level > 0 else 255 for level in levels])
@@ -189,18 +189,18 @@ def _rsqrt(op: Lut, levels: Int64Array) -> Int64Array:
 
 
 def _rsqrt_of_level(level: int, out: Multiplier) -> int:
-    """out / sqrt(level), with 20 bits of headroom between the two multiplications."""
+    """Computes out / sqrt(level), with 20 bits of headroom between the two multiplications."""
     mantissa, shift = inverse_square_root(level)
     wide = numerics.requantize(1, mantissa, shift + 20)
     return int(numerics.requantize(wide, out.mantissa, out.shift - 20))
 
 
-def _abs(op: Lut, levels: Int64Array) -> Int64Array:
+def _abs(op: TfliteLut, levels: Int64Array) -> Int64Array:
     return rescaled(np.abs(levels), op)
 
 
-def _neg(op: Lut, levels: Int64Array) -> Int64Array:
-    """SUB(zero, x): TFLite's own NEG ignores zero points."""
+def _neg(op: TfliteLut, levels: Int64Array) -> Int64Array:
+    """Computes SUB(zero, x): TFLite's own NEG ignores zero points."""
     zero = np.full(levels.shape, op.x.zero_point)
     return (
         Sub(a=op.x, b=op.x, y=op.y)
@@ -209,29 +209,29 @@ def _neg(op: Lut, levels: Int64Array) -> Int64Array:
     )
 
 
-def _square(op: Lut, levels: Int64Array) -> Int64Array:
-    """MUL(x, x)."""
+def _square(op: TfliteLut, levels: Int64Array) -> Int64Array:
+    """Computes MUL(x, x)."""
     x = levels + op.x.zero_point
     return Mul(a=op.x, b=op.x, y=op.y).reference(Arithmetic.TFLITE, x, x).astype(np.int64)
 
 
-def _leaky_relu(op: Lut, levels: Int64Array) -> Int64Array:
+def _leaky_relu(op: TfliteLut, levels: Int64Array) -> Int64Array:
     slope = rescaled(levels if op.alpha >= 0 else -levels, op, abs(op.alpha))
     return np.where(levels >= 0, rescaled(levels, op), slope)
 
 
-def _clamp(op: Lut, levels: Int64Array) -> Int64Array:
+def _clamp(op: TfliteLut, levels: Int64Array) -> Int64Array:
     return as_clamp(op).reference(Arithmetic.TFLITE, (levels + op.x.zero_point)).astype(np.int64)
 
 
-def as_clamp(op: Lut) -> Clamp:
-    """Gives the function `clamp` with its bounds as levels of the result."""
+def as_clamp(op: TfliteLut) -> Clamp:
+    """Returns the function `clamp` with its bounds as levels of the result."""
     low, high = _level(op.low, op.y.quant), _level(op.high, op.y.quant)
     return Clamp(x=op.x, y=op.y, low=low, high=high, source=op.source)
 
 
-def _hardswish(op: Lut, levels: Int64Array) -> Int64Array:
-    """x · relu6(x + 3) / 6 in 16 bits, 7 of them below the input's unit."""
+def _hardswish(op: TfliteLut, levels: Int64Array) -> Int64Array:
+    """Computes x · relu6(x + 3) / 6 in 16 bits, 7 of them below the input's unit."""
     fine = np.float32(op.x.scale) / np.float32(128)
     out = numerics.encode(float(fine / np.float32(op.y.scale)))
     gate = numerics.encode(float(fine / np.float32(3 / 32768)))
@@ -249,7 +249,7 @@ def _hardswish(op: Lut, levels: Int64Array) -> Int64Array:
 
 
 def _hardswish_gate(x: Int64Array, multiplier: Multiplier) -> Int64Array:
-    """x / 3 in Q0.15, saturated to ±1."""
+    """Computes x / 3 in Q0.15, saturated to ±1."""
     shift = multiplier.shift
     if shift > 0:
         x = _saturate16(x << (shift - 1))
@@ -269,7 +269,7 @@ def _saturate16(x: Int64Array) -> Int64Array:
     return np.clip(x, -INT16_MAX - 1, INT16_MAX)
 
 
-ENTRIES: dict[Function, Callable[[Lut, Int64Array], Int64Array]] = {
+ENTRIES: dict[Function, Callable[[TfliteLut, Int64Array], Int64Array]] = {
     Function.SIGMOID: _sigmoid,
     Function.TANH: sampled(tanh32),
     Function.HARDSWISH: _hardswish,

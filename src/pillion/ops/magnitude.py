@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Power and magnitude of spectra, and their logarithms: a function of the sum of two squares.
+"""Power and magnitude of spectra, and their logarithms: functions of a sum of two squares.
 
-Squares of int8 numbers reach over 48 dB and more, of which int8 holds the upper 24, while a logarithm asks for all of them. So there is no
-tensor of squares: the sum has 32 bits, and where it lies among 255 thresholds is the result."""
+Squares of int8 numbers span 48 dB or more, of which int8 holds the upper 24, while a logarithm needs all of
+them. So no tensor holds the squares: the sum has 32 bits, and the result is its position among 255 thresholds."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
+from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Int64Array
-from pillion.ir.op import Op, op, operand, result, want_dtype
-from pillion.ir.rows import Span
+from pillion.ir.op import Op, op, operand, require_dtype, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import ZERO_POINTS, make, value
 
 Reals = NDArray[np.float64]
 
 THRESHOLDS = 255
-"""One less than there are numbers of int8."""
+"""The number of thresholds: one less than int8 has values."""
 FURTHEST = 255
-"""How far an element may be from what stands for 0."""
+"""The largest distance of an element from its zero point."""
 LARGEST_FACTOR = numerics.INT32_MAX // (2 * FURTHEST**2)
-"""By which the square of the operand in coarser steps is multiplied: the sum of both stays in 32 bits."""
+"""The largest factor of the coarser operand's square: the sum of both stays below 2^31."""
 NEVER = float(np.finfo(np.float32).max)
-"""A threshold beyond which no sum lies."""
+"""A threshold above every sum."""
 
 
 @op("magnitude")
 class Magnitude(RowWise):
-    """Gives a function of a² + b² that never falls, or never rises: the power or the magnitude of a complex number, or the logarithm of either.
+    """Computes a monotonic function of a² + b²: the power or magnitude of a complex number, or the logarithm of
+    either.
 
-    The function is its thresholds, real numbers in ascending order, one for each number of int8 but one: the result is `first` plus the count of those
-    that a² + b² is beyond, or less that count if the function `falls`. Squares are multiplied by integers in the ratio of the squares of
-    the scales, up to 16,512, their sum has 32 bits, and thresholds are rounded down to its steps."""
+    `thresholds` holds 255 real numbers in ascending order. The result is `first` plus the number of thresholds
+    below a² + b², or minus it if the function `falls`. Integer factors up to 16,512 bring the squares to a
+    common scale; their sum has 32 bits, and thresholds are rounded down to its unit."""
 
     real_constants: ClassVar[tuple[str, ...]] = ("thresholds",)
-    is_idle = False
+    is_identity = False
 
     a: Value = operand()
     b: Value = operand()
@@ -52,14 +53,14 @@ class Magnitude(RowWise):
 
     @property
     def factors(self) -> tuple[int, int]:
-        """What the square of each operand is multiplied by."""
+        """The factor of each operand's square."""
         coarser = max(self.a.scale, self.b.scale)
         first, second = (max(round(LARGEST_FACTOR * (v.scale / coarser) ** 2), 1) for v in (self.a, self.b))
         return first, second
 
     @property
     def step(self) -> float:
-        """What a unit of the sum means."""
+        """The real value of one unit of the sum."""
         return max(self.a.scale, self.b.scale) ** 2 / LARGEST_FACTOR
 
     @property
@@ -68,8 +69,8 @@ class Magnitude(RowWise):
         reals = self.thresholds.constant.astype(np.float64)
         return np.clip(np.floor(reals / self.step), -1, numerics.INT32_MAX).astype(np.int64)
 
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return None if operand is self.thresholds else span
+    def access(self, operand: Value) -> Access:
+        return WHOLE if operand is self.thresholds else super().access(operand)
 
     def infer(self) -> TensorType:
         return TensorType(self.a.shape, self.a.dtype)
@@ -80,7 +81,7 @@ class Magnitude(RowWise):
         if self.a.dtype is not self.b.dtype:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
         held = self.thresholds
-        want_dtype(self, held, DType.FLOAT32)
+        require_dtype(self, held, DType.FLOAT32)
         if not held.is_constant or held.shape != (THRESHOLDS,):
             raise self.refuse(f"there are {THRESHOLDS} constant thresholds", repr(held))
         if not bool((np.diff(held.constant) >= 0).all()):
@@ -92,7 +93,7 @@ class Magnitude(RowWise):
         return self.of_sums(self.sums(*operands[:2]))
 
     def sums(self, a: Array, b: Array) -> Int64Array:
-        """Gives the sum of both squares."""
+        """Returns the sum of both squares."""
         total: Int64Array = sum(
             (x.astype(np.int64) - v.zero_point) ** 2 * factor
             for x, v, factor in zip((a, b), (self.a, self.b), self.factors, strict=True)
@@ -100,7 +101,7 @@ class Magnitude(RowWise):
         return total
 
     def of_sums(self, sums: Int64Array) -> Array:
-        """Gives the function of sums of squares."""
+        """Applies the function to sums of squares."""
         passed = np.searchsorted(self.levels, sums, side="left")
         return numerics.saturate(self.first + (-passed if self.falls else passed), -128, 127)
 
@@ -124,7 +125,7 @@ class Magnitude(RowWise):
 
 
 def tabulate(function: Callable[[Reals], Reals], quant: PerTensor) -> tuple[NDArray[np.float32], int, bool]:
-    """Gives the thresholds of a function of numbers from 0 on, the result at 0, and whether the function falls."""
+    """Returns the thresholds of a function on [0, ∞), its value at 0, and whether it falls."""
 
     def level(x: Reals) -> Reals:
         with np.errstate(all="ignore"):

@@ -9,20 +9,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
+from pillion.ir.access import Access, AxisMap
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
-from pillion.ir.op import Op, Scaled, op, operand, result, want_rank
+from pillion.ir.op import Op, Scaled, op, operand, require_rank, result
 from pillion.ir.types import Array, Shape, TensorType, Value
-from pillion.ops.samples import DEVIATION, ZERO_POINTS, center, constant_like, make, result_for, value
+from pillion.ops.example_values import DEVIATION, ZERO_POINTS, center, constant_like, make, result_for, value
 
 
 @op("batch_matmul")
 class BatchMatmul(Scaled):
-    """Computes a · b for each batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a lie exchanged in memory, with
-    `adj_y` those of b; the two are independent."""
+    """Multiplies matrices batch by batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a are exchanged
+    in memory, with `adj_y` those of b; the two flags are independent."""
 
-    is_idle = False
-    crosses_rows = "each row of the product is made from all rows of the second matrix"
+    is_identity = False
 
     a: Value = operand()
     b: Value = operand()
@@ -32,14 +31,11 @@ class BatchMatmul(Scaled):
     low: int = -128
     high: int = 127
 
-    def along(self, operand: Value, axis: int) -> Course:
-        if axis == 0:
-            return Along(0)
-        if operand is self.a and operand is not self.b and axis == (2 if self.adj_x else 1):
-            return Along(1)
-        if operand is self.b and operand is not self.a and axis == (1 if self.adj_y else 2):
-            return Along(2)
-        return "each element of the product is a sum over them all"
+    def access(self, operand: Value) -> Access:
+        kept = 0 if self.a is self.b else 1 + (self.adj_x if operand is self.a else not self.adj_y)
+        placed = AxisMap(1 if operand is self.a else 2)
+        summed = "each element of the product is a sum over them all"
+        return AxisMap(0), placed if kept == 1 else summed, placed if kept == 2 else summed
 
     @property
     def rows(self) -> int:
@@ -48,7 +44,7 @@ class BatchMatmul(Scaled):
 
     @property
     def depth(self) -> int:
-        """The products in each element of the result."""
+        """The number of products per element of the result."""
         return self.a.shape[1 if self.adj_x else 2]
 
     @property
@@ -57,11 +53,12 @@ class BatchMatmul(Scaled):
         return self.b.shape[1 if self.adj_y else 2]
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
-        """Gives the multiplier of the accumulators."""
+        """Returns the multiplier of the accumulators."""
         return self.scaling(arithmetic)[0]
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
-        """Gives the multiplier of the accumulators. LiteRT forms the product of the scales in float32, the ratio in double."""
+        """Returns the multiplier of the accumulators. LiteRT computes the product of the scales in float32, the
+        ratio in double."""
         product = self.a.scale * self.b.scale
         if arithmetic.is_tflite:
             product = float(np.float32(product))
@@ -76,9 +73,9 @@ class BatchMatmul(Scaled):
         return TensorType(shape, (self.activations or self.operands)[0].dtype)
 
     def check(self) -> None:
-        """Raises where operands do not fit. A constant may be quantized already while the other operand is still a real number."""
-        want_rank(self, self.a, 3)
-        want_rank(self, self.b, 3)
+        """Raises if operands do not fit. A constant may already be quantized while the other operand is real."""
+        require_rank(self, self.a, 3)
+        require_rank(self, self.b, 3)
         types = {v.dtype for v in (self.a, self.b) if not (v.is_constant and v.is_quantized)}
         if len(types) > 1:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
@@ -91,7 +88,7 @@ class BatchMatmul(Scaled):
 
     @property
     def largest_sum(self) -> int:
-        """The number that no accumulator can exceed."""
+        """An upper bound for every accumulator."""
         first, second = (max(127 - v.zero_point, v.zero_point + 128) for v in (self.a, self.b))
         return self.depth * first * second
 

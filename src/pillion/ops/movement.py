@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that only move data: result and operands share their quantization."""
+"""Data movement. Result and operands share their quantization."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pillion.ir.along import Along, Course
+from pillion.ir.access import Access, AxisMap, Span, identity
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
-from pillion.ir.rows import ROWS, Span, why_no_rows, within
-from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops.pool import check_axes
-from pillion.ops.samples import ZERO_POINTS, make, value
+from pillion.ir.op import Op, Quantization, op, operand, require_same_quant, result
+from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
+from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ops.reduce import check_axes
 
 Case = tuple[Shape, Shape, dict[str, Any]]
-"""The shape of the operand, that of the result where the op does not infer it, and attributes."""
+"""The operand's shape, the result's shape if it is not inferred, and attributes."""
 
 
 class Movement(Op):
-    """The base of all ops that only move data: result and operands have one scale and zero point."""
+    """The base class of data movement: result and operands share scale and zero point."""
 
     cases: ClassVar[tuple[Case, ...]] = ()
-    """What the examples are."""
+    """The examples."""
 
     def check(self) -> None:
         if self.results[0].dtype is DType.INT8:
-            want_same_quant(self, *self.operands, *self.results)
+            require_same_quant(self, *self.operands, *self.results)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -40,34 +39,30 @@ class Movement(Op):
 
     @classmethod
     def of_one(cls, x: Value, attributes: dict[str, Any]) -> dict[str, Any]:
-        """The operands of an example that is drawn around one tensor."""
+        """Returns the operands of an example that is built around one tensor."""
         return {"x": x}
 
 
 @op("reshape", quantization=Quantization.SHARED)
 class Reshape(Movement):
-    """Gives the same elements in the same order under another shape: no work at run time."""
+    """Keeps the elements in order and changes the shape: no work at run time."""
 
     cases = (((2, 3, 5, 7), (2, 105), {}), ((1, 7, 1, 3), (7, 3), {}), ((2, 3, 5, 7), (2, 3, 35), {}))
-    is_idle = True
+    is_identity = True
 
     x: Value = operand()
     y: Value = result()
 
-    @property
-    def crosses_rows(self) -> str:
-        if self.x.shape[: ROWS + 1] != self.y.shape[: ROWS + 1]:
-            return f"it turns {list(self.x.shape)} into {list(self.y.shape)}: rows become others"
-        return why_no_rows(self.y) or why_no_rows(self.x)
+    def access(self, operand: Value) -> Access:
+        return tuple(self._kept(axis) for axis in range(self.x.type.rank))
 
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return span
-
-    def along(self, operand: Value, axis: int) -> Course:
+    def _kept(self, axis: int) -> AxisMap | str:
+        """Returns the result's axis of the same size with the same number of elements in front, preferably at the
+        same position."""
         outer, size = math.prod(self.x.shape[:axis]), self.x.shape[axis]
-        for number, length in enumerate(self.y.shape):
-            if length == size and math.prod(self.y.shape[:number]) == outer:
-                return Along(number)
+        for number in sorted(range(self.y.type.rank), key=lambda number: number != axis):
+            if self.y.shape[number] == size and math.prod(self.y.shape[:number]) == outer:
+                return AxisMap(number)
         return f"it turns {list(self.x.shape)} into {list(self.y.shape)}"
 
     def infer(self) -> TensorType:
@@ -97,22 +92,13 @@ class Transpose(Movement):
     order: tuple[int, ...] = ()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether elements keep their order: axes of size 1 may go anywhere."""
+    def is_identity(self) -> bool:
+        """Whether elements keep their order: only axes of size 1 move."""
         real = [axis for axis in self.order if self.x.shape[axis] != 1]
         return real == sorted(real)
 
-    @property
-    def crosses_rows(self) -> str:
-        if self.order[: ROWS + 1] != (0, ROWS):
-            return f"it moves axes: {self.order}"
-        return why_no_rows(self.y)
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return span
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(self.order.index(axis))
+    def access(self, operand: Value) -> Access:
+        return tuple(AxisMap(self.order.index(axis)) for axis in range(len(self.order)))
 
     def infer(self) -> TensorType:
         if sorted(self.order) != list(range(self.x.type.rank)):
@@ -125,7 +111,7 @@ class Transpose(Movement):
 
 @op("slice", quantization=Quantization.SHARED)
 class Slice(Movement):
-    """Takes every `step`-th element from `begin` along each axis, as many as the result has."""
+    """Takes every `step`-th element from `begin` on along each axis."""
 
     cases = (
         ((2, 7, 5, 9), (1, 3, 5, 4), {"begin": (1, 2, 0, 5), "step": (1, 1, 1, 1)}),
@@ -139,25 +125,15 @@ class Slice(Movement):
     step: tuple[int, ...] = ()
 
     @property
-    def is_idle(self) -> bool:
+    def is_identity(self) -> bool:
         return self.x.shape == self.y.shape
 
-    @property
-    def crosses_rows(self) -> str:
-        return "it takes some images only" if self.x.shape[:1] != self.y.shape[:1] else why_no_rows(self.y)
+    def access(self, operand: Value) -> Access:
+        axes = enumerate(zip(self.begin, self.step, strict=True))
+        return tuple(AxisMap(axis, begin, begin, step) for axis, (begin, step) in axes)
 
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        step = self.step[ROWS]
-        return Span(self.begin[ROWS] + step * span.first, step * (span.count - 1) + 1)
-
-    def on_rows(self, span: Span) -> dict[str, object]:
-        return {"begin": (*self.begin[:ROWS], 0, *self.begin[ROWS + 1 :])}
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis, stride=self.step[axis], front=-self.begin[axis])
-
-    def all_inside(self, axis: int, count: int) -> dict[str, object]:
-        return {"begin": (*self.begin[:axis], 0, *self.begin[axis + 1 :])}
+    def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
+        return {"begin": _put(self.begin, axis, 0)}
 
     def infer(self) -> TensorType:
         rank = self.x.type.rank
@@ -177,7 +153,7 @@ class Slice(Movement):
 
 @op("pad", quantization=Quantization.SHARED)
 class Pad(Movement):
-    """Puts `before` and `after` elements of `value` around each axis (an integer level for quantized tensors)."""
+    """Pads each axis with `before` and `after` elements of `value` (an integer level in quantized tensors)."""
 
     cases = (
         ((2, 3, 5, 7), (), {"before": (0, 1, 2, 0), "after": (0, 0, 1, 0), "value": -5}),
@@ -192,32 +168,17 @@ class Pad(Movement):
     value: float = 0
 
     @property
-    def is_idle(self) -> bool:
+    def is_identity(self) -> bool:
         return not any((*self.before, *self.after))
 
-    @property
-    def crosses_rows(self) -> str:
-        return "it adds images" if self.before[0] or self.after[0] else why_no_rows(self.y)
+    def access(self, operand: Value) -> Access:
+        return tuple(
+            AxisMap(axis, -before, -before, outside=self.value, least=0)
+            for axis, before in enumerate(self.before)
+        )
 
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        top = self.before[ROWS]
-        return within(span.first - top, span.end - top, self.x.shape[ROWS])
-
-    def on_rows(self, span: Span) -> dict[str, object]:
-        top, size = self.before[ROWS], self.x.shape[ROWS]
-        above = min(max(top - span.first, 0), span.count)
-        below = min(max(span.end - top - size, 0), span.count)
-        return {
-            "before": (self.before[0], above, *self.before[ROWS + 1 :]),
-            "after": (self.after[0], below, *self.after[ROWS + 1 :]),
-        }
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis, front=self.before[axis], outside=self.value)
-
-    def all_inside(self, axis: int, count: int) -> dict[str, object]:
-        before, after = ((*sides[:axis], 0, *sides[axis + 1 :]) for sides in (self.before, self.after))
-        return {"before": before, "after": after}
+    def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
+        return {"before": _put(self.before, axis, missing[0]), "after": _put(self.after, axis, missing[1])}
 
     def infer(self) -> TensorType:
         if (
@@ -240,7 +201,7 @@ class Pad(Movement):
 
 @op("concat", quantization=Quantization.SHARED)
 class Concat(Movement):
-    """Puts the operands one after another along `axis`."""
+    """Concatenates the operands along `axis`."""
 
     cases = (((2, 3, 5, 7), (), {"axis": 3}), ((2, 3, 5, 7), (), {"axis": 1}), ((5,), (), {"axis": 0}))
 
@@ -250,30 +211,21 @@ class Concat(Movement):
 
     @classmethod
     def of_one(cls, x: Value, attributes: dict[str, Any]) -> dict[str, Any]:
-        """A second operand that is wider along the axis, and a third one like the first."""
+        """Returns a wider second operand and a third one like the first."""
         axis = attributes["axis"]
         wider = tuple(d + 1 if i == axis else d for i, d in enumerate(x.shape))
         second = value("x2", wider, x.scale, x.zero_point)
         return {"xs": (x, second, value("x3", x.shape, x.scale, x.zero_point))}
 
     @property
-    def is_idle(self) -> bool:
+    def is_identity(self) -> bool:
         return len(self.xs) == 1
 
-    @property
-    def crosses_rows(self) -> str:
-        if self.axis <= ROWS:
-            return "it puts rows under one another" if self.axis == ROWS else "it joins images"
-        return why_no_rows(self.y, self.xs)
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return span
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis) if axis != self.axis else "it puts them under one another"
+    def access(self, operand: Value) -> Access:
+        return identity(operand, {self.axis}, "it puts them under one another")
 
     def infer(self) -> TensorType:
-        """Gives the type of the result. A constant may be quantized already while the other operands are still real numbers."""
+        """Returns the type of the result. A constant may already be quantized while other operands are real."""
         first = self.xs[0].shape if self.xs else ()
         rests = {(v.type.rank, _without(v.shape, self.axis)) for v in self.xs}
         computed = [v for v in self.xs if not (v.is_constant and v.is_quantized)] or list(self.xs)
@@ -289,7 +241,7 @@ class Concat(Movement):
 
 @op("flip", quantization=Quantization.SHARED)
 class Flip(Movement):
-    """The elements along some axes in reverse order."""
+    """Reverses the elements along some axes."""
 
     cases = (
         ((2, 3, 5, 7), (), {"axes": (2,)}),
@@ -303,18 +255,11 @@ class Flip(Movement):
     axes: tuple[int, ...] = ()
 
     @property
-    def is_idle(self) -> bool:
+    def is_identity(self) -> bool:
         return all(self.x.shape[axis] == 1 for axis in self.axes)
 
-    @property
-    def crosses_rows(self) -> str:
-        return "it reverses rows or images" if min(self.axes) <= ROWS else why_no_rows(self.y)
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return span
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis) if axis not in self.axes else "it reverses them"
+    def access(self, operand: Value) -> Access:
+        return identity(operand, self.axes, "it reverses them")
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
@@ -331,3 +276,7 @@ class Flip(Movement):
 
 def _without(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _put(numbers: tuple[int, ...], axis: int, number: int) -> tuple[int, ...]:
+    return (*numbers[:axis], number, *numbers[axis + 1 :])

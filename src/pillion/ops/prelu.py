@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A leaky relu whose slope is a tensor."""
+"""Leaky relu with a tensor of slopes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Multiplier
-from pillion.ir.op import Op, op, operand, result, want_dtype
-from pillion.ir.rows import Span, same_rows, why_no_rows
+from pillion.ir.op import Op, op, operand, require_dtype, result
 from pillion.ir.types import Array, Shape, TensorType, Value
 from pillion.ops.elementwise import holds_only
-from pillion.ops.samples import RATIOS, ZERO_POINTS, constant_like, make, value
+from pillion.ops.example_values import RATIOS, ZERO_POINTS, constant_like, make, value
+from pillion.ops.rowwise import RowWise
 
 
 @op("prelu")
-class Prelu(Op):
-    """Gives x where it is not negative, slope · x elsewhere. The slope is broadcast; at most one of its axes is larger than 1.
+class Prelu(RowWise):
+    """Returns x where it is not negative, else slope · x. The slope is broadcast; at most one of its axes is
+    larger than 1.
 
-    Under `tflite` the ratios of the scales are formed in float32."""
+    Under `tflite` the ratios of the scales are computed in float32."""
 
     x: Value = operand()
     slope: Value = operand()
@@ -33,7 +33,7 @@ class Prelu(Op):
         return (1,) * (self.x.type.rank - self.slope.type.rank) + self.slope.shape
 
     def multipliers(self, arithmetic: Arithmetic) -> tuple[Multiplier, Multiplier]:
-        """Gives the multiplier of what is not negative, and that of the product of the rest with the slope."""
+        """Returns the multipliers of non-negative elements and of the products with the slope."""
         whole = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scales = (self.x.scale, self.slope.scale)
         return numerics.encode(whole), numerics.encode(
@@ -48,23 +48,13 @@ class Prelu(Op):
     def check_scales(self, arithmetic: Arithmetic) -> None:
         self.multipliers(arithmetic)
 
-    @property
-    def crosses_rows(self) -> str:
-        return why_no_rows(self.y, (self.slope,))
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return same_rows(operand, self.y, span)
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis + self.y.type.rank - operand.type.rank)
-
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
-        """Raises where operands do not fit. A constant slope may be quantized already while x is still a real number."""
+        """Raises if operands do not fit. A constant slope may already be quantized while x is real."""
         if not (self.slope.is_constant and self.slope.is_quantized):
-            want_dtype(self, self.slope, self.x.dtype)
+            require_dtype(self, self.slope, self.x.dtype)
         shape = self.slope_shape
         fits = len(shape) == self.x.type.rank and all(
             s in (1, d) for s, d in zip(shape, self.x.shape, strict=True)
@@ -74,8 +64,8 @@ class Prelu(Op):
             raise self.refuse("the slope is one number, or one for each index of one axis", here)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no number is negative, or all slopes are one."""
+    def is_identity(self) -> bool:
+        """Whether no element can be negative, or all slopes are one."""
         if not self.x.is_quantized or self.x.type != self.y.type:
             return False
         return self.x.zero_point == -128 or holds_only(self.slope, 1.0)

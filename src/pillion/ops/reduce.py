@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and extrema over any axes."""
+"""Means, sums and extrema over any axes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from dataclasses import field
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.along import Course
+from pillion.ir.access import ROWS, Access, AxisMap, Part
 from pillion.ir.numerics import Arithmetic, Multiplier
-from pillion.ir.op import Op, Quantization, op, operand, result, want_same_quant
-from pillion.ir.rows import ROWS, Part, Span
+from pillion.ir.op import Op, Quantization, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops.pool import SUM_BYTES, behind_rows, check_axes, reduced_along, reduced_shape, why_reduced
-from pillion.ops.samples import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
+from pillion.ops.example_values import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
+
+SUM_BYTES = 4
+"""Bytes of a running sum."""
 
 
 class Reduction(Op):
-    """The shape rule of all reductions."""
+    """The base class of reductions."""
 
     x: Value
     y: Value
@@ -29,31 +30,20 @@ class Reduction(Op):
     part: Part | None
 
     @property
-    def is_idle(self) -> bool:
-        """Whether every axis that is reduced has the size 1."""
+    def is_identity(self) -> bool:
+        """Whether every reduced axis has size 1."""
         return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
 
-    @property
-    def crosses_rows(self) -> str:
-        return why_reduced(self)
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return span
-
-    def on_rows(self, span: Span) -> dict[str, object]:
-        rows = self.x.shape[ROWS]
-        return {"part": Part(rows, span.first == 0, span.end == rows)} if self.folded_bytes else {}
+    def access(self, operand: Value) -> Access:
+        return reduced(operand, self.axes, self.keepdims, "it reduces them all to one")
 
     @property
     def is_part(self) -> bool:
         return self.part is not None
 
-    def along(self, operand: Value, axis: int) -> Course:
-        return reduced_along(self, axis)
-
     @property
     def count(self) -> int:
-        """The number of elements behind one of the result."""
+        """The number of operand elements per element of the result."""
         sizes = {a: self.x.shape[a] for a in self.axes} | ({ROWS: self.part.of} if self.part else {})
         return math.prod(sizes.values())
 
@@ -72,13 +62,21 @@ class Reduction(Op):
         yield from _reduction_examples(cls)
 
 
-@op("reduce_sum")
-class ReduceSum(Reduction):
-    """The sum over some axes.
+class _Sum(Reduction):
+    """The base class of sums and means: running sums of int8 have 32 bits."""
 
-    `tflite` scales it in double precision and rounds once, half away from zero, as LiteRT's optimized kernel
-    does (its reference kernel takes int8 for uint8). `tflite-integer` rounds once too, half up, a product with the fixed-point
-    multiplier."""
+    @property
+    def folded_bytes(self) -> int:
+        is_int8 = self.x.dtype is DType.INT8 and self.y.dtype is DType.INT8
+        return SUM_BYTES * behind_rows(self.x.shape, self.axes) if is_int8 else 0
+
+
+@op("mean")
+class Mean(_Sum):
+    """Averages over some axes.
+
+    `cmsis-nn` requantizes the sum by one multiplier, scale ratio over count. `tflite` divides the mantissa of
+    the scale ratio by the count, truncating."""
 
     x: Value = operand()
     y: Value = result()
@@ -86,10 +84,47 @@ class ReduceSum(Reduction):
     keepdims: bool = False
     part: Part | None = field(default=None, metadata={"role": "rows"})
 
-    @property
-    def folded_bytes(self) -> int:
-        is_int8 = self.x.dtype is DType.INT8 and self.y.dtype is DType.INT8
-        return SUM_BYTES * behind_rows(self.x.shape, self.axes) if is_int8 else 0
+    def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
+        """Returns the multiplier from a sum to a mean at the result's scale."""
+        if arithmetic is Arithmetic.CMSIS_NN:
+            return numerics.encode(self.x.scale / (self.y.scale * self.count))
+        whole = numerics.encode(self.x.scale / self.y.scale)
+        places = min(self.count.bit_length() - 1, 32, 31 + whole.shift)
+        return Multiplier((whole.mantissa << places) // self.count, whole.shift - places)
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        yield numerics.INT8_STEPS * self.count, self.multiplier(Arithmetic.CMSIS_NN).shift
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        self.multiplier(arithmetic)
+
+    def check(self) -> None:
+        check_axes(self, self.axes, self.x.type.rank)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        sums = operands[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keepdims)
+        m = self.multiplier(arithmetic)
+        scaled = numerics.requantize(sums - self.count * self.x.zero_point, m.mantissa, m.shift)
+        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from _mean_examples(cls)
+
+
+@op("reduce_sum")
+class ReduceSum(_Sum):
+    """Adds over some axes.
+
+    `tflite` scales the sum in double precision and rounds once, half away from zero, as LiteRT's optimized
+    kernel does (its reference kernel takes int8 for uint8). `tflite-integer` multiplies in fixed point and
+    rounds once, half up."""
+
+    x: Value = operand()
+    y: Value = result()
+    axes: tuple[int, ...] = ()
+    keepdims: bool = False
+    part: Part | None = field(default=None, metadata={"role": "rows"})
 
     @property
     def ratio(self) -> float:
@@ -127,7 +162,8 @@ class ReduceSum(Reduction):
 
 
 class Extremes(Reduction):
-    """The base of extrema over axes, which compare integers as they are, hence shared parameters."""
+    """The base class of extrema over axes. They compare integers directly, so operand and result share their
+    parameters."""
 
     @property
     def folded_bytes(self) -> int:
@@ -137,12 +173,12 @@ class Extremes(Reduction):
     def check(self) -> None:
         super().check()
         if self.x.dtype is DType.INT8:
-            want_same_quant(self, self.x, self.y)
+            require_same_quant(self, self.x, self.y)
 
 
 @op("reduce_max", quantization=Quantization.SHARED)
 class ReduceMax(Extremes):
-    """The largest value along some axes."""
+    """Returns the largest value along some axes."""
 
     x: Value = operand()
     y: Value = result()
@@ -156,7 +192,7 @@ class ReduceMax(Extremes):
 
 @op("reduce_min", quantization=Quantization.SHARED)
 class ReduceMin(Extremes):
-    """The smallest value along some axes."""
+    """Returns the smallest value along some axes."""
 
     x: Value = operand()
     y: Value = result()
@@ -168,19 +204,57 @@ class ReduceMin(Extremes):
         return np.asarray(operands[0].min(axis=self.axes, keepdims=self.keepdims))
 
 
+def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """Returns the shape after a reduction; reduced axes have size 1 or are dropped."""
+    if keepdims:
+        return tuple(1 if i in axes else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def reduced(operand: Value, axes: tuple[int, ...], keepdims: bool, why: str) -> Access:
+    """Returns the access map of a reduction over some axes; `why` explains the dependence on these."""
+    places = (axis if keepdims else axis - sum(a < axis for a in axes) for axis in range(operand.type.rank))
+    return tuple(why if axis in axes else AxisMap(place) for axis, place in enumerate(places))
+
+
+def behind_rows(shape: Shape, axes: tuple[int, ...]) -> int:
+    """Returns the number of elements per image that a reduction over all rows, and over whole axes behind them,
+    leaves; 0 for other reductions."""
+    behind = ROWS + len(axes)
+    is_over_rows = sorted(axes) == list(range(ROWS, behind)) and len(shape) > ROWS + 1
+    return math.prod(shape[behind:]) if is_over_rows and min(shape) > 0 else 0
+
+
+def check_axes(op: Op, axes: tuple[int, ...], rank: int) -> None:
+    """Raises if an axis is named twice or does not exist."""
+    if len(set(axes)) != len(axes) or not all(0 <= a < rank for a in axes):
+        raise op.refuse(f"axes are different and from 0 to {rank - 1}", axes)
+
+
+CASES: tuple[tuple[Shape, tuple[int, ...], bool], ...] = (
+    ((1, 5, 3, 8), (1, 2), True),
+    ((2, 7, 5, 9), (1, 2), False),
+    ((2, 3, 5, 7), (3,), True),
+    ((3, 5, 7), (0, 2), False),
+    ((2, 11), (1,), False),
+    ((2, 1, 3, 5), (1,), False),
+    ((3, 7), (0, 1), False),
+    ((2, 3, 5, 7), (1, 3), False),
+)
+"""Shape, axes and whether they are kept, of the examples."""
+
+
+def _mean_examples(cls: type[Op]) -> Iterator[Op]:
+    for number, (shape, axes, keepdims) in enumerate(CASES[:6]):
+        for ratio in RATIOS[number % 2 :: 2]:
+            x = value("x", shape, 0.04, ZERO_POINTS[number % 4])
+            y = value("y", (), 0.04 / ratio, ZERO_POINTS[(number + 1) % 4])
+            yield make(cls, y, x=x, axes=axes, keepdims=keepdims)
+
+
 def _reduction_examples(cls: type[Op]) -> Iterator[Op]:
-    cases: tuple[tuple[Shape, tuple[int, ...], bool], ...] = (
-        ((1, 5, 3, 8), (1, 2), True),
-        ((2, 7, 5, 9), (1, 2), False),
-        ((2, 3, 5, 7), (3,), True),
-        ((3, 5, 7), (0, 2), False),
-        ((2, 11), (1,), False),
-        ((2, 1, 3, 5), (1,), False),
-        ((3, 7), (0, 1), False),
-        ((2, 3, 5, 7), (1, 3), False),
-    )
     shared = cls.quantization.name == "SHARED"
-    for number, (shape, axes, keepdims) in enumerate(cases):
+    for number, (shape, axes, keepdims) in enumerate(CASES):
         for ratio in RATIOS[number % 2 :: 2] if not shared else (1.0,):
             x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
             count = math.prod(shape[axis] for axis in axes)

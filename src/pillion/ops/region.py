@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that run together, a few rows at a time: one op of the program, with a graph of its own inside."""
+"""Regions: ops that run together, a few rows at a time, as one op with an inner graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pillion.ir.access import ROWS, Span
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result
-from pillion.ir.rows import ROWS, Span
 from pillion.ir.types import Array, TensorType, Value
 from pillion.ops.movement import Reshape
 
 
 @op("region", quantization=Quantization.NONE)
 class Region(Op):
-    """A graph that is run in steps: in each, `rows` more rows of its last result are made, and what earlier steps have made and later
-    ones still need is kept. With a `grain`, no op makes more rows than that at once. A region that is `fed` gets the rows of its first operand
-    one after another, from outside the arena. `units` say of each op inside in how many rows at once its kernel makes them: for fewer it would
-    take as long. What comes out is what the graph means."""
+    """Runs its inner graph in steps. Each step computes `rows` more rows of the last result and keeps the rows
+    that later steps need. With a `grain`, no op computes more rows at once. A region that is `fed` receives the
+    rows of its first operand one after another, from outside the arena. `units` is, for each inner op, the
+    number of rows that its kernel computes at once. The result equals that of the inner graph."""
 
-    is_idle = False
-    crosses_rows = "it runs in steps of its own"
+    is_identity = False
+    why_whole = "it runs in steps of its own"
 
     xs: tuple[Value, ...] = operand()
     ys: tuple[Value, ...] = result()
@@ -62,7 +62,7 @@ class Region(Op):
         self._check_fed()
 
     def _check_folded(self) -> None:
-        """Raises where something goes on behind what is made of all rows."""
+        """Raises if an op reads a reduction over all rows inside the region."""
         folded = {inner.results[0] for inner in self.body.ops if inner.folded_bytes}
         for inner in self.body.ops:
             if folded & set(inner.operands):
@@ -71,12 +71,12 @@ class Region(Op):
                 )
 
     def _check_fed(self) -> None:
-        """Raises where rows are handed over, and the operand is not one that can be had by rows."""
+        """Raises if rows are delivered, but the operand has none that can be."""
         whole = [
             inner.name
             for inner in self.body.ops
             for x in self.xs[:1]
-            if self.fed and x in inner.activations and inner.rows_of(x, Span(0, inner.row_unit)) is None
+            if self.fed and x in inner.activations and inner.input_rows(x, Span(0, inner.row_unit)) is None
         ]
         if self.fed and (not self.xs or self.xs[0].type.rank <= ROWS + 1 or whole):
             rule = "a region that is fed has an operand whose rows all ops read one after another"
@@ -96,19 +96,19 @@ class Region(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        """Gives none: regions are cut from graphs; the chains of their tests are their examples."""
+        """Yields nothing: regions are cut from graphs, and the chains of their tests are their examples."""
         return iter(())
 
 
 def why_not_in_rows(op: Op) -> str:
-    """Says why an op cannot be part of a region; empty if it can."""
+    """Explains why an op cannot be part of a region; empty if it can."""
     if len(op.results) > 1 or not op.activations:
         return "it has several results" if op.activations else "it has no operand"
-    return "" if op.folded_bytes else op.crosses_rows
+    return op.why_not_tileable
 
 
 def rows_made(op: Op) -> int:
-    """Gives how many rows an op makes one after another or, where its result has none, takes."""
+    """Returns the number of rows that an op computes, or consumes if its result has none."""
     return (op.activations if op.folded_bytes else op.results)[0].shape[ROWS]
 
 
@@ -121,7 +121,8 @@ def as_region(
     fed: str = "",
     units: tuple[int, ...] = (),
 ) -> Region:
-    """Gives the region of the ops from `first` to before `end`. `fed` is the name of the input whose rows come from outside."""
+    """Returns the region of the ops from `first` to before `end`. `fed` names the input whose rows come from
+    outside."""
     ops = graph.ops[first:end]
     made = {v for op in ops for v in op.results}
     read = [v for op in ops for v in op.activations if v not in made]
@@ -142,5 +143,5 @@ def as_region(
 
 
 def images_of(body: Graph) -> int:
-    """Gives how many images there are in every tensor of a region."""
+    """Returns the batch size of a region's tensors."""
     return body.ops[-1].results[0].shape[0]

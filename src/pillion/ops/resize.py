@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of another height and width. Positions are found at compile time, as LiteRT finds them, for both
-arithmetics; the nearest pixel is then also PyTorch's."""
+"""Resizing of images. Source positions are computed at compile time as LiteRT computes them, in both arithmetics;
+the nearest pixel is then also PyTorch's."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.ir.along import Along, Course
+from pillion.ir.access import FIRST_ROW, ROWS, Access, AxisMap, ListedMap, Span
 from pillion.ir.numerics import Arithmetic, Int64Array
-from pillion.ir.op import Op, Quantization, op, operand, result, want_rank, want_same_quant
-from pillion.ir.rows import FIRST_ROW, ROWS, Span
+from pillion.ir.op import Op, Quantization, op, operand, require_rank, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
-from pillion.ops.samples import ZERO_POINTS, make, value
+from pillion.ops.example_values import ZERO_POINTS, make, value
 
 FRACTION_BITS = 10
-"""Bits of a position between two pixels."""
+"""Fraction bits of a source position."""
 ONE = 1 << FRACTION_BITS
 MOST_ROWS = 1 << 20
-"""Images of so many rows have positions beyond 32 bits, or nearly."""
+"""The maximum image height: positions stay below 2^31."""
 
 
 class Resize(Op):
-    """The shape rule of both kinds of resizing."""
+    """The base class of resizing."""
 
     x: Value
     y: Value
@@ -34,52 +33,63 @@ class Resize(Op):
     half_pixel: bool
 
     @property
-    def is_idle(self) -> bool:
+    def is_identity(self) -> bool:
         return self.size == self.x.shape[1:3]
 
-    def along(self, operand: Value, axis: int) -> Course:
-        is_kept = axis in (0, 3) or self.size[axis - 1] == self.x.shape[axis]
-        return Along(axis) if is_kept else "it stretches them"
+    def access(self, operand: Value) -> Access:
+        sides = (
+            AxisMap(axis) if self.size[axis - 1] == self.x.shape[axis] else self.stretched(axis)
+            for axis in (1, 2)
+        )
+        return AxisMap(0), *sides, AxisMap(3)
+
+    def stretched(self, axis: int) -> AxisMap | str:
+        """Returns the access map of an axis whose size changes, or why its rows cannot be computed a few at a
+        time."""
+        raise NotImplementedError
 
     @property
     def row_unit(self) -> int:
-        """The rows of the result for one row of the image, where there are more of them."""
+        """The number of result rows per image row in upscaling."""
         return max(self.size[0] // self.x.shape[ROWS], 1)
 
     @property
     def rows_apart(self) -> int:
-        """How many rows of the image there are for one row of the result, where these are fewer."""
+        """The number of image rows per result row in downscaling."""
         return max(self.x.shape[ROWS] // self.size[0], 1)
 
     @property
     def why_no_rhythm(self) -> str:
-        """Says why the rows of the result do not lie between those of the image in a rhythm; empty if they do."""
+        """Explains why source positions are not periodic; empty if they are."""
         before, after = self.x.shape[ROWS], self.size[0]
         if before * self.row_unit == after * self.rows_apart:
             return ""
         return f"{before} to {after} rows: how many lie between two rows of the image has no fixed rhythm"
 
-    def numbered_rows(self, span: Span) -> dict[str, object]:
-        """Gives the attributes of some rows, where what they are made of follows from their numbers."""
-        heights = self.x.shape[ROWS], self.size[0]
-        return {"size": (span.count, self.size[1]), FIRST_ROW: span.first, "heights": heights}
+    @property
+    def counts_rows(self) -> bool:
+        return self.size[0] != self.x.shape[ROWS]
 
-    def all_inside(self, axis: int, count: int) -> dict[str, object]:
-        return (
-            {"size": (count, self.size[1]) if axis == 1 else (self.size[0], count)} if axis in (1, 2) else {}
-        )
+    def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
+        if axis == ROWS + 1:
+            return {"size": (self.size[0], span.count)}
+        if axis != ROWS:
+            return {}
+        made: dict[str, object] = {"size": (span.count, self.size[1])}
+        heights = self.x.shape[ROWS], self.size[0]
+        return made | {FIRST_ROW: span.first, "heights": heights} if self.counts_rows else made
 
     def infer(self) -> TensorType:
         return TensorType((self.x.shape[0], *self.size, self.x.shape[3]), self.x.dtype)
 
     def check(self) -> None:
-        want_rank(self, self.x, 4)
+        require_rank(self, self.x, 4)
         if min(*self.size, *self.x.shape[1:3]) < 1:
             raise self.refuse("height and width are positive", f"{self.x.shape[1:3]} to {self.size}")
         if self.align_corners and self.half_pixel:
             raise self.refuse("align_corners and half_pixel exclude each other", self.attributes)
         if self.x.dtype is DType.INT8:
-            want_same_quant(self, self.x, self.y)
+            require_same_quant(self, self.x, self.y)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -88,8 +98,8 @@ class Resize(Op):
 
 @op("resize_nearest", quantization=Quantization.SHARED)
 class ResizeNearest(Resize):
-    """The nearest pixel. The first pixels lie on each other; or, with `align_corners`, the first and the
-    last; or, with `half_pixel`, the outer edges."""
+    """Returns the nearest pixel. The centers of the first pixels coincide; with `align_corners`, those of the
+    first and the last; with `half_pixel`, the outer edges."""
 
     x: Value = operand()
     y: Value = result()
@@ -97,24 +107,35 @@ class ResizeNearest(Resize):
     align_corners: bool = False
     half_pixel: bool = False
     first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
-    """The number of the first row that is made, where only some are and they count."""
+    """The number of the first row of a tile, if positions depend on it."""
     heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
-    """Where only some rows are made and they count: the rows of the whole image and of the whole result. The operand then begins with
-    the first row that is read."""
+    """Of a tile whose positions depend on the row: the heights of the whole image and of the whole result. The
+    operand begins with the first row that is read."""
 
     @property
     def counts_rows(self) -> bool:
-        return self.align_corners and self.size[0] != self.x.shape[ROWS]
+        return isinstance(self.row_maps[self.x], ListedMap)
+
+    def stretched(self, axis: int) -> AxisMap | str:
+        before, after, sources = self.x.shape[axis], self.size[axis - 1], self.whole_sources(axis - 1)
+        unit, stride = max(after // before, 1), max(before // after, 1)
+        if np.array_equal(sources, np.arange(after) * stride // unit + sources[0]):
+            return AxisMap(axis, 0, stride - 1, stride, unit)
+        why = f"it stretches {before} to {after}: they repeat in no fixed rhythm"
+        if not self.align_corners:
+            return why
+        places = sources.tolist()
+        return ListedMap(axis, not_tiled=self.why_no_rhythm, not_streamed=why, firsts=places, lasts=places)
 
     def sources(self, axis: int) -> Int64Array:
-        """Gives for each row (axis 0) or column (axis 1) of the result that of the image."""
+        """Returns the image row (axis 0) or column (axis 1) of each row or column of the result."""
         if axis == 1 or self.heights is None:
             return self.whole_sources(axis)
         rows = self.whole_sources(0)[self.first_row : self.first_row + self.size[0]]
         return rows - rows[0]
 
     def whole_sources(self, axis: int) -> Int64Array:
-        """Gives `sources` of the whole result, with positions in float32."""
+        """Returns `sources` of the whole result, with float32 positions."""
         sides = self.x.shape[1 + axis], self.size[axis]
         before, after = self.heights if axis == 0 and self.heights else sides
         apart = self.align_corners and after > 1
@@ -128,47 +149,14 @@ class ResizeNearest(Resize):
         nearest = np.floor(position + np.float32(0.5)) if self.align_corners else np.floor(position)
         return np.asarray(np.clip(nearest.astype(np.int64), 0, before - 1), np.int64)
 
-    def along(self, operand: Value, axis: int) -> Course:
-        if axis in (0, 3):
-            return Along(axis)
-        before, after, sources = self.x.shape[axis], self.size[axis - 1], self.sources(axis - 1)
-        unit, stride = max(after // before, 1), max(before // after, 1)
-        if not np.array_equal(sources, np.arange(after) * stride // unit + sources[0]):
-            return f"it stretches {before} to {after}: they repeat in no fixed rhythm"
-        return Along(axis, extent=stride, stride=stride, unit=unit)
-
-    @property
-    def crosses_rows(self) -> str:
-        if self.counts_rows:
-            return self.why_no_rhythm
-        before, after = self.x.shape[ROWS], self.size[0]
-        sources = self.sources(0)
-        regular = np.arange(after) * self.rows_apart // self.row_unit + sources[0]
-        whole = before == after * self.rows_apart or after == before * self.row_unit
-        if not whole or not np.array_equal(sources, regular):
-            return f"{before} to {after} rows: not every row is repeated or left out equally often"
-        return ""
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        if self.counts_rows:
-            rows = self.sources(0)[span.first : span.end]
-            return Span(int(rows[0]), int(rows[-1] + 1 - rows[0]))
-        return Span(
-            span.first * self.rows_apart // self.row_unit,
-            max(span.count * self.rows_apart // self.row_unit, 1),
-        )
-
-    def on_rows(self, span: Span) -> dict[str, object]:
-        return self.numbered_rows(span) if self.counts_rows else {"size": (span.count, self.size[1])}
-
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.ascontiguousarray(operands[0][:, self.sources(0)][:, :, self.sources(1)])
 
 
 @op("resize_bilinear", quantization=Quantization.SHARED)
 class ResizeBilinear(Resize):
-    """A mixture of the four pixels around, in 10 bits for each axis, rounded half away from zero. PyTorch's
-    `align_corners=False` is `half_pixel`."""
+    """Interpolates between four pixels, with 10-bit weights along each axis, rounded half away from zero.
+    PyTorch's `align_corners=False` is `half_pixel`."""
 
     x: Value = operand()
     y: Value = result()
@@ -176,41 +164,35 @@ class ResizeBilinear(Resize):
     align_corners: bool = False
     half_pixel: bool = False
     first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
-    """The number of the first row that is made, where only some are."""
+    """The number of the first row of a tile."""
     heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
-    """Where only some rows are made: the rows of the whole image and of the whole result. The operand then begins with the first row
+    """Of a tile: the heights of the whole image and of the whole result. The operand begins with the first row
     that is read."""
-    counts_rows = True
 
-    @property
-    def crosses_rows(self) -> str:
-        before = self.x.shape[ROWS]
-        if not self.why_no_rhythm and before >= MOST_ROWS:
-            return f"{before} rows have positions beyond 32 bits"
-        return self.why_no_rhythm
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        sources = self.sources_of(range(span.first, span.end), 0)
-        first, last = int(sources[:, :2].min()), int(sources[:, :2].max())
-        return Span(first, last + 1 - first)
-
-    def on_rows(self, span: Span) -> dict[str, object]:
-        return self.numbered_rows(span)
+    def stretched(self, axis: int) -> AxisMap | str:
+        step, start = self.rhythm(axis - 1)
+        is_far = self.x.shape[axis] >= MOST_ROWS
+        why = self.why_no_rhythm or (
+            f"{self.x.shape[axis]} rows have positions beyond 32 bits" if is_far else ""
+        )
+        return AxisMap(
+            axis, start, start + ONE - 1, step, ONE, not_tiled=why, not_streamed="it stretches them"
+        )
 
     def sources(self, axis: int) -> NDArray[np.int64]:
-        """Gives [size, 3]: for each row or column of the result, two of the image, and how many of 1024 parts come from the second
-        one."""
+        """Returns [size, 3]: for each row or column of the result two of the image, and the weight of the second
+        one in 1024ths."""
         return self.sources_of(range(self.size[axis]), axis)
 
     def sources_of(self, pixels: Sequence[int], axis: int) -> NDArray[np.int64]:
-        """Gives `sources` of some rows or columns only. The last one lies furthest in the image."""
+        """Returns `sources` of some rows or columns. The last one lies furthest in the image."""
         if axis == 1 or self.heights is None:
             return self._places(np.asarray(pixels, np.int64), axis)
         places = self._places(np.asarray([0, *pixels], np.int64) + self.first_row, axis)
         return places[1:] - [places[0, 0], places[0, 0], 0]
 
     def _places(self, pixels: Int64Array, axis: int) -> Int64Array:
-        """`sources` of some rows or columns of the whole result."""
+        """Returns `sources` of some rows or columns of the whole result."""
         before, _ = self._sides(axis)
         step, start = self.rhythm(axis)
         position = pixels * step + start
@@ -219,12 +201,12 @@ class ResizeBilinear(Resize):
         return np.stack([first, second, position - ONE * first], axis=1)
 
     def _sides(self, axis: int) -> Pair:
-        """The rows or columns of the whole image, and those of the whole result."""
+        """Returns the size of the whole image and of the whole result along an axis."""
         is_part = axis == 0 and self.heights is not None
         return self.heights if is_part and self.heights else (self.x.shape[1 + axis], self.size[axis])
 
     def rhythm(self, axis: int) -> tuple[int, int]:
-        """Gives how far it is from pixel to pixel and where the first one of all lies, in 1024 parts of a pixel of the image."""
+        """Returns the distance between source positions and the first position, in 1024ths of a pixel."""
         before, after = self._sides(axis)
         if self.align_corners and after > 1:
             return (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1), 0
@@ -255,12 +237,12 @@ class ResizeBilinear(Resize):
 
 
 LEAST = -128
-"""The int8 number that stands for 0 of uint8."""
+"""The int8 number that represents 0 of uint8."""
 
 
 @op("resize_bilinear_float", quantization=Quantization.SHARED)
 class ResizeBilinearFloat(Resize):
-    """A mixture of the four pixels around in float32, counted from 0 and rounded half up: that of LiteRT's kernel for uint8."""
+    """Interpolates between four pixels in float32, rounded half up: LiteRT's kernel for uint8."""
 
     x: Value = operand()
     y: Value = result()
@@ -268,26 +250,19 @@ class ResizeBilinearFloat(Resize):
     align_corners: bool = False
     half_pixel: bool = False
     first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
-    """The number of the first row that is made, where only some are."""
+    """The number of the first row of a tile."""
     heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
-    """Where only some rows are made: the rows of the whole image and of the whole result. The operand then begins with the first row
+    """Of a tile: the heights of the whole image and of the whole result. The operand begins with the first row
     that is read."""
-    counts_rows = True
 
-    @property
-    def crosses_rows(self) -> str:
-        return self.why_no_rhythm
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        rows, _ = self.whole_places(0)
-        return Span(int(rows[span.first, 0]), int(rows[span.end - 1, 1] + 1 - rows[span.first, 0]))
-
-    def on_rows(self, span: Span) -> dict[str, object]:
-        return self.numbered_rows(span)
+    def stretched(self, axis: int) -> AxisMap | str:
+        firsts, lasts = self.whole_places(axis - 1)[0].T.tolist()
+        why = self.why_no_rhythm
+        return ListedMap(axis, not_tiled=why, not_streamed="it stretches them", firsts=firsts, lasts=lasts)
 
     def places(self, axis: int) -> tuple[Int64Array, NDArray[np.float32]]:
-        """Gives [size, 2], for each row or column of the result two of the image, and [size], the share of the second one. With
-        `half_pixel` that is negative before the first pixel, which is then both."""
+        """Returns [size, 2], two image rows or columns for each of the result, and [size], the weight of the
+        second one. With `half_pixel` the weight is negative before the first pixel, which is then both."""
         places, shares = self.whole_places(axis)
         if axis == 1 or self.heights is None:
             return places, shares
@@ -295,7 +270,7 @@ class ResizeBilinearFloat(Resize):
         return places[here] - places[self.first_row, 0], shares[here]
 
     def whole_places(self, axis: int) -> tuple[Int64Array, NDArray[np.float32]]:
-        """Gives `places` of the whole result."""
+        """Returns `places` of the whole result."""
         sides = self.x.shape[1 + axis], self.size[axis]
         before, after = self.heights if axis == 0 and self.heights else sides
         apart = self.align_corners and after > 1

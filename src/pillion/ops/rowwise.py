@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that make each row from the same row of their operand."""
+"""The base class of elementwise ops and of ops along the last axis."""
 
 from __future__ import annotations
 
-from pillion.ir.along import Along, Course
+from typing import ClassVar
+
+from pillion.ir.access import Access, elementwise
 from pillion.ir.op import Op
-from pillion.ir.rows import Span, why_no_rows
 from pillion.ir.types import Value
 
 
 class RowWise(Op):
-    """The base of ops that make each row from the same row of their operand."""
+    """The base class of ops that work element by element, with broadcasting, or vector by vector along the last
+    axis."""
 
     y: Value
+    across_last: ClassVar[str] = ""
+    """Why elements of the result depend on the whole last axis; empty if they do not."""
 
-    @property
-    def crosses_rows(self) -> str:
-        return why_no_rows(self.y)
-
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        return span
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis)
+    def access(self, operand: Value) -> Access:
+        maps = elementwise(operand, self.y)
+        return (*maps[:-1], self.across_last) if self.across_last else maps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that go to an accelerator together: one op of the program, with a graph of its own inside."""
+"""Segments: ops that run on an NPU together, as one op with an inner graph."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pillion.ir.types import Array, TensorType, Value
 
 @op("segment", quantization=Quantization.NONE)
 class Segment(Op):
-    """A graph that another processor runs, in the arithmetic of that graph. Of one that was read from a file with that processor's own
-    code, the graph inside has inputs and outputs and no ops."""
+    """A graph that an NPU runs, in the arithmetic of that graph. The inner graph of a segment that was read from a
+    file with the NPU's own code has inputs and outputs but no ops."""
 
-    is_idle = False
-    crosses_rows = "another processor runs it"
+    is_identity = False
+    why_whole = "another processor runs it"
 
     xs: tuple[Value, ...] = operand()
     ys: tuple[Value, ...] = result()
@@ -27,11 +27,11 @@ class Segment(Op):
 
     @property
     def is_closed(self) -> bool:
-        """Whether only the other processor's code says what it computes."""
+        """Whether only the NPU's code defines what the segment computes."""
         return not self.body.ops
 
-    def want_open(self) -> None:
-        """Raises where only the other processor's code says what it computes."""
+    def require_open(self) -> None:
+        """Raises if only the NPU's code defines what the segment computes."""
         if self.is_closed:
             raise PillionError(
                 "a segment holds code for the NPU itself",
@@ -56,10 +56,10 @@ class Segment(Op):
         return self.body.macs
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> tuple[Array, ...]:  # type: ignore[override]  # several results
-        self.want_open()
+        self.require_open()
         return self.body.reference(*operands)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        """Gives none: segments are made by placement; the zoo's models are their examples."""
+        """Yields nothing: partitioning makes segments, and the models of the zoo are their examples."""
         return iter(())

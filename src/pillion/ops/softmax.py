@@ -9,30 +9,29 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, Scaled, op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import ZERO_POINTS, make, value
 
 INPUT_BITS = 5
 """Integer bits of the exponential's argument."""
 SUM_BITS = 12
 """Integer bits of the sum of exponentials."""
 SMALLEST_STEP, LARGEST_STEP = 1.0, 2.0**30 - 1
-"""The steps of the input, in Q5.26: what a left shift of 1 to 30 can hold."""
+"""The supported input scales, in Q5.26: left shifts of 1 to 30."""
 OUTPUT = PerTensor(2.0**-8, -128)
-"""What other runtimes give, and want."""
+"""The quantization that other runtimes fix for softmax results."""
 FINEST_SCALE = 2.0**-21
-"""The finest steps of a result: a share of one among 8,192 still has all levels."""
+"""The finest scale of a result: the share of one among 8,192 still has all levels."""
 
 OUTPUTS = tuple(
     PerTensor(part * 2.0**-steps, OUTPUT.zero_point)
     for steps in range(8, 21)
     for part in (1, 0.999, 0.7, 0.5001)
 )
-"""Some of the scales that a result may have, for examples and tests: powers of two and what lies between."""
+"""Scales of results for examples and tests: powers of two and numbers between them."""
 
 EXP_MINUS_EIGHTH = 1895147668
 """exp(-1/8) in Q0.31."""
@@ -46,26 +45,24 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 
 @op("softmax", quantization=Quantization.FIXED)
 class Softmax(Scaled, RowWise):
-    """Gives exp(x) over the sum of exp(x) along the last axis. The result is in steps of 1/256 from -128, as in other runtimes; or in
-    finer ones, of any size down to 2^-21, where every share is small: what is larger than 255 steps saturates."""
+    """Computes exp(x) over the sum of exp(x) along the last axis. The result has steps of 1/256 from -128, as in
+    other runtimes, or finer ones, down to 2^-21, if every share is small; shares above 255 steps saturate."""
 
-    is_idle = False
+    is_identity = False
+    across_last = "each is a share of them all"
 
     x: Value = operand()
     y: Value = result()
 
     @property
     def multiplier(self) -> Multiplier:
-        """The multiplier that brings a difference of int8 values to Q5.26."""
+        """The multiplier from a difference of int8 values to Q5.26."""
         return self.scaling(Arithmetic.CMSIS_NN)[0]
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
-        """Gives the multiplier. Steps above 16 are as good as 16: the next probability is 0."""
+        """Returns the multiplier. Steps above 16 equal 16: the next probability is 0."""
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
         return (numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP)),)
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(axis) if axis < self.x.type.rank - 1 else "each is a share of them all"
 
     def check_given(self) -> None:
         super().check_given()
@@ -76,19 +73,20 @@ class Softmax(Scaled, RowWise):
 
     @property
     def places(self) -> int:
-        """The places from a share in Q0.62 over a sum of 2^31 in Q12 to the power of two below or at a step of the result."""
+        """The right shift from a share in Q0.62 over a sum of 2^31 in Q12 to the power of two at or below a step
+        of the result."""
         return SUM_BITS + 30 + math.frexp(self.y.scale)[1]
 
     @property
     def factor(self) -> int:
-        """What the reciprocal of a sum is multiplied by, in Q0.31, where a step of the result is no power of two: the part of the one below. 0
-        where it is one, and nothing is multiplied."""
+        """The Q0.31 factor of the reciprocal sum if a step of the result is not a power of two; 0 if it is, and
+        nothing is multiplied."""
         part = 0.5 / math.frexp(self.y.scale)[0]
         return 0 if part == 1 else min(round(part * 2**31), numerics.INT32_MAX)
 
     @property
     def smallest_difference(self) -> int:
-        """The distance below the largest value from which on values count as zero."""
+        """The distance below the largest value from which values count as zero."""
         return smallest_difference(self.multiplier)
 
     def infer(self) -> TensorType:
@@ -126,12 +124,12 @@ def _is_output(quant: PerTensor) -> bool:
 
 
 def smallest_difference(multiplier: Multiplier) -> int:
-    """Gives the distance below the largest value from which on values count as zero."""
+    """Returns the distance below the largest value from which values count as zero."""
     return -math.floor(((2**INPUT_BITS - 1) * 2 ** (31 - INPUT_BITS)) / 2**multiplier.shift)
 
 
 def exp_of_negative(a: Int64Array) -> Int64Array:
-    """Gives exp(a) in Q0.31 of a ≤ 0 in Q5.26."""
+    """Returns exp(a) in Q0.31 for a <= 0 in Q5.26."""
     quarter = 1 << (31 - INPUT_BITS - 2)
     remainder = (a & (quarter - 1)) - quarter
     power = _exp_near_minus_eighth(remainder << INPUT_BITS)
@@ -153,7 +151,7 @@ def _exp_near_minus_eighth(a: Int64Array) -> Int64Array:
 
 
 def one_over_one_plus(a: Int64Array) -> Int64Array:
-    """Gives 1 / (1 + a) in Q0.31 of a in [0, 1) in Q0.31."""
+    """Returns 1 / (1 + a) in Q0.31 for a in [0, 1) in Q0.31."""
     half_denominator = (a + 2**31) >> 1
     x = NEWTON_48_17 + numerics.multiply_high(half_denominator, NEWTON_32_17)
     for _ in range(3):

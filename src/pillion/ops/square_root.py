@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Square roots of whole numbers in fixed point, as LiteRT's integer kernels take them."""
+"""Inverse square roots of integers in fixed point, as LiteRT's integer kernels compute them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ STEPS = 5
 
 
 def inverse_square_root(number: ArrayLike) -> tuple[Int64Array, Int64Array]:
-    """Gives mantissas and shifts of 1 / sqrt(n) for n from 0 to 2^31 - 1: five steps of x ← x · (3 - a·x²) / 2 from x = 1 in Q3.28,
-    where a is n times a power of 4. For 0 and 1 it is the largest fraction below 1."""
+    """Returns mantissas and shifts of 1 / sqrt(n) for n from 0 to 2^31 - 1: five steps of x ← x · (3 - a·x²) / 2
+    from x = 1 in Q3.28, where a is n times a power of 4. For 0 and 1 the result is the largest fraction below
+    1."""
     n = np.asarray(number, np.int64)
     is_far = n >= 1 << 29
     near = np.where(is_far, n >> 2, np.maximum(n, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The square of a difference, as files of TensorFlow have it in layer norms."""
+"""Squared differences, as TensorFlow files use them in layer norms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, result
 from pillion.ir.types import Array, Value
 from pillion.ops.elementwise import Binary
-from pillion.ops.samples import BROADCASTS, RATIOS, ZERO_POINTS, make, value
+from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
 
 LEFT_SHIFT = 7
 """Headroom in bits of the operands: the square of their difference still fits 31 bits."""
@@ -20,10 +20,10 @@ LEFT_SHIFT = 7
 
 @op("squared_difference")
 class SquaredDifference(Binary):
-    """Squares the difference of two tensors: (a - b)². Both operands are brought to a common scale with 7 bits of headroom; the square
-    goes to the result's scale. Both arithmetics compute so."""
+    """Squares the difference of two tensors: (a - b)². Both operands are rescaled to a common scale with 7 bits of
+    headroom, the square to the result's scale. Both arithmetics agree."""
 
-    is_idle = False
+    is_identity = False
 
     a: Value = operand()
     b: Value = operand()

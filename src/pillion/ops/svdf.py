@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters over time as products of two vectors (SVDF): each remembers what one vector made of the last inputs, in 16 bits, and weighs it
-by the other. The arithmetic is that of LiteRT's integer kernels."""
+"""SVDF layers: filters over time as products of two vectors, in the arithmetic of LiteRT's integer kernels. Each
+filter keeps what one vector makes of the last inputs in 16 bits and weighs it by the other."""
 
 from __future__ import annotations
 
@@ -9,39 +9,38 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.along import Along, Course
+from pillion.ir.access import Access, identity
 from pillion.ir.numerics import INT16_MAX, Arithmetic, Multiplier
-from pillion.ir.op import Op, Quantization, op, operand, result, want_dtype, want_rank
+from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.fixed16 import saturate16
-from pillion.ops.samples import ZERO_POINTS, make, value
 
 
 class _OfMemory(Op):
-    """The base of both halves: rows are inputs of their own."""
+    """The base class of both halves; every row is an independent input."""
 
-    is_idle = False
-    crosses_rows = "each of its numbers is made from all of a row"
+    is_identity = False
     memory: Value
     weights: Value
 
     @property
     def filters(self) -> int:
-        """The filters; each has a row of weights."""
+        """The number of filters."""
         return self.weights.shape[0]
 
     @property
     def length(self) -> int:
-        """The inputs that a filter remembers."""
+        """The number of inputs that a filter remembers."""
         return self.memory.shape[1] // self.filters
 
-    def along(self, operand: Value, axis: int) -> Course:
-        return Along(0) if axis == 0 else "each of its numbers is made from all of them"
+    def access(self, operand: Value) -> Access:
+        return identity(operand, {1}, "each of its numbers is made from all of them")
 
     def check(self) -> None:
-        want_rank(self, self.memory, 2)
-        want_rank(self, self.weights, 2)
-        want_dtype(self, self.memory, DType.INT16)
+        require_rank(self, self.memory, 2)
+        require_rank(self, self.weights, 2)
+        require_dtype(self, self.memory, DType.INT16)
         if not self.weights.is_constant or not self.filters or self.memory.shape[1] % self.filters:
             raise self.refuse(
                 "weights are constants, with a row for each filter, and filters remember as many inputs",
@@ -56,7 +55,7 @@ class _OfMemory(Op):
 
 @op("svdf_memory", quantization=Quantization.SHARED)
 class SvdfMemory(_OfMemory):
-    """Gives what filters remember after a new input: all moves on by one, and behind the rest comes x · weights."""
+    """Computes the memory after a new input: everything moves on by one, and x · weights is appended."""
 
     x: Value = operand()
     memory: Value = operand()
@@ -65,7 +64,7 @@ class SvdfMemory(_OfMemory):
 
     @property
     def multiplier(self) -> Multiplier:
-        """The multiplier from products to steps of the memory. LiteRT forms it in float32."""
+        """The multiplier from products to the memory's scale. LiteRT computes it in float32."""
         product = np.float32(self.x.scale) * np.float32(self.weights.scale)
         return numerics.encode(float(product / np.float32(self.memory.scale)))
 
@@ -90,9 +89,9 @@ class SvdfMemory(_OfMemory):
 
     def check(self) -> None:
         super().check()
-        want_rank(self, self.x, 2)
-        want_dtype(self, self.x, DType.INT8)
-        want_dtype(self, self.weights, DType.INT8)
+        require_rank(self, self.x, 2)
+        require_dtype(self, self.x, DType.INT8)
+        require_dtype(self, self.weights, DType.INT8)
         batch = self.memory.shape[0]
         if self.x.shape != (batch, self.weights.shape[1]):
             raise self.refuse(f"{batch} inputs of {self.weights.shape[1]} numbers", repr(self.x))
@@ -123,8 +122,7 @@ class SvdfMemory(_OfMemory):
 
 @op("svdf_output")
 class SvdfOutput(_OfMemory):
-    """Gives what filters make of what they remember: each weighs it, and as many of them as there are to a unit are added up. Sums are
-    of 32 bits, and wrap."""
+    """Weighs the memory of each filter and adds the filters of each unit. Sums have 32 bits and wrap."""
 
     memory: Value = operand()
     weights: Value = operand()
@@ -133,12 +131,12 @@ class SvdfOutput(_OfMemory):
 
     @property
     def units(self) -> int:
-        """The numbers of the result."""
+        """The number of units."""
         return self.bias.shape[0]
 
     @property
     def multiplier(self) -> Multiplier:
-        """The multiplier from sums to steps of the result. LiteRT forms it in float32."""
+        """The multiplier from sums to the result's scale. LiteRT computes it in float32."""
         product = np.float32(self.memory.scale) * np.float32(self.weights.scale)
         return numerics.encode(float(product / np.float32(self.y.scale)))
 
@@ -157,9 +155,9 @@ class SvdfOutput(_OfMemory):
 
     def check(self) -> None:
         super().check()
-        want_dtype(self, self.weights, DType.INT16)
-        want_dtype(self, self.bias, DType.INT32)
-        want_rank(self, self.bias, 1)
+        require_dtype(self, self.weights, DType.INT16)
+        require_dtype(self, self.bias, DType.INT32)
+        require_rank(self, self.bias, 1)
         if not self.units or self.filters % self.units or self.weights.shape[1] != self.length:
             raise self.refuse(
                 "a weight for each remembered input, and as many filters for each unit",

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.ir.along import Along, Course
-from pillion.ir.op import Op, op, operand, result, want_rank
-from pillion.ir.rows import ROWS, Span
+from pillion.ir.access import ROWS, AxisMap, Span
+from pillion.ir.op import Op, op, operand, require_rank, result
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, Value
 from pillion.ops.conv import Convolution
-from pillion.ops.samples import (
+from pillion.ops.example_values import (
     DEVIATION,
     ZERO_POINTS,
     center,
@@ -29,9 +28,9 @@ from pillion.ops.samples import (
 
 @op("transpose_conv2d")
 class TransposeConv2d(Convolution):
-    """Every input pixel, times weights [out, kernel_h, kernel_w, in], is added to the result from its own
-    place times the stride on. `padding` is cut off the result, `output_padding` put to its bottom and right
-    (only the bias arrives there)."""
+    """Adds every input pixel, times weights [out, kernel_h, kernel_w, in], to the result from its own position
+    times the stride on. `padding` is cut off the result; `output_padding` is added at its bottom and right,
+    where only the bias arrives."""
 
     x: Value = operand()
     weights: Value = operand()
@@ -46,7 +45,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def weights_out_channels(self) -> int:
-        """The channels of the result, as the weights say it."""
+        """The number of output channels according to the weights."""
         return self.weights.shape[0]
 
     @property
@@ -55,7 +54,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def whole(self) -> Pair:
-        """The height and width before anything is cut off, `output_padding` among them."""
+        """Height and width before cropping, `output_padding` included."""
         axes = zip(
             self.x.shape[1:3], self.kernel, self.stride, self.dilation, self.output_padding, strict=True
         )
@@ -64,7 +63,7 @@ class TransposeConv2d(Convolution):
 
     @property
     def output_shape(self) -> Shape:
-        """The shape of the result: the whole one, cut on all four sides."""
+        """The shape of the result after cropping."""
         top, left, bottom, right = self.padding
         return (
             self.x.shape[0],
@@ -73,42 +72,50 @@ class TransposeConv2d(Convolution):
             self.weights_out_channels,
         )
 
-    @property
-    def crosses_rows(self) -> str:
-        return ""
-
     def _arriving(self, span: Span) -> tuple[int, int, int]:
-        """The rows of the image that reach some rows of the result, at least one, from the first to that behind the last; and how far
-        the last of them reaches in the whole result."""
+        """Returns the image rows, at least one, that contribute to a span of the result, and how far the last of
+        them reaches in the uncropped result."""
         first, last = span.first + self.padding[0], span.end - 1 + self.padding[0]
         reach, stride, size = self.dilation[0] * (self.kernel[0] - 1), self.stride[0], self.x.shape[ROWS]
         begin = min(max(-(-(first - reach) // stride), 0), first // stride, size - 1)
         end = max(min(last // stride + 1, size), begin + 1)
         return begin, end, (end - 1) * stride + reach
 
-    def rows_of(self, operand: Value, span: Span) -> Span | None:
-        begin, end, _ = self._arriving(span)
-        return Span(begin, end - begin)
+    @property
+    def window_maps(self) -> tuple[AxisMap, AxisMap]:
+        return self._window(0), self._window(1)
 
-    def on_rows(self, span: Span) -> dict[str, object]:
-        begin, _, reached = self._arriving(span)
-        first, last = span.first + self.padding[0], span.end - 1 + self.padding[0]
-        top, bottom, more = first - begin * self.stride[0], reached - last, last - reached
+    def _window(self, side: int) -> AxisMap:
+        """Returns the access map along one axis; it covers one pixel even where none contributes."""
+        stride, before = self.stride[side], self.padding[side]
+        reach = self.dilation[side] * (self.kernel[side] - 1)
+        low = before - max(reach - stride + 1, 0)
+        why = "each is spread over several rows of the result"
+        return AxisMap(side + 1, low, before, unit=stride, not_streamed=why)
+
+    def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
+        if axis != ROWS:
+            return {}
+        read, first = self.window_maps[0].inside(span, self.x.shape[ROWS]), span.first + self.padding[0]
+        last = first + span.count - 1
+        reached = (read.end - 1) * self.stride[0] + self.dilation[0] * (self.kernel[0] - 1)
         return {
-            "padding": (top, self.padding[1], max(bottom, 0), self.padding[3]),
-            "output_padding": (max(more, 0), self.output_padding[1]),
+            "padding": (
+                first - read.first * self.stride[0],
+                self.padding[1],
+                max(reached - last, 0),
+                self.padding[3],
+            ),
+            "output_padding": (max(last - reached, 0), self.output_padding[1]),
         }
-
-    def along(self, operand: Value, axis: int) -> Course:
-        return "each is spread over several rows of the result" if axis else Along(axis)
 
     @property
     def macs(self) -> int:
         return self.x.type.elements // max(self.in_channels, 1) * self.weights.type.elements
 
     def check(self) -> None:
-        want_rank(self, self.x, 4)
-        want_rank(self, self.weights, 4)
+        require_rank(self, self.x, 4)
+        require_rank(self, self.weights, 4)
         if min(*self.stride, *self.dilation) < 1 or min(*self.padding, *self.output_padding) < 0:
             raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
         steps = zip(self.output_padding, self.stride, self.dilation, strict=True)

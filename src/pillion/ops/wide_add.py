@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums in 16 bits, for what runs through all blocks of a network and is added to in each: rows that differ in size by a factor of a
-hundred share its scale, and a norm brings each of them to the same size again."""
+"""16-bit sums, for residual streams: rows that differ in size by a factor of a hundred share a scale, and a norm
+rescales each of them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ops.elementwise import Binary
-from pillion.ops.samples import BROADCASTS, make
+from pillion.ops.example_values import BROADCASTS, make
 
 MULTIPLIER_BITS = 30
 """Bits of the larger multiplier."""
 MOST_PLACES = 44
-"""Fraction bits of a multiplier at most."""
+"""The maximum number of fraction bits of a multiplier."""
 TYPES = (DType.INT8, DType.INT16)
 STEPS = 256
-"""Steps of 16 bits in one of 8."""
+"""16-bit steps per 8-bit step."""
 STEPS_IN_LOOPS = 128
-"""The same where there is room for twice the range: in loops, whose states may grow beyond what calibration saw."""
+"""The same with room for twice the range: in loops, whose states may grow beyond what calibration saw."""
 
 
 @op("wide_add")
 class WideAdd(Binary):
-    """Adds two tensors, a + b, of which one has 16 bits, or the result has; with a sign of -1, a - b. Each operand is multiplied by a number of 31 bits,
-    the sum of 64 bits is rounded once, half up."""
+    """Adds two tensors of which at least one, or the result, has 16 bits: a + b, or a - b with a sign of -1. Each
+    operand is multiplied by a 31-bit integer; the 64-bit sum is rounded once, half up."""
 
-    is_idle = False
+    is_identity = False
 
     a: Value = operand()
     b: Value = operand()
@@ -47,7 +47,7 @@ class WideAdd(Binary):
 
     @property
     def multipliers(self) -> tuple[int, int]:
-        """The steps of each operand in those of the result, with `places` fraction bits."""
+        """The scale of each operand over the result's, with `places` fraction bits."""
         first, second = (
             int(numerics.round_half_away(v.scale / self.y.scale * 2.0**self.places)) for v in (self.a, self.b)
         )
@@ -55,7 +55,7 @@ class WideAdd(Binary):
 
     @property
     def offset(self) -> int:
-        """What is added to the products: all three zero points, and the half that rounds."""
+        """The constant added to the sum: all three zero points, and one half for rounding."""
         first, second = self.multipliers
         zeros = first * self.a.zero_point + second * self.b.zero_point
         return (self.y.zero_point << self.places) + (1 << self.places >> 1) - zeros
@@ -97,13 +97,13 @@ class WideAdd(Binary):
 
 
 def plus_nothing(x: Value, y: Value, name: str, source: str = "") -> WideAdd:
-    """Gives what brings a tensor to other parameters, of 8 or 16 bits: a sum with a row of zeros."""
+    """Returns an op that requantizes between 8 and 16 bits: a sum with a row of zeros."""
     zeros = constant(name, np.zeros(x.shape[-1:], np.int8), PerTensor(x.scale, 0))
     return WideAdd(a=x, b=zeros, y=y, source=source)
 
 
 def sample(name: str, shape: tuple[int, ...], dtype: DType, number: int, ratio: float) -> Value:
-    """Gives a tensor whose numbers reach as far in 8 bits as in 16."""
+    """Returns a value whose range is the same in 8 and in 16 bits."""
     low, high = dtype.bounds
     scale = 16.0 * ratio / (high - low + 1)
     return Value(name, TensorType(shape, dtype, PerTensor(scale, (low, 0, high, high // 3)[number % 4])))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one number in 16 bits: gates of a loop, whose sums have 16 bits, too."""
+"""16-bit unary functions: gates of a loop, whose sums have 16 bits, too."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, operand, optional_operand, result
 from pillion.ir.types import Array, DType, TensorType, Value, constant
-from pillion.ops.functions import Function
+from pillion.ops.example_values import make
 from pillion.ops.lut import REAL, Lut, Reals
 from pillion.ops.rowwise import RowWise
-from pillion.ops.samples import make
+from pillion.ops.unary_functions import Function
 from pillion.ops.wide_add import sample
 
 ENTRIES = 257
-"""Of a table: one for each 256th number of 16 bits, and one for the end."""
+"""Entries of a table: one per 256 levels, and one for the end."""
 NAMED = frozenset({Function.SIGMOID, Function.TANH, Function.SILU, Function.SOFTPLUS})
-"""Functions that are so smooth everywhere that a line between two entries is near them."""
+"""Functions that linear interpolation between entries approximates well."""
 
 
 @op("wide_lut")
 class WideLut(RowWise):
-    """A function of one number of 16 bits, element by element. A table has its results for each 256th number, in double precision and rounded half
-    away from zero; between two entries lies a line, rounded half up."""
+    """Applies a unary function to each 16-bit element. A table holds the results for every 256th level, in double
+    precision and rounded half away from zero; results between two entries are interpolated and rounded half up."""
 
     x: Value = operand()
     table: Value | None = optional_operand()
     y: Value = result()
     function: Function = Function.TABLE
 
-    is_idle = False
+    is_identity = False
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, DType.INT16)
@@ -54,7 +54,7 @@ class WideLut(RowWise):
 
     @property
     def entries(self) -> NDArray[np.int16]:
-        """The table: what stands for -32768, -32512, … 32768."""
+        """The table: the results for -32768, -32512, … 32768."""
         if self.table is not None:
             return self.table.constant.astype(np.int16)
         narrow = Lut(x=self.x, table=None, y=self.y, function=self.function)
@@ -78,7 +78,7 @@ class WideLut(RowWise):
 
 
 def tabulate(function: Callable[[Reals], Reals], x: Value, y: Value) -> NDArray[np.int16]:
-    """Gives the table of a function of real numbers, in the steps of an operand and a result."""
+    """Returns the table of a real function at the scales of an operand and a result."""
     least, most = DType.INT16.bounds
     reals: Reals = (np.arange(least, most + 2, 256) - x.zero_point) * np.float64(x.scale)
     with np.errstate(all="ignore"):
@@ -88,7 +88,7 @@ def tabulate(function: Callable[[Reals], Reals], x: Value, y: Value) -> NDArray[
 
 
 def in_bytes(table: NDArray[np.int16], x: Value, y: Value, of: tuple[Value, Value]) -> NDArray[np.int8]:
-    """Gives the table of bytes for an operand and a result of 8 bits of what a table of 16 bits is for one of 16."""
+    """Returns the 8-bit table that corresponds to a 16-bit table, for 8-bit operand and result."""
     wide_x, wide_y = of
     reals = (np.arange(-128, 128) - x.zero_point) * np.float64(x.scale)
     at = reals / wide_x.scale + wide_x.zero_point

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products in 16 bits: of gates and states in a step of a loop, where what is rounded off goes on to the next step."""
+"""16-bit products: of gates and states in a loop, where rounding errors would accumulate."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import op, operand, result
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.elementwise import Binary
-from pillion.ops.samples import BROADCASTS, make
+from pillion.ops.example_values import BROADCASTS, make
 from pillion.ops.wide_add import TYPES, sample
 
 PLACES = 32
-"""Fraction bits of a product: the upper word of 64 bits is what counts."""
+"""Fraction bits of a product: the result is the upper word of 64 bits."""
 
 
 @op("wide_mul")
 class WideMul(Binary):
-    """Multiplies two tensors, a · b, of which the first has 16 bits, or the result has. The first operand is multiplied by a number, the second one shifted
-    to the left, so that both fill 32 bits; of their product of 64 bits the upper word counts, rounded half up."""
+    """Multiplies two tensors, a · b, of which the first, or the result, has 16 bits. The first operand is
+    multiplied by an integer, the second shifted left, so that both fill 32 bits; the result is the upper word
+    of their 64-bit product, rounded half up."""
 
-    is_idle = False
+    is_identity = False
 
     a: Value = operand()
     b: Value = operand()
@@ -32,13 +33,13 @@ class WideMul(Binary):
 
     @property
     def ratio(self) -> float:
-        """The steps of the result in a product of one step of each operand."""
+        """The result's steps per product of one step of each operand."""
         return self.a.scale * self.b.scale / self.y.scale
 
     @property
     def left(self) -> int:
-        """The least number of places by which the second operand is shifted with which the first one, multiplied, stays in 32 bits; raises where
-        the second one does not."""
+        """The smallest left shift of the second operand with which the scaled first operand fits 32 bits; raises
+        if the second one does not fit then."""
         reach = furthest(self.a)
         left = next(s for s in range(PLACES * 8) if self.factor(s) * reach <= numerics.INT32_MAX)
         if furthest(self.b) << left > numerics.INT32_MAX:
@@ -46,12 +47,12 @@ class WideMul(Binary):
         return left
 
     def factor(self, left: int) -> int:
-        """Gives what the first operand is multiplied by, where the second is shifted so far."""
+        """Returns the factor of the first operand for a left shift of the second."""
         return int(numerics.round_half_away(self.ratio * 2.0 ** (PLACES - left)))
 
     @property
     def multiplier(self) -> int:
-        """What the first operand is multiplied by."""
+        """The factor of the first operand."""
         return self.factor(self.left)
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
@@ -90,5 +91,5 @@ class WideMul(Binary):
 
 
 def furthest(value: Value) -> int:
-    """Gives how far the integers of a tensor may be from what stands for 0."""
+    """Returns the largest distance of a tensor's integers from its zero point."""
     return max(abs(bound - value.zero_point) for bound in value.dtype.bounds)

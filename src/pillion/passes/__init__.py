@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pass per file, each a function Graph → Graph whose docstring says what it does; `PIPELINE` is their order."""
+"""Graph passes, one per file: each is a function Graph → Graph, and its docstring is its page in the docs.
+`PIPELINE` is their order."""
 
 from __future__ import annotations
 
@@ -9,75 +10,75 @@ from collections.abc import Callable
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
 from pillion.ops import Repeat, has_repeats
+from pillion.passes.canonicalize_multipliers import canonicalize_multipliers
 from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
 from pillion.passes.crop_padding import crop_padding
-from pillion.passes.drop_idle import drop_idle
+from pillion.passes.demote_sums import demote_sums
+from pillion.passes.drop_identities import drop_identities
 from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
-from pillion.passes.for_others import for_others
+from pillion.passes.hoist_quantize import hoist_quantize
+from pillion.passes.hoist_transpose import hoist_transpose
 from pillion.passes.int8_io import int8_io
 from pillion.passes.int8_states import int8_states
 from pillion.passes.integer import integer
+from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
+from pillion.passes.legalize_for_runtime import legalize_for_runtime
+from pillion.passes.legalize_nearest import legalize_nearest
+from pillion.passes.legalize_softmax import legalize_softmax
+from pillion.passes.materialize_constants import materialize_constants
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.merge_rescaled import merge_rescaled
-from pillion.passes.narrow_sums import narrow_sums
-from pillion.passes.plain_bags import plain_bags
-from pillion.passes.plain_nearest import plain_nearest
-from pillion.passes.quantize_early import quantize_early
+from pillion.passes.per_channel_requantize import per_channel_requantize
 from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_groups import split_groups
-from pillion.passes.spread_multipliers import spread_multipliers
+from pillion.passes.split_reductions import split_reductions
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
-from pillion.passes.sums_of_one_axis import sums_of_one_axis
-from pillion.passes.transpose_early import transpose_early
 from pillion.passes.transpose_product import transpose_product
 from pillion.passes.uint8_io import uint8_io
-from pillion.passes.usual_multipliers import usual_multipliers
-from pillion.passes.usual_softmaxes import usual_softmaxes
-from pillion.passes.write_constants import write_constants
 
 __all__ = [
-    "AFTER_CUTTING",
+    "AFTER_STREAMING",
     "BORDERS",
     "PIPELINE",
     "Pass",
     "Watch",
-    "after_copying",
+    "after_unrolling",
+    "canonicalize_multipliers",
     "compose_magnitudes",
     "compose_norms",
-    "for_others",
+    "demote_sums",
     "int8_io",
-    "narrow_sums",
-    "plain_bags",
-    "plain_nearest",
+    "legalize_embedding_bags",
+    "legalize_for_runtime",
+    "legalize_nearest",
+    "legalize_softmax",
+    "materialize_constants",
+    "per_channel_requantize",
     "rescale_sums",
     "run",
     "split_groups",
-    "spread_multipliers",
+    "split_reductions",
     "sum_hard_sigmoids",
-    "sums_of_one_axis",
     "uint8_io",
-    "usual_multipliers",
-    "usual_softmaxes",
-    "write_constants",
 ]
 
 Pass = Callable[[Graph], Graph]
 Watch = Callable[[str, Graph], None]
-"""A function that is called with each pass's name and the graph that it has left."""
+"""Called after each pass with the pass's name and the graph that it returned."""
 
 PIPELINE: tuple[Pass, ...] = (
     merge_duplicates,
-    quantize_early,
+    hoist_quantize,
     integer,
     int8_states,
     merge_rescaled,
-    drop_idle,
+    drop_identities,
     fold_constants,
-    transpose_early,
+    hoist_transpose,
     merge_movement,
     transpose_product,
     flatten_linear,
@@ -88,19 +89,20 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 BORDERS: dict[str, tuple[Pass, ...]] = {"float32": (), "int8": (int8_io,), "uint8": (uint8_io,)}
-"""What makes inputs and outputs of the element type that a user wants."""
+"""Passes that give inputs and outputs the element type that the user asked for."""
 
-AFTER_CUTTING: tuple[Pass, ...] = (merge_movement, merge_duplicates)
-"""What finds less movement in a graph whose tensors have become smaller."""
+AFTER_STREAMING: tuple[Pass, ...] = (merge_movement, merge_duplicates)
+"""Passes that clean up after `streams` made tensors smaller."""
 
 
-def after_copying(graph: Graph) -> Graph:
-    """Computes what the first of the copies of a loop's steps make of constants, and merges the movement around each."""
+def after_unrolling(graph: Graph) -> Graph:
+    """Cleans up after a loop was unrolled: folds what the first step computes from constants, and merges
+    movement."""
     return merge_movement(fold_constants(graph))
 
 
 def _inside(one: Pass, graph: Graph) -> Graph:
-    """Does a pass to the inner graphs of repetitions."""
+    """Applies a pass to the bodies of loops."""
     ops = [
         dataclasses.replace(op, body=one(_inside(one, op.body))) if isinstance(op, Repeat) else op
         for op in graph.ops
@@ -109,7 +111,7 @@ def _inside(one: Pass, graph: Graph) -> Graph:
 
 
 def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None = None) -> Graph:
-    """Runs passes in order and verifies the graph around each; `watch` sees every state, under the name of its pass."""
+    """Runs passes in order and verifies the graph before and after each one."""
     verify(graph, "import")
     for one in passes:
         graph = verify(one(_inside(one, graph)), one.__name__)

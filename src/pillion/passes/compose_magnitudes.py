@@ -12,19 +12,19 @@ from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constan
 from pillion.ops import Add, Function, Lut, Magnitude, Mul, Repeat, Requantize
 
 LEAST = -128
-"""What stands for 0 where nothing is negative."""
+"""The integer that stands for 0 in a tensor without negative values."""
 STEPS = 255
-"""Steps of int8 from end to end."""
+"""Steps between the smallest and the largest int8 value."""
 EVERY_INT8 = np.arange(-128, 128)
 NAMED = (Function.SQRT, Function.LOG)
 """Functions that other runtimes know by name."""
 
 
 def compose_magnitudes(graph: Graph) -> Graph:
-    """Turns functions of the sum of two squares into two products, their sum and a table, for formats and runtimes that have no such op.
+    """Expands functions of a sum of two squares into two products, a sum and a table, for formats and
+    runtimes without such an op.
 
-    Each of these rounds to 8 bits, and squares reach as far as their operands can: this is another arithmetic than that of the op, and
-    a coarser one."""
+    Every intermediate result is rounded to 8 bits, so the result is coarser than that of the op."""
     names = Names(list(graph.values))
 
     def rule(_: Graph, op: Op) -> list[Op] | None:
@@ -42,7 +42,7 @@ def _has_any(graph: Graph) -> bool:
 
 
 def _composed(op: Magnitude, names: Names) -> list[Op]:
-    """The ops that stand for one."""
+    """Returns the ops that replace one magnitude."""
     squares = [
         _put(Mul, op, names, f"{name}_squared", x.scale**2 * _furthest(x) ** 2, a=x, b=x)
         for name, x in (("a", op.a), ("b", op.b))
@@ -61,17 +61,17 @@ def _composed(op: Magnitude, names: Names) -> list[Op]:
 
 
 def _is_near(one: Array, other: Array) -> bool:
-    """Whether two functions are one but for rounding."""
+    """Whether two functions agree up to rounding."""
     return int(np.abs(one.astype(int) - other).max()) <= 1
 
 
 def _furthest(x: Value) -> int:
-    """How far integers may be from what stands for 0."""
+    """Returns the largest distance of an integer of the tensor from its zero point."""
     return max(127 - x.zero_point, x.zero_point + 128)
 
 
 def _put(cls: type[Op], op: Magnitude, names: Names, what: str, most: float, **fields: Value) -> Op:
-    """An op whose result lies between 0 and a largest number."""
+    """Makes an op whose result lies between 0 and `most`."""
     type = TensorType(op.y.shape, DType.INT8, PerTensor(most / STEPS, LEAST))
     made: Op = cls(y=Value(names.fresh(f"{op.name}_{what}"), type), source=op.source, **fields)  # type: ignore[call-arg]  # of the class
     return made

@@ -28,21 +28,23 @@ from pillion.ops import (
 )
 
 STEPS, SIDE = 255, 127
-"""Steps of int8 from end to end, and to one side of zero."""
+"""Steps between the smallest and the largest int8 value, and from 0 to the largest."""
 OFF_CENTRE = 0.75
-"""How far from its mean an element is taken to be, as a part of the operand's range."""
+"""The assumed largest distance of an element from its mean, as a part of the operand's range."""
 FEW, SPREAD = 2.0, 3.0
-"""Deviations that the furthest element of a row is taken to be away at least, and how many times the usual deviation one may be."""
+"""The assumed least distance of a row's furthest element from the mean, in deviations, and the assumed ratio
+of the largest deviation to the usual one."""
 CLOSER = 4.0
-"""How many times the usual reciprocal of a deviation one may be."""
+"""The assumed ratio of the largest reciprocal deviation to the usual one."""
 LARGEST_BIAS = 2.0**30
 
 
 def compose_norms(graph: Graph) -> Graph:
-    """Turns norms into means, products, square roots and a convolution of single pixels, for formats and runtimes that have no norm.
+    """Expands norms into means, products, square roots and a 1x1 convolution, for formats and runtimes
+    without norms.
 
-    Each of these rounds to 8 bits, and the ranges in between, which nobody has seen, are taken from those of operand and result: this
-    is another arithmetic than that of the op, and a coarser one."""
+    Every intermediate result is rounded to 8 bits. Its range was not calibrated; it is derived from the
+    ranges of operand and result. The result is coarser than that of the op."""
     names = Names(list(graph.values))
 
     def rule(_: Graph, op: Op) -> list[Op] | None:
@@ -61,14 +63,14 @@ def _has_norms(graph: Graph) -> bool:
 
 @dataclass
 class _Composed:
-    """The ops that stand for one norm."""
+    """Builds the ops that replace one norm."""
 
     op: Standardize
     names: Names
     made: list[Op] = field(default_factory=list)
 
     def ops(self) -> list[Op]:
-        """Gives them in running order."""
+        """Returns the ops in running order."""
         rows = self.rows()
         centred = self.centred(rows)
         standard = self.product(centred, self.reciprocal(centred))
@@ -79,19 +81,19 @@ class _Composed:
 
     @property
     def reals(self) -> tuple[float, float]:
-        """The ends of the operand's range."""
+        """The smallest and the largest real value of the operand."""
         x = self.op.x
         return x.scale * (-128 - x.zero_point), x.scale * (127 - x.zero_point)
 
     @property
     def furthest(self) -> float:
-        """How far elements are from their mean."""
+        """The assumed largest distance of an element from its mean."""
         low, high = self.reals
         return OFF_CENTRE * (high - low) if self.op.centred else max(-low, high)
 
     @property
     def deviations(self) -> float:
-        """How many deviations elements are from their mean, by what the result can hold."""
+        """The largest distance of an element from its mean, in deviations, that the result can hold."""
         y, (weights, bias) = self.op.y, self.affine_reals()
         largest = y.scale * max(127 - y.zero_point, y.zero_point + 128) + float(np.abs(bias).max())
         weight = max(float(np.abs(weights).max()), largest / math.sqrt(self.op.elements))
@@ -99,12 +101,12 @@ class _Composed:
 
     @property
     def usual(self) -> float:
-        """A deviation as it may be expected."""
+        """The expected deviation."""
         low, high = self.reals
         return ((high - low) / 2 if self.op.centred else self.furthest) / self.deviations
 
     def affine_reals(self) -> tuple[Any, Any]:
-        """Weights and bias of each channel."""
+        """Returns weight and bias of each channel as real numbers."""
         channels = self.op.x.shape[-1]
         weights, bias = (
             np.full(channels, otherwise) if held is None else held.constant.astype(np.float64)
@@ -115,13 +117,13 @@ class _Composed:
     # --- ops
 
     def put(self, cls: Any, what: str, shape: Shape, quant: PerTensor, **fields: Any) -> Value:
-        """Adds an op, and gives its result."""
+        """Adds an op and returns its result."""
         y = Value(self.names.fresh(f"{self.op.name}_{what}"), TensorType(shape, DType.INT8, quant))
         self.made.append(cls(y=y, source=self.op.source, **fields))
         return y
 
     def rows(self) -> Value:
-        """The elements of which there is one mean as rows [rows, elements]."""
+        """Returns the operand as [rows, elements], one row per mean."""
         x, op = self.op.x, self.op
         if op.groups > 1:
             rows = math.prod(x.shape[: op.axis])
@@ -134,7 +136,7 @@ class _Composed:
         return self.put(Reshape, "rows", rows_shape, x.quant, x=x)
 
     def centred(self, rows: Value) -> Value:
-        """The rows less their means."""
+        """Subtracts the mean from each row."""
         if not self.op.centred:
             return rows
         mean = self.put(Mean, "mean", (rows.shape[0], 1), rows.quant, x=rows, axes=(1,), keepdims=True)
@@ -142,7 +144,7 @@ class _Composed:
         return self.put(Sub, "centred", rows.shape, quant, a=rows, b=mean)
 
     def reciprocal(self, centred: Value) -> Value:
-        """One over the root of the sum of squares of each row, as [rows, 1]."""
+        """Computes 1 / sqrt(sum of squares) of each row, as [rows, 1]."""
         count, length = centred.shape
         most = length * min(SPREAD * self.usual, self.furthest) ** 2
         quant = PerTensor(most / STEPS, -128)
@@ -166,12 +168,12 @@ class _Composed:
         return self.put(Reshape, "reciprocals", (count, 1), inverse, x=root)
 
     def product(self, centred: Value, reciprocal: Value) -> Value:
-        """Rows of length 1."""
+        """Scales each row to length 1."""
         quant = PerTensor(self.deviations / math.sqrt(self.op.elements) / SIDE, 0)
         return self.put(Mul, "standard", centred.shape, quant, a=centred, b=reciprocal)
 
     def back(self, standard: Value) -> Value:
-        """The elements in the order of the operand, as an image of single pixels."""
+        """Restores the operand's order of elements, as an image of one pixel per element."""
         op, channels = self.op, self.op.x.shape[-1]
         if op.groups > 1:
             rows = math.prod(op.x.shape[: op.axis])
@@ -184,7 +186,7 @@ class _Composed:
         return self.put(Reshape, "pixels", pixels, standard.quant, x=standard)
 
     def affine(self, pixels: Value) -> None:
-        """Weights and bias, for elements of rows of length 1."""
+        """Applies weight and bias to rows of length 1."""
         op, channels = self.op, pixels.shape[-1]
         weights, bias = self.affine_reals()
         real = weights * math.sqrt(op.elements)

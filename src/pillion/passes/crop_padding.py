@@ -11,8 +11,8 @@ from pillion.ops import Conv2d, DepthwiseConv2d, Reshape, Slice
 
 
 def crop_padding(graph: Graph) -> Graph:
-    """Does not make rows and columns of a convolution that are cut off behind it: they come from padding, and there is less of that. A
-    convolution that is padded at both ends and cut at the end, as temporal networks write it, is padded in front only."""
+    """Shrinks the padding of a convolution by the rows and columns that a slice cuts off behind it. A causal
+    convolution that is written as padding at both ends and a slice is padded in front only."""
     return rewrite(graph, _cropped)
 
 
@@ -36,7 +36,8 @@ def _cropped(graph: Graph, op: Op) -> list[Op] | None:
 
 
 def _cuts(op: Slice, made: Shape) -> dict[int, tuple[int, int]]:
-    """What is cut off in front and behind, for each axis of the convolution's result; nothing where axes are others there."""
+    """Returns what the slice cuts off in front and behind along each axis of the convolution's result; empty
+    if the axes differ."""
     axes = _same_axes(op.x.shape, made)
     places = enumerate(zip(op.begin, op.x.shape, op.y.shape, strict=True))
     cuts = {a: (begin, size - begin - kept) for a, (begin, size, kept) in places if size != kept}
@@ -45,14 +46,15 @@ def _cuts(op: Slice, made: Shape) -> dict[int, tuple[int, int]]:
 
 
 def _same_axes(shape: Shape, other: Shape) -> dict[int, int] | None:
-    """The axes of a shape that are not of size 1 → those of another one, which differs in axes of size 1 only."""
+    """Maps the axes of size ≠ 1 of one shape to those of another; None if the shapes differ in more than
+    axes of size 1."""
     ours, theirs = ([a for a, size in enumerate(s) if size != 1] for s in (shape, other))
     same = [shape[a] for a in ours] == [other[a] for a in theirs]
     return dict(zip(ours, theirs, strict=True)) if same else None
 
 
 def _less(conv: Any, cuts: dict[int, tuple[int, int]]) -> Sides | None:
-    """The padding that is left; None where something else than padding would be cut."""
+    """Returns the remaining padding; None if the slice cuts off more than padding."""
     padding = list(conv.padding)
     for axis, (front, back) in cuts.items():
         stride = conv.stride[axis - 1]

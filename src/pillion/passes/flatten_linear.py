@@ -12,7 +12,8 @@ from pillion.ops import Linear, Reshape, Transpose
 
 
 def flatten_linear(graph: Graph) -> Graph:
-    """Moves the columns of the weights instead of the activations in transpose → reshape to rows → linear."""
+    """Removes the transpose before reshape → linear: it permutes the columns of the weights instead of the
+    activations."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda g, op: _permuted(g, op, names))
 
@@ -31,7 +32,7 @@ def _permuted(graph: Graph, op: Op, names: Names) -> list[Op] | None:
 
 
 def _flattened_axes(flat: Reshape) -> int | None:
-    """How many of the last axes the reshape joins into rows; None where it does something else."""
+    """Returns how many of the last axes the reshape joins into rows; None if it does something else."""
     features, count = flat.y.shape[-1], 1
     for taken, size in enumerate(reversed(flat.x.shape), 1):
         count *= size
@@ -41,7 +42,7 @@ def _flattened_axes(flat: Reshape) -> int | None:
 
 
 def _columns_moved(weights: Value, move: Transpose, inner: int, names: Names) -> Value:
-    """Weights whose columns follow the order in which the untransposed tensor lies."""
+    """Permutes the columns of the weights into the order of the tensor before the transpose."""
     lead = len(move.order) - inner
     moved_sizes = [move.y.shape[lead + i] for i in range(inner)]
     back = [move.order.index(lead + i) - lead for i in range(inner)]

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.sizes import LARGEST
+from pillion.ir.size_limits import LARGEST
 from pillion.ir.types import PerChannel, Value, constant
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Computes now what ops compute whose operands are all constant."""
+    """Evaluates ops whose operands are all constant."""
     known: dict[Value, Value] = {}
     ops: list[Op] = []
     folded = 0

@@ -10,7 +10,7 @@ from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad
 
 
 def fold_pad(graph: Graph) -> Graph:
-    """Turns zeros padded around the image of a convolution (or the smallest value, before a max pool) into its padding."""
+    """Folds a pad into the padding of the convolution (zeros) or max pool (the smallest value) that follows."""
     return rewrite(graph, _folded)
 
 
@@ -31,5 +31,5 @@ def _added(padding: Sides, pad: Pad) -> Sides:
 
 
 def _inside(op: MaxPool2d, pad: Pad) -> bool:
-    """Whether every window of the pool still sees a pixel of the image."""
+    """Whether every window of the pool still contains a pixel of the image."""
     return all(p < k for p, k in zip(_added(op.padding, pad), (*op.kernel, *op.kernel), strict=True))

@@ -9,7 +9,7 @@ from pillion.ops.wide_add import STEPS_IN_LOOPS, plus_nothing
 
 
 def int8_io(graph: Graph) -> Graph:
-    """Makes inputs and outputs the integers themselves: the quantize and dequantize ops at the border go."""
+    """Makes inputs and outputs int8: removes quantize ops behind inputs and dequantize ops before outputs."""
     for value in graph.inputs:
         user = graph.only_user(value)
         if isinstance(user, Quantize):
@@ -24,7 +24,7 @@ def int8_io(graph: Graph) -> Graph:
 
 
 def _in_8_bits(graph: Graph, border: Dequantize) -> tuple[Graph, Value]:
-    """What is dequantized, in 8 bits: sequences of states may have 16."""
+    """Returns the int8 value behind an output; a sequence of int16 states is requantized first."""
     x = border.x
     if x.dtype is not DType.INT16 or not isinstance(x.type.quant, PerTensor):
         return graph, x
@@ -37,7 +37,7 @@ def _in_8_bits(graph: Graph, border: Dequantize) -> tuple[Graph, Value]:
 
 
 def _renamed(graph: Graph, quantize: Quantize, integers: Value, made: Value) -> Graph:
-    """The graph with `integers` as input instead of what is quantized."""
+    """Replaces a float input by its integers."""
     inputs = tuple(integers if v is quantize.x else v for v in graph.inputs)
     ops = tuple(op for op in graph.ops if op is not quantize)
     return graph.replace(inputs=inputs, ops=ops).substitute({made: integers})

@@ -9,8 +9,8 @@ from pillion.ops import Dequantize, Quantize
 
 
 def int8_states(graph: Graph) -> Graph:
-    """Keeps the integers themselves where what lives between runs is dequantized at the end of a run and quantized again, in the same
-    way, at the beginning of the next."""
+    """Keeps states as integers if each run dequantizes them at its end and the next one quantizes them again
+    with the same parameters."""
     for state in graph.states:
         readers = graph.users.get(state.before, [])
         maker = graph.producers.get(state.after)
@@ -20,10 +20,10 @@ def int8_states(graph: Graph) -> Graph:
 
 
 def _all_quantize(graph: Graph, state: State, readers: list[Op], integers: Value) -> bool:
-    """Whether all that reads a state makes of it the integers that it was dequantized from."""
+    """Whether every reader of the state requantizes with the parameters that it was dequantized from."""
     return (
         isinstance(integers.type.quant, PerTensor)
-        and integers.dtype is DType.INT8
+        and integers.dtype in (DType.INT8, DType.INT16)
         and not graph.is_output(state.before)
         and all(isinstance(op, Quantize) and op.y.type == integers.type for op in readers)
     )

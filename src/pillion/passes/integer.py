@@ -34,7 +34,7 @@ from pillion.ops import (
 )
 from pillion.ops.conv import Convolution
 from pillion.ops.wide_add import plus_nothing
-from pillion.passes.reach import want_reach
+from pillion.passes.overflow_checks import require_reach
 
 
 def integer(graph: Graph) -> Graph:
@@ -43,7 +43,7 @@ def integer(graph: Graph) -> Graph:
 
 
 class _Integers:
-    """One sweep in running order. `int8_of` maps a float value to the integers that it is the dequantized form of."""
+    """One sweep in running order. `int8_of` maps a float value to the integers that it is dequantized from."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -70,7 +70,7 @@ class _Integers:
                 self.ops.append(op)
 
     def to_integer(self, op: Op) -> bool:
-        """Emits the integer form of a float op; False where it stays as it is."""
+        """Emits the integer form of a float op; returns False if the op stays in float."""
         operands = self.integer_operands(op)
         if operands is None:
             return False
@@ -83,8 +83,8 @@ class _Integers:
         return self.own(op, operands)
 
     def integer_operands(self, op: Op) -> dict[Value, Value] | None:
-        """Gives for each operand of real numbers the integers behind it; None if one has none, or there is
-        none. Whole numbers and booleans stay."""
+        """Maps each real operand to its integers; None if an operand has none or no operand is real. Whole
+        numbers and booleans stay."""
         if isinstance(op, (Quantize, Dequantize)):
             return None
         found: dict[Value, Value] = {}
@@ -101,8 +101,8 @@ class _Integers:
         return found or None
 
     def shared(self, op: Op, operands: dict[Value, Value]) -> None:
-        """Gives operands and result in the same parameters: those that they have, or that the quantize which follows asks for, or
-        such that no operand saturates."""
+        """Returns operands and result the same parameters: their common ones, those of the quantize that follows,
+        or a range that saturates none."""
         float_result = op.results[0]
         quants = {v.type.quant: None for v in operands.values()}
         wished = self.wished(float_result)
@@ -116,11 +116,12 @@ class _Integers:
         self.ops.append(Dequantize(x=made, y=float_result, source=op.source))
 
     def wished(self, value: Value) -> Value | None:
-        """The integers that a real tensor is wanted as, if it is."""
+        """Returns the result of the quantize that reads a real tensor, if there is one."""
         return next((u.y for u in self.graph.users.get(value, []) if isinstance(u, Quantize)), None)
 
     def own(self, op: Op, operands: dict[Value, Value]) -> bool:
-        """Gives the result in the parameters of the quantize that follows, behind a clamp if the op can take its bounds."""
+        """Returns the result the parameters of the quantize that follows, across a clamp if the op can take its
+        bounds."""
         clamp = self.fusable_clamp(op)
         end = clamp.y if clamp else op.results[0]
         wished = self.wished(end)
@@ -159,13 +160,13 @@ class _Integers:
             made = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
         if DType.INT16 in {v.dtype for v in (*made.operands, y)}:
             made = in_16_bits(made)
-        want_reach(made)
+        require_reach(made)
         self.ops.append(made)
         return y
 
     def rescaled(self, value: Value, quant: object, source: str, dtype: DType = DType.INT8) -> Value:
-        """Gives the integers in other parameters: a requantize, a sum with nothing between 8 and 16 bits, or nothing where they are those
-        already."""
+        """Requantizes a value; between 8 and 16 bits by adding zero; returns it unchanged if it has these
+        parameters."""
         if value.type.quant == quant and (dtype is not DType.INT16 or value.dtype is dtype):
             return value
         made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
@@ -173,13 +174,13 @@ class _Integers:
         made: Op = Requantize(x=value, y=y, source=source)
         if DType.INT16 in (value.dtype, dtype):
             made = plus_nothing(value, y, self.names.fresh(f"{value.name}_nothing"), source)
-        want_reach(made)
+        require_reach(made)
         self.ops.append(made)
         return y
 
 
 def in_16_bits(op: Op) -> Op:
-    """Gives the op for tensors of which some have 16 bits; where there is none, the op itself."""
+    """Returns the 16-bit form of an op if one of its tensors has 16 bits, else the op itself."""
     match op:
         case Add() | Sub():
             return WideAdd(a=op.a, b=op.b, y=op.y, sign=type(op).sign, source=op.source)
@@ -192,8 +193,8 @@ def in_16_bits(op: Op) -> Op:
 
 
 def covering(values: Sequence[Value]) -> PerTensor:
-    """Gives parameters in which int8 holds what each of some values may be: those of one of them, if they do, else those of the
-    range of all. Of constants only what they are counts."""
+    """Returns int8 parameters that represent all values: those of one of them if they suffice, else those of
+    the joint range."""
     ranges = [_range(v) for v in values]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     for value in sorted(values, key=lambda v: v.is_constant):
@@ -205,7 +206,7 @@ def covering(values: Sequence[Value]) -> PerTensor:
 
 
 def _whole_range(value: Value) -> tuple[float, float]:
-    """The real numbers at both ends of int8."""
+    """The smallest and the largest real number of an int8 type."""
     low, high = (value.scale * (level - value.zero_point) for level in DType.INT8.bounds)
     return low, high
 
@@ -218,7 +219,7 @@ def _range(value: Value) -> tuple[float, float]:
 
 
 def levels(clamp: Lut, y: Value) -> tuple[int, int]:
-    """Gives the bounds of a clamp as integers of its result."""
+    """Returns the bounds of a clamp as integers of its result."""
     low, high = (
         int(numerics.quantize_array(bound, y.scale, y.zero_point, -128, 127))
         for bound in (clamp.low, clamp.high)
@@ -227,7 +228,7 @@ def levels(clamp: Lut, y: Value) -> tuple[int, int]:
 
 
 def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
-    """Gives the bias at the accumulator's scale."""
+    """Quantizes the bias at the accumulator's scale."""
     if op.bias.dtype is DType.INT32:
         return op.bias
     scales = np.maximum(x.scale * op.weights.channel_scales, LEAST_SCALE)
@@ -250,7 +251,7 @@ def _computes_in_float(op: Op) -> bool:
 
 
 def _is_cut_out(graph: Graph, op: Op) -> bool:
-    """Whether an op only moves what a detector has found, which is made of real numbers."""
+    """Whether an op only moves the float results of a detection op."""
     made: Op | None = op
     while isinstance(made, (Slice, Reshape)):
         made = graph.producers.get(made.x)

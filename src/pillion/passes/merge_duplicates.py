@@ -7,7 +7,7 @@ from pillion.ir.types import Value
 
 
 def merge_duplicates(graph: Graph) -> Graph:
-    """Computes once what several ops compute from the same operands."""
+    """Merges ops that compute the same from the same operands."""
     first: dict[object, Op] = {}
     same: dict[Value, Value] = {}
     ops: list[Op] = []

@@ -13,18 +13,18 @@ from pillion.ops import Clamp, Lut, Requantize, Reshape, Transpose
 POINTWISE = (Lut, Clamp, Requantize)
 
 Place = tuple[int, ...]
-"""Where an op stands in running order; what takes the place of an op stands behind the same numbers."""
+"""The position of an op in running order; replacements of an op share its first numbers."""
 
 
 def merge_movement(graph: Graph) -> Graph:
-    """Merges transposes and reshapes in a row into one or none; one that moves only axes of size 1 is a reshape; one that stands
-    before a function of single elements goes behind it if that lets it meet another."""
+    """Merges successive transposes and reshapes; turns a transpose that only moves axes of size 1 into a
+    reshape; moves one past an elementwise function if it then meets another."""
     return _Movement(graph).run()
 
 
 class _Movement:
-    """The ops of a graph while they are changed. The first one that can be improved always is next; afterwards only those are
-    looked at again that have another neighbour now, so the work grows with the changes, not with their product with the ops."""
+    """The ops of a graph while they change. A work list holds the ops to look at, in running order; a change
+    adds its neighbours, so the work is linear in the number of changes."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph.without_dead_ops()
@@ -32,7 +32,7 @@ class _Movement:
         self.makers: dict[Value, Op] = {}
         self.users: dict[Value, dict[Op, None]] = {}
         self.instead: dict[Value, Value] = {}
-        """Values that are gone → what their users, which are not remade before the end, read now."""
+        """Removed values → their replacements, for readers that are rebuilt at the end."""
         self.waiting: list[tuple[Place, int, Op]] = []
         self.looks = 0
         for number, op in enumerate(self.graph.ops):
@@ -50,7 +50,7 @@ class _Movement:
         return self.graph.replace(ops=tuple(op.substitute(self.now_read(op)) for op in ops))
 
     def improve(self, op: Op, place: Place) -> bool:
-        """Makes one improvement at this op, if there is one."""
+        """Makes one improvement at this op; returns False if there is none."""
         if not isinstance(op, (Transpose, Reshape)):
             return False
         x = self.now(op.x)
@@ -63,7 +63,8 @@ class _Movement:
         return self.before_pointwise(op, x, place)
 
     def before_pointwise(self, move: Transpose | Reshape, x: Value, place: Place) -> bool:
-        """Turns move(f(move(x))) into f(move(move(x))): done where the two moves are of one kind, and f has no other user."""
+        """Turns move(f(move(x))) into f(move(move(x))) if both moves are of one kind and f has no other
+        reader."""
         pointwise = self.makers.get(x)
         if not isinstance(pointwise, POINTWISE) or len(self.users[x]) > 1 or self.graph.is_output(x):
             return False
@@ -77,7 +78,7 @@ class _Movement:
         return True
 
     def bypass(self, op: Transpose | Reshape, x: Value) -> bool:
-        """Leaves out an op that changes nothing; not where an input or constant would become an output."""
+        """Removes an identity, unless an input or constant would become an output."""
         if not self.graph.is_output(op.y):
             self.read_instead(op.y, x)
             self.exchange([op], [])
@@ -92,7 +93,7 @@ class _Movement:
         return True
 
     def exchange(self, old: Sequence[Op], new: Sequence[tuple[Op, Place]]) -> None:
-        """Puts some ops in the place of others, which make the same results or ones that nobody reads any more."""
+        """Replaces ops by others that make the same results or results without readers."""
         for op in old:
             del self.places[op]
             for value in op.results:
@@ -112,7 +113,7 @@ class _Movement:
             self.look_behind(value)
 
     def leave(self, gone: Op) -> None:
-        """Takes away an op's readings: what it read has one user less; what only that op needed goes too."""
+        """Removes an op as a reader of its operands, and every op that only it needed."""
         leaving = [gone]
         while leaving:
             op = leaving.pop()
@@ -131,13 +132,13 @@ class _Movement:
         return bool(self.users.get(value)) or self.graph.is_output(value)
 
     def read_instead(self, gone: Value, value: Value) -> None:
-        """Lets all who read `gone` read `value`."""
+        """Redirects all readers of `gone` to `value`."""
         self.instead[gone] = value
         self.users.setdefault(value, {}).update(self.users.pop(gone, {}))
         self.look_behind(value)
 
     def now(self, value: Value) -> Value:
-        """Gives the value that is read where another was read before."""
+        """Returns the current replacement of a value."""
         while value in self.instead:
             value = self.instead[value]
         return value
@@ -146,7 +147,7 @@ class _Movement:
         return {v: self.now(v) for v in op.operands if v in self.instead}
 
     def look_behind(self, value: Value) -> None:
-        """Looks at those again that a change of a value's maker, or of the number of its users, may concern."""
+        """Puts the ops that a change of `value` may concern on the work list."""
         for user in self.users.get(value, ()):
             self.look_at(user)
             if isinstance(user, POINTWISE):
@@ -160,7 +161,7 @@ class _Movement:
 
 
 def _in_one(op: Transpose | Reshape, x: Value, before: Op | None) -> Op | None:
-    """A move that does what this one does and the one before it, or the same as a reshape."""
+    """Composes two successive moves into one; None if that is impossible."""
     match op, before:
         case Transpose(), _ if _moves_only_units(x.shape, op.order):
             return Reshape(x=x, y=op.y, source=op.source)

@@ -11,8 +11,8 @@ from pillion.ops import Requantize
 
 
 def merge_rescaled(graph: Graph) -> Graph:
-    """Takes a change of scale together with the change between uint8 and int8 before or after it, and leaves out those that change
-    nothing: between the two types the numbers stay what they are, so that one table has both."""
+    """Merges a requantize with a neighbouring conversion between uint8 and int8, and removes requantizes
+    that change nothing."""
     made: dict[Value, Op] = {}
     same: dict[Value, Value] = {}
     ops: list[Op] = []
@@ -20,7 +20,7 @@ def merge_rescaled(graph: Graph) -> Graph:
         op = one.substitute(same)
         if isinstance(op, Requantize):
             op = _merged(op, made)
-            if op.is_idle and not graph.is_output(op.y):
+            if op.is_identity and not graph.is_output(op.y):
                 same[op.y] = op.x
                 continue
         ops.append(op)
@@ -36,7 +36,8 @@ def _merged(op: Requantize, made: Mapping[Value, Op]) -> Requantize:
 
 
 def keeps_numbers(op: Requantize) -> bool:
-    """Whether every number has the same meaning before and after: the scale stays, and the zero point moves with the type."""
+    """Whether every number keeps its meaning: the scale stays, and the zero point moves with the element
+    type."""
     x, y = op.x, op.y
     if not (isinstance(x.type.quant, PerTensor) and isinstance(y.type.quant, PerTensor)):
         return False

@@ -13,8 +13,9 @@ LARGEST = 127
 
 
 def rescale_sums(graph: Graph) -> Graph:
-    """Turns a sum into a mean in the steps of its operand and a product with the number of elements, for NPUs whose reductions have one
-    scale for operand and result. Sums of a .tflite file stay: their bytes are those of the file."""
+    """Turns a sum into a mean at the operand's scale and a product with the number of elements, for NPUs
+    whose reductions have one scale for operand and result. Sums of a .tflite file stay, as their bytes
+    are the file's."""
     if graph.arithmetic is not Arithmetic.CMSIS_NN:
         return graph
     names = Names(list(graph.values))
@@ -27,7 +28,7 @@ def _rescaled(op: Op, names: Names) -> list[Op] | None:
     if not isinstance(op.x.type.quant, PerTensor) or op.x.type.quant == op.y.type.quant:
         return None
     mean = Value(names.fresh(f"{op.name}_mean"), TensorType(op.y.shape, DType.INT8, op.x.type.quant))
-    shape = (1,) * max(1, op.y.type.rank)
+    shape = (1,) * op.y.type.rank
     count = constant(
         names.fresh(f"{op.name}_count"), np.full(shape, LARGEST, np.int8), PerTensor(op.count / LARGEST, 0)
     )

@@ -4,17 +4,17 @@ from __future__ import annotations
 import dataclasses
 
 from pillion.ir.graph import Graph, Names, rewrite
-from pillion.ir.op import Op, beyond_scales
+from pillion.ir.op import Op, explicit_multipliers
 from pillion.ir.types import PerChannel, Value, constant
 from pillion.ops import Concat, Conv2d, Slice
 
 CHANNELS = 3
-"""The axis of images."""
+"""The channel axis of images."""
 
 
 def split_groups(graph: Graph) -> Graph:
-    """Splits a convolution in groups into one convolution for each group, on slices of the channels, and a concat; but not one
-    that its scales do not describe, which no NPU takes."""
+    """Splits a grouped convolution into one convolution per group, on slices of the channels, and a concat.
+    A convolution with explicit multipliers stays; no NPU takes one."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda _, op: _split(op, names))
 
@@ -22,7 +22,7 @@ def split_groups(graph: Graph) -> Graph:
 def _split(op: Op, names: Names) -> list[Op] | None:
     if not isinstance(op, Conv2d) or op.groups == 1 or not (op.weights.is_constant and op.bias.is_constant):
         return None
-    if beyond_scales(op):
+    if explicit_multipliers(op):
         return None
     slices = [_slice(op, group, names) for group in range(op.groups)]
     convs = [_conv(op, group, part.y, names) for group, part in enumerate(slices)]
@@ -50,7 +50,7 @@ def _with_channels(image: Value, count: int, name: str) -> Value:
 
 
 def _rows(held: Value, begin: int, count: int, name: str) -> Value:
-    """Some output channels of weights or bias, with their scales."""
+    """Slices weights or bias, with their scales, to some output channels."""
     quant = held.type.quant
     if isinstance(quant, PerChannel) and quant.axis == 0:
         quant = PerChannel(quant.scales[begin : begin + count], 0)

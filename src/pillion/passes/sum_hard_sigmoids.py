@@ -15,9 +15,9 @@ LARGEST = 127
 
 
 def sum_hard_sigmoids(graph: Graph) -> Graph:
-    """Turns a hard-sigmoid into x + 3 with its bounds and a product with 1/6, for NPUs that have both but not the function.
+    """Turns a hard-sigmoid into a bounded x + 3 and a product with 1/6, for NPUs without the function.
 
-    The steps of the sum are six times those of the result, so the product changes no integer: what is rounded is the sum."""
+    The sum's steps are six times those of the result, so only the sum rounds; the product is exact."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda _, op: _summed(op, names))
 

@@ -14,7 +14,8 @@ from pillion.ops.matmul import BatchMatmul
 
 
 def transpose_product(graph: Graph) -> Graph:
-    """Makes a product of matrices that is only read transposed transposed at once, by other operands: (a · b)ᵀ = bᵀ · aᵀ."""
+    """Replaces the transpose of a matrix product by the product of the transposed operands: (a · b)ᵀ = bᵀ ·
+    aᵀ."""
     names = Names(list(graph.values))
     return rewrite(graph, lambda g, op: _made_transposed(g, op, names))
 
@@ -41,8 +42,7 @@ def _made_transposed(graph: Graph, op: Op, names: Names) -> list[Op] | None:
 
 
 def _exchanges_rows_and_columns(product: BatchMatmul, move: Transpose) -> bool:
-    """Whether the axes into which a reshape may have split rows and columns are moved past each other, and
-    nothing else."""
+    """Whether the transpose exchanges exactly the axes that a reshape made of rows and of columns."""
     places = np.arange(math.prod(product.y.shape), dtype=np.int64)
     wanted = places.reshape(product.y.shape).transpose(0, 2, 1)
     return np.array_equal(places.reshape(move.x.shape).transpose(move.order).ravel(), wanted.ravel())

@@ -9,18 +9,18 @@ from pillion.passes.int8_io import int8_io
 from pillion.passes.merge_rescaled import merge_rescaled
 
 APART = 128
-"""How far the zero points of a tensor lie apart in uint8 and in int8."""
+"""Difference between a tensor's zero points in uint8 and in int8."""
 
 
 def unsigned(type: TensorType) -> TensorType:
-    """Gives the uint8 type whose numbers mean the same as those of an int8 type."""
+    """Returns the uint8 type whose values represent the same real numbers as those of an int8 type."""
     quant = type.quant
     assert isinstance(quant, PerTensor)
     return TensorType(type.shape, DType.UINT8, PerTensor(quant.scale, quant.zero_point + APART))
 
 
 def uint8_io(graph: Graph) -> Graph:
-    """Makes inputs and outputs uint8, as cameras give images: what `int8_io` makes int8, with zero points that are larger by 128."""
+    """Makes inputs and outputs uint8: like `int8_io`, with zero points that are larger by 128."""
     graph = int8_io(graph)
     names = Names(list(graph.values))
     inside = {v: Value(names.fresh(f"{v.name}_i8"), v.type) for v in graph.inputs if _is_int8(v)}

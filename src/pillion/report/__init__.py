@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program as one page to look at, and as plain facts: `collect` gathers, `page` draws."""
+"""A report on a program: `collect` gathers plain facts, `page` renders them as HTML."""

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arena over time: who lives where, when it is fullest, and what would help."""
+"""The arena over time: residents, peak, and advice on lowering it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pillion.emitters.c.program import lower
+from pillion.emitters.c.lower import lower
 from pillion.ir.types import DType
 from pillion.memory import MemoryPlan, Resident
 from pillion.ops import leaves
 from pillion.passes.int8_io import int8_io
-from pillion.report.facts import ArenaFacts, OpFacts, PeakFacts, ResidentFacts
-from pillion.report.ops import OUTSIDE
+from pillion.report.op_facts import OUTSIDE
+from pillion.report.report_facts import ArenaFacts, OpFacts, PeakFacts, ResidentFacts
 from pillion.report.subject import Subject
 
 MOST_OPS = 400
-"""Of programs with more steps, no other plans are made to compare with: each takes seconds."""
+"""Largest program for which alternative plans are computed; each takes seconds."""
 NAMED = 3
-"""How many residents advice names."""
+"""Residents that advice names."""
 
 
 def arena(subject: Subject, ops: Sequence[OpFacts], *, plans: bool = True) -> ArenaFacts:
-    """Gathers the memory plan as a picture needs it. With `plans`, other options are planned too, to advise them."""
+    """Returns the memory plan for the picture. With `plans`, computes plans with other options, for advice."""
     plan, steps = subject.lowered.memory, leaves(subject.lowered.graph.ops)
     first_of: dict[int, int] = {}
     for op in ops:
@@ -72,7 +72,7 @@ def _what(one: Resident, subject: Subject) -> str:
 
 
 def _union(residents: Iterable[ResidentFacts]) -> int:
-    """Bytes that at least one of them has."""
+    """Returns the bytes that at least one of the residents occupies."""
     total = end = 0
     for offset, size in sorted((r.offset, r.bytes) for r in residents):
         total += max(0, offset + size - max(offset, end))
@@ -98,7 +98,7 @@ def _next_peak(
     places: Sequence[int],
     residents: Sequence[ResidentFacts],
 ) -> PeakFacts | None:
-    """The fullest step at which nobody lives who lives at the peak."""
+    """Returns the fullest step that shares no resident with the peak."""
     taken = {s for r in peak.residents for s in range(r.first, r.last + 1)}
     free = [s for s in range(len(in_use)) if s not in taken]
     return _peak(max(free, key=in_use.__getitem__), in_use, names, places, residents) if free else None
@@ -129,7 +129,7 @@ def _list(residents: Sequence[ResidentFacts]) -> str:
 
 
 def _kept_through(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[str]:
-    """Tensors that the op of the peak has nothing to do with."""
+    """Yields tensors that are live during the peak's op but unused by it."""
     here = [op for op in ops if op.step == peak.step]
     touched = {t.name for op in here for t in (*op.reads, *op.makes)}
     for resident in peak.residents:
@@ -145,7 +145,7 @@ def _kept_through(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[str]:
 
 
 def _other_plans(subject: Subject, plan: MemoryPlan) -> Iterator[str]:
-    """What other options come to, by making those plans."""
+    """Yields advice from plans with other options."""
     graph, isa, workspaces = subject.graph, subject.target.isa, subject.payloads.workspaces
     if len(graph.ops) > MOST_OPS or subject.file is not None:
         return

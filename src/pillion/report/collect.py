@@ -1,39 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that a report says, gathered from a program."""
+"""Collects all facts of a report from a program."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pillion.ir.types import Array
 from pillion.ops import Segment
-from pillion.report import flash, measured, quality
+from pillion.report import board_measurement, flash, quality
 from pillion.report.arena import arena
-from pillion.report.data import samples
-from pillion.report.facts import Facts, QualityFacts, StateFacts
-from pillion.report.ops import edges, op_facts, segments, tensor, with_crossings
-from pillion.report.origin import origin
-from pillion.report.subject import Asked, Subject
-from pillion.run.floats import as_type, graph_inputs
-from pillion.run.samples import random_samples
+from pillion.report.op_facts import edges, op_facts, segments, tensor, with_crossings
+from pillion.report.provenance import origin
+from pillion.report.report_facts import Facts, QualityFacts, StateFacts, TimeFacts
+from pillion.report.report_samples import samples
+from pillion.report.subject import ReportOptions, Subject
+from pillion.run.float_interface import as_type, graph_inputs
+from pillion.run.random_inputs import random_samples
+from pillion.run.time_estimate import Conditions, estimate_program
 
 NOT_ASKED = "not asked for (--no-measure)"
 
 
-def collect(subject: Subject, asked: Asked) -> Facts:
-    """Gathers all facts of a program. Where something cannot be known here, the reason stands in its place."""
+def collect(subject: Subject, asked: ReportOptions) -> Facts:
+    """Returns all facts about a program. Facts that are unknown here carry the reason."""
     stage = asked.stage or (lambda words: None)
     stage("comparing with float" if subject.floats else "looking at samples")
     shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in subject.graph.inputs]
     given = [] if asked.data is None else samples(asked.data, subject.graph.inputs, shapes, asked.samples)
     found = quality.quality(subject, given, asked.progress)
     stage("counting instructions")
-    measurement = _measurement(subject, given) if asked.measure else measured.not_measured(NOT_ASKED)
+    measurement = _measurement(subject, given) if asked.measure else board_measurement.not_measured(NOT_ASKED)
     stage("planning memory")
-    return _facts(subject, asked, found, measurement)
+    facts = _facts(subject, asked, found, measurement)
+    if asked.conditions is None:
+        return facts
+    stage("estimating time")
+    return replace(facts, time=_time(subject, asked.conditions))
 
 
-def _facts(subject: Subject, asked: Asked, found: QualityFacts, measurement: measured.Measurement) -> Facts:
+def _time(subject: Subject, conditions: Conditions) -> TimeFacts:
+    found = estimate_program(subject, conditions)
+    band = found.milliseconds
+    return TimeFacts(str(found.clock), band.low, band.high, found.basis, found.left_out)
+
+
+def _facts(
+    subject: Subject, asked: ReportOptions, found: QualityFacts, measurement: board_measurement.Measurement
+) -> Facts:
     graph, target, lowered = subject.graph, subject.target, subject.lowered
     between = edges(subject)
     ops = op_facts(subject, measurement.instructions)
@@ -57,6 +71,8 @@ def _facts(subject: Subject, asked: Asked, found: QualityFacts, measurement: mea
         sram_bytes=subject.sram_bytes,
         sram_bytes_of_chip=target.sram_bytes,
         npu_constant_bytes=subject.npu_constant_bytes,
+        npu_flash_bytes=subject.npu_memory.flash_bytes,
+        is_memory_exact=subject.npu_memory.is_exact,
         constant_bytes=lowered.constant_bytes,
         params_bytes=lowered.params_bytes,
         crossing_bytes=sum(op.crossing_bytes for op in ops),
@@ -73,17 +89,17 @@ def _facts(subject: Subject, asked: Asked, found: QualityFacts, measurement: mea
 
 
 def _npu(subject: Subject) -> str:
-    """The name of the NPU: that of the chip, or the one that a file speaks of."""
+    """Returns the name of the chip's NPU, or of the NPU in the file."""
     if subject.target.npu:
         return subject.target.npu.name
     return ", ".join(dict.fromkeys(op.device for op in subject.graph.ops if isinstance(op, Segment)))
 
 
-def _measurement(subject: Subject, given: Sequence[Sequence[Array]]) -> measured.Measurement:
-    """Counts instructions on the first sample of the data, on a random one where there is none."""
+def _measurement(subject: Subject, given: Sequence[Sequence[Array]]) -> board_measurement.Measurement:
+    """Counts instructions on the first sample of the data, or on a random one."""
     if not given:
-        return measured.measure(subject, random_samples(subject.graph, 1, 0)[0])
+        return board_measurement.measure(subject, random_samples(subject.graph, 1, 0)[0])
     if subject.floats is not None:
-        return measured.measure(subject, graph_inputs(subject.graph, subject.floats(given[0])))
+        return board_measurement.measure(subject, graph_inputs(subject.graph, subject.floats(given[0])))
     inputs = [as_type(v, x) for v, x in zip(subject.graph.inputs, given[0], strict=True)]
-    return measured.measure(subject, inputs)
+    return board_measurement.measure(subject, inputs)

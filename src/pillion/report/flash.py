@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and code by part: what lies in flash, and whose it is."""
+"""Constants and code in flash, by part."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Sequence
 
 from pillion.boards.elf import ElfSizes
 from pillion.ops import Segment
-from pillion.report.facts import OpFacts, PartFacts
-from pillion.report.ops import OUTSIDE
+from pillion.report.op_facts import OUTSIDE
+from pillion.report.report_facts import OpFacts, PartFacts
 from pillion.report.subject import Subject
 
 PARAMS = "parameters of kernels"
 NPU_WEIGHTS = "weights of the NPU (copied to SRAM)"
+NPU_CODE = "code and weights of the NPU"
 OF_COMPILER = ("__", "mem", "ldiv", "idiv")
-"""How functions of the compiler's own library begin."""
+"""Name prefixes of functions in the compiler's runtime library."""
 
 
 def constants(subject: Subject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]:
-    """Lists the constants of the C project by what they are for; what several ops share counts for the first."""
+    """Returns the constants of the C project by purpose; shared constants count for the first op."""
     lowered = subject.lowered
     bytes_of = {c.name: c.elements * c.data.itemsize for c in lowered.constants}
     number_of = {op.step: op.number for op in reversed(ops)}
@@ -45,6 +46,9 @@ def constants(subject: Subject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]
 
 
 def _npu_weights(subject: Subject, ops: Sequence[OpFacts]) -> list[PartFacts]:
+    if subject.payloads.flash_bytes:
+        made = subject.payloads.segments
+        return [PartFacts(NPU_CODE, f"segment {n}", one.flash_bytes) for n, one in enumerate(made)]
     number_of = {(op.segment, op.name): op.number for op in ops if op.segment is not None}
     found = []
     for number, segment in enumerate(op for op in subject.graph.ops if isinstance(op, Segment)):
@@ -59,7 +63,7 @@ def _npu_weights(subject: Subject, ops: Sequence[OpFacts]) -> list[PartFacts]:
 
 
 def code(subject: Subject, elf: ElfSizes) -> tuple[PartFacts, ...]:
-    """Lists the functions of a linked firmware, without what only measures it."""
+    """Returns the functions of a linked firmware, without those that measure it."""
     model, kernels = subject.lowered.graph.name, {r.name for r in subject.lowered.routines}
     has_npu = any(isinstance(op, Segment) for op in subject.graph.ops)
     named = [s for s in elf.symbols.values() if s.is_function and s.section == ".text" and s.bytes]

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program shows itself in a notebook: a few figures, and the arena over time. No package is needed for it."""
+"""The notebook view of a program: a summary and the arena over time, without extra packages."""
 
 from __future__ import annotations
 
 from pillion.report.arena import arena
-from pillion.report.ops import op_facts
-from pillion.report.pictures.memory import memory, size_in_words
+from pillion.report.op_facts import op_facts
+from pillion.report.pictures.arena_picture import memory, size_in_words
 from pillion.report.pictures.svg import element, markup
 from pillion.report.subject import Subject
 
 
-def in_a_notebook(subject: Subject) -> str:
-    """Gives a summary of a program as HTML."""
+def notebook_html(subject: Subject) -> str:
+    """Returns a summary of a program as HTML."""
     ops = op_facts(subject, None)
     held = arena(subject, ops, plans=False)
     box = element(None, "div", style="max-width:1000px;overflow-x:auto")
@@ -26,7 +26,7 @@ def in_a_notebook(subject: Subject) -> str:
         ("RAM", _ram(subject, held.arena_bytes)),
         (
             "constants",
-            size_in_words(lowered.constant_bytes + lowered.params_bytes + subject.npu_constant_bytes),
+            size_in_words(lowered.constant_bytes + lowered.params_bytes + subject.npu_memory.flash_bytes),
         ),
         ("inputs", ", ".join(map(repr, subject.graph.inputs))),
         ("outputs", ", ".join(map(repr, subject.graph.outputs))),

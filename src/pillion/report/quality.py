@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quality of quantization: each integer tensor beside the same tensor of the float model, over samples."""
+"""Quantization quality: each integer tensor compared with the float model's over samples."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, PerTensor, Value
 from pillion.ops import Segment
-from pillion.report.facts import HistogramFacts, QualityFacts, TensorQuality
-from pillion.report.ops import OUTSIDE, unfolded
+from pillion.report.op_facts import OUTSIDE, unfolded
+from pillion.report.report_facts import HistogramFacts, QualityFacts, TensorQuality
 from pillion.report.subject import Progress, Subject
-from pillion.run.floats import as_type, graph_inputs, imported_name
+from pillion.run.float_interface import as_type, graph_inputs, imported_name
 
 BINS = 64
 WIDEST_BITS = 16
-"""Integers of more bits are sums and the like: nobody chose a scale for them."""
+"""Widest integers compared; wider ones are accumulators without a chosen scale."""
 NO_DATA = "no data was given: --data or --calibrate, `data` in Python"
 
 
 def quality(
     subject: Subject, given: Sequence[Sequence[Array]], progress: Progress | None = None
 ) -> QualityFacts:
-    """Runs the program's reference, and the float model where there is one, on samples, and compares tensor by tensor."""
+    """Runs the reference and the float model, if any, on samples, and compares them tensor by tensor."""
     if not given:
         return QualityFacts(0, False, (), (), NO_DATA)
     tallies = {value: _Tally(value, number) for number, value in _quantized(subject)}
@@ -44,7 +44,7 @@ def quality(
 
 
 def _quantized(subject: Subject) -> Iterator[tuple[int, Value]]:
-    """The tensors whose integers stand for real numbers, with the ops that make them."""
+    """Yields the quantized tensors with the numbers of their ops."""
     made = [(OUTSIDE, v) for v in subject.graph.sources]
     made += [(n, v) for n, placed in enumerate(unfolded(subject)) for v in placed.op.results]
     for number, value in made:
@@ -75,7 +75,7 @@ def _look_at(subject: Subject, sample: Sequence[Array], tallies: Mapping[Value, 
 
 
 def _values(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[Value, Array]]:
-    """Every tensor of a run of the reference, those inside of segments too."""
+    """Yields every tensor of a reference run, inside segments too."""
     values = graph.given(inputs)
     yield from values.items()
     left = {v: len(readers) for v, readers in graph.users.items()}
@@ -99,7 +99,7 @@ def _values(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[Value, Arra
 
 @dataclass
 class _Tally:
-    """Sums over samples of one tensor."""
+    """Sums over the samples of one tensor."""
 
     value: Value
     op: int
@@ -136,7 +136,7 @@ class _Tally:
         self.floats += np.bincount(bins, minlength=BINS + 2)
 
     def facts(self) -> TensorQuality:
-        """What the sums come to."""
+        """Returns the statistics."""
         low, high = self.value.dtype.bounds
         scale, zero_point = self.value.scale, self.value.zero_point
         levels = self.levels.reshape(BINS, -1).sum(1)

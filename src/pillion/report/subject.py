@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report is about: a compiled program, as far as a report looks at it."""
+"""The interface of a program as reports need it, and the options of a report."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Any, Protocol
 
 from pillion.boards.board import Optimize
 from pillion.devices.payloads import Payloads
-from pillion.emitters.c.program import CProgram
+from pillion.emitters.c.lower import CProgram
+from pillion.emitters.c.manifest import NpuMemory
+from pillion.host_io.atomic_files import Content
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
-from pillion.outside.files import Content
-from pillion.place import Ledger
-from pillion.run.floats import FloatModel
+from pillion.partition import Ledger
+from pillion.run.float_interface import FloatModel
+from pillion.run.time_estimate import Conditions
 from pillion.targets import Target
 
 Progress = Callable[[int, "int | None"], None]
-"""Called after each sample with the number of samples so far, and of all."""
+"""Called after each sample with the number done and the total, if known."""
 
 Stage = Callable[[str], None]
-"""Called with what begins now: some of it takes long."""
+"""Called with the name of the next stage."""
 
 
 class Subject(Protocol):
@@ -30,69 +32,75 @@ class Subject(Protocol):
 
     @property
     def graph(self) -> Graph:
-        """The ops that are run."""
+        """The program's ops."""
 
     @property
     def target(self) -> Target:
-        """The chip that the program is compiled for."""
+        """The target of the program."""
 
     @property
     def ledger(self) -> Ledger:
-        """Where each op runs and why."""
+        """Where each op runs, and why."""
 
     @property
     def optimize(self) -> Optimize:
-        """What kernels are chosen and compiled for."""
+        """Whether kernels are chosen for speed or size."""
 
     @property
     def file(self) -> ReadProgram | None:
-        """The .pte file that the program was read from, if it was."""
+        """The .pte file that the program was read from, if any."""
 
     @property
     def floats(self) -> FloatModel | None:
-        """The model that the program was quantized from, where that is at hand."""
+        """The float model before quantization, if available."""
 
     @property
     def lowered(self) -> CProgram:
-        """The form from which C is written."""
+        """The C form of the program."""
 
     @property
     def npu_constant_bytes(self) -> int:
-        """The bytes of the weights of the NPU's segments."""
+        """Bytes of NPU weights that are copied to RAM."""
+
+    @property
+    def npu_memory(self) -> NpuMemory:
+        """Bytes that the NPU's segments need besides the arena and the core's constants."""
 
     @property
     def sram_bytes(self) -> int:
-        """The bytes that the program holds in RAM while it runs."""
+        """Bytes of RAM during a run."""
 
     @property
     def payloads(self) -> Payloads:
-        """The bytes that the NPU is handed for each segment."""
+        """The NPU code of each segment."""
 
     @property
     def source(self) -> bytes | None:
-        """The .tflite file that the model was read from, if it was."""
+        """The .tflite file that the model was read from, if any."""
 
     @property
     def files(self) -> Mapping[str, Content]:
-        """Gives path → content of the C project."""
+        """Files of the C project: path to content."""
 
     def of(self, graph: Graph) -> Subject:
-        """Gives the program of another graph."""
+        """Returns a program for another graph."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user asks of a report beside the program."""
+class ReportOptions:
+    """The options of a report."""
 
     data: Any = None
-    """Samples for the quality of quantization: an iterable, or the path of a file or folder."""
+    """Samples for quantization quality: an iterable, or a path."""
     samples: int = 16
-    """How many of them are looked at, at most."""
+    """Most samples used."""
     measure: bool = True
-    """Whether instructions are counted in the emulator, where the tools are there."""
+    """Whether instructions are counted, if the tools are installed."""
     command: str = ""
-    """The command line that makes the same report."""
+    """The command line that reproduces the report."""
     named_files: Mapping[str, Path] | None = None
-    """Files that went in, by what they are: their hashes are told."""
+    """Input files by purpose; their hashes are reported."""
+    conditions: Conditions | None = None
+    """The conditions of a time estimate; None for no estimate."""
     progress: Progress | None = None
     stage: Stage | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an executor is: anything that runs programs. Each says by a verdict whether it can run one, and runs it on samples."""
+"""The executor protocol: a verdict on whether it can run a program, and the results of samples."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pillion.choices import EXECUTORCH as EXECUTORCH
-from pillion.choices import HOST as HOST
-from pillion.choices import LITERT as LITERT
-from pillion.choices import LITERT_FILE as LITERT_FILE
-from pillion.choices import NPU as NPU
-from pillion.choices import REFERENCE as REFERENCE
 from pillion.devices.payloads import Payloads
-from pillion.emitters.c.manifest import OpFacts
+from pillion.emitters.c.manifest import ManifestOp
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import Content
+from pillion.host_io.child_process import MOST_SECONDS
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
-from pillion.outside.child import MOST_SECONDS
-from pillion.outside.files import Content
+from pillion.option_values import EXECUTORCH as EXECUTORCH
+from pillion.option_values import HOST as HOST
+from pillion.option_values import LITERT as LITERT
+from pillion.option_values import LITERT_FILE as LITERT_FILE
+from pillion.option_values import NPU as NPU
+from pillion.option_values import REFERENCE as REFERENCE
 from pillion.targets import Target
 
 TIMEOUT_SECONDS = 60.0
 Outputs = tuple[Array, ...]
 Samples = Sequence[Sequence[Array]]
-"""The inputs of several runs: for each sample an array for each input."""
+"""The inputs of several runs: an array per input for each sample."""
 
 
 @dataclass(frozen=True)
-class Region:
-    """The bytes of one kind as the compiler predicted them and as they are in the linked firmware."""
+class DifferingRegion:
+    """The predicted and the actual size of a memory region."""
 
     name: str
     predicted: int
@@ -42,27 +42,29 @@ class Region:
 
 @dataclass(frozen=True)
 class Profile:
-    """The numbers that a board reports of one run: instructions, not cycles."""
+    """The measurements of a board for one run, in instructions, not cycles."""
 
     instructions: int
+    """The instructions of the core's ops, without those of the NPU's stand-in."""
     op_instructions: tuple[int, ...]
+    """The instructions of each op; for a segment those of its stand-in."""
     stack_bytes: int
     code_bytes: int
-    regions: tuple[Region, ...]
-    ops: tuple[OpFacts, ...] = ()
-    """What the compiler said of each op."""
+    regions: tuple[DifferingRegion, ...]
+    ops: tuple[ManifestOp, ...] = ()
+    """The manifest's entry of each op."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """The outputs of a run, and what was measured if that was asked for."""
+    """The outputs of a run, and its profile if requested."""
 
     outputs: Outputs
     profile: Profile | None = None
 
 
 def check_timeout(seconds: float) -> None:
-    """Raises where a time limit is none."""
+    """Raises if a time limit is invalid."""
     if not 0 < seconds <= MOST_SECONDS:
         raise PillionError(
             f"{seconds:g} s is no time limit",
@@ -74,31 +76,33 @@ def check_timeout(seconds: float) -> None:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run: its time limit, whether it is measured, and for which processor C is compiled."""
+    """The options of a run: its time limit, its profile, and the processor of compiled C."""
 
     timeout: float = TIMEOUT_SECONDS
-    """Seconds that one sample may take."""
+    """The limit for one sample in seconds."""
     profile: bool = False
     """Whether a board counts instructions and memory."""
     native: bool = False
-    """Whether all that this computer's processor has may be used, kernels for its vectors included: the same bytes, sooner."""
+    """Whether C may use all instructions of this computer's processor, including vector kernels: the same
+    bytes, faster."""
     stream: bool = False
-    """Whether samples are the steps of one stream, which begins with reset states; else each of them does."""
+    """Whether samples are the steps of one stream, which starts with reset states; otherwise each sample
+    does."""
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
 
 
-USUAL = RunOptions()
-"""A minute for each sample, and nothing measured."""
+DEFAULTS = RunOptions()
+"""The defaults: a minute per sample, and no profile."""
 
 
 class Runnable(Protocol):
-    """What every executor is handed: a graph of integer ops that is compiled for a target."""
+    """The input of an executor: a graph of integer ops, compiled for a target."""
 
     @property
     def graph(self) -> Graph:
-        """The ops that are run."""
+        """The ops of the program."""
 
     @property
     def target(self) -> Target:
@@ -106,47 +110,48 @@ class Runnable(Protocol):
 
     @property
     def file(self) -> ReadProgram | None:
-        """The .pte file that the program was read from, if it was."""
+        """The .pte file that the program was read from, or None."""
 
     @property
     def source(self) -> bytes | None:
-        """The .tflite file that the model was read from, if it was."""
+        """The .tflite file that the model was read from, or None."""
 
     @property
     def files(self) -> Mapping[str, Content]:
-        """Gives path → content of the C project."""
+        """Path → content of the C project."""
 
     @property
     def payloads(self) -> Payloads:
-        """What the NPU is handed for each segment."""
+        """The NPU's payload of each segment."""
 
     def of(self, graph: Graph) -> Runnable:
-        """Gives the program of another graph: a part of this one, when a difference is looked for."""
+        """Returns the program of another graph, such as a part of this one."""
 
 
 class Executor(Protocol):
-    """Anything that can run programs: the reference, this computer, a board, a runtime of another project."""
+    """Anything that runs programs: the reference, this computer, a board, another project's runtime."""
 
     @property
     def name(self) -> str:
-        """The name that users choose it by."""
+        """The name for `--on`."""
 
     def judge(self, program: Runnable) -> Verdict:
-        """Says whether it can run the program here; the help of a verdict that is not ok says what would let it."""
+        """Returns whether it can run the program here, and otherwise the help to make it so."""
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = ...) -> list[RunResult]:
-        """Runs each sample, and gives the results in the same order. States are reset before each, or before the first one of a stream."""
+        """Returns the results of the samples, in order. States are reset before each, or before the first one
+        of a stream."""
 
 
-def want_open(program: Runnable) -> None:
-    """Raises where a segment of a program is known as the NPU's own code alone, which only `NPU` executes."""
+def require_open(program: Runnable) -> None:
+    """Raises if only the NPU's own code of a segment is known, which only `NPU` executes."""
     for op in program.graph.ops:
         if isinstance(op, Segment):
-            op.want_open()
+            op.require_open()
 
 
 def judged(rule: str, *checks: Callable[[], object]) -> Verdict:
-    """Turns checks that raise where something is missing into a verdict."""
+    """Returns a verdict from checks that raise."""
     try:
         for check in checks:
             check()
@@ -155,8 +160,8 @@ def judged(rule: str, *checks: Callable[[], object]) -> Verdict:
     return Verdict(rule, True, "what it needs", "all of it")
 
 
-def want_runnable(executor: Executor, program: Runnable) -> None:
-    """Raises where an executor cannot run a program."""
+def require_runnable(executor: Executor, program: Runnable) -> None:
+    """Raises if an executor cannot run a program."""
     verdict = executor.judge(program)
     if not verdict.ok:
         raise PillionError(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT's reference kernels, a judge that is not ours: for all of a graph that computes as LiteRT does, and has no segments; of other
-graphs for the NPU's segments, with the reference for the rest."""
+"""Runs LiteRT's reference kernels, an independent judge: a graph in LiteRT's arithmetic without segments, or
+the NPU's segments of other graphs with the reference for the rest."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Linear, ReduceSum, Segment
 from pillion.run.executor import (
+    DEFAULTS,
     LITERT,
-    USUAL,
     Outputs,
     Runnable,
     RunOptions,
     RunResult,
     Samples,
     judged,
-    want_open,
+    require_open,
 )
-from pillion.run.litert_remote import Interpreter
-from pillion.run.steps import steps
+from pillion.run.litert_remote import LiteRtProcess
+from pillion.run.stream_steps import steps
 from pillion.targets import example_with_npu
 
 
 class LiteRt:
-    """Runs the graph's TFLite form in LiteRT, with its reference kernels."""
+    """Runs the graph's TFLite form in LiteRT's reference kernels."""
 
     name = LITERT
 
     def judge(self, program: Runnable) -> Verdict:
-        """Says whether the package is there, and knows the ops of the graph."""
+        """Returns whether the package exists and supports the graph's ops."""
         rule = "it runs the segments that go to the NPU, and models that come from a .tflite file"
         if importlib.util.find_spec("ai_edge_litert") is None:
             return Verdict(
@@ -48,7 +48,7 @@ class LiteRt:
                 "LiteRT is not installed",
                 "pip install 'pillion[litert]'",
             )
-        if not (opened := judged("litert.segments", lambda: want_open(program))).ok:
+        if not (opened := judged("litert.segments", lambda: require_open(program))).ok:
             return opened
         if other := beyond(program.graph):
             return Verdict(
@@ -60,7 +60,7 @@ class LiteRt:
                 "--on npu executes the NPU's own code, where its compiler is installed",
             )
         if not _segments(program.graph):
-            has_operators = judged("litert.operators", lambda: tflite.want_operators(program.graph))
+            has_operators = judged("litert.operators", lambda: tflite.require_operators(program.graph))
             if not has_operators.ok:
                 return has_operators
         knows = bool(_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
@@ -73,8 +73,8 @@ class LiteRt:
             f"a target with an NPU, for instance {example_with_npu()}",
         )
 
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """Runs each sample in the interpreter."""
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
+        """Returns the results of the samples."""
         segments = _segments(program.graph)
         graph = program.graph
         if not segments and graph.arithmetic is Arithmetic.TFLITE:
@@ -88,7 +88,7 @@ class LiteRt:
 
 
 def _whole(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
-    """All of a graph in LiteRT, which keeps what it remembers in variables: a new interpreter begins anew."""
+    """Yields the results of a complete graph in LiteRT; a new interpreter resets its states."""
     interpreter = _interpreter(graph)
     for number, sample in enumerate(samples):
         if number and graph.states and not options.stream:
@@ -97,7 +97,7 @@ def _whole(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunR
 
 
 def beyond(graph: Graph) -> Op | None:
-    """Gives an op of a segment that LiteRT rounds in another way than the NPU."""
+    """Returns an op of a segment that LiteRT rounds differently than the NPU, or None."""
     inner = (op for s in _segments(graph) if s.body.arithmetic is not Arithmetic.TFLITE for op in s.body)
     return next((op for op in inner if isinstance(op, (Linear, ReduceSum))), None)
 
@@ -106,12 +106,12 @@ def _segments(graph: Graph) -> list[Segment]:
     return [op for op in graph.ops if isinstance(op, Segment)]
 
 
-def _interpreter(body: Graph) -> Interpreter:
-    return Interpreter(tflite.emit(body))
+def _interpreter(body: Graph) -> LiteRtProcess:
+    return LiteRtProcess(tflite.emit(body))
 
 
-def _in_litert(interpreter: Interpreter, body: Graph, seconds: float, *operands: Array) -> Outputs:
-    """The file is ours, whose tensors have the names of values."""
+def _in_litert(interpreter: LiteRtProcess, body: Graph, seconds: float, *operands: Array) -> Outputs:
+    """Returns the outputs of a file by Pillion, whose tensors have the names of values."""
     given = {value.name: data for value, data in zip(body.inputs, operands, strict=True)}
     made = interpreter.run([given[tensor.name] for tensor in interpreter.inputs], seconds)
     found = {tensor.name: array for tensor, array in zip(interpreter.outputs, made, strict=True)}

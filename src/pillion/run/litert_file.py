@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `.tflite` file that a program was read from, byte for byte, in LiteRT: what was read wrongly shows here, and nowhere else."""
+"""Runs the original `.tflite` file of a program in LiteRT, the only executor that reveals errors of the
+importer."""
 
 from __future__ import annotations
 
@@ -14,22 +15,22 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
-from pillion.run import messages
-from pillion.run.executor import LITERT_FILE, USUAL, Runnable, RunOptions, RunResult, Samples
+from pillion.run import process_messages
+from pillion.run.executor import DEFAULTS, LITERT_FILE, Runnable, RunOptions, RunResult, Samples
 from pillion.run.litert import beyond
-from pillion.run.litert_remote import Interpreter, Refusal, Tensor
+from pillion.run.litert_remote import LiteRtProcess, LiteRtTensor, Refusal
 
 ANEW = "`litert` runs the same graph, written anew by Pillion"
 RULE = "it runs the .tflite file that a program was read from, as it came"
 
 
 class LiteRtFile:
-    """Runs the file itself with LiteRT's reference kernels, where the program computes the same from the same inputs."""
+    """Runs the file in LiteRT's reference kernels, if the program has the same arithmetic and inputs."""
 
     name = LITERT_FILE
 
     def judge(self, program: Runnable) -> Verdict:
-        """Says whether there is a file, whether LiteRT takes it, and whether it shall give what the program gives."""
+        """Returns whether a file exists, LiteRT accepts it, and its results should equal the program's."""
         raw = program.source
         if raw is None:
             where = f"`{program.graph.name}` was not read from a .tflite file"
@@ -59,8 +60,8 @@ class LiteRtFile:
             )
         return Verdict("litert.file", True, RULE, f"{len(raw):,} bytes")
 
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """Runs each sample in LiteRT."""
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
+        """Returns the results of the samples."""
         if program.source is None:
             raise PillionError(
                 "the file as it came has no parts that run on their own: where `litert` is right, the file was read wrongly",
@@ -76,7 +77,7 @@ def _no(what: str, here: str, help: str) -> Verdict:
 
 
 def rounds_otherwise(graph: Graph) -> str:
-    """Says what of a program is not in the arithmetic of its file; nothing where all is."""
+    """Returns the part of a program that is not in its file's arithmetic; empty if there is none."""
     op = beyond(graph)
     if op is not None:
         return f"{op.kind} `{op.name}`: the NPU scales it in integers"
@@ -86,20 +87,20 @@ def rounds_otherwise(graph: Graph) -> str:
     return ""
 
 
-def _begun(raw: bytes) -> Interpreter:
-    """An interpreter that has run once, on zeros: some files are refused only then."""
-    made = Interpreter(raw)
+def _begun(raw: bytes) -> LiteRtProcess:
+    """Returns an interpreter that has run once on zeros, because LiteRT refuses some files only then."""
+    made = LiteRtProcess(raw)
     zeros = (np.zeros(tensor.shape, tensor.dtype) for tensor in made.inputs)
-    made.run([x if messages.has_name(x.dtype.name) else messages.as_bytes(x) for x in zeros])
+    made.run([x if process_messages.has_name(x.dtype.name) else process_messages.as_bytes(x) for x in zeros])
     return made
 
 
-def _borders(interpreter: Interpreter) -> tuple[str, str]:
-    """The types of inputs and outputs."""
+def _borders(interpreter: LiteRtProcess) -> tuple[str, str]:
+    """Returns the types of inputs and outputs."""
     return _types(interpreter.inputs), _types(interpreter.outputs)
 
 
-def _types(tensors: Sequence[Tensor]) -> str:
+def _types(tensors: Sequence[LiteRtTensor]) -> str:
     return ", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors)
 
 
@@ -108,11 +109,11 @@ def _words(values: Sequence[Value]) -> str:
 
 
 def _runs(raw: bytes, graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
-    """LiteRT keeps what a model remembers in the interpreter: a new one begins anew."""
-    interpreter = Interpreter(raw)
+    """Yields the results of the samples; a new interpreter resets states."""
+    interpreter = LiteRtProcess(raw)
     for number, sample in enumerate(samples):
         if number and graph.states and not options.stream:
-            interpreter = Interpreter(raw)
+            interpreter = LiteRtProcess(raw)
         try:
             yield RunResult(interpreter.run(sample, options.timeout))
         except Refusal as error:

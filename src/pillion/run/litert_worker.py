@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of LiteRT: started by `litert_remote`, it answers until its standard input ends."""
+"""The child process of LiteRT. `litert_remote` starts it; it serves requests until its input ends."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from pillion.run import messages
+from pillion.run import process_messages
 from pillion.run.runtime_process import serve
 
 _OPEN: dict[int, Any] = {}
-"""The files that are open, by their numbers."""
+"""The open files by id."""
 
 
 def main() -> None:
-    """Opens files and runs them."""
+    """Serves requests until the input ends."""
     serve(lambda: importlib.import_module("ai_edge_litert.interpreter"), _answer, _failure)
 
 
-def _answer(question: messages.Message, program: bytes, inputs: list[Any]) -> bytes:
+def _answer(question: process_messages.Message, program: bytes, inputs: list[Any]) -> bytes:
     for number in question.closed:
         _OPEN.pop(number, None)
     return _opened(question.number, program) if program else _run(_OPEN[question.number], inputs)
@@ -43,7 +43,7 @@ def _opened(number: int, program: bytes) -> bytes:
     _OPEN[number] = made
     found = {"inputs": made.get_input_details(), "outputs": made.get_output_details()}
     borders = {side: [_tensor(detail) for detail in details] for side, details in found.items()}
-    return messages.write(json.dumps(borders).encode())
+    return process_messages.write(json.dumps(borders).encode())
 
 
 def _tensor(detail: Any) -> dict[str, object]:
@@ -57,12 +57,12 @@ def _tensor(detail: Any) -> dict[str, object]:
 def _run(interpreter: Any, inputs: list[Any]) -> bytes:
     for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
         dtype = np.dtype(detail["dtype"])
-        own = array if messages.has_name(dtype.name) else array.view(dtype).reshape(detail["shape"])
+        own = array if process_messages.has_name(dtype.name) else array.view(dtype).reshape(detail["shape"])
         interpreter.set_tensor(detail["index"], own)
     interpreter.invoke()
     made = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-    return messages.write(
-        arrays=[y if messages.has_name(y.dtype.name) else messages.as_bytes(y) for y in made]
+    return process_messages.write(
+        arrays=[y if process_messages.has_name(y.dtype.name) else process_messages.as_bytes(y) for y in made]
     )
 
 

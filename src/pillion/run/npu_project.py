@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C projects with code for an NPU, on this computer: their C runs as on the chip, and calls a driver that has the NPU's own code executed.
-
-What runs is what is flashed: the C that calls the driver, the commands and weights in its arrays, and the copies between the arena and the
-NPU's memory. Only the core's kernels are those for any processor."""
+"""Runs C projects with NPU code on this computer. Their C runs as on the chip and calls a substitute driver,
+which executes the NPU's own code: driver calls, commands, weights and copies are those that are flashed. Only
+the core's kernels are the portable ones."""
 
 from __future__ import annotations
 
@@ -14,23 +13,23 @@ from pathlib import Path
 from threading import Thread
 
 from pillion.boards.host import HostModel
-from pillion.boards.layout import HOST_FOLDER, KERNEL_HEADERS, MODEL_FOLDER, NPU_FOLDER
-from pillion.devices.computer import CHANNEL, Driver
+from pillion.boards.project_layout import HOST_FOLDER, KERNEL_HEADERS, MODEL_FOLDER, NPU_FOLDER
+from pillion.devices.host_driver import CHANNEL, Driver
 from pillion.emitters.c.manifest import Manifest
 from pillion.errors import PillionError
-from pillion.outside.files import Content, read_whole
+from pillion.host_io.atomic_files import Content, read_whole
 from pillion.run.executor import NPU, RunOptions, RunResult, Samples
-from pillion.run.host import run_on_model
-from pillion.run.project import temporary_project
+from pillion.run.host_executor import run_on_model
+from pillion.run.project_folder import temporary_project
 from pillion.targets import executable, find_target
 
 _LENGTH = struct.Struct("=Q")
 _MOST_BYTES = 1 << 32
-"""Of a question: the arrays of a program that a microcontroller has room for."""
+"""The largest request, beyond the memory of any microcontroller."""
 
 
-def want_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[bytes]]:
-    """Gives the driver for a project's NPU and the code of its segments; raises where there is no such code, or nothing that executes it."""
+def require_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[bytes]]:
+    """Returns the driver for a project's NPU and the code of its segments; raises if either is missing."""
     npu = find_target(manifest.target).npu
     payloads = [read_whole(folder / name, ".bin") for name in _segments(manifest)]
     if npu is None or not payloads or not _sources(manifest):
@@ -53,8 +52,8 @@ def want_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[bytes]]:
 
 
 def run_on_npu(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
-    """Runs a project's C on this computer, and has the NPU's code executed whenever it calls the driver."""
-    driver, payloads = want_code(folder, manifest)
+    """Runs a project's C on this computer, and executes the NPU's code whenever it calls the driver."""
+    driver, payloads = require_code(folder, manifest)
     with (
         temporary_project(_files(folder, manifest, driver)) as place,
         _answering(driver.answers(payloads)) as (channel, refused),
@@ -72,7 +71,7 @@ def run_on_npu(folder: Path, manifest: Manifest, samples: Samples, options: RunO
 
 
 def _segments(manifest: Manifest) -> list[str]:
-    """The files with the NPU's code, in running order."""
+    """Returns the files with the NPU's code, in execution order."""
     found = [name for name in manifest.files if name.startswith("npu_segment_") and name.endswith(".bin")]
     return sorted(found, key=lambda name: int("".join(filter(str.isdigit, name)) or 0))
 
@@ -82,7 +81,7 @@ def _sources(manifest: Manifest) -> list[str]:
 
 
 def _files(folder: Path, manifest: Manifest, driver: Driver) -> Mapping[str, Content]:
-    """One folder with the model for any processor, without what stands in for the NPU, and with what calls the driver."""
+    """Returns one folder with the portable model and the driver calls, without the NPU's stand-in."""
     model = HOST_FOLDER if f"{HOST_FOLDER}/model.c" in manifest.files else MODEL_FOLDER
     made: dict[str, Content] = {}
     for path in manifest.files:
@@ -96,7 +95,7 @@ def _files(folder: Path, manifest: Manifest, driver: Driver) -> Mapping[str, Con
 
 @contextmanager
 def _answering(answer: Callable[[bytes], bytes]) -> Iterator[tuple[int, list[PillionError]]]:
-    """The child's end of a channel on which questions are answered, and what was refused."""
+    """Serves a channel; yields the child's end and the list of refusals."""
     refused: list[PillionError] = []
     ours, theirs = socket.socketpair()
     thread = Thread(target=_serve, args=(ours, answer, refused), daemon=True)
@@ -112,7 +111,7 @@ def _answering(answer: Callable[[bytes], bytes]) -> Iterator[tuple[int, list[Pil
 
 
 def _serve(channel: socket.socket, answer: Callable[[bytes], bytes], refused: list[PillionError]) -> None:
-    """Answers until the other side is closed."""
+    """Answers requests until the other side closes."""
     with suppress(OSError, EOFError):
         while True:
             (length,) = _LENGTH.unpack(_take(channel, _LENGTH.size))

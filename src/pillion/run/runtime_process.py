@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A runtime that we did not write, in a process of its own: a file can make it stop that process, or never end. Both sides of the talk."""
+"""A third-party runtime in a child process, which a file may crash or hang: both sides of the protocol."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from pillion.errors import PillionError
+from pillion.host_io.child_process import Child, ChildEnded, ChildLate
 from pillion.ir.types import Array
-from pillion.outside.child import Child, ChildEnded, ChildLate
-from pillion.run import messages
+from pillion.run import process_messages
 
-Answer = Callable[[messages.Message, bytes, list[Array]], bytes]
-"""Makes the message that answers a question, of the question, the program in it, and its arrays."""
+Answer = Callable[[process_messages.Message, bytes, list[Array]], bytes]
+"""Returns the answer to a request, from the request, its program and its arrays."""
 Failure = Callable[[Exception], Mapping[str, str] | None]
-"""Gives the parts of an error that the other side shall be told, or nothing of one that ends the process."""
+"""Returns the parts of an error for the other side, or None if the error ends the process."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """What is said of a runtime that gives no answer: of a crash, and of a run that takes too long."""
+    """The messages for a runtime that crashes or exceeds its time limit."""
 
     crashed: str
     crash_help: str
@@ -32,7 +32,7 @@ class Words:
 
 
 class Refused(Exception):
-    """What the runtime says of a program that it does not run, in parts."""
+    """The runtime refuses a program; the reason is in parts."""
 
     def __init__(self, parts: Mapping[str, str]) -> None:
         super().__init__(parts.get("what", ""))
@@ -40,10 +40,10 @@ class Refused(Exception):
 
 
 class RuntimeProcess:
-    """The process, until it crashes or is late."""
+    """The process, until it crashes or exceeds a time limit."""
 
     def __init__(self, module: str, *arguments: str, words: Words, seconds: float) -> None:
-        # The child finds the modules that this process finds, wherever it starts.
+        # The child has the same module path, in any working directory.
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
         command = [sys.executable, "-m", module, *arguments]
         self.child = Child(command, env={**os.environ, "PYTHONPATH": path})
@@ -52,19 +52,19 @@ class RuntimeProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked something."""
+        """Whether it accepts requests."""
         return self.child.close.alive
 
     def ask(self, question: bytes, seconds: float) -> tuple[bytes, list[Array]]:
-        """Gives the bytes and the arrays of the answer; whatever else comes is an error."""
+        """Returns the bytes and arrays of the answer; raises on anything else."""
         try:
             self.child.send(question, seconds)
-            message, program, arrays = messages.read(lambda count: self.child.receive(count, seconds))
+            message, program, arrays = process_messages.read(lambda count: self.child.receive(count, seconds))
         except ChildEnded as ended:
             raise self.crashed(str(ended)) from None
         except ChildLate:
             raise self._late(seconds) from None
-        except BaseException as error:  # what is left in the pipes would be taken for the next answer
+        except BaseException as error:  # the rest in the pipes would be read as the next answer
             self.child.close()
             if isinstance(error, ValueError):
                 raise self.nonsense(error) from None
@@ -74,11 +74,11 @@ class RuntimeProcess:
         return program, arrays
 
     def nonsense(self, error: ValueError) -> PillionError:
-        """Gives the error of an answer that cannot be read."""
+        """Returns the error for a malformed answer."""
         return self.crashed(f"its answer makes no sense: {error}")
 
     def crashed(self, how: str) -> PillionError:
-        """Gives the error of a process that is no more."""
+        """Returns the error for a process that ended."""
         return PillionError(
             self._words.crashed,
             rule="it answers, or says why it does not run a file",
@@ -96,14 +96,14 @@ class RuntimeProcess:
 
 
 def serve(start: Callable[[], object], answer: Answer, failure: Failure) -> None:
-    """Starts the runtime and answers until the standard input ends, in the process of the runtime; what it prints is kept from getting
-    among the answers."""
+    """Starts the runtime in its process and answers requests until the input ends. Printed output is kept
+    apart from answers."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
 
     def started() -> bytes:
         start()
-        return messages.write()
+        return process_messages.write()
 
     _write(answers, _made(started, failure))
     with os.fdopen(os.dup(0), "rb") as questions:
@@ -111,9 +111,9 @@ def serve(start: Callable[[], object], answer: Answer, failure: Failure) -> None
             _write(answers, _made(lambda: _answered(questions.read, answer), failure))
 
 
-def _answered(receive: messages.Receive, answer: Answer) -> bytes:
-    question, program, arrays = messages.read(receive)
-    # We are stopped by our parent; if that was killed, by this.
+def _answered(receive: process_messages.Receive, answer: Answer) -> bytes:
+    question, program, arrays = process_messages.read(receive)
+    # The parent stops this process; the timer does if the parent was killed.
     signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
     try:
         return answer(question, program, arrays)
@@ -128,7 +128,7 @@ def _made(make: Callable[[], bytes], failure: Failure) -> bytes:
         parts = failure(error)
         if parts is None:
             raise
-        return messages.write(error=parts)
+        return process_messages.write(error=parts)
 
 
 def _write(answers: BinaryIO, message: bytes) -> None:

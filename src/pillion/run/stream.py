@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that runs again and again, and remembers between runs what its states keep."""
+"""Runs a program repeatedly, with states that persist between runs."""
 
 from __future__ import annotations
 
@@ -9,69 +9,70 @@ from contextlib import ExitStack
 from typing import Any, Protocol
 
 from pillion.emitters.c.manifest import read_manifest
+from pillion.host_io.progress import shown, stage
 from pillion.ir.types import Array
-from pillion.outside.progress import shown, stage
 from pillion.run.executor import (
+    DEFAULTS,
     HOST,
     REFERENCE,
-    USUAL,
     Executor,
     Outputs,
     Runnable,
     RunOptions,
     Samples,
-    want_runnable,
+    require_runnable,
 )
-from pillion.run.frames import Frames
-from pillion.run.host import bytes_of, files_for_host, host_model
-from pillion.run.inputs import check_fit, fitted
-from pillion.run.places import find_executor
-from pillion.run.project import outputs_of, temporary_project
+from pillion.run.executor_list import find_executor
+from pillion.run.frame_buffer import Frames
+from pillion.run.host_executor import bytes_of, files_for_host, host_model
+from pillion.run.input_checks import check_fit, fitted
+from pillion.run.project_folder import outputs_of, temporary_project
 
 
 class _Session(Protocol):
-    """A program somewhere, with its states."""
+    """A program on some executor, with its states."""
 
     def run(self, samples: Samples) -> list[Outputs]:
-        """Runs steps from what the states are now."""
+        """Runs steps from the current states."""
 
     def reset(self) -> None:
-        """Makes the states what they were at first."""
+        """Resets the states."""
 
     def close(self) -> None:
-        """Gives back what the session holds."""
+        """Releases the session's resources."""
 
 
 class Stream:
-    """A program's runs over time, each from what the last one has left in its states. The first run begins with reset states.
+    """A program's runs over time, each from the states of the previous one. The first run starts with reset
+    states.
 
-    A program that was compiled with `stream` takes the new frames of a hop in each step. Its answer is empty while a window is not full
-    yet, or while a run waits for more frames.
+    A program compiled with `stream` takes the new frames of a hop in each step. Its answer is empty until a
+    window is full, and while a run waits for more frames.
 
-    On this computer and in the reference a step costs a step. Emulated boards and runtimes of others begin anew each time and go through
-    all steps since the reset: there, hand many steps to `run` at once."""
+    On this computer and in the reference, each step costs one run. Emulated boards and other runtimes replay
+    all steps since the reset: pass many steps to `run` at once there."""
 
-    def __init__(self, program: Runnable, on: str = REFERENCE, options: RunOptions = USUAL) -> None:
+    def __init__(self, program: Runnable, on: str = REFERENCE, options: RunOptions = DEFAULTS) -> None:
         executor = find_executor(on)
-        want_runnable(executor, program)
+        require_runnable(executor, program)
         streaming = program.graph.streaming
         self._frames = Frames(program.graph, streaming) if streaming and program.graph.states else None
         self._graph, self._on = self._frames.of_a_call if self._frames else program.graph, on
         self._session = _session(program, executor, dataclasses.replace(options, stream=True))
 
     def step(self, *inputs: Any) -> Outputs:
-        """Runs one step, and gives its outputs as numpy arrays."""
+        """Runs one step, and returns its outputs as numpy arrays."""
         return self.run([inputs])[0]
 
     def run(self, steps: Iterable[Sequence[Any]]) -> list[Outputs]:
-        """Runs steps one after another: for each an array for each input. Gives the outputs of each."""
+        """Runs consecutive steps, an array per input for each, and returns the outputs of each."""
         samples = [fitted(self._graph, inputs) for inputs in steps]
         for sample in samples:
             check_fit(self._graph, sample)
         return self._run(samples) if self._frames is None else self._run_hops(self._frames, samples)
 
     def _run_hops(self, frames: Frames, steps: Samples) -> list[Outputs]:
-        """Runs as often as there are frames enough, and gives an answer, or an empty one, for each step."""
+        """Returns an answer, or an empty one, for each step."""
         taken = [frames.take(inputs) for inputs in steps]
         answers = iter(self._run([inputs for inputs, _ in taken if inputs is not None]))
         made = [(next(answers) if inputs is not None else (), means) for inputs, means in taken]
@@ -84,13 +85,13 @@ class Stream:
             return self._session.run(samples)
 
     def reset(self) -> None:
-        """Makes the states what they were before the first run."""
+        """Resets the states to those before the first run."""
         self._session.reset()
         if self._frames is not None:
             self._frames.reset()
 
     def close(self) -> None:
-        """Ends what runs the program. It ends by itself when nobody holds the stream any more."""
+        """Ends the program's process, which otherwise ends with this object."""
         self._session.close()
 
     def __enter__(self) -> Stream:
@@ -107,7 +108,7 @@ def _session(program: Runnable, executor: Executor, options: RunOptions) -> _Ses
 
 
 class _InReference:
-    """The graph itself, with its states at hand."""
+    """The reference, with its states."""
 
     def __init__(self, program: Runnable) -> None:
         self.graph = program.graph
@@ -128,7 +129,7 @@ class _InReference:
 
 
 class _OnHost:
-    """The generated C in a process that keeps the state."""
+    """The generated C in a process that keeps the states."""
 
     def __init__(self, program: Runnable, options: RunOptions) -> None:
         self.held = ExitStack()
@@ -148,7 +149,7 @@ class _OnHost:
 
 
 class _Replayed:
-    """Anything that runs streams from their beginning."""
+    """An executor that runs streams from their start."""
 
     def __init__(self, program: Runnable, executor: Executor, options: RunOptions) -> None:
         self.program, self.executor, self.options = program, executor, options

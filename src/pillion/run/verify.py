@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All executors against each other, byte for byte; where they differ, the op and the element in which it begins."""
+"""Compares all executors byte for byte; finds the op and element of the first difference."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from pathlib import Path
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.emitters.c.project import boards_for
 from pillion.errors import PillionError
+from pillion.host_io.progress import shown, stage
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.outside.progress import shown, stage
-from pillion.run.difference import Difference, bytes_different, first_difference
 from pillion.run.executor import (
     HOST,
     NPU,
@@ -28,46 +27,47 @@ from pillion.run.executor import (
     Samples,
     judged,
 )
-from pillion.run.inputs import check_fit
-from pillion.run.npu_project import want_code
-from pillion.run.places import executors_of, run_folder, want_tools
-from pillion.run.samples import random_samples, samples_of_manifest
+from pillion.run.executor_list import executors_of, require_tools, run_folder
+from pillion.run.first_difference import Difference, bytes_different, first_difference
+from pillion.run.input_checks import check_fit
+from pillion.run.npu_project import require_code
+from pillion.run.random_inputs import random_samples, samples_of_manifest
 from pillion.targets import find_target
 
-__all__ = ["Difference", "Pair", "Run", "Verification", "verify", "verify_project"]
+__all__ = ["Difference", "ExecutorPair", "Verification", "VerifiedRun", "verify", "verify_project"]
 
 SAMPLES = 3
 STEPS = 8
-"""Of programs with states, each sample is a stream of so many steps, before which they are reset."""
+"""The steps per sample of programs with states, each sample from reset states."""
 PATIENT = RunOptions(timeout=600.0, stream=True)
-"""Time for one sample: MobileNetV2 at 224 x 224 takes some seconds on a board."""
+"""The options of a verification: MobileNetV2 at 224 x 224 takes some seconds on a board."""
 
 
 Streams = Sequence[Samples]
-"""Runs that follow one another, each time from reset states."""
+"""Sequences of runs, each from reset states."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """The result of one executor: outputs for each sample, or the reason why there are none."""
+class VerifiedRun:
+    """The outputs of one executor, or the reason why it has none."""
 
     executor: str
     outputs: tuple[Outputs, ...] = ()
     seconds: float = 0.0
     skipped: Verdict | None = None
-    """Why this executor did not take part."""
+    """Why this executor did not run."""
     failed: PillionError | None = None
-    """Why it took part and did not finish."""
+    """Why this executor failed."""
 
     @property
     def has_run(self) -> bool:
-        """Whether the executor has given outputs."""
+        """Whether the executor returned outputs."""
         return not (self.skipped or self.failed)
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two executors, and in how many bytes of all outputs they differ."""
+class ExecutorPair:
+    """Two executors, and the number of differing output bytes."""
 
     first: str
     second: str
@@ -76,25 +76,25 @@ class Pair:
 
 @dataclass(frozen=True)
 class Verification:
-    """What `pillion verify` found: all runs, the pairs that were compared, and where they differ."""
+    """The result of `pillion verify`: all runs, the compared pairs, and the first differences."""
 
     model: str
     target: str
     samples: int
-    runs: tuple[Run, ...]
-    pairs: tuple[Pair, ...]
+    runs: tuple[VerifiedRun, ...]
+    pairs: tuple[ExecutorPair, ...]
     differences: tuple[Difference, ...]
     steps: int = 1
-    """How many runs a sample is: more than one of a program with states."""
+    """The runs per sample, more than one for programs with states."""
 
     @property
     def nothing_compared(self) -> bool:
-        """Whether fewer than two executors took part, and none failed: no answer, neither good nor bad."""
+        """Whether fewer than two executors ran and none failed: neither a pass nor a failure."""
         return not self.pairs and not any(run.failed for run in self.runs)
 
     @property
     def ok(self) -> bool:
-        """Whether two executors at least have run, none failed, and all bytes are equal."""
+        """Whether at least two executors ran, none failed, and all bytes are equal."""
         failed = any(run.failed for run in self.runs)
         return bool(self.pairs) and not failed and not any(pair.bytes_different for pair in self.pairs)
 
@@ -107,7 +107,8 @@ def verify(
     inputs: Sequence[Array] | None = None,
     executors: Sequence[Executor] | None = None,
 ) -> Verification:
-    """Runs a program on everything that can run it. Without `inputs`, on random samples; of a program with states, on streams."""
+    """Runs a program on all executors. Without `inputs` the samples are random; for programs with states they
+    are streams."""
     _check_count(samples)
     graph = program.graph
     steps = STEPS if graph.states and not inputs else 1
@@ -125,7 +126,7 @@ def verify(
 
 
 def _streams(data: Sequence[Sequence[Array]], steps: int) -> Streams:
-    """What runs together. Without states, samples have nothing to do with one another."""
+    """Returns the runs that belong together; without states, all samples do."""
     together = steps if steps > 1 else len(data)
     return [data[at : at + together] for at in range(0, len(data), together)]
 
@@ -133,7 +134,8 @@ def _streams(data: Sequence[Sequence[Array]], steps: int) -> Streams:
 def verify_project(
     folder: Path, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Array] | None = None
 ) -> Verification:
-    """Runs a C project on this computer and on a board, and compares all bytes. No reference is in it, and no graph."""
+    """Runs a C project on this computer and on a board, and compares all bytes. A project has no graph, so
+    the reference is missing."""
     _check_count(samples)
     manifest = read_manifest(folder)
     steps = STEPS if manifest.states and not inputs else 1
@@ -145,8 +147,8 @@ def verify_project(
 
 
 def _places(folder: Path, manifest: Manifest) -> tuple[str, ...]:
-    """This computer, a board and, where a project holds its code, the NPU."""
-    with_code = judged("npu.code", lambda: want_code(folder, manifest)).ok
+    """Returns this computer, a board and, if the project has NPU code, the NPU."""
+    with_code = judged("npu.code", lambda: require_code(folder, manifest)).ok
     return (HOST, _board_of(manifest), *([NPU] if with_code else []))
 
 
@@ -160,10 +162,10 @@ def _check_count(samples: int) -> None:
         )
 
 
-def _run(executor: Executor, program: Runnable, streams: Streams) -> Run:
+def _run(executor: Executor, program: Runnable, streams: Streams) -> VerifiedRun:
     verdict = executor.judge(program)
     if not verdict.ok:
-        return Run(executor.name, skipped=verdict)
+        return VerifiedRun(executor.name, skipped=verdict)
     start = time.perf_counter()
     try:
         with stage(_words(executor.name, streams)):
@@ -173,8 +175,8 @@ def _run(executor: Executor, program: Runnable, streams: Streams) -> Run:
         for sample in outputs:
             _check_types(executor.name, program.graph, sample)
     except PillionError as error:
-        return Run(executor.name, failed=error)
-    return Run(executor.name, outputs, time.perf_counter() - start)
+        return VerifiedRun(executor.name, failed=error)
+    return VerifiedRun(executor.name, outputs, time.perf_counter() - start)
 
 
 def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
@@ -190,7 +192,7 @@ def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
 
 
 def _board_of(manifest: Manifest) -> str:
-    """The board of a project's target, or the first one that can run its kernels."""
+    """Returns the board of a project's target, or the first one that runs its kernels."""
     target = find_target(manifest.target)
     return target.board or boards_for(manifest.kernels or target.isa)[0].name
 
@@ -200,10 +202,10 @@ def _words(on: str, streams: Streams) -> str:
     return f"verifying on {on}: {many}"
 
 
-def _run_folder(folder: Path, on: str, streams: Streams) -> Run:
-    verdict = judged("tools", lambda: want_tools(on))
+def _run_folder(folder: Path, on: str, streams: Streams) -> VerifiedRun:
+    verdict = judged("tools", lambda: require_tools(on))
     if not verdict.ok:
-        return Run(on, skipped=verdict)
+        return VerifiedRun(on, skipped=verdict)
     start = time.perf_counter()
     try:
         with stage(_words(on, streams)):
@@ -211,17 +213,17 @@ def _run_folder(folder: Path, on: str, streams: Streams) -> Run:
                 result.outputs for stream in streams for result in run_folder(folder, stream, on, PATIENT)
             )
     except PillionError as error:
-        return Run(on, failed=error)
-    return Run(on, outputs, time.perf_counter() - start)
+        return VerifiedRun(on, failed=error)
+    return VerifiedRun(on, outputs, time.perf_counter() - start)
 
 
 def _differences(
     program: Runnable,
     executors: Sequence[Executor],
-    runs: Sequence[Run],
+    runs: Sequence[VerifiedRun],
     streams: Streams,
 ) -> Iterator[Difference]:
-    """For each executor that differs from the reference, where that begins."""
+    """Yields the first difference of each executor from the reference."""
     reference = next((run for run in runs if run.executor == REFERENCE and run.has_run), None)
     for executor, run in zip(executors, runs, strict=True):
         if reference is None or not run.has_run:
@@ -236,7 +238,7 @@ def _differences(
 
 
 def _place(streams: Streams, number: int) -> tuple[Samples, int]:
-    """The stream that a run belongs to, and its number there."""
+    """Returns the stream of a run, and its index there."""
     for stream in streams:
         if number < len(stream):
             return stream, number
@@ -244,9 +246,9 @@ def _place(streams: Streams, number: int) -> tuple[Samples, int]:
     raise AssertionError("each output is of a run")
 
 
-def _pairs(runs: Sequence[Run]) -> tuple[Pair, ...]:
+def _pairs(runs: Sequence[VerifiedRun]) -> tuple[ExecutorPair, ...]:
     return tuple(
-        Pair(
+        ExecutorPair(
             a.executor,
             b.executor,
             sum(bytes_different(x, y) for x, y in zip(a.outputs, b.outputs, strict=True)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundled-program format of ExecuTorch: a program with inputs, and the outputs that it shall give."""
+"""ExecuTorch's bundled-program format: a program with inputs and expected outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pillion.schemas.flatbuffer import Bytes, Table, data, numbers, scalar, tabl
 IDENTIFIER = b"BP08"
 VERSION = 0
 PROGRAM_ALIGNMENT = 32
-"""More than any alignment within a program."""
+"""Larger than any alignment within a program."""
 
 
 class Tensor(Table):
@@ -19,7 +19,7 @@ class Tensor(Table):
 
 
 TENSOR = 1
-"""The number of a tensor among what a value can be; the others are numbers and truth values."""
+"""The number of a tensor among the kinds of values; the others are numbers and booleans."""
 
 
 class Value(Table):
@@ -28,7 +28,7 @@ class Value(Table):
 
 
 class MethodCase(Table):
-    """One run: its inputs, and the outputs that are expected."""
+    """One run: its inputs and expected outputs."""
 
     inputs: list[Value] = tables(0, lambda: Value)
     expected_outputs: list[Value] = tables(1, lambda: Value)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FlatBuffers from declarations: a table is a dataclass whose fields know their number and their kind.
+"""FlatBuffers by declaration: a table is a dataclass whose fields have a number and a kind.
 
     class Pool2DOptions(Table):
         padding: int = scalar(0, "b")
         stride_w: int = scalar(1, "i")
 
-`pack` writes tables through the `flatbuffers` package. `unpack` reads files that nobody has checked: every access is
-inside the file, tables nest only as deep as the declaration, and the number of elements read is bounded by the size of
-the file, however often its offsets point to the same place.
+`pack` writes tables with the `flatbuffers` package. `unpack` reads untrusted files: every access is inside the file, tables nest only
+as deep as the declaration, and the number of elements is bounded by the file's size, however often offsets share a target.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ T = TypeVar("T", bound="Table")
 
 OFFSET_BYTES = 4
 ELEMENTS_PER_BYTE = 2
-"""A file may point several times to one vector; this is how generous the reader is."""
+"""The reader's budget: a file may point to one vector several times."""
 
 
 class MalformedError(ValueError):
-    """The error of a file that is not what its format says."""
+    """A file violates its format."""
 
 
 @dataclass(frozen=True)
@@ -44,56 +43,57 @@ class Kind:
     of: Callable[[], Any] | None = None
     tag: str = ""
     alignment: int = 16
-    """Of bytes: they start at a multiple of it."""
+    """The alignment of bytes."""
 
     @property
     def size(self) -> int:
-        """The bytes of a field in its table."""
+        """The size of a field in its table, in bytes."""
         return struct.calcsize(self.code) if self.code else OFFSET_BYTES
 
 
 def scalar(number: int, code: str, default: float = 0) -> Any:
-    """Declares a field that holds a number; `code` is the letter of `struct`, and a field that equals `default` is not stored."""
+    """Declares a number field; `code` is the letter of `struct`. A field that equals `default` is not
+    stored."""
     return _declare(number, Kind("scalar", code), default=bool(default) if code == "?" else default)
 
 
 def numbers(number: int, code: str) -> Any:
-    """Declares a field that holds a vector of numbers."""
+    """Declares a vector of numbers."""
     return _declare(number, Kind("numbers", code), default_factory=list)
 
 
 def some_numbers(number: int, code: str) -> Any:
-    """Declares a field that holds a vector of numbers, or None: most tables have none."""
+    """Declares a vector of numbers or None, for mostly absent fields."""
     return _declare(number, Kind("numbers", code), default=None)
 
 
 def data(number: int, alignment: int = 16) -> Any:
-    """Declares a field that holds bytes, which start at a multiple of 16 or more and are not copied when read; or None."""
+    """Declares bytes or None, aligned to 16 or more and not copied when read."""
     return _declare(number, Kind("data", "B", alignment=alignment), default=None)
 
 
 def text(number: int) -> Any:
-    """Declares a field that holds a string."""
+    """Declares a string."""
     return _declare(number, Kind("text"), default="")
 
 
 def table(number: int, of: Callable[[], type[Table]]) -> Any:
-    """Declares a field that holds one table, or None."""
+    """Declares a table or None."""
     return _declare(number, Kind("table", of=of), default=None)
 
 
 def tables(number: int, of: Callable[[], type[Table]]) -> Any:
-    """Declares a field that holds a vector of tables."""
+    """Declares a vector of tables."""
     return _declare(number, Kind("tables", of=of), default_factory=list)
 
 
 def union(number: int, tag: str, of: Callable[[], Mapping[int, type[Table]]]) -> Any:
-    """Declares a field that holds a table whose class the field `tag` chooses; None where the tag is not known."""
+    """Declares a table whose class the field `tag` selects; None if the tag is unknown."""
     return _declare(number, Kind("union", of=of, tag=tag), default=None)
 
 
 def present(number: int) -> Any:
-    """Declares a field of which only is read whether it is there; it is never written."""
+    """Declares a field of which only the presence is read; it is never written."""
     return _declare(number, Kind("present"), default=False)
 
 
@@ -118,7 +118,7 @@ class Table:
 
 
 class _Builder(Builder):
-    """Remembers where texts and vectors of numbers lie, if equal ones are to be stored once."""
+    """Remembers the offsets of texts and vectors of numbers, to store equal ones once."""
 
     def __init__(self, share: bool) -> None:
         super().__init__(1024)  # type: ignore[no-untyped-call]  # the package has no annotations
@@ -134,7 +134,7 @@ class _Builder(Builder):
 
 
 def pack(root: Table, identifier: bytes, *, share: bool = False) -> bytes:
-    """Gives the bytes of a whole file. With `share`, equal texts and vectors of numbers are stored once."""
+    """Returns the bytes of a file. With `share`, equal texts and vectors of numbers are stored once."""
     builder: Any = _Builder(share)
     builder.Finish(_pack_table(builder, root), file_identifier=identifier)
     return bytes(builder.Output())
@@ -166,7 +166,7 @@ _WRITE_SCALAR: dict[str, Callable[[Any, int, Any, Any], None]] = {
 
 
 def _pack_part(builder: Any, kind: Kind, held: Any) -> int | None:
-    """What must stand in the file before the table that points to it."""
+    """Writes the part that must precede its table in the file, and returns its offset."""
     if held is None or kind.form in ("scalar", "present"):
         return None
     match kind.form:
@@ -204,7 +204,7 @@ def _pack_offsets(builder: Any, offsets: list[int]) -> int:
 
 
 def unpack(cls: type[T], raw: bytes, identifier: bytes) -> T:
-    """Reads the root table of a file."""
+    """Returns the root table of a file."""
     if raw[4:8] != identifier:
         raise MalformedError(f"bytes 4 to 8 are {identifier!r}, found {raw[4:8]!r}")
     reader = _Reader(raw)
@@ -276,7 +276,7 @@ class _Reader:
         return seen
 
     def view(self, code: str, at: int) -> NDArray[Any]:
-        """Gives the vector as it lies in the file."""
+        """Returns a vector without a copy."""
         length, dtype = int(self.number("I", at)), np.dtype(f"<{code}")
         self.want(at + OFFSET_BYTES, length * dtype.itemsize)
         return np.frombuffer(self.raw, dtype, length, at + OFFSET_BYTES)

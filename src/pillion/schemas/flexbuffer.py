@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the numbers of a FlexBuffers map, in which custom operators say how they work. The bytes are not trusted."""
+"""Reads the numbers of a FlexBuffers map, the options of custom operators. The bytes are untrusted."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pillion.schemas.flatbuffer import MalformedError
 
 INT, UINT, FLOAT, MAP, BOOL = 1, 2, 3, 9, 26
 INDIRECT = {6: INT, 7: UINT, 8: FLOAT}
-"""Types of numbers that lie elsewhere, each with the type of the number."""
+"""Types of indirect numbers → type of the number."""
 CODES = {INT: "bhiq", UINT: "BHIQ", BOOL: "BHIQ"}
 FLOATS = {2: "e", 4: "f", 8: "d"}
 MOST_NUMBERS = 1000
 
 
 def numbers(raw: bytes) -> dict[str, int | float | bool]:
-    """Gives the numbers of a map by their names; what is no number is left out."""
+    """Returns the numbers of a map by name; other values are ignored."""
     if len(raw) < 3:
         raise MalformedError(f"a FlexBuffers map has at least 3 bytes, found {len(raw)}")
     type_, width = raw[-2] >> 2, raw[-1]
@@ -46,7 +46,7 @@ def _map(raw: bytes, at: int, width: int) -> dict[str, int | float | bool]:
 
 
 def _back(raw: bytes, at: int, width: int) -> int:
-    """The place that an offset points back to."""
+    """Returns the target of a backward offset."""
     return at - int(_number(raw, at, width, UINT))
 
 

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The payload where the NPU's own converter is not installed: the segment as TFLite, behind a mark of our own.
+"""The payload of a segment if the NPU's converter is not installed: TFLite behind Pillion's mark.
 
-    0   16 bytes  mark; to the NPU's runtime: no inputs, no outputs, payload version 255
-    16  u32       version of this format; where the runtime looks for the microcode's magic number
-    20  u32       bytes of TFLite
-    24  u32       bytes of names
-    28  u32       CRC-32 of everything behind
-    32            TFLite, to a multiple of 16; names, to a multiple of 16
+    0   16 bytes  mark; for the NPU's runtime: no inputs, no outputs, payload version 255
+    16  u32       version of this format, where the runtime expects the microcode's magic number
+    20  u32       size of the TFLite file
+    24  u32       size of the names
+    28  u32       CRC-32 of everything after it
+    32            TFLite file, then names, each padded to a multiple of 16
 
-Names are two u16 counts (inputs, outputs), then each name as u16 length and UTF-8; behind them, in the same form, the name of the
-arithmetic where it is not that of TFLite. A device refuses such a payload on three
-accounts; Pillion's executors run it."""
+Names are two u16 counts (inputs, outputs), then each name as u16 length and UTF-8; then, in the same form, the arithmetic unless it is
+TFLite's. A device refuses such a payload for three reasons; Pillion's executors run it."""
 
 from __future__ import annotations
 
@@ -25,51 +24,52 @@ VERSION = 1
 HEAD = struct.Struct("<16s4I")
 TFLITE_IDENTIFIER = b"TFL3"
 BLOCK_BYTES = 16
-USUAL = "tflite"
-"""The arithmetic where nothing is said of it."""
+DEFAULT_ARITHMETIC = "tflite"
+"""The default arithmetic."""
 MAX_NAME_BYTES = 65535
 
 
 @dataclass(frozen=True)
 class IrPayload:
-    """A segment as TFLite, the names of what crosses its border in the order of the program's arguments, and how the processor rounds."""
+    """A segment as TFLite, the names of its inputs and outputs in the order of the program's arguments, and
+    its arithmetic."""
 
     tflite: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    arithmetic: str = USUAL
+    arithmetic: str = DEFAULT_ARITHMETIC
 
     def compose(self) -> bytes:
-        """Gives the payload's bytes."""
+        """Returns the payload's bytes."""
         names = _pack_names(self.inputs, self.outputs, self.arithmetic)
         behind = to_block(self.tflite) + to_block(names)
         return HEAD.pack(MARK, VERSION, len(self.tflite), len(names), zlib.crc32(behind)) + behind
 
 
 def damaged(rule: str, here: str) -> PillionError:
-    """Makes the error for bytes that are no payload."""
+    """Returns the error for bytes that are not a payload."""
     return PillionError("the NPU's payload is damaged", rule=rule, here=here, help="compile the model again")
 
 
 def to_block(raw: bytes) -> bytes:
-    """Gives the bytes with zeros up to a multiple of 16."""
+    """Returns the bytes padded with zeros to a multiple of 16."""
     return raw + bytes(-len(raw) % BLOCK_BYTES)
 
 
 def ir_payload(
-    tflite: bytes, inputs: tuple[str, ...], outputs: tuple[str, ...], arithmetic: str = USUAL
+    tflite: bytes, inputs: tuple[str, ...], outputs: tuple[str, ...], arithmetic: str = DEFAULT_ARITHMETIC
 ) -> bytes:
-    """Gives the bytes that stand for a segment where there is no converter."""
+    """Returns the payload of a segment without a converter."""
     return IrPayload(tflite, inputs, outputs, arithmetic).compose()
 
 
 def is_ir(raw: bytes) -> bool:
-    """Whether bytes carry our mark."""
+    """Whether bytes begin with Pillion's mark."""
     return raw.startswith(MARK)
 
 
 def parse_ir(raw: bytes) -> IrPayload:
-    """Reads the payload from bytes that nobody has checked, except that they begin with the mark."""
+    """Returns the payload in unchecked bytes that begin with the mark."""
     if len(raw) < HEAD.size:
         raise damaged(f"a payload of Pillion's has at least {HEAD.size} bytes", f"{len(raw)}")
     _, version, tflite_bytes, names_bytes, checksum = HEAD.unpack_from(raw)
@@ -88,7 +88,10 @@ def parse_ir(raw: bytes) -> IrPayload:
 
 
 def _pack_names(inputs: tuple[str, ...], outputs: tuple[str, ...], arithmetic: str) -> bytes:
-    encoded = [name.encode() for name in (*inputs, *outputs, *([] if arithmetic == USUAL else [arithmetic]))]
+    encoded = [
+        name.encode()
+        for name in (*inputs, *outputs, *([] if arithmetic == DEFAULT_ARITHMETIC else [arithmetic]))
+    ]
     if len(encoded) > MAX_NAME_BYTES or any(len(name) > MAX_NAME_BYTES for name in encoded):
         longest = max(map(len, encoded), default=0)
         rule = f"at most {MAX_NAME_BYTES} names of at most {MAX_NAME_BYTES} bytes"
@@ -111,4 +114,8 @@ def _unpack_names(raw: bytes) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     if at != len(raw):
         raise damaged(f"{at} bytes of names", f"{len(raw)}")
     count = inputs + outputs
-    return tuple(names[:inputs]), tuple(names[inputs:count]), names[count] if len(names) > count else USUAL
+    return (
+        tuple(names[:inputs]),
+        tuple(names[inputs:count]),
+        names[count] if len(names) > count else DEFAULT_ARITHMETIC,
+    )

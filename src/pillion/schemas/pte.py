@@ -20,21 +20,22 @@ from pillion.schemas.flatbuffer import (
 
 IDENTIFIER = b"ET12"
 HEADER_MAGIC = b"eh00"
-"""The bytes at place 8, where the program has segments."""
+"""The bytes at offset 8 of a program with segments."""
 HEADER = struct.Struct("<4sIQQQ")
-"""Magic, its own length, bytes of the program with this header, begin of the segments, bytes of all segments."""
+"""Magic, header length, size of the program with this header, offset of the segments, size of all
+segments."""
 CHANNELS_LAST = (0, 2, 3, 1)
-"""The dim order of a tensor whose sizes are [n, c, h, w] and whose memory is NHWC."""
+"""The dim order of a tensor with sizes [n, c, h, w] and NHWC memory."""
 ARENA, STATE = 1, 2
-"""The memory ids of planned tensors: of those that mean nothing between runs, and of those that live on."""
+"""The memory ids of planned tensors: valid during a run, or persistent states."""
 ALIGNMENT = 16
-"""The alignment of planned tensors, constants and delegates' data."""
+"""The alignment of planned tensors, constants and delegate data."""
 RECORD_KEY = "pillion"
-"""Named data that a runtime never asks for: what the program was made from, and for which core."""
+"""The named data with the program's origin and core, which a runtime never reads."""
 
 
 class ScalarType(IntEnum):
-    """The element types by PyTorch's numbers."""
+    """Element types by PyTorch's numbers."""
 
     UINT8 = 0
     INT8 = 1
@@ -47,14 +48,14 @@ class ScalarType(IntEnum):
 
 
 class Location(IntEnum):
-    """The places where a delegate's data may be."""
+    """The places of a delegate's data."""
 
     INLINE = 0
     SEGMENT = 1
 
 
 class AllocationDetails(Table):
-    """A place in planned memory; offsets have 64 bits, in two halves."""
+    """A place in planned memory; the 64-bit offset has two halves."""
 
     memory_id: int = scalar(0, "I")
     memory_offset_low: int = scalar(1, "I")
@@ -62,7 +63,7 @@ class AllocationDetails(Table):
 
     @property
     def offset(self) -> int:
-        """The whole offset."""
+        """The 64-bit offset."""
         return self.memory_offset_high << 32 | self.memory_offset_low
 
 
@@ -75,7 +76,7 @@ class ExtraTensorInfo(Table):
 
 
 class Null(Table):
-    """The value that stands for an argument that is not given."""
+    """The value of an omitted argument."""
 
 
 class Int(Table):
@@ -91,7 +92,7 @@ class Double(Table):
 
 
 class Tensor(Table):
-    """A tensor. `data_buffer_idx` 0 is no constant; without `allocation_info` a tensor is not planned."""
+    """A tensor. `data_buffer_idx` 0 means no constant; without `allocation_info` a tensor is not planned."""
 
     scalar_type: int = scalar(0, "b")
     storage_offset: int = scalar(1, "i")
@@ -110,7 +111,7 @@ class String(Table):
 
 
 class IntList(Table):
-    """A list that does not hold integers but the numbers of the values that hold them."""
+    """A list of the indices of values that hold the integers."""
 
     items: list[int] = numbers(0, "q")
 
@@ -149,7 +150,7 @@ VALUES: dict[int, type[Table]] = dict(
         1,
     )
 )
-"""What a value can be, by the format's number."""
+"""The kinds of values by the format's number."""
 
 
 class EValue(Table):
@@ -163,14 +164,14 @@ class Operator(Table):
 
 
 class KernelCall(Table):
-    """A call of a kernel: arguments in the order of the schema, then the out argument twice."""
+    """A kernel call: arguments in schema order, then the out argument twice."""
 
     op_index: int = scalar(0, "i")
     args: list[int] = numbers(1, "i")
 
 
 class DelegateCall(Table):
-    """A call of a delegate, whose arguments are its inputs, then its outputs."""
+    """A delegate call: inputs, then outputs."""
 
     delegate_index: int = scalar(0, "i")
     args: list[int] = numbers(1, "i")
@@ -244,14 +245,14 @@ class InlineData(Table):
 
 
 class DataSegment(Table):
-    """A range of bytes behind the flatbuffer, counted from the begin of the segments."""
+    """A range of bytes behind the flatbuffer, relative to the first segment."""
 
     offset: int = scalar(0, "Q")
     size: int = scalar(1, "Q")
 
 
 class SubsegmentOffsets(Table):
-    """The places where each constant begins in its segment; number 0 is none."""
+    """The offset of each constant in its segment; number 0 means none."""
 
     segment_index: int = scalar(0, "I")
     offsets: list[int] = numbers(1, "Q")

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Pillion keeps in a program for itself, as named data that a runtime never asks for, at the end of the file:
+"""Pillion's own record in a program, as named data at the end of the file that a runtime never reads:
 
 0   8 bytes   mark and version
 8   u32       CRC-32 of the file before the record
-12  u32       CRC-32 of what follows
-16  u32       bytes of the head
-20            the head: JSON, for anyone to read; then the graph as JSON, compressed
-"""
+12  u32       CRC-32 of the head and the graph
+16  u32       size of the head
+20            the head as readable JSON, then the graph as compressed JSON"""
 
 from __future__ import annotations
 
@@ -20,47 +19,47 @@ from pillion.schemas.flatbuffer import MalformedError
 MARK = b"pillion\1"
 _HEAD = struct.Struct("<8s3I")
 _LARGEST_RATIO, _ALWAYS_ALLOWED = 64, 1 << 16
-"""How much larger a graph may be than its compressed bytes: ours shrink by a factor of 5 to 15, hostile ones by 1000."""
+"""The largest expansion of a compressed graph: real ones expand by 5 to 15, hostile ones by 1000."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record without what depends on the file that it lies in."""
+    """A record without the parts that depend on its file."""
 
     head: bytes
     graph: bytes
-    """Compressed."""
+    """The compressed graph."""
 
     @property
     def size(self) -> int:
-        """The bytes of the record."""
+        """The size of the record in bytes."""
         return _HEAD.size + len(self.head) + len(self.graph)
 
     def sealed(self, before: bytes) -> bytes:
-        """Gives the bytes of the record, for the end of a file that begins with `before`."""
+        """Returns the record's bytes for the end of a file that begins with `before`."""
         behind = self.head + self.graph
         return _HEAD.pack(MARK, zlib.crc32(before), zlib.crc32(behind), len(self.head)) + behind
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A record as it was read from a file."""
+    """A record read from a file."""
 
     core: str
     runtime: str
     model: str
     graph: bytes
     is_whole: bool
-    """Whether the file before the record is the one that it was written for."""
+    """Whether the file before the record is unchanged."""
 
 
 def compose(head: dict[str, str], graph: bytes) -> Record:
-    """Makes a record of some facts and a graph."""
+    """Returns a record of facts and a graph."""
     return Record(json.dumps(head).encode(), zlib.compress(graph, 9))
 
 
 def open_record(raw: bytes, before: memoryview) -> Opened | None:
-    """Reads the record in these bytes; None where they are not one of this version."""
+    """Returns the record in these bytes; None if they are no record of this version."""
     if not raw.startswith(MARK):
         return None
     if len(raw) < _HEAD.size:

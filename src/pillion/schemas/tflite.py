@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TensorFlow Lite format, version 3, as far as Pillion writes or reads it. Field numbers are those of the format."""
+"""The supported subset of the TensorFlow Lite format, version 3. Field numbers are those of the format."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pillion.schemas.flatbuffer import (
     text,
     union,
 )
-from pillion.schemas.tflite_words import OPERATOR_NUMBERS as OPERATOR_NUMBERS
-from pillion.schemas.tflite_words import OPERATORS as OPERATORS
-from pillion.schemas.tflite_words import Activation as Activation
-from pillion.schemas.tflite_words import ElementType as ElementType
-from pillion.schemas.tflite_words import Padding as Padding
+from pillion.schemas.tflite_enums import OPERATOR_NUMBERS as OPERATOR_NUMBERS
+from pillion.schemas.tflite_enums import OPERATORS as OPERATORS
+from pillion.schemas.tflite_enums import Activation as Activation
+from pillion.schemas.tflite_enums import ElementType as ElementType
+from pillion.schemas.tflite_enums import Padding as Padding
 
 VERSION = 3
 IDENTIFIER = b"TFL3"
 LAST_DEPRECATED_CODE = 127
-"""Operators up to here are also named in the byte that old readers look at."""
+"""The largest operator number that fits the byte of old readers."""
 
 
 class Model(Table):
@@ -408,6 +408,6 @@ OPTIONS: dict[int, type[Table]] = {
     116: GeluOptions,
     117: DynamicUpdateSliceOptions,
 }
-"""Options by the number that an operator names them with."""
+"""Option tables by the format's number."""
 
 OPTION_NUMBERS = {cls: number for number, cls in OPTIONS.items()}

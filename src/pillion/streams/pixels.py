@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution that makes one pixel, of pixels that lie apart: these are put together first. What is left is a product of the weights and
-one vector, for which kernels for one vector do in half the time what those for images do."""
+"""Gathers the pixels that a convolution with a single output pixel reads. What is left is a matrix-vector product,
+whose kernels take half the time of those for images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pillion.ops import Conv2d, Slice
 
 
 def gathered_pixels(graph: Graph) -> Graph:
-    """Puts together what convolutions see that make one pixel. It means the same."""
+    """Gathers the operands of convolutions with a single output pixel. The result is the same."""
     names = Names(graph.values)
     return graph.replace(ops=tuple(made for op in graph.ops for made in _remade(op, names)))
 
@@ -30,6 +30,6 @@ def _remade(op: Op, names: Names) -> Iterator[Op]:
 
 
 def _makes_one_pixel(op: Conv2d) -> bool:
-    """Whether a convolution makes one pixel, of pixels that are all there."""
+    """Whether a convolution has a single output pixel and no padding."""
     is_dense = op.groups == 1 and op.x.dtype is DType.INT8 and op.kernel != (1, 1)
     return is_dense and op.y.shape[:3] == (1, 1, 1) and not any(op.padding)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be streamed: each refusal says the op, the rule and the change to make."""
+"""Refusals of streams, each with the op, the rule and the change to make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ops import BatchMatmul, Repeat, Softmax, Standardize
-from pillion.streams.wish import StreamWish
+from pillion.streams.stream_spec import StreamSpec
 
 CAUSAL = (
     "no padding in time, or padding in front only: F.pad(x, (k - 1, 0)) before a convolution without padding, "
@@ -30,7 +30,7 @@ INSTEAD = {
     Softmax.kind: "a softmax over channels, a mean or maximum over time in the place of what it weights, or leave --stream out",
     BatchMatmul.kind: ATTENTION,
 }
-"""The ways out for ops that are not always the usual one."""
+"""Ways out for ops that need their own."""
 
 
 def _refuse(op: Op, rule: str, here: str, help: str) -> PillionError:
@@ -39,7 +39,7 @@ def _refuse(op: Op, rule: str, here: str, help: str) -> PillionError:
 
 
 def crosses(op: Op, reason: str) -> PillionError:
-    """The error of an op whose rows depend on all rows of the window, and which goes on with rows."""
+    """Returns the error for an op whose rows depend on all rows of the window, and whose result has rows."""
     return _refuse(
         op,
         "an op makes its rows from a few rows, once and for all, or makes one answer of the whole window (mean, max, flatten, linear)",
@@ -49,7 +49,7 @@ def crosses(op: Op, reason: str) -> PillionError:
 
 
 def rows_meet(op: Op, reason: str) -> PillionError:
-    """The error of operands whose rows do not go together."""
+    """Returns the error for operands whose rows do not match."""
     return _refuse(
         op,
         "operands have their rows along one axis, at one pace",
@@ -59,7 +59,7 @@ def rows_meet(op: Op, reason: str) -> PillionError:
 
 
 def meets_all(op: Op) -> PillionError:
-    """The error of an op that brings the frames of one operand together with those of another one."""
+    """Returns the error for an op that combines the frames of one operand with those of another."""
     return _refuse(
         op,
         "an op makes its rows from a few rows, once and for all",
@@ -69,7 +69,7 @@ def meets_all(op: Op) -> PillionError:
 
 
 def changes(op: Op, other: Value, is_of_window: bool) -> PillionError:
-    """The error of rows that meet what is another thing in each call."""
+    """Returns the error for rows that are combined with a value that differs in each call."""
     if is_of_window:
         return _refuse(
             op,
@@ -86,7 +86,7 @@ def changes(op: Op, other: Value, is_of_window: bool) -> PillionError:
 
 
 def has_its_own_rows(op: Op, other: Value) -> PillionError:
-    """The error of a constant with numbers for each row of the window."""
+    """Returns the error for a constant with different numbers for each row of the window."""
     return _refuse(
         op,
         "rows are made alike wherever in the window they lie",
@@ -96,7 +96,7 @@ def has_its_own_rows(op: Op, other: Value) -> PillionError:
 
 
 def padded_behind(op: Op, behind: int, front: int) -> PillionError:
-    """The error of an op that sees rows behind the window's end."""
+    """Returns the error for an op that reads padding behind the window's end."""
     return _refuse(
         op,
         "there is nothing behind the last frame: rows there will come with later calls",
@@ -106,7 +106,7 @@ def padded_behind(op: Op, behind: int, front: int) -> PillionError:
 
 
 def counts_padding(op: Op) -> PillionError:
-    """The error of a mean that is taken of fewer rows at the beginning."""
+    """Returns the error for a mean over fewer rows at the beginning."""
     return _refuse(
         op,
         "a mean over windows in time counts as many rows everywhere",
@@ -116,7 +116,7 @@ def counts_padding(op: Op) -> PillionError:
 
 
 def mixed_padding(op: Op, x: Value) -> PillionError:
-    """The error of padding in front of rows that begin later than the signal."""
+    """Returns the error for padding in front of rows that begin later than the signal."""
     return _refuse(
         op,
         "padding in front lies before the first frame of the signal",
@@ -126,7 +126,7 @@ def mixed_padding(op: Op, x: Value) -> PillionError:
 
 
 def begins_later(op: Op, x: Value) -> PillionError:
-    """The error of a layer that goes from row to row, of which the first rows mean nothing."""
+    """Returns the error for a recurrent layer whose first rows are undefined."""
     return _refuse(
         op,
         "a layer that goes from row to row begins with the first frame of the signal",
@@ -136,8 +136,8 @@ def begins_later(op: Op, x: Value) -> PillionError:
     )
 
 
-def find_inputs(graph: Graph, wish: StreamWish) -> dict[Value, int]:
-    """Gives the inputs that a wish names, with their time axes."""
+def find_inputs(graph: Graph, wish: StreamSpec) -> dict[Value, int]:
+    """Returns the inputs that a specification names, with their time axes."""
     known = {v.name: v for v in graph.inputs}
     found: dict[Value, int] = {}
     for name, axis in wish.axes:
@@ -166,8 +166,8 @@ def _longest(value: Value) -> int:
     return max(range(value.type.rank), key=lambda axis: value.shape[axis], default=0)
 
 
-def want_shorter(graph: Graph, wish: StreamWish, hop: int, frames: int) -> None:
-    """Raises where a call would take the whole window."""
+def require_shorter(graph: Graph, wish: StreamSpec, hop: int, frames: int) -> None:
+    """Raises if a call would take the whole window."""
     if hop < frames:
         return
     name, axis = wish.axes[0]
@@ -180,8 +180,8 @@ def want_shorter(graph: Graph, wish: StreamWish, hop: int, frames: int) -> None:
     )
 
 
-def shares_no_frames(graph: Graph, wish: StreamWish, value: Value, axis: int) -> PillionError:
-    """The error of inputs of different pace, of which a call would take a part of a frame."""
+def shares_no_frames(graph: Graph, wish: StreamSpec, value: Value, axis: int) -> PillionError:
+    """Returns the error for inputs of different rates, of which a call would take a fraction of a frame."""
     frames = value.shape[axis]
     first, its_axis = wish.axes[0]
     window = next(v.shape[its_axis] for v in graph.inputs if v.name == first)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many variants of models, compiled and measured by a cluster of workers, and what each of them costs.
+"""Compiles and measures many variants of models on worker processes.
 
-plan         what the user's file asks for                                     plan.py, tables.py
-jobs         one for each variant, known by the content of all it reads        jobs.py, contents.py
-work         what a worker does with a job, and what it gives back             work.py, result.py
-store        a folder that keeps every result, so that nothing is done twice   store.py
-cluster      workers on this computer, or those of a scheduler                 cluster.py
-run, search  all variants of a plan, or those that an optimizer asks for       run.py, search.py
-view         the variants that no other one beats, table and picture           front.py, table.py, picture.py"""
+sweep file    models, axes, measurements and goals             sweep_file.py, axes.py, toml_tables.py
+jobs          one per variant, identified by content hashes    variants.py, jobs.py, fingerprint.py
+work          a worker's job and its result                    job_worker.py, job_result.py
+store         a folder that keeps every result                 store.py
+workers       local processes, or a Dask cluster               local_workers.py, cluster.py
+runs          all variants, or an optimizer's proposals        runner.py, optuna_search.py
+outputs       Pareto front, table and picture                  pareto.py, result_table.py, scatter_plot.py
+"""

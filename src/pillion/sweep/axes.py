@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The axes of a sweep: for each option and each argument one value, several, or numbers of a range."""
+"""The axes of a sweep: one value, several values, or a numeric range per option and argument."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pillion.boards.board import Optimize
-from pillion.choices import IoDtype, IoLayout
-from pillion.outside.files import suffix_of
-from pillion.stripes.wish import memory_wish
-from pillion.sweep.tables import Table, shown
+from pillion.host_io.atomic_files import suffix_of
+from pillion.option_values import IoDtype, IoLayout
+from pillion.sweep.toml_tables import TomlTable, shown
 from pillion.targets import find_target
+from pillion.tiling.memory_budget import parse_memory_budget
 
 Value = str | int | float | bool | tuple[Any, ...]
-"""What an option or an argument may be. Lists are tuples here: variants have a hash."""
+"""Value of an option or argument. Lists become tuples, so that variants are hashable."""
 ARGUMENTS = "arguments."
-"""Before the names of arguments, where they stand beside options."""
+"""Prefix of argument names among options."""
 MOST_VALUES = 100_000
-"""The most values of one axis."""
+"""Most values on one axis."""
 
 
 @dataclass(frozen=True)
-class Range:
-    """The numbers from one to another, whole ones if both are. Without a step there are too many to try them all."""
+class AxisRange:
+    """A range of numbers, integers if both bounds are. A range without a step has too many values to enumerate."""
 
     low: float
     high: float
@@ -35,55 +35,55 @@ class Range:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """All numbers of the range, the smallest first. There is a step."""
+        """Returns all numbers of a stepped range in ascending order."""
         assert self.step is not None
         count = math.floor((self.high - self.low) / self.step + 1e-9) + 1
         return tuple(self._at(self.low + number * self.step) for number in range(count))
 
     @property
     def is_whole(self) -> bool:
-        """Whether the range is one of whole numbers."""
+        """Whether the range consists of integers."""
         return all(isinstance(one, int) for one in (self.low, self.high, self.step or 1))
 
     def _at(self, number: float) -> Value:
         return int(number) if self.is_whole else round(number, 12)
 
 
-Axis = tuple[Value, ...] | Range
-"""What one option may be: these values, or numbers of a range."""
+Axis = tuple[Value, ...] | AxisRange
+"""The allowed values of one option: a list, or a range."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """The folder of the sweep file, from which its paths are seen."""
+class SweepFolder:
+    """The folder of the sweep file; relative paths in the file start there."""
 
     folder: Path
 
     def path(self, text: str) -> str:
-        """Gives a path of the file as it is seen from here."""
+        """Returns a path of the sweep file relative to the working directory."""
         return str(self.folder / text)
 
     def model(self, source: str) -> str:
-        """Gives a model's path where it is the name of a file; names of the zoo stay."""
+        """Returns a model name, with its path resolved if it is a file; zoo names are unchanged."""
         file, colon, name = source.rpartition(":")
         if colon and suffix_of(file) == ".py":
             return f"{self.path(file)}:{name}"
         return self.path(source) if suffix_of(source) or "/" in source else source
 
     def metric(self, name: str) -> str:
-        """Gives a metric: a name that Pillion knows, or a function in a file."""
+        """Returns a metric: a known name, or a function in a file."""
         return self.model(name) if ".py:" in name else name
 
     def data(self, text: str) -> str:
-        """Gives a path, or that of a file with the name of its function."""
+        """Returns a data path, or `file.py:function` with its path resolved."""
         return self.model(text) if ".py:" in text else self.path(text)
 
 
-Convert = Callable[[Table, str, Any, Place], Value]
+Convert = Callable[[TomlTable, str, Any, SweepFolder], Value]
 
 
-def read_options(table: Table, place: Place) -> dict[str, Axis]:
-    """Reads the options of `pillion compile` that a table has."""
+def read_options(table: TomlTable, place: SweepFolder) -> dict[str, Axis]:
+    """Reads the `pillion compile` options in a table."""
     axes = {}
     for key, convert in FOR_ALL.items():
         values = table.take(key)
@@ -92,10 +92,10 @@ def read_options(table: Table, place: Place) -> dict[str, Axis]:
     return axes
 
 
-def read_axis(table: Table, key: str, values: Any, convert: Convert, place: Place) -> Axis:
-    """Reads one value, a list of them, or a range."""
+def read_axis(table: TomlTable, key: str, values: Any, convert: Convert, place: SweepFolder) -> Axis:
+    """Reads one value, a list of values, or a range."""
     if isinstance(values, dict):
-        return _range(Table(values, table.path, f"{key} of {table.place}"))
+        return _range(TomlTable(values, table.path, f"{key} of {table.place}"))
     several = values if isinstance(values, list) else [values]
     found = tuple(convert(table, key, one, place) for one in several)
     if not found:
@@ -107,7 +107,7 @@ def read_axis(table: Table, key: str, values: Any, convert: Convert, place: Plac
     return found
 
 
-def _range(table: Table) -> Range:
+def _range(table: TomlTable) -> AxisRange:
     low, high = (table.need(key, what=float, example="a number") for key in ("low", "high"))
     step, log = table.take("step", what=float), table.take("log", False, what=bool)
     table.done()
@@ -119,25 +119,25 @@ def _range(table: Table) -> Range:
         raise table.wrong(f"step = {step}", f"{MOST_VALUES:,} numbers at most", "a larger step")
     if log and (low <= 0 or step is not None):
         raise table.wrong(f"log = true, low = {low}", "log goes with low > 0 and no step", "leave log out")
-    return Range(low, high, step, log)
+    return AxisRange(low, high, step, log)
 
 
-def _text(table: Table, key: str, value: Any, place: Place) -> Value:
+def _text(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     if not isinstance(value, str) or not value:
         raise table.wrong(f"{key} = {shown(value)}", "texts", f'{key} = "…"')
     return value
 
 
-def _path(table: Table, key: str, value: Any, place: Place) -> Value:
+def _path(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     return place.data(str(_text(table, key, value, place)))
 
 
-def _target(table: Table, key: str, value: Any, place: Place) -> Value:
+def _target(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     return find_target(str(_text(table, key, value, place))).name
 
 
 def _one_of(allowed: tuple[str, ...]) -> Convert:
-    def convert(table: Table, key: str, value: Any, place: Place) -> Value:
+    def convert(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
         if value not in allowed:
             raise table.wrong(
                 f"{key} = {shown(value)}", f"one of {', '.join(allowed)}", f'{key} = "{allowed[0]}"'
@@ -147,7 +147,7 @@ def _one_of(allowed: tuple[str, ...]) -> Convert:
     return convert
 
 
-def _size(table: Table, key: str, value: Any, place: Place) -> Value:
+def _size(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     parts = str(value).split("x") if isinstance(value, str) else [value]
     numbers = [int(part) for part in parts if str(part).isdecimal() and not isinstance(part, bool)]
     if len(numbers) != len(parts) or len(parts) > 2 or not all(numbers):
@@ -157,21 +157,21 @@ def _size(table: Table, key: str, value: Any, place: Place) -> Value:
     return numbers[0], numbers[-1]
 
 
-def _patterns(table: Table, key: str, value: Any, place: Place) -> Value:
+def _patterns(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     several = [value] if isinstance(value, str) else value
     if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
         raise table.wrong(f"{key} = {shown(value)}", "a pattern, or a list of them", f'{key} = ["softmax"]')
     return tuple(several)
 
 
-def _yes_or_no(table: Table, key: str, value: Any, place: Place) -> Value:
+def _yes_or_no(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     if not isinstance(value, bool):
         raise table.wrong(f"{key} = {shown(value)}", "true or false", f"{key} = true")
     return value
 
 
-def any_value(table: Table, key: str, value: Any, place: Place) -> Value:
-    """Checks what a factory is to be called with; lists within a list of values become tuples."""
+def any_value(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+    """Checks an argument for a factory; nested lists become tuples."""
     if isinstance(value, list):
         return tuple(any_value(table, key, one, place) for one in value)
     if not isinstance(value, (str, int, float, bool)) or (
@@ -181,11 +181,11 @@ def any_value(table: Table, key: str, value: Any, place: Place) -> Value:
     return value
 
 
-def _memory(table: Table, key: str, value: Any, place: Place) -> Value:
-    """Checks a wish for the memory, which is passed on as it was written."""
+def _memory(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+    """Checks a memory option and returns it unchanged."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise table.wrong(f"{key} = {shown(value)}", "as on the command line", f'{key} = ["256K"]')
-    memory_wish(**{key: value})  # type: ignore[arg-type]  # it says so itself
+    parse_memory_budget(**{key: value})  # type: ignore[arg-type]  # it says so itself
     return value
 
 
@@ -201,6 +201,6 @@ FOR_ALL: Mapping[str, Convert] = {
     "only_npu": _yes_or_no,
     "prefer_npu": _yes_or_no,
 }
-"""Options of `pillion compile` that may stand in [options], or in a [[model]] for it alone."""
+"""`pillion compile` options allowed in [options] and in a [[model]]."""
 OF_MODELS: Mapping[str, Convert] = {"weights": _path, "input_size": _size}
-"""Options that mean one model."""
+"""`pillion compile` options allowed only in a [[model]]."""

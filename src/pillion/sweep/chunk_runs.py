@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion eval` on a cluster: the data is read here, and workers compile the program's C once and run it on chunks of samples."""
+"""`pillion eval` on a cluster: this process reads the data, workers compile the C once and run it on chunks of
+samples."""
 
 from __future__ import annotations
 
@@ -15,25 +16,25 @@ import numpy as np
 
 from pillion.emitters.c.manifest import MANIFEST, read_manifest
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import parts_of, read_whole
 from pillion.ir.types import Array
-from pillion.outside.files import parts_of, read_whole
-from pillion.run.executor import HOST, USUAL, Outputs, Runnable, RunOptions
-from pillion.run.many import Chunk, many_runs
-from pillion.run.project import temporary_project
-from pillion.sweep.cluster import AHEAD, Workers
-from pillion.sweep.work import ALONE
+from pillion.run.executor import DEFAULTS, HOST, Outputs, Runnable, RunOptions
+from pillion.run.parallel_runs import Chunk, many_runs
+from pillion.run.project_folder import temporary_project
+from pillion.sweep.cluster import AHEAD, ClusterWorkers
+from pillion.sweep.job_worker import ALONE
 
 
 @dataclass(frozen=True)
 class Project:
-    """The files of a C project as they are sent to workers, and how they run it."""
+    """A C project as it is sent to workers, with its run settings."""
 
     files: Mapping[str, bytes]
     options: RunOptions
 
     @property
     def key(self) -> str:
-        """Gives a name for the content."""
+        """A hash of the project's content."""
         total = hashlib.sha256(repr(self.options).encode())
         for path, content in sorted(self.files.items()):
             total.update(f"{path}\0{len(content)}\0".encode())
@@ -46,37 +47,37 @@ _ENDS = ExitStack()
 
 
 Packed = list[Array]
-"""The arrays of several samples, one on another: few large parts are sent sooner than many small ones."""
+"""The arrays of several samples, stacked: a few large parts transfer faster than many small ones."""
 
 
-def packed(samples: Sequence[Sequence[Array]]) -> Packed:
-    """Lays the arrays of samples on one another; those of one input or output are all alike."""
+def stack_samples(samples: Sequence[Sequence[Array]]) -> Packed:
+    """Stacks the arrays of samples, input by input."""
     return [np.stack(column) for column in zip(*samples, strict=True)]
 
 
-def unpacked(stacks: Packed) -> list[tuple[Array, ...]]:
-    """Gives the arrays of each sample again."""
+def split_stacks(stacks: Packed) -> list[tuple[Array, ...]]:
+    """Splits stacks into the arrays of each sample."""
     return [tuple(map(np.asarray, parts)) for parts in zip(*stacks, strict=True)]
 
 
 def run_chunk(project: Project, key: str, chunk: Packed) -> Packed:
-    """Runs a chunk in this worker, which keeps the last project compiled and its process running."""
+    """Runs a chunk in this worker. The worker keeps its last project compiled and running."""
     with ALONE:
         if key not in _OPEN:
             _OPEN.clear()
             _ENDS.close()
             folder = _ENDS.enter_context(temporary_project(project.files))
             _OPEN[key] = _ENDS.enter_context(many_runs(folder, HOST, 1, project.options))
-        (outputs,) = _OPEN[key]([unpacked(chunk)])
-        return packed(outputs)
+        (outputs,) = _OPEN[key]([split_stacks(chunk)])
+        return stack_samples(outputs)
 
 
-def runs_on(workers: Workers) -> Callable[..., Any]:
-    """Gives what takes the place of `many_runs`: chunks are run by the workers of a cluster."""
+def runs_on(workers: ClusterWorkers) -> Callable[..., Any]:
+    """Returns a replacement for `many_runs` that runs chunks on cluster workers."""
 
     @contextmanager
     def runs(
-        program: Runnable | Path, on: str = HOST, count: int | None = None, options: RunOptions = USUAL
+        program: Runnable | Path, on: str = HOST, count: int | None = None, options: RunOptions = DEFAULTS
     ) -> Iterator[Callable[[Iterable[Chunk]], Iterator[list[Outputs]]]]:
         if on != HOST:
             raise PillionError(
@@ -91,17 +92,17 @@ def runs_on(workers: Workers) -> Callable[..., Any]:
     return runs
 
 
-def _in_order(workers: Workers, project: Project, chunks: Iterable[Chunk]) -> Iterator[list[Outputs]]:
-    """Keeps some chunks under way for each worker, and gives results in the order of the chunks."""
+def _in_order(workers: ClusterWorkers, project: Project, chunks: Iterable[Chunk]) -> Iterator[list[Outputs]]:
+    """Keeps several chunks in flight per worker, and yields results in the order of the chunks."""
     key = project.key
     sent = workers.share(project)
     waiting: deque[Any] = deque()
     for chunk in chunks:
-        waiting.append(workers.call(run_chunk, sent, key, packed(chunk)))
+        waiting.append(workers.call(run_chunk, sent, key, stack_samples(chunk)))
         if len(waiting) >= AHEAD * workers.count:
-            yield unpacked(workers.answer(waiting.popleft()))
+            yield split_stacks(workers.answer(waiting.popleft()))
     while waiting:
-        yield unpacked(workers.answer(waiting.popleft()))
+        yield split_stacks(workers.answer(waiting.popleft()))
 
 
 def _files_of(program: Runnable | Path) -> dict[str, bytes]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job is one variant to compile and measure. It is known by all that its result depends on: contents, not the places of files."""
+"""A job: one variant to compile and measure, identified by the contents that its result depends on."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pillion.outside.files import suffix_of
-from pillion.outside.user_code import split_spec
+from pillion.host_io.atomic_files import suffix_of
+from pillion.host_io.user_code import split_spec
 from pillion.sweep.axes import ARGUMENTS, Value
-from pillion.sweep.contents import files_of, name_of_content, name_of_pillion, name_of_tools
-from pillion.sweep.plan import Measure, ModelPlan
+from pillion.sweep.fingerprint import files_of, name_of_content, name_of_pillion, name_of_tools
+from pillion.sweep.sweep_file import MeasureOptions, ModelPlan
 
 _KEY = 20
 PATHS = ("weights", "calibrate")
-"""Options that are the paths of files."""
+"""Options that are paths of files."""
 Contents = Mapping[str, Mapping[str, str]]
-"""What files are for → their paths → names for their contents."""
+"""Content hashes by purpose and path."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A variant of a model: the value of each axis, what is measured, and the content of each file that is read."""
+    """A variant of a model: axis values, measurements, and content hashes of the files it reads."""
 
     model: str
     source: str
     values: Mapping[str, Value]
-    measure: Measure
+    measure: MeasureOptions
     contents: Contents = field(default_factory=dict)
     pillion: str = ""
     tools: str = ""
 
     @property
     def arguments(self) -> dict[str, Value]:
-        """Gives what the model's factory is called with."""
+        """The arguments for the model's factory."""
         return {k.removeprefix(ARGUMENTS): v for k, v in self.values.items() if k.startswith(ARGUMENTS)}
 
     @property
     def target(self) -> str:
-        """The chip that the variant is compiled for."""
+        """The target of the variant."""
         return str(self.values["target"])
 
     def option(self, name: str) -> Any:
-        """Gives the value of an option, or None where the sweep does not say."""
+        """Returns the value of an option, or None if the sweep does not set it."""
         return self.values.get(name)
 
     @property
     def model_key(self) -> str:
-        """Gives a name for the model that the variant is compiled from, which variants with other options have in common."""
+        """A hash of the model, shared by variants that differ in other options."""
         roles = ("model", "files", "weights")
         parts = {
             "source": self.source,
@@ -63,7 +63,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Gives the name of the job. The folders of files do not count, nor what the model is called in the table."""
+        """A hash of the job, independent of folders and of the model's display name."""
         measure = {k: v for k, v in vars(self.measure).items() if k not in ("data", "metrics", "reading")}
         measure["reading"] = vars(self.measure.reading) | {"labels": None}
         parts = {
@@ -83,18 +83,18 @@ class Job:
 
 
 def _last(path: Value) -> str:
-    """What a path ends with: its content is named elsewhere."""
+    """Returns the last component of a path; its content is hashed elsewhere."""
     return Path(str(path)).name
 
 
 class Jobs:
-    """Makes jobs. Each file that they depend on is read once."""
+    """Creates jobs, reading each file once."""
 
     def __init__(self) -> None:
         self._read: dict[str, Mapping[str, str]] = {}
 
-    def job(self, model: ModelPlan, values: Mapping[str, Value], measure: Measure) -> Job:
-        """Makes the job of a variant."""
+    def job(self, model: ModelPlan, values: Mapping[str, Value], measure: MeasureOptions) -> Job:
+        """Returns the job of a variant."""
         named = {name: [str(values[name])] for name in PATHS if name in values}
         named["model"] = [model.source] if names_a_file(model.source) else []
         named["files"] = list(model.files)
@@ -116,10 +116,10 @@ class Jobs:
 
 
 def names_a_function(spec: str) -> bool:
-    """Whether this is `file.py:function`."""
+    """Whether the text is `file.py:function`."""
     return bool(split_spec(spec)[1])
 
 
 def names_a_file(source: str) -> bool:
-    """Whether a model or a metric is a file, or something in one, and not a name that Pillion knows."""
+    """Whether a model or metric is a file or part of one, and not a built-in name."""
     return names_a_function(source) or suffix_of(source) != ""

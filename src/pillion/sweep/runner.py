@@ -1,17 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs get results: those that the store has, and those that workers have to do. Workers are there from the first job on that
-needs one."""
+"""Obtains results of jobs, from the store or from workers. Workers start with the first job that needs one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from pillion.sweep.cluster import AHEAD, Workers
+from pillion.sweep.cluster import AHEAD
+from pillion.sweep.job_result import JobOutput, JobResult
 from pillion.sweep.jobs import Job
-from pillion.sweep.result import Result
 from pillion.sweep.store import Store
+
+
+class Workers(Protocol):
+    """Processes that run jobs, local or in a cluster."""
+
+    @property
+    def count(self) -> int:
+        """The number of workers."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of unfinished jobs."""
+
+    def submit(self, job: Job) -> None:
+        """Submits a job."""
+
+    def finished(self) -> tuple[Job, JobOutput]:
+        """Waits for the next job to finish, in any order."""
+
 
 Open = Callable[[], AbstractContextManager[Workers]]
 """Opens workers."""
@@ -22,23 +41,22 @@ class Row:
     """A job and its result."""
 
     job: Job
-    result: Result
+    result: JobResult
 
 
 @dataclass
 class Progress:
-    """How far a sweep has come. Whoever shows it is called after each change."""
+    """The progress of a sweep; calls its observer after each change."""
 
     total: int = 0
     done: int = 0
     failed: int = 0
     kept: int = 0
-    """How many results were there before."""
-    dashboard: str = ""
+    """Results that were in the store before."""
     changed: Callable[[Progress], None] = field(default=lambda progress: None)
 
-    def note(self, result: Result, is_kept: bool) -> None:
-        """Counts a job that has a result now."""
+    def note(self, result: JobResult, is_kept: bool) -> None:
+        """Counts a finished job."""
         self.done += 1
         self.kept += is_kept
         self.failed += result.failure is not None
@@ -46,7 +64,7 @@ class Progress:
 
 
 class Runner:
-    """Finds results or has them made. Within `with`, which ends the workers."""
+    """Obtains results. A context manager that ends the workers."""
 
     def __init__(self, store: Store, open_workers: Open, progress: Progress, retry: bool = False) -> None:
         self.store, self.progress = store, progress
@@ -61,9 +79,9 @@ class Runner:
     def __exit__(self, *why: object) -> None:
         self._ends.close()
 
-    def known(self, job: Job) -> Result | None:
-        """Gives the result of a job that need not be done again: of failures only those that would happen again, and with `retry`
-        none."""
+    def known(self, job: Job) -> JobResult | None:
+        """Returns the stored result of a job that need not run again. Failures count only if they would recur, and
+        never with `retry`."""
         result = self.store.find(job)
         if result is None or result.failure is None or job.key in self._redone:
             return result
@@ -71,15 +89,13 @@ class Runner:
 
     @property
     def workers(self) -> Workers:
-        """The workers, which are started when they are first asked for."""
+        """The workers, started on first use."""
         if self._workers is None:
             self._workers = self._ends.enter_context(self._open())
-            self.progress.dashboard = self._workers.dashboard
-            self.progress.changed(self.progress)
         return self._workers
 
     def finished(self) -> Row:
-        """Waits for the next job that a worker finishes, and keeps what came of it."""
+        """Waits for the next job to finish, and stores its result."""
         job, done = self.workers.finished()
         self.store.keep(job, done)
         self._redone.add(job.key)
@@ -88,8 +104,8 @@ class Runner:
 
 
 def run_all(jobs: list[Job], runner: Runner) -> list[Row]:
-    """Gives a row for each job, in their order; equal jobs are done once."""
-    found: dict[str, Result] = {}
+    """Returns a row per job, in order. Equal jobs run once."""
+    found: dict[str, JobResult] = {}
     runner.progress.total = len({job.key for job in jobs})
     missing: dict[str, Job] = {}
     for job in jobs:
@@ -107,7 +123,7 @@ def run_all(jobs: list[Job], runner: Runner) -> list[Row]:
 
 
 def _done(jobs: list[Job], runner: Runner) -> Iterator[Row]:
-    """What comes of jobs, in the order in which they finish; never many more than there are workers are handed out at once."""
+    """Yields results as jobs finish, with only a few more jobs submitted than there are workers."""
     most = AHEAD * runner.workers.count if jobs else 0
     for job in jobs:
         while runner.workers.waiting >= most:

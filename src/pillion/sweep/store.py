@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that keeps what jobs gave: each in a folder of its own, there whole or not at all.
+"""A folder that keeps each job's result in its own folder, written atomically.
 
-Results are read as what anybody may have written: one that is damaged counts as none, and its job is done again."""
+Results are untrusted: a damaged one counts as missing, and its job runs again."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from pillion.errors import PillionError
-from pillion.outside.declared import build, parse, plain
-from pillion.outside.files import locked, put, read_text, write_whole, writing
-from pillion.outside.folders import check_paths
+from pillion.host_io.atomic_files import locked, named_errors, read_text, write_parts, write_whole
+from pillion.host_io.json_dataclasses import as_plain_data, build, parse
+from pillion.host_io.project_folders import check_paths
+from pillion.sweep.job_result import JobOutput, JobResult
 from pillion.sweep.jobs import Job
-from pillion.sweep.result import Done, Result
 
 MARK, MARK_TEXT = "sweep.json", '{"what": "results of pillion sweep", "format": 1}\n'
 JOBS, RESULT, JOB, LOG = "jobs", "result.json", "job.json", "log.txt"
@@ -27,35 +27,35 @@ _NEW = ".new-"
 
 
 class Store:
-    """The folder of a sweep, which is ours alone as long as it is open."""
+    """The folder of a sweep, locked while it is open."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def find(self, job: Job) -> Result | None:
-        """Gives the result of a job that was done before."""
+    def find(self, job: Job) -> JobResult | None:
+        """Returns the stored result of a job, if any."""
         file = self.place(job) / RESULT
         try:
-            return build(Result, parse(read_text(file, "result", _MOST_RESULT)))
+            return build(JobResult, parse(read_text(file, "result", _MOST_RESULT)))
         except (PillionError, ValueError):
             return None
 
     def place(self, job: Job) -> Path:
-        """Gives the folder of a job, whether it is there or not."""
+        """Returns the path of a job's folder."""
         return self.folder / JOBS / job.key
 
-    def keep(self, job: Job, done: Done) -> None:
-        """Writes what a job gave, in place of what it gave before."""
+    def keep(self, job: Job, done: JobOutput) -> None:
+        """Writes a job's result over an earlier one."""
         place, new = self.place(job), self.folder / JOBS / f"{_NEW}{job.key}"
         check_paths(done.files)
-        with writing(place):
+        with named_errors(place):
             shutil.rmtree(new, ignore_errors=True)
             for path, content in done.files.items():
-                put(new / path, content)
-            put(new / JOB, json.dumps(_described(job), indent=2, default=str) + "\n")
+                write_parts(new / path, content)
+            write_parts(new / JOB, json.dumps(_described(job), indent=2, default=str) + "\n")
             if done.log:
-                put(new / LOG, done.log)
-            put(new / RESULT, json.dumps(plain(done.result), indent=2) + "\n")
+                write_parts(new / LOG, done.log)
+            write_parts(new / RESULT, json.dumps(as_plain_data(done.result), indent=2) + "\n")
             if place.exists():
                 shutil.rmtree(place)
             os.replace(new, place)
@@ -67,13 +67,13 @@ class Store:
 
 
 def _described(job: Job) -> Mapping[str, Any]:
-    """A job in words: for people, nothing reads it."""
+    """Describes a job for people; no program reads it."""
     return {"model": job.model, "source": job.source, "values": dict(job.values), **_rest(job)}
 
 
 def _rest(job: Job) -> Mapping[str, Any]:
     return {
-        "measure": plain(job.measure),
+        "measure": as_plain_data(job.measure),
         "contents": job.contents,
         "pillion": job.pillion,
         "tools": job.tools,
@@ -82,9 +82,9 @@ def _rest(job: Job) -> Mapping[str, Any]:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Store]:
-    """Opens the folder of a sweep, which is made where it is missing. Two sweeps cannot have the same one open."""
-    with writing(folder):
-        _want_ours(folder)
+    """Opens the folder of a sweep, creating it if missing. Raises if another sweep has it open."""
+    with named_errors(folder):
+        _require_ours(folder)
         (folder / JOBS).mkdir(parents=True, exist_ok=True)
         if not (folder / MARK).exists():
             write_whole(folder / MARK, MARK_TEXT.encode())
@@ -94,7 +94,7 @@ def opened(folder: Path) -> Iterator[Store]:
         yield Store(folder)
 
 
-def _want_ours(folder: Path) -> None:
+def _require_ours(folder: Path) -> None:
     if not folder.exists():
         return
     is_ours = folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))

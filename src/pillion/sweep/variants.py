@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All variants of a plan: for each model, every combination of the values of its axes."""
+"""All variants of a plan: every combination of axis values, for each model."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import itertools
 import math
 
 from pillion.errors import PillionError
-from pillion.sweep.axes import Axis, Range, Value
+from pillion.sweep.axes import Axis, AxisRange, Value
 from pillion.sweep.jobs import Job, Jobs
-from pillion.sweep.plan import ModelPlan, Plan
+from pillion.sweep.sweep_file import ModelPlan, SweepFile
 
 MOST_VARIANTS = 100_000
-"""The largest sweep; more is nearly always a mistake."""
+"""Largest sweep."""
 
 
-def count_variants(plan: Plan) -> int:
-    """Gives how many variants a plan has; raises where they cannot be counted, or are too many to try them all."""
+def count_variants(plan: SweepFile) -> int:
+    """Returns the number of variants. Raises if they cannot be counted, or exceed `MOST_VARIANTS`."""
     total = 0
     for model in plan.models:
         sizes = [len(_all_of(plan, key, axis)) for key, axis in plan.axes_of(model).items()]
@@ -31,8 +31,8 @@ def count_variants(plan: Plan) -> int:
     return total
 
 
-def _all_of(plan: Plan, key: str, axis: Axis) -> tuple[Value, ...]:
-    if not isinstance(axis, Range):
+def _all_of(plan: SweepFile, key: str, axis: Axis) -> tuple[Value, ...]:
+    if not isinstance(axis, AxisRange):
         return axis
     if axis.step is None:
         raise PillionError(
@@ -44,8 +44,8 @@ def _all_of(plan: Plan, key: str, axis: Axis) -> tuple[Value, ...]:
     return axis.values
 
 
-def all_variants(plan: Plan) -> list[tuple[ModelPlan, dict[str, Value]]]:
-    """Gives every variant: its model, and a value for each axis."""
+def all_variants(plan: SweepFile) -> list[tuple[ModelPlan, dict[str, Value]]]:
+    """Returns every variant: its model, and a value per axis."""
     count_variants(plan)
     found = []
     for model in plan.models:
@@ -55,7 +55,7 @@ def all_variants(plan: Plan) -> list[tuple[ModelPlan, dict[str, Value]]]:
     return found
 
 
-def all_jobs(plan: Plan) -> list[Job]:
-    """Gives a job for every variant of a plan."""
+def all_jobs(plan: SweepFile) -> list[Job]:
+    """Returns a job for every variant of a plan."""
     make = Jobs()
     return [make.job(model, values, plan.measure) for model, values in all_variants(plan)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models that `-m NAME` knows, with random weights. Listing them does not import torch."""
+"""The models for `-m NAME`, with random weights. Listing them does not import torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.errors import PillionError
-from pillion.outside.files import MODEL_FILES
+from pillion.host_io.atomic_files import MODEL_FILES
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["MODELS", "ZooModel", "build", "find", "load_weights", "random_inputs", "save_weights", "want"]
 
-# The batches that batch norms are set up with: as many samples as give good statistics, at the resolution
-# at which the net will run (zero padding shifts the means of small pictures), but never seconds of work.
+# The batches for batch norm statistics: enough samples at the resolution of the net
+# (zero padding shifts the means of small images), but never seconds of work.
 STATISTICS_NUMBERS = 3 * 3 * 224 * 224
 STATISTICS_SAMPLES = 32
 STATISTICS_SIDE = 256
 
 MAX_SIDE = 4096
-"""The largest side of an input, in pixels."""
+"""The largest side of an input in pixels."""
 
 
 @dataclass(frozen=True)
 class ZooModel:
-    """One model of the zoo: its names, its input, and where its class is, as `module:Class`."""
+    """One model of the zoo: its names, its input, and its class as `module:Class`."""
 
     name: str
     summary: str
@@ -42,7 +42,7 @@ class ZooModel:
     resizable: bool = False
 
     def shape_for(self, input_size: int | tuple[int, int] | None) -> tuple[int, ...]:
-        """Gives the input shape at another resolution (height and width, or one number for both)."""
+        """Returns the input shape at another resolution (height and width, or one number for both)."""
         if input_size is None:
             return self.input_shape
         size = (input_size, input_size) if isinstance(input_size, int) else tuple(input_size)
@@ -146,7 +146,7 @@ _BY_ANY_NAME = {name: entry for entry in _ALL for name in (entry.name, *entry.al
 
 
 def __getattr__(name: str) -> Any:
-    """Loads what reads and writes weights when it is first asked for: it needs numpy, a list of names does not."""
+    """Imports the weight functions at the first use, because they need numpy."""
     if name in ("load_weights", "save_weights"):
         from pillion.zoo import weights
 
@@ -155,17 +155,17 @@ def __getattr__(name: str) -> Any:
 
 
 def find(name: str) -> ZooModel | None:
-    """Gives the model of that name or alias, if there is one."""
+    """Returns the model of that name or alias, or None."""
     return _BY_ANY_NAME.get(name)
 
 
 def build(
     name: str, input_size: int | tuple[int, int] | None = None, seed: int = 0
 ) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """Makes a model in eval mode and example inputs; a seed gives the same bits, whatever was drawn before."""
+    """Returns a model in eval mode and example inputs, determined by the seed."""
     import torch
 
-    from pillion.zoo import init
+    from pillion.zoo import random_weights
 
     entry = want(name)
     shape = entry.shape_for(input_size)
@@ -173,23 +173,28 @@ def build(
     factory = getattr(importlib.import_module(module), class_name)
     with torch.random.fork_rng(devices=[]):  # constructors of torch layers draw from the global generator
         model: nn.Module = factory()
-    init.initialize(model, _statistics_shape(shape), seed)
-    return model, (init.normal_like(shape, init.generator(seed, init.Stream.EXAMPLE)),)
+    random_weights.initialize(model, _statistics_shape(shape), seed)
+    return model, (
+        random_weights.normal_like(
+            shape, random_weights.generator(seed, random_weights.RandomStream.EXAMPLE)
+        ),
+    )
 
 
 def random_inputs(
     name: str, count: int, input_size: int | tuple[int, int] | None = None, seed: int = 0
 ) -> list[tuple[Tensor, ...]]:
-    """Makes inputs distributed like the example of `build`, to calibrate with; more of them start with the same."""
-    from pillion.zoo import init
+    """Returns inputs distributed like the example of `build`, for calibration; a larger count extends
+    them."""
+    from pillion.zoo import random_weights
 
     shape = want(name).shape_for(input_size)
-    source = init.generator(seed, init.Stream.INPUTS)
-    return [(init.normal_like(shape, source),) for _ in range(count)]
+    source = random_weights.generator(seed, random_weights.RandomStream.INPUTS)
+    return [(random_weights.normal_like(shape, source),) for _ in range(count)]
 
 
 def want(name: str) -> ZooModel:
-    """Gives the model of that name or alias; raises where there is none."""
+    """Returns the model of that name or alias; raises if it does not exist."""
     entry = find(name)
     if entry is None:
         close = difflib.get_close_matches(name, _BY_ANY_NAME, n=1)

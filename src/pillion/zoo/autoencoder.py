@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The deep autoencoder of MLPerf Tiny, which finds anomalies in machine sounds."""
+"""The deep autoencoder of MLPerf Tiny, which detects anomalies in machine sounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HIDDEN = (128, 128, 128, 128, 8, 128, 128, 128, 128)
 
 
 class DeepAutoencoder(nn.Module):
-    """Ten dense layers that squeeze 640 features through 8; what comes back wrong is the anomaly."""
+    """Ten dense layers with a bottleneck of 8 for 640 features; the reconstruction error is the anomaly."""
 
     def __init__(self) -> None:
         super().__init__()

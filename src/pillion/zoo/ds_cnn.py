@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pillion.zoo.layers import ConvBN
+from pillion.zoo.conv_block import ConvBN
 
 CHANNELS = 64
 BLOCKS = 4

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MobileNetV1 at a quarter of its width, the person detector of MLPerf Tiny."""
+"""MobileNetV1 at width 0.25, the person detector of MLPerf Tiny."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pillion.zoo.layers import ConvBN
+from pillion.zoo.conv_block import ConvBN
 
 EPS = 1e-3  # Keras' default, with which the reference model was trained
 BOTTOM_RIGHT = (0, 1, 0, 1)  # SAME padding of a 3x3 kernel at stride 2 over an even size
@@ -24,7 +24,7 @@ BLOCKS = (  # output channels, stride
 
 
 class MobileNetV1(nn.Module):
-    """Thirteen depthwise-separable blocks over a 96x96 picture."""
+    """Thirteen depthwise-separable blocks on a 96x96 image."""
 
     def __init__(self, classes: int = 2) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pillion.zoo.layers import ConvBN
+from pillion.zoo.conv_block import ConvBN
 
 STEM = 32
 FEATURES = 1280
@@ -21,7 +21,7 @@ STAGES = (  # expansion, output channels, blocks, stride of the first block
 
 
 class MobileNetV2(nn.Module):
-    """Width 1.0, for pictures of any size. It ends in logits."""
+    """Width 1.0, for images of any size, with logits as output."""
 
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class MobileNetV2(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    """Expand, filter each channel, project back without activation; add the input where shapes allow."""
+    """Expansion, depthwise convolution, linear projection; plus the input if the shapes are equal."""
 
     def __init__(self, inputs: int, outputs: int, expansion: int, stride: int) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from pillion.zoo.layers import ConvBN
+from pillion.zoo.conv_block import ConvBN
 
 EPS = 1e-3
 STEM = 16
@@ -42,7 +42,7 @@ BLOCKS = (
 
 
 class MobileNetV3Small(nn.Module):
-    """Width 1.0, for pictures of any size. It ends in logits."""
+    """Width 1.0, for images of any size, with logits as output."""
 
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()
@@ -61,7 +61,8 @@ class MobileNetV3Small(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """Expand, filter each channel, weigh the channels, project back; add the input where shapes allow."""
+    """Expansion, depthwise convolution, squeeze-and-excite, linear projection; plus the input if the shapes
+    are equal."""
 
     def __init__(self, inputs: int, row: Block) -> None:
         super().__init__()
@@ -79,7 +80,7 @@ class Bottleneck(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """Scale each channel by a gate computed from the means of all channels."""
+    """Scales each channel by a gate computed from the means of all channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -95,6 +96,6 @@ class SqueezeExcite(nn.Module):
 
 
 def _multiple_of_8(channels: float) -> int:
-    """The nearest multiple of 8, halves up, but never less than nine tenths of what was asked."""
+    """Returns the nearest multiple of 8, ties up, but at least nine tenths of `channels`."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest if nearest >= 0.9 * channels else nearest + 8

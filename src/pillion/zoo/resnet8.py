@@ -6,14 +6,14 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pillion.zoo.layers import ConvBN
+from pillion.zoo.conv_block import ConvBN
 
 EPS = 1e-3  # Keras' default, with which the reference model was trained
 BOTTOM_RIGHT = (0, 1, 0, 1)  # SAME padding of a 3x3 kernel at stride 2 over an even size
 
 
 class ResNet8(nn.Module):
-    """Three residual blocks of 16, 32 and 64 channels over a 32x32 picture."""
+    """Three residual blocks of 16, 32 and 64 channels on a 32x32 image."""
 
     def __init__(self, classes: int = 10) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class ResNet8(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions beside a shortcut: the input, or if the size changes a plain convolution."""
+    """Two 3x3 convolutions and a shortcut: the input, or a 1x1 convolution if the size changes."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

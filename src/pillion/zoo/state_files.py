@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights from files that nobody has checked: `.npz`, `.safetensors`, and what `torch.save` wrote. Tensors are read, and nothing is executed.
+"""Reads weights from untrusted files: `.npz`, `.safetensors`, and those of `torch.save`. Only tensors are read; nothing is executed.
 
-Checkpoints come in wrappers: `{"state_dict": …}` of training loops, `module.` before each key of `DataParallel` and of averages over models,
-`_orig_mod.` of `torch.compile`, `model.` of a module that held the model. What is in them is taken out where it fits the model."""
+Checkpoints have wrappers: `{"state_dict": …}` of training loops, the prefix `module.` of `DataParallel` and averaged models, `_orig_mod.`
+of `torch.compile`, `model.` of a containing module. The tensors that fit the model are extracted."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pillion.errors import PillionError, warn
-from pillion.outside.arrays import UNREADABLE, read_arrays, reason
-from pillion.outside.files import WEIGHT_FILES, read_whole, regular_file, suffix_of
+from pillion.host_io.atomic_files import WEIGHT_FILES, read_whole, regular_file, suffix_of
+from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,18 +39,19 @@ TYPES = {
     "U8": "uint8",
     "BOOL": "bool",
 }
-"""Types of `.safetensors` by their names in PyTorch."""
+"""Element types of `.safetensors` → PyTorch's names."""
 MOST_HEADER_BYTES = 100_000_000
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights", "params")
-"""Keys under which checkpoints keep the weights, the usual ones first; others are looked at after them."""
+"""Keys under which checkpoints store weights, most common first; other keys follow."""
 BESIDE = frozenset({"n_averaged"})
-"""Tensors that wrappers have beside those of the model."""
+"""Tensors that wrappers add to the model's."""
 DEEPEST = 3
-"""How many wrappers are looked through."""
+"""The deepest nesting of wrappers."""
 
 
 def read_state(path: Path, wanted: Iterable[str]) -> dict[str, Tensor]:
-    """Gives the tensors of a file by name, those of a checkpoint without its wrappers: the keys that a model wants say which those are."""
+    """Returns the tensors of a file by name, without a checkpoint's wrappers; the model's keys identify
+    them."""
     suffix = suffix_of(path)
     reader = _READERS.get(suffix)
     if reader is None:
@@ -107,7 +108,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _slice(key: str, row: Any, data: memoryview) -> Tensor:
-    """The tensor that a row of the header describes."""
+    """Returns the tensor of a header's row."""
     import torch
 
     shape, (begin, end), name = row["shape"], row["data_offsets"], TYPES.get(row["dtype"])
@@ -124,7 +125,8 @@ def _slice(key: str, row: Any, data: memoryview) -> Tensor:
 
 
 class Skipped:
-    """What stands for a number or an array of numpy that a training loop has left beside the weights: nothing of it is read."""
+    """Replaces numpy numbers and arrays that a training loop stored with the weights; their content is
+    ignored."""
 
     def __init__(self, *arguments: object) -> None: ...
 
@@ -136,11 +138,11 @@ OF_NUMPY = (
     "ndarray",
     *(f"{core}.multiarray.{name}" for core in ("core", "_core") for name in ("scalar", "_reconstruct")),
 )
-"""What pickles of numpy's numbers and arrays name. None of it is called."""
+"""The names in pickles of numpy's numbers and arrays. None of them is called."""
 
 
 def _checkpoint(path: Path) -> Any:
-    """What torch has saved, of which tensors and plain containers are read."""
+    """Returns the tensors and plain containers that torch saved."""
     import torch
 
     known: list[Any] = [argparse.Namespace, *((Skipped, f"numpy.{name}") for name in OF_NUMPY)]
@@ -150,7 +152,7 @@ def _checkpoint(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise _code(path, _found(str(error))) from None
-    except Exception as error:  # torch raises whatever a broken file leads it to
+    except Exception as error:  # torch raises any exception for a broken file
         raise PillionError(
             f"{path} is not a file of weights",
             rule="what torch.save wrote of a state dict",
@@ -163,7 +165,7 @@ SCRIPTED = "TorchScript"
 
 
 def _why_not(error: Exception) -> str:
-    """What a broken file, or one of another kind, led torch to, in a few words."""
+    """Returns torch's reason for a broken or foreign file in a few words."""
     if SCRIPTED in str(error):
         return "an archive of TorchScript, which is code"
     return "it does not begin as such a file does" if isinstance(error, LookupError) else reason(error)[:200]
@@ -178,7 +180,7 @@ def _beside(path: Path) -> Path:
 
 
 def _found(text: str) -> str:
-    """What torch says it has met, in a few words."""
+    """Returns the object that torch refused in a few words."""
     name = re.search(r"GLOBAL ([\w.]+)", text)
     return f"it names {name[1]}" if name else (text.splitlines() or ["a pickle of objects"])[0][:200]
 
@@ -207,7 +209,7 @@ _READERS: Mapping[str, Callable[[Path], Any]] = {
 
 
 def _unwrapped(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tensor]:
-    """The tables of tensors in a checkpoint: the one that has most of the wanted keys, the usual ones first."""
+    """Returns the table of tensors with the most wanted keys, common wrappers first."""
     tables = [(where, _without_prefix(table, wanted)) for where, table in _tables(held)]
     if not tables:
         raise PillionError(
@@ -225,7 +227,8 @@ def _unwrapped(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tenso
 
 
 def _tables(held: Any, where: str = "", depth: int = 0) -> list[tuple[str, dict[str, Tensor]]]:
-    """All tables of tensors in a checkpoint that lie not too deep, and where: a hostile one may hold itself."""
+    """Returns all tables of tensors in a checkpoint with their places, up to a depth limit: a hostile file
+    may contain itself."""
     from torch import Tensor
 
     if not isinstance(held, Mapping) or depth > DEEPEST:
@@ -237,7 +240,8 @@ def _tables(held: Any, where: str = "", depth: int = 0) -> list[tuple[str, dict[
 
 
 def _without_prefix(table: dict[str, Tensor], wanted: frozenset[str]) -> dict[str, Tensor]:
-    """The keys as the model has them, where it was a part of what was saved. What lies beside that part is left out."""
+    """Returns a table without the prefix of its keys, if the model was a part of the saved object. Other keys
+    are dropped."""
     if wanted & table.keys():
         return table
     fits = Counter(start for key in table for start, rest in _splits(key) if rest in wanted)
@@ -253,7 +257,7 @@ def _without_prefix(table: dict[str, Tensor], wanted: frozenset[str]) -> dict[st
 
 
 def _splits(key: str) -> Iterator[tuple[str, str]]:
-    """All beginnings of a key that end with a dot, and what follows them."""
+    """Yields all prefixes of a key that end with a dot, and the rest."""
     for dot in (at for at, mark in enumerate(key) if mark == "."):
         yield key[: dot + 1], key[dot + 1 :]
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of a few layers: small enough to read the whole output of every stage."""
+"""Models of a few layers, small enough to read the complete output of every stage."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pillion.zoo.layers import ConvBN
+from pillion.zoo.conv_block import ConvBN
 
 
 class ConvBnRelu(nn.Module):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A U-Net for segmentation on a microcontroller: all of its large tensors meet again in skips."""
+"""A U-Net for segmentation on a microcontroller: all its large tensors are live until their skips."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pillion.zoo.layers import ConvBN
+from pillion.zoo.conv_block import ConvBN
 
 WIDTHS = (16, 32, 64, 96)
 
 
 class UNet(nn.Module):
-    """Four levels of two 3x3 convolutions on the way down; on the way up, nearest neighbours beside the skip and one convolution."""
+    """Four levels of two 3x3 convolutions down; nearest upsampling, concatenation with the skip and one
+    convolution up."""
 
     def __init__(self, classes: int = 2) -> None:
         super().__init__()

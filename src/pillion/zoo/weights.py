@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of a model from a file, and into an `.npz`: a tensor for each key of its state dict, in PyTorch's layouts."""
+"""Reads a model's weights from a file and writes them to an `.npz`: a tensor per key of its state dict, in
+PyTorch's layouts."""
 
 from __future__ import annotations
 
@@ -12,21 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.outside.arrays import Array
-from pillion.outside.files import write_whole
+from pillion.host_io.atomic_files import write_whole
+from pillion.host_io.npy_files import Array
 from pillion.zoo.state_files import read_state
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-COUNTER = "num_batches_tracked"  # of a batch norm; inference does not read it, so a file may leave it out
+COUNTER = "num_batches_tracked"  # of a batch norm; unused in inference, so a file may omit it
 SHOWN = 8  # keys of one kind in a message
 
 
 def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Copies the tensors of a file into a module; on any error the module stays as it was.
+    """Copies the tensors of a file into a module; on any error the module is unchanged.
 
-    A file is an `.npz`, a `.safetensors`, or what `torch.save` wrote of a state dict; nothing of it is executed."""
+    A file is an `.npz`, a `.safetensors`, or a state dict of `torch.save`; nothing in it is executed."""
     import torch
 
     state = {key: value for key, value in module.state_dict().items() if _is_weight(key)}
@@ -47,7 +48,7 @@ def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
 
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Writes what `load_weights` reads; an existing file is replaced only when the new one is complete."""
+    """Writes a file for `load_weights`; an existing file is replaced only by a complete one."""
     path = Path(path)
     arrays: dict[str, Array] = {
         k: v.detach().cpu().numpy() for k, v in module.state_dict().items() if _is_weight(k)
@@ -62,7 +63,8 @@ def _is_weight(key: str) -> bool:
 
 
 def _ties(state: Mapping[str, Tensor]) -> dict[str, str]:
-    """Keys of tensors that a module has under several names, each with the others' first, and that with the second: a file may have one."""
+    """Returns the keys of tensors with several names → the first of these names (the first one → the second):
+    a file may have only one."""
     names: dict[tuple[int, tuple[int, ...], tuple[int, ...]], list[str]] = {}
     for key, value in state.items():
         if value.numel():
@@ -76,7 +78,7 @@ def _ties(state: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def _differ(held: Mapping[str, Tensor], one: Mapping[str, str]) -> list[str]:
-    """Tensors that are one in the module, and several in the file."""
+    """Returns tensors that the module shares but the file has with different values."""
     import torch
 
     at = {key: place for place, key in enumerate(one)}
@@ -117,7 +119,7 @@ def _dtype(tensor: Tensor) -> str:
 
 
 def _is_like(tensor: Tensor, wanted: Tensor) -> bool:
-    """Whether both are plain tensors of real numbers, or both of integers."""
+    """Whether both are dense tensors of the same kind: real, complex or integer."""
     import torch
 
     is_plain = tensor.layout is torch.strided and not tensor.is_quantized and tensor.device.type == "cpu"

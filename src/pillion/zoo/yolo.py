@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A detector in the manner of small YOLOs: two heads, at a sixteenth and at an eighth of the picture's side."""
+"""A detector like small YOLOs: two heads, at a sixteenth and an eighth of the image's side."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pillion.zoo.layers import ConvBN
+from pillion.zoo.conv_block import ConvBN
 
 ANCHORS = 3
 BOX = 5
-"""Of a box: place, size, and whether there is one."""
+"""The numbers of a box: place, size and confidence."""
 
 
 class TwoHeads(nn.Module):
-    """A backbone of strided convolutions and blocks that gather what each of their layers makes; the deeper features also go up."""
+    """A backbone of strided convolutions and feature-gathering blocks; the deeper features are also
+    upsampled."""
 
     def __init__(self, classes: int = 3) -> None:
         super().__init__()
         values = ANCHORS * (BOX + classes)
-        self.stem = nn.Sequential(ConvBN(3, 16, 3, 2), ConvBN(16, 32, 3, 2), Gather(32))
-        self.middle = nn.Sequential(ConvBN(32, 64, 3, 2), Gather(64))
-        self.deep = nn.Sequential(ConvBN(64, 96, 3, 2), Gather(96))
+        self.stem = nn.Sequential(ConvBN(3, 16, 3, 2), ConvBN(16, 32, 3, 2), GatherFeatures(32))
+        self.middle = nn.Sequential(ConvBN(32, 64, 3, 2), GatherFeatures(64))
+        self.deep = nn.Sequential(ConvBN(64, 96, 3, 2), GatherFeatures(96))
         self.narrow = ConvBN(96, 32)
         self.together = ConvBN(96, 64)
         self.coarse, self.fine = nn.Conv2d(96, values, 1), nn.Conv2d(64, values, 1)
@@ -35,8 +36,9 @@ class TwoHeads(nn.Module):
         return self.coarse(deep), self.fine(fine)
 
 
-class Gather(nn.Module):
-    """A narrow layer and two 3x3 convolutions in a row; the results of all three side by side are mixed."""
+class GatherFeatures(nn.Module):
+    """A pointwise layer and two 3x3 convolutions in sequence; all three results are concatenated and
+    mixed."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

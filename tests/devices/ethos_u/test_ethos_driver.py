@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from torch import nn
 
 import pillion
 from ethos_streams import needs_vela
-from pillion.devices.ethos_u import firmware, payload
+from pillion.devices.ethos_u import payload, segment_source
+from pillion.devices.ethos_u.vela import Compiled
 from pillion.ops import Segment
 from pillion.program import Program
 
@@ -50,13 +52,20 @@ def program() -> Program:
     return pillion.compile(Net().eval(), (X,), target="cortex-m55+ethos-u55-128")
 
 
+@pytest.fixture(scope="module")
+def another() -> Program:
+    return pillion.compile(
+        nn.Conv2d(3, 5, 3).eval(), (X,), target="cortex-m55+ethos-u55-128", name="another", io_dtype="int8"
+    )
+
+
 def sources(program: Program, folder: Path, is_copied: bool) -> list[Path]:
     """The project's files for the NPU; with copies as if no input or output lay in its place."""
     program.firmware(folder / "c", force=True)
     made = [payload.parse(segment.payload) for segment in program.payloads.segments]
     if is_copied:
         everything = [frozenset(range(len(one.inputs) + len(one.outputs))) for one in made]
-        for name, text in firmware.sources(program.graph.name, made, everything).items():
+        for name, text in segment_source.sources(program.graph.name, made, everything).items():
             (folder / "c" / "npu" / name).write_text(text)
     (folder / "ethosu_driver.h").write_text(DRIVER)
     return sorted((folder / "c" / "npu").glob("*.c"))
@@ -77,8 +86,38 @@ def test_c_hands_the_driver_what_it_asks_for_and_says_when_it_fails(
     if compiler is None:
         pytest.skip("no C compiler for this computer")
     files = sources(program, tmp_path, is_copied)
-    (tmp_path / "main.c").write_text(_main(program, is_copied))
+    (tmp_path / "main.c").write_text(_main([("c", program, is_copied)]))
     command = [compiler, *FLAGS[:-1], *includes(tmp_path), *map(str, files), str(tmp_path / "main.c")]
+    subprocess.run([*command, "-o", str(tmp_path / "run")], check=True, timeout=60)
+    assert subprocess.run([tmp_path / "run"], timeout=60).returncode == 0
+
+
+@needs_vela
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_models_in_one_firmware_keep_apart_in_either_order(
+    program: Program, another: Program, tmp_path: Path, order: tuple[int, int]
+) -> None:
+    """One of them copies its inputs and outputs, the other has them in their places. Each is a library, as CMake makes them."""
+    compiler, archiver = shutil.which("gcc") or shutil.which("cc"), shutil.which("ar")
+    if compiler is None or archiver is None:
+        pytest.skip("no C compiler for this computer")
+    models = [("first", program, False), ("second", another, True)]
+    libraries = []
+    for place, model, is_copied in models:
+        folder = tmp_path / place
+        folder.mkdir()
+        for file in sources(model, folder, is_copied):
+            subprocess.run(
+                [compiler, *FLAGS[:-1], *includes(folder), "-c", str(file)],
+                cwd=folder,
+                check=True,
+                timeout=60,
+            )
+        libraries.append(str(folder / "lib.a"))
+        subprocess.run([archiver, "rc", libraries[-1], *map(str, folder.glob("*.o"))], check=True, timeout=60)
+    (tmp_path / "main.c").write_text(_main([(f"{place}/c", *rest) for place, *rest in models]))
+    command = [compiler, *FLAGS[:-1], f"-I{tmp_path / 'first'}", str(tmp_path / "main.c")]
+    command += [libraries[n] for n in order]
     subprocess.run([*command, "-o", str(tmp_path / "run")], check=True, timeout=60)
     assert subprocess.run([tmp_path / "run"], timeout=60).returncode == 0
 
@@ -109,35 +148,19 @@ def _numbers(name: str, data: bytes) -> str:
     return f"static const unsigned char {name}[] = {{{', '.join(map(str, data))}}};\n"
 
 
-def _main(program: Program, is_copied: bool) -> str:
-    """A main program with such a driver. Its answer says which check failed."""
-    name, segments = program.graph.name, [op for op in program.graph.ops if isinstance(op, Segment)]
-    made = [payload.parse(segment.payload) for segment in program.payloads.segments]
-    x = X.numpy() if program.graph.inputs[0].shape == tuple(X.shape) else X.permute(0, 2, 3, 1).numpy()
-    values = program.graph.reference_values(np.asarray(x))
-    data = "".join(
-        _numbers(f"wanted_{n}", values[op.xs[0]].tobytes())
-        + _numbers(f"made_{n}", values[op.ys[0]].tobytes())
-        for n, op in enumerate(segments)
-    )
-    cases = "".join(
-        f"    case {n}:\n        if (sizes[1] != {one.scratch_bytes} || sizes[0] != {len(one.constants)}) return 3;\n"
-        f"        if (memcmp(at + {one.inputs[0].offset}, wanted_{n}, sizeof wanted_{n})) return 5;\n"
-        f"        memcpy(at + {one.outputs[0].offset}, made_{n}, sizeof made_{n});\n        return 0;\n"
-        for n, one in enumerate(made)
-    )
-    calls = "".join(
-        _call(name, n, one.inputs[0].offset, one.outputs[0].offset, is_copied) for n, one in enumerate(made)
-    )
-    most = max(one.scratch_bytes for one in made)
+def _main(models: Sequence[tuple[str, Program, bool]]) -> str:
+    """A main program with such a driver, for the projects in some folders and whether they copy. Its answer says which check failed."""
+    parts = [_parts(*one) for one in models]
+    headers, data, cases, calls = ("".join(one) for one in zip(*parts, strict=True))
+    most = max(one.scratch_bytes for _, program, _ in models for one in _compiled(program))
     return f"""
 #include <ethosu_driver.h>
 #include <string.h>
-#include "npu.h"
-#include "npu_ethosu.h"
+{headers}
 {data}
 struct ethosu_driver {{ int held; }} npu;
-static int running, refused, failing, calls;
+static const void *running;
+static int refused, failing, calls;
 static _Alignas(32) unsigned char scratch[{most}];
 unsigned char apart[2][{most}];
 struct ethosu_driver *ethosu_reserve_driver(void) {{ if (refused) return NULL; npu.held++; return &npu; }}
@@ -149,9 +172,7 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *data, const int size
     if (failing) return failing;
     if (drv->held != 1 || bases != 3 || user || memcmp(data, "COP1", 4) || size % 4 || sizes[2] || at != scratch) return 1;
     if ((uintptr_t)data % 16 || base[0] % 16 || base[1] % 16) return 2;
-    switch (running) {{
-{cases}    }}
-    return 6;
+{cases}    return 6;
 }}
 int main(void) {{
 {calls}    return npu.held;
@@ -159,27 +180,54 @@ int main(void) {{
 """
 
 
+def _compiled(program: Program) -> list[Compiled]:
+    return [payload.parse(segment.payload) for segment in program.payloads.segments]
+
+
+def _parts(folder: str, program: Program, is_copied: bool) -> tuple[str, str, str, str]:
+    """The headers of a model, the bytes that its segments read and make, what the driver does for them, and their calls."""
+    name, made = program.graph.name, _compiled(program)
+    segments = [op for op in program.graph.ops if isinstance(op, Segment)]
+    dtype = program.graph.inputs[0].dtype.numpy
+    x = X.numpy() if program.graph.inputs[0].shape == tuple(X.shape) else X.permute(0, 2, 3, 1).numpy()
+    values = program.graph.reference_values(np.asarray(x if dtype == np.float32 else (x * 127).astype(dtype)))
+    headers = f'#include "{folder}/model/npu.h"\n#include "{folder}/npu/npu_ethosu.h"\n'
+    data = cases = calls = ""
+    for n, (op, one) in enumerate(zip(segments, made, strict=True)):
+        wanted, result = f"wanted_{name}_{n}", f"made_{name}_{n}"
+        start, end = one.inputs[0].offset, one.outputs[0].offset
+        data += _numbers(wanted, values[op.xs[0]].tobytes()) + _numbers(result, values[op.ys[0]].tobytes())
+        cases += (
+            f"    if (running == {wanted}) {{\n"
+            f"        if (sizes[1] != {one.scratch_bytes} || sizes[0] != {len(one.constants)}) return 3;\n"
+            f"        if (memcmp(at + {start}, {wanted}, sizeof {wanted})) return 5;\n"
+            f"        memcpy(at + {end}, {result}, sizeof {result});\n        return 0;\n    }}\n"
+        )
+        calls += _call(name, n, start, end, is_copied)
+    return headers, data, cases, calls
+
+
 def _call(name: str, number: int, x: int, y: int, is_copied: bool) -> str:
     """The calls for a segment: the driver is not there, its invocation fails, all is well. What fails leaves the result as it was."""
     places = ("apart[0]", "apart[1]") if is_copied else (f"scratch + {x}", f"scratch + {y}")
     return f"""
     {{
-        running = {number};
+        running = wanted_{name}_{number};
         unsigned char *const in = {places[0]}, *const out = {places[1]};
         const void *const inputs[] = {{in}};
         void *const outputs[] = {{out}};
-        memcpy(in, wanted_{number}, sizeof wanted_{number});
+        memcpy(in, wanted_{name}_{number}, sizeof wanted_{name}_{number});
         refused = 1, calls = 0;
         {name}_npu_segment_{number}(inputs, outputs, scratch);
-        if (npu_error != -1 || calls || npu.held) return 10;
-        refused = 0, npu_error = 0, failing = -7;
-        if ({int(is_copied)}) memset(out, 0x5A, sizeof made_{number});
+        if ({name}_npu_error != -1 || calls || npu.held) return 10;
+        refused = 0, {name}_npu_error = 0, failing = -7;
+        if ({int(is_copied)}) memset(out, 0x5A, sizeof made_{name}_{number});
         {name}_npu_segment_{number}(inputs, outputs, scratch);
-        if (npu_error != -7 || calls != 1 || npu.held) return 11;
-        for (unsigned i = 0; {int(is_copied)} && i < sizeof made_{number}; i++) if (out[i] != 0x5A) return 12;
-        failing = 0, npu_error = 0;
+        if ({name}_npu_error != -7 || calls != 1 || npu.held) return 11;
+        for (unsigned i = 0; {int(is_copied)} && i < sizeof made_{name}_{number}; i++) if (out[i] != 0x5A) return 12;
+        failing = 0, {name}_npu_error = 0;
         {name}_npu_segment_{number}(inputs, outputs, scratch);
-        if (npu_error) return 20 + npu_error;
-        if (memcmp(out, made_{number}, sizeof made_{number})) return 13;
+        if ({name}_npu_error) return 20 + {name}_npu_error;
+        if (memcmp(out, made_{name}_{number}, sizeof made_{name}_{number})) return 13;
     }}
 """

@@ -14,16 +14,18 @@ from torch import nn
 
 import pillion
 from ethos_streams import compiled, needs_vela, tflite_of
-from pillion.choices import Runtime
 from pillion.cli.intermediates import Intermediates
 from pillion.devices.ethos_u import converter, payload
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
-from pillion.devices.ethos_u.vela import MemoryMode, Settings, compile_segment
-from pillion.devices.ethos_u.vela.compiler import VelaError
-from pillion.devices.payloads import SegmentCost
+from pillion.devices.ethos_u.vela import MemoryMode, VelaSettings, compile_segment, vela_process
+from pillion.devices.ethos_u.vela.vela_process import VelaError
+from pillion.devices.payloads import ConverterError, SegmentCost
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
+from pillion.ir.graph import Graph
 from pillion.ops import Conv2d, Segment
+from pillion.option_values import Runtime
+from pillion.partition import PlacementOptions
 from pillion.program import Program
 from pillion.run.executorch import ExecuTorch
 from pillion.targets import executable, find_target
@@ -131,18 +133,54 @@ def test_placement_asks_vela_what_a_segment_takes(monkeypatch: pytest.MonkeyPatc
 
 @needs_vela
 def test_the_segment_is_kept_where_vela_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fail(*_: object) -> None:
-        raise VelaError("Vela did not compile a segment", rule="", here="", help="")
+    def watch(stage: str, graph: Graph) -> None:
+        Intermediates(tmp_path).watch(stage, graph)
+        if stage == "place":
+            monkeypatch.setattr(converter, "_compiled", _fail)
 
-    monkeypatch.setattr(converter, "_compiled", fail)
     with pytest.raises(VelaError):
-        pillion.compile(Net().eval(), (X,), target="himax-we2", watch=Intermediates(tmp_path).watch)
+        pillion.compile(Net().eval(), (X,), target="himax-we2", watch=watch)
     assert (tmp_path / "npu_segment_0.tflite").read_bytes()[4:8] == b"TFL3"
+
+
+def _fail(*_: object) -> None:
+    raise VelaError(
+        "Vela did not compile a segment", rule="it ends with 0", here="exit code 1\na word\nmore", help=""
+    )
+
+
+@needs_vela
+def test_what_vela_fails_on_stays_on_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An op that has no TFLite form leaves the others on the NPU; then Vela compiles nothing."""
+    x = X[:, :, :40, :36]
+    pooled = nn.Sequential(nn.Conv2d(3, 8, 3), nn.AvgPool2d(3, 2, 1, count_include_pad=False)).eval()
+    program = pillion.compile(pooled, (x,), target="himax-we2")
+    units = {entry.op.kind: entry for entry in program.ledger}
+    assert units["conv2d"].segment is not None
+    assert "no exact TFLite form" in str(units["avg_pool2d"].deciding)
+    monkeypatch.setattr(converter, "_compiled", _fail)
+    program = pillion.compile(pooled, (x,), target="himax-we2")
+    assert not program.ledger.on_npu
+    conv = next(entry for entry in program.ledger if entry.op.kind == "conv2d")
+    assert conv.deciding.rule == "segment.converter"
+    assert conv.deciding.got == "Vela did not compile a segment: exit code 1; a word"
+    with pytest.raises(PillionError, match="only"):
+        pillion.compile(pooled, (x,), target="himax-we2", placement=PlacementOptions(only_npu=True))
+
+
+@needs_vela
+def test_vela_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Otherwise everything would run on the core, without a word."""
+    vela_process._child.clear()
+    converter._compiled.cache_clear()
+    monkeypatch.setattr(vela_process, "WORKER", tmp_path / "none.py")
+    with pytest.raises(ConverterError, match="does not start"):
+        pillion.compile(Net().eval(), (X,), target="cortex-m55+ethos-u55-64")
 
 
 @needs_vela
 def test_vela_that_fails_or_takes_too_long_is_an_error_and_the_next_run_works() -> None:
-    settings = Settings(ACCELERATORS["ethos-u55-128"])
+    settings = VelaSettings(ACCELERATORS["ethos-u55-128"])
     file = tflite_of(next(iter(Conv2d.examples())))
     assert file is not None
     for broken, seconds in ((b"nothing", 60.0), (file[: len(file) // 2], 60.0), (file, 0.0)):

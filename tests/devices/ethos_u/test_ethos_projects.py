@@ -17,13 +17,13 @@ from torch import nn
 
 import pillion
 from ethos_streams import needs_vela
-from pillion.devices.ethos_u import computer
+from pillion.devices.ethos_u import host_driver
 from pillion.devices.ethos_u.payload import parse
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
-from pillion.place import PlacementOptions
+from pillion.partition import PlacementOptions
 from pillion.run.executor import RunOptions
-from pillion.run.places import run_folder
+from pillion.run.executor_list import run_folder
 from pillion.run.verify import verify_project
 
 pytestmark = needs_vela
@@ -91,21 +91,21 @@ def test_the_command_line_runs_a_project_on_the_npu(project: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("npu/npu_segment_0_ethosu.c", "0x31504f43,", "0x31504f44,", "hands the NPU something else"),
+        ("npu/npu_segment_0_ethosu.c", "0x31504f43,", "0x31504f44,", "passes other data to the NPU"),
         (
             "npu/npu_segment_1_ethosu.c",
             "constants_words[",
             "constants_words[1 + ",
-            "hands the NPU something else",
+            "passes other data to the NPU",
         ),
         (
             "npu/npu_ethosu.c",
             "(uintptr_t)scratch,",
             "(uintptr_t)scratch + 4,",
-            "calls the NPU's driver as no driver",
+            "calls the NPU's driver incorrectly",
         ),
-        ("npu/npu_ethosu.c", "bases, sizes, 3,", "bases, sizes, 2,", "calls the NPU's driver as no driver"),
-        ("npu/npu_ethosu.c", "    ethosu_release_driver(npu);\n", "", "calls the NPU's driver as no driver"),
+        ("npu/npu_ethosu.c", "bases, sizes, 3,", "bases, sizes, 2,", "calls the NPU's driver incorrectly"),
+        ("npu/npu_ethosu.c", "    ethosu_release_driver(npu);\n", "", "calls the NPU's driver incorrectly"),
         (
             "npu/npu_ethosu.c",
             "segment->scratch_bytes,",
@@ -149,7 +149,7 @@ def test_projects_without_code_that_is_known_are_refused(tmp_path: Path, target:
 
 
 def test_questions_that_make_no_sense_are_refused() -> None:
-    answer = computer.answers([])
+    answer = host_driver.answers([])
     for question in (b"", b"x", bytes(32), bytes(33)):
         with pytest.raises(PillionError):
             answer(question)
@@ -191,9 +191,9 @@ def test_a_project_that_has_states_keeps_them(tmp_path: Path) -> None:
 def test_cmake_takes_the_driver_in_the_place_of_the_stand_in(project: Path, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
-    for name, text in computer.driver().files.items():
+    for name, text in host_driver.driver().files.items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "main.c").write_text('#include "npu_ethosu.h"\nint main(void) { return npu_error; }\n')
+    (tmp_path / "main.c").write_text('#include "npu_ethosu.h"\nint main(void) { return net_npu_error; }\n')
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.13)\nproject(app C)\nadd_library(the_driver ethosu_driver.c)\n"
         "target_include_directories(the_driver PUBLIC .)\nset(PILLION_NPU_DRIVER the_driver)\nadd_subdirectory(project)\n"

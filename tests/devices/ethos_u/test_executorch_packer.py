@@ -19,7 +19,7 @@ import pillion
 from ethos_streams import ARITHMETIC, compiled, needs_vela, tflite_of
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
 from pillion.devices.ethos_u.payload import compose, parse
-from pillion.devices.ethos_u.vela import MemoryMode, Settings, compile_segment
+from pillion.devices.ethos_u.vela import MemoryMode, VelaSettings, compile_segment
 from pillion.emitters import tflite
 from pillion.ops import Concat, Softmax
 
@@ -35,7 +35,7 @@ def _packer_file() -> Path | None:
 
 
 @pytest.fixture(scope="module")
-def pack() -> Iterator[Callable[[bytes, Settings], bytes]]:
+def pack() -> Iterator[Callable[[bytes, VelaSettings], bytes]]:
     """ExecuTorch's packer. Its file is run alone: the package that it lies in imports much that packing does not need."""
     file = _packer_file()
     if file is None:
@@ -64,7 +64,7 @@ def _reads_tflite(vela: ModuleType) -> ModuleType:
     return made
 
 
-def _packed(packer: ModuleType, file: bytes, settings: Settings) -> bytes:
+def _packed(packer: ModuleType, file: bytes, settings: VelaSettings) -> bytes:
     names, values = settings.arguments[::2], settings.arguments[1::2]
     options = [f"{name}={value}" for name, value in zip(names, values, strict=True)]
     with contextlib.redirect_stdout(io.StringIO()):
@@ -74,10 +74,10 @@ def _packed(packer: ModuleType, file: bytes, settings: Settings) -> bytes:
 @pytest.mark.parametrize("accelerator", PACKED)
 @pytest.mark.parametrize("kind", [Concat, Softmax])
 def test_examples_are_packed_alike(
-    pack: Callable[[bytes, Settings], bytes], kind: type, accelerator: str
+    pack: Callable[[bytes, VelaSettings], bytes], kind: type, accelerator: str
 ) -> None:
     """Concatenations have several inputs, of which Vela keeps the order."""
-    settings = Settings(ACCELERATORS[accelerator])
+    settings = VelaSettings(ACCELERATORS[accelerator])
     file = tflite_of(list(kind.examples())[1])
     assert file is not None
     made = compose(compiled(file, accelerator))
@@ -95,11 +95,11 @@ def test_examples_are_packed_alike(
     ],
 )
 def test_networks_are_packed_alike(
-    pack: Callable[[bytes, Settings], bytes], name: str, accelerators: tuple[str, ...]
+    pack: Callable[[bytes, VelaSettings], bytes], name: str, accelerators: tuple[str, ...]
 ) -> None:
     program = pillion.compile(name, target="cortex-m55", io_dtype="int8", io_layout="nhwc")
     file = tflite.emit(program.graph.replace(arithmetic=ARITHMETIC))
     for accelerator in accelerators:
         for mode in (MemoryMode.SHARED, MemoryMode.SRAM):
-            settings = Settings(ACCELERATORS[accelerator], mode)
+            settings = VelaSettings(ACCELERATORS[accelerator], mode)
             assert compose(compile_segment(file, settings)) == pack(file, settings)

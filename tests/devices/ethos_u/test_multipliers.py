@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from ethos_streams import needs_vela
-from pillion.compiler import finish
+from pillion.compiler import CompileOptions, finish
 from pillion.devices.ethos_u import ETHOS_U
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import PerChannel, constant
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d, DepthwiseConv2d
-from pillion.ops.samples import make, value
-from pillion.place import PlacementOptions
+from pillion.ops.example_values import make, value
+from pillion.partition import PlacementOptions
 from pillion.targets import find_target
 
 SIZES = ("ethos-u55-32", "ethos-u55-256", "ethos-u65-256", "ethos-u85-256")
@@ -70,7 +70,7 @@ def test_vela_says_that_it_is_faster_and_the_stream_answers_the_same() -> None:
     as_it_was = dataclasses.replace(target, npu=dataclasses.replace(target.npu, rewrites=()))
     for channels, multiplier in ((3, 8), (16, 2)):
         graph = net(channels, multiplier, padding=(1, 1, 1, 1))
-        now, before = (finish(graph, chip, placement=prefers) for chip in (target, as_it_was))
+        now, before = (finish(graph, chip, CompileOptions(placement=prefers)) for chip in (target, as_it_was))
         assert 3 * sum(now.payloads.cycles) < sum(before.payloads.cycles)
         x = np.random.default_rng(2).integers(-128, 128, graph.inputs[0].shape).astype(np.int8)
         assert now.run(x, on="npu")[0].tolist() == graph.reference(x)[0].tolist()

@@ -26,7 +26,7 @@ from ethos_streams import compiled, differing, graph_of, needs_vela, tflite_of
 from pillion.devices.ethos_u import ETHOS_U, limits
 from pillion.devices.ethos_u.accelerators import Family
 from pillion.devices.ethos_u.rules import STREAM, SUPPORTED, rules
-from pillion.devices.ethos_u.vela.compiler import VelaError
+from pillion.devices.ethos_u.vela.vela_process import VelaError
 from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import DType
@@ -105,7 +105,7 @@ TAKEN_BY_U85 = (
 
 @pytest.mark.parametrize("name", EDGES_U85)
 def test_a_limit_of_u85_is_where_vela_has_it(name: str) -> None:
-    _want_edge(name, *EDGES_U85[name], U85)
+    _require_edge(name, *EDGES_U85[name], U85)
 
 
 @pytest.mark.parametrize("op", TAKEN_BY_U85, ids=str)
@@ -118,10 +118,10 @@ def test_u85_takes_more(op: Op) -> None:
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
 @pytest.mark.parametrize("name", EDGES)
 def test_a_limit_is_where_vela_has_it(name: str, accelerator: str) -> None:
-    _want_edge(name, *EDGES[name], accelerator)
+    _require_edge(name, *EDGES[name], accelerator)
 
 
-def _want_edge(name: str, inside: Op, outside: Op, accelerator: str) -> None:
+def _require_edge(name: str, inside: Op, outside: Op, accelerator: str) -> None:
     assert not broken(inside, accelerator)
     assert accepts(inside, accelerator)
     assert broken(outside, accelerator) == [name.split(" ")[0].split("'")[0].split(".")[1]]
@@ -208,7 +208,7 @@ def test_sources_of_rules_are_known_and_every_op_is_decided_on() -> None:
     for family in Family:
         assert {rule.source for rule in rules(family)} == {"Vela", "tried", STREAM}
         assert {rule.op for rule in rules(family)} <= set(SUPPORTED)
-    assert not NPU.ops & NPU.lacks
+    assert not NPU.ops & NPU.unsupported
     assert limits.image_of((7, 5, 3)) == (1, 7, 5, 3)
     assert limits.image_of((2, 3, 4, 5, 6)) == (6, 4, 5, 6)
 

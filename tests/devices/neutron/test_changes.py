@@ -7,12 +7,12 @@ import pytest
 
 from devices.neutron.rule_cases import LIMITS, RULES, clamp, conv, depthwise, lut, pair, softmax, with_types
 from pillion.devices.neutron import N3_64
-from pillion.devices.neutron.changes import CHANGES
+from pillion.devices.neutron.fixits import FIXITS
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import ALL_OPS, Add, Function
-from pillion.place.flip import find_flip, smallest_change
+from pillion.partition.what_if import find_what_if, smallest_change
 
 CASES = {**LIMITS, **RULES}
 
@@ -24,7 +24,7 @@ def words(op: Op) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_a_flip_is_accepted_when_judged_again(name: str) -> None:
     op = CASES[name][1]
-    flip = find_flip(op, N3_64, N3_64.judge(op))
+    flip = find_what_if(op, N3_64, N3_64.judge(op))
     assert flip, f"no change to {op} is known"
     assert flip.words
     assert all_ok(N3_64.judge(flip.op))
@@ -35,14 +35,14 @@ def test_a_flip_is_accepted_when_judged_again(name: str) -> None:
 
 def test_every_rule_that_can_fail_has_a_change() -> None:
     """But shapes that TFLite has not: nothing smaller than another model helps."""
-    assert {rule.name for rule in N3_64.rules} - {"shape"} <= set(CHANGES)
+    assert {rule.name for rule in N3_64.rules} - {"shape"} <= set(FIXITS)
 
 
 @pytest.mark.parametrize("cls", [cls for cls in ALL_OPS if cls in N3_64.ops], ids=lambda cls: cls.kind)
 def test_flips_of_examples_are_accepted(cls: type[Op]) -> None:
     for op in cls.examples():
         verdicts = N3_64.judge(op)
-        flip = find_flip(op, N3_64, verdicts)
+        flip = find_what_if(op, N3_64, verdicts)
         assert bool(flip) <= bool(failures(verdicts))
         if flip:
             flip.op.check()
@@ -60,7 +60,7 @@ def test_flips_of_examples_are_accepted(cls: type[Op]) -> None:
         (softmax(481, 1090), "rows 481 → 480"),
         (conv((1, 1, 1, 65529), kernel=(1, 1)), "input channels 65529 → 65528"),
         (conv((1, 4098, 2, 1), kernel=(1, 1), stride=(4097, 2)), "stride (4097, 2) → (4096, 2)"),
-        (lut(Function.GELU), "gelu → hardswish in the model (trained with it)"),
+        (lut(Function.GELU), "gelu → hardswish in the model (and train again)"),
         (lut(Function.SOFTPLUS), ""),
     ],
 )

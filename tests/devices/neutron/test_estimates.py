@@ -13,7 +13,7 @@ from pillion.devices.neutron.estimate import BYTES_PER_CYCLE
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, Value, constant
 from pillion.ops import ALL_OPS, BatchMatmul, Conv2d, DepthwiseConv2d, Linear, Segment
-from pillion.ops.samples import make, value
+from pillion.ops.example_values import make, value
 from pillion.ops.transpose_conv import TransposeConv2d
 
 SIZES = [(N3_64, 8, 8), (N1_16, 4, 4)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pillion.devices.neutron.converter.installed import sdk_available
+from pillion.devices.neutron.converter import payloads
 from pillion.devices.neutron.converter.payload import (
     DevicePayload,
     Port,
@@ -19,6 +19,8 @@ from pillion.devices.neutron.converter.payload import (
     parse,
 )
 from pillion.devices.neutron.converter.sdk import Converted, convert, merge_kernel_selections
+from pillion.devices.neutron.converter.sdk_probe import sdk_available
+from pillion.devices.payloads import SegmentFile
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -219,6 +221,9 @@ def test_a_segment_is_converted(sdk: pytest.MonkeyPatch, segment: bytes) -> None
     parsed = parse(compose(made.payload))
     assert isinstance(parsed, DevicePayload)
     assert parsed.microcode == made.payload.microcode
+    whole = payloads([SegmentFile("segment", segment, ("a", "b"), ("sum", "largest"))], TARGET)
+    assert whole.scratch_bytes == made.payload.scratch_bytes == 40_960
+    assert whole.flash_bytes == len(compose(made.payload))
 
 
 def test_no_kernel_selection_unless_wanted(sdk: pytest.MonkeyPatch, segment: bytes) -> None:

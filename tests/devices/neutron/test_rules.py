@@ -80,7 +80,7 @@ def test_an_op_that_nobody_knows_is_refused() -> None:
         y: Value = result()
 
     (verdict,) = N3_64.judge(UnheardOf(x=value("x", (1,)), y=value("y", (1,))))
-    assert str(verdict) == "unheard_of.supported: wants an op of neutron-n3-64, got unheard_of"
+    assert str(verdict) == "unheard_of.supported: wants an op that neutron-n3-64 supports, got unheard_of"
 
 
 @pytest.mark.parametrize("npu", [N3_64, N1_16], ids=lambda npu: npu.name)

@@ -16,9 +16,9 @@ from pillion.ir.types import PerChannel, PerTensor, constant
 from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import Clamp, DepthwiseConv2d, Linear, Reshape, ResizeNearest, Softmax
-from pillion.ops.samples import conv_bias, conv_weights, make, random_like, value
-from pillion.passes import plain_nearest, spread_multipliers
-from pillion.passes.spread_multipliers import FEW_CHANNELS
+from pillion.ops.example_values import conv_bias, conv_weights, make, random_like, value
+from pillion.passes import legalize_nearest, per_channel_requantize
+from pillion.passes.per_channel_requantize import FEW_CHANNELS
 
 
 def multiplied(channels: int, multiplier: int, *, per_channel: bool = True, **more: object) -> Op:
@@ -44,7 +44,7 @@ def graph_of(op: Op, arithmetic: Arithmetic = Arithmetic.TFLITE) -> Graph:
 )
 def test_the_bytes_stay(channels: int, multiplier: int, per_channel: bool, arithmetic: Arithmetic) -> None:
     graph = graph_of(multiplied(channels, multiplier, per_channel=per_channel), arithmetic)
-    made = verify(spread_multipliers(graph))
+    made = verify(per_channel_requantize(graph))
     x = random_like(graph.inputs[0], multiplier)
     np.testing.assert_array_equal(made.reference(x)[0], graph.reference(x)[0])
     assert [op for op in made if getattr(op, "depth_multiplier", 1) > 1] == []
@@ -65,7 +65,7 @@ def test_the_bytes_stay(channels: int, multiplier: int, per_channel: bool, arith
 def test_windows_and_bounds_stay(channels: int, options: dict[str, object]) -> None:
     graph = graph_of(multiplied(channels, 3, **options))
     x = random_like(graph.inputs[0], 1)
-    np.testing.assert_array_equal(spread_multipliers(graph).reference(x)[0], graph.reference(x)[0])
+    np.testing.assert_array_equal(per_channel_requantize(graph).reference(x)[0], graph.reference(x)[0])
 
 
 @pytest.mark.parametrize("npu", [N3_64, N1_16], ids=lambda npu: npu.name)
@@ -126,7 +126,7 @@ def test_a_mode_that_chooses_the_same_pixels_is_dropped(
     size: tuple[int, int], mode: str, drops: bool
 ) -> None:
     graph = resized(size, **{mode: True})
-    made = verify(plain_nearest(graph))
+    made = verify(legalize_nearest(graph))
     (op,) = made.ops
     assert isinstance(op, ResizeNearest)
     assert (op.half_pixel or op.align_corners) == (not drops)
@@ -137,4 +137,4 @@ def test_a_mode_that_chooses_the_same_pixels_is_dropped(
 def test_others_are_left_alone() -> None:
     x = value("x", (1, 2, 2, 3))
     graph = graph_of(make(Clamp, value("y", (1, 2, 2, 3)), x=x, low=-3, high=9))
-    assert spread_multipliers(graph).ops == plain_nearest(graph).ops == graph.ops
+    assert per_channel_requantize(graph).ops == legalize_nearest(graph).ops == graph.ops

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.place import PlacementOptions
+from pillion.partition import PlacementOptions
 
 
 class Summed(nn.Module):

@@ -15,12 +15,12 @@ from pillion.importers.torch.quantize import (
     DEQUANTIZE,
     QUANTIZE,
     RULES,
+    QuantizationConstraints,
     QuantizedProgram,
-    Wishes,
     ptq,
 )
 from pillion.importers.torch.quantize.annotate import CLAMPS, handles_reals, operands_of
-from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.op import Quantization
 
 Parameters = tuple[float, int, int, int]
@@ -31,7 +31,9 @@ def random_inputs(*shapes: tuple[int, ...], seed: int = 0) -> tuple[Tensor, ...]
     return tuple(torch.randn(shape, generator=source) for shape in shapes)
 
 
-def quantized(module: nn.Module, *inputs: Tensor, wishes: Wishes | None = None) -> QuantizedProgram:
+def quantized(
+    module: nn.Module, *inputs: Tensor, wishes: QuantizationConstraints | None = None
+) -> QuantizedProgram:
     """PTQ of a module in eval mode, after its rewriting was shown to leave the results as they were."""
     module.eval()
     check_normalized(module, *inputs)
@@ -44,7 +46,7 @@ def check_normalized(module: nn.Module, *inputs: Tensor) -> None:
     """Normalization computes the same numbers as the module."""
     with torch.no_grad():
         want = module(*inputs)
-        got = normalize(capture.export(module, inputs).module(check_guards=False))(*inputs)
+        got = rewrite_for_quantization(capture.export(module, inputs).module(check_guards=False))(*inputs)
     torch.testing.assert_close(got, want, atol=1e-6, rtol=1e-6)  # measured: 2.4e-7
 
 

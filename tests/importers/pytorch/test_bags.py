@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.choices import ArithmeticName
 from pillion.errors import PillionError, PillionWarning
+from pillion.option_values import ArithmeticName
 from pillion.program import Program
 
 ROWS, WIDTH, WORDS = 101, 9, 5

@@ -21,8 +21,14 @@ from pillion.importers.torch import capture
 from pillion.importers.torch.quantize import (
     fold_batch_norms,
 )
-from pillion.importers.torch.rewrite import canonical, clamps, constants, decompose, functional
-from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.importers.torch.rewrite import (
+    canonical_clamps,
+    constant_folding,
+    decompose,
+    functionalize,
+    synonyms,
+)
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.types import Array
 
 pytestmark = pytest.mark.slow
@@ -58,7 +64,7 @@ def names(graph: torch.fx.GraphModule) -> list[str]:
 def test_folds_into_the_layer(name: str, bias: bool) -> None:
     model = Pair(name, bias).eval()
     (x,) = random_inputs(model.shape)
-    graph = normalize(capture.export(model, (x,)).module(check_guards=False))
+    graph = rewrite_for_quantization(capture.export(model, (x,)).module(check_guards=False))
     layers = [kind for kind in names(graph) if kind not in ("pad", "reshape", "permute", "slice")]
     assert len(layers) == 1, names(
         graph
@@ -171,15 +177,15 @@ def test_chains(order: str, relu: bool) -> None:
 
 
 PASSES = (
-    functional.make_functional,
-    canonical.drop_expansions,
+    functionalize.functionalize,
+    synonyms.drop_expansions,
     decompose.decompose,
-    canonical.canonicalize,
-    functional.remove_identities,
-    constants.fold_constants,
-    constants.make_scalars_constants,
-    constants.use_linear,
-    clamps.normalize_clamps,
+    synonyms.replace_synonyms,
+    functionalize.remove_identities,
+    constant_folding.fold_constants,
+    constant_folding.make_scalars_constants,
+    constant_folding.use_linear,
+    canonical_clamps.canonicalize_clamps,
 )
 
 
@@ -189,7 +195,7 @@ def test_folding_has_no_place_that_it_must_have(name: str, position: int) -> Non
     """Among the other passes, folding may come anywhere: the same calls, the same numbers."""
     model = (Pair(name) if name in LAYERS else Other(name)).eval()
     inputs = random_inputs(LAYERS[name][1] if name in LAYERS else UNFOLDABLE[name])
-    usual = normalize(capture.export(model, inputs).module(check_guards=False))
+    usual = rewrite_for_quantization(capture.export(model, inputs).module(check_guards=False))
     graph = capture.export(model, inputs).module(check_guards=False)
     for rewrite in (*PASSES[:position], fold_batch_norms, *PASSES[position:]):
         rewrite(graph)

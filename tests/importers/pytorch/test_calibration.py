@@ -100,6 +100,18 @@ def test_empty_and_infinite_data() -> None:
         ptq(model, EXAMPLE, calibrate=[(torch.full((1, 3, 5, 7), float("nan")),)])
 
 
+@pytest.mark.parametrize("samples", [1, 6])
+def test_an_output_that_becomes_infinite_is_named(samples: int) -> None:
+    """With six samples, the room of outputs is looked for as well."""
+
+    class Logarithm(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.log(x)
+
+    with pytest.raises(PillionError, match="not finite"):
+        ptq(Logarithm(), EXAMPLE, [(torch.zeros(1, 3, 5, 7),)] * samples)
+
+
 def test_a_batch_that_the_model_cannot_compute_is_named() -> None:
     model, batches = nn.Conv2d(3, 2, 1), [(torch.zeros(1, 3, 5, 7),), (torch.zeros(1, 4, 5, 7),)]
     with pytest.raises(PillionError, match="fails on batch 2 of"):

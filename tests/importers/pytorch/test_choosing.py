@@ -80,7 +80,7 @@ def test_whole_numbers_of_64_bits_are_taken_as_far_as_they_fit() -> None:
 
 
 def test_verification_draws_numbers_that_tables_have() -> None:
-    from pillion.run.samples import random_samples
+    from pillion.run.random_inputs import random_samples
 
     program = pillion.compile(Words(), (torch.tensor([[0, 7, 19]]),), target="cortex-m33")
     drawn = np.concatenate([sample[0].ravel() for sample in random_samples(program.graph, 40, 0)])

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.errors import PillionError
 from pillion.importers.torch.export import export
-from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 
 pytestmark = pytest.mark.torch
 
@@ -35,7 +35,7 @@ def test_pairs_are_the_same_in_float(name: str) -> None:
     inputs = drawn(shapes)
     with torch.no_grad():
         wanted = tensors(net.eval()(*inputs))
-        found = tensors(normalize(export(net, inputs).module(check_guards=False))(*inputs))  # type: ignore[arg-type]  # a GraphModule
+        found = tensors(rewrite_for_quantization(export(net, inputs).module(check_guards=False))(*inputs))  # type: ignore[arg-type]  # a GraphModule
     assert len(wanted) == len(found)
     for one, other in zip(wanted, found, strict=True):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-4)

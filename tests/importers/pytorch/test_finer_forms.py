@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.importers.torch.export import export
-from pillion.importers.torch.nodes import aten, calls
-from pillion.importers.torch.rewrite.finer_forms import finer_forms
-from pillion.importers.torch.rewrite.normalize import normalize
-from pillion.ir.wishes import Wishes
+from pillion.importers.torch.fx_nodes import aten, calls
+from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import BatchMatmul, Concat, Linear, Mul, Pad, WideAdd
 
 pytestmark = pytest.mark.torch
@@ -41,8 +41,8 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 
 def rewritten(net: nn.Module, x: Tensor) -> torch.fx.GraphModule:
-    module = normalize(export(net.eval(), (x,)).module(check_guards=False))
-    finer_forms(module, Wishes())
+    module = rewrite_for_quantization(export(net.eval(), (x,)).module(check_guards=False))
+    accuracy_rewrites(module, QuantizationConstraints())
     return module
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import pillion
-from pillion.errors import PillionError
+from pillion.errors import PillionError, PillionWarning
 
 pytestmark = pytest.mark.torch
 
@@ -99,6 +101,28 @@ AT_HAND: dict[str, Any] = {
 def test_data_is_taken_as_it_is_at_hand(name: str) -> None:
     samples = SAMPLES.half().float() if "16 bits" in name else SAMPLES
     assert compiled(calibrate=AT_HAND[name]).text() == compiled(calibrate=list(samples)).text()
+
+
+def test_data_without_an_end_is_taken_up_to_a_number_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pillion.importers.torch.user_inputs.MAX_UNSIZED_SAMPLES", len(SAMPLES))
+    with pytest.warns(PillionWarning, match=f"the first {len(SAMPLES)} items of data without a length"):
+        endless = compiled(calibrate=itertools.cycle(SAMPLES))
+    assert endless.text() == compiled(calibrate=list(SAMPLES)).text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PillionWarning)
+        assert compiled(calibrate=iter(SAMPLES)).text() == endless.text()
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_an_axis_of_any_size_has_that_of_the_example(batch: int) -> None:
+    net, x = Net().eval(), SAMPLES[:batch]
+    sizes = {"x": {0: torch.export.Dim("b")}}
+    exported = torch.export.export(net, (SAMPLES[:2],), dynamic_shapes=sizes)
+    found = pillion.compile(exported, x, target="cortex-m33", calibrate=SAMPLES)
+    fixed = pillion.compile(torch.export.export(net, (x,)), x, target="cortex-m33", calibrate=SAMPLES)
+    assert found.text() == fixed.text()
+    with pytest.raises(PillionError, match="do not fit the exported program"):
+        pillion.compile(exported, x[:, :2], target="cortex-m33")
 
 
 def test_inputs_are_found_by_their_names(tmp_path: Path) -> None:

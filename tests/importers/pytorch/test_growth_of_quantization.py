@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
 from counted import assert_grows
-from pillion.importers.torch.nodes import constant_nodes, is_constant, is_trainable
+from pillion.importers.torch.fx_nodes import constant_nodes, is_constant, is_trainable
 from pillion.importers.torch.quantize import QUANTIZE, export, fold_batch_norms, ptq
 from pillion.importers.torch.to_graph import import_program
 
 normalizing, quantizing, converting = (
     importlib.import_module(f"pillion.importers.torch.{name}")
-    for name in ("rewrite.normalize", "quantize.ptq", "quantize.convert")
+    for name in ("rewrite.pipeline", "quantize.ptq", "quantize.convert")
 )
 """The modules: functions of the package have the same names."""
 DEEP = 3000

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.ops import Concat, Requantize
+from pillion.ops import Concat, Repeat, Requantize
 from pillion.program import Program
 
 pytestmark = pytest.mark.torch
@@ -170,3 +170,37 @@ def test_what_is_joined_with_itself_may_have_a_range_of_its_own() -> None:
     for x in samples:
         (found,) = program.run(x)
         assert np.abs(found - WithoutTrend()(x).numpy()).max() < 0.1
+
+
+class WrittenConvLstm(nn.Module):
+    """A ConvLSTM whose gates read each frame joined with the state that the step before left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.gates = nn.Conv2d(2 + 5, 20, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = x.new_zeros(1, 5, 6, 6)
+        c = x.new_zeros(1, 5, 6, 6)
+        for frame in x.unbind(1):
+            i, f, o, g = self.gates(torch.cat([frame, h], 1)).chunk(4, 1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+        return h, c
+
+
+def test_a_state_that_a_loop_joins_with_an_input_keeps_its_steps() -> None:
+    """Measured: h 17.9 dB in the steps of the frames, 29.3 in its own, as where the steps are written out."""
+    made = torch.Generator().manual_seed(0)
+    samples = [torch.randn(1, 5, 2, 6, 6, generator=made) for _ in range(8)]
+    net = WrittenConvLstm().eval()
+    program = pillion.compile(net, samples[0], target="cortex-m55", calibrate=samples, progress=False)
+    (loop,) = (op for op in program.graph.ops if isinstance(op, Repeat))
+    assert any(isinstance(op, Concat) for op in loop.body.ops)
+    with torch.no_grad():
+        wanted = np.stack([net(x)[0].numpy() for x in samples]).astype(np.float64)
+    found = np.stack([program.run(x)[0] for x in samples])
+    assert 10 * math.log10(np.square(wanted).sum() / np.square(wanted - found).sum()) >= 27
+    for x in samples[:2]:
+        assert [y.tobytes() for y in program.run(x)] == [y.tobytes() for y in program.run(x, on="host")]

@@ -23,16 +23,16 @@ from pillion.importers.torch import capture
 from pillion.importers.torch.quantize import (
     PillionQuantizer,
     QatModule,
+    QuantizationConstraints,
     QuantizedProgram,
-    Wishes,
     finish_training,
     prepare_qat,
     ptq,
 )
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.to_graph import import_program
-from pillion.importers.torch.train.norms import put_norms_away, simulate_folding
-from pillion.importers.torch.train.simulation import scale_weight, unscale
+from pillion.importers.torch.train.batch_norm_calls import scale_weight, unscale
+from pillion.importers.torch.train.folded_norms import fold_trained_norms, simulate_folding
 from pillion.targets import find_target
 from torch_oracle import compare, compare_trained
 
@@ -54,7 +54,7 @@ def assert_same(got: Any, want: Any, tolerance: float) -> None:
 
 
 def quantized(
-    flow: str, model: nn.Module, *inputs: Tensor, wishes: Wishes | None = None
+    flow: str, model: nn.Module, *inputs: Tensor, wishes: QuantizationConstraints | None = None
 ) -> tuple[QuantizedProgram, QatModule | None]:
     """The program of one flow, checked; with the trained module in eval mode where there is one."""
     if flow == "ptq":
@@ -262,9 +262,9 @@ def test_passes_say_what_they_did_and_do_it_once() -> None:
     assert not simulate_folding(graph)
     graph.recompile()
     assert graph.code == code
-    assert put_norms_away(graph)
+    assert fold_trained_norms(graph)
     code = graph.code
-    assert not put_norms_away(graph)
+    assert not fold_trained_norms(graph)
     assert not simulate_folding(graph)
     graph.recompile()
     assert graph.code == code
@@ -274,7 +274,7 @@ def test_nothing_is_recompiled_without_norms(monkeypatch: pytest.MonkeyPatch) ->
     graph = prepare_qat(nn.Linear(3, 4), random_inputs((2, 3))).rounding
     monkeypatch.setattr(type(graph), "recompile", lambda self: pytest.fail("recompiled"))
     assert not simulate_folding(graph)
-    assert not put_norms_away(graph)
+    assert not fold_trained_norms(graph)
 
 
 def test_chains_of_torchao_are_left_untouched() -> None:
@@ -287,7 +287,7 @@ def test_chains_of_torchao_are_left_untouched() -> None:
     assert "batch_norm" in code
     assert "sqrt" in code
     assert not simulate_folding(graph)
-    assert not put_norms_away(graph)
+    assert not fold_trained_norms(graph)
     assert graph.code == code
 
 

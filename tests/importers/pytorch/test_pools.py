@@ -68,17 +68,54 @@ def test_a_pool_of_all_pixels_is_as_good_as_a_mean(name: str) -> None:
     assert decibels(model, program) > (30 if name == "gem" else 40)
 
 
-def test_windows_and_padding_that_are_not_the_image_stay_pools() -> None:
-    for pool in (nn.AvgPool2d(5), nn.AdaptiveAvgPool2d((1, 13)), nn.AvgPool2d((11, 13), padding=(1, 1))):
-        model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), pool)
-        kinds = [op.kind for op in compiled(model, "cortex-m33").graph.ops]
-        assert "avg_pool2d" in kinds
-        assert "mean" not in kinds
+WINDOWS: dict[str, tuple[Callable[[Tensor], Tensor], list[str]]] = {
+    "3 x 3": (nn.AvgPool2d(3), ["depthwise_conv2d"]),
+    "padding that counts": (nn.AvgPool2d(3, 2, 1), ["depthwise_conv2d"]),
+    "not square": (nn.AvgPool2d((1, 4), (1, 2)), ["depthwise_conv2d"]),
+    "whole windows": (
+        nn.AvgPool2d(2, (3, 11), ceil_mode=True, count_include_pad=False),
+        ["depthwise_conv2d"],
+    ),
+    "large": (nn.AvgPool2d(6), ["avg_pool2d"]),
+    "the image and padding": (nn.AvgPool2d((11, 13), padding=(1, 1)), ["avg_pool2d"]),
+    "padding that does not count": (nn.AvgPool2d(3, 1, 1, count_include_pad=False), ["avg_pool2d"]),
+    "windows that are cut off": (nn.AvgPool2d(3, 3, ceil_mode=True), ["avg_pool2d"]),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_pools_whose_windows_are_alike_are_filters(name: str) -> None:
+    pool, kinds = WINDOWS[name]
+    program = compiled(Call(pool), "cortex-m33")
+    averages = [op for op in program.graph.ops if op.kind in ("depthwise_conv2d", "avg_pool2d", "mean")]
+    assert sorted({op.kind for op in averages}) == kinds
+    if kinds == ["depthwise_conv2d"]:
+        assert all(bool((op.weights.constant == 127).all()) for op in averages)
+        assert decibels(Call(pool), program) > 35
+
+
+class Call(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+def test_what_no_data_calibrate_stays_a_pool() -> None:
+    program = pillion.compile(nn.AvgPool2d(3), IMAGES[0], target="cortex-m33", progress=False)
+    assert "avg_pool2d" in [op.kind for op in program.graph.ops]
 
 
 def test_an_npu_that_wants_one_scale_keeps_its_pool() -> None:
     program = compiled(Pooled(nn.AdaptiveAvgPool2d(1)), "imxrt700")
     assert [entry.op.kind for entry in program.ledger.on_npu].count("avg_pool2d") == 1
+    for target in ("imxrt700", "cortex-m55+ethos-u55-128"):
+        net = nn.Sequential(nn.Conv2d(3, 16, 3), nn.AvgPool2d(3))
+        assert "avg_pool2d" in [entry.op.kind for entry in compiled(net, target).ledger.entries], target
 
 
 def test_trained_pools_have_their_own_steps_for_any_batch() -> None:
@@ -91,6 +128,7 @@ def test_trained_pools_have_their_own_steps_for_any_batch() -> None:
 
 
 def test_the_bytes_are_those_of_all_executors() -> None:
-    found = compiled(Pooled(nn.AdaptiveAvgPool2d(1)), "cortex-m33").verify(2)
-    assert len(found.pairs) >= 1
-    assert not any(pair.bytes_different for pair in found.pairs)
+    for model in (Pooled(nn.AdaptiveAvgPool2d(1)), nn.AvgPool2d(3, 2, 1)):
+        found = compiled(model, "cortex-m33").verify(2)
+        assert len(found.pairs) >= 1
+        assert not any(pair.bytes_different for pair in found.pairs)

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from pillion import zoo
 from pillion.importers.torch import capture
-from pillion.importers.torch.quantize import Wishes, ptq
+from pillion.importers.torch.quantize import QuantizationConstraints, ptq
 
 pytestmark = pytest.mark.slow
 
@@ -248,7 +248,9 @@ def test_symmetric_wish_reaches_the_producer() -> None:
     """Moves in between pass it on; softmax keeps its own format and is requantized."""
     module = Call(lambda m, x: torch.softmax(m.linear(x) @ m.linear(x).transpose(1, 2), -1) @ m.linear(x))
     inputs = random_inputs((2, 3, 7))
-    wishes = Wishes(symmetric_operands=frozenset({"batch_matmul"}), fixed=frozenset({"softmax"}))
+    wishes = QuantizationConstraints(
+        symmetric_operands=frozenset({"batch_matmul"}), fixed=frozenset({"softmax"})
+    )
     program = quantized(module, *inputs, wishes=wishes)
     products = [n for n in program.nodes if "bmm" in str(n.target)]
     assert all(parameters(operand)[1:] == (0, -127, 127) for p in products for operand in p.args)
@@ -264,14 +266,16 @@ def test_symmetric_wish_reaches_the_producer() -> None:
 
 def test_wish_to_share() -> None:
     program = quantized(
-        Call(CASES["mean"][0]), *random_inputs(IMAGE), wishes=Wishes(shared=frozenset({"mean"}))
+        Call(CASES["mean"][0]),
+        *random_inputs(IMAGE),
+        wishes=QuantizationConstraints(shared=frozenset({"mean"})),
     )
     mean = next(n for n in program.nodes if "mean" in str(n.target))
     assert result_parameters(mean) == parameters(mean.args[0])
 
 
 def test_wish_for_one_scale() -> None:
-    wishes = Wishes(per_tensor_weights=frozenset({"linear"})) | Wishes()
+    wishes = QuantizationConstraints(per_tensor_weights=frozenset({"linear"})) | QuantizationConstraints()
     module = Call(lambda m, x: m.linear(m.conv(x)))
     program = ptq(module, random_inputs(IMAGE), wishes=wishes)
     conv, linear = (

@@ -19,7 +19,7 @@ from training_loops import batches, compiled, train
 
 import pillion
 from pillion.errors import PillionError
-from pillion.importers.torch.quantize import QatModule, Wishes, finish_training, prepare_qat
+from pillion.importers.torch.quantize import QatModule, QuantizationConstraints, finish_training, prepare_qat
 from pillion.importers.torch.quantize.specs import Specs
 from torch_oracle import compare, compare_trained
 
@@ -324,7 +324,9 @@ def test_refusals(trained: QatModule) -> None:
         finish_training(trained, random_inputs((1, 3, 9, 8)))
     plain = prepare_qat(Net(), EXAMPLE)
     with pytest.raises(PillionError, match="another way"):
-        finish_training(plain, EXAMPLE, wishes=Wishes(per_tensor_weights=frozenset({"linear"})))
+        finish_training(
+            plain, EXAMPLE, wishes=QuantizationConstraints(per_tensor_weights=frozenset({"linear"}))
+        )
     with pytest.raises(PillionError, match="no target"):
         pillion.prepare_qat(Net(), EXAMPLE, "imxrt7000")
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.importers.torch.train import ranges
+from pillion.importers.torch.train import trained_ranges
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -60,8 +60,10 @@ def test_nothing_has_a_scale_too(zeros: slice) -> None:
 
 
 def test_scales_of_nothing_and_of_little() -> None:
-    observer = ranges.Range(dtype=torch.int8, quant_min=-128, quant_max=127, eps=ranges.SMALLEST_SCALE)
+    observer = trained_ranges.MinMaxRange(
+        dtype=torch.int8, quant_min=-128, quant_max=127, eps=trained_ranges.SMALLEST_SCALE
+    )
     observer(torch.zeros(3))
-    assert float(observer.calculate_qparams()[0]) == ranges.SCALE_OF_ZEROS
+    assert float(observer.calculate_qparams()[0]) == trained_ranges.ZERO_SCALE
     observer(torch.tensor([0.0, 255e-12]))
     assert float(observer.calculate_qparams()[0]) == pytest.approx(1e-12)

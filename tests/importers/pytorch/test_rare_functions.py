@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.errors import PillionError
 from pillion.importers.torch.export import export
-from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 
 pytestmark = pytest.mark.torch
 
@@ -93,7 +93,7 @@ def tensors(answer: Any) -> list[Tensor]:
 def test_they_are_the_same_in_float(name: str) -> None:
     net, given = Call({**FUNCTIONS, **EXACT}[name]).eval(), inputs()
     with torch.no_grad():
-        found = tensors(normalize(export(net, given).module(check_guards=False))(*given))  # type: ignore[arg-type]  # a GraphModule
+        found = tensors(rewrite_for_quantization(export(net, given).module(check_guards=False))(*given))  # type: ignore[arg-type]  # a GraphModule
         for one, other in zip(tensors(net(*given)), found, strict=True):
             few = 2e-2 if name in ("half", "brain floats") else 1e-5
             torch.testing.assert_close(other.to(one.dtype), one, rtol=few, atol=few)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.errors import PillionError, collapsed
-from pillion.importers.torch.rows.reasons import REASONS
+from pillion.importers.torch.rows.refusal_reasons import REASONS
 
 pytestmark = pytest.mark.torch
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.importers.torch.quantize.room import best_room
+from pillion.importers.torch.quantize.headroom import best_headroom
 
 
 def spread(count: int, seed: int) -> list[Tensor]:
@@ -18,20 +18,20 @@ def spread(count: int, seed: int) -> list[Tensor]:
 
 
 def test_numbers_that_spread_get_room() -> None:
-    assert 0.05 <= best_room(spread(8, 0)) <= 0.6
+    assert 0.05 <= best_headroom(spread(8, 0)) <= 0.6
 
 
 def test_more_samples_need_less() -> None:
-    assert best_room(spread(300, 0)) <= 0.05
+    assert best_headroom(spread(300, 0)) <= 0.05
 
 
 def test_numbers_that_are_nearly_the_same_in_all_samples_get_none() -> None:
     scores = torch.linspace(-3, 5, 10, dtype=torch.float64)
-    assert best_room([scores + 0.003 * noise for noise in spread(8, 1)]) == 0
+    assert best_headroom([scores + 0.003 * noise for noise in spread(8, 1)]) == 0
 
 
 def test_nothing_seen_is_nothing_to_widen() -> None:
-    assert best_room([torch.zeros(4, dtype=torch.float64)] * 5) == 0
+    assert best_headroom([torch.zeros(4, dtype=torch.float64)] * 5) == 0
 
 
 class Scores(nn.Module):

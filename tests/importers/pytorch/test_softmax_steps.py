@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of softmaxes: what is multiplied on has those that its largest share needs, what leaves the model those of other runtimes."""
+"""The steps of softmaxes: what is multiplied on has those that its largest share needs, and so has what leaves the model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.errors import PillionWarning
-from pillion.importers.torch.train.ranges import HEADROOM
+from pillion.importers.torch.train.trained_ranges import HEADROOM
 from pillion.ir.graph import Graph
 from pillion.ops import Softmax
 from pillion.ops.softmax import OUTPUT
-from pillion.passes import usual_softmaxes
+from pillion.passes import legalize_softmax
 from pillion.program import Program
 
 pytestmark = pytest.mark.torch
@@ -88,7 +88,7 @@ def test_attention_over_many_keys_keeps_its_shares(keys: int, least: float, gain
     """Measured: 34.0, 28.1 and 18.0 dB with the usual steps, 35.5, 36.6 and 38.7 with these."""
     net = Attention()
     program = compiled(net, keys)
-    fine, usual = (decibels(net, graph, keys) for graph in (program.graph, usual_softmaxes(program.graph)))
+    fine, usual = (decibels(net, graph, keys) for graph in (program.graph, legalize_softmax(program.graph)))
     assert largest_shares(program) == pytest.approx([seen(net, keys)], rel=1e-5)
     assert fine >= least
     assert fine - usual >= gain
@@ -122,16 +122,43 @@ def test_a_soft_argmax_finds_its_place() -> None:
             float((y - torch.from_numpy(graph.reference(x.numpy())[0])).square().sum())
             for x, y in zip(samples[100:], wanted, strict=True)
         )
-        for graph in (program.graph, usual_softmaxes(program.graph))
+        for graph in (program.graph, legalize_softmax(program.graph))
     ]
     assert 10 * math.log10(float(sum(y.square().sum() for y in wanted)) / noise[0]) >= 27
     assert noise[1] > 30 * noise[0]
 
 
+class PoseHead(SoftArgmax):
+    """The place in each heat map, and how sure it is."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # two answers
+        shares = self.conv(x).flatten(2).softmax(-1)
+        return (shares * self.places).sum(-1), shares.view(1, 4, 16, 16).amax((2, 3))
+
+
+def test_each_reader_of_shares_has_the_bits_that_it_needs() -> None:
+    """Measured: 29.5 and 41.7 dB; where the largest share puts them all on 1/256, 7 and 24."""
+    made = torch.Generator().manual_seed(0)
+    samples = [torch.randn(1, 3, 18, 18, generator=made) for _ in range(40)]
+    net = PoseHead().eval()
+    program = pillion.compile(net, samples[0], target="cortex-m33", calibrate=samples, progress=False)
+    with torch.no_grad():
+        wanted = [[y.double().numpy() for y in net(x)] for x in samples[:6]]
+    found = [program.run(x) for x in samples[:6]]
+    for at, least in enumerate((26, 38)):
+        signal = sum(np.square(y[at]).sum() for y in wanted)
+        noise = sum(np.square(y[at] - z[at]).sum() for y, z in zip(wanted, found, strict=True))
+        assert 10 * math.log10(signal / noise) >= least
+    for one, ys in zip(samples[:2], found, strict=False):
+        assert [y.tobytes() for y in program.run(one, on="host")] == [y.tobytes() for y in ys]
+    with pytest.warns(PillionWarning, match="steps of 1/256"):
+        assert program.tflite()
+
+
 def test_a_share_of_one_needs_the_usual_steps() -> None:
     program = compiled(Attention(sharpness=60.0), 9)
     assert largest_shares(program) == [ONE]
-    assert usual_softmaxes(program.graph) is program.graph
+    assert legalize_softmax(program.graph) is program.graph
 
 
 def test_steps_that_are_hardly_finer_are_the_usual_ones() -> None:
@@ -144,9 +171,9 @@ def test_steps_that_are_hardly_finer_are_the_usual_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "is_finer"), [("moved", True), ("dropped", True), ("joined", False), ("shown", False)]
+    ("way", "is_finer"), [("moved", True), ("dropped", True), ("joined", False), ("shown", True)]
 )
-def test_only_those_who_scale_what_they_read_get_finer_steps(way: str, is_finer: bool) -> None:
+def test_all_but_joins_take_finer_steps(way: str, is_finer: bool) -> None:
     net = Attention(way)
     assert largest_shares(compiled(net, 64)) == pytest.approx([seen(net, 64) if is_finer else ONE], rel=1e-5)
 
@@ -154,7 +181,7 @@ def test_only_those_who_scale_what_they_read_get_finer_steps(way: str, is_finer:
 @pytest.mark.parametrize("target", ["imxrt700", "cortex-m55+ethos-u55-128"])
 def test_npus_keep_the_usual_steps(target: str) -> None:
     program = compiled(Attention(), 64, target)
-    assert usual_softmaxes(program.graph) is program.graph
+    assert legalize_softmax(program.graph) is program.graph
 
 
 def test_in_litert_s_arithmetic_steps_are_litert_s() -> None:
@@ -181,7 +208,7 @@ def test_files_for_other_runtimes_say_what_they_lose_and_are_programs_of_their_o
             program.save(tmp_path / name)
     again = pillion.load(tmp_path / "net.pte")
     assert {op.y.quant for op in again.graph.ops if isinstance(op, Softmax)} == {OUTPUT}
-    usual = usual_softmaxes(program.graph)
+    usual = legalize_softmax(program.graph)
     for x in data(37, 2, 5):
         assert np.array_equal(again.run(x)[0], usual.reference(x.numpy())[0])
     from_tflite = pillion.compile(tmp_path / "net.tflite", target="cortex-m33")
@@ -192,7 +219,7 @@ def test_files_for_other_runtimes_say_what_they_lose_and_are_programs_of_their_o
 def test_a_bundle_tests_a_device_by_what_its_file_answers(tmp_path: Path) -> None:
     program = compiled(Attention(), 64)
     x = data(64, 1, 5)
-    wanted = usual_softmaxes(program.graph).reference(x[0].numpy())[0]
+    wanted = legalize_softmax(program.graph).reference(x[0].numpy())[0]
     assert not np.array_equal(wanted, program.run(x[0])[0])
     assert wanted.tobytes() in program.bundled([x])
 

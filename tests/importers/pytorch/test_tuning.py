@@ -16,18 +16,19 @@ from torch import Tensor, nn
 import pillion
 from pillion.errors import PillionError
 from pillion.importers.torch.export import export
+from pillion.importers.torch.quantize.bias_correction import _shift_of
 from pillion.importers.torch.quantize.equalize import equalize
-from pillion.importers.torch.quantize.histogram import (
+from pillion.importers.torch.quantize.outlier_clipping import (
     BINS,
     KEPT,
-    CountedRange,
+    HistogramRange,
     _errors,
     _least_error,
     _percentile,
-    settle_ranges,
+    choose_ranges,
 )
-from pillion.importers.torch.rewrite.normalize import normalize
-from pillion.importers.torch.train.ranges import SMALLEST_SCALE
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
+from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE
 from pillion.program import Program
 
 TARGET = "cortex-m33"
@@ -117,7 +118,7 @@ def test_equal_channels_change_nothing_in_float(name: str) -> None:
             )
         before = {key: value.clone() for key, value in model.state_dict().items()}
         data = samples(*shape)
-        graph = normalize(export(model, (data[0],)).module(check_guards=False))
+        graph = rewrite_for_quantization(export(model, (data[0],)).module(check_guards=False))
         assert equalize(graph, [(x,) for x in data]) == count
         for x in data:
             wanted = model(x)
@@ -150,27 +151,62 @@ class Hostile(nn.Module):
 
 def test_channels_of_very_different_ranges() -> None:
     model, data = Hostile(), samples(1, 3, 9, 11, count=8)
-    usual, equal, both = (
-        compiled(model, data, **tuning)
-        for tuning in ({}, {"equalize": True}, {"equalize": True, "correct_biases": True})
+    neither, equal, both = (
+        compiled(model, data, equalize=equalize, correct_biases=correct)
+        for equalize, correct in ((False, False), (True, False), (True, True))
     )
-    found = [decibels(model, program, data) for program in (usual, equal, both)]
+    found = [decibels(model, program, data) for program in (neither, equal, both)]
     assert found[1] > found[0] + 8
     assert found[2] > found[0] + 8
 
 
-def test_biases_take_back_what_rounding_shifts() -> None:
-    """The means of the channels, which a coarse range of the weights' inputs shifts, come back."""
-    model, data = Hostile(), samples(1, 3, 9, 11)
-    shifts = []
-    for tuning in ({}, {"correct_biases": True}):
-        program = compiled(model, data, **tuning)
+class Recurrent(nn.Module):
+    """Steps of a layer that reads what it has made, with weights of few levels beside a large one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.x, self.h = nn.Linear(6, 16), nn.Linear(16, 16, bias=False)
         with torch.no_grad():
-            off = [program.run(x)[0] - model(x).numpy() for x in data]
-        shifts.append(float(np.abs(np.mean(off, axis=0)).mean()))
-    assert shifts[1] < shifts[0] / 3
-    before = model.state_dict()
-    assert all(torch.equal(value, before[key]) for key, value in Hostile().state_dict().items())
+            self.x.weight += 0.5
+            self.x.weight[:, 0] *= 40
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x.new_zeros(1, 16)
+        for t in range(12):
+            h = torch.relu(self.x(x[:, t]) + self.h(h)) * 0.5
+        return h
+
+
+def mean_shift(model: nn.Module, data: list[Tensor], **tuning: bool) -> float:
+    """How far the outputs of a program are from float in the mean over samples."""
+    program = compiled(model, data, **tuning)
+    with torch.no_grad():
+        off = [program.run(x)[0] - model(x).numpy() for x in data]
+    return float(np.abs(np.mean(off, axis=0)).mean())
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "part"), [(Hostile, (1, 3, 9, 11), 1 / 3), (Recurrent, (1, 12, 6), 2 / 3)]
+)
+def test_biases_take_back_what_rounding_shifts(
+    model: type[nn.Module], shape: tuple[int, ...], part: float
+) -> None:
+    """The means of the channels, which rounded weights shift, come back; also in loops, and of layers without biases."""
+    net, data = model(), samples(*shape)
+    data = [x.abs() for x in data] if model is Recurrent else data
+    assert mean_shift(net, data) < part * mean_shift(net, data, correct_biases=False)
+    before = net.state_dict()
+    assert all(torch.equal(value, before[key]) for key, value in model().state_dict().items())
+
+
+def test_biases_stay_where_samples_are_few_or_errors_are_chance() -> None:
+    model, data = Hostile(), samples(1, 3, 9, 11, count=3)
+    assert compiled(model, data).text() == compiled(model, data, correct_biases=False).text()
+    errors = torch.tensor([[1.0, 5.0], [-1.0, 5.5], [0.9, 4.5], [-1.0, 5.0]], dtype=torch.float64)
+    shift = _shift_of(errors)
+    assert shift[0] == 0
+    assert 4.9 < shift[1] < 5
 
 
 def test_rare_values_that_are_far_away() -> None:
@@ -185,10 +221,10 @@ def test_rare_values_that_are_far_away() -> None:
     assert kept > usual + 6
 
 
-def observer(symmetric: bool = False) -> CountedRange:
+def observer(symmetric: bool = False) -> HistogramRange:
     scheme = torch.per_tensor_symmetric if symmetric else torch.per_tensor_affine
     low = -127 if symmetric else -128
-    return CountedRange(dtype=torch.int8, qscheme=scheme, quant_min=low, quant_max=127, eps=SMALLEST_SCALE)
+    return HistogramRange(dtype=torch.int8, qscheme=scheme, quant_min=low, quant_max=127, eps=SMALLEST_SCALE)
 
 
 def test_bins_grow_without_losing_a_value() -> None:
@@ -243,7 +279,7 @@ def test_a_generator_is_gone_through_once_and_wholly() -> None:
             given.append(number)
             yield x, 3
 
-    everything: dict[str, Any] = {"equalize": True, "correct_biases": True, "ranges": "mse"}
+    everything: dict[str, Any] = {"equalize": True, "ranges": "mse"}
     from_generator = compiled(model, data, generator(), **everything)
     assert given == list(range(70))
     assert from_generator.text() == compiled(model, data, **everything).text()
@@ -270,7 +306,7 @@ def test_refusals(tmp_path: Path) -> None:
         pillion.compile(tmp_path / "m.tflite", target=TARGET, tuning=pillion.Tuning(equalize=True))
 
 
-def test_loops_over_time_are_left_as_they_are() -> None:
+def test_channels_in_loops_over_time_are_left_as_they_are() -> None:
     class Loop(nn.Module):
         """A layer that is run for each element of a sequence."""
 
@@ -283,7 +319,7 @@ def test_loops_over_time_are_left_as_they_are() -> None:
 
     data = samples(1, 5, 4, count=3)
     with pytest.warns(UserWarning, match="left out: the model has a loop"):
-        program = compiled(Loop(), data, equalize=True, correct_biases=True, ranges="mse")
+        program = compiled(Loop(), data, equalize=True, ranges="mse")
     assert decibels(Loop(), compiled(Loop(), data), data) > -100
     assert program.graph.ops
 
@@ -307,7 +343,7 @@ def with_tails(count: int) -> Tensor:
 def test_by_itself_a_range_is_narrowed_where_that_is_worth_it(x: Tensor, narrowed: bool) -> None:
     counted = observer()
     counted(x)
-    settle_ranges(nn.Sequential(counted), "auto")  # type: ignore[arg-type]  # observers are looked for in any module
+    choose_ranges(nn.Sequential(counted), "auto")  # type: ignore[arg-type]  # observers are looked for in any module
     whole = float(x.min()), float(x.max())
     assert ((float(counted.min_val), float(counted.max_val)) != pytest.approx(whole)) is narrowed
 

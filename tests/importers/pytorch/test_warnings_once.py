@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from pillion import errors
-from pillion.cli import screen
+from pillion.cli import console
 from pillion.errors import PillionWarning, warn
 
 pytestmark = pytest.mark.torch
@@ -83,7 +83,7 @@ def test_warnings_can_be_errors(given: list[str]) -> None:
 
 
 def test_a_command_says_it_once(capsys: pytest.CaptureFixture[str]) -> None:
-    screen.warned.clear()
+    console.warned.clear()
     for text in ("few samples", "no room", "few samples"):
-        screen.warn(text)
+        console.warn(text)
     assert capsys.readouterr().err == "warning: few samples\nwarning: no room\n"

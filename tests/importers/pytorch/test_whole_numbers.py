@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.errors import PillionError
-from pillion.importers.torch.rewrite.whole_numbers import whole
+from pillion.importers.torch.rewrite.integer_arithmetic import integer_calculation
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, TensorType, Value, constant
 from pillion.ops import Calculation, Whole
-from pillion.ops.samples import make
+from pillion.ops.example_values import make
 
 pytestmark = [pytest.mark.torch]
 ON = ("reference", "host") if shutil.which("cc") else ("reference",)
@@ -104,7 +104,7 @@ def test_what_calibration_computes_is_what_the_program_computes() -> None:
         )
         y = Value("y", TensorType((), DType.INT32))
         op = make(Whole, y, a=constant("a", a), b=constant("b", b), calculation=calculation)
-        found = whole(torch.from_numpy(a), torch.from_numpy(b), calculation.value)
+        found = integer_calculation(torch.from_numpy(a), torch.from_numpy(b), calculation.value)
         assert np.array_equal(op.reference(Arithmetic.CMSIS_NN, a, b), found.numpy()), calculation
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Cortex-M cores: what there is, and what ops cost on them."""
+"""The Cortex-M cores and the costs of ops on them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes into which instructions of Cortex-M fall by what they take: a line of a disassembly gives its class."""
+"""Sorts Cortex-M instructions into classes of equal cost, from lines of a disassembly."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from enum import Enum
 
 
 class Class(Enum):
-    """Instructions that the makers of cores give the same cycles."""
+    """Instructions to which the core's manufacturer assigns the same cycles."""
 
     ALU = "arithmetic, moves, shifts"
-    MULTIPLY = "multiplications, and sums of products"
+    MULTIPLY = "multiplications, multiply-accumulates"
     MULTIPLY_LONG = "products of 64 bits"
     DIVIDE = "divisions"
     LOAD = "loads of one register"
     STORE = "stores of one register"
     MULTIPLE = "loads and stores of several registers"
     BRANCH = "branches, calls, returns"
-    PREFIX = "conditions of others (IT, VPT)"
-    LOOP = "loops that hardware counts"
+    PREFIX = "condition prefixes (IT, VPT)"
+    LOOP = "hardware loops"
     FLOAT = "float arithmetic and moves"
     FLOAT_DIVIDE = "float divisions and roots"
     VECTOR = "vector arithmetic"
@@ -30,8 +30,8 @@ class Class(Enum):
 
 
 @dataclass(frozen=True)
-class Kind:
-    """The class of an instruction, and how many registers it moves beyond its first."""
+class InstructionKind:
+    """The class of an instruction, and the number of registers that it moves beyond its first."""
 
     name: Class
     more_registers: int = 0
@@ -57,23 +57,23 @@ _REGISTERS = re.compile(r"\{([^}]*)\}")
 _RANGE = re.compile(r"([rsdq])(\d+)-\1(\d+)")
 
 
-def classify(instruction: str) -> Kind:
-    """Gives the class of one line of a disassembly: `ldmia.w r3!, {r4, r5}`."""
+def classify(instruction: str) -> InstructionKind:
+    """Returns the class of one line of a disassembly, such as `ldmia.w r3!, {r4, r5}`."""
     mnemonic, _, operands = instruction.strip().partition(" ")
     if _VECTOR_MEMORY.fullmatch(mnemonic):
         scattered = re.search(r"\[[^\]]*q\d", operands)
-        return Kind(Class.VECTOR_GATHER if scattered else Class.VECTOR_MEMORY)
+        return InstructionKind(Class.VECTOR_GATHER if scattered else Class.VECTOR_MEMORY)
     for pattern, name in _TABLE:
         if pattern.fullmatch(mnemonic):
-            return Kind(name, _more_registers(mnemonic, operands) if name is Class.MULTIPLE else 0)
+            return InstructionKind(name, _more_registers(mnemonic, operands) if name is Class.MULTIPLE else 0)
     if not mnemonic.startswith("v"):
-        return Kind(Class.ALU)
+        return InstructionKind(Class.ALU)
     is_vector = mnemonic.startswith("vctp") or _VECTOR_REGISTER.search(operands)
-    return Kind(Class.VECTOR if is_vector else Class.FLOAT)
+    return InstructionKind(Class.VECTOR if is_vector else Class.FLOAT)
 
 
 def _more_registers(mnemonic: str, operands: str) -> int:
-    """A list in braces, or the two of ldrd and strd."""
+    """Counts the registers in braces beyond the first; ldrd and strd have no braces and move two."""
     found = _REGISTERS.search(operands)
     if found is None:
         return 1
@@ -86,8 +86,8 @@ def _length(part: str) -> int:
 
 
 @dataclass(frozen=True)
-class Touched:
-    """What was read and written of a memory: bytes as often as they were, and different lines of LINE_BYTES."""
+class MemoryAccesses:
+    """The accesses to a memory: total bytes, and distinct lines of LINE_BYTES."""
 
     bytes: int = 0
     lines: int = 0
@@ -98,38 +98,38 @@ class Touched:
 
 
 LINE_BYTES = 32
-"""A cache line of a Cortex-M7, -M55 or -M85."""
+"""The cache line of a Cortex-M7, -M55 or -M85."""
 
 
 @dataclass(frozen=True)
 class Executed:
-    """The instructions that ran: how many of each class, and what else takes cycles."""
+    """The executed instructions: their count by class, and other sources of cycles."""
 
     counts: Mapping[Class, int]
     more_registers: int = 0
-    """Registers that loads and stores of several move beyond their first."""
+    """Registers that multiple loads and stores move beyond their first."""
     taken: int = 0
-    """Jumps: after these instructions another one ran than the one behind them. Loops that hardware counts are not among them."""
-    constants: Touched = Touched()
-    arena: Touched = Touched()
+    """Taken jumps: the next executed instruction is not the following one. Hardware loops do not count."""
+    constants: MemoryAccesses = MemoryAccesses()
+    arena: MemoryAccesses = MemoryAccesses()
 
     @property
     def instructions(self) -> int:
-        """All of them."""
+        """The number of executed instructions."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A line of a disassembly, how often it ran, and after how many of these another one followed than the one behind it."""
+class ExecutedLine:
+    """A line of a disassembly, its execution count, and how often a jump followed it."""
 
     instruction: str
     times: int
     left: int = 0
 
 
-def executed(lines: Iterable[Ran], constants: Touched, arena: Touched) -> Executed:
-    """Sorts what ran into classes."""
+def executed(lines: Iterable[ExecutedLine], constants: MemoryAccesses, arena: MemoryAccesses) -> Executed:
+    """Returns the executed instructions by class."""
     counts = {name: 0 for name in Class}
     more = taken = 0
     for line in lines:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Cortex-M cores: their instruction sets, and the emulated board that stands for each."""
+"""The Cortex-M cores, their instruction sets, and the emulated board for each."""
 
 from __future__ import annotations
 
@@ -8,51 +8,52 @@ from enum import Enum
 
 
 class Isa(Enum):
-    """The instruction sets that kernels are written for."""
+    """The instruction sets for which kernels exist."""
 
     PORTABLE = "portable"
     SCALAR = "scalar"
-    """What every Cortex-M has: kernels for those that have no more."""
+    """The baseline of every Cortex-M."""
     DSP = "dsp"
     MVE = "mve"
     HOST = "host"
-    """The vectors of the computer that Pillion runs on: for programs that are run here, and for no core."""
+    """Vector instructions of this computer, only for programs that run here."""
 
 
 @dataclass(frozen=True)
 class Core:
-    """One Cortex-M core as it is on silicon. `board` is a QEMU machine with that core (or None where QEMU has none)."""
+    """A Cortex-M core. `board` is a QEMU machine with that core, or None."""
 
     name: str
-    """As compilers spell it behind `-mcpu=`: an extension that the maker of a chip has left out stands behind a plus."""
+    """The name after `-mcpu=`; omitted extensions follow a plus."""
     isa: Isa
     cflags: tuple[str, ...]
     board: str | None = None
 
     @property
     def plain(self) -> str:
-        """Its name without what is left out."""
+        """The name without omitted extensions."""
         return self.name.split(LEFT_OUT)[0]
 
     @property
     def title(self) -> str:
-        """Its name as its maker writes it."""
+        """The manufacturer's spelling of the name."""
         letters = self.plain.removeprefix("cortex-").upper().replace("PLUS", "+")
         return f"Cortex-{letters}" + "".join(f" without {EXTENSIONS[f]}" for f in self.left_out)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The extensions that it could have and has not, as in its name."""
+        """The optional extensions that this variant omits."""
         return tuple(self.name.split(LEFT_OUT)[1:])
 
     def runs(self, isa: Isa) -> bool:
-        """Whether it runs kernels that are written for an instruction set: what every core has always, others if it is its own."""
+        """Whether the core runs kernels for an instruction set: the baseline always, others only if they are
+        its own."""
         return isa in (Isa.PORTABLE, Isa.SCALAR, self.isa)
 
 
 LEFT_OUT = "+"
 EXTENSIONS = {"nodsp": "the DSP extension", "nomve": "Helium"}
-"""What a name can say that a core lacks, where its maker leaves the choice to those who build chips."""
+"""The extensions that a chip may omit, by suffix."""
 
 
 def _core(short: str, isa: Isa, board: str | None = None) -> Core:
@@ -85,12 +86,12 @@ CORES: dict[str, Core] = {
 
 
 def why_not(core: str, extension: str) -> tuple[str, str]:
-    """Says of a name that no core has what is wrong about it, and which core is meant."""
+    """Returns the reason why no core has this name, and the name of the nearest core."""
     plain = CORES[core]
     if extension not in EXTENSIONS:
         known = ", ".join(LEFT_OUT + name for name in EXTENSIONS)
         if extension.endswith("fp") and plain.isa is Isa.MVE:
-            return "Helium kernels use its vectors of floats", f"{core}{LEFT_OUT}nomve"
+            return "Helium kernels use floating-point vectors", f"{core}{LEFT_OUT}nomve"
         if extension.endswith("fp"):
             return "programs are the same with and without floating point hardware", core
         return f"what silicon may lack is {known}", core

@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cycles of each class of instructions on each core: the fewest and the most that the sources allow, in zero-wait memory.
-
-Every row names its source. Where the maker of the core publishes no table, the row says what stands for one."""
+"""Cycle tables: minimum and maximum cycles of each instruction class on each core, in zero-wait memory. Every
+row names its source, or the substitute if the manufacturer publishes no table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pillion.devices.band import Band
 from pillion.devices.cortex_m.classes import Class
+from pillion.devices.cycle_range import CycleRange
 
 
-def _band(low: float, high: float) -> Band:
-    return Band(low, high)
+def _band(low: float, high: float) -> CycleRange:
+    return CycleRange(low, high)
 
 
 @dataclass(frozen=True)
 class CoreCycles:
-    """The cycles of a core's instructions. Each number is the least and the most; `source` says where they come from."""
+    """The cycles of a core's instructions as ranges; `source` names where they come from."""
 
-    cycles: Mapping[Class, Band]
-    per_register: Band
-    """For each register that a load or store of several moves beyond its first."""
-    taken: Band
-    """For each jump, on top of the instruction that jumps: the pipeline is filled anew."""
+    cycles: Mapping[Class, CycleRange]
+    per_register: CycleRange
+    """For each register that a multiple load or store moves beyond its first."""
+    taken: CycleRange
+    """For each taken jump, in addition to the instruction: the pipeline refill."""
     source: str
 
 
@@ -43,11 +42,12 @@ _ARMV7M = {
     Class.FLOAT_DIVIDE: _band(14, 14),
 }
 _HELIUM = {Class.VECTOR: _band(1, 2), Class.VECTOR_MEMORY: _band(1, 2), Class.VECTOR_GATHER: _band(4, 16)}
-"""Two beats of four in a cycle, so two cycles for 128 bits; of neighbours in different units, half of that overlaps."""
+"""Two beats per cycle: two cycles for 128 bits, half of which overlaps between neighbours in different
+units."""
 
 _ARMV6M = {
     **_ARMV7M,
-    Class.MULTIPLY: _band(1, 32),  # whoever builds the chip chooses a fast multiplier or a small one
+    Class.MULTIPLY: _band(1, 32),  # the chip has a fast or a small multiplier
     Class.LOAD: _band(2, 2),
     Class.STORE: _band(2, 2),
 }
@@ -135,4 +135,5 @@ CYCLES: Mapping[str, CoreCycles] = {
     ),
 }
 CYCLES = {**CYCLES, "cortex-m35p": CYCLES["cortex-m33"]}
-"""By the name of the core. Cores without a row have no emulated board on which their instructions could be counted."""
+"""Cycle tables by core name. Cores without a row have no emulated board on which instructions could be
+counted."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ops cost on the CPU: estimates for placement, never measurements."""
+"""Estimated costs of ops on the CPU, for partitioning; these are no measurements."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pillion.devices.cortex_m.cores import Isa
 from pillion.ir.op import Op
 
 MACS_PER_CYCLE = {Isa.MVE: 6.0, Isa.DSP: 1.2, Isa.SCALAR: 0.4, Isa.PORTABLE: 0.25}
-"""Multiply-accumulates of dot products in a cycle, for estimates."""
+"""Estimated multiply-accumulates per cycle in dot products."""
 CYCLES_PER_ELEMENT = {Isa.MVE: 3, Isa.DSP: 8, Isa.SCALAR: 15, Isa.PORTABLE: 25}
-"""Cycles for everything that is done once per element of the result: requantize, store, move."""
+"""Estimated cycles per element of the result: requantize, store, move."""
 
 
 def estimate(op: Op, isa: Isa) -> int:
-    """Estimates the cycles of one op on a core with an instruction set."""
-    if op.kind in ("reshape", "repeat"):  # nothing to do, or only what the ops inside do
+    """Returns the estimated cycles of one op on a core with this instruction set."""
+    if op.kind in ("reshape", "repeat"):  # no work of its own
         return 0
     elements = sum(v.type.elements for v in op.results)
     return int(op.macs / MACS_PER_CYCLE[isa]) + elements * CYCLES_PER_ELEMENT[isa]
@@ -25,7 +25,8 @@ def estimate(op: Op, isa: Isa) -> int:
 
 @dataclass(frozen=True)
 class Work:
-    """The instructions that ops of a kind take: for each multiplication, each element of the result, and each of its channels."""
+    """The instructions of an op: per multiply-accumulate, per element of the result, and per channel of the
+    result."""
 
     mac: float
     element: float
@@ -38,7 +39,7 @@ OTHERS = {
     Isa.SCALAR: Work(2.0, 18.0),
     Isa.PORTABLE: Work(4.0, 25.0),
 }
-"""What ops take of which no more is known."""
+"""The costs of ops without a row in KNOWN."""
 KNOWN: Mapping[Isa, Mapping[str, Work]] = {
     Isa.MVE: {
         "conv2d": Work(0.1122, 2.78, 18.0),
@@ -65,12 +66,13 @@ KNOWN: Mapping[Isa, Mapping[str, Work]] = {
         "max_pool2d": Work(0.0, 15.8),
     },
 }
-"""What the emulator counts: for the seven nets of docs/performance.md, sums of these are 0.95 to 1.04 times their instructions."""
+"""Costs fitted to instructions counted in the emulator. For the seven networks of docs/performance.md, the
+estimated sums are 0.95 to 1.04 times the counted instructions."""
 
 
 def instructions(op: Op, isa: Isa) -> float:
-    """Estimates the instructions of one op on a core with an instruction set."""
-    if op.kind in ("reshape", "repeat", "segment"):  # nothing to do, or nothing for this core
+    """Returns the estimated instructions of one op on a core with this instruction set."""
+    if op.kind in ("reshape", "repeat", "segment"):  # no work of its own on the core
         return 0.0
     work = KNOWN.get(isa, {}).get(op.kind, OTHERS[isa])
     elements, shape = sum(v.type.elements for v in op.results), op.results[0].shape

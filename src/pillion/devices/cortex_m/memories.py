@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memories add to the cycles of a core: named assumptions, for no tool knows where a firmware puts its weights."""
+"""Memory wait states, as named assumptions: no tool knows where a firmware places its weights."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pillion.devices.band import NOTHING, Band
 from pillion.devices.cortex_m.classes import LINE_BYTES, Executed
+from pillion.devices.cycle_range import NOTHING, CycleRange
 from pillion.errors import PillionError
 
 NANOSECOND = 1e-9
@@ -16,26 +16,26 @@ NANOSECOND = 1e-9
 
 @dataclass(frozen=True)
 class Memories:
-    """Where constants and arena lie, and what a line of them takes that is not there in time."""
+    """An assumption on where constants and arena lie, and on the wait for each line of them."""
 
     name: str
     summary: str
-    constants_line: Band = NOTHING
+    constants_line: CycleRange = NOTHING
     """Nanoseconds to wait for `fetch_bytes` of constants."""
     fetch_bytes: int = LINE_BYTES
-    """The constants that come in one go: a line of a cache, or the width of the flash."""
+    """The constants per fetch in bytes: a cache line, or the width of the flash."""
     cache_bytes: int = 0
-    """The cache for constants. An op whose constants do not fit may read them again and again."""
-    arena_line: Band = NOTHING
-    """Nanoseconds to wait for a line of the arena, and as many to write it back."""
+    """The size of the cache for constants. An op with larger constants may fetch them repeatedly."""
+    arena_line: CycleRange = NOTHING
+    """Nanoseconds to wait for a line of the arena, and again to write it back."""
 
-    def cycles(self, ran: Executed, hertz: float) -> Band:
-        """Gives the cycles that one op waits: at best for each line once, at worst for each as often as it was read."""
+    def cycles(self, ran: Executed, hertz: float) -> CycleRange:
+        """Returns the wait cycles of one op: at best one wait per line, at worst one per access."""
         once = ran.constants.lines * LINE_BYTES / self.fetch_bytes
         is_kept = ran.constants.lines * LINE_BYTES <= self.cache_bytes
         often = once if is_kept else max(once, ran.constants.bytes / self.fetch_bytes)
-        nanoseconds = Band(self.constants_line.low * once, self.constants_line.high * often)
-        arena = Band(self.arena_line.low * ran.arena.lines, 2 * self.arena_line.high * ran.arena.lines)
+        nanoseconds = CycleRange(self.constants_line.low * once, self.constants_line.high * often)
+        arena = CycleRange(self.arena_line.low * ran.arena.lines, 2 * self.arena_line.high * ran.arena.lines)
         return (nanoseconds + arena) * (NANOSECOND * hertz)
 
 
@@ -45,36 +45,36 @@ _ALL = (
         "flash",
         "constants in flash on the chip, 16 bytes at a time, with 20 to 40 ns of waiting; arena in SRAM without wait states; "
         "loops run from a cache or a prefetch buffer",
-        constants_line=Band(20, 40),
+        constants_line=CycleRange(20, 40),
         fetch_bytes=16,
     ),
     Memories(
         "cached",
         "constants in flash or MRAM (20 to 100 ns for a line of 32 bytes), arena in SRAM (10 to 50 ns), caches of 16 KB before both",
-        constants_line=Band(20, 100),
+        constants_line=CycleRange(20, 100),
         cache_bytes=16_384,
-        arena_line=Band(10, 50),
+        arena_line=CycleRange(10, 50),
     ),
     Memories(
         "external",
         "constants in serial flash outside the chip (150 to 600 ns for a line of 32 bytes), a cache of 16 KB before it; arena in SRAM "
         "without wait states",
-        constants_line=Band(150, 600),
+        constants_line=CycleRange(150, 600),
         cache_bytes=16_384,
     ),
 )
 MEMORIES: Mapping[str, Memories] = {one.name: one for one in _ALL}
 WITH_CACHES = frozenset({"cortex-m7", "cortex-m55", "cortex-m85"})
-"""Cores that have caches of their own in most chips."""
+"""Cores with caches in most chips."""
 
 
-def usual_memories(core: str) -> Memories:
-    """Gives the assumption for a core where nobody says which one holds."""
+def default_memories(core: str) -> Memories:
+    """Returns the default assumption for a core."""
     return MEMORIES["cached" if core.split("+")[0] in WITH_CACHES else "flash"]
 
 
 def find_memories(name: str) -> Memories:
-    """Gives the assumption of this name; raises where there is none."""
+    """Returns the assumption of this name; raises if it does not exist."""
     if name in MEMORIES:
         return MEMORIES[name]
     close = difflib.get_close_matches(name, MEMORIES, n=1)

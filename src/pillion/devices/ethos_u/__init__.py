@@ -1,45 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arm's Ethos-U: all that Pillion knows of it. The docs table, `explain`, errors and tests read the same rules.
+"""Arm's Ethos-U. The docs table, `explain`, errors and tests read the same rules.
 
-accelerators    the sizes that there are
-limits, rules   what Arm's compiler Vela takes, and computes rightly
-estimate        what ops cost
-vela/           from a segment's TFLite file to a command stream
-stream/         what a command stream computes, bit for bit
-payload         what ExecuTorch's delegate is handed
-computer/       C in the place of Arm's driver, on this computer
-firmware        the C that calls Arm's driver
-"""
+accelerators            the sizes
+limits, rules           the ops that Arm's compiler Vela supports and computes correctly
+depthwise_multipliers   a pass before partitioning
+estimate                costs of ops
+vela/, converter        from a segment's TFLite file to a command stream
+stream/                 interprets a command stream, bit for bit
+payload                 the payload of ExecuTorch's delegate
+host_driver/            C that replaces Arm's driver on this computer
+segment_source          the C that calls Arm's driver"""
 
 from __future__ import annotations
 
 from pillion.devices.device import Device
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
-from pillion.devices.ethos_u.computer import driver
 from pillion.devices.ethos_u.converter import cost_for, payloads_for
+from pillion.devices.ethos_u.depthwise_multipliers import dense_multipliers_for
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
-from pillion.devices.ethos_u.multipliers import multipliers_for
+from pillion.devices.ethos_u.host_driver import driver
 from pillion.devices.ethos_u.payload import executed, shown
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.wishes import Wishes
 from pillion.ops import ALL_OPS, Pad, Reshape, Slice, Transpose
+from pillion.passes.split_reductions import split_reductions
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
-from pillion.passes.sums_of_one_axis import sums_of_one_axis
 
 MOVEMENT = (Reshape, Transpose, Slice, Pad)
-"""Of these alone no segment is made: the core moves bytes as well."""
+"""Ops that do not justify a segment on their own: the core moves bytes just as well."""
 
 
-WISHES = Wishes(
-    functions_by_name=True, fixed=frozenset({"softmax", "add", "concat"}), copies_of_convolutions=True
+WISHES = QuantizationConstraints(
+    functions_by_name=True,
+    shared=frozenset({"avg_pool2d"}),
+    fixed=frozenset({"softmax", "add", "concat"}),
+    copies_of_convolutions=True,
 )
 RULES = {family: rules(family) for family in Family}
-"""The same for all sizes of a family."""
+"""The rules by family; all sizes of a family have the same."""
 
 
 def ethos_u(accelerator: Accelerator) -> Device:
-    """Makes the description of an Ethos-U of some size."""
+    """Returns the description of an Ethos-U of this size."""
     proven = (
         ""
         if accelerator.family is not Family.U85 and accelerator.cores == 1
@@ -49,18 +52,18 @@ def ethos_u(accelerator: Accelerator) -> Device:
         name=accelerator.name,
         summary=f"Arm Ethos-{accelerator.family.name}, {accelerator.macs} MAC per cycle{proven}",
         ops=frozenset(SUPPORTED),
-        lacks=frozenset(ALL_OPS) - frozenset(SUPPORTED),
+        unsupported=frozenset(ALL_OPS) - frozenset(SUPPORTED),
         rules=RULES[accelerator.family],
         estimate=lambda op: estimate(op, accelerator),
         flash_bytes_per_cycle=FLASH_BYTES_PER_CYCLE,
         dispatch_cycles=DISPATCH_CYCLES,
         arithmetic=Arithmetic.TFLITE_INTEGER,
         copies_weights=False,
-        drops=lambda op: isinstance(op, MOVEMENT),
+        removes=lambda op: isinstance(op, MOVEMENT),
         delegate="EthosUBackend",
         file_operators=(("ethos-u", "Arm's Ethos-U, by Vela"),),
         wishes=WISHES,
-        rewrites=(sum_hard_sigmoids, sums_of_one_axis, multipliers_for(accelerator)),
+        rewrites=(sum_hard_sigmoids, split_reductions, dense_multipliers_for(accelerator)),
         show=shown,
         execute=executed,
         driver=driver,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes in which Ethos-U NPUs are made, as far as they decide what a command stream means."""
+"""The sizes of Ethos-U NPUs, with the properties that determine the meaning of a command stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Family(Enum):
-    """The products of the family; the value is the name that Arm's compiler has for it."""
+    """The products of the family; the value is Vela's name."""
 
     U55 = "ethos-u55"
     U65 = "ethos-u65"
@@ -17,32 +17,32 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class Accelerator:
-    """One size of one product. A stream that was made for it runs on no other."""
+    """One size of one product. A command stream runs only on the size that it was compiled for."""
 
     family: Family
     macs: int
-    """Multiply-accumulates in each cycle."""
+    """Multiply-accumulates per cycle."""
     shram_kib: int = 0
-    """Its internal memory; 0 where the stream does not say it."""
+    """The internal memory in KiB; 0 if the command stream does not specify it."""
     channels: int = 8
-    """The result channels that it makes at once: weights are stored in groups of so many."""
+    """The result channels computed at once; weights are stored in groups of this size."""
     pixels: tuple[int, int] = (1, 1)
-    """The rows and columns that it makes at once: blocks of results are multiples of these."""
+    """The rows and columns computed at once; block sizes are multiples of these."""
     cores: int = 1
 
     @property
     def name(self) -> str:
-        """What Arm's compiler calls it."""
+        """Vela's name of this size."""
         return f"{self.family.value}-{self.macs}"
 
     @property
     def banks(self) -> int:
-        """The banks of its internal memory, of 1 KiB each, that hold inputs, sums and results."""
+        """The 1 KiB banks of internal memory for inputs, accumulators and results."""
         return self.shram_kib - (2 if self.shram_kib > 16 else 0)
 
     @property
     def table_address(self) -> int:
-        """Where its tables lie in the internal memory: in the last 2 KiB."""
+        """The address of the lookup tables, in the last 2 KiB of the internal memory."""
         return 1024 * (self.shram_kib - 2)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ops cost on an Ethos-U: a formula beside what Vela says of single ops, whose own estimates it resembles."""
+"""Estimated costs of ops on an Ethos-U, by a formula fitted to Vela's estimates of single ops."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from pillion.ops import (
 )
 
 DISPATCH_CYCLES = 3000
-"""Starting the NPU and being told by its interrupt (an estimate)."""
+"""The estimated cycles to start the NPU and receive its interrupt."""
 FLASH_BYTES_PER_CYCLE = 1.0
-"""Vela's usual system for U55 reads 0.47 GB/s at 500 MHz, weights packed."""
+"""Vela's default system for U55 reads 0.47 GB/s at 500 MHz, weights compressed."""
 _SETUP = 100
 _SOFTMAX_SETUP = 4000
-"""It is taken apart into some thirty operations."""
+"""Vela splits a softmax into about thirty operations."""
 _MEASURED_MACS = 128
-"""The size at which the factors below were compared with Vela 5.2: single ops of 1,000 elements and more, their median."""
+"""The NPU size at which the factors below were fitted: Vela 5.2, single ops of 1,000 elements and more,
+median."""
 _EACH: dict[type[Op], float] = {
     Add: 1.8,
     Sub: 1.8,
@@ -51,23 +52,24 @@ _EACH: dict[type[Op], float] = {
     Concat: 2.0,
     Pad: 4.0,
 }
-"""Cycles for each element, of the result or of what a mean is taken of; of all others 1.4."""
+"""Cycles per element of the result (of the operand for a mean); other ops take _USUAL."""
 _USUAL = 1.4
 _SCATTERED = 4.0
-"""By how much longer it takes to move several images: row by row."""
+"""The slowdown factor for moving several images row by row."""
 _BILINEAR = 0.7
-"""Cycles for each element of a result, and each pixel that it is between."""
+"""Cycles per element of the result and per interpolated pixel."""
 _EACH_TAP = 0.26
-"""Cycles for each element of a pool's windows."""
+"""Cycles per element of a pool's windows."""
 _LONG_STRIDE = 3
 _SPLIT = 1.02
-"""Cycles for each multiply-accumulate of what is taken apart into many small operations: a stride of more than 3, a matrix product."""
+"""Cycles per multiply-accumulate of ops that Vela splits into many small operations: strides above 3, matrix
+products."""
 _MULTIPLIED = 0.45
-"""The same of a depthwise convolution with several results for each input."""
+"""Cycles per multiply-accumulate of a depthwise convolution with a channel multiplier."""
 
 
 def estimate(op: Op, accelerator: Accelerator) -> int:
-    """Estimates the cycles of one op."""
+    """Returns the estimated cycles of one op."""
     if isinstance(op, Reshape):
         return 0
     wide = _MEASURED_MACS / accelerator.macs
@@ -75,12 +77,12 @@ def estimate(op: Op, accelerator: Accelerator) -> int:
 
 
 def _flash(op: Op) -> float:
-    """Weights are read from flash while the NPU works."""
+    """Returns the cycles of reading weights from flash, which overlaps with computing."""
     return sum(v.type.size_bytes for v in op.operands if v.is_constant) / FLASH_BYTES_PER_CYCLE
 
 
 def _work(op: Op, accelerator: Accelerator) -> float:
-    """The cycles of an NPU of 128 multiply-accumulates."""
+    """Returns the cycles on an NPU of 128 multiply-accumulates."""
     result = op.results[0].type.elements
     match op:
         case Conv2d() if max(op.stride) > _LONG_STRIDE:

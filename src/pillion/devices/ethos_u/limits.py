@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of Ethos-U, each written once, and how an op is held against them. All were tried on Vela 5.2."""
+"""The limits of Ethos-U and the predicates that check them, all verified with Vela 5.2."""
 
 from __future__ import annotations
 
 import math
 
-from pillion.devices.device import Look
-from pillion.devices.looks import weights_and_bias
+from pillion.devices.device import Predicate
+from pillion.devices.predicates import weights_and_bias
 from pillion.ir.numerics import row_magnitudes
 from pillion.ir.op import Op
 from pillion.ir.types import Shape
@@ -25,26 +25,26 @@ from pillion.ops.resize import Resize, ResizeBilinear
 from pillion.ops.transpose_conv import TransposeConv2d
 
 MAX_RANK = 6
-"""The most axes that Vela's answer has room for."""
+"""The largest rank that Vela's raw output can represent."""
 MAX_EXTENT = 65536
-"""Height, width and channels of a tensor."""
+"""The largest height, width and number of channels of a tensor."""
 MAX_STRIDE = 3
 MAX_WEIGHT_SUM = 127 * 65536
-"""The magnitudes of the weights of one result channel, added up."""
+"""The largest sum of the weights' magnitudes of one result channel."""
 MAX_POOL_HEIGHT = 256
 MAX_POOL_SIZE = 256 * 256
 MAX_PADDED_AVERAGE = 8
-"""The side of an average pool that reaches into the border."""
+"""The largest kernel side of an average pool with padding."""
 MAX_MEAN_AXIS = 4096
-"""The length of an axis over which a mean is taken."""
+"""The longest axis of a mean."""
 MAX_MEAN = 1 << 20
-"""The elements of which one mean is taken. Vela says 2^24, and takes minutes from 2^21 on."""
+"""The most elements of one mean. Vela allows 2^24, but takes minutes from 2^21 on."""
 MAX_ROWS = 65536
-"""The rows of a softmax."""
+"""The most rows of a softmax."""
 MAX_MOVED = 65536
-"""All axes but the two shortest, multiplied, where a transposition moves four and more."""
+"""The largest product of all axes except the two shortest, for transpositions of four or more axes."""
 FACTORS = (2, 4, 8)
-"""By which an image grows in both directions."""
+"""The resize factors, the same for both directions."""
 HALF_PIXEL_FACTORS = (2,)
 FUNCTIONS = (
     Function.ABS,
@@ -62,20 +62,22 @@ FUNCTIONS = (
 
 
 def image_of(shape: Shape) -> Shape:
-    """Gives a shape as images, rows, columns and channels, as the NPU sees it: what is missing in front is 1, what is more are images."""
+    """Returns a shape as images, rows, columns and channels, as the NPU treats it: missing leading axes are
+    1, additional ones become images."""
     filled = (1,) * (4 - len(shape)) + shape
     return (math.prod(filled[:-3]), *filled[-3:])
 
 
 def shapes(op: Op) -> tuple[object, bool]:
-    """Looks whether every tensor has axes, few enough, none of them empty or too long."""
+    """Whether every tensor has 1 to MAX_RANK axes, each of 1 to MAX_EXTENT."""
     found = [v.shape for v in (*op.operands, *op.results)]
     wrong = [s for s in found if not 1 <= len(s) <= MAX_RANK or not all(1 <= d <= MAX_EXTENT for d in s)]
-    return list(wrong[0]) if wrong else "such shapes", not wrong
+    return list(wrong[0]) if wrong else "supported shapes", not wrong
 
 
 def broadcast(op: Op) -> tuple[object, bool]:
-    """Looks whether operands of more than four axes are as large as the result: Vela 5.2 would repeat the wrong parts of others."""
+    """Whether operands of more than four axes have the result's shape: Vela 5.2 broadcasts others
+    incorrectly."""
     result = op.results[0].shape
     found = [v.shape for v in op.operands]
     shown = " and ".join(str(list(shape)) for shape in found)
@@ -83,8 +85,8 @@ def broadcast(op: Op) -> tuple[object, bool]:
 
 
 def strides(op: Op) -> tuple[object, bool]:
-    """Looks at the stride of a convolution: a longer one is taken apart where there are neither groups, nor a border, nor dilation. Without
-    groups there is no stride along an axis of which the result has one."""
+    """Whether Vela supports the stride of a convolution: up to MAX_STRIDE, or longer without groups, padding
+    and dilation. Without groups, the stride along an axis whose result has one element does not count."""
     assert isinstance(op, (Conv2d, DepthwiseConv2d))
     whole = isinstance(op, Conv2d) and op.groups == 1
     steps = [step for step, size in zip(op.stride, op.y.shape[1:3], strict=True) if size > 1 or not whole]
@@ -94,7 +96,8 @@ def strides(op: Op) -> tuple[object, bool]:
 
 
 def weight_sums(op: Op) -> tuple[object, bool]:
-    """Looks at the magnitudes of the weights of each result channel, added up: the NPU's sums must not overflow."""
+    """Whether the magnitudes of each result channel's weights sum to at most MAX_WEIGHT_SUM, so that the
+    NPU's accumulators cannot overflow."""
     held, _ = weights_and_bias(op)
     if not held.is_constant:
         return "computed", False
@@ -105,33 +108,34 @@ def weight_sums(op: Op) -> tuple[object, bool]:
 
 
 def transposed_stride(op: Op) -> tuple[object, bool]:
-    """Looks whether a transposed convolution has the stride 1 or 2 in both directions, and a kernel that leaves no gaps."""
+    """Whether a transposed convolution has the stride 1 or 2 in both directions, and a kernel that leaves no
+    gaps."""
     assert isinstance(op, TransposeConv2d)
     fits = op.stride in ((1, 1), (2, 2)) and min(op.kernel) >= op.stride[0]
     return f"{op.stride} for a kernel of {op.kernel}", fits
 
 
 def no_output_padding(op: Op) -> tuple[object, bool]:
-    """Looks whether a transposed convolution makes no rows and columns that no kernel reaches."""
+    """Whether a transposed convolution has no output padding."""
     assert isinstance(op, TransposeConv2d)
     return op.output_padding, not any(op.output_padding)
 
 
 def pool_window(op: Op) -> tuple[object, bool]:
-    """Looks at the height and the size of a pool's window."""
+    """Whether a pool's window is small enough, in height and in size."""
     height, width = op.attributes["kernel"]
     return f"{height}x{width}", height <= MAX_POOL_HEIGHT and height * width <= MAX_POOL_SIZE
 
 
 def padded_average(op: Op) -> tuple[object, bool]:
-    """Looks whether an average pool that reaches into the border is small."""
+    """Whether an average pool has no padding, or a small window and stride."""
     assert isinstance(op, AvgPool2d)
     small = max(op.kernel) <= MAX_PADDED_AVERAGE and max(op.stride) <= MAX_STRIDE
-    return f"{op.kernel} with the border {op.padding}", not any(op.padding) or small
+    return f"{op.kernel} with the padding {op.padding}", not any(op.padding) or small
 
 
 def mean_axes(op: Op) -> tuple[object, bool]:
-    """Looks whether a mean is taken of one image, and over channels only where rows, columns or channels are one."""
+    """Whether a mean has one image, and reduces channels only if rows, columns or channels are 1."""
     assert isinstance(op, Mean)
     images, *image = image_of(op.x.shape)
     fill = len(op.x.shape) - 4
@@ -143,14 +147,14 @@ def mean_axes(op: Op) -> tuple[object, bool]:
 
 
 def softmax_rows(op: Op) -> tuple[object, bool]:
-    """Looks how many rows a softmax has."""
+    """Whether a softmax has few enough rows."""
     rows = math.prod(op.results[0].shape[:-1])
     return rows, rows <= MAX_ROWS
 
 
 def one_extreme(op: Op) -> tuple[object, bool]:
-    """Looks whether nothing lies in front of the axes of a reduction, or between them, in at most four axes: of others Vela 5.2 would
-    repeat some results."""
+    """Whether the axes of a reduction are the outermost ones, without gaps, in at most four axes: Vela 5.2
+    repeats some results of others."""
     assert isinstance(op, Reduction)
     outside = math.prod(op.x.shape[: min(op.axes)]) if op.axes else 1
     gaps = [
@@ -162,15 +166,15 @@ def one_extreme(op: Op) -> tuple[object, bool]:
 
 
 def one_sum(op: Op) -> tuple[object, bool]:
-    """Looks whether a sum goes over one axis, of which one is left if it is the last: Vela 5.2 leaves other axes out, and takes what
-    is in front of the last for channels."""
+    """Whether a sum reduces one axis, and keeps it if it is the last: Vela 5.2 ignores other axes, and takes
+    the axis before the last for channels."""
     assert isinstance(op, Reduction)
     last = op.axes == (op.x.type.rank - 1,)
     return f"axes {op.axes} of {list(op.x.shape)}", len(op.axes) == 1 and (op.keepdims or not last)
 
 
 def growth(op: Op) -> tuple[object, bool]:
-    """Looks whether an image grows by one of the factors, the same in both directions, or is one pixel."""
+    """Whether an image is one pixel, or grows by the same supported factor in both directions."""
     assert isinstance(op, Resize)
     before, after = op.x.shape[1:3], op.size
     shown = " and ".join(f"{b}/{a}" for a, b in zip(before, after, strict=True))
@@ -190,13 +194,13 @@ def growth(op: Op) -> tuple[object, bool]:
 
 
 def one_image(op: Op) -> tuple[object, bool]:
-    """Looks whether there is one image, or each is one pixel or stays as large as it is."""
+    """Whether a resize has one image, one-pixel images, or an unchanged size."""
     assert isinstance(op, Resize)
     return op.x.shape[0], op.x.shape[0] == 1 or op.x.shape[1:3] in ((1, 1), tuple(op.size))
 
 
 def slice_steps(op: Op) -> tuple[object, bool]:
-    """Looks whether a slice steps along rows and columns only."""
+    """Whether a slice has steps along rows and columns only."""
     assert isinstance(op, Slice)
     fill = 4 - len(op.step)
     other = [step for axis, step in enumerate(op.step) if axis + fill not in (1, 2)]
@@ -204,21 +208,22 @@ def slice_steps(op: Op) -> tuple[object, bool]:
 
 
 def moved_axes(op: Op) -> tuple[object, bool]:
-    """Looks whether a transposition moves rows, columns and channels of one image only, or all axes but the two shortest are small."""
+    """Whether a transposition permutes only rows, columns and channels of one image, or the product of all
+    axes except the two shortest is small."""
     assert isinstance(op, Transpose)
     shape, order = op.x.shape, op.order
     outer = max(len(shape) - 3, 0)
     one_image = math.prod(shape[:outer]) == 1 and order[:outer] == tuple(range(outer))
-    is_idle = order == tuple(range(len(shape)))
+    is_identity = order == tuple(range(len(shape)))
     longest = math.prod(sorted(shape, reverse=True)[:-2])
-    return f"{longest} of {list(shape)}", one_image or is_idle or longest <= MAX_MOVED
+    return f"{longest} of {list(shape)}", one_image or is_identity or longest <= MAX_MOVED
 
 
-def known_function(functions: tuple[Function, ...]) -> Look:
-    """Makes a look at the function of a table."""
+def known_function(functions: tuple[Function, ...]) -> Predicate:
+    """Returns a predicate: the function of a lookup table is one of these."""
 
-    def look(op: Op) -> tuple[object, bool]:
+    def predicate(op: Op) -> tuple[object, bool]:
         assert isinstance(op, Lut)
         return op.function.value, op.function in functions
 
-    return look
+    return predicate

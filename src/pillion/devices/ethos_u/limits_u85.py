@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of Ethos-U85 where they are others than those of U55 and U65. All were tried on Vela 5.2; no stream of a U85 was executed."""
+"""The limits of Ethos-U85 that differ from those of U55 and U65, verified with Vela 5.2. No command stream of
+a U85 was executed."""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ from pillion.ops.transpose_conv import TransposeConv2d
 
 MAX_TRANSPOSED_STRIDE = 32
 MAX_NEAREST = 1024
-"""By which an image grows, to the nearest pixel."""
+"""The largest factor of nearest resizing."""
 MAX_BILINEAR = 2048
-"""By which an image grows between pixels, by a power of two."""
+"""The largest factor of bilinear resizing, a power of two."""
 MAX_HALF_PIXEL = 1024
-"""The same with half pixels."""
+"""The largest factor of bilinear resizing with half pixels."""
 
 
 def transposed_stride(op: Op) -> tuple[object, bool]:
-    """Looks whether the kernel of a transposed convolution leaves no gaps."""
+    """Whether the kernel of a transposed convolution leaves no gaps."""
     assert isinstance(op, TransposeConv2d)
     fits = all(
         step <= min(size, MAX_TRANSPOSED_STRIDE) for step, size in zip(op.stride, op.kernel, strict=True)
@@ -26,7 +27,7 @@ def transposed_stride(op: Op) -> tuple[object, bool]:
 
 
 def growth(op: Op) -> tuple[object, bool]:
-    """Looks by which factors an image grows: any to the nearest pixel, powers of two between pixels."""
+    """Whether the resize factors are supported: any for nearest, powers of two for bilinear."""
     assert isinstance(op, Resize)
     before, after = op.x.shape[1:3], op.size
     shown = " and ".join(f"{b}/{a}" for a, b in zip(before, after, strict=True))
@@ -41,7 +42,7 @@ def growth(op: Op) -> tuple[object, bool]:
 
 
 def _power(before: int, after: int, less: int, most: int) -> bool:
-    """Whether an axis grows by a power of two, counted between the corners where these stay."""
+    """Whether an axis grows by a power of two, measured between corner pixels if these are aligned."""
     if before == after:
         return True
     if before <= less:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ExecuTorch's delegate for Ethos-U is handed: named blocks, one after another, each filled up to 16 bytes."""
+"""The payload of ExecuTorch's Ethos-U delegate: named consecutive blocks, each padded to 16 bytes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterator
 from itertools import chain
 
-from pillion.devices.ethos_u.stream import show
-from pillion.devices.ethos_u.vela.compiled import RANK, Compiled, Port
+from pillion.devices.ethos_u.stream import dump
+from pillion.devices.ethos_u.vela.compiled import RANK, Compiled, VelaPort
 from pillion.devices.payloads import Executable
 from pillion.errors import PillionError
 
@@ -20,7 +20,8 @@ _ORDER = (FIRST, "cmd_data", "weight_data", "scratch_size", "inputs", "outputs",
 
 
 def compose(made: Compiled) -> bytes:
-    """Gives the blocks of a segment. Of an NPU with a buffer of its own the firmware owns that buffer: no block speaks of it."""
+    """Returns the blocks of a segment. A buffer of the NPU's own belongs to the firmware, so no block
+    describes it."""
     blocks = (
         b"",
         made.commands,
@@ -34,7 +35,7 @@ def compose(made: Compiled) -> bytes:
 
 
 def parse(payload: bytes) -> Compiled:
-    """Reads the blocks of a segment again, and refuses any that the delegate would not know."""
+    """Returns the segment in a payload; raises on blocks that the delegate does not know."""
     found = dict(_blocks(payload))
     if tuple(found) != _ORDER:
         raise _damaged("the blocks " + ", ".join(_ORDER), ", ".join(found))
@@ -53,16 +54,18 @@ def parse(payload: bytes) -> Compiled:
 
 
 def shown(payload: bytes, commands: bool) -> Iterator[str] | None:
-    """Gives a payload as text: the NPU that it is for, then its steps, or every command. None where it is no such payload."""
+    """Yields a payload as text: the NPU, then its steps or every command. Returns None for a foreign
+    payload."""
     if not payload.startswith(FIRST.encode()):
         return None
     interpreter = parse(payload).interpreter
-    lines = show.commands(interpreter.stream) if commands else show.summary(interpreter.operations)
+    lines = dump.commands(interpreter.stream) if commands else dump.summary(interpreter.operations)
     return chain((interpreter.accelerator.name,), lines)
 
 
 def executed(payload: bytes) -> Executable | None:
-    """Gives what executes a payload, None where it is none of these; what is not known of its commands is an error."""
+    """Returns an executable for a payload, or None for a foreign payload. Raises if its commands contain
+    something unknown."""
     if not payload.startswith(FIRST.encode()):
         return None
     made = parse(payload)
@@ -74,7 +77,7 @@ def _block(name: str, data: bytes) -> bytes:
     return _HEADER.pack(name.encode(), len(data), 0) + data + bytes(-len(data) % _UNIT)
 
 
-def _ports(ports: tuple[Port, ...]) -> bytes:
+def _ports(ports: tuple[VelaPort, ...]) -> bytes:
     rows = (_PORT.pack(*port.shape, port.element_bytes, port.offset, port.region) for port in ports)
     return struct.pack("<i", len(ports)) + b"".join(rows)
 
@@ -94,13 +97,13 @@ def _blocks(payload: bytes) -> Iterator[tuple[str, bytes]]:
         at += size + -size % _UNIT
 
 
-def _read_ports(data: bytes) -> tuple[Port, ...]:
+def _read_ports(data: bytes) -> tuple[VelaPort, ...]:
     count = struct.unpack_from("<i", data)[0] if len(data) >= 4 else -1
     if count < 0 or len(data) != 4 + count * _PORT.size:
         raise _damaged("36 bytes for each tensor", f"{len(data)} bytes for {count}")
     rows = (_PORT.unpack_from(data, 4 + number * _PORT.size) for number in range(count))
     return tuple(
-        Port(tuple(row[:RANK]), row[RANK], region=row[RANK + 2], offset=row[RANK + 1]) for row in rows
+        VelaPort(tuple(row[:RANK]), row[RANK], region=row[RANK + 2], offset=row[RANK + 1]) for row in rows
     )
 
 

@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ops cost on a Neutron: estimates from the published geometry (pipelines x MACs per cycle), which no public simulator
-confirms."""
+"""Estimated costs of ops on a Neutron, from the published geometry (pipelines x MACs per cycle). No public
+simulator confirms them."""
 
 from __future__ import annotations
 
 import math
 
-from pillion.devices.neutron.limits import Geometry
+from pillion.devices.neutron.limits import NeutronGeometry
 from pillion.ir.op import Op
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Reshape
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.transpose_conv import TransposeConv2d
 
 DISPATCH_CYCLES = 2000
-"""Starting the NPU and waiting for it (an estimate)."""
+"""The estimated cycles to start the NPU and wait for it."""
 BYTES_PER_CYCLE = 8
-"""Bytes that move between SRAM and the NPU in a cycle (an estimate)."""
+"""The estimated bandwidth between SRAM and the NPU in bytes per cycle."""
 
 
-def estimate(op: Op, geometry: Geometry) -> int:
-    """Estimates the cycles of one op: dot products in blocks of pipelines x MACs, or bytes moved, whichever is more."""
+def estimate(op: Op, geometry: NeutronGeometry) -> int:
+    """Returns the estimated cycles of one op: the larger of dot products in blocks of pipelines x MACs, and
+    bytes moved."""
     moved = sum(v.type.size_bytes for v in (*op.operands, *op.results)) // BYTES_PER_CYCLE
     match op:
         case Conv2d() | Linear():

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of NXP's eIQ Neutron, each written once, and how an op is held against them."""
+"""The limits of NXP's eIQ Neutron and the predicates that check them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from pillion.devices.device import Look
-from pillion.devices.looks import level_of
+from pillion.devices.device import Predicate
+from pillion.devices.predicates import level_of
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor
 from pillion.ops import (
@@ -28,12 +28,12 @@ from pillion.ops.resize import Resize, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
 MAX_WINDOW = 4096
-"""Largest kernel, stride and dilation along one axis."""
+"""The largest kernel, stride and dilation along one axis."""
 MAX_DOT_PRODUCT = 65535
-"""Largest kernel_h · kernel_w · input channels (rounded up to the MACs of a pipeline)."""
+"""The largest kernel height · kernel width · input channels (rounded up to the MACs of a pipeline)."""
 MAX_TRANSPOSE_CONV_STRIDE = 2
 RESIZE_FACTORS = (1, 2, 4, 8)
-"""Factors by which height and width may grow, each on its own."""
+"""The scale factors of height and width, independent of each other."""
 MAX_SOFTMAX_CHANNELS = 2040
 MAX_SOFTMAX_ROWS = 4096
 MAX_SOFTMAX_ELEMENTS = 524288
@@ -41,7 +41,7 @@ MAX_RESHAPE_RANK = 7
 MAX_TRANSPOSE_RANK = 6
 MAX_PAD_RANK = 5
 MAX_RANK = 8
-"""The most axes of any tensor in the TFLite form."""
+"""The largest rank of any tensor in TFLite form."""
 
 FUNCTIONS = (
     Function.ABS,
@@ -57,40 +57,43 @@ FUNCTIONS = (
 
 
 @dataclass(frozen=True)
-class Geometry:
-    """The size of an NPU: dot-product units side by side, and multiply-accumulates of each per cycle."""
+class NeutronGeometry:
+    """The size of an NPU: parallel dot-product units (pipelines), and multiply-accumulates of each per
+    cycle."""
 
     pipelines: int
     macs: int
 
 
-def dot_product(geometry: Geometry) -> Look:
-    """Makes a look at the length of the dot products, with channels filled up to whole blocks of this NPU."""
+def dot_product(geometry: NeutronGeometry) -> Predicate:
+    """Returns a predicate on the length of dot products, with channels rounded up to whole blocks of this
+    NPU."""
 
-    def look(op: Op) -> tuple[object, bool]:
+    def predicate(op: Op) -> tuple[object, bool]:
         assert isinstance(op, (Conv2d, DepthwiseConv2d, TransposeConv2d))
         channels = -(-op.x.shape[3] // geometry.macs) * geometry.macs
         size = math.prod(op.kernel) * channels
         return size, size <= MAX_DOT_PRODUCT
 
-    return look
+    return predicate
 
 
 def no_padding(op: Op) -> tuple[object, bool]:
-    """Looks whether an average pool stays inside its image."""
+    """Whether an average pool has no padding."""
     assert isinstance(op, AvgPool2d)
     return op.padding, not any(op.padding)
 
 
 def known_function(op: Op) -> tuple[object, bool]:
-    """Looks whether the function of a table is one that the NPU computes."""
+    """Whether the NPU computes the function of a lookup table."""
     assert isinstance(op, Lut)
     return op.function.value, op.function in FUNCTIONS
 
 
 def clamp_survives(op: Op) -> tuple[object, bool]:
-    """Looks whether something is left of a clamp: the converter removes bounds that no value of the operand can cross, and fails
-    where nothing is left. Bounds are compared before they are saturated: two that lie beyond the same end leave a constant."""
+    """Whether the converter keeps a clamp: it removes bounds that no value of the operand can cross, and
+    fails if none is left. Bounds are compared before saturation, because two bounds beyond the same end leave
+    a constant."""
     assert isinstance(op, Clamp)
     low = [op.low] if op.low > -128 or op.low == op.y.zero_point else []
     high = [op.high] if op.high < 127 else []
@@ -99,23 +102,23 @@ def clamp_survives(op: Op) -> tuple[object, bool]:
 
 
 def sum_scale(op: Op) -> tuple[object, bool]:
-    """Looks whether the scale of a sum is large enough for its rescaling not to shift to the left."""
+    """Whether the scale of a sum is large enough that requantization never shifts left."""
     assert isinstance(op, Add)
     largest = max(op.a.scale, op.b.scale)
     return f"{op.y.scale:g} of {largest:g}", op.rescale[2].shift <= 0
 
 
 def tensor_shapes(op: Op) -> tuple[object, bool]:
-    """Looks whether every tensor has a shape that the NPU's converter takes: few axes, none of them empty."""
+    """Whether the converter supports the shape of every tensor: limited rank, no empty axis."""
     shapes = [v.shape for v in (*op.operands, *op.results)]
     wrong = [shape for shape in shapes if len(shape) > MAX_RANK or 0 in shape]
     if isinstance(op, (Pad, Reshape, Slice, Transpose)) and not op.y.shape:
-        wrong.append(())  # what it says of each axis would be a tensor of nothing
-    return list(wrong[0]) if wrong else "such shapes", not wrong
+        wrong.append(())  # its parameters per axis would be empty tensors
+    return list(wrong[0]) if wrong else "supported shapes", not wrong
 
 
 def both_symmetric(op: Op) -> tuple[object, bool]:
-    """Looks whether both operands of a matrix product have the zero point 0."""
+    """Whether both operands of a matrix product have the zero point 0."""
     assert isinstance(op, BatchMatmul)
     found = [v.type.quant for v in (op.a, op.b)]
     zero_points = [q.zero_point if isinstance(q, PerTensor) else None for q in found]
@@ -123,7 +126,7 @@ def both_symmetric(op: Op) -> tuple[object, bool]:
 
 
 def short_stride(op: Op) -> tuple[object, bool]:
-    """Looks whether the steps of a transposed convolution are short and leave no gaps between kernels."""
+    """Whether the stride of a transposed convolution is short and leaves no gaps between kernels."""
     assert isinstance(op, TransposeConv2d)
     limits = (min(MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel)
     fits = all(s <= limit for s, limit in zip(op.stride, limits, strict=True))
@@ -131,15 +134,15 @@ def short_stride(op: Op) -> tuple[object, bool]:
 
 
 def little_padding(op: Op) -> tuple[object, bool]:
-    """Looks whether the padding of a transposed convolution is smaller than its kernel."""
+    """Whether the padding of a transposed convolution is smaller than its kernel."""
     assert isinstance(op, TransposeConv2d)
     fits = all(p < k for p, k in zip(op.padding, (*op.kernel, *op.kernel), strict=True))
     return f"{op.padding} for a kernel of {op.kernel}", fits
 
 
 def resize_factor(op: Op) -> tuple[object, bool]:
-    """Looks whether an image grows by a factor that the NPU has. With aligned corners the distance between the outer pixels
-    counts."""
+    """Whether an image grows by a supported factor. With aligned corners, the distance between the corner
+    pixels counts."""
     assert isinstance(op, Resize)
     less = int(op.align_corners)
     axes = [(before - less, after - less) for before, after in zip(op.x.shape[1:3], op.size, strict=True)]
@@ -148,25 +151,25 @@ def resize_factor(op: Op) -> tuple[object, bool]:
 
 
 def resize_mode(op: Op) -> tuple[object, bool]:
-    """Looks whether the positions of a resize are computed as the NPU computes them."""
+    """Whether the NPU supports the corner alignment of a resize."""
     assert isinstance(op, Resize)
     found = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
     return found, (found == "neither") == isinstance(op, ResizeNearest)
 
 
 def softmax_channels(op: Op) -> tuple[object, bool]:
-    """Looks at the length of the axis that a softmax goes over."""
+    """Whether the axis of a softmax is short enough."""
     channels = op.results[0].shape[-1]
     return channels, channels <= MAX_SOFTMAX_CHANNELS
 
 
 def softmax_elements(op: Op) -> tuple[object, bool]:
-    """Looks at the number of elements of a softmax."""
+    """Whether a softmax has few enough elements."""
     elements = op.results[0].type.elements
     return elements, elements <= MAX_SOFTMAX_ELEMENTS
 
 
 def softmax_rows(op: Op) -> tuple[object, bool]:
-    """Looks at the number of softmaxes in one op."""
+    """Whether a softmax has few enough rows."""
     rows = math.prod(op.results[0].shape[:-1])
     return rows, rows <= MAX_SOFTMAX_ROWS

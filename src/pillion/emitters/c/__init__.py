@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C emitter: selects kernels, plans memory, and writes a project."""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of what a program does: calls of kernels and of the NPU, moves of rows, loops of them, and functions for what is done in
-several places."""
+"""The C statements of a program: kernel and NPU calls, row moves, loops, and functions for outlined sequences."""
 
 from __future__ import annotations
 
@@ -8,87 +7,88 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
-from pillion.emitters.c.loops import (
-    Fire,
-    FireAny,
-    Form,
-    Given,
+from pillion.emitters.c.escaping import commented
+from pillion.emitters.c.loop_rolling import (
+    Action,
+    CallSubroutine,
     Item,
-    Kind,
     Load,
-    Loop,
+    Location,
+    LocationType,
+    LoopPart,
     MoveRows,
-    Part,
-    RowNumber,
-    Run,
+    ParameterLocation,
+    RolledLoop,
+    RowIndex,
+    RunStep,
+    RunVariant,
     TakeRows,
-    What,
-    Where,
-    kind_of,
+    VariantSelector,
+    type_of,
     waits,
 )
-from pillion.emitters.c.passages import passages
-from pillion.emitters.c.program import CProgram, Step, Variant
-from pillion.emitters.c.spelling import commented
+from pillion.emitters.c.lower import CProgram, CStep, Variant
+from pillion.emitters.c.outlining import outline
 from pillion.ir.types import Value
 from pillion.memory import Area, Spot
 from pillion.ops import Segment
 
 BASES: Mapping[Area, str] = {"arena": "base", "state": "kept"}
-"""The variables of a program's function that point to the beginnings of its memory."""
+"""The C variables that point to the memory areas."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place in memory, and by how much it moves on each time that a loop around it comes round, the outermost first."""
+class CLocation:
+    """A location with its stride in each enclosing loop, the outermost first."""
 
-    spot: Where
+    spot: Location
     moves: tuple[tuple[str, int], ...] = ()
-    """The count of each loop, as C has it, and the bytes for each."""
+    """The C counter of each loop, with the stride in bytes."""
 
     def __str__(self) -> str:
         moves = "".join(
             f" {'+' if stride > 0 else '-'} {abs(stride)} * {count}" for count, stride in self.moves if stride
         )
         spot = self.spot
-        assert not isinstance(spot, Form)
-        if isinstance(spot, RowNumber):
+        assert not isinstance(spot, VariantSelector)
+        if isinstance(spot, RowIndex):
             return f"(uint32_t)({spot.offset}{moves})"
-        base = f"place{spot.number}" if isinstance(spot, Given) else BASES[spot.area]
+        base = f"place{spot.number}" if isinstance(spot, ParameterLocation) else BASES[spot.area]
         offset = f"{'+' if spot.offset >= 0 else '-'} {abs(spot.offset)}"
-        kind = "uint32_t" if kind_of(spot) == "row" else "void *"
+        kind = "uint32_t" if type_of(spot) == "row" else "void *"
         return f"({kind})({base} {offset}{moves})"
 
 
-Places = Sequence[Place]
+CLocations = Sequence[CLocation]
 
 
-NO_ONE = """
-/* Who is told of each op where the caller does not want to be. */
+NO_CALLBACK = """
+/* The callback if the caller passes none. */
 static void no_one(uint32_t op) {
     (void)op;
 }
 """
 
 
-def params_name(step: Step, number: int) -> str:
-    """Gives the name of the params of a call."""
+def params_name(step: CStep, number: int) -> str:
+    """Returns the name of a call's params struct."""
     return f"op{step.index}" + (f"_{number}" if len(step.calls) > 1 else "")
 
 
 def segment_function(program: CProgram, number: int) -> str:
-    """Gives the function that runs a segment."""
+    """Returns the name of the function that runs a segment."""
     return f"{program.graph.name}_npu_segment_{number}"
 
 
 def segment_signature(program: CProgram, number: int) -> str:
-    """Gives the declaration of the function that runs a segment. What it works in is handed over where that is part of the arena."""
+    """Returns the declaration of the function that runs a segment, with the workspace as an argument if it is part
+    of the arena."""
     more = ", void *workspace" if program.workspaces else ""
     return f"void {segment_function(program, number)}(const void *const *inputs, void *const *outputs{more})"
 
 
 class Body:
-    """Writes the body of a program's function, and the functions that it takes for what is done in several places."""
+    """Writes the statements of a program, and the functions of outlined sequences."""
 
     def __init__(self, program: CProgram, after_op: bool) -> None:
         self.program, self.after_op = program, after_op
@@ -98,39 +98,40 @@ class Body:
         self.waits = 0
         self.answer = ""
         fed = program.feed.items if program.feed is not None else range(0)
-        (self.before, self.fed, self.rest), self.passages = passages(
+        (self.before, self.fed, self.rest), self.passages = outline(
             [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]],
-            alike(program),
+            interchangeable_variants(program),
         )
         self.functions = "".join(map(self._passage, self._innermost_first()))
 
     def text(self) -> str:
-        """Gives what the program does, but what it does before and while rows of the caller come."""
+        """Returns the statements behind the row input, or all if there is none."""
         return "\n".join(map(self._item, self.rest))
 
     def begun(self) -> str:
-        """Gives what the program does before the first row of the caller comes."""
+        """Returns the statements that run before the first row arrives."""
         return "\n".join(map(self._item, self.before))
 
     def resumed(self) -> str:
-        """Gives what the program does while rows of the caller come, to be left there and come back to."""
+        """Returns the resumable statements that run while rows arrive."""
         return self._resumed(self.fed)
 
     def _resumed(self, items: Sequence[Item]) -> str:
-        """Things among which rows are waited for: how far they are stands in `at`, with the counts of the loops behind it."""
+        """Returns statements that wait for rows. `at` holds the resume point, followed by the counters of the
+        enclosing loops."""
         self.waits = 0
         body = "\n".join(map(self._item, items))
         cases = "".join(f"case {n}:\n    goto rows_{n};\n" for n in range(1, self.waits + 1))
         return f"switch (at[0]) {{\n{cases}default:\n    break;\n}}\n{body}"
 
     def _innermost_first(self) -> list[int]:
-        """The passages in an order in which none runs one behind it."""
+        """Returns the subroutines in an order in which each is defined before its callers."""
         order: dict[int, None] = {}
 
-        def put(what: What) -> None:
-            for part in what.body if isinstance(what, Loop) else ():
+        def put(what: Action) -> None:
+            for part in what.body if isinstance(what, RolledLoop) else ():
                 put(part.what)
-            if isinstance(what, Run) and what.passage not in order:
+            if isinstance(what, CallSubroutine) and what.passage not in order:
                 for item in self.passages[what.passage].items:
                     put(item.what)
                 order[what.passage] = None
@@ -140,7 +141,7 @@ class Body:
         return list(order)
 
     def _passage(self, number: int) -> str:
-        """The function of a passage. One in which rows are waited for says whether there were enough."""
+        """Returns the function of a subroutine. If it waits for rows, it returns whether there were enough."""
         passage = self.passages[number]
         is_left = any(waits(item.what) for item in passage.items)
         self.answer = " 0"
@@ -155,24 +156,24 @@ class Body:
         kind = "uint32_t" if is_left else "void"
         return f"\nstatic {kind} part_{number}({', '.join(parameters)}) {{\n{text}\n}}\n"
 
-    def _type(self, kind: Kind) -> str:
-        """The type of what is handed over: bytes, the number of a row, or the params of a variant."""
-        if not isinstance(kind, Fire):
+    def _type(self, kind: LocationType) -> str:
+        """Returns the C type of a parameter: an address, a row index, or the params of a variant."""
+        if not isinstance(kind, RunStep):
             return "uint8_t *" if kind is None else "uint32_t "
         step = self.program.steps[kind.step]
         return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type} *"
 
-    def _handed(self, place: Place) -> str:
-        """What is handed over: a place, the number of a row, or the params of a variant."""
+    def _handed(self, place: CLocation) -> str:
+        """Returns an argument: an address, a row index, or the params of a variant."""
         spot = place.spot
-        if isinstance(spot, Form):
+        if isinstance(spot, VariantSelector):
             step = self.program.steps[spot.kind.step]
             return f"&{params_name(step, step.variants[spot.variant].calls[0])}"
-        is_variant = isinstance(kind_of(spot), Fire)
-        return f"place{spot.number}" if isinstance(spot, Given) and is_variant else str(place)
+        is_variant = isinstance(type_of(spot), RunStep)
+        return f"place{spot.number}" if isinstance(spot, ParameterLocation) and is_variant else str(place)
 
     def _known(self, is_left: bool) -> list[tuple[str, str]]:
-        """What every passage is handed: the name of each, and its declaration."""
+        """Returns the name and the declaration of the parameters that every subroutine has."""
         known = [("base", "uint8_t *base")]
         known += [("kept", "uint8_t *kept")] if self.program.graph.states else []
         known += [("done", "void (*done)(uint32_t op)")] if self.after_op else []
@@ -180,13 +181,13 @@ class Body:
         return known + fed * is_left
 
     def _item(self, item: Item) -> str:
-        return self._text(item.what, [Place(spot) for spot in item.places], 0)
+        return self._text(item.what, [CLocation(spot) for spot in item.places], 0)
 
-    def _text(self, what: What, places: Places, depth: int) -> str:
+    def _text(self, what: Action, places: CLocations, depth: int) -> str:
         match what:
-            case Fire():
+            case RunStep():
                 return self._fire(what, places)
-            case FireAny(first):
+            case RunVariant(first):
                 return self._fire(first, places[1:], self._handed(places[0]))
             case MoveRows(size):
                 to, source = places
@@ -195,39 +196,43 @@ class Body:
                 return self._take(rows, places)
             case Load(size, value):
                 return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
-            case Run():
+            case CallSubroutine():
                 return self._run(what, places, depth)
-            case Loop():
+            case RolledLoop():
                 return self._loop(what, places, depth)
 
-    def _loop(self, loop: Loop, places: Places, depth: int) -> str:
+    def _loop(self, loop: RolledLoop, places: CLocations, depth: int) -> str:
         count = f"at[{1 + depth}]" if loop.waits else f"i{depth}"
-        moving = [Place(p.spot, (*p.moves, (count, s))) for p, s in zip(places, loop.strides, strict=True)]
+        moving = [
+            CLocation(p.spot, (*p.moves, (count, s))) for p, s in zip(places, loop.strides, strict=True)
+        ]
         body = "".join(self._text(part.what, own, depth + 1) for part, own in _shared_out(loop.body, moving))
         declared = count if loop.waits else f"uint32_t {count}"
         head = f"for ({declared} = 0; {count} < {loop.count}; {count}++) {{"
         return f"{head}\n{indent(body, '    ')}}}\n"
 
-    def _take(self, rows: int, places: Places) -> str:
-        """Rows of the caller."""
+    def _take(self, rows: int, places: CLocations) -> str:
+        """Returns the call that takes rows from the caller."""
         assert self.program.feed is not None
         to = str(places[0]) if places else "NULL"
         return self._wait(f"pillion_take_rows(feed, given, {to}, {rows}, {self.program.feed.row_bytes})")
 
-    def _run(self, run: Run, places: Places, depth: int) -> str:
-        """What a passage does. One in which rows are waited for has its own place, behind the counts of the loops around it."""
+    def _run(self, run: CallSubroutine, places: CLocations, depth: int) -> str:
+        """Returns the call of a subroutine. One that waits for rows has its own resume point behind the counters
+        of the enclosing loops."""
         inner = f"at + {1 + depth}"
         known = [inner if name == "at" else name for name, _ in self._known(run.waits)]
         call = f"part_{run.passage}({', '.join([*known, *map(self._handed, places)])})"
         return f"at[{1 + depth}] = 0;\n{self._wait(call)}" if run.waits else f"{call};\n"
 
     def _wait(self, call: str) -> str:
-        """A call that says whether rows enough have come: where too few have, the function is left, and goes on here when there are more."""
+        """Returns a call that waits for rows: if too few have arrived, the function returns here and later resumes
+        here."""
         self.waits += 1
         left = f"    return{self.answer};\n"
         return f"at[0] = {self.waits};\nrows_{self.waits}:\nif (!{call}) {{\n{left}}}\n"
 
-    def _fire(self, fire: Fire, places: Places, params: str = "") -> str:
+    def _fire(self, fire: RunStep, places: CLocations, params: str = "") -> str:
         step = self.program.steps[fire.step]
         variant = step.variants[fire.variant]
         is_known = step.index in self.named
@@ -239,8 +244,8 @@ class Body:
         after = f"done({step.index});\n" if self.after_op else ""
         return "\n".join(lines) + "\n" + after
 
-    def _segment(self, number: int, variant: Variant, places: Places) -> str:
-        """A segment gets the places of its operands and results."""
+    def _segment(self, number: int, variant: Variant, places: CLocations) -> str:
+        """Returns the call of a segment with the addresses of its operands and results."""
         count = len(variant.choice.op.activations)
         inputs, outputs = (", ".join(map(str, some)) for some in (places[:count], places[count:]))
         return (
@@ -250,11 +255,11 @@ class Body:
         )
 
     def _workspace(self, variant: Variant) -> str:
-        """The last argument of a segment, where it works in the arena."""
+        """Returns the last argument of a segment that works in the arena."""
         offset = self.program.memory.scratch_offsets.get(variant.choice.op)
-        return "" if offset is None else f", {Place(Spot(offset))}"
+        return "" if offset is None else f", {CLocation(Spot(offset))}"
 
-    def _call(self, step: Step, variant: Variant, number: int, places: Places, params: str) -> str:
+    def _call(self, step: CStep, variant: Variant, number: int, places: CLocations, params: str) -> str:
         call = step.calls[number]
         rows = places[len(variant.values) :]
         place = dict(zip(variant.values, places[: len(variant.values)], strict=True))
@@ -263,19 +268,19 @@ class Body:
         arguments += [self._argument(value, place) for value in call.inputs]
         arguments += map(str, rows if call.counts_rows else ())
         arguments.append(self._argument(call.output, place))
-        arguments.append("NULL" if scratch is None else str(Place(scratch)))
+        arguments.append("NULL" if scratch is None else str(CLocation(scratch)))
         return f"{call.routine.name}({', '.join(arguments)});"
 
-    def _argument(self, value: Value, place: dict[Value, Place]) -> str:
+    def _argument(self, value: Value, place: dict[Value, CLocation]) -> str:
         return self.program.operands[value] if value.is_constant else str(place[value])
 
 
-def alike(program: CProgram) -> dict[Fire, Fire]:
-    """Gives for each variant of an op that has several, each a call of the same kernel, a run of the first one with equal arguments but
-    the params."""
-    found: dict[Fire, Fire] = {}
+def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
+    """Returns, for each single-call variant of an op with several, a run of the first variant whose call differs
+    only in its params."""
+    found: dict[RunStep, RunStep] = {}
     for step in program.steps:
-        firsts: dict[object, list[Fire]] = {}
+        firsts: dict[object, list[RunStep]] = {}
         for number, variant in enumerate(step.variants):
             if len(variant.calls) == 1:
                 call = step.calls[variant.calls[0]]
@@ -283,22 +288,22 @@ def alike(program: CProgram) -> dict[Fire, Fire]:
                     program.operands[v] if v.is_constant else variant.values.index(v)
                     for v in (*call.inputs, call.output)
                 )
-                firsts.setdefault((call.routine, order), []).append(Fire(step.index, number))
+                firsts.setdefault((call.routine, order), []).append(RunStep(step.index, number))
         for runs in firsts.values():
             found |= {run: runs[0] for run in runs if len(runs) > 1}
     return found
 
 
-def _shared_out(parts: Sequence[Part], places: Places) -> Iterator[tuple[Part, Places]]:
-    """Gives each part of a loop the places that are its own."""
+def _shared_out(parts: Sequence[LoopPart], places: CLocations) -> Iterator[tuple[LoopPart, CLocations]]:
+    """Yields each part of a loop with its own locations."""
     at = 0
     for part in parts:
         yield part, places[at : at + part.places]
         at += part.places
 
 
-def comment(step: Step) -> str:
-    """Says of an op what it is, and from what shapes it makes what."""
+def comment(step: CStep) -> str:
+    """Returns a comment with the kind, name, shapes and source of an op."""
     op = step.choice.op
     place = f"  {op.source}" if op.source else ""
     operands = ", ".join("x".join(map(str, v.shape)) or "1" for v in op.activations)

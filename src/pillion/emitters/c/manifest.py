@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`manifest.json` of a C project: what it may hold stands here once, for those who write it and for those who read it."""
+"""`manifest.json` of a C project: its schema, with the checks for writing and reading it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ import numpy as np
 from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import Content, read_text
+from pillion.host_io.json_dataclasses import as_plain_data, build, parse
+from pillion.host_io.project_folders import Listing, check_paths, finish_stopped, sha256
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.streaming import Streaming
+from pillion.ir.stream_io import Streaming
 from pillion.ir.types import DType, PerTensor, Shape, TensorType
-from pillion.outside.declared import build, parse, plain
-from pillion.outside.files import Content, read_text
-from pillion.outside.folders import Listing, check_paths, finish_stopped, sha256
 
 MANIFEST = "manifest.json"
 MOST_BYTES = 1 << 26
-"""The largest manifest that is read: a hundred times that of a network of two thousand ops."""
+"""The largest manifest that is read: 100 times that of a network with 2000 ops."""
 MOST_AXES = 32
-"""That every numpy can handle."""
+"""The largest rank that every version of numpy supports."""
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 ARENA_BYTES = 2**32
-"""The descriptor of a model says where a buffer lies in 32 bits."""
+"""The bound of arena offsets, which have 32 bits in a model's descriptor."""
 
 
 def _check_counts(made: object) -> None:
-    """Raises where a number that counts something is below zero."""
+    """Raises if a field that counts something is negative."""
     for field in fields(made):  # type: ignore[arg-type]  # of dataclasses only
         value = getattr(made, field.name)
         if type(value) is int and value < 0 and field.name != "zero_point":
@@ -40,9 +40,9 @@ def _check_counts(made: object) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Buffer:
-    """An input or an output: what it is, and where it lies in the arena; or a state, and where it lies among the states. An input that is
-    handed over row by row has no offset."""
+class ManifestBuffer:
+    """An input, output or state, with its offset in the arena or among the states. An input that is passed row by
+    row has no offset."""
 
     name: str
     dtype: DType
@@ -68,7 +68,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class StandIn:
-    """The memory and constants that the references of NPU segments take where there is no NPU."""
+    """The memory and constants of the CPU references of NPU segments, used where there is no NPU."""
 
     constant_bytes: int
     arena_bytes: int
@@ -78,8 +78,23 @@ class StandIn:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The bytes of a program, by what they are for."""
+class NpuMemory:
+    """The bytes that NPU segments need on the chip in addition to the arena and the core's constants."""
+
+    ram_bytes: int = 0
+    """Weights that are copied to RAM, scratch memory outside the arena, and the NPU's own buffer."""
+    flash_bytes: int = 0
+    """Code and weights."""
+    is_exact: bool = True
+    """Whether the NPU's converter compiled the segments; if not, both figures are lower bounds."""
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+
+@dataclass(frozen=True)
+class ManifestMemory:
+    """The bytes of a program, by purpose."""
 
     arena_bytes: int
     activation_bytes: int
@@ -90,17 +105,36 @@ class Memory:
     npu_stand_in: StandIn
     state_bytes: int = 0
     npu_copied_bytes: int = 0
-    """What is copied in each run because it does not lie where the NPU has it."""
+    """The bytes that each inference copies into and out of the NPU's workspaces."""
+    npu: NpuMemory | None = None
+    """None in projects of earlier versions."""
 
     def __post_init__(self) -> None:
         _check_counts(self)
         if self.arena_bytes >= ARENA_BYTES:
             raise ValueError(f"an arena of {self.arena_bytes:,} bytes has no 32-bit addresses")
 
+    @property
+    def _npu(self) -> NpuMemory:
+        """The NPU's memory; for earlier versions, an estimate from the constants of the CPU references."""
+        return self.npu or NpuMemory(
+            self.npu_stand_in.constant_bytes, self.npu_stand_in.constant_bytes, False
+        )
+
+    @property
+    def ram_bytes(self) -> int:
+        """The RAM of the running program, without the stack."""
+        return self.arena_bytes + self.state_bytes + self._npu.ram_bytes
+
+    @property
+    def flash_constant_bytes(self) -> int:
+        """The constants in flash: those of the core, and the NPU's code and weights."""
+        return self.constant_bytes + self._npu.flash_bytes
+
 
 @dataclass(frozen=True)
-class OpFacts:
-    """An op, the kernel that computes it, and why that one."""
+class ManifestOp:
+    """An op, its kernel, and the reason for that kernel."""
 
     name: str
     kind: str
@@ -115,7 +149,7 @@ class OpFacts:
         _check_counts(self)
 
 
-def _want_within(buffers: Iterable[Buffer], what: str, size: int) -> None:
+def _require_within(buffers: Iterable[ManifestBuffer], what: str, size: int) -> None:
     for buffer in buffers:
         end = (buffer.offset or 0) + buffer.bytes
         if buffer.offset is not None and end > size:
@@ -124,27 +158,27 @@ def _want_within(buffers: Iterable[Buffer], what: str, size: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What another program may want to know about a project.
+    """The machine-readable description of a project.
 
-    `files` has the SHA-256 of every other file as it was written, and `checksum` that of the rest of the manifest: by them a file that
-    the user changed is told from one that may be replaced."""
+    `files` has the SHA-256 of every other file as written, and `checksum` that of the manifest itself: they
+    tell files that the user changed from those that may be replaced."""
 
     model: str
     target: str
     arithmetic: Arithmetic
     optimize: Optimize = "speed"
     kernels: Isa | None = None
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    memory: Memory
+    inputs: tuple[ManifestBuffer, ...]
+    outputs: tuple[ManifestBuffer, ...]
+    memory: ManifestMemory
     macs: int
-    ops: tuple[OpFacts, ...]
+    ops: tuple[ManifestOp, ...]
     files: Mapping[str, str]
     checksum: str = ""
-    states: tuple[Buffer, ...] = ()
-    """What lives between runs."""
+    states: tuple[ManifestBuffer, ...] = ()
+    """The persistent states."""
     stream: Streaming | None = None
-    """What it takes and answers, where it is fed a few frames at a time."""
+    """The frames that a stream takes and returns."""
 
     def __post_init__(self) -> None:
         _check_counts(self)
@@ -155,41 +189,41 @@ class Manifest:
         if len(by_rows) > 1 or any(buffer.offset is None for buffer in (*self.outputs, *self.states)):
             raise ValueError("one input at most is handed over row by row")
         arena, state = self.memory.arena_bytes, self.memory.state_bytes
-        _want_within((*self.inputs, *self.outputs), f"an arena of {arena}", arena)
-        _want_within(self.states, f"a state of {state}", state)
+        _require_within((*self.inputs, *self.outputs), f"an arena of {arena}", arena)
+        _require_within(self.states, f"a state of {state}", state)
 
     @property
     def isa(self) -> Isa:
-        """The instruction set that the kernels need, as far as it is known: earlier manifests did not say."""
+        """The instruction set of the kernels; portable for earlier manifests, which did not record it."""
         return self.kernels or Isa.PORTABLE
 
     @property
     def listing(self) -> Listing:
-        """The project's files, and whether it can be told which of them were changed."""
+        """The project's files, and whether changes to them can be detected."""
         return Listing(self.files, is_sealed=all(self.files.values()) and self.checksum == self._sum())
 
     def sealed(self, files: Mapping[str, Content]) -> Manifest:
-        """Gives the manifest with the hashes of all files, and of itself."""
+        """Returns the manifest with the hashes of all files and its own checksum."""
         hashes = {path: sha256(content) for path, content in sorted(files.items())}
         listed = replace(self, files=hashes)
         return replace(listed, checksum=listed._sum())
 
     def _sum(self) -> str:
-        return sha256(json.dumps({**plain(self), "checksum": ""}, sort_keys=True))
+        return sha256(json.dumps({**as_plain_data(self), "checksum": ""}, sort_keys=True))
 
     def text(self) -> str:
-        """Gives the text of `manifest.json`."""
-        return json.dumps(plain(self), indent=2) + "\n"
+        """Returns the text of `manifest.json`."""
+        return json.dumps(as_plain_data(self), indent=2) + "\n"
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Reads the manifest of a project that was written earlier; if its writing was stopped half-way, that is finished first."""
+    """Reads the manifest of a project, after finishing an interrupted write of it."""
     finish_stopped(folder)
     return manifest_in(folder)
 
 
 def manifest_in(folder: Path) -> Manifest:
-    """Reads the manifest that lies in a folder."""
+    """Reads the manifest in a folder."""
     file = folder / MANIFEST
     try:
         return manifest_of(read_text(file, "project's manifest.json", MOST_BYTES))
@@ -200,7 +234,7 @@ def manifest_in(folder: Path) -> Manifest:
 
 
 def manifest_of(text: str) -> Manifest:
-    """Reads the manifest in a file's text; ValueErrors say what is wrong with it."""
+    """Parses the text of a manifest; ValueErrors name the invalid field."""
     data = parse(text)
     if isinstance(data, dict) and isinstance(data.get("files"), list):
         data["files"] = _without_hashes(data["files"])
@@ -208,13 +242,13 @@ def manifest_of(text: str) -> Manifest:
 
 
 def _without_hashes(paths: Iterable[object]) -> dict[str, str]:
-    """The files of an earlier version's manifest, which listed names only."""
+    """Returns the files of an earlier version's manifest, which listed names only."""
     listed = [build(str, path, f"files[{number}]") for number, path in enumerate(paths)]
     return {path: "" for path in listed if path != MANIFEST}
 
 
 def not_a_project(folder: Path, reason: str) -> PillionError:
-    """Makes the error for a folder that is none of ours."""
+    """Returns the error for a folder without a valid manifest."""
     return PillionError(
         f"{folder} is not a project of Pillion",
         rule="a folder that `pillion compile` wrote, whose manifest.json describes it",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The factors that are tried in (a * x1 + b * x2 + c) >> places for a sum at three scales."""
+"""Candidate factors for (a * x1 + b * x2 + c) >> places, a sum at three scales."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 MOST_GROWTH = 16
-"""How many steps the smaller factor grows in proportion."""
+"""The number of proportional steps, measured at the smaller factor."""
 
 
 def candidates(slopes: tuple[float, float], places: int, near: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Gives pairs close to the slopes times 2**places: those that differ by the steps `near`, nearest first; then both larger or
-    both smaller in proportion.
+    """Yields factor pairs close to the slopes times 2**places: first those within the steps `near`, nearest first,
+    then pairs scaled up or down in proportion.
 
-    The reference rounds ties away from zero. Where the ratios of the scales are small fractions, such as 1 : 4, the sum
-    itself ties, above and below zero: its factors must be too large by a trifle, and for both the same one."""
+    The reference rounds ties away from zero. Where the scales have small rational ratios, such as 1 : 4, the
+    sum itself ties, on both sides of zero: both factors must then be slightly too large by the same proportion."""
     exact = tuple(slope * 2**places for slope in slopes)
     a, b = map(round, exact)
     steps = sorted(product(near, repeat=2), key=lambda step: abs(step[0]) + abs(step[1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A C project: the model's text, the kernels that it uses, a main program for boards, build files, a manifest."""
+"""A C project: the model's sources, the kernels it uses, a main program for boards, build files and a manifest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pillion.boards.board import BOARDS, Board, firmware_files
-from pillion.boards.layout import (
+from pillion.boards.project_layout import (
     HOST_FOLDER,
     KERNEL_FOLDER,
     KERNEL_HEADERS,
@@ -18,21 +18,30 @@ from pillion.boards.layout import (
     STAND_IN_FOLDER,
 )
 from pillion.devices.cortex_m import CORES, Isa
-from pillion.emitters.c import text
-from pillion.emitters.c.library import HOST
-from pillion.emitters.c.manifest import MANIFEST, Buffer, Manifest, Memory, OpFacts, StandIn, manifest_in
-from pillion.emitters.c.npu import inner_program, npu_header, segment_steps, stand_ins
-from pillion.emitters.c.program import CProgram, lower
+from pillion.emitters.c import model_source
+from pillion.emitters.c.escaping import encodable
+from pillion.emitters.c.kernel_library import HOST
+from pillion.emitters.c.lower import CProgram, lower
+from pillion.emitters.c.manifest import (
+    MANIFEST,
+    Manifest,
+    ManifestBuffer,
+    ManifestMemory,
+    ManifestOp,
+    NpuMemory,
+    StandIn,
+    manifest_in,
+)
+from pillion.emitters.c.npu_segments import inner_program, npu_header, segment_steps, stand_ins
+from pillion.emitters.c.params_structs import kernel_folder
 from pillion.emitters.c.readme import readme
-from pillion.emitters.c.selftest import SelfTest, selftest_files
-from pillion.emitters.c.spelling import encodable
-from pillion.emitters.c.structs import kernel_folder
+from pillion.emitters.c.selftest_source import SelfTest, selftest_files
 from pillion.errors import PillionError
+from pillion.host_io import project_folders
+from pillion.host_io.atomic_files import Content
 from pillion.ir.graph import Graph
 from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
-from pillion.outside import folders
-from pillion.outside.files import Content
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
 
@@ -42,8 +51,10 @@ def project_files(
     target: str,
     more: Mapping[str, Content] = MappingProxyType({}),
     test: SelfTest | None = None,
+    npu: NpuMemory | None = None,
 ) -> dict[str, Content]:
-    """Gives path → content of every file of the project; `more` are files that only Python makes of it, `test` is a self-test."""
+    """Returns path → content of every file of the project. `more` are generated files of other parts, `test` is a
+    self-test, `npu` the memory that the NPU needs on the chip."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
     files = _in_folders(program)
@@ -51,7 +62,7 @@ def project_files(
     if host is not None:
         files |= _within(HOST_FOLDER, _in_one_folder(host))
         header = f"{MODEL_FOLDER}/model.h"
-        files[header] = text.or_else(str(files[header]), f"../{HOST_FOLDER}/model.h")
+        files[header] = model_source.with_host_alternative(str(files[header]), f"../{HOST_FOLDER}/model.h")
     sources = sorted(path for path in files if path.endswith(".c"))
     tests = _within(SELFTEST_FOLDER, selftest_files(program, host, test)) if test else {}
     of_test = sorted(path for path in tests if path.endswith(".c"))
@@ -60,20 +71,21 @@ def project_files(
         **more,
         **tests,
     }
-    files["README.md"] = readme(program, target, boards, files)
-    return {**files, MANIFEST: manifest(program, target).sealed(files).text()}
+    made = manifest(program, target, npu)
+    files["README.md"] = readme(program, target, boards, files, made.memory)
+    return {**files, MANIFEST: made.sealed(files).text()}
 
 
 def native_files(graph: Graph, target: str) -> dict[str, Content]:
-    """Gives path → content of a project that runs a model on this computer only, with the kernels that are made for its vectors: it is
-    what the program for `target` computes, and no product."""
+    """Returns path → content of a project that runs a model on this computer with its vector kernels. The results
+    are those of the program for `target`."""
     program = lower(graph, Isa.HOST)
     files = {**_in_one_folder(program), **_header_of_host()}
     return {**files, MANIFEST: manifest(program, target).sealed(files).text()}
 
 
 def instruction_set(program: CProgram) -> Isa:
-    """Gives the instruction set that the kernels in use need."""
+    """Returns the instruction set that the kernels in use need."""
     folders = {routine.source.split("/")[0] for routine in program.routines}
     return next(
         (isa for isa in (Isa.HOST, Isa.MVE, Isa.DSP, Isa.SCALAR) if isa.value in folders), Isa.PORTABLE
@@ -81,12 +93,13 @@ def instruction_set(program: CProgram) -> Isa:
 
 
 def boards_for(isa: Isa) -> list[Board]:
-    """Gives the boards whose cores run such kernels."""
+    """Returns the boards whose cores run an instruction set."""
     return [board for board in BOARDS.values() if CORES[board.core].runs(isa)]
 
 
 def _in_folders(program: CProgram) -> dict[str, Content]:
-    """What a product takes, and apart from it what stands in for the NPU, with the kernels that only this needs."""
+    """Returns the model's files, and separately the references of NPU segments with the kernels that only they
+    need."""
     reference, inner = stand_ins(program)
     model: dict[str, Content] = {**_model_files(program), **npu_header(program), **_kernel_files([program])}
     model |= _kernel_headers()
@@ -95,7 +108,7 @@ def _in_folders(program: CProgram) -> dict[str, Content]:
 
 
 def _in_one_folder(program: CProgram) -> dict[str, Content]:
-    """All that computes the model, for a processor without an NPU."""
+    """Returns all files that compute the model on a processor without an NPU."""
     reference, inner = stand_ins(program)
     kernels = {**_kernel_files([program, *inner]), **_kernel_headers()}
     return {**_model_files(program), **npu_header(program), **reference, **kernels}
@@ -107,15 +120,15 @@ def _within(folder: str, files: Mapping[str, Content]) -> dict[str, Content]:
 
 def _model_files(program: CProgram) -> dict[str, Content]:
     return {
-        "model.h": text.model_h(program),
-        "model.c": text.model_c(program),
-        "weights.h": text.weights_h(program),
-        "weights.c": text.weights_c(program),
+        "model.h": model_source.model_h(program),
+        "model.c": model_source.model_c(program),
+        "weights.h": model_source.weights_h(program),
+        "weights.c": model_source.weights_c(program),
     }
 
 
 def _kernel_files(programs: Sequence[CProgram], elsewhere: Collection[str] = ()) -> dict[str, str]:
-    """The sources of the kernels in use, flat as a build file likes it, without those that lie elsewhere."""
+    """Returns the sources of the kernels in use in one flat folder, without those that `elsewhere` contains."""
     root = kernel_folder()
     routines = [routine for program in programs for routine in program.routines]
     sources = {source for routine in routines for source in (routine.source, *routine.also)}
@@ -127,7 +140,7 @@ def _kernel_files(programs: Sequence[CProgram], elsewhere: Collection[str] = ())
 
 
 def _kernel_headers() -> dict[str, str]:
-    """The headers that every kernel may include."""
+    """Returns the headers that every kernel may include."""
     headers = sorted((kernel_folder() / "include" / "pillion").glob("*.h"))
     return {
         f"{KERNEL_HEADERS}/pillion/{header.name}": header.read_text("utf-8")
@@ -137,13 +150,13 @@ def _kernel_headers() -> dict[str, str]:
 
 
 def _header_of_host() -> dict[str, str]:
-    """The header of the kernels that no product gets."""
+    """Returns the header of the host kernels, which no product contains."""
     path = f"pillion/{HOST.header}"
     return {f"{KERNEL_HEADERS}/{path}": (kernel_folder() / "include" / path).read_text("utf-8")}
 
 
 def _add_with_headers(source: Path, files: dict[str, str]) -> None:
-    """A source and the private headers that lie beside it."""
+    """Adds a source and the private headers next to it."""
     name = f"{KERNEL_FOLDER}/{source.name}"
     if name in files:
         return
@@ -153,8 +166,8 @@ def _add_with_headers(source: Path, files: dict[str, str]) -> None:
             _add_with_headers(source.parent / header, files)
 
 
-def manifest(program: CProgram, target: str) -> Manifest:
-    """Gives what another program may want to know about the project, without its files."""
+def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Manifest:
+    """Returns the manifest of a program, without its files."""
     memory = program.memory
     return Manifest(
         model=program.graph.name,
@@ -164,7 +177,7 @@ def manifest(program: CProgram, target: str) -> Manifest:
         kernels=instruction_set(program),
         inputs=tuple(_buffer(program, value) for value in program.graph.inputs),
         outputs=tuple(_buffer(program, value) for value in program.graph.outputs),
-        memory=Memory(
+        memory=ManifestMemory(
             arena_bytes=memory.arena_bytes,
             activation_bytes=memory.activation_bytes,
             floor_bytes=memory.floor_bytes,
@@ -174,6 +187,7 @@ def manifest(program: CProgram, target: str) -> Manifest:
             npu_stand_in=_stand_in(program),
             state_bytes=memory.state_bytes,
             npu_copied_bytes=program.copied_bytes,
+            npu=npu,
         ),
         states=tuple(_buffer(program, state.before) for state in program.graph.states),
         stream=program.graph.streaming,
@@ -184,15 +198,15 @@ def manifest(program: CProgram, target: str) -> Manifest:
 
 
 def _stand_in(program: CProgram) -> StandIn:
-    """Nothing of this is on the chip."""
+    """Returns the memory of the segments' references, which are not on the chip."""
     inner = [inner_program(program, number, step) for number, step in segment_steps(program)]
     return StandIn(sum(p.constant_bytes for p in inner), sum(p.memory.arena_bytes for p in inner))
 
 
-def _buffer(program: CProgram, value: Value) -> Buffer:
+def _buffer(program: CProgram, value: Value) -> ManifestBuffer:
     quant = value.type.quant if isinstance(value.type.quant, PerTensor) else None
     is_fed = program.feed is not None and value is program.feed.value
-    return Buffer(
+    return ManifestBuffer(
         name=encodable(value.name),
         dtype=value.dtype,
         shape=value.shape,
@@ -203,10 +217,10 @@ def _buffer(program: CProgram, value: Value) -> Buffer:
     )
 
 
-def _op(program: CProgram, index: int) -> OpFacts:
+def _op(program: CProgram, index: int) -> ManifestOp:
     step = program.steps[index]
     op = step.choice.op
-    return OpFacts(
+    return ManifestOp(
         name=encodable(op.name),
         kind=op.kind,
         kernel=step.choice.kernel.name if step.calls or isinstance(op, Segment) else "none (alias)",
@@ -219,17 +233,17 @@ def _op(program: CProgram, index: int) -> OpFacts:
 
 
 def write_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
-    """Writes all files; an earlier project gives way to them, but no file of the user does, nor one that the user changed, but by
-    `force`."""
-    folders.write_project(folder, files, MANIFEST, _earlier, force)
+    """Writes all files. Replaces the files of an earlier project, but no file of the user and none that the user
+    changed, except with `force`."""
+    project_folders.write_project(folder, files, MANIFEST, _earlier, force)
 
 
 def check_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
-    """Raises where `write_project` would, and writes nothing."""
-    folders.check_project(folder, files, MANIFEST, _earlier, force)
+    """Raises if `write_project` would; writes nothing."""
+    project_folders.check_project(folder, files, MANIFEST, _earlier, force)
 
 
-def _earlier(folder: Path) -> folders.Listing | None:
+def _earlier(folder: Path) -> project_folders.Listing | None:
     try:
         return manifest_in(folder).listing
     except PillionError:

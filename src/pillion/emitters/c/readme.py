@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`README.md` of a C project: which of its folders a product takes, how the model is called, built and run."""
+"""`README.md` of a C project: the folders that a product takes, and how to call, build and run the model."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pillion.boards.board import OPTIMIZE_FLAGS
-from pillion.boards.layout import (
+from pillion.boards.project_layout import (
     HARNESS_FOLDER,
     HOST_FOLDER,
     KERNEL_HEADERS,
@@ -15,20 +15,23 @@ from pillion.boards.layout import (
     SELFTEST_FOLDER,
     STAND_IN_FOLDER,
 )
-from pillion.emitters.c import text
-from pillion.emitters.c.hop import HopFeed
-from pillion.emitters.c.program import CProgram
-from pillion.emitters.c.spelling import C_TYPES, commented
+from pillion.emitters.c import model_source
+from pillion.emitters.c.escaping import C_TYPES, commented
+from pillion.emitters.c.lower import CProgram
+from pillion.emitters.c.manifest import ManifestMemory, NpuMemory
+from pillion.emitters.c.stream_entry import StreamEntry
 from pillion.ir.types import Value
 
 
-def readme(program: CProgram, target: str, boards: Sequence[str], paths: Collection[str]) -> str:
-    """The text for a project that has these files and runs on these boards."""
+def readme(
+    program: CProgram, target: str, boards: Sequence[str], paths: Collection[str], memory: ManifestMemory
+) -> str:
+    """Returns the README of a project with these files, for these boards."""
     sections = (
         _title(program, target, _holds(paths, NPU_FOLDER)),
         _folders(paths),
         _model_files(paths),
-        _calling(program),
+        _calling(program, memory.npu),
         _building(program, paths),
         _running(boards),
         *([_testing(program, boards)] if _holds(paths, SELFTEST_FOLDER) else []),
@@ -48,40 +51,40 @@ def _title(program: CProgram, target: str, with_driver: bool) -> Iterator[str]:
 
 
 def _folders(paths: Collection[str]) -> Iterator[str]:
-    yield "## What is where"
+    yield "## Contents"
     yield ""
-    yield "| | what it is | in a product |"
+    yield "| | contents | in a product |"
     yield "|---|---|---|"
     for name, what, taken in _rows(paths):
         yield f"| {name} | {what} | {taken} |"
 
 
 def _rows(paths: Collection[str]) -> Iterator[tuple[str, str, str]]:
-    """What each folder and each file beside them is for, and whether a product takes it."""
+    """Yields the path, the purpose, and whether a product takes it, for each folder and top-level file."""
     yield f"`{MODEL_FOLDER}/`", "the model: its function, its weights, the kernels that it uses", "**yes**"
     if _holds(paths, NPU_FOLDER):
         yield (
             f"`{NPU_FOLDER}/`",
-            "what the NPU is handed, commands and weights, and the calls of its driver",
-            f"**yes**, in the place of `{STAND_IN_FOLDER}/`",
+            "commands and weights for the NPU, and the calls of its driver",
+            f"**yes**, instead of `{STAND_IN_FOLDER}/`",
         )
     if _holds(paths, STAND_IN_FOLDER):
         yield (
             f"`{STAND_IN_FOLDER}/`",
-            "what the NPU computes, in C for processors without one: the same bytes",
-            "no: the NPU's driver takes its place",
+            "the NPU's part in C, with the same results, for processors without an NPU",
+            "no: the NPU's driver replaces it",
         )
     if _holds(paths, HOST_FOLDER):
         yield (
             f"`{HOST_FOLDER}/`",
-            "the same model in portable C, for this computer and for unit tests",
+            "the same model in portable C, for the host and for unit tests",
             "no",
         )
     if _holds(paths, SELFTEST_FOLDER):
         yield (
             f"`{SELFTEST_FOLDER}/`",
-            "inputs, what each op shall make of them, and a function that compares",
-            "`selftest.c` and `selftest.h`, if it shall check itself",
+            "inputs, the expected result of each op, and a function that compares",
+            "`selftest.c` and `selftest.h`, for a self-test on the device",
         )
     yield (
         f"`{HARNESS_FOLDER}/`",
@@ -89,11 +92,11 @@ def _rows(paths: Collection[str]) -> Iterator[tuple[str, str, str]]:
         "no",
     )
     yield "`Makefile`, `CMakeLists.txt`", "build files for all of this", "no"
-    as_asked = "no" if _holds(paths, NPU_FOLDER) else "as the NPU's driver asks"
+    as_asked = "no" if _holds(paths, NPU_FOLDER) else "as the NPU's driver requires"
     if segments := sorted(path for path in paths if path.startswith("npu_segment_")):
-        yield ", ".join(f"`{path}`" for path in segments), "what the NPU runs", as_asked
+        yield ", ".join(f"`{path}`" for path in segments), "NPU code", as_asked
     for path in sorted(path for path in paths if path.endswith(".txt") and path != "CMakeLists.txt"):
-        yield f"`{path}`", "what the NPU's firmware must hold", "as the NPU's driver asks"
+        yield f"`{path}`", "what the NPU's firmware must contain", "as the NPU's driver requires"
     yield "`manifest.json`", "all figures, and the hashes of all files", "no"
 
 
@@ -104,14 +107,14 @@ def _holds(paths: Collection[str], folder: str) -> bool:
 def _model_files(paths: Collection[str]) -> Iterator[str]:
     yield f"## `{MODEL_FOLDER}/`"
     yield ""
-    yield "- `model.h`, `model.c`: the function that runs the model, the size of its arena, the places of its inputs and outputs"
+    yield "- `model.h`, `model.c`: the function that runs the model, the size of its arena, the addresses of its inputs and outputs"
     yield "- `weights.h`, `weights.c`: constants, in the order in which the kernels read them"
     if f"{MODEL_FOLDER}/npu.h" in paths:
-        yield "- `npu.h`: the functions that start the NPU; `model.c` calls them, and the firmware defines them with the NPU's driver"
-    yield "- `kernels/`: C99, no malloc, no stdio; `kernels/include/` has their headers"
+        yield "- `npu.h`: the functions that start the NPU; `model.c` calls them, the firmware implements them with the NPU's driver"
+    yield "- `kernels/`: C99 without malloc and stdio; headers in `kernels/include/`"
 
 
-def _calling(program: CProgram) -> Iterator[str]:
+def _calling(program: CProgram, npu: NpuMemory | None) -> Iterator[str]:
     name, graph, macro = program.graph.name, program.graph, program.graph.name.upper()
     yield "## Call it"
     yield ""
@@ -120,26 +123,29 @@ def _calling(program: CProgram) -> Iterator[str]:
     yield "#include <stddef.h>"
     yield "#include <string.h>"
     yield ""
-    yield f"static _Alignas({program.memory.alignment}) uint8_t arena[{macro}_ARENA_BYTES];"
+    yield f"static uint8_t arena[{macro}_ARENA_BYTES] __attribute__((aligned({program.memory.alignment})));"
     if graph.states:
-        yield f"static _Alignas(16) uint8_t state[{macro}_STATE_BYTES]; /* call {name}_reset(state) before the first run */"
+        yield f"static uint8_t state[{macro}_STATE_BYTES] __attribute__((aligned(16))); /* call {name}_reset(state) before the first run */"
     yield ""
     yield from _inferring(program)
     yield "```"
     yield ""
     yield from _memory(program)
+    if npu is not None and (npu.ram_bytes or npu.flash_bytes):
+        most = "" if npu.is_exact else "at least "
+        yield f"In addition, the NPU needs {most}{npu.ram_bytes:,} bytes of RAM and {most}{npu.flash_bytes:,} bytes of flash for its code and weights."
 
 
 def _memory(program: CProgram) -> Iterator[str]:
     states = program.graph.states
     if states:
-        yield f"What is remembered from run to run has {program.memory.state_bytes:,} bytes: one such state for each stream, one arena for all."
+        yield f"The state that persists between runs has {program.memory.state_bytes:,} bytes. Each stream needs a state of its own; all share one arena."
     kept = "the arena and the state" if states else "the arena"
-    yield f"The arena has {program.memory.arena_bytes:,} bytes of RAM, the constants have {program.constant_bytes:,} bytes. Nothing is kept outside {kept}. The arena's"
+    yield f"The arena has {program.memory.arena_bytes:,} bytes of RAM, the constants {program.constant_bytes:,} bytes. The model writes nothing outside {kept}. The arena"
     yield (
-        "bytes may be used for other things between runs; inputs may be overwritten by a run, so write them before each."
+        "may hold other data between runs. A run may overwrite the inputs: write them before each run."
         if program.feed is None
-        else "bytes may be used for other things between runs, but not between `_begin` and `_end`. The rows lie outside of it."
+        else "may hold other data between runs, but not between `_begin` and `_end`. The rows lie outside of it."
     )
 
 
@@ -149,8 +155,8 @@ def _inferring(program: CProgram) -> Iterator[str]:
     return _infer(program) if program.hop is None else _infer_by_hops(program, program.hop)
 
 
-def _infer_by_hops(program: CProgram, hop: HopFeed) -> Iterator[str]:
-    """New frames go in, and sometimes an answer comes out."""
+def _infer_by_hops(program: CProgram, hop: StreamEntry) -> Iterator[str]:
+    """Yields the example of a stream: new frames go in, an output sometimes comes out."""
     name, graph = program.graph.name, program.graph
     frames = [f"const {C_TYPES[v.dtype.value]} *input_{i}" for i, v in enumerate(graph.inputs)]
     given = [f"void *output_{i}" for i in range(len(graph.outputs))]
@@ -159,7 +165,7 @@ def _infer_by_hops(program: CProgram, hop: HopFeed) -> Iterator[str]:
     yield f"int hear({', '.join(frames + given)}) {{"
     handed = ", ".join(f"input_{i}" for i in range(len(frames)))
     yield f"    if (!{name}_hop(arena, state, {handed})) {{"
-    yield "        return 0; /* no window is full yet, or more frames are waited for */"
+    yield "        return 0; /* no window is full yet, or a run waits for more frames */"
     yield "    }"
     yield from _outputs_out(program)
     yield "    return 1;"
@@ -167,7 +173,7 @@ def _infer_by_hops(program: CProgram, hop: HopFeed) -> Iterator[str]:
 
 
 def _infer(program: CProgram) -> Iterator[str]:
-    """The inputs go to their places, all at once."""
+    """Yields the example of a model that takes complete inputs."""
     name, graph = program.graph.name, program.graph
     taken = [f"const void *input_{i}" for i in range(len(graph.inputs))]
     given = [f"void *output_{i}" for i in range(len(graph.outputs))]
@@ -180,18 +186,18 @@ def _infer(program: CProgram) -> Iterator[str]:
 
 def _inputs_in(program: CProgram, inputs: Iterable[tuple[int, Value]]) -> Iterator[str]:
     for i, value in inputs:
-        yield f"    /* {text.describe(value)} */"
+        yield f"    /* {model_source.describe(value)} */"
         yield f"    memcpy({program.graph.name.upper()}_INPUT_{i}(arena), input_{i}, {value.type.size_bytes});"
 
 
 def _infer_by_rows(program: CProgram) -> Iterator[str]:
-    """One input comes row by row, as many of them at a time as there are; others go to their places."""
+    """Yields the example of a model that takes one input row by row, and the others completely."""
     assert program.feed is not None
     name, graph, fed = program.graph.name, program.graph, program.feed.value
     whole = [(i, value) for i, value in enumerate(graph.inputs) if value is not fed]
     taken = [f"const void *input_{i}" for i, _ in whole]
     given = [f"void *output_{i}" for i in range(len(graph.outputs))]
-    yield "/* What the camera has: some rows, and how many. */"
+    yield "/* Returns the number of rows that the camera has ready, and their address. */"
     yield "uint32_t next_rows(const void **rows);"
     yield ""
     yield f"void infer({', '.join(taken + given)}) {{"
@@ -199,7 +205,7 @@ def _infer_by_rows(program: CProgram) -> Iterator[str]:
     yield f"    {name}_begin(arena, {'state, ' if graph.states else ''}NULL);"
     yield "    const void *rows;"
     yield "    uint32_t missing;"
-    yield f"    do {{ /* {text.describe(fed)} */"
+    yield f"    do {{ /* {model_source.describe(fed)} */"
     yield "        const uint32_t count = next_rows(&rows);"
     yield f"        missing = {name}_rows(arena, rows, count);"
     yield "    } while (missing > 0);"
@@ -210,7 +216,7 @@ def _infer_by_rows(program: CProgram) -> Iterator[str]:
 
 def _outputs_out(program: CProgram) -> Iterator[str]:
     for i, value in enumerate(program.graph.outputs):
-        yield f"    /* {text.describe(value)} */"
+        yield f"    /* {model_source.describe(value)} */"
         yield f"    memcpy(output_{i}, {program.graph.name.upper()}_OUTPUT_{i}(arena), {value.type.size_bytes});"
 
 
@@ -227,33 +233,33 @@ def _building(program: CProgram, paths: Collection[str]) -> Iterator[str]:
     yield "```"
     if _holds(paths, STAND_IN_FOLDER):
         yield ""
-        yield f"The library also has what lies in `{STAND_IN_FOLDER}/`; functions of the application with the names of `npu.h` come before it."
+        yield f"The library contains `{STAND_IN_FOLDER}/`, too; functions of the application with the names in `npu.h` take precedence."
     if _holds(paths, NPU_FOLDER):
         yield ""
-        yield f"On the chip, `set(PILLION_NPU_DRIVER name)` before that, with the name of the library that is the NPU's driver: then `{NPU_FOLDER}/` is compiled"
+        yield f"On the chip, put `set(PILLION_NPU_DRIVER name)` before it, with the CMake target of the NPU's driver: then `{NPU_FOLDER}/` is compiled"
         yield f"instead of `{STAND_IN_FOLDER}/`. Without CMake, compile the `.c` files of `{NPU_FOLDER}/`, with `-I{MODEL_FOLDER} -I{NPU_FOLDER}` and the driver's headers."
     if _holds(paths, HOST_FOLDER):
         yield ""
-        yield f"For a unit test on a computer, compile `{HOST_FOLDER}/` instead, with `-DPILLION_HOST`, by which `model.h` gives the arena of that variant."
-        yield "CMake chooses by itself."
+        yield f"For a unit test on a computer, compile `{HOST_FOLDER}/` instead, with `-DPILLION_HOST`, which makes `model.h` describe that variant."
+        yield "CMake chooses automatically."
 
 
 def _running(boards: Sequence[str]) -> Iterator[str]:
-    yield "## Run it as it is"
+    yield "## Run it"
     yield ""
     yield "```"
-    yield "make run-host                       # on this computer: input.bin -> output.bin"
+    yield "make run-host                       # on the host: input.bin -> output.bin"
     for board in boards:
         yield f"make {f'run-{board}':<30} # in the emulator; RUN=profile counts the ticks of each op"
     yield f"cmake -S . -B b -DPILLION_BOARD={boards[0]} && cmake --build b"
     yield "```"
     yield ""
-    yield "`input.bin` holds all inputs one after another. With Pillion: `pillion run .` and `pillion verify .`"
+    yield "`input.bin` contains all inputs, concatenated. With Pillion: `pillion run .` and `pillion verify .`"
 
 
 def _testing(program: CProgram, boards: Sequence[str]) -> Iterator[str]:
     name = program.graph.name
-    yield "## Let the device check itself"
+    yield "## Self-test on the device"
     yield ""
     yield "```c"
     yield '#include "selftest.h"'
@@ -262,9 +268,9 @@ def _testing(program: CProgram, boards: Sequence[str]) -> Iterator[str]:
     yield f"uint32_t wrong = {name}_selftest(arena, {'state, ' if program.graph.states else ''}&where);"
     yield "```"
     yield ""
-    yield "`wrong` is 0 if all results of all ops are what they shall be, on all samples; or else the number of the first op that differs,"
-    yield f"plus 1. `where` has the sample, the op (`pillion_model_{name}.op_names[where.op]`), the result and its element. Add"
-    yield f"`{SELFTEST_FOLDER}/selftest.c` to the build, with `-I{SELFTEST_FOLDER}`; the arena is that of the model, and what was in it is lost."
+    yield "`wrong` is 0 if all results of all ops are correct on all samples; otherwise it is the index of the first wrong op"
+    yield f"plus 1. `where` contains the sample, the op (`pillion_model_{name}.op_names[where.op]`), the result and its element. Add"
+    yield f"`{SELFTEST_FOLDER}/selftest.c` to the build, with `-I{SELFTEST_FOLDER}`; it uses the model's arena and overwrites it."
     yield ""
     yield "```"
     yield "make selftest-host"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs as ExecuTorch programs: kernel calls of the `cortex_m` library, planned memory, constants stored once."""
+"""Emits graphs as ExecuTorch programs: kernel calls of the `cortex_m` library, planned memory, deduplicated
+constants."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pillion.choices import Runtime
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ops import Segment, graph_json, in_copies
+from pillion.option_values import Runtime
 from pillion.schemas import pte_record
 from pillion.schemas.ir_payload import is_ir
 
@@ -23,19 +24,19 @@ def emit(
     payloads: Sequence[bytes] = (),
     delegate: str = "",
 ) -> bytes:
-    """Gives the graph as a `.pte` file for a core.
+    """Returns the graph as a `.pte` file for a core.
 
-    What is special to the core: the sizes of scratch tensors, and the form of linear's bias. `runtime` names the
-    ExecuTorch whose operators are called. `payloads` are for the NPU's segments, one for each, in running order.
-    `delegate` is what the runtime on the chip calls the NPU."""
+    The core determines the sizes of scratch tensors and the form of linear's bias. `runtime` is the
+    ExecuTorch version whose operators are called. `payloads` are for the NPU's segments, in execution order.
+    `delegate` is the NPU's name in the chip's runtime."""
     from pillion.emitters.pte.lower import lower
-    from pillion.emitters.pte.node import Settings
+    from pillion.emitters.pte.node import PteSettings
     from pillion.emitters.pte.writer import Writer
 
     graph = in_copies(graph, ".pte")
     segments = [op.body for op in graph.ops if isinstance(op, Segment)]
     by_body = dict(zip(segments, payloads, strict=True))
-    writer = Writer(lower(graph, Settings(graph.arithmetic, core.isa, runtime, by_body, delegate)))
+    writer = Writer(lower(graph, PteSettings(graph.arithmetic, core.isa, runtime, by_body, delegate)))
     head = {"core": core.name, "runtime": runtime, "model": graph.name}
 
     def sealed() -> pte_record.Record:
@@ -46,7 +47,7 @@ def emit(
 
 
 def find_in(payload: bytes) -> graph_json.NumberOf:
-    """Finds constants in a segment's payload: their number is where they begin."""
+    """Returns a function that finds constants in a segment's payload; their number is their offset."""
 
     def find(array: Array) -> int | None:
         at = payload.find(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
@@ -58,7 +59,7 @@ def find_in(payload: bytes) -> graph_json.NumberOf:
 def in_bundle(
     program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
 ) -> bytes:
-    """Gives a program that `emit` has made in a bundle with inputs, and the outputs that it shall give: a `.bpte` file."""
+    """Returns a program of `emit` in a bundle with inputs and expected outputs: a `.bpte` file."""
     from pillion.emitters.pte import bundle
 
     return bundle.in_bundle(program, samples, expected)

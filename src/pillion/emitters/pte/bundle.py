@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in a bundle with inputs and expected outputs, by which ExecuTorch's runtime on a device checks itself."""
+"""Writes bundled programs: inputs and expected outputs with which ExecuTorch's runtime checks itself on a
+device."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from pillion.schemas.flatbuffer import Table, pack, unpack
 
 METHOD = "forward"
 MOST_BYTES = 64 << 20
-"""Of samples: a flatbuffer has 32-bit offsets, and a device less memory than that."""
+"""The limit of the samples: a flatbuffer has 32-bit offsets, and a device has less memory."""
 
 
 def in_bundle(
     program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
 ) -> bytes:
-    """Gives the bundle; sizes and orders of the axes are those that the program itself has for its inputs and outputs."""
-    _want_room(samples, expected)
+    """Returns the bundle; sizes and dim orders are those of the program's inputs and outputs."""
+    _require_room(samples, expected)
     _, _, size, _, _ = pte.HEADER.unpack_from(program, 8)
     plan = unpack(pte.Program, program[:size], pte.IDENTIFIER).execution_plan[0]
     taken = [_tensor_of(plan, number) for number in plan.inputs]
@@ -38,7 +39,7 @@ def in_bundle(
     return pack(bundled.BundledProgram(bundled.VERSION, [suite], held), bundled.IDENTIFIER)
 
 
-def _want_room(samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> None:
+def _require_room(samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> None:
     total = sum(x.nbytes for arrays in (*samples, *expected) for x in arrays)
     if not samples or total > MOST_BYTES:
         raise PillionError(
@@ -56,7 +57,7 @@ def _tensor_of(plan: pte.ExecutionPlan, number: int) -> pte.Tensor:
 
 
 def _value(tensor: pte.Tensor, array: Array) -> bundled.Value:
-    """The bytes as they lie in memory, which the order of the axes describes."""
+    """Returns an array's bytes as a tensor in the program's dim order."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     made: Table = bundled.Tensor(
         tensor.scalar_type, tensor.sizes, np.frombuffer(little, np.uint8), tensor.dim_order

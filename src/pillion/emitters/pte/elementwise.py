@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for ops of one or two operands, element by element, and for the borders between float and int8."""
+"""Rows for elementwise ops of one or two operands, and for quantize and dequantize."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.pte.node import KernelCall, Settings, View, bounds, data, plain, refusal, temp
+from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings, bounds, data, plain, refusal, temp
 from pillion.ir.numerics import Multiplier
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value
@@ -16,14 +16,14 @@ from pillion.ops.elementwise import Binary
 from pillion.schemas.pte import ScalarType
 
 MOST_AXES = 4
-"""The most axes along which the kernels for extrema repeat an operand."""
+"""The most axes along which the kernels for extrema broadcast an operand."""
 ONE_HALF = Multiplier(2**30, 0)
 LEVELS = np.arange(-128, 128, dtype=np.int8)
-"""What the entries of a table stand for."""
+"""The int8 inputs of a lookup table's entries."""
 
 
-def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[KernelCall]:
-    """Gives the table lookup that every function from int8 to int8 is."""
+def function(op: Lut | Clamp | Requantize, settings: PteSettings) -> list[KernelCall]:
+    """Returns the lookup of a function from int8 to int8."""
     if isinstance(op, Requantize):
         return [_rescaled(op, settings)]
     if op.x.dtype is not DType.INT8:
@@ -34,26 +34,26 @@ def function(op: Lut | Clamp | Requantize, settings: Settings) -> list[KernelCal
     return [lookup(plain(op.x), entries, plain(op.y))]
 
 
-def _rescaled(op: Requantize, settings: Settings) -> KernelCall:
-    """A lookup by the byte, whatever it stands for: the kernel sees uint8 tensors as int8 ones."""
+def _rescaled(op: Requantize, settings: PteSettings) -> KernelCall:
+    """Returns a lookup by the stored byte: the kernel treats uint8 as int8."""
     entries = op.reference(settings.arithmetic, LEVELS.view(op.x.dtype.numpy))
     x, y = (replace(plain(v), dtype=DType.INT8) for v in (op.x, op.y))
     return lookup(x, entries.view(np.int8), y)
 
 
-def lookup(x: View, entries: Array, y: View) -> KernelCall:
-    """Gives the call of a lookup in a table with an entry for every int8 number."""
+def lookup(x: NodeView, entries: Array, y: NodeView) -> KernelCall:
+    """Returns the call of a lookup table with an entry for every int8 number."""
     return KernelCall("cortex_m::quantized_activation.out", (x, data(entries.astype(np.int8))), y)
 
 
 def clamped(op: Op) -> list[KernelCall]:
-    """Gives the clamp, in place, that an op with bounds needs whose kernel has none."""
+    """Returns an in-place clamp for an op with bounds whose kernel has none."""
     y, (low, high) = plain(op.results[0]), bounds(op)
     return [] if (low, high) == (-128, 127) else [lookup(y, np.clip(LEVELS, low, high), y)]
 
 
-def quantize(op: Quantize, settings: Settings) -> list[KernelCall]:
-    """Gives the call that makes float32 int8; the runtime has it in one arithmetic only."""
+def quantize(op: Quantize, settings: PteSettings) -> list[KernelCall]:
+    """Returns the call of a quantization; the runtime supports one arithmetic only."""
     if settings.arithmetic.is_tflite:
         raise refusal(
             op,
@@ -64,8 +64,8 @@ def quantize(op: Quantize, settings: Settings) -> list[KernelCall]:
     return [_border("cortex_m::quantize_per_tensor.out", op.x, op.y, op.y)]
 
 
-def dequantize(op: Dequantize, settings: Settings) -> list[KernelCall]:
-    """Gives the call that makes int8 float32."""
+def dequantize(op: Dequantize, settings: PteSettings) -> list[KernelCall]:
+    """Returns the call of a dequantization."""
     if op.x.dtype is not DType.INT8:
         raise refusal(op, "what is dequantized is int8 with one scale", repr(op.x))
     return [_border("cortex_m::dequantize_per_tensor.out", op.x, op.y, op.x)]
@@ -76,17 +76,16 @@ def _border(operator: str, x: Value, y: Value, levels: Value) -> KernelCall:
     return KernelCall(operator, args, plain(y))
 
 
-def add(op: Add, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a sum, or of a table lookup where one operand is a constant number."""
+def add(op: Add, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a sum, or a lookup if one operand is a constant number."""
     return by_table(op, settings) or _sum(op, plain(op.a), op.a.zero_point, plain(op.b), op.b.zero_point)
 
 
-def sub(op: Sub, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a - b as a sum. An int8 level q has the mirror image -1 - q around the zero point's mirror image -1 - z.
-
-    Rescaling is not symmetric where the product is a tie, so only the operand of the larger scale is mirrored: its ratio
-    to the common scale is exactly one half and has no ties. If that is a, the sum is b - a, and its multiplier turns the
-    sign."""
+def sub(op: Sub, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a - b as a sum. An int8 number q is mirrored to -1 - q, and its zero point z to -1
+    - z. Requantization is asymmetric for ties, so only the operand of the larger scale is mirrored: its ratio
+    to the common scale is exactly one half and has no ties. If that is a, the sum is b - a with a negated
+    multiplier."""
     if table := by_table(op, settings):
         return table
     mirror_b, mirror_a = (m == ONE_HALF for m in op.rescale[1::-1])
@@ -104,14 +103,16 @@ def sub(op: Sub, settings: Settings) -> list[KernelCall]:
     return [*calls, *_sum(op, mirrored, -1 - op.a.zero_point, plain(op.b), op.b.zero_point, sign=-1)]
 
 
-def _mirrored(x: Value) -> tuple[list[KernelCall], View]:
+def _mirrored(x: Value) -> tuple[list[KernelCall], NodeView]:
     if x.is_constant:
         return [], data(np.invert(x.constant))
     y = temp(x.shape)
     return [lookup(plain(x), np.invert(LEVELS), y)], y
 
 
-def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 1) -> list[KernelCall]:
+def _sum(
+    op: Add | Sub, a: NodeView, a_zero: int, b: NodeView, b_zero: int, sign: int = 1
+) -> list[KernelCall]:
     first, second, out = op.rescale
     calls, a, b, y = over_channels(a, b, plain(op.y))
     args = (
@@ -122,8 +123,8 @@ def _sum(op: Add | Sub, a: View, a_zero: int, b: View, b_zero: int, sign: int = 
     return [*calls, KernelCall("cortex_m::quantized_add.out", args, y)]
 
 
-def mul(op: Mul, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a product, or of a table lookup where one operand is a constant number."""
+def mul(op: Mul, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a product, or a lookup if one operand is a constant number."""
     if table := by_table(op, settings):
         return table
     m: Multiplier = op.multiplier(settings.arithmetic)
@@ -132,8 +133,8 @@ def mul(op: Mul, settings: Settings) -> list[KernelCall]:
     return [*calls, KernelCall("cortex_m::quantized_mul.out", args, y), *clamped(op)]
 
 
-def extremum(op: Minimum | Maximum, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a minimum or maximum, or of a table lookup where one operand is a constant number."""
+def extremum(op: Minimum | Maximum, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a minimum or maximum, or a lookup if one operand is a constant number."""
     if table := by_table(op, settings):
         return table
     if op.y.dtype is not DType.INT8:
@@ -142,8 +143,8 @@ def extremum(op: Minimum | Maximum, settings: Settings) -> list[KernelCall]:
     return [*calls, KernelCall(f"cortex_m::{op.kind}.out", (a, b), y)]
 
 
-def by_table(op: Binary, settings: Settings) -> list[KernelCall]:
-    """Gives the table lookup that an op of two operands is where one is a constant number; no call where none is."""
+def by_table(op: Binary, settings: PteSettings) -> list[KernelCall]:
+    """Returns the lookup of a binary op with a constant number as operand; empty without one."""
     for number, other, swap in ((op.b, op.a, False), (op.a, op.b, True)):
         if number.is_constant and number.type.elements == 1 and other.type.elements == op.y.type.elements:
             level = number.constant.reshape(1)
@@ -158,12 +159,12 @@ def by_table(op: Binary, settings: Settings) -> list[KernelCall]:
     return []
 
 
-Operands = tuple[list[KernelCall], View, View, View]
+Operands = tuple[list[KernelCall], NodeView, NodeView, NodeView]
 
 
-def over_channels(a: View, b: View, y: View) -> Operands:
-    """Prepares operands for kernels that repeat one only as a vector over the channels of an image: it is the last axes of the
-    other one, seen as channels. Everything else is written out first."""
+def over_channels(a: NodeView, b: NodeView, y: NodeView) -> Operands:
+    """Returns operands for kernels that broadcast only a vector over the channels of an image: the last axes
+    of the larger operand become channels. Other broadcasts are expanded first."""
     for small, big, swap in ((b, a, False), (a, b, True)):
         if small.elements != y.elements == big.elements and _ends_with(
             y.sizes, _without_leading_ones(small.sizes)
@@ -176,9 +177,9 @@ def over_channels(a: View, b: View, y: View) -> Operands:
     return _over_axes(a, b, y, most_axes=0)
 
 
-def _over_axes(a: View, b: View, y: View, most_axes: int) -> Operands:
-    """Operands of one rank: as vectors where their shapes are equal, repeated by the kernel along so many axes at most,
-    else written out by a call of their own."""
+def _over_axes(a: NodeView, b: NodeView, y: NodeView, most_axes: int) -> Operands:
+    """Returns operands of the same rank: as vectors if their shapes are equal, broadcast by the kernel along
+    at most `most_axes` axes, otherwise expanded by calls."""
     if a.elements == b.elements == y.elements:
         return [], flattened(a), flattened(b), flattened(y)
     a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
@@ -193,9 +194,8 @@ def _over_axes(a: View, b: View, y: View, most_axes: int) -> Operands:
 
 
 def _together(small: Shape, whole: Shape) -> tuple[Shape, Shape]:
-    """Both shapes with neighbouring axes as one where the small operand is repeated along both, or along neither.
-
-    The library goes astray where an operand is repeated along the last two axes and not along the one before."""
+    """Returns both shapes with neighbouring axes merged if both are broadcast, or neither. The library fails
+    if an operand is broadcast along the last two axes but not the one before."""
     few: list[int] = []
     all_of_them: list[int] = []
     for one, size in zip(small, whole, strict=True):
@@ -209,17 +209,17 @@ def _together(small: Shape, whole: Shape) -> tuple[Shape, Shape]:
     return tuple(few), tuple(all_of_them)
 
 
-def flattened(view: View) -> View:
-    """Sees a tensor as a vector."""
+def flattened(view: NodeView) -> NodeView:
+    """Returns a view as a vector."""
     return view.reshaped(view.elements)
 
 
-def _of_rank(view: View, rank: int) -> View:
+def _of_rank(view: NodeView, rank: int) -> NodeView:
     return view.reshaped(*(1,) * (rank - len(view.sizes)), *view.sizes)
 
 
-def repeated(view: View, shape: Shape, calls: list[KernelCall]) -> View:
-    """Gives an operand in a wanted shape; where it has to be written out, the copy is added to the calls."""
+def repeated(view: NodeView, shape: Shape, calls: list[KernelCall]) -> NodeView:
+    """Returns an operand in a given shape; an expansion is added to the calls."""
     if view.sizes == shape:
         return view
     whole = temp(shape, view.dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph made ready for the format: kernel calls in order, and a place in the arena for all that they touch."""
+"""Lowers a graph to kernel calls in order, with an arena offset for all their tensors."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pillion.emitters.pte.node import Delegate, KernelCall, Settings, Temp, View
+from pillion.emitters.pte.node import Delegate, KernelCall, NodeView, PteSettings, Temp
 from pillion.emitters.pte.table import steps
-from pillion.ir.graph import Graph, rewrite, want_computed_outputs
+from pillion.ir.graph import Graph, require_computed_outputs, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory import ALIGNMENT, MemoryPlan, Needs, OpMemory, Spot, plan_memory, unsettled
 from pillion.ops import Reshape, Slice
 from pillion.ops.movement import Movement
-from pillion.ops.states import with_own_ends
+from pillion.ops.state_io import with_own_ends
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """All that the writer needs: calls in running order, and the memory plan."""
+    """The input of the writer: calls in execution order, and the memory plan."""
 
     graph: Graph
     steps: tuple[KernelCall | Delegate, ...]
@@ -29,14 +29,15 @@ class Lowered:
     """Offsets in the arena."""
 
     def spot(self, of: Value | Temp) -> Spot:
-        """Gives the place of a value or a temp, in the arena or among the states."""
+        """Returns the place of a value or a temp, in the arena or among the states."""
         return Spot(self.temps[of]) if isinstance(of, Temp) else self.memory.spot(of)
 
 
-def lower(graph: Graph, settings: Settings) -> Lowered:
-    """Makes the calls and the memory plan of a graph. Copies of what states become are added where it cannot be made in their places."""
+def lower(graph: Graph, settings: PteSettings) -> Lowered:
+    """Returns the calls and the memory plan of a graph. Copies are added where a state's next value cannot be
+    computed in place."""
     graph = without_copies(graph)
-    want_computed_outputs(graph)
+    require_computed_outputs(graph)
     graph = with_own_ends(graph)
     calls = {op: steps(op, settings) for op in graph.ops}
     left = unsettled(graph, _needs(calls)) if graph.states else ()
@@ -58,7 +59,8 @@ def _needs(calls: Mapping[Op, Sequence[KernelCall | Delegate]]) -> Needs:
 
 
 def without_copies(graph: Graph) -> Graph:
-    """Turns movements that leave every byte where it is into reshapes, which cost nothing; reshaped constants are constants."""
+    """Returns the graph with moves that keep every byte in place as reshapes, which cost nothing; reshaped
+    constants are constants."""
     constants: dict[Value, Value] = {}
 
     def rule(_: Graph, op: Op) -> Sequence[Op] | None:
@@ -66,9 +68,9 @@ def without_copies(graph: Graph) -> Graph:
         if isinstance(op, Reshape) and op.x.is_constant:
             constants[op.y] = dataclasses.replace(op.y, data=op.x.constant.reshape(op.y.shape))
             return [] if not graph.is_output(op.y) else [_copied(constants[op.y], op)]
-        if isinstance(op, Movement) and op.is_idle and op.operands[0].is_constant:
+        if isinstance(op, Movement) and op.is_identity and op.operands[0].is_constant:
             return [_copied(op.operands[0], op)]
-        if isinstance(op, Movement) and op.is_idle:
+        if isinstance(op, Movement) and op.is_identity:
             return [Reshape(x=op.operands[0], y=op.results[0], source=op.source)]
         return [op]
 
@@ -76,14 +78,14 @@ def without_copies(graph: Graph) -> Graph:
 
 
 def _copied(x: Value, op: Op) -> Op:
-    """A copy of a constant that is an output: as a view of it, nobody would write it."""
+    """Returns a copy of a constant that is an output: a view of it would never be written."""
     rank = x.type.rank
     return Slice(x=x, y=op.results[0], begin=(0,) * rank, step=(1,) * rank, source=op.source)
 
 
 def _temps(made: Sequence[KernelCall | Delegate]) -> list[Temp]:
-    """The temps of an op in order of their first use."""
-    views: list[View] = [view for step in made for view in step.views]
+    """Returns the temps of an op in order of their first use."""
+    views: list[NodeView] = [view for step in made for view in step.views]
     return list(dict.fromkeys(view.of for view in views if isinstance(view.of, Temp)))
 
 

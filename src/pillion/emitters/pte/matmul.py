@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for products of two tensors, quotients, and leaky relus with a slope per channel."""
+"""Rows for matrix products, quotients, and leaky relus with a slope per channel."""
 
 from __future__ import annotations
 
@@ -9,15 +9,24 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import scratch
 from pillion.emitters.pte.elementwise import LEVELS, by_table, clamped, lookup, over_channels, repeated
 from pillion.emitters.pte.movement import transposed
-from pillion.emitters.pte.node import KernelCall, Settings, View, bytes_for_kernel, data, plain, refusal, temp
+from pillion.emitters.pte.node import (
+    KernelCall,
+    NodeView,
+    PteSettings,
+    bytes_for_kernel,
+    data,
+    plain,
+    refusal,
+    temp,
+)
 from pillion.ir.numerics import requantize, saturate
 from pillion.ir.types import Value
 from pillion.ops import BatchMatmul, Div, Prelu
 
 
-def batch_matmul(op: BatchMatmul, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a matrix product. The kernel wants b as [B, N, K]. Zero points go in with their sign turned, that of the
-    result does not."""
+def batch_matmul(op: BatchMatmul, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a matrix product. The kernel needs b as [B, N, K], and negated zero points of the
+    operands."""
     calls: list[KernelCall] = []
     a = _exchanged(op.a, calls, settings.isa) if op.adj_x else plain(op.a)
     b = plain(op.b) if op.adj_y else _exchanged(op.b, calls, settings.isa)
@@ -27,8 +36,8 @@ def batch_matmul(op: BatchMatmul, settings: Settings) -> list[KernelCall]:
     return [*calls, KernelCall("cortex_m::quantized_batch_matmul.out", args, plain(op.y)), *clamped(op)]
 
 
-def _exchanged(value: Value, calls: list[KernelCall], isa: Isa) -> View:
-    """The last two axes exchanged; constants are so in the program."""
+def _exchanged(value: Value, calls: list[KernelCall], isa: Isa) -> NodeView:
+    """Returns the operand with its last two axes exchanged; constants at compile time."""
     if value.is_constant:
         return data(value.constant.swapaxes(1, 2))
     batch, rows, columns = value.shape
@@ -39,8 +48,9 @@ def _exchanged(value: Value, calls: list[KernelCall], isa: Isa) -> View:
     return moved
 
 
-def div(op: Div, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a division, which only newer runtimes have, or of a table lookup by a constant number."""
+def div(op: Div, settings: PteSettings) -> list[KernelCall]:
+    """Returns the call of a division, which only newer runtimes support, or a lookup with a constant
+    number."""
     if table := by_table(op, settings):
         return table
     if settings.runtime != "main" or settings.arithmetic.is_tflite:
@@ -57,9 +67,10 @@ def div(op: Div, settings: Settings) -> list[KernelCall]:
     return [*calls, KernelCall("cortex_m::quantized_div.out", args, y), *clamped(op)]
 
 
-def prelu(op: Prelu, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a leaky relu. One slope is a table. Several: what is not negative by a table, the rest times its slope,
-    each zero where the other is not, and their sum at one scale, which rounds nothing."""
+def prelu(op: Prelu, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a leaky relu. One slope is a lookup. Several are a lookup for non-negative
+    numbers, and a product with the slope for the others; each is zero where the other is not, so their sum at
+    one scale rounds nothing."""
     if op.slope.is_constant and op.slope.type.elements == 1:
         entries = op.reference(settings.arithmetic, LEVELS, op.slope.constant.reshape(1))
         return [lookup(plain(op.x), entries, plain(op.y))]
@@ -77,8 +88,9 @@ def prelu(op: Prelu, settings: Settings) -> list[KernelCall]:
     return [*calls, _plain_sum(positive, product, op.y)]
 
 
-def _plain_sum(a: View, b: View, y: Value) -> KernelCall:
-    """a + b of one scale: both are halved with 20 bits of headroom, and the sum brought back exactly."""
+def _plain_sum(a: NodeView, b: NodeView, y: Value) -> KernelCall:
+    """Returns a + b of one scale: both are halved with 20 bits of headroom, and the sum is scaled back
+    exactly."""
     operand = (y.zero_point, 2**30, 0)
     args = (a, *operand, b, *operand, y.zero_point, 2**30, -18, -128, 127)
     return KernelCall("cortex_m::quantized_add.out", args, plain(y))

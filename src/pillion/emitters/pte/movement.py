@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for ops that only move data. All calls are on contiguous tensors, with axes merged as far as they move together."""
+"""Rows for ops that only move data, on contiguous tensors with as few axes as possible."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte.limits import transposes_matrix
-from pillion.emitters.pte.node import KernelCall, Settings, View, plain, refusal, temp
+from pillion.emitters.pte.library_limits import transposes_matrix
+from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings, plain, refusal, temp
 from pillion.ir.types import DType, Shape
 from pillion.ops import Concat, Flip, Pad, Slice, Transpose
 
@@ -16,8 +16,8 @@ MOST_AXES = 4
 """The most axes of the `cortex_m` kernels for pad and transpose."""
 
 
-def concat(op: Concat, settings: Settings) -> list[KernelCall]:
-    """Gives the call of a concatenation. Two axes are enough: what lies before the axis, and the rest."""
+def concat(op: Concat, settings: PteSettings) -> list[KernelCall]:
+    """Returns the call of a concatenation, as two axes: those before the concatenated one, and the rest."""
     outer = math.prod(op.y.shape[: op.axis])
     xs = tuple(plain(x).reshaped(outer, x.type.elements // max(outer, 1)) for x in op.xs)
     return [
@@ -25,9 +25,9 @@ def concat(op: Concat, settings: Settings) -> list[KernelCall]:
     ]
 
 
-def slice_copy(op: Slice, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a slice: one axis after the other, those first that leave least; where all is left, one that copies."""
-    if op.is_idle:
+def slice_copy(op: Slice, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a slice, axis by axis, largest reduction first; a copy if nothing is dropped."""
+    if op.is_identity:
         size = op.x.type.elements
         return [cut(plain(op.x).reshaped(size), 0, 0, 1, plain(op.y).reshaped(size))]
     axes = [a for a in range(op.x.type.rank) if op.x.shape[a] != op.y.shape[a]]
@@ -42,8 +42,8 @@ def slice_copy(op: Slice, settings: Settings) -> list[KernelCall]:
     return calls
 
 
-def cut(x: View, axis: int, begin: int, step: int, y: View) -> KernelCall:
-    """Gives the copy of every `step`-th element from `begin` along one axis, as many as y has."""
+def cut(x: NodeView, axis: int, begin: int, step: int, y: NodeView) -> KernelCall:
+    """Returns the copy of every `step`-th element from `begin` along one axis, as many as y has."""
     before, after = math.prod(x.sizes[:axis]), math.prod(x.sizes[axis + 1 :])
     count = y.sizes[axis]
     args = (x.reshaped(before, x.sizes[axis], after), 1, begin, begin + step * (count - 1) + 1, step)
@@ -51,14 +51,13 @@ def cut(x: View, axis: int, begin: int, step: int, y: View) -> KernelCall:
 
 
 MOST_PIECES = 64
-"""The most pieces that a flip lays side by side in one go."""
+"""The most pieces that one concatenation of a flip has."""
 
 
-def flip(op: Flip, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a flip. No kernel walks backwards: an axis is cut into pieces, which are laid side by side in reverse.
-
-    An axis of a·b elements is a rows of b: first the rows change places, then the elements within the rows. So 224 elements take
-    five steps of 2 pieces and one of 7, rather than 224 pieces."""
+def flip(op: Flip, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a flip. No kernel reverses: an axis is cut into pieces, which are concatenated in
+    reverse order. An axis of a·b elements is a rows of b: first the rows are reversed, then the elements in
+    each row. So 224 elements take five steps of 2 pieces and one of 7 instead of 224 pieces."""
     cuts = [(axis, outer, pieces, inner) for axis in op.axes for outer, pieces, inner in _factors(op, axis)]
     dtype, elements = op.y.dtype, op.y.type.elements
     between = [temp((elements,), dtype) for _ in cuts[1:3]]
@@ -76,7 +75,7 @@ def flip(op: Flip, settings: Settings) -> list[KernelCall]:
 
 
 def _factors(op: Flip, axis: int) -> Iterator[tuple[int, int, int]]:
-    """Gives the steps of one axis: so many rows beside each other, so many pieces in a row, so many elements in a piece."""
+    """Yields the steps of one axis: rows, pieces per row, elements per piece."""
     outer, inner = 1, op.x.shape[axis]
     while inner > 1:
         pieces = next((p for p in range(2, MOST_PIECES + 1) if inner % p == 0), inner)
@@ -92,8 +91,8 @@ def _factors(op: Flip, axis: int) -> Iterator[tuple[int, int, int]]:
         outer *= pieces
 
 
-def pad(op: Pad, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a pad."""
+def pad(op: Pad, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a padding."""
     sizes, before, after = _merged_padding(op)
     x, y = (
         plain(op.x).reshaped(*sizes),
@@ -103,14 +102,14 @@ def pad(op: Pad, settings: Settings) -> list[KernelCall]:
         return [_general_pad(op, x, y, before, after)]
     missing = (0,) * (MOST_AXES - len(sizes))
     if len(sizes) == MOST_AXES:
-        # The kernel takes a contiguous tensor of rank 4 for an image if some of its sizes are 1; an image it never mistakes.
+        # The kernel mistakes a contiguous tensor of rank 4 for an image if some sizes are 1, so it gets an image.
         (n, h, w, c), (yn, yh, yw, yc) = x.sizes, y.sizes
         x, y = x.image(n, h, w, c), y.image(yn, yh, yw, yc)
     return [KernelCall("cortex_m::pad.out", (x, (*missing, *before), (*missing, *after), int(op.value)), y)]
 
 
 def _merged_padding(op: Pad) -> tuple[list[int], list[int], list[int]]:
-    """Sizes and paddings; neighbouring axes without padding are one."""
+    """Returns sizes and paddings, with neighbouring unpadded axes merged."""
     sizes, before, after = [op.x.shape[0]], [op.before[0]], [op.after[0]]
     for size, b, a in zip(op.x.shape[1:], op.before[1:], op.after[1:], strict=True):
         if b == a == before[-1] == after[-1] == 0:
@@ -122,20 +121,22 @@ def _merged_padding(op: Pad) -> tuple[list[int], list[int], list[int]]:
     return sizes, before, after
 
 
-def _general_pad(op: Pad, x: View, y: View, before: Sequence[int], after: Sequence[int]) -> KernelCall:
-    """ATen's list of paddings begins with the last axis."""
+def _general_pad(
+    op: Pad, x: NodeView, y: NodeView, before: Sequence[int], after: Sequence[int]
+) -> KernelCall:
+    """Returns ATen's padding, whose list begins with the last axis."""
     sides = tuple(side for pair in zip(before[::-1], after[::-1], strict=True) for side in pair)
     level = op.value if op.x.dtype is DType.FLOAT32 else int(op.value)
     return KernelCall("aten::constant_pad_nd.out", (x, sides, level), y)
 
 
-def transpose(op: Transpose, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a transpose."""
+def transpose(op: Transpose, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a transposition."""
     return transposed(plain(op.x), op.order, plain(op.y), settings.isa)
 
 
-def transposed(x: View, order: Sequence[int], y: View, isa: Isa) -> list[KernelCall]:
-    """Gives the calls after which axis i of y is axis order[i] of x."""
+def transposed(x: NodeView, order: Sequence[int], y: NodeView, isa: Isa) -> list[KernelCall]:
+    """Returns the calls after which axis i of y is axis order[i] of x."""
     sizes, moved = merged_axes(x.sizes, order)
     if len(sizes) == 2 and not transposes_matrix(*sizes, isa):
         sizes, moved = (1, *sizes), (0, 2, 1)
@@ -146,7 +147,8 @@ def transposed(x: View, order: Sequence[int], y: View, isa: Isa) -> list[KernelC
 
 
 def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
-    """Gives the same movement with as few axes as possible: those of size 1 dropped, those that stay neighbours joined."""
+    """Returns the same permutation with as few axes as possible: those of size 1 dropped, adjacent ones
+    merged."""
     runs: list[list[int]] = []
     for axis in (a for a in order if shape[a] != 1):
         if runs and _adjoins(shape, runs[-1][-1], axis):
@@ -159,5 +161,5 @@ def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, .
 
 
 def _adjoins(shape: Shape, axis: int, next_axis: int) -> bool:
-    """Whether nothing but axes of size 1 lies between two axes in memory."""
+    """Whether only axes of size 1 lie between two axes in memory."""
     return axis < next_axis and all(shape[a] == 1 for a in range(axis + 1, next_axis))

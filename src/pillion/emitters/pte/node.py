@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between the table, which knows ops, and the writer, which knows the format: kernel calls over views."""
+"""Kernel calls on views: the interface between the table, which knows ops, and the writer, which knows the
+format."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Temp:
-    """A piece of memory that only one op needs, while it runs."""
+    """Memory that one op needs only while it runs."""
 
     nbytes: int
 
 
 @dataclass(frozen=True)
-class View:
-    """A tensor argument: the bytes of a value, a constant or a temp, under sizes and a dim order.
+class NodeView:
+    """A tensor argument: the bytes of a value, a constant or a temp, with sizes and a dim order.
 
-    One value may be seen under several views; they cost an entry in the program's table and nothing at run time."""
+    One value may have several views; each costs an entry in the program's table and nothing at run time."""
 
     of: Value | Temp
     dtype: DType
@@ -43,32 +44,34 @@ class View:
         """The number of elements."""
         return math.prod(self.sizes)
 
-    def reshaped(self, *sizes: int) -> View:
-        """Sees the same bytes as a contiguous tensor of other sizes."""
+    def reshaped(self, *sizes: int) -> NodeView:
+        """Returns the same bytes as a contiguous tensor of other sizes."""
         assert math.prod(sizes) == self.elements, (self.sizes, sizes)
-        return View(self.of, self.dtype, sizes, tuple(range(len(sizes))))
+        return NodeView(self.of, self.dtype, sizes, tuple(range(len(sizes))))
 
-    def image(self, n: int, h: int, w: int, c: int) -> View:
-        """Sees the same bytes as an NHWC image: sizes [n, c, h, w], channels last in memory, as the kernels demand."""
+    def image(self, n: int, h: int, w: int, c: int) -> NodeView:
+        """Returns the same bytes as an NHWC image: sizes [n, c, h, w], channels last in memory, as the
+        kernels require."""
         assert n * h * w * c == self.elements, (self.sizes, (n, h, w, c))
-        return View(self.of, self.dtype, (n, c, h, w), CHANNELS_LAST)
+        return NodeView(self.of, self.dtype, (n, c, h, w), CHANNELS_LAST)
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The settings that the rows of the table depend on beside their op: arithmetic, instruction set, runtime and NPU."""
+class PteSettings:
+    """The settings that rows depend on: arithmetic, instruction set, runtime and NPU."""
 
     arithmetic: Arithmetic
     isa: Isa
     runtime: str = "1.4"
-    """The runtime whose operators are called: ExecuTorch `1.4`, or its `main`, where avg_pool2d has one more argument."""
+    """The ExecuTorch version whose operators are called: `1.4`, or `main`, where avg_pool2d has one more
+    argument."""
     payloads: Mapping[Graph, bytes] = field(default_factory=dict)
-    """What the delegate is given for each segment's graph."""
+    """The delegate's payload for each segment's graph."""
     delegate: str = ""
-    """What the runtime on the chip calls the NPU; without it, a segment goes to a delegate that is called as its device."""
+    """The NPU's name in the chip's runtime; empty: the segment's device name."""
 
 
-Arg = View | tuple[View, ...] | tuple[int, ...] | bool | int | float | None
+Arg = NodeView | tuple[NodeView, ...] | tuple[int, ...] | bool | int | float | None
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,14 @@ class KernelCall:
     operator: str
     """The operator's name with its overload: `cortex_m::quantized_add.out`."""
     args: tuple[Arg, ...]
-    out: View
+    out: NodeView
 
     @property
-    def views(self) -> tuple[View, ...]:
+    def views(self) -> tuple[NodeView, ...]:
         """The tensors that the call reads or writes."""
-        found: list[View] = []
+        found: list[NodeView] = []
         for arg in (*self.args, self.out):
-            found += [v for v in (arg if isinstance(arg, tuple) else (arg,)) if isinstance(v, View)]
+            found += [v for v in (arg if isinstance(arg, tuple) else (arg,)) if isinstance(v, NodeView)]
         return tuple(found)
 
 
@@ -96,53 +99,53 @@ class Delegate:
     backend: str
     payload: bytes
     specs: tuple[tuple[str, bytes], ...]
-    inputs: tuple[View, ...]
-    outputs: tuple[View, ...]
+    inputs: tuple[NodeView, ...]
+    outputs: tuple[NodeView, ...]
 
     @property
-    def views(self) -> tuple[View, ...]:
-        """All arguments in the order in which the instruction names them: inputs, then outputs."""
+    def views(self) -> tuple[NodeView, ...]:
+        """All arguments in instruction order: inputs, then outputs."""
         return (*self.inputs, *self.outputs)
 
 
-def plain(value: Value) -> View:
-    """Sees a value as the contiguous tensor that it is in the graph."""
-    return View(value, value.dtype, value.shape, tuple(range(value.type.rank)))
+def plain(value: Value) -> NodeView:
+    """Returns a value as a contiguous tensor."""
+    return NodeView(value, value.dtype, value.shape, tuple(range(value.type.rank)))
 
 
-def flat(value: Value) -> View:
-    """Sees a value as a vector."""
-    return View(value, value.dtype, (value.type.elements,), (0,))
+def flat(value: Value) -> NodeView:
+    """Returns a value as a vector."""
+    return NodeView(value, value.dtype, (value.type.elements,), (0,))
 
 
-def image(value: Value) -> View:
-    """Sees a value of rank 4 as an image."""
+def image(value: Value) -> NodeView:
+    """Returns a value of rank 4 as an image."""
     n, h, w, c = value.shape
     return plain(value).image(n, h, w, c)
 
 
-def temp(sizes: Shape, dtype: DType = DType.INT8) -> View:
-    """Makes a contiguous tensor in memory of the op's own."""
-    return View(Temp(math.prod(sizes) * dtype.size_bytes), dtype, sizes, tuple(range(len(sizes))))
+def temp(sizes: Shape, dtype: DType = DType.INT8) -> NodeView:
+    """Returns a contiguous tensor in the op's own memory."""
+    return NodeView(Temp(math.prod(sizes) * dtype.size_bytes), dtype, sizes, tuple(range(len(sizes))))
 
 
-def bytes_for_kernel(nbytes: int) -> View:
-    """Makes the scratch argument of a kernel, of as many bytes as it asks for."""
+def bytes_for_kernel(nbytes: int) -> NodeView:
+    """Returns the scratch argument of a kernel."""
     return temp((nbytes,), DType.UINT8)
 
 
-def data(array: Array) -> View:
-    """Makes a constant that the graph does not have."""
+def data(array: Array) -> NodeView:
+    """Returns a constant that is not in the graph."""
     return plain(constant("", array))
 
 
-def ints(numbers: object) -> View:
-    """Makes a constant vector of 32-bit integers."""
+def ints(numbers: object) -> NodeView:
+    """Returns a constant vector of 32-bit integers."""
     return data(np.asarray(numbers, np.int32))
 
 
 def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
-    """Makes the error for an op that no kernel of the ExecuTorch runtime computes exactly."""
+    """Returns the error for an op that no kernel of the ExecuTorch runtime computes exactly."""
     place = f"{here}" + (f"  ({op.source})" if op.source else "")
     return PillionError(
         f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=place, help=help
@@ -150,6 +153,6 @@ def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
 
 
 def bounds(op: Op) -> tuple[int, int]:
-    """Gives the range of an op's result. Where the bounds cross, the upper one holds."""
+    """Returns the bounds of an op's result. If they cross, the upper one applies."""
     low, high = op.attributes["low"], op.attributes["high"]
     return min(low, high), high

@@ -8,11 +8,11 @@ import math
 
 from pillion.emitters.pte import scratch
 from pillion.emitters.pte.elementwise import clamped
-from pillion.emitters.pte.limits import LONGEST_SOFTMAX
+from pillion.emitters.pte.library_limits import LONGEST_SOFTMAX
 from pillion.emitters.pte.node import (
     KernelCall,
-    Settings,
-    View,
+    NodeView,
+    PteSettings,
     bounds,
     bytes_for_kernel,
     image,
@@ -26,11 +26,12 @@ from pillion.ops.softmax import OUTPUT
 
 FINER = "C has finer steps; saving a program as .pte gives it the usual ones, and the file is a program of its own: verify that"
 SMALLEST = -128
-"""What never is the largest of a window."""
+"""The padding value of a max pool."""
 
 
-def max_pool2d(op: MaxPool2d, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a max pool. Padding that differs between the sides is written out first, as the smallest level."""
+def max_pool2d(op: MaxPool2d, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a max pool. Asymmetric padding is a separate call that fills with the smallest
+    number."""
     calls: list[KernelCall] = []
     x, padding = image(op.x), op.padding[:2]
     if not _is_even(op):
@@ -40,7 +41,7 @@ def max_pool2d(op: MaxPool2d, settings: Settings) -> list[KernelCall]:
     return [*calls, KernelCall("cortex_m::quantized_max_pool2d.out", args, image(op.y))]
 
 
-def _padded(op: MaxPool2d, x: View) -> tuple[list[KernelCall], View, tuple[int, int]]:
+def _padded(op: MaxPool2d, x: NodeView) -> tuple[list[KernelCall], NodeView, tuple[int, int]]:
     n, h, w, c = op.x.shape
     top, left, bottom, right = op.padding
     shape = (n, h + top + bottom, w + left + right, c)
@@ -52,8 +53,8 @@ def _padded(op: MaxPool2d, x: View) -> tuple[list[KernelCall], View, tuple[int, 
     )
 
 
-def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of an average pool; padding that PyTorch cannot say is refused."""
+def avg_pool2d(op: AvgPool2d, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of an average pool; padding that PyTorch cannot express is refused."""
     ceil_mode = not _is_even(op)
     if ceil_mode and not _is_ceiled(op):
         raise refusal(
@@ -64,13 +65,14 @@ def avg_pool2d(op: AvgPool2d, settings: Settings) -> list[KernelCall]:
         )
     need = bytes_for_kernel(scratch.avg_pool2d(op.x.shape[3], settings.isa))
     modes = (ceil_mode,) if settings.runtime == "main" else ()
-    # The kernel looks at neither zero point nor scale: 1.0 is what they amount to.
+    # The kernel ignores zero point and scale, which together are 1.0.
     args = (image(op.x), op.kernel, op.stride, op.padding[:2], *modes, op.x.zero_point, 2**30, 1, need)
     return [KernelCall("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(op)]
 
 
-def avg_pool2d_up(op: AvgPool2dUp, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of an average pool whose halves go up only in LiteRT's arithmetic, which no kernel has."""
+def avg_pool2d_up(op: AvgPool2dUp, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of an average pool with ties rounded up; LiteRT's arithmetic is refused, because no
+    kernel has it."""
     if settings.arithmetic.is_tflite:
         rule, way = "halves of means go away from zero, and those of uint8 go up", "--arithmetic cmsis-nn"
         raise refusal(op, rule, f"`{settings.arithmetic.value}` arithmetic", way)
@@ -78,14 +80,14 @@ def avg_pool2d_up(op: AvgPool2dUp, settings: Settings) -> list[KernelCall]:
 
 
 def _is_even(op: AvgPool2d | MaxPool2d) -> bool:
-    """Whether the same padding on both sides gives the same windows."""
+    """Whether symmetric padding gives the same windows."""
     top, left, _, _ = op.padding
     even: Sides = (top, left, top, left)
     return dataclasses.replace(op, padding=even).output_shape == op.y.shape
 
 
 def _is_ceiled(op: AvgPool2d) -> bool:
-    """Whether they are the windows of equal padding with the number of windows rounded up."""
+    """Whether symmetric padding with ceil mode gives the same windows."""
     axes = zip(op.x.shape[1:3], op.kernel, op.stride, op.padding[:2], op.y.shape[1:3], strict=True)
     return all(_ceiled(*axis) == result for *axis, result in axes)
 
@@ -95,8 +97,8 @@ def _ceiled(size: int, kernel: int, stride: int, padding: int) -> int:
     return windows - ((windows - 1) * stride >= size + padding)
 
 
-def softmax(op: Softmax, settings: Settings) -> list[KernelCall]:
-    """Gives the call of a softmax; rows that are too long for the library are refused."""
+def softmax(op: Softmax, settings: PteSettings) -> list[KernelCall]:
+    """Returns the call of a softmax; rows beyond the library's limit are refused."""
     last = op.x.shape[-1]
     if last > LONGEST_SOFTMAX:
         raise refusal(

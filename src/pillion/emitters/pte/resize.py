@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for images of another size, where whole rows and columns are left out or repeated equally often."""
+"""Rows for resizes that drop or repeat rows and columns evenly."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.emitters.pte.movement import cut
-from pillion.emitters.pte.node import KernelCall, Settings, View, plain, refusal, temp
+from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings, plain, refusal, temp
 from pillion.ops import ResizeNearest
 
 
 @dataclass(frozen=True)
-class Axis:
-    """How one axis changes: from `begin` every `step`-th of the image, each `repeats` times."""
+class ResizeAxis:
+    """The change of one axis: every `step`-th element from `begin`, each repeated `repeats` times."""
 
     size: int
     begin: int
@@ -23,12 +23,12 @@ class Axis:
 
     @property
     def kept(self) -> int:
-        """The rows or columns that are there before they are repeated."""
+        """The number of elements before the repetition."""
         return self.size // self.repeats
 
 
-def resize_nearest(op: ResizeNearest, settings: Settings) -> list[KernelCall]:
-    """Gives the calls of a resize: copies that leave rows and columns out, and one that repeats them."""
+def resize_nearest(op: ResizeNearest, settings: PteSettings) -> list[KernelCall]:
+    """Returns the calls of a resize: copies that drop rows and columns, and one that repeats them."""
     axes = [_axis(op, 0), _axis(op, 1)]
     repeats_any = any(axis.repeats > 1 for axis in axes)
     cuts = [(1 + i, axis) for i, axis in enumerate(axes) if axis.kept != op.x.shape[1 + i]]
@@ -43,7 +43,7 @@ def resize_nearest(op: ResizeNearest, settings: Settings) -> list[KernelCall]:
     return [*calls, _repeat(x, axes, plain(op.y))] if repeats_any or not calls else calls
 
 
-def _repeat(x: View, axes: list[Axis], y: View) -> KernelCall:
+def _repeat(x: NodeView, axes: list[ResizeAxis], y: NodeView) -> KernelCall:
     n, h, w, c = x.sizes
     whole = (n, h, axes[0].repeats, w, axes[1].repeats, c)
     return KernelCall(
@@ -51,14 +51,14 @@ def _repeat(x: View, axes: list[Axis], y: View) -> KernelCall:
     )
 
 
-def _axis(op: ResizeNearest, axis: int) -> Axis:
+def _axis(op: ResizeNearest, axis: int) -> ResizeAxis:
     sources, before, after = op.sources(axis), op.x.shape[1 + axis], op.size[axis]
     repeats = max(after // before, 1)
     if np.array_equal(sources, np.arange(before).repeat(repeats)):
-        return Axis(after, 0, 1, repeats)
+        return ResizeAxis(after, 0, 1, repeats)
     step = int(sources[1] - sources[0]) if after > 1 else 1
     if step >= 1 and np.array_equal(sources, sources[0] + step * np.arange(after)):
-        return Axis(after, int(sources[0]), step, 1)
+        return ResizeAxis(after, int(sources[0]), step, 1)
     raise refusal(
         op,
         "each row and column is left out or repeated, all equally often",

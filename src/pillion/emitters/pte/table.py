@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Op → kernel calls of the ExecuTorch runtime. The only part of this emitter that knows which op is which kernel.
-
-Every row is exact: where a `cortex_m` kernel computes something else for a layout or a value, the row says the same
-with other kernels or refuses. None is an op that is refused on purpose."""
+"""Op → kernel calls of the ExecuTorch runtime. Every row is exact: if a `cortex_m` kernel deviates for a
+layout or a value, the row uses other kernels or refuses. None is a deliberate refusal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pillion.emitters.pte import convolve, elementwise, matmul, movement, pool, reduce, resize
-from pillion.emitters.pte.node import Delegate, KernelCall, Settings, plain, refusal
+from pillion.emitters.pte import conv, elementwise, matmul, movement, pool, reduce, resize
+from pillion.emitters.pte.node import Delegate, KernelCall, PteSettings, plain, refusal
 from pillion.ir.op import Op
 from pillion.ops import (
     Add,
@@ -74,20 +72,20 @@ from pillion.ops import (
 )
 
 Step = KernelCall | Delegate
-CallsOf = Callable[[Any, Settings], Sequence[Step]]
+CallsOf = Callable[[Any, PteSettings], Sequence[Step]]
 
 
-def segment(op: Segment, settings: Settings) -> list[Delegate]:
-    """Gives the call of an NPU segment. What crosses the border is contiguous, as the payload says."""
+def segment(op: Segment, settings: PteSettings) -> list[Delegate]:
+    """Returns the call of an NPU segment. Its inputs and outputs are contiguous, as in the payload."""
     inputs, outputs = tuple(map(plain, op.xs)), tuple(map(plain, op.ys))
     return [Delegate(settings.delegate or op.device, settings.payloads[op.body], (), inputs, outputs)]
 
 
 TABLE: Mapping[type[Op], CallsOf | None] = {
-    Conv2d: convolve.conv2d,
-    DepthwiseConv2d: convolve.depthwise_conv2d,
-    Linear: convolve.linear,
-    TransposeConv2d: convolve.transpose_conv2d,
+    Conv2d: conv.conv2d,
+    DepthwiseConv2d: conv.depthwise_conv2d,
+    Linear: conv.linear,
+    TransposeConv2d: conv.transpose_conv2d,
     BatchMatmul: matmul.batch_matmul,
     Div: matmul.div,
     Prelu: matmul.prelu,
@@ -96,7 +94,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ReduceMax: reduce.reduce_max,
     ReduceMin: reduce.reduce_min,
     ResizeNearest: resize.resize_nearest,
-    # A mixture of four pixels, rounded once: no kernel of the runtime.
+    # No kernel of the runtime rounds an interpolation of four pixels once.
     **dict.fromkeys((ResizeBilinear, ResizeBilinearFloat)),
     Add: elementwise.add,
     Sub: elementwise.sub,
@@ -117,23 +115,23 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     Pad: movement.pad,
     Transpose: movement.transpose,
     Flip: movement.flip,
-    # The logarithm of softmax has finer steps than the table of a softmax could give it.
+    # A softmax and a lookup table are coarser than a log softmax.
     LogSoftmax: None,
     # No kernel of the runtime has square roots.
     L2Normalize: None,
-    # Written as ops that there are (`passes.compose_norms`).
+    # Decomposed by `passes.compose_norms`.
     Standardize: None,
-    # It has 8 bits there (`passes.narrow_sums`).
+    # Demoted to 8 bits by `passes.demote_sums`.
     **dict.fromkeys((WideAdd, WideLut, WideMul)),
-    # It is looked up in one scale there (`passes.plain_bags`).
+    # Legalized to one scale by `passes.legalize_embedding_bags`.
     Bag: None,
-    # No kernel of the runtime: Sub and Mul round on the way.
+    # No kernel of the runtime: Sub and Mul round in between.
     SquaredDifference: None,
-    # Written as products, a sum and a table (`passes.compose_magnitudes`).
+    # Decomposed by `passes.compose_magnitudes`.
     Magnitude: None,
-    # What is chosen and looked up by numbers: no kernel of the runtime.
+    # Selections and lookups by index: no kernel of the runtime.
     **dict.fromkeys((Gather, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)),
-    # Layers that remember in 16 bits, and what detectors end in: no kernel of the runtime.
+    # Recurrent layers with 16-bit states, and detections: no kernel of the runtime.
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput, Detections)),
     Segment: segment,
     # The result is another view of its operand's bytes.
@@ -141,8 +139,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
 }
 
 
-def steps(op: Op, settings: Settings) -> Sequence[Step]:
-    """Gives the calls of an op, in order."""
+def steps(op: Op, settings: PteSettings) -> Sequence[Step]:
+    """Returns the calls of an op, in order."""
     row = TABLE.get(type(op))
     if row is None:
         raise refusal(op, "the ExecuTorch runtime has kernels for it", op.kind, "write C: -o folder/")

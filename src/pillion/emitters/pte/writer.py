@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows the program format: values, instructions, constants, segments, header. Knows no op."""
+"""Writes the program format: values, instructions, constants, segments, header. It knows no op."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from pillion.emitters.pte.lower import Lowered
-from pillion.emitters.pte.node import Arg, Delegate, KernelCall, Temp, View
+from pillion.emitters.pte.node import Arg, Delegate, KernelCall, NodeView, Temp
 from pillion.ir.state import State
 from pillion.ir.types import Array, Value
 from pillion.memory import Spot
@@ -20,13 +20,13 @@ from pillion.schemas.pte_record import Record
 SEGMENT_ALIGNMENT = 128
 """The alignment of the first segment in the file: a cache line of any core."""
 HEADER_ROOM = 32
-"""Bytes that the header takes: itself and what keeps the flatbuffer's alignment."""
+"""The bytes of the header with its padding."""
 EMPTY = b""
-"""Stands at index 0 of the constants, which means `no constant`."""
+"""Index 0 of the constants means "no constant"."""
 
 
 class Constants:
-    """The data of constants, stored once each."""
+    """Deduplicated constant data."""
 
     def __init__(self) -> None:
         self.numbers: dict[bytes, int] = {EMPTY: 0}
@@ -34,16 +34,16 @@ class Constants:
         self.segment = bytearray()
 
     def find(self, array: Array) -> int | None:
-        """Finds the number of these bytes, if they are stored."""
+        """Returns the number of these bytes, or None if they are not stored."""
         return self.numbers.get(_little_endian(array))
 
     @property
     def segments(self) -> tuple[Constants, ...]:
-        """This segment, if anything is stored in it."""
+        """This segment, if it is not empty."""
         return (self,) if len(self.offsets) > 1 else ()
 
     def number(self, array: Array) -> int:
-        """Stores an array, if it is not stored yet, and gives its number."""
+        """Stores an array once and returns its number."""
         raw = _little_endian(array)
         if raw not in self.numbers:
             self.segment += bytes(-len(self.segment) % ALIGNMENT)
@@ -58,13 +58,13 @@ def _little_endian(array: Array) -> bytes:
 
 
 class Writer:
-    """Collects values, operators and constants while the calls are added."""
+    """Collects values, operators and constants while calls are added."""
 
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
         self.constants = Constants()
         self.initial = Constants()
-        """What states are after the program is loaded."""
+        """The initial values of states."""
         self.values: list[pte.EValue] = []
         self.numbers: dict[Hashable, int] = {}
         self.operators: dict[str, int] = {}
@@ -72,7 +72,7 @@ class Writer:
         self.instructions: list[pte.Instruction] = []
 
     def program(self, record: Callable[[], Record]) -> bytes:
-        """Gives the whole file; `record` is asked for when all constants have their numbers, and becomes named data."""
+        """Returns the file; `record` is called after all constants have numbers, and becomes named data."""
         graph = self.lowered.graph
         for state in graph.states:
             self.begin(state)
@@ -85,7 +85,8 @@ class Writer:
         )
 
     def begin(self, state: State) -> None:
-        """Adds a tensor that the runtime fills when the program is loaded. All others at its place are made without that."""
+        """Adds a tensor that the runtime initializes when it loads the program; other tensors at its place
+        have no initial data."""
         number = self.initial.number(state.initial)
         made = pte.Tensor(
             scalar_type=ScalarType[state.before.dtype.name],
@@ -98,7 +99,7 @@ class Writer:
         self.value(("state", state.name), made)
 
     def add(self, step: KernelCall | Delegate) -> None:
-        """Adds one instruction: a kernel's call or a delegate's."""
+        """Adds one instruction, a kernel call or a delegate call."""
         if isinstance(step, Delegate):
             args = [self.tensor(view) for view in step.views]
             call: Table = pte.DelegateCall(len(self.delegates), args)
@@ -106,14 +107,14 @@ class Writer:
         else:
             number = self.operators.setdefault(step.operator, len(self.operators))
             out = self.tensor(step.out)
-            # The result is on the stack twice: as the out argument and as what the operator returns.
+            # The result is passed twice: as the out argument and as the return value.
             call = pte.KernelCall(number, [*(self.argument(a) for a in step.args), out, out])
         self.instructions.append(pte.Instruction(_tag(pte.INSTRUCTIONS, call), call))
 
     def argument(self, arg: Arg) -> int:
-        """Gives the number of a value with this content, made when it is first asked for."""
+        """Returns the number of the value with this content."""
         match arg:
-            case View():
+            case NodeView():
                 return self.tensor(arg)
             case None:
                 return self.value("none", pte.Null())
@@ -123,27 +124,27 @@ class Writer:
                 return self.value(("int", arg), pte.Int(arg))
             case float():
                 return self.value(("float", arg), pte.Double(arg))
-            case (View(), *_):
-                tensors = [self.tensor(view) for view in arg if isinstance(view, View)]
+            case (NodeView(), *_):
+                tensors = [self.tensor(view) for view in arg if isinstance(view, NodeView)]
                 return self.value(("tensors", *tensors), pte.TensorList(tensors))
             case _:
-                # A list of integers lists the values that hold them.
+                # A list of integers has the indices of their values.
                 items = [self.argument(number) for number in arg]
                 return self.value(("ints", *items), pte.IntList(items))
 
     def value(self, key: Hashable, held: Table) -> int:
-        """Gives the number of an entry in the table of values, which is made when it is first asked for."""
+        """Returns the number of an entry in the table of values, added at the first use."""
         if key not in self.numbers:
             self.numbers[key] = len(self.values)
             self.values.append(pte.EValue(_tag(pte.VALUES, held), held))
         return self.numbers[key]
 
     def whole(self, value: Value) -> int:
-        """Gives the number of an input or output of the program."""
-        return self.tensor(View(value, value.dtype, value.shape, tuple(range(value.type.rank))))
+        """Returns the number of an input or output of the program."""
+        return self.tensor(NodeView(value, value.dtype, value.shape, tuple(range(value.type.rank))))
 
-    def tensor(self, view: View) -> int:
-        """Gives the number of the entry for a tensor argument: a constant's data, or a place in the arena."""
+    def tensor(self, view: NodeView) -> int:
+        """Returns the number of a tensor argument: constant data, or a place in the arena."""
         made = pte.Tensor(
             scalar_type=ScalarType[view.dtype.name], sizes=list(view.sizes), dim_order=list(view.order)
         )
@@ -157,7 +158,7 @@ class Writer:
         return self.value((of, view.dtype, view.sizes, view.order), made)
 
     def plan(self, inputs: list[int], outputs: list[int]) -> pte.ExecutionPlan:
-        """Makes the execution plan from all that was collected."""
+        """Returns the execution plan."""
         memory = self.lowered.memory
         return pte.ExecutionPlan(
             name="forward",
@@ -182,7 +183,7 @@ def _place(spot: Spot) -> pte.AllocationDetails:
 
 
 def _tag(classes: Mapping[int, type[Table]], held: Table) -> int:
-    """The format's number for the class of a table."""
+    """Returns the format's number of a table's class."""
     return next(number for number, cls in classes.items() if isinstance(held, cls))
 
 
@@ -207,8 +208,8 @@ def assemble(
     record: Record,
     initial: Sequence[Constants] = (),
 ) -> bytes:
-    """Puts the file together: header, flatbuffer, then the segments, which are constants, what states are at first, and the record as
-    named data."""
+    """Returns the file: header, flatbuffer, then segments (constants, initial states, record as named
+    data)."""
     segments, data = [], b""
     for one in (constants, *initial):
         segments.append(pte.DataSegment(len(data), len(one.segment)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs as TensorFlow Lite files: what the NPU's converter reads, and what LiteRT runs."""
+"""Emits graphs as TensorFlow Lite files, for the NPU's converter and for LiteRT."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pillion.ops import in_copies, leaves
 
 
 def emit(graph: Graph) -> bytes:
-    """Gives the graph as a `.tflite` file: schema version 3, one subgraph, and one that says what states are at first, the names of
-    all values kept.
+    """Returns the graph as a `.tflite` file: schema version 3, one subgraph and one that initializes states;
+    all names are kept.
 
-    The file means what the graph means under `tflite` arithmetic, whichever the graph names. What TFLite cannot say
-    exactly is refused."""
-    from pillion.emitters.tflite.remembering import with_layers
+    The file computes the graph in `tflite` arithmetic, whichever the graph names. Ops without an exact TFLite
+    form are refused."""
+    from pillion.emitters.tflite.recurrent import with_layers
     from pillion.emitters.tflite.writer import write
 
     return write(in_copies(with_layers(graph), ".tflite"))
 
 
-def want_operators(graph: Graph) -> None:
-    """Raises where an op of a graph has no TFLite operator on purpose."""
-    from pillion.emitters.tflite.remembering import with_layers
+def require_operators(graph: Graph) -> None:
+    """Raises if an op of a graph deliberately has no TFLite operator."""
+    from pillion.emitters.tflite.recurrent import with_layers
     from pillion.emitters.tflite.table import ROWS, nodes
 
     for op in leaves(with_layers(graph).ops):
@@ -29,4 +29,4 @@ def want_operators(graph: Graph) -> None:
             nodes(op)
 
 
-__all__ = ["emit", "want_operators"]
+__all__ = ["emit", "require_operators"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What detectors end in, as the custom operator of LiteRT: its four results are put into one vector."""
+"""Writes detections as LiteRT's custom operator; its four results are concatenated to one vector."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pillion.ops.detections import Detections, parts
 from pillion.schemas import tflite
 
 BUILDER: Any = flexbuffers.Builder
-"""It has no types."""
+"""The builder has no type annotations."""
 CODE = "CUSTOM TFLite_Detection_PostProcess"
 NAMES = ("boxes", "classes", "scores", "count")
 SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
 
 
 def detections(op: Detections) -> list[Node]:
-    """Gives the operator, and what joins its results."""
+    """Returns the operator and the concatenation of its results."""
     made, flat, nodes = [], [], list[Node]()
     for name, (_, shape) in zip(NAMES, parts(op.most), strict=True):
         y = Value(f"{op.name}/{name}", TensorType(shape, DType.FLOAT32))
@@ -36,7 +36,7 @@ def detections(op: Detections) -> list[Node]:
 
 
 def _said(op: Detections) -> bytes:
-    """How the operator works, in the words of the format."""
+    """Returns the operator's options as a FlexBuffers map."""
     builder = BUILDER()
     with builder.Map():
         builder.Int("max_detections", op.most)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where TFLite says exactly what an op means: padding codes, activation codes, and the refusal of everything else."""
+"""Exact TFLite forms: padding codes, activation codes, and the refusal of everything else."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ from pillion.ops.lut_tflite import activation_levels
 from pillion.schemas.tflite import Activation, MaximumMinimumOptions, Padding
 
 FUSED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
-"""Activations that an operator can carry."""
+"""Activations that an operator can fuse."""
 
 
 def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
-    """Makes the error for an op that TFLite cannot say."""
+    """Returns the error for an op without an exact TFLite form."""
     place = f"{here}" + (f"  ({op.source})" if op.source else "")
     return PillionError(f"{op.kind} `{op.name}` has no exact TFLite form", rule=rule, here=place, help=help)
 
 
 def int8_only(op: Op, *values: Value) -> None:
-    """Refuses arithmetic on anything but int8; without `values`, those that the op reads and makes."""
+    """Raises unless these values are int8 with one scale; by default the op's activations and results."""
     for value in values or (*op.activations, *op.results):
         if value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
             raise refusal(op, "arithmetic is on int8 with one scale", repr(value), "quantize the model")
 
 
-def want_constants(op: Op, *values: Value) -> None:
-    """Refuses an op whose weights or bias are computed."""
+def require_constants(op: Op, *values: Value) -> None:
+    """Raises if weights or bias are not constant."""
     for value in values:
         if not value.is_constant:
             raise refusal(op, "weights and bias are constants", repr(value))
 
 
 def symmetric(op: Op, weights: Value) -> Value:
-    """Gives the weights; refused where their zero point is not 0."""
+    """Returns the weights; raises if their zero point is not 0."""
     if isinstance(weights.type.quant, PerTensor) and weights.zero_point:
         raise refusal(op, "weights have zero point 0", weights.zero_point)
     return weights
 
 
 def bias_of(op: Convolution | Linear) -> Value:
-    """Gives the bias with the scale of the accumulator, whatever scale it was given."""
+    """Returns the bias with the accumulator's scale."""
     quant: Quant
     match op.weights.type.quant:
         case PerChannel(scales):
@@ -72,9 +72,8 @@ def bias_of(op: Convolution | Linear) -> Value:
 def padding_code(
     image: Shape, result: Shape, kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
 ) -> Padding | None:
-    """Gives VALID or SAME where it is the same set of windows as these paddings, else None.
-
-    What is padded below and to the right does not matter beyond the number of windows."""
+    """Returns VALID or SAME if it gives the same windows as these paddings, else None. Beyond the number of
+    windows, the bottom and right padding does not matter."""
     axes = list(zip(image[1:3], result[1:3], kernel, stride, dilation, padding[:2], strict=True))
     if all(before == 0 and (out - 1) * s + d * (k - 1) + 1 <= size for size, out, k, s, d, before in axes):
         return Padding.VALID if all(_is_valid_size(*axis[:5]) for axis in axes) else None
@@ -94,7 +93,8 @@ Build = Callable[[Value, Activation], Node]
 
 
 def fused(op: Op, y: Value, low: int, high: int, build: Build) -> list[Node]:
-    """Gives the operator with the bounds as its activation where one of them is exactly that, else followed by them."""
+    """Returns the operator with its bounds as a fused activation if one matches, otherwise followed by
+    explicit bounds."""
     for activation in FUSED:
         if activation_levels(activation.name, y.quant) == (low, high):
             return [build(y, activation)]
@@ -103,13 +103,14 @@ def fused(op: Op, y: Value, low: int, high: int, build: Build) -> list[Node]:
 
 
 def bounded(op: Op, x: Value, y: Value, low: int, high: int) -> list[Node]:
-    """Gives a minimum with the upper bound and a maximum with the lower one, as far as they bound anything."""
+    """Returns a minimum with the upper bound and a maximum with the lower one, as far as they have an
+    effect."""
     steps = [("MINIMUM", "high", high)] if high < 127 or low == -128 else []
     steps += [("MAXIMUM", "low", low)] if low > -128 else []
     made: list[Node] = []
     for number, (code, side, level) in enumerate(steps):
         result = y if number == len(steps) - 1 else Value(f"{op.name}/{side}", y.type)
-        # A bound of one axis would give a scalar result one, too.
+        # A bound with an axis would add one to a scalar result.
         bound = constant(f"{op.name}/{side}_bound", np.full(y.shape and (1,), level, np.int8), y.quant)
         made.append(Node(code, (x, bound), (result,), MaximumMinimumOptions()))
         x = result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices as TFLite operators."""
+"""Writes matrix products."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pillion.schemas import tflite
 
 
 def batch_matmul(op: BatchMatmul) -> list[Node]:
-    """Gives the operators of a product of matrices, which carries no activation."""
+    """Returns the operators of a matrix product, which has no fused activation."""
     int8_only(op, *op.operands, op.y)
     options = tflite.BatchMatMulOptions(adj_x=op.adj_x, adj_y=op.adj_y)
     return _plain(op, lambda y: Node("BATCH_MATMUL", (op.a, op.b), (y,), options))
 
 
 def _plain(op: BatchMatmul, build: Callable[[Value], Node]) -> list[Node]:
-    """The operator, followed by its bounds where it has some."""
+    """Returns the operator, followed by its bounds if it has some."""
     if (op.low, op.high) == (-128, 127):
         return [build(op.y)]
     unbounded = Value(f"{op.name}/unbounded", op.y.type)

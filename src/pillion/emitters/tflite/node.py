@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between the table, which knows ops, and the writer, which knows the format."""
+"""TFLite operators on values: the interface between the table, which knows ops, and the writer, which knows
+the format."""
 
 from __future__ import annotations
 
@@ -18,25 +19,25 @@ from pillion.schemas.flatbuffer import Table
 class Node:
     """One TFLite operator: its code, its tensors and its options.
 
-    Values that the graph does not have (axes, an intermediate) may carry any name; the writer makes it unique."""
+    Values outside the graph (axes, intermediates) may have any name; the writer makes it unique."""
 
     code: str
     inputs: tuple[Value | None, ...]
-    """None: an operand that is left out."""
+    """The operands; None is an omitted one."""
     outputs: tuple[Value, ...]
     options: Table | None = None
     variables: tuple[Value, ...] = ()
-    """The operands that live between runs, in tensors of the operator."""
+    """Operands that are states, in variable tensors."""
     intermediates: tuple[Value, ...] = ()
-    """What the operator makes on its way."""
+    """Intermediate tensors, for their quantization."""
     custom: bytes = b""
-    """What a custom operator says of itself."""
+    """The options of a custom operator."""
 
 
 Writing = Callable[[Any], list[Node]]
-"""A row of the table: the operators that an op of one class becomes, in running order."""
+"""A row of the table: returns the operators of an op, in execution order."""
 
 
 def integers(name: str, numbers: ArrayLike) -> Value:
-    """Makes an int32 constant: axes, sizes, paddings."""
+    """Returns an int32 constant for axes, sizes or paddings."""
     return constant(name, np.asarray(numbers, np.int32))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows over images as TFLite operators: paddings and pools."""
+"""Writes paddings and pools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from pillion.emitters.tflite.exact import fused, int8_only, padding_code, refusal
 from pillion.emitters.tflite.node import Node, integers
-from pillion.emitters.tflite.unsigned import between_uint8
+from pillion.emitters.tflite.uint8 import between_uint8
 from pillion.ir.types import PerTensor, TensorType, Value, constant
 from pillion.ops.conv import Convolution
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
@@ -18,7 +18,7 @@ from pillion.schemas.tflite import Activation, Padding
 
 
 def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[Node]]:
-    """Gives the image with its padding, and the operator that makes it."""
+    """Returns the padded image and its operator."""
     top, left, bottom, right = op.padding
     n, h, w, c = x.shape
     y = Value(
@@ -30,7 +30,7 @@ def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[No
 def pad_node(
     name: str, x: Value, y: Value, before: tuple[int, ...], after: tuple[int, ...], level: float
 ) -> Node:
-    """Makes the operator of a pad: PAD fills with real zero, PADV2 with any value."""
+    """Returns the operator of a padding: PAD fills with real zero, PADV2 with any value."""
     paddings = integers(f"{name}/paddings", list(zip(before, after, strict=True)))
     zero = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
     if level == zero:
@@ -40,14 +40,14 @@ def pad_node(
 
 
 def max_pool(op: MaxPool2d) -> list[Node]:
-    """Gives the operators of a max pool: outside of the image lies the smallest value."""
+    """Returns the operators of a max pool; the padding has the smallest number."""
     padding = _pool_padding(op)
     x, before = (op.x, []) if padding is not None else padded(op, op.x, -128)
     return [*before, *_pool(op, x, "MAX_POOL_2D", Padding.VALID if padding is None else padding)]
 
 
 def avg_pool(op: AvgPool2d | AvgPool2dUp) -> list[Node]:
-    """Gives the operator of an average pool."""
+    """Returns the operator of an average pool."""
     padding = _pool_padding(op)
     if padding is None:
         raise refusal(
@@ -60,7 +60,7 @@ def avg_pool(op: AvgPool2d | AvgPool2dUp) -> list[Node]:
 
 
 def avg_pool_up(op: AvgPool2dUp) -> list[Node]:
-    """Gives the operators of an average pool whose halves are rounded up: that of the kernel for uint8."""
+    """Returns the operators of an average pool with ties rounded up, as in the uint8 kernel."""
     plain = avg_pool(op)
     return [
         made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and extrema over axes as TFLite operators."""
+"""Writes sums and extrema over axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pillion.schemas import tflite
 
 
 def reduction(code: str) -> Writing:
-    """Makes the writing of a reduction of one kind."""
+    """Returns the row of a reduction."""
 
     def row(op: ReduceSum | ReduceMax | ReduceMin) -> list[Node]:
         int8_only(op)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of another size as TFLite operators."""
+"""Writes resizes of images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pillion.schemas import tflite
 def resize(
     code: str, options: type[tflite.ResizeBilinearOptions | tflite.ResizeNearestNeighborOptions]
 ) -> Writing:
-    """Makes the writing of a resize of one kind."""
+    """Returns the row of a resize."""
 
     def row(op: Resize) -> list[Node]:
         int8_only(op)

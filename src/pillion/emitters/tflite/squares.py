@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The square of a difference, and vectors over their lengths, as TFLite operators."""
+"""Writes squared differences and L2 normalizations."""
 
 from __future__ import annotations
 
 from pillion.emitters.tflite.exact import int8_only, refusal
 from pillion.emitters.tflite.node import Node
-from pillion.emitters.tflite.unsigned import between_uint8
+from pillion.emitters.tflite.uint8 import between_uint8
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.schemas import tflite
 
 MOST_AXES = 4
-"""The most axes that LiteRT's kernels have."""
+"""The most axes that LiteRT's kernels support."""
 
 
 def squared_difference(op: SquaredDifference) -> list[Node]:
-    """Gives the operator."""
+    """Returns the operator."""
     int8_only(op)
     if op.a.shape != op.b.shape and op.y.type.rank > MOST_AXES:
         rule = f"LiteRT broadcasts at most {MOST_AXES} axes"
@@ -24,7 +24,7 @@ def squared_difference(op: SquaredDifference) -> list[Node]:
 
 
 def l2_normalize(op: L2Normalize) -> list[Node]:
-    """Gives the operator; with headroom that on uint8, between two that convert."""
+    """Returns the operator; with headroom on uint8, between two conversions."""
     int8_only(op)
     if op.x.type.rank > MOST_AXES:
         rule = f"LiteRT takes vectors in tensors of at most {MOST_AXES} axes"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every op as TFLite operators that compute the same bytes. Knows ops; knows nothing of the file format."""
+"""Op → TFLite operators with bit-identical results. It knows ops and nothing of the file format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.tflite import choosing
+from pillion.emitters.tflite import compare_select
 from pillion.emitters.tflite.detections import detections
 from pillion.emitters.tflite.exact import (
     bias_of,
@@ -16,37 +16,35 @@ from pillion.emitters.tflite.exact import (
     int8_only,
     padding_code,
     refusal,
+    require_constants,
     symmetric,
-    want_constants,
 )
+from pillion.emitters.tflite.integer_arithmetic import whole
 from pillion.emitters.tflite.matmul import batch_matmul
 from pillion.emitters.tflite.node import Node, Writing, integers
 from pillion.emitters.tflite.pool import avg_pool, avg_pool_up, max_pool, pad_node, padded
+from pillion.emitters.tflite.recurrent import RecurrentLayer, half, layer_nodes
 from pillion.emitters.tflite.reduce import reduction
-from pillion.emitters.tflite.remembering import Layer, half, layer_nodes
 from pillion.emitters.tflite.resize import resize
 from pillion.emitters.tflite.squares import l2_normalize, squared_difference
 from pillion.emitters.tflite.transpose_conv import transpose_conv
-from pillion.emitters.tflite.unsigned import between_uint8, in_uint8
-from pillion.emitters.tflite.whole import whole
+from pillion.emitters.tflite.uint8 import between_uint8, in_uint8
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, beyond_scales
+from pillion.ir.op import Op, explicit_multipliers
 from pillion.ir.types import Value, constant
-from pillion.ops.bag import Bag
-from pillion.ops.choosing import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.clamp import (
     Clamp,
 )
+from pillion.ops.compare_select import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.detections import Detections
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub
+from pillion.ops.embedding_bag import Bag
 from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.functions import (
-    Function,
-)
 from pillion.ops.indexing import Cast, Gather
+from pillion.ops.integer_arithmetic import Whole
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
@@ -58,16 +56,18 @@ from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tfl
 from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
-from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
+from pillion.ops.normalize import Standardize
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
 from pillion.ops.prelu import Prelu
-from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 from pillion.ops.softmax import OUTPUT, Softmax
 from pillion.ops.squared_difference import SquaredDifference
-from pillion.ops.standardize import Standardize
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
-from pillion.ops.whole import Whole
+from pillion.ops.unary_functions import (
+    Function,
+)
 from pillion.ops.wide_add import WideAdd
 from pillion.ops.wide_lut import WideLut
 from pillion.ops.wide_mul import WideMul
@@ -76,20 +76,20 @@ from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
 
 HALVES = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
-"""Halves of layers, of which files have the whole."""
+"""Halves of recurrent layers; files have complete layers."""
 FROM_SCALES = (
     "compile the model itself, from PyTorch or .tflite; or write C or a .pte, whose kernels take multipliers"
 )
 
 
 def nodes(op: Op) -> list[Node]:
-    """Gives the operators that stand for an op, in running order."""
+    """Returns the operators of an op, in execution order."""
     row = ROWS.get(type(op))
     if isinstance(op, HALVES):
         return half(op)
     if row is None:
         raise refusal(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
-    if found := beyond_scales(op):
+    if found := explicit_multipliers(op):
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
         raise refusal(op, rule, found, FROM_SCALES)
     if isinstance(op, Convolution) and op.given and set(op.given) != set(op.from_scales(Arithmetic.TFLITE)):
@@ -109,9 +109,10 @@ def _depthwise(op: DepthwiseConv2d) -> list[Node]:
 def _convolution(
     op: Convolution, code: str, options: tflite.Conv2DOptions | tflite.DepthwiseConv2DOptions
 ) -> list[Node]:
-    """SAME or VALID where one of them is exactly the padding, else a PAD with the zero point and VALID."""
+    """Returns a convolution with SAME or VALID if one of them is exactly the padding, otherwise a PAD with
+    the zero point and VALID."""
     int8_only(op)
-    want_constants(op, op.weights, op.bias)
+    require_constants(op, op.weights, op.bias)
     padding = padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, op.dilation, op.padding)
     x, before = (op.x, []) if padding is not None else padded(op, op.x, op.x.zero_point)
     options.padding = Padding.VALID if padding is None else padding
@@ -127,7 +128,7 @@ def _convolution(
 
 def _linear(op: Linear) -> list[Node]:
     int8_only(op)
-    want_constants(op, op.weights, op.bias)
+    require_constants(op, op.weights, op.bias)
 
     _scaled_sums_fit(op)
     inputs = (op.x, symmetric(op, op.weights), bias_of(op))
@@ -140,7 +141,8 @@ def _linear(op: Linear) -> list[Node]:
 
 
 def _scaled_sums_fit(op: Linear) -> None:
-    """LiteRT converts scaled sums to 32 bits before it saturates them: beyond that, C leaves the result open."""
+    """Raises if a scaled accumulator may exceed 32 bits: LiteRT converts it before it saturates, which is
+    undefined in C."""
     weights, bias = op.weights.constant.astype(np.float64), op.bias.constant.astype(np.float64)
     largest = float(((np.abs(weights).sum(axis=1) * 255 + np.abs(bias)) * op.ratios).max(initial=0))
     if largest > numerics.INT32_MAX - 256:
@@ -160,8 +162,8 @@ def _arithmetic(code: str, options: tflite.AddOptions | tflite.SubOptions | tfli
 
 
 def _sum(code: str, options: tflite.AddOptions | tflite.SubOptions) -> Writing:
-    """LiteRT shifts only to the right: ADD ends the process and SUB answers anything where the ratio of the common scale
-    to the result's does not round to less than 1."""
+    """Returns a row that refuses left shifts: LiteRT's ADD aborts and its SUB is undefined if the ratio of
+    the common scale to the result's does not round to less than 1."""
 
     def row(op: Add | Sub) -> list[Node]:
         int8_only(op)
@@ -221,8 +223,8 @@ def _leaky_relu(x: Value, y: Value, alpha: float) -> Node:
 
 
 def _clamp(op: Clamp) -> list[Node]:
-    """One of the relu family, or a minimum and a maximum. A leaky relu with slope 1 changes the scale just as the relu
-    family does, and bounds nothing."""
+    """Returns one of the relu family, or a minimum and a maximum. A leaky relu with slope 1 requantizes as
+    the relu family does, without bounds."""
     int8_only(op)
     for name in RELU_FAMILY:
         if activation_levels(name, op.y.quant) == (op.low, op.high):
@@ -244,7 +246,7 @@ def _resize_in_float(op: ResizeBilinearFloat) -> list[Node]:
 
 
 def _mean(op: Mean) -> list[Node]:
-    """Over no axes it is a change of scale."""
+    """Returns a mean; without axes, a requantization."""
     int8_only(op)
     if not op.axes:
         return _quantize(op)
@@ -292,7 +294,7 @@ def _pad(op: Pad) -> list[Node]:
 
 
 def _reshape(op: Reshape) -> list[Node]:
-    """A tensor without axes is what is left when all are squeezed out: the shape of one has no numbers, and no data in a file."""
+    """Returns a RESHAPE; a SQUEEZE for a scalar result, whose shape has no data."""
     if not op.y.shape and op.x.shape:
         return [Node("SQUEEZE", (op.x,), (op.y,), tflite.SqueezeOptions())]
     shape = integers(f"{op.name}/shape", op.y.shape)
@@ -305,7 +307,7 @@ def _transpose(op: Transpose) -> list[Node]:
 
 
 def _flip(op: Flip) -> list[Node]:
-    """One operator for each axis: LiteRT takes several only where they are neighbours."""
+    """Returns an operator per axis: LiteRT supports several only if they are adjacent."""
     between = [Value(f"{op.name}/{axis}", op.y.type) for axis in op.axes[1:]]
     steps = zip(op.axes, (op.x, *between), (*between, op.y), strict=True)
     return [Node("REVERSE_V2", (x, integers(f"{op.name}/axis", [axis])), (y,)) for axis, x, y in steps]
@@ -326,7 +328,7 @@ def _prelu(op: Prelu) -> list[Node]:
 
 
 def _div(op: Div) -> list[Node]:
-    """LiteRT itself stops where a computed divisor is zero."""
+    """Returns a division; LiteRT fails if a computed divisor is zero."""
     int8_only(op, *op.operands, op.y)
     if not op.is_defined_in_litert:
         rule = "DIV: the ratio of the scales lets LiteRT shift every quotient by at most 31 places"
@@ -345,8 +347,8 @@ ROWS: dict[type[Op], Writing | None] = {
     Add: _sum("ADD", tflite.AddOptions(pot_scale_int16=False)),
     Sub: _sum("SUB", tflite.SubOptions(pot_scale_int16=False)),
     Mul: _arithmetic("MUL", tflite.MulOptions()),
-    Minimum: choosing.or_logical(_extremum("MINIMUM")),
-    Maximum: choosing.or_logical(_extremum("MAXIMUM")),
+    Minimum: compare_select.or_logical(_extremum("MINIMUM")),
+    Maximum: compare_select.or_logical(_extremum("MAXIMUM")),
     Lut: _lut,
     Clamp: _clamp,
     AvgPool2d: avg_pool,
@@ -356,13 +358,13 @@ ROWS: dict[type[Op], Writing | None] = {
     Softmax: _softmax,
     LogSoftmax: _log_softmax,
     L2Normalize: l2_normalize,
-    # Written as ops that there are (`passes.compose_norms`).
+    # Decomposed by `passes.compose_norms`.
     Standardize: None,
-    # It has 8 bits there (`passes.narrow_sums`).
+    # Demoted to 8 bits by `passes.demote_sums`.
     **dict.fromkeys((WideAdd, WideLut, WideMul)),
-    # It is looked up in one scale there (`passes.plain_bags`).
+    # Legalized to one scale by `passes.legalize_embedding_bags`.
     Bag: None,
-    # Written as products, a sum and a table (`passes.compose_magnitudes`).
+    # Decomposed by `passes.compose_magnitudes`.
     Magnitude: None,
     Concat: _concat,
     Slice: _slice,
@@ -379,23 +381,23 @@ ROWS: dict[type[Op], Writing | None] = {
     SquaredDifference: squared_difference,
     Prelu: _prelu,
     ReduceSum: reduction("SUM"),
-    ReduceMax: choosing.or_logical(reduction("REDUCE_MAX")),
-    ReduceMin: choosing.or_logical(reduction("REDUCE_MIN")),
-    Gather: choosing.gather,
-    Compare: choosing.compare,
+    ReduceMax: compare_select.or_logical(reduction("REDUCE_MAX")),
+    ReduceMin: compare_select.or_logical(reduction("REDUCE_MIN")),
+    Gather: compare_select.gather,
+    Compare: compare_select.compare,
     Whole: whole,
-    Where: choosing.where,
-    ArgMax: choosing.place,
-    ArgMin: choosing.place,
-    TopValues: choosing.top,
-    TopPlaces: choosing.top,
-    Cast: choosing.cast,
-    # Halves of an operator, which has no form for one of them.
+    Where: compare_select.where,
+    ArgMax: compare_select.place,
+    ArgMin: compare_select.place,
+    TopValues: compare_select.top,
+    TopPlaces: compare_select.top,
+    Cast: compare_select.cast,
+    # Halves of an operator have no form of their own.
     **dict.fromkeys(HALVES),
-    Layer: layer_nodes,
+    RecurrentLayer: layer_nodes,
     Detections: detections,
     ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
     ResizeBilinear: resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions),
     ResizeBilinearFloat: _resize_in_float,
 }
-"""None: refused on purpose."""
+"""None is a deliberate refusal."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposed convolutions as TFLite operators."""
+"""Writes transposed convolutions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pillion.emitters.tflite.exact import bias_of, fused, int8_only, refusal, symmetric, want_constants
+from pillion.emitters.tflite.exact import bias_of, fused, int8_only, refusal, require_constants, symmetric
 from pillion.emitters.tflite.node import Node, integers
 from pillion.ir.types import TensorType, Value
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -14,9 +14,10 @@ from pillion.schemas.tflite import Activation, Padding
 
 
 def transpose_conv(op: TransposeConv2d) -> list[Node]:
-    """Gives the operators of a transposed convolution: VALID makes the whole result, a slice follows where something is cut off."""
+    """Returns the operators of a transposed convolution: VALID with the uncropped result, and a slice if
+    something is cropped."""
     int8_only(op)
-    want_constants(op, op.weights, op.bias)
+    require_constants(op, op.weights, op.bias)
     if op.dilation != (1, 1):
         raise refusal(op, "TRANSPOSE_CONV: the dilation is 1", op.dilation)
     shape = (op.x.shape[0], *op.whole, op.weights_out_channels)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows the TFLite format: tensors, buffers, operator codes, quantization vectors. Knows no op."""
+"""Writes the TFLite format: tensors, buffers, operator codes, quantization. It knows no op."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pillion.schemas.flatbuffer import Table, pack
 from pillion.schemas.tflite import ElementType
 
 MAX_RANK = 8
-"""LiteRT's kernels leave their bounds beyond."""
+"""The largest rank that LiteRT's kernels handle safely."""
 
 TYPES = {dtype: ElementType[dtype.name] for dtype in DType}
 
 
 def write(graph: Graph) -> bytes:
-    """Gives the bytes of a whole TFLite file for a graph."""
+    """Returns the TFLite file of a graph."""
     file = _File()
     main = _Writer(file, graph, graph.name)
     once = _Writer(file, graph, f"{graph.name}_begin") if graph.states else None
@@ -48,20 +48,20 @@ def write(graph: Graph) -> bytes:
 
 
 class _File:
-    """What all subgraphs of a file share: buffers and operator codes."""
+    """The buffers and operator codes that all subgraphs of a file share."""
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
         self.buffers = [tflite.Buffer()]
 
     def buffer(self, data: Array) -> int:
-        """Gives the number of a new buffer with the bytes of an array."""
+        """Returns the number of a new buffer with an array's bytes."""
         raw = np.ascontiguousarray(data, data.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
         self.buffers.append(tflite.Buffer(data=raw))
         return len(self.buffers) - 1
 
     def packed(self, subgraphs: list[tflite.SubGraph]) -> bytes:
-        """Gives the bytes of the file."""
+        """Returns the bytes of the file."""
         model = tflite.Model(
             version=tflite.VERSION,
             operator_codes=[code_of(name) for name in self.codes],
@@ -83,7 +83,7 @@ class _Writer:
         self.subgraph = tflite.SubGraph(name=name)
 
     def add(self, node: Node) -> None:
-        """Adds an operator over values."""
+        """Adds an operator on values."""
         inputs = [-1 if v is None else self.tensor(v) for v in node.inputs]
         self.operator(node.code, inputs, [self.tensor(v) for v in node.outputs], node.options)
         made = self.subgraph.operators[-1]
@@ -95,7 +95,7 @@ class _Writer:
             made.custom_options = np.frombuffer(node.custom, np.uint8)
 
     def operator(self, code: str, inputs: list[int], outputs: list[int], options: Table | None) -> None:
-        """Adds an operator over tensors."""
+        """Adds an operator on tensors."""
         operator = tflite.Operator(
             opcode_index=self.file.codes.setdefault(code, len(self.file.codes)),
             inputs=inputs,
@@ -107,7 +107,7 @@ class _Writer:
         self.subgraph.operators.append(operator)
 
     def handle(self, state: State) -> int:
-        """Gives the tensor that stands for a variable."""
+        """Returns the handle tensor of a variable."""
         name = self.names.fresh(f"{state.name}_handle")
         self.subgraph.tensors.append(tflite.Tensor(type=ElementType.RESOURCE, name=name, has_rank=True))
         number = len(self.subgraph.tensors) - 1
@@ -115,18 +115,18 @@ class _Writer:
         return number
 
     def assign(self, handle: int, value: Value) -> None:
-        """Lets a variable be a value from now on."""
+        """Adds an assignment to a variable."""
         self.operator("ASSIGN_VARIABLE", [handle, self.tensor(value)], [], tflite.AssignVariableOptions())
 
     def tensor(self, value: Value) -> int:
-        """Gives the number of a value's tensor, made when the value is first seen."""
+        """Returns the number of a value's tensor, added at the first use."""
         if value not in self.tensors:
             self.tensors[value] = len(self.subgraph.tensors)
             self.subgraph.tensors.append(self.make_tensor(value))
         return self.tensors[value]
 
     def marker(self, value: Value) -> int:
-        """Gives the number of a tensor that only says a scale: it has no elements."""
+        """Returns the number of an empty tensor that only has a scale."""
         quant = quantization_of(value.type.quant)
         name = self.names.fresh(value.name)
         self.subgraph.tensors.append(
@@ -154,7 +154,8 @@ class _Writer:
 
 
 def code_of(name: str) -> tflite.OperatorCode:
-    """Gives the table's entry for an operator; numbers above 127 stand in a second field, and so does a custom one's own name."""
+    """Returns the table's entry of an operator; numbers above 127 are in a second field, a custom operator's
+    name in a third."""
     name, _, custom = name.partition(" ")
     number = tflite.OPERATOR_NUMBERS[name]
     return tflite.OperatorCode(
@@ -166,12 +167,12 @@ def code_of(name: str) -> tflite.OperatorCode:
 
 
 def quantization_of(quant: Quant | None) -> tflite.Quantization | None:
-    """Gives scales and zero points in the form of the file."""
+    """Returns scales and zero points in the file's form."""
     match quant:
         case PerTensor(scale, zero_point):
             return tflite.Quantization(scale=[scale], zero_point=[zero_point])
         case PerChannel(scales, axis):
             zeros = [0] * len(scales)
             return tflite.Quantization(scale=list(scales), zero_point=zeros, quantized_dimension=axis)
-        case None | Unscaled():  # `nodes` refuses ops that make something of such tensors
+        case None | Unscaled():  # `nodes` refuses ops on such tensors
             return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ExecuTorch programs become graphs: our own by the record that they carry, all others by their kernel calls. The files
-are not trusted: what is not as the format says ends in one error."""
+"""Reads ExecuTorch programs as graphs: Pillion's own from their embedded record, others from their kernel
+calls. Files are untrusted: every violation of the format becomes one error."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import read_whole
 from pillion.importers.pte.container import Container
-from pillion.importers.pte.recorded import delegate_payloads, recorded_graph
+from pillion.importers.pte.embedded_graph import delegate_payloads, recorded_graph
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
-from pillion.outside.files import read_whole
 from pillion.schemas.flatbuffer import MalformedError
 from pillion.schemas.pte import Tensor
 
 
 @dataclass(frozen=True)
 class ReadProgram:
-    """What a `.pte` file holds: a graph, and what the file says of its target."""
+    """The contents of a `.pte` file: a graph and facts on its target."""
 
     graph: Graph
     raw: bytes
     core: str | None
-    """The core that it was compiled for, where the file says so."""
+    """The core that it was compiled for, if the file records it."""
     is_recorded: bool
-    """Whether the graph is the very one that Pillion wrote the file from; else it was made from the kernel calls."""
+    """Whether the graph is the recorded one; otherwise it was reconstructed from kernel calls."""
     input_orders: tuple[tuple[int, ...], ...]
-    """The logical axis of the program's tensor, for each input and each of its axes in memory, which are the graph's."""
+    """The dim order of each input: the logical axis of each axis in memory, which is the graph's."""
     output_orders: tuple[tuple[int, ...], ...]
     payloads: tuple[bytes, ...] = ()
-    """What the delegates are handed, in the order of their calls."""
+    """The payloads of the delegate calls, in order."""
 
 
 def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
-    """Reads the int8 program in a `.pte` file, or in its bytes."""
+    """Returns the int8 program in a `.pte` file, or in its bytes."""
     raw, name = (
         (source, "program")
         if isinstance(source, bytes)
@@ -60,7 +60,7 @@ def _program(container: Container) -> ReadProgram:
     if record is not None and is_recorded:
         graph = recorded_graph(container, record.graph)
     else:
-        from pillion.importers.pte.program import graph_of
+        from pillion.importers.pte.foreign_program import graph_of
 
         graph = graph_of(container)
     plan = container.plan
@@ -82,7 +82,7 @@ def _orders(
 
 
 def _order(container: Container, number: int, value: Value) -> tuple[int, ...]:
-    """Of the axes of an input or output, which is the graph's value."""
+    """Returns the dim order of an input or output."""
     held = container.plan.values[number].val if 0 <= number < len(container.plan.values) else None
     order = tuple(held.dim_order) if isinstance(held, Tensor) else ()
     if sorted(order) != list(range(value.type.rank)):

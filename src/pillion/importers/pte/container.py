@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file itself: header, tables, segments, constants, delegates' data. Nothing in it is believed before it is checked."""
+"""Reads the file's container: header, tables, segments, constants, delegate payloads. Everything is checked
+before use."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from pillion.schemas.pte_record import Opened, open_record
 
 HEADER_PLACE = 8
 OLDEST_HEADER = 24
-"""Bytes of a header that says nothing of the segments' size."""
+"""The length in bytes of a header without the segments' size."""
 
 
 class Container:
-    """One method's plan, and access to the data that it refers to."""
+    """The plan of the only method, and access to its data."""
 
     def __init__(self, raw: bytes, name: str) -> None:
         self.raw, self.name = raw, name
@@ -28,7 +29,7 @@ class Container:
         self.plan = self.only_plan()
 
     def split(self) -> tuple[bytes, int]:
-        """Gives the flatbuffer, and where the segments begin."""
+        """Returns the flatbuffer and the offset of the segments."""
         if self.raw[HEADER_PLACE : HEADER_PLACE + 4] != pte.HEADER_MAGIC:
             return self.raw, len(self.raw)
         if len(self.raw) < HEADER_PLACE + pte.HEADER.size:
@@ -43,7 +44,7 @@ class Container:
         return self.raw[:size], base
 
     def only_plan(self) -> pte.ExecutionPlan:
-        """Gives the plan of the only method; a file with several methods or chains is refused."""
+        """Returns the plan of the only method; raises if there are several methods or chains."""
         plans = self.program.execution_plan
         if len(plans) != 1 or len(plans[0].chains) != 1:
             raise PillionError(
@@ -55,7 +56,7 @@ class Container:
         return plans[0]
 
     def segment(self, number: int) -> Bytes:
-        """Gives the bytes of a segment."""
+        """Returns the bytes of a segment."""
         if not 0 <= number < len(self.program.segments):
             raise MalformedError(f"segment {number} of {len(self.program.segments)}")
         place = self.program.segments[number]
@@ -66,19 +67,19 @@ class Container:
 
     @cached_property
     def constants(self) -> Bytes | None:
-        """The segment of all constants, where there is one."""
+        """The segment of all constants, or None."""
         places = self.program.constant_segment
         return None if places is None or not places.offsets else self.segment(places.segment_index)
 
     def constant(self, number: int, size: int) -> Bytes:
-        """Gives so many bytes of a constant."""
+        """Returns the first `size` bytes of a constant."""
         found = self.from_constant(number)
         if size > found.size:
             raise MalformedError(f"constant {number} has {found.size} bytes at most, {size} are wanted")
         return found[:size]
 
     def from_constant(self, number: int) -> Bytes:
-        """Gives all bytes from the begin of a constant on: the file does not say where it ends."""
+        """Returns all bytes from the start of a constant on: the file does not store its end."""
         if self.constants is not None and self.program.constant_segment is not None:
             offsets = self.program.constant_segment.offsets
             if not 0 < number < len(offsets) or offsets[number] > self.constants.size:
@@ -91,13 +92,13 @@ class Container:
         return held
 
     def delegate(self, number: int) -> pte.BackendDelegate:
-        """Gives a delegate by its number."""
+        """Returns a delegate by its index."""
         if not 0 <= number < len(self.plan.delegates):
             raise MalformedError(f"delegate {number} of {len(self.plan.delegates)}")
         return self.plan.delegates[number]
 
     def payload(self, delegate: pte.BackendDelegate) -> bytes:
-        """Gives the bytes that a delegate is handed."""
+        """Returns the payload of a delegate."""
         where = delegate.processed
         if where is None:
             raise MalformedError(f"delegate `{delegate.id}` has no data")
@@ -110,7 +111,7 @@ class Container:
 
     @cached_property
     def record(self) -> Opened | None:
-        """Gives what Pillion wrote of its own, if it wrote the file."""
+        """Pillion's record, if Pillion wrote the file."""
         for entry in self.program.named_data or []:
             if entry.key == pte.RECORD_KEY:
                 held = self.segment(entry.segment_index)

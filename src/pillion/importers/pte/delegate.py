@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a delegate is given: the graph of an NPU segment, where it is in a form that can be read."""
+"""Reads the graph in the payload of an NPU segment, if it is marked TFLite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pillion.schemas.ir_payload import damaged, is_ir, parse_ir
 
 
 def read_payload(payload: bytes) -> Graph:
-    """Gives the graph behind a payload, inputs and outputs in the order of the program's arguments."""
+    """Returns the graph of a payload, inputs and outputs in the order of the program's arguments."""
     if not is_ir(payload):
         raise PillionError(
             "a segment holds code for the NPU itself",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that go from element to element. What depends on one int8 tensor alone, however many calls it takes,
-becomes one table: hard-swish in ExecuTorch's form is a minimum and a product."""
+"""Reads elementwise kernels. A result that depends on one int8 tensor becomes one lookup table, however many
+calls compute it: ExecuTorch's hard-swish is a minimum and a product."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.pte.calls import ReadCall
-from pillion.importers.pte.fields import LEVEL, SHIFTED
+from pillion.importers.pte.argument_ranges import LEVEL, SHIFTED
+from pillion.importers.pte.instructions import ReadCall
 from pillion.importers.pte.steps import LEVELS, Same, Seen
-from pillion.importers.pte.tensor import Label, Table, Tensor, View, fixed
+from pillion.importers.pte.tensor import Label, ReadTensor, Table, TensorView, fixed
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value
@@ -22,14 +22,14 @@ from pillion.ops.elementwise import ADD_LEFT_SHIFT
 from pillion.schemas.pte import ScalarType
 
 SMALLEST_SCALE = 2.0**-120
-"""Its reciprocal is a float32, too."""
+"""The smallest scale whose reciprocal is a float32."""
 Numbers = Callable[[Int64Array, Int64Array], Any]
 
 
 def quantize(call: ReadCall) -> None:
-    """Reads the step from float32 to int8; what went to float32 just before is a function of one int8 tensor."""
+    """Reads a quantization; after a dequantization it is a function of one int8 tensor."""
     view = call.view(0)
-    call.want_alike(view)
+    call.require_alike(view)
     quant = _border(call)
     if view.tensor.dtype is not DType.FLOAT32:
         raise call.refuse("what is quantized is float32", view.tensor.dtype.value)
@@ -42,8 +42,8 @@ def quantize(call: ReadCall) -> None:
 
 
 def dequantize(call: ReadCall) -> None:
-    """Reads the step from int8 to float32."""
-    call.want_alike(call.view(0))
+    """Reads a dequantization."""
+    call.require_alike(call.view(0))
     x, quant = call.int8(call.view(0).tensor), _border(call)
     x.label.learn(quant.zero_point, quant.scale)
     y = call.make(x.shape, DType.FLOAT32)
@@ -63,7 +63,7 @@ def _border(call: ReadCall) -> PerTensor:
 
 
 def _requantized(before: PerTensor, after: PerTensor) -> Table:
-    """Through float and back, for all levels."""
+    """Returns the table of a dequantization and a quantization."""
     shape: Shape = (256,)
     x, y = (Value("", TensorType(shape, DType.INT8, quant)) for quant in (before, after))
     real = Value("", TensorType(shape, DType.FLOAT32))
@@ -78,14 +78,15 @@ def _labelled(quant: PerTensor | None) -> Label:
 # Functions of one tensor
 
 
-def _root(tensor: Tensor) -> tuple[Tensor, Table]:
-    """The tensor that another one is a function of: itself, if of none."""
+def _root(tensor: ReadTensor) -> tuple[ReadTensor, Table]:
+    """Returns the tensor of which another one is a function, and the function's table; the tensor itself with
+    the identity if it is not a function."""
     if tensor.of is not None and tensor.table is not None:
         return tensor.of, tensor.table
     return tensor, LEVELS
 
 
-def _function(call: ReadCall, x: Tensor, table: Table, quant: PerTensor | None = None) -> Tensor:
+def _function(call: ReadCall, x: ReadTensor, table: Table, quant: PerTensor | None = None) -> ReadTensor:
     root, inner = _root(x)
     if root.is_constant:
         raise call.refuse("the operand is no constant", x.shape)
@@ -95,15 +96,15 @@ def _function(call: ReadCall, x: Tensor, table: Table, quant: PerTensor | None =
     return y
 
 
-def _look_up(call: ReadCall, root: Tensor, y: Tensor, table: Table) -> None:
-    """Notes that a result is a function of a tensor."""
+def _look_up(call: ReadCall, root: ReadTensor, y: ReadTensor, table: Table) -> None:
+    """Records that a result is a function of a tensor."""
     y.of, y.table = root, table
     x, entries = call.shaped(root, y.shape), fixed(f"{y.name}_table", table)
     call.becomes(Lut, y, {"x": (x, None), "table": (entries, None)}, function=Function.TABLE)
 
 
-def _as_function(call: ReadCall, a: Tensor, b: Tensor, numbers: Numbers) -> Tensor | None:
-    """The result of an op of two operands that depends on one tensor alone; None if it does not."""
+def _as_function(call: ReadCall, a: ReadTensor, b: ReadTensor, numbers: Numbers) -> ReadTensor | None:
+    """Returns the result of a binary op that depends on one tensor only, else None."""
     (first, first_table), (second, second_table) = _root(a), _root(b)
     if a.data is not None and a.elements == 1 and b.data is None:
         root, tables, shape = second, (np.full(256, a.data.ravel()[0]), second_table), b.shape
@@ -121,7 +122,7 @@ def _as_function(call: ReadCall, a: Tensor, b: Tensor, numbers: Numbers) -> Tens
 
 def activation(call: ReadCall) -> None:
     """Reads a lookup in a table of 256 entries."""
-    call.want_alike(call.view(0))
+    call.require_alike(call.view(0))
     x, table = call.int8(call.view(0).tensor), call.constant(1, DType.INT8)
     if table.size != 256:
         raise call.refuse("a table has 256 entries", table.shape)
@@ -129,13 +130,13 @@ def activation(call: ReadCall) -> None:
 
 
 def clamp(call: ReadCall) -> None:
-    """Reads a clamp between two integers, either of which may be missing."""
+    """Reads a clamp to two integers, either of which may be omitted."""
     bounds = (-128 if call.is_null(1) else call.number(1), 127 if call.is_null(2) else call.number(2))
     _clamped(call, *bounds)
 
 
 def hardtanh(call: ReadCall) -> None:
-    """Reads a clamp between two real numbers, which the kernel takes for levels where the tensor is int8."""
+    """Reads a clamp to two floats, which the kernel uses as integers on int8."""
     low, high = call.real(1), call.real(2)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise call.refuse("bounds are numbers", (low, high))
@@ -143,13 +144,13 @@ def hardtanh(call: ReadCall) -> None:
 
 
 def relu(call: ReadCall) -> None:
-    """Reads a relu, which clamps at the level 0."""
+    """Reads a relu, which clamps at the integer 0."""
     _clamped(call, 0, 127)
 
 
 def _clamped(call: ReadCall, low: int, high: int) -> None:
-    """ATen's kernels refuse bounds that the type does not have."""
-    call.want_alike(call.view(0))
+    """Records a clamp; bounds outside int8 are refused, as in ATen's kernels."""
+    call.require_alike(call.view(0))
     x = call.int8(call.view(0).tensor)
     if not (LEVEL.takes(low) and LEVEL.takes(high)):
         raise call.refuse(f"bounds are from {LEVEL.low} to {LEVEL.high}", (low, high))
@@ -160,11 +161,11 @@ def _clamped(call: ReadCall, low: int, high: int) -> None:
 # Two operands
 
 
-def _pair(call: ReadCall, first: int, second: int) -> tuple[Tensor, Tensor, Shape]:
-    """Equal shapes, or one operand has only the channels of the other, an image."""
+def _pair(call: ReadCall, first: int, second: int) -> tuple[ReadTensor, ReadTensor, Shape]:
+    """Returns operands of equal shapes, or an image and a vector of its channels."""
     a, b = call.view(first), call.view(second)
     if a.sizes == b.sizes:
-        call.want_alike(a, b)
+        call.require_alike(a, b)
         return a.tensor, call.shaped(b.tensor, a.tensor.shape), a.tensor.shape
     for small, big in ((b, a), (a, b)):
         if small.is_image and big.is_image and small.tensor.elements == small.sizes[1] == big.sizes[1]:
@@ -176,7 +177,7 @@ def _pair(call: ReadCall, first: int, second: int) -> tuple[Tensor, Tensor, Shap
     scalar = next((v for v in (a, b) if v.tensor.is_constant and v.tensor.elements == 1), None)
     if scalar is not None:
         other = b if scalar is a else a
-        call.want_alike(other)
+        call.require_alike(other)
         return a.tensor, b.tensor, other.tensor.shape
     raise call.refuse(
         "shapes are equal, or one operand has only the channels of the other", (a.sizes, b.sizes)
@@ -184,7 +185,7 @@ def _pair(call: ReadCall, first: int, second: int) -> tuple[Tensor, Tensor, Shap
 
 
 def add(call: ReadCall) -> None:
-    """Reads a sum; where one operand is constant, it is a function of the other."""
+    """Reads a sum; with a constant operand, it is a function of the other one."""
     a, b, shape = _pair(call, 0, 4)
     call.int8(a), call.int8(b)
     zeros = (call.level(1), call.level(5), call.level(8))
@@ -209,7 +210,7 @@ def add(call: ReadCall) -> None:
 
 
 def mul(call: ReadCall) -> None:
-    """Reads a product; where one operand is constant, it is a function of the other."""
+    """Reads a product; with a constant operand, it is a function of the other one."""
     a, b, shape = _pair(call, 0, 2)
     call.int8(a), call.int8(b)
     plain = (call.number(1), call.number(3))
@@ -224,7 +225,7 @@ def mul(call: ReadCall) -> None:
     if made is not None:
         made.label.learn(out_zero)
         return
-    xs: dict[str, tuple[Tensor, Seen]] = {"a": (a, call.level(1)), "b": (b, call.level(3))}
+    xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, call.level(1)), "b": (b, call.level(3))}
     call.becomes(Mul, call.make_int8(shape, out_zero), xs, given=(m,))
 
 
@@ -253,15 +254,17 @@ def _extremum(call: ReadCall, make: Any, numbers: Numbers) -> None:
         call.reader.add(Same(call.source, make, ("a", "b"), (a, b), y))
 
 
-def _extremum_operands(call: ReadCall, first: View, second: View) -> tuple[Tensor, Tensor, Shape]:
-    """The kernel repeats operands by their logical sizes, as if they were contiguous."""
+def _extremum_operands(
+    call: ReadCall, first: TensorView, second: TensorView
+) -> tuple[ReadTensor, ReadTensor, Shape]:
+    """Returns the operands as the kernel broadcasts them: by logical sizes, as if contiguous."""
     a, b = first.tensor, second.tensor
     if 1 in (a.elements, b.elements) and a.elements != b.elements:
         whole = first if b.elements == 1 else second
-        call.want_alike(whole)
+        call.require_alike(whole)
         return a, b, whole.tensor.shape
     if first.sizes == second.sizes:
-        call.want_alike(first, second)
+        call.require_alike(first, second)
         return a, call.shaped(b, a.shape), a.shape
     a, b = call.plain(0), call.plain(1)
     return a, b, call.out_plain

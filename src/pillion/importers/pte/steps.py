@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the calls of a program do: each step becomes ops of the graph, when it is known what all calls say of its tensors."""
+"""The steps of a program's calls. Each becomes ops of the graph once the information of all calls on its
+tensors is known."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.pte.tensor import Table, Tensor
+from pillion.importers.pte.tensor import ReadTensor, Table
 from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value, constant
@@ -17,9 +18,9 @@ from pillion.ops import Function, Linear, Lut, Segment
 from pillion.ops.conv import Convolution, without_idle_biases
 
 LEVELS: Table = np.arange(-128, 128).astype(np.int8)
-"""What the entries of a table stand for."""
+"""The int8 inputs of a lookup table's entries."""
 Seen = int | PerTensor | None
-"""How a call sees an operand: with a zero point and any scale, with both, or just as it is."""
+"""The parameters of an operand in a call: a zero point, a scale and zero point, or none."""
 
 
 class Output:
@@ -28,29 +29,29 @@ class Output:
     def __init__(self) -> None:
         self.names = Names()
         self.ops: list[Op] = []
-        self.values: dict[Tensor, Value] = {}
-        self.others: dict[tuple[Tensor, Quant | None], Value] = {}
-        """Tensors as those see them who say something else of them than most."""
+        self.values: dict[ReadTensor, Value] = {}
+        self.others: dict[tuple[ReadTensor, Quant | None], Value] = {}
+        """Tensors with other parameters than their usual ones."""
 
-    def new(self, tensor: Tensor, quant: Quant | None) -> Value:
-        """Makes the value that a tensor becomes."""
+    def new(self, tensor: ReadTensor, quant: Quant | None) -> Value:
+        """Returns a new value for a tensor."""
         made = Value(self.names.fresh(tensor.name), TensorType(tensor.shape, tensor.dtype, quant))
         self.values[tensor] = made
         return made
 
-    def result(self, tensor: Tensor) -> Value:
-        """Makes the value that a computed tensor becomes, with what the calls say of it."""
+    def result(self, tensor: ReadTensor) -> Value:
+        """Returns a new value for a computed tensor, with the parameters from all calls."""
         return self.new(tensor, tensor.quant if tensor.dtype is DType.INT8 else None)
 
-    def operand(self, tensor: Tensor, seen: Seen, source: str) -> Value:
-        """Gives a tensor as a call sees it."""
+    def operand(self, tensor: ReadTensor, seen: Seen, source: str) -> Value:
+        """Returns a tensor with the parameters of a call."""
         known = self.values[tensor].type.quant if tensor in self.values else None
         if seen is None or (isinstance(seen, int) and _zero_point(known) == seen):
             return self.value(tensor, known, source)
         return self.value(tensor, Unscaled(seen) if isinstance(seen, int) else seen, source)
 
-    def value(self, tensor: Tensor, quant: Quant | None, source: str) -> Value:
-        """Gives a tensor's bytes under some scale and zero point: a table that changes nothing where they have others."""
+    def value(self, tensor: ReadTensor, quant: Quant | None, source: str) -> Value:
+        """Returns a tensor's bytes under these parameters, through an identity table if it has others."""
         base = self.values.get(tensor)
         if base is not None and base.type.quant == quant:
             return base
@@ -59,12 +60,12 @@ class Output:
             self.others[key] = self.relabelled(tensor, quant, base, source)
         return self.others[key]
 
-    def relabelled(self, tensor: Tensor, quant: Quant | None, base: Value | None, source: str) -> Value:
-        """Gives a tensor with other parameters: a constant is made anew, a computed one goes through a table that changes nothing."""
+    def relabelled(self, tensor: ReadTensor, quant: Quant | None, base: Value | None, source: str) -> Value:
+        """Returns a tensor with other parameters: a new constant, or the result of an identity table."""
         name = self.names.fresh(tensor.name)
         if tensor.data is not None:
             return constant(name, tensor.data, quant)
-        assert base is not None, tensor.name  # steps come in running order
+        assert base is not None, tensor.name  # steps are in execution order
         y = Value(name, TensorType(tensor.shape, tensor.dtype, quant))
         table = constant(self.names.fresh(f"{name}_table"), LEVELS)
         self.ops.append(Lut(x=base, table=table, y=y, function=Function.TABLE, source=source))
@@ -77,17 +78,17 @@ def _zero_point(quant: Quant | None) -> int | None:
 
 @dataclass(eq=False)
 class Step:
-    """What one call of the program does: an op, whose operands are seen as the call says."""
+    """An op whose operands have the parameters of its call."""
 
     source: str
-    """The instruction that it is, for messages."""
+    """The instruction, for messages."""
     make: type[Any]
-    xs: Mapping[str, tuple[Tensor, Seen]]
-    y: Tensor
+    xs: Mapping[str, tuple[ReadTensor, Seen]]
+    y: ReadTensor
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def emit(self, out: Output) -> None:
-        """Adds to the graph what the step does."""
+        """Adds the op to the graph."""
         operands = {name: out.operand(x, seen, self.source) for name, (x, seen) in self.xs.items()}
         made = self.make(**operands, y=out.result(self.y), source=self.source, **self.fields)
         weighted = isinstance(made, (Convolution, Linear))
@@ -101,15 +102,15 @@ class Same:
     source: str
     make: type[Any]
     operands: tuple[str, ...]
-    xs: tuple[Tensor, ...]
-    y: Tensor
+    xs: tuple[ReadTensor, ...]
+    y: ReadTensor
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def emit(self, out: Output) -> None:
-        """Adds the op, with the parameters that its first operand has."""
+        """Adds the op with the parameters of its first computed operand."""
         active = next(x for x in self.xs if not x.is_constant)
         quant = out.values[active].type.quant
-        assert not isinstance(quant, PerChannel)  # no tensor of a program is
+        assert not isinstance(quant, PerChannel)  # programs have no such tensors
         values = tuple(out.value(x, quant, self.source) for x in self.xs)
         given = {"xs": values} if self.operands == ("xs",) else dict(zip(self.operands, values, strict=True))
         out.ops.append(self.make(y=out.new(self.y, quant), source=self.source, **given, **self.fields))
@@ -117,17 +118,17 @@ class Same:
 
 @dataclass(eq=False)
 class Delegated:
-    """A segment that the NPU runs."""
+    """An NPU segment."""
 
     source: str
-    xs: tuple[Tensor, ...]
-    ys: tuple[Tensor, ...]
+    xs: tuple[ReadTensor, ...]
+    ys: tuple[ReadTensor, ...]
     body: Graph
     delegate: str
-    """What the runtime on the chip calls the NPU."""
+    """The delegate's name in the runtime."""
 
     def emit(self, out: Output) -> None:
-        """Adds the segment; its tensors have the scales that its graph says."""
+        """Adds the segment; its tensors have the scales of its graph."""
         quants = [v.type.quant for v in (*self.body.inputs, *self.body.outputs)]
         xs = tuple(out.value(x, q, self.source) for x, q in zip(self.xs, quants, strict=False))
         ys = tuple(out.new(y, q) for y, q in zip(self.ys, quants[len(xs) :], strict=True))

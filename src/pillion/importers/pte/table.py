@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kernel of a program that Pillion reads."""
+"""The reader of every supported kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pillion.importers.pte import copies, elementwise, windows
-from pillion.importers.pte.calls import ReadCall
+from pillion.importers.pte import elementwise, movement, windows
+from pillion.importers.pte.instructions import ReadCall
 
 CallReading = Callable[[ReadCall], None]
 
@@ -29,20 +29,20 @@ TABLE: Mapping[str, CallReading] = {
     "cortex_m::quantized_avg_pool2d.out": windows.avg_pool2d,
     "cortex_m::quantized_max_pool2d.out": windows.max_pool2d,
     "cortex_m::softmax.out": windows.softmax,
-    "cortex_m::transpose.out": copies.transpose,
-    "cortex_m::pad.out": copies.pad,
-    "aten::permute_copy.out": copies.transpose,
-    "aten::transpose_copy.int_out": copies.transpose_two,
-    "aten::constant_pad_nd.out": copies.constant_pad,
-    "aten::cat.out": copies.cat,
-    "aten::slice_copy.Tensor_out": copies.slice_copy,
-    "aten::select_copy.int_out": copies.select,
-    "aten::expand_copy.out": copies.expand,
-    "aten::view_copy.out": copies.viewed,
-    "aten::clone.out": copies.same_bytes,
-    "aten::squeeze_copy.dims_out": copies.squeezed,
-    "aten::unsqueeze_copy.out": copies.unsqueezed,
-    "dim_order_ops::_clone_dim_order.out": copies.in_order,
-    "dim_order_ops::_to_dim_order_copy.out": copies.in_order,
+    "cortex_m::transpose.out": movement.transpose,
+    "cortex_m::pad.out": movement.pad,
+    "aten::permute_copy.out": movement.transpose,
+    "aten::transpose_copy.int_out": movement.transpose_two,
+    "aten::constant_pad_nd.out": movement.constant_pad,
+    "aten::cat.out": movement.cat,
+    "aten::slice_copy.Tensor_out": movement.slice_copy,
+    "aten::select_copy.int_out": movement.select,
+    "aten::expand_copy.out": movement.expand,
+    "aten::view_copy.out": movement.viewed,
+    "aten::clone.out": movement.same_bytes,
+    "aten::squeeze_copy.dims_out": movement.squeezed,
+    "aten::unsqueeze_copy.out": movement.unsqueezed,
+    "dim_order_ops::_clone_dim_order.out": movement.in_order,
+    "dim_order_ops::_to_dim_order_copy.out": movement.in_order,
 }
-"""The reading of each operator, by name and overload."""
+"""The reader of each operator, by name and overload."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels over windows, and products: convolutions, linear, pools, softmax."""
+"""Reads convolutions, linear layers, matrix products, pools and softmax."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.pte.calls import ReadCall
+from pillion.importers.pte.instructions import ReadCall
 from pillion.importers.pte.steps import Same, Seen
-from pillion.importers.pte.tensor import Label, Tensor, fixed
+from pillion.importers.pte.tensor import Label, ReadTensor, fixed
 from pillion.ir.numerics import INT32_MAX, Multiplier
 from pillion.ir.types import Array, DType, Pair, Shape, Sides
 from pillion.ops import (
@@ -29,7 +29,8 @@ from pillion.ops.softmax import OUTPUT, smallest_difference
 def sides(
     call: ReadCall, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pair, dilation: Pair
 ) -> Sides:
-    """Gives the padding on all sides: the kernels are told that above and to the left, the size of the result says the rest."""
+    """Returns the padding of all sides: the kernel has the top and left ones, the size of the result
+    determines the others."""
     after: list[int] = []
     for axis in (0, 1):
         size, wanted = x[1 + axis], y[1 + axis]
@@ -45,7 +46,7 @@ def sides(
 
 
 def four_axes(call: ReadCall, place: int) -> Array:
-    """Gives the weights of a convolution, which have four axes."""
+    """Returns the weights of a convolution, which have four axes."""
     data = call.constant(place, DType.INT8)
     if data.ndim != 4:
         raise call.refuse(f"argument {place} has four axes", data.shape)
@@ -70,9 +71,10 @@ def depthwise_conv2d(call: ReadCall) -> None:
 
 
 def _convolution(
-    call: ReadCall, make: Any, x: Tensor, weights: Array, axis: int, more: int, fields: dict[str, Any]
+    call: ReadCall, make: Any, x: ReadTensor, weights: Array, axis: int, more: int, fields: dict[str, Any]
 ) -> None:
-    """`more` arguments stand before the input offset than for a regular convolution."""
+    """Records a convolution; `more` arguments precede the input offset in addition to those of a regular
+    one."""
     stride, before, dilation = call.pair(3), call.pair(4), call.pair(5)
     kernel, shape = (weights.shape[1], weights.shape[2]), call.out_image
     padding = sides(call, before, x.shape, shape, kernel, stride, dilation)
@@ -91,9 +93,9 @@ def transpose_conv2d(call: ReadCall) -> None:
 
 
 def _weighted(
-    call: ReadCall, make: Any, x: Tensor, weights: Array, axis: int, first: int, fields: dict[str, Any]
+    call: ReadCall, make: Any, x: ReadTensor, weights: Array, axis: int, first: int, fields: dict[str, Any]
 ) -> None:
-    """Offsets, multipliers and bounds stand from argument `first` on."""
+    """Records an op whose offsets, multipliers and bounds start at argument `first`."""
     count = weights.shape[axis]
     zeros = (call.level(first, -1), call.level(first + 1))
     given = call.multipliers(first + 2, first + 3, count)
@@ -103,9 +105,9 @@ def _weighted(
 
 
 def _operands(
-    x: Tensor, zero_point: int, y: Tensor, weights: Array, bias: Array
-) -> dict[str, tuple[Tensor, Seen]]:
-    """The image or rows, and constants that are named by the result."""
+    x: ReadTensor, zero_point: int, y: ReadTensor, weights: Array, bias: Array
+) -> dict[str, tuple[ReadTensor, Seen]]:
+    """Returns the image or rows, and constants named after the result."""
     return {
         "x": (x, zero_point),
         "weights": (fixed(f"{y.name}_weights", weights), 0),
@@ -129,7 +131,7 @@ def linear(call: ReadCall) -> None:
 
 
 def _linear_bias(call: ReadCall, weights: Array, zero_point: int) -> Array:
-    """Some cores are given the bias, others the bias with the zero point's share added."""
+    """Returns the bias: some cores have it directly, others with the zero point's share added."""
     count = len(weights)
     if call.is_null(3):
         return call.vector(2, count)
@@ -144,13 +146,13 @@ def _linear_bias(call: ReadCall, weights: Array, zero_point: int) -> Array:
 def batch_matmul(call: ReadCall) -> None:
     """Reads a matrix product of two tensors."""
     a, b = call.int8(call.plain(0)), call.int8(call.plain(2))
-    xs: dict[str, tuple[Tensor, Seen]] = {"a": (a, call.level(1, -1)), "b": (b, call.level(3, -1))}
+    xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, call.level(1, -1)), "b": (b, call.level(3, -1))}
     y = call.make_int8(call.out_plain, call.level(4))
     call.becomes(BatchMatmul, y, xs, adj_x=False, adj_y=True, given=(call.multiplier(5, 6),))
 
 
 def avg_pool2d(call: ReadCall) -> None:
-    """Reads an average pool, whose kernel looks at neither zero point nor multiplier."""
+    """Reads an average pool; the kernel ignores zero point and multiplier."""
     _pool(call, AvgPool2d, {})
 
 

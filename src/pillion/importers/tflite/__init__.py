@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow Lite files become graphs. The files are not trusted: what is not as the format says ends in one error."""
+"""Reads TensorFlow Lite files as graphs. Files are untrusted: every violation of the format becomes one
+error."""
 
 from __future__ import annotations
 
@@ -11,48 +12,48 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pillion.errors import PillionError
-from pillion.importers.tflite.buffers import take_in_buffers
-from pillion.importers.tflite.floats import computes_in_float, is_hybrid
-from pillion.importers.tflite.loops import subgraphs_of_loops
-from pillion.importers.tflite.model import Reader
-from pillion.importers.tflite.repeated import all_ops
-from pillion.importers.tflite.survey import explained
+from pillion.host_io.atomic_files import read_whole
+from pillion.importers.tflite.buffers import resolve_buffers
+from pillion.importers.tflite.file_diagnosis import explained
+from pillion.importers.tflite.float_files import computes_in_float, is_hybrid
+from pillion.importers.tflite.loop_analysis import subgraphs_of_loops
+from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite.table import ROWS, ops_of
-from pillion.importers.tflite.unsigned import Borders
+from pillion.importers.tflite.uint8 import Uint8Boundary
 from pillion.importers.tflite.variables import CODES, Key, assigned, initializers
+from pillion.importers.tflite.while_loops import all_ops
 from pillion.ir.graph import Graph, clean_name, model_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ir.verify import verify
-from pillion.outside.files import read_whole
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError, unpack
 
 READ = (*ROWS, *CODES)
-"""The operators that are read, if what they compute is int8."""
+"""The supported operators, on int8."""
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A file whose tables were read, and nothing else of it yet."""
+class OpenedTflite:
+    """An opened file, parsed but not converted."""
 
     model: tflite.Model
     name: str
     place: str
     raw: bytes
-    """All of the file, so that it can be run as it came, too."""
+    """The file's bytes, to run it unchanged."""
     compiled: Mapping[str, str] = field(default_factory=dict)
-    """The custom operators that stand for code of NPUs, and whose they are."""
+    """Custom operators that contain NPU code, and its vendor."""
 
     @property
     def computes_in_float(self) -> bool:
-        """Whether it is a model that is to be quantized."""
+        """Whether the model is to be quantized."""
         return computes_in_float(self.model)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turns what is not as the format says into the error of this file."""
+        """Converts violations of the format into errors that name the file."""
         try:
             yield
         except MalformedError as error:
@@ -60,11 +61,11 @@ class Opened:
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether a model that computes in float has weights of 8 bits."""
+        """Whether a float model has 8-bit weights."""
         return is_hybrid(self.model)
 
     def graph(self) -> Graph:
-        """Gives the int8 model in it, in the arithmetic of LiteRT's reference kernels."""
+        """Returns the int8 model in the arithmetic of LiteRT's reference kernels."""
         with self.reading():
             try:
                 return _graph(self.model, model_name(self.name))
@@ -72,16 +73,16 @@ class Opened:
                 raise explained(self.model, self.name, error, READ, self.compiled) from None
 
 
-def open_file(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = NONE) -> Opened:
-    """Opens a `.tflite` file, or its bytes. `compiled` names the custom operators that stand for code of NPUs, and whose they are."""
+def open_file(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = NONE) -> OpenedTflite:
+    """Opens a `.tflite` file, or its bytes. `compiled` maps custom operators with NPU code to its vendor."""
     if isinstance(source, bytes):
         raw, name, place = source, "model", "bytes in memory"
     else:
         raw, name, place = read_whole(Path(source), ".tflite"), Path(source).stem, str(source)
     try:
         model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
-        take_in_buffers(model, raw)
-        return Opened(model, name, place, raw, compiled)
+        resolve_buffers(model, raw)
+        return OpenedTflite(model, name, place, raw, compiled)
     except MalformedError as error:
         raise _malformed(name, place, error) from None
 
@@ -96,8 +97,8 @@ def _malformed(name: str, place: str, error: MalformedError) -> PillionError:
 
 
 def read(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = NONE) -> Graph:
-    """Reads the int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference kernels. `compiled` names
-    the custom operators that stand for code of NPUs, and whose they are."""
+    """Returns the int8 model in a `.tflite` file, or in its bytes, in the arithmetic of LiteRT's reference
+    kernels. `compiled` maps custom operators with NPU code to its vendor."""
     return open_file(source, compiled).graph()
 
 
@@ -105,7 +106,7 @@ ONE_SIGNATURE = (
     "convert one function at a time: tf.lite.TFLiteConverter.from_concrete_functions([module.run.get_concrete_function()], module), "
     "and compile each file"
 )
-"""The way out where a file has several signatures."""
+"""The advice for a file with several signatures."""
 
 
 def _graph(model: tflite.Model, name: str) -> Graph:
@@ -116,15 +117,15 @@ def _graph(model: tflite.Model, name: str) -> Graph:
     main = model.subgraphs[0]
     first = initializers(model, main) | subgraphs_of_loops(model)
     others = [s for number, s in enumerate(model.subgraphs) if number and number not in first]
-    if others:  # what they are is said by `explained`
+    if others:  # `explained` describes them
         raise PillionError(
             f"`{name}` has {len(model.subgraphs)} subgraphs",
             rule="a model is one subgraph, and what CALL_ONCE and loops run",
             here=", ".join(clean_name(s.name) if s.name else "(no name)" for s in others[:8]),
             help=ONE_SIGNATURE,
         )
-    reader = Reader(model, main)
-    borders = Borders(reader)
+    reader = TfliteReader(model, main)
+    borders = Uint8Boundary(reader)
     inputs = borders.inputs()
     ops = [*borders.before(), *all_ops(reader, ops_of)]
     outputs, last = borders.after()
@@ -132,7 +133,7 @@ def _graph(model: tflite.Model, name: str) -> Graph:
         raise MalformedError("an input of the model has data")
     initial: dict[Key, Array] = {}
     for number in reader.variables.called:
-        once = Reader(model, model.subgraphs[number])
+        once = TfliteReader(model, model.subgraphs[number])
         if once.subgraph.inputs or once.subgraph.outputs:
             raise MalformedError("the subgraph of CALL_ONCE has inputs or outputs")
         initial |= assigned(once.variables, all_ops(once, ops_of))
@@ -140,4 +141,4 @@ def _graph(model: tflite.Model, name: str) -> Graph:
     return verify(Graph(name, inputs, (*ops, *last), outputs, Arithmetic.TFLITE, states).without_dead_ops())
 
 
-__all__ = ["Opened", "open_file", "read"]
+__all__ = ["OpenedTflite", "open_file", "read"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that lie behind the tables of a file, as converters write those that are beyond 2 GB or are asked to."""
+"""Resolves buffers whose data follow the file's tables, as converters write them beyond 2 GB or on
+request."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
 
 NO_OFFSET = 1
-"""The largest offset that stands for none."""
+"""The largest offset that means "no offset"."""
 
 
-def take_in_buffers(model: tflite.Model, raw: bytes) -> None:
-    """Gives the buffers their data that lie elsewhere in the file; refuses what does not lie in it."""
+def resolve_buffers(model: tflite.Model, raw: bytes) -> None:
+    """Sets the data of buffers that are elsewhere in the file; raises if they exceed it."""
     for number, buffer in enumerate(model.buffers):
         if buffer.offset <= NO_OFFSET:
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading of TFLite_Detection_PostProcess, a custom operator in which files of detectors end."""
+"""Reads TFLite_Detection_PostProcess, the custom operator at the end of detectors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NAME = "TFLite_Detection_PostProcess"
 WANTED = ("max_detections", "num_classes", "nms_score_threshold", "nms_iou_threshold")
 SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
 PER_CLASS = 100
-"""Boxes that are kept of each class where the file does not say."""
+"""The default number of boxes per class."""
 
 
 def detections(call: ReadOperator) -> list[Op]:
-    """Gives one op that makes a vector of all numbers, and what cuts the four results out of it."""
+    """Returns an op that computes all numbers as one vector, and the slices of the four results."""
     said = flexbuffer.numbers(call.custom)
     missing = [name for name in (*WANTED, *SCALES) if name not in said]
     if missing or said.get("max_classes_per_detection", 1) != 1:
@@ -51,7 +51,7 @@ def detections(call: ReadOperator) -> list[Op]:
 
 
 def _real(call: ReadOperator, x: Value, before: list[Op]) -> Value:
-    """The operand in float32: LiteRT takes bytes, too, and gives them their scale."""
+    """Returns the operand in float32; LiteRT also accepts quantized uint8."""
     if x.dtype is DType.FLOAT32:
         return x
     if not call.is_unsigned or x.dtype is not DType.INT8 or not isinstance(x.type.quant, PerTensor):
@@ -62,7 +62,7 @@ def _real(call: ReadOperator, x: Value, before: list[Op]) -> Value:
 
 
 def _anchors(call: ReadOperator) -> Value:
-    """Anchors are real numbers, or bytes with a scale."""
+    """Returns the anchors in float32; the file may have them quantized."""
     held, boxes = call.constant(2), call.operand(0)
     if held.dtype is boxes.dtype is DType.FLOAT32:
         return held
@@ -79,7 +79,7 @@ def _cut(call: ReadOperator, whole: Value, most: int) -> list[Op]:
         )
     ops: list[Op] = []
     for y, (first, shape) in zip(call.outputs, parts(most), strict=True):
-        if y.type == TensorType((), DType.FLOAT32):  # many files leave the shape open
+        if y.type == TensorType((), DType.FLOAT32):  # many files have no shape
             unshaped, y = y, Value(y.name, TensorType(shape, DType.FLOAT32))
             call.bind(unshaped, y)
         if y.type != TensorType(shape, DType.FLOAT32):
@@ -92,4 +92,4 @@ def _cut(call: ReadOperator, whole: Value, most: int) -> list[Op]:
 
 
 ROWS: dict[str, Reading] = {f"CUSTOM {NAME}": detections}
-"""The readings of this file, by the operators' names."""
+"""The readers of this file, by operator name."""

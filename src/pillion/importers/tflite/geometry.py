@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the file says in codes, in numbers: padding, activations, slices."""
+"""Resolves encoded geometry: padding, activations, axes, slices."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from pillion.importers.tflite.model import ReadOperator
 from pillion.ir.types import Pair, Shape, Sides, Value
@@ -12,7 +13,7 @@ from pillion.schemas.tflite import Activation, Padding, StridedSliceOptions
 
 
 def sides(call: ReadOperator, code: int, image: Shape, kernel: Pair, stride: Pair, dilation: Pair) -> Sides:
-    """Gives the padding of SAME: as many windows as strides fit the image, the odd pixel below and to the right."""
+    """Returns the padding of SAME or VALID; the odd pixel of SAME is at the bottom or right."""
     if min(*kernel, *stride, *dilation) < 1 or len(image) != 4:
         raise call.refuse(
             "an image has four axes; kernel, stride and dilation are positive",
@@ -31,7 +32,7 @@ def sides(call: ReadOperator, code: int, image: Shape, kernel: Pair, stride: Pai
 
 
 def levels(call: ReadOperator, y: Value, code: int) -> dict[str, int]:
-    """Gives the bounds that a fused activation puts on the result."""
+    """Returns the bounds of a fused activation."""
     name = Activation(code).name if code in Activation._value2member_map_ else f"number {code}"
     if name not in ACTIVATIONS:
         known = ", ".join(list(ACTIVATIONS)[:4])
@@ -43,7 +44,7 @@ def levels(call: ReadOperator, y: Value, code: int) -> dict[str, int]:
 
 
 def axis_of(call: ReadOperator, axis: int, rank: int) -> int:
-    """Gives an axis by its number, which may be counted from the end."""
+    """Returns an axis as a non-negative number."""
     if not -rank <= axis < rank:
         raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
     return axis % rank
@@ -51,16 +52,21 @@ def axis_of(call: ReadOperator, axis: int, rank: int) -> int:
 
 @dataclass(frozen=True)
 class Strides:
-    """A strided slice: where it begins, its steps, and how many elements it takes, axis by axis."""
+    """A strided slice: begin, step and size of each axis, and the result's shape."""
 
     begin: tuple[int, ...]
     step: tuple[int, ...]
     sizes: tuple[int, ...]
+    shape: Shape
 
 
 def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> Strides:
-    """Resolves masks and negative positions of a strided slice."""
+    """Resolves the masks and negative positions of a strided slice."""
     begin, end, step = (call.integers(n) for n in (1, 2, 3))
+    if options.offset and options.begin_mask | options.end_mask | options.new_axis_mask:
+        raise call.refuse(
+            "an end that counts from the begin has no masks of begin, end and new axes", options
+        )
     named = [n for n in range(len(begin)) if not options.new_axis_mask >> n & 1]
     whole = [n for n in named if options.ellipsis_mask >> n & 1]
     missing = len(shape) - len(named) + len(whole)
@@ -76,13 +82,28 @@ def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> S
         for n, size in zip(places, shape, strict=True)
     ]
     first, sizes, steps = zip(*axes, strict=True) if axes else ((), (), ())
-    return Strides(tuple(first), tuple(steps), tuple(sizes))
+    shape = _left(options, len(begin), sizes, missing)
+    return Strides(tuple(first), tuple(steps), tuple(sizes), shape)
+
+
+def _left(options: StridedSliceOptions, places: int, sizes: Shape, missing: int) -> Shape:
+    """Returns the result's shape: with new axes, without shrunk axes."""
+    rest, shape = iter(sizes), list[int]()
+    for n in range(places):
+        if options.new_axis_mask >> n & 1:
+            shape.append(1)
+        elif options.ellipsis_mask >> n & 1:
+            shape += islice(rest, missing)
+        else:
+            size = next(rest)
+            shape += [] if options.shrink_axis_mask >> n & 1 else [size]
+    return (*shape, *rest)
 
 
 def _axis(
     call: ReadOperator, options: StridedSliceOptions, place: int, size: int, begin: int, end: int, step: int
 ) -> Pair:
-    """First element and number of elements, of the axis that one place of the slice is about."""
+    """Returns the first element and the number of elements of an axis."""
     bit = 1 << place
     first = 0 if options.begin_mask & bit else _inside(begin, size)
     last = size if options.end_mask & bit else _inside(begin + end if options.offset else end, size)
@@ -96,5 +117,5 @@ def _axis(
 
 
 def _inside(position: int, size: int) -> int:
-    """Counted from the end where negative, and not beyond either end."""
+    """Returns a position counted from the start and clamped to the axis."""
     return min(max(position + size if position < 0 else position, 0), size)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each operator of the TFLite format, for the docs: read, read in part, or refused and why."""
+"""Lists the support of each TFLite operator for the docs: supported, limited, or refused with the reason."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pillion.importers.tflite.reasons import REASONS
-from pillion.importers.tflite.shifted import WEIGHTED
+from pillion.importers.tflite.refusal_reasons import REASONS
 from pillion.importers.tflite.table import ROWS
-from pillion.importers.tflite.unsigned_ops import OWN, SAME
+from pillion.importers.tflite.uint8_ops import OWN, SAME
 from pillion.importers.tflite.variables import CODES
+from pillion.importers.tflite.weight_zero_points import WEIGHTED
 from pillion.schemas import tflite
 
 LIMITS = {
@@ -46,12 +46,12 @@ LIMITS = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "int8, with an int16 cell; no peephole, projection, layer norm, or coupled gates",
     "CUSTOM TFLite_Detection_PostProcess": "one class for each box; float32 or uint8",
 }
-"""What an operator that is read has to be like, beyond int8 with one scale."""
+"""The limits of supported operators beyond int8 with one scale."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """An operator, and what becomes of it."""
+    """An operator and its support."""
 
     name: str
     is_read: bool
@@ -60,7 +60,7 @@ class Listed:
 
 
 def operators() -> Iterator[Listed]:
-    """Gives all operators of the format, and the custom ones that are read, by their names."""
+    """Yields all operators of the format and the supported custom ones, by name."""
     known = {*ROWS, *CODES}
     for name in sorted({*tflite.OPERATORS, *ROWS} - {"PLACEHOLDER_FOR_GREATER_OP_CODES", "DELEGATE"}):
         note = LIMITS.get(name, "") if name in known else REASONS.get(name, "")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The body of a loop as the file has it: which operator makes a tensor, and which read it."""
+"""The body of a loop as a def-use graph of the file's operators."""
 
 from __future__ import annotations
 
-from pillion.importers.tflite.model import Reader
+from pillion.importers.tflite.model import TfliteReader
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
 
@@ -18,27 +18,27 @@ OPERANDS = {
     "EXPAND_DIMS": 1,
     "SQUEEZE": 1,
 }
-"""How many operands operators have, at least."""
+"""The least number of operands, by operator."""
 SAME_NUMBERS = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
-"""Operators that change a shape alone."""
+"""Operators that change only the shape."""
 
 
-class Body:
-    """A subgraph whose tensors and operators are there."""
+class LoopBody:
+    """A subgraph whose tensor indices and operand counts are checked."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: TfliteReader) -> None:
         self.reader, self.graph = reader, reader.subgraph
         self.made: dict[int, int] = {}
-        """The operator that makes each tensor."""
+        """The operator that computes each tensor."""
         for number, operator in enumerate(self.graph.operators):
             self.made.update(dict.fromkeys(operator.outputs, number))
-        self._want_tensors()
+        self._require_tensors()
         pairs = zip(self.graph.inputs, self.graph.outputs, strict=True)
         self.kept = tuple(number for number, (before, after) in enumerate(pairs) if before == after)
-        """The operands that every step leaves as they are."""
+        """The operands that no step changes."""
 
-    def _want_tensors(self) -> None:
-        """Raises where there is no such tensor, or where an operator lacks what it is asked for below."""
+    def _require_tensors(self) -> None:
+        """Raises if a tensor does not exist or an operator lacks operands."""
         graph = self.graph
         read = {n for operator in graph.operators for n in operator.inputs} - {-1}
         for tensor in (*graph.inputs, *graph.outputs, *self.made, *read):
@@ -49,16 +49,16 @@ class Body:
                 raise MalformedError(f"{self.code(operator)} has {len(operator.inputs)} operands")
 
     def code(self, operator: tflite.Operator) -> str:
-        """Gives the name of an operator."""
+        """Returns the name of an operator."""
         return self.reader.code(operator.opcode_index)
 
     def maker(self, tensor: int) -> tflite.Operator | None:
-        """Gives the operator that makes a tensor."""
+        """Returns the operator that computes a tensor."""
         return self.graph.operators[self.made[tensor]] if tensor in self.made else None
 
     def source(self, tensor: int) -> int:
-        """Gives the tensor of which one is another shape."""
-        for _ in range(len(self.graph.operators)):  # a file may say that a tensor is made of itself
+        """Returns the tensor before all reshapes."""
+        for _ in range(len(self.graph.operators)):  # a hostile file may have a cycle
             maker = self.maker(tensor)
             if maker is None or self.code(maker) not in SAME_NUMBERS:
                 break
@@ -66,9 +66,9 @@ class Body:
         return tensor
 
     def users(self, tensor: int) -> list[tflite.Operator]:
-        """Gives the operators that read a tensor."""
+        """Returns the operators that read a tensor."""
         return [operator for operator in self.graph.operators if tensor in operator.inputs]
 
     def shape(self, tensor: int) -> list[int]:
-        """Gives the shape of a tensor."""
+        """Returns the shape of a tensor."""
         return list(self.graph.tensors[tensor].shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading of products of matrices."""
+"""Reads matrix products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pillion.schemas import tflite
 
 
 def batch_matmul(call: ReadOperator) -> list[Op]:
-    """Reads a product of matrices; all axes before the last two are one batch."""
+    """Reads a matrix product; all axes before the last two are one batch."""
     int8_only(call, 2)
     options, y = call.options_as(tflite.BatchMatMulOptions), call.result
     outer = _batches(call, y)
@@ -37,7 +37,7 @@ def batch_matmul(call: ReadOperator) -> list[Op]:
 
 
 def _batches(call: ReadOperator, y: Value) -> Shape:
-    """The axes before those of the matrices, to which those of both operands are broadcast."""
+    """Returns the batch axes of the result, to which those of both operands are broadcast."""
     values = call.operand(0), call.operand(1), y
     if min(v.type.rank for v in values) < 2:
         raise call.refuse("a matrix has two axes", list(values))
@@ -53,7 +53,7 @@ def _batches(call: ReadOperator, y: Value) -> Shape:
 
 
 def _as_batch(call: ReadOperator, x: Value, outer: Shape) -> tuple[list[Op], Value]:
-    """Gives matrices one after another, those that stand for several as often as that."""
+    """Returns an operand with a single batch axis, broadcast to the result's batches."""
     own = x.shape[:-2]
     before, flat = reshaped(call, x, (math.prod(own), *x.shape[-2:]))
     if math.prod(own) == math.prod(outer):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors become values and operators become calls: everything about the file that is not about one operator."""
+"""Reads tensors as values and operators as calls: all parts of the file that do not depend on the
+operator."""
 
 from __future__ import annotations
 
@@ -22,18 +23,18 @@ from pillion.schemas.tflite import ElementType
 MAX_RANK = 8
 MAX_ELEMENTS = 2**31 - 1
 UNSIGNED_BY = 128
-"""What uint8 numbers are more than the int8 ones that they are read as."""
+"""The offset between uint8 numbers and the int8 numbers as which they are read."""
 DTYPES = {int(ElementType[dtype.name]): dtype for dtype in DType}
 STATEFUL = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF")
-"""Operators that remember something in tensors of their own."""
+"""Operators with internal states."""
 Options = TypeVar("Options", bound=Table)
 Keeping = Callable[[str, Value, Value, Array], None]
-"""What notes a state: its name, the value before a run and the one after it, and what it is at first."""
+"""Records a state: its name, the values before and after a run, and its initial value."""
 
 
 @dataclass(frozen=True)
 class ReadOperator:
-    """One operator of the file with its tensors; None is an operand that was left out."""
+    """One operator of the file with its tensors; an omitted operand is None."""
 
     code: str
     inputs: tuple[Value | None, ...]
@@ -43,58 +44,62 @@ class ReadOperator:
     fresh: Callable[[str], str]
     bind: Callable[[Value, Value], None]
     rename: Callable[[Value, Value], None]
-    """Lets a tensor be a value that there is already under another name."""
+    """Replaces a tensor by an existing value."""
     keep: Keeping
     is_unsigned: bool = False
-    """Whether tensors that it reads or makes are uint8 in the file."""
+    """Whether some of its tensors are uint8 in the file."""
     is_mixed: bool = False
     """Whether others are int8."""
     intermediates: tuple[PerTensor | None, ...] = ()
-    """The quantization of what it makes on the way, where the file says so."""
+    """The quantization of intermediate tensors, if the file has it."""
     custom: bytes = b""
-    """What a custom operator says of itself."""
-    part: Callable[[tflite.SubGraph, str], Reader] | None = None
-    """What gives out the tensors of another subgraph of the file, said to be where."""
+    """The options of a custom operator."""
+    quantization: Callable[[Value], tflite.Quantization | None] = lambda _: None
+    """Returns the file's quantization of a tensor, also of a bias."""
+    open: frozenset[Value] = frozenset()
+    """The results with sizes that the file leaves open."""
+    part: Callable[[tflite.SubGraph, str], TfliteReader] | None = None
+    """Returns the reader of another subgraph; the text describes its place."""
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
-        """Makes the error that says why this operator cannot be read."""
+        """Returns the error that this operator cannot be read."""
         what = f"{self.code} `{self.outputs[0].name}` cannot be read"
         return PillionError(what, rule=rule, here=f"{here}  ({self.source})", help=help)
 
     @property
     def result(self) -> Value:
-        """The only result; an operator with several is refused."""
+        """The only result; raises if there are several."""
         if len(self.outputs) != 1:
             raise self.refuse("there is one result", len(self.outputs))
         return self.outputs[0]
 
     def optional(self, number: int) -> Value | None:
-        """Gives an operand, or nothing where it was left out."""
+        """Returns an operand, or None if it is omitted."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def operand(self, number: int) -> Value:
-        """Gives an operand, which must be there."""
+        """Returns an operand; raises if it is omitted."""
         value = self.optional(number)
         if value is None:
             raise self.refuse(f"operand {number} is there", f"{len(self.inputs)} operands")
         return value
 
     def constant(self, number: int) -> Value:
-        """Gives an operand, which must be a constant."""
+        """Returns a constant operand; raises if it is not constant."""
         value = self.operand(number)
         if not value.is_constant:
             raise self.refuse(f"operand {number} is a constant", repr(value), "convert with fixed shapes")
         return value
 
     def integers(self, number: int) -> list[int]:
-        """Gives a constant of a few integers: axes, sizes, paddings."""
+        """Returns a short constant list of integers, such as axes, sizes or paddings."""
         value = self.constant(number)
         if value.dtype is not DType.INT32 or value.type.elements > 4 * MAX_RANK:
             raise self.refuse(f"operand {number} is a short list of int32", repr(value))
         return [int(i) for i in value.constant.ravel()]
 
-    def want_shape(self, number: int, shape: Shape) -> None:
-        """Refuses a constant operand that says another shape than the result has, with -1 for what follows from the rest."""
+    def require_shape(self, number: int, shape: Shape) -> None:
+        """Raises if a constant operand gives another shape than the result's; -1 matches any size."""
         value = self.optional(number)
         if value is not None and value.is_constant:
             said = self.integers(number)
@@ -104,7 +109,7 @@ class ReadOperator:
                 raise self.refuse(f"operand {number} is the shape {list(shape)}", said)
 
     def options_as(self, cls: type[Options]) -> Options:
-        """Gives the options, or their defaults where the file has none."""
+        """Returns the options, or their defaults if the file has none."""
         if self.options is None:
             return cls()
         if not isinstance(self.options, cls):
@@ -112,21 +117,21 @@ class ReadOperator:
         return self.options
 
     def intermediate(self, name: str, shape: Shape, like: Value) -> Value:
-        """Makes a further value on the way to the result."""
+        """Returns a new intermediate value."""
         made = TensorType(shape, like.dtype, like.type.quant)
         return Value(self.fresh(f"{self.outputs[0].name}/{name}"), made)
 
 
-class Reader:
-    """Gives out each tensor as one value, with a name that no other has."""
+class TfliteReader:
+    """Reads each tensor as one value with a unique name."""
 
     def __init__(self, model: tflite.Model, subgraph: tflite.SubGraph) -> None:
         self.model, self.subgraph = model, subgraph
         self.names = Names()
         self.where = ""
-        """What is said of the place of an operator, beside its number."""
+        """The place of the subgraph, for messages."""
         self.depth = 0
-        """How many operators run the subgraph inside of one another."""
+        """The nesting depth of the subgraph."""
         self.values: dict[int, Value] = {}
         self.numbers: dict[Value, int] = {}
         self.unsigned: set[Value] = set()
@@ -134,7 +139,7 @@ class Reader:
         self.variables = Variables(self, len(model.subgraphs))
 
     def calls(self) -> Iterator[ReadOperator]:
-        """Gives the operators in running order; each is made when those before it are through."""
+        """Yields the operators in execution order; each is read after the previous ones are converted."""
         for number, operator in enumerate(self.subgraph.operators):
             code = self.code(operator.opcode_index)
             if code in CODES:
@@ -143,7 +148,7 @@ class Reader:
             inputs = tuple(None if n == -1 else self.value(n) for n in operator.inputs)
             outputs = self.outputs(operator)
             in_bytes = {v in self.unsigned for v in (*inputs, *outputs) if _is_bytes(v)}
-            self.want_no_variable(code, operator)
+            self.require_no_variable(code, operator)
             yield ReadOperator(
                 code=code,
                 inputs=inputs,
@@ -159,51 +164,51 @@ class Reader:
                 keep=self.variables.keep,
                 intermediates=tuple(map(self.intermediate, operator.intermediates or ())),
                 custom=b"" if operator.custom_options is None else operator.custom_options.tobytes(),
+                quantization=lambda v: self.subgraph.tensors[self.numbers[v]].quantization,
+                open=frozenset(y for y in outputs if is_open(self.subgraph.tensors[self.numbers[y]])),
             )
 
-    def part(self, subgraph: tflite.SubGraph, where: str) -> Reader:
-        """Gives out the tensors of another subgraph, whose names are none of this one."""
+    def part(self, subgraph: tflite.SubGraph, where: str) -> TfliteReader:
+        """Returns the reader of another subgraph, which shares the names."""
         made = type(self)(self.model, subgraph)
         made.names, made.where, made.depth = self.names, f" {where}{self.where}", self.depth + 1
         return made
 
-    def want_no_variable(self, code: str, operator: tflite.Operator) -> None:
-        """Refuses tensors that live between runs where the operator is none that has such."""
+    def require_no_variable(self, code: str, operator: tflite.Operator) -> None:
+        """Raises if a stateless operator reads a state."""
         for number in operator.inputs if code not in STATEFUL else ():
             if number != -1 and self.subgraph.tensors[number].is_variable:
                 rule = f"tensors that live between runs are those of {' and '.join(STATEFUL)}"
                 raise unreadable(self.subgraph.tensors[number], rule)
 
     def intermediate(self, number: int) -> PerTensor | None:
-        """Gives the quantization of a tensor that an operator makes on its way."""
-        if not 0 <= number < len(self.subgraph.tensors):
-            raise MalformedError(f"tensor {number} of {len(self.subgraph.tensors)}")
-        quant = self.subgraph.tensors[number].quantization
+        """Returns the quantization of an intermediate tensor."""
+        quant = tensor_of(self.subgraph, number).quantization
         try:
             return PerTensor(quant.scale[0], (quant.zero_point or [0])[0]) if quant and quant.scale else None
         except ValueError as error:
             raise MalformedError(f"tensor {number}: {error}") from None
 
     def outputs(self, operator: tflite.Operator) -> tuple[Value, ...]:
-        """Gives the results of an operator, none of which may be a constant."""
+        """Returns the results of an operator, none of which may be constant."""
         made = tuple(self.value(n) for n in operator.outputs)
         if not made or any(value.is_constant for value in made):
             raise MalformedError("an operator has results, and none of them is a constant")
         return made
 
     def bind(self, old: Value, new: Value) -> None:
-        """Lets a tensor be another value from now on."""
+        """Replaces a tensor by another value."""
         number = self.numbers.pop(old)
         self.values[number], self.numbers[new] = new, number
         if old in self.unsigned:
             self.unsigned.add(new)
 
     def rename(self, number: int, value: Value) -> None:
-        """Lets a tensor be a value that there is already under another name."""
+        """Replaces a tensor by an existing value."""
         self.values[number] = value
 
     def code(self, index: int) -> str:
-        """Gives the name of an operator by its number; a custom one has its own name behind `CUSTOM`."""
+        """Returns the name of an operator code; a custom operator's own name follows `CUSTOM`."""
         if index >= len(self.model.operator_codes):
             raise MalformedError(f"operator code {index} of {len(self.model.operator_codes)}")
         code = self.model.operator_codes[index]
@@ -214,11 +219,9 @@ class Reader:
         return f"CUSTOM {clean_name(code.custom_code)}" if name == "CUSTOM" else name
 
     def value(self, number: int) -> Value:
-        """Gives the value of a tensor, which is made when it is first asked for."""
+        """Returns the value of a tensor, created at the first use."""
         if number not in self.values:
-            if not 0 <= number < len(self.subgraph.tensors):
-                raise MalformedError(f"tensor {number} of {len(self.subgraph.tensors)}")
-            tensor = self.subgraph.tensors[number]
+            tensor = tensor_of(self.subgraph, number)
             try:
                 value = self.values[number] = self.make_value(tensor)
             except ValueError as error:
@@ -229,7 +232,7 @@ class Reader:
         return self.values[number]
 
     def make_value(self, tensor: tflite.Tensor) -> Value:
-        """Makes the value of a tensor, whose shape, type and scales are checked."""
+        """Returns the value of a tensor, with checked shape, type and scales."""
         shape, data = tuple(tensor.shape), self.data(tensor)
         dtype = dtype_of(tensor, tensor.is_variable or data is not None)
         if len(shape) > MAX_RANK or any(size < 1 for size in shape):
@@ -248,7 +251,7 @@ class Reader:
         return Value(name, type_, None if data is None else typed(data, type_))
 
     def data(self, tensor: tflite.Tensor) -> Array | None:
-        """Gives the bytes of a constant."""
+        """Returns the bytes of a constant, or None."""
         if tensor.buffer >= len(self.model.buffers):
             raise MalformedError(f"buffer {tensor.buffer} of {len(self.model.buffers)}")
         buffer = self.model.buffers[tensor.buffer]
@@ -259,25 +262,37 @@ class Reader:
         return buffer.data ^ np.uint8(UNSIGNED_BY) if is_unsigned(tensor) else buffer.data
 
 
+def tensor_of(subgraph: tflite.SubGraph, number: int) -> tflite.Tensor:
+    """Returns a tensor by its index."""
+    if not 0 <= number < len(subgraph.tensors):
+        raise MalformedError(f"tensor {number} of {len(subgraph.tensors)}")
+    return subgraph.tensors[number]
+
+
+def is_open(tensor: tflite.Tensor) -> bool:
+    """Whether the file leaves a size of a tensor open, with 1 in its place."""
+    return -1 in (tensor.shape_signature or ())
+
+
 def _is_bytes(value: Value | None) -> bool:
-    """Whether a tensor has 8 bits that stand for real numbers."""
+    """Whether a value is quantized int8."""
     return value is not None and value.dtype is DType.INT8 and value.is_quantized
 
 
 def unreadable(tensor: tflite.Tensor, rule: str, help: str = "") -> PillionError:
-    """Makes the error for a tensor that cannot be read."""
+    """Returns the error that a tensor cannot be read."""
     here = f"{type_name(tensor)}{tensor.shape[:MAX_RANK]}"
     return PillionError(f"tensor `{clean_name(tensor.name)}` cannot be read", rule=rule, here=here, help=help)
 
 
 def type_name(tensor: tflite.Tensor) -> str:
-    """Gives the name of a tensor's element type; a number where the format has no name for it."""
+    """Returns the name of a tensor's element type, or its number if the format has none."""
     known = tensor.type in ElementType._value2member_map_
     return ElementType(tensor.type).name.lower() if known else f"type number {tensor.type}"
 
 
 def is_unsigned(tensor: tflite.Tensor) -> bool:
-    """Whether a tensor's numbers are uint8 and stand for real ones: it is read as int8, all numbers smaller by 128."""
+    """Whether a tensor is quantized uint8; it is read as int8, with all numbers reduced by 128."""
     return (
         tensor.type == ElementType.UINT8
         and tensor.quantization is not None
@@ -286,8 +301,8 @@ def is_unsigned(tensor: tflite.Tensor) -> bool:
 
 
 def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
-    """Gives the element type of a tensor; int64 becomes int32, and quantized uint8 int8. States and constants of layers that
-    remember may have 16 bits."""
+    """Returns the element type of a tensor; int64 becomes int32, and quantized uint8 becomes int8. States and
+    constants may be int16."""
     if tensor.type == ElementType.INT64:
         return DType.INT32
     if is_unsigned(tensor):
@@ -304,8 +319,8 @@ def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
 
 
 def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
-    """Gives scales and zero points of int8 and int16 tensors only: what else a file says of scales (those of biases among them) follows from
-    the others."""
+    """Returns scales and zero points of int8 and int16 tensors; other scales, such as those of biases, follow
+    from them."""
     quant = tensor.quantization
     if quant is None or not quant.scale or dtype not in (DType.INT8, DType.INT16):
         return None
@@ -328,7 +343,7 @@ def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
 
 
 def typed(data: Array, type_: TensorType) -> Array:
-    """Gives the bytes of a constant as its elements, not copied."""
+    """Returns the bytes of a constant as its elements, without a copy."""
     if data.size != type_.size_bytes:
         raise MalformedError(f"{type_.size_bytes} bytes of data are wanted, found {data.size}")
     array: Array = data.view(type_.dtype.numpy.newbyteorder("<")).reshape(type_.shape)
@@ -336,4 +351,4 @@ def typed(data: Array, type_: TensorType) -> Array:
 
 
 Reading = Callable[[ReadOperator], list[Op]]
-"""What makes the ops of an operator of one kind."""
+"""Returns the ops of an operator of one kind."""

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators that only move data."""
+"""Reads operators that only move data."""
 
 from __future__ import annotations
+
+from itertools import accumulate
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from pillion.schemas import tflite
 
 
 def reshaped(call: ReadOperator, x: Value, shape: Shape) -> tuple[list[Op], Value]:
-    """Gives the operand under another shape, and what makes it."""
+    """Returns an operand in another shape, and the ops that reshape it."""
     if x.shape == shape:
         return [], x
     y = call.intermediate("reshaped", shape, x)
@@ -22,7 +24,7 @@ def reshaped(call: ReadOperator, x: Value, shape: Shape) -> tuple[list[Op], Valu
 
 
 def shape_of(call: ReadOperator) -> list[Op]:
-    """Reads the question for a shape: shapes are fixed, hence constants."""
+    """Reads a shape as a constant."""
     y, shape = call.result, call.operand(0).shape
     call.bind(y, constant(y.name, np.array(shape, np.int32)))
     return []
@@ -44,13 +46,7 @@ def concat(call: ReadOperator) -> list[Op]:
 
 
 def reshape(call: ReadOperator) -> list[Op]:
-    """Reads a reshape. The shape of the result says it all; the operand that says it too may be left out or computed."""
-    call.want_shape(1, call.result.shape)
-    return same_elements(call)
-
-
-def same_elements(call: ReadOperator) -> list[Op]:
-    """Reads a change of shape in which axes of one element come or go."""
+    """Reads a change of shape."""
     return [Reshape(x=call.operand(0), y=call.result, source=call.source)]
 
 
@@ -62,21 +58,21 @@ def transpose(call: ReadOperator) -> list[Op]:
 
 
 def reverse(call: ReadOperator) -> list[Op]:
-    """Reads REVERSE_V2 as elements in reverse order along some axes."""
+    """Reads REVERSE_V2, elements in reverse order along axes."""
     x = call.operand(0)
     axes = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
     return [Flip(x=x, y=call.result, axes=axes, source=call.source)]
 
 
 def pad(call: ReadOperator) -> list[Op]:
-    """Reads a pad with zeros."""
+    """Reads a padding with zeros."""
     x, y = call.operand(0), call.result
     zero = y.zero_point if isinstance(y.type.quant, PerTensor) else 0
     return [_padded(call, x, y, zero)]
 
 
 def padv2(call: ReadOperator) -> list[Op]:
-    """Reads a pad with a number of its own."""
+    """Reads a padding with a given number."""
     x, y, fill = call.operand(0), call.result, call.constant(2)
     if fill.type.elements != 1 or (fill.dtype, fill.type.quant) != (y.dtype, y.type.quant):
         raise call.refuse("the fill is one number of the result's type and scale", repr(fill))
@@ -91,15 +87,8 @@ def _padded(call: ReadOperator, x: Value, y: Value, value: float) -> Op:
 
 
 def slice(call: ReadOperator) -> list[Op]:
-    """Reads a slice. A size of -1 is the rest; what comes out is the shape of the result."""
-    x, y, begin = call.operand(0), call.result, tuple(call.integers(1))
-    sizes = call.integers(2)
-    if not len(begin) == len(sizes) == x.type.rank:
-        raise call.refuse(f"begin and size have {x.type.rank} numbers", f"{begin}, {sizes}")
-    rest = tuple(d - b if size == -1 else size for d, b, size in zip(x.shape, begin, sizes, strict=True))
-    if rest != y.shape:
-        raise call.refuse(f"the result has the shape {rest}", list(y.shape))
-    return [_cut(call, x, y, begin)]
+    """Reads a slice."""
+    return [_cut(call, call.operand(0), call.result, tuple(call.integers(1)))]
 
 
 def _cut(call: ReadOperator, x: Value, y: Value, begin: tuple[int, ...], step: tuple[int, ...] = ()) -> Op:
@@ -107,7 +96,7 @@ def _cut(call: ReadOperator, x: Value, y: Value, begin: tuple[int, ...], step: t
 
 
 def strided_slice(call: ReadOperator) -> list[Op]:
-    """Reads a slice; axes of one index may go."""
+    """Reads a strided slice; axes of one index may be dropped."""
     x, y = call.operand(0), call.result
     taken = strides(call, x.shape, call.options_as(tflite.StridedSliceOptions))
     part = y if taken.sizes == y.shape else call.intermediate("part", taken.sizes, x)
@@ -116,33 +105,29 @@ def strided_slice(call: ReadOperator) -> list[Op]:
 
 
 def split(call: ReadOperator) -> list[Op]:
-    """Reads a split into equal parts; its first operand is the axis."""
+    """Reads a split into equal parts; the axis is the first operand."""
     x = call.operand(1)
-    (axis,) = call.integers(0) or [0]
+    (axis,) = call.integers(0)
     return _parts(call, x, axis_of(call, axis, x.type.rank))
 
 
 def split_v(call: ReadOperator) -> list[Op]:
     """Reads a split into parts of given sizes."""
     x = call.operand(0)
-    (axis,) = call.integers(2) or [0]
+    (axis,) = call.integers(2)
     return _parts(call, x, axis_of(call, axis, x.type.rank))
 
 
 def _parts(call: ReadOperator, x: Value, axis: int) -> list[Op]:
-    """One after another along an axis; the shapes of the results say how much each takes."""
-    made: list[Op] = []
-    at = 0
-    for y in call.outputs:
-        made.append(_cut(call, x, y, tuple(at if i == axis else 0 for i in range(x.type.rank))))
-        at += y.shape[axis] if y.type.rank == x.type.rank else 0
-    if at != x.shape[axis]:
-        raise call.refuse(f"the parts have {x.shape[axis]} elements along axis {axis}", at)
-    return made
+    """Returns consecutive slices along an axis."""
+    ends = accumulate(y.shape[axis] for y in call.outputs)
+    begins = (end - y.shape[axis] for y, end in zip(call.outputs, ends, strict=True))
+    places = (tuple(at if i == axis else 0 for i in range(x.type.rank)) for at in begins)
+    return [_cut(call, x, y, place) for y, place in zip(call.outputs, places, strict=True)]
 
 
 def pack(call: ReadOperator) -> list[Op]:
-    """Reads a stack of operands: each gets a new axis, along which they are put together."""
+    """Reads a stack: each operand gets a new axis, along which they are concatenated."""
     y = call.result
     axis = axis_of(call, call.options_as(tflite.PackOptions).axis, y.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(y.shape))
@@ -152,12 +137,10 @@ def pack(call: ReadOperator) -> list[Op]:
 
 
 def unpack(call: ReadOperator) -> list[Op]:
-    """Reads an unpacking: one slice after another along an axis, which is then dropped."""
+    """Reads an unpacking: consecutive slices along an axis, which is then dropped."""
     x = call.operand(0)
     axis = axis_of(call, call.options_as(tflite.UnpackOptions).axis, x.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
-    if len(call.outputs) != x.shape[axis]:
-        raise call.refuse(f"there are {x.shape[axis]} results", len(call.outputs))
     ops: list[Op] = []
     for number, y in enumerate(call.outputs):
         part = call.intermediate("part", shape, x)

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rows ask of the operands, and of the ops that they make."""
+"""Checks of operands, and of the ops that readers return."""
 
 from __future__ import annotations
+
+from math import inf
 
 import numpy as np
 
 from pillion.importers.tflite.model import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.sizes import check_sizes
+from pillion.ir.size_limits import check_sizes
 from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, Quant, Value, constant
+from pillion.ops.elementwise import Sum
+from pillion.ops.squared_difference import SquaredDifference
 
 
 def int8_only(call: ReadOperator, operands: int = 1) -> None:
-    """Refuses results and the first operands that are not int8 with one scale."""
+    """Raises unless results and the first operands are int8 with one scale."""
     for value in (*call.inputs[:operands], *call.outputs):
         if value is None or value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
             raise call.refuse(
@@ -24,14 +28,14 @@ def int8_only(call: ReadOperator, operands: int = 1) -> None:
 
 
 def with_axes(call: ReadOperator, value: Value, rank: int) -> Value:
-    """Gives an operand back if it has so many axes, and refuses it otherwise."""
+    """Returns an operand of this rank; raises for another rank."""
     if value.type.rank != rank:
         raise call.refuse(f"`{value.name}` has {rank} axes", list(value.shape))
     return value
 
 
 def accumulator(call: ReadOperator, x: Value, weights: Value) -> Quant:
-    """Gives the quantization of sums; refuses weights that are not symmetric."""
+    """Returns the quantization of the accumulators; raises for asymmetric weights."""
     match weights.type.quant:
         case PerChannel(scales):
             return PerChannel(tuple(max(x.scale * scale, LEAST_SCALE) for scale in scales), 0)
@@ -46,13 +50,14 @@ def accumulator(call: ReadOperator, x: Value, weights: Value) -> Quant:
 
 
 def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels: int) -> Value:
-    """Gives the bias with the scale of the sums, zeros where there is none."""
-    if 0 in weights.shape:  # such a shape takes no bytes in the file, and its other axes may claim any size
+    """Returns the bias with the accumulators' scale; zeros if it is omitted."""
+    if 0 in weights.shape:  # an empty shape takes no bytes in the file, so its other axes may have any size
         raise call.refuse("weights have at least one element", repr(weights))
     quant = accumulator(call, x, weights)
     given = call.optional(number)
     if given is None:
         return constant(call.fresh(f"{call.result.name}/bias"), np.zeros(channels, np.int32), quant)
+    _require_bias_scale(call, given, x, weights)
     data, name = call.constant(number).constant, given.name
     if given.type.quant is not None:
         name = call.fresh(name)  # shared by operators with different scales
@@ -61,12 +66,34 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
     return made
 
 
+BIAS_TOLERANCE = 0.02
+"""LiteRT's largest difference between the scales of bias and accumulator, relative to the result's scale."""
+
+
+def _require_bias_scale(call: ReadOperator, bias: Value, x: Value, weights: Value) -> None:
+    """Raises if the declared quantization of a bias contradicts the accumulators. LiteRT compares single
+    scales of fully connected layers and of all uint8 layers; it ignores others."""
+    quant = call.quantization(bias)
+    scales, zeros = (quant.scale, quant.zero_point) if quant is not None else ([], [])
+    if not all(0 <= scale < inf for scale in scales) or any(zeros):
+        raise call.refuse("scales of a bias are finite, its zero point is 0", f"{scales[:4]}, {zeros[:4]}")
+    if not isinstance(weights.type.quant, PerTensor) or not (
+        call.is_unsigned or call.code == "FULLY_CONNECTED"
+    ):
+        return
+    sums, declared = x.scale * weights.scale, scales[0] if len(scales) == 1 else 0.0
+    if abs(sums - declared) > BIAS_TOLERANCE * call.result.scale:
+        raise call.refuse(f"the scale of the bias is that of the sums, {sums:g}", f"{declared:g}")
+
+
 def checked(call: ReadOperator, op: Op) -> Op:
-    """Gives the op back, if the file says of its result what the op makes."""
+    """Returns the op; raises if the file declares another result."""
     op.check()
     made, declared = op.infer(), op.results[0]
     if (made.shape, made.dtype) != (declared.shape, declared.dtype):
         raise call.refuse(f"the result is {made.dtype.value}{list(made.shape)}", repr(declared))
     check_sizes(op)
     op.check_scales(Arithmetic.TFLITE)
+    if isinstance(op, (Sum, SquaredDifference)) and op.rescale[2].shift > 0:
+        raise call.refuse("LiteRT makes sums smaller: their multiplier is below 1", op.rescale[2].real)
     return op

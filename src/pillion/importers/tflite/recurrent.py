@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading of layers that go along time and remember: what they hold between runs becomes states."""
+"""Reads recurrent layers; their internal states become states of the graph."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ import numpy as np
 
 from pillion.importers.tflite.model import Reading, ReadOperator
 from pillion.importers.tflite.operands import int8_only
+from pillion.importers.tflite.output_shapes import OUTPUT_STATE
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import INT16_MAX, Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.movement import Reshape, Transpose
-from pillion.ops.repeat import Repeat
+from pillion.ops.scan import Repeat
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Activation
 
 PARTS = {"peephole": (9, 10, 11), "projection": (16, 17), "layer norm": (20, 21, 22, 23)}
-"""What an LSTM may have beyond its gates, by the operands that stand for it."""
+"""Optional parts of an LSTM, by the operands that belong to them."""
 WITHOUT = {
     "peephole": "train it without peepholes: tf.keras.layers.LSTM has none, LSTMCell of TensorFlow 1 has use_peepholes=False",
     "projection": "train it without a projection (num_proj=None), with a Dense layer behind the LSTM in its place",
     "layer norm": "train it with a layer normalization behind the LSTM: inside of its gates they are not read",
     "coupled gates": "train it with an input gate of its own: tf.keras.layers.LSTM has one",
 }
-"""What to do about each of these."""
+"""The advice for each unsupported part."""
 INPUT, FORGET, CANDIDATE, OUTPUT = range(4)
-"""Gates in the order of the operands."""
+"""Gates in operand order."""
 INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES = 1, 5, 12
-OUTPUT_STATE, CELL_STATE = 18, 19
+CELL_STATE = 19
 HIDDEN = 4
-"""The intermediate tensor that says what the output of a step is in."""
+"""The index of the intermediate tensor with the quantization of a step's output."""
 
 
 def lstm(call: ReadOperator) -> list[Op]:
-    """Gives the two halves of a step, repeated along time. The output and the cell of the last step are states."""
+    """Returns a scan over the LSTM's step. The last output and cell are states."""
     layer = _layer(call)
     before: list[Op] = []
     sequence = _time_first(call, call.operand(0), layer, before)
@@ -70,12 +71,12 @@ class _Layer:
     is_time_major: bool
     clip: int
     first: tuple[Value, Value, Value]
-    """Weights and biases of the gates of the cell."""
+    """Weights and biases of the cell's gates."""
     second: tuple[Value, Value, Value]
-    """Those of the output gate."""
+    """Weights and bias of the output gate."""
 
     def step(self, x: Value, h: Value, c: Value, next_c: Value, next_h: Value) -> list[Op]:
-        """Gives what one step does."""
+        """Returns the ops of one step."""
         source = self.call.source
         w, r, b = self.first
         cell = LstmCell(
@@ -136,14 +137,14 @@ def _layer(call: ReadOperator) -> _Layer:
 
 
 def _clip(call: ReadOperator, bound: float, scale: float) -> int:
-    """The bound in steps of the cell; 0 for none."""
+    """Returns the clipping bound in steps of the cell; 0 for none."""
     if not (math.isfinite(bound) and bound >= 0):
         raise call.refuse("a cell is clipped at a positive number", bound)
     return int(min(max(np.float32(bound) / np.float32(scale), -INT16_MAX), INT16_MAX)) if bound else 0
 
 
 def _gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> tuple[Value, Value, Value]:
-    """Gives weights and biases of some gates, one gate after another, each with its own scale."""
+    """Returns the weights and biases of some gates, concatenated, each gate with its own scale."""
     both = [
         _stacked(call, [call.constant(first + gate) for gate in gates], f"{name}/{what}")
         for first, what in ((INPUT_WEIGHTS, "weights"), (RECURRENT_WEIGHTS, "recurrent"))
@@ -209,14 +210,14 @@ def _back(call: ReadOperator, stacked: Value, y: Value, layer: _Layer) -> Op:
 
 
 def _exchanged(x: Value, y: Value, source: str) -> Op:
-    """Batch and time exchanged: where one of them is 1, the elements stay where they are."""
+    """Returns an op that exchanges batch and time; a reshape if one of them is 1."""
     if 1 in x.shape[:2]:
         return Reshape(x=x, y=y, source=source)
     return Transpose(x=x, y=y, order=(1, 0, 2), source=source)
 
 
 def svdf(call: ReadOperator) -> list[Op]:
-    """Gives what filters remember of an input, and what they make of it. What they remember is a state."""
+    """Returns the filters' memory, which is a state, and their output."""
     int8_only(call)
     options, y = call.options_as(tflite.SvdfOptions), call.result
     feature, time, memory = call.constant(1), call.constant(2), call.operand(4)
@@ -249,4 +250,4 @@ def svdf(call: ReadOperator) -> list[Op]:
 
 
 ROWS: dict[str, Reading] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": lstm, "SVDF": svdf}
-"""The readings of this file, by the operators' names."""
+"""The readers of this file, by operator name."""

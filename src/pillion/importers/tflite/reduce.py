@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading of sums and extrema over axes."""
+"""Reads sums and extrema over axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pillion.schemas import tflite
 
 
 def reduction(cls: Any) -> Reading:
-    """Makes the reading of a reduction of one kind."""
+    """Returns the reader of a reduction."""
 
     def row(call: ReadOperator) -> list[Op]:
         int8_only(call)

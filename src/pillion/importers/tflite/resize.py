@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading of operators that give images another size."""
+"""Reads resizes of images."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pillion.importers.tflite.operands import int8_only, with_axes
 from pillion.ir.op import Op
 
 LARGEST_IMAGE = 2**15
-"""The largest side of a resize, whose positions are in 32 bits, 10 of them below the pixel."""
+"""The largest side of a resize: positions have 32 bits, 10 of them fractional."""
 
 
 def resize(cls: Any, options: Any) -> Reading:
-    """Makes the reading of a resize of one kind."""
+    """Returns the reader of a resize."""
 
     def row(call: ReadOperator) -> list[Op]:
         int8_only(call)
         y, where = with_axes(call, call.result, 4), call.options_as(options)
         size = (y.shape[1], y.shape[2])
-        call.want_shape(1, size)
+        call.require_shape(1, size)
         if max(size) > LARGEST_IMAGE:
             raise call.refuse(f"an image has at most {LARGEST_IMAGE} rows and columns", size)
         align_corners, half_pixel = where.align_corners, where.half_pixel_centers

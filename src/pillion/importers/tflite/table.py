@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every TFLite operator that Pillion reads, as ops with the same bytes."""
+"""The reader of every supported TFLite operator, as ops with bit-identical results."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 import numpy as np
 
 from pillion.importers.tflite import (
-    calculations,
-    choosing,
+    compare_select,
     detections,
-    placed,
-    rearranged,
+    integer_arithmetic,
+    lut_functions,
     recurrent,
-    repeated,
-    tables,
+    scatter,
+    space_batch,
+    while_loops,
 )
 from pillion.importers.tflite import movement as shapes
+from pillion.importers.tflite.constant_folding import folded
 from pillion.importers.tflite.geometry import axis_of, levels, sides
-from pillion.importers.tflite.known import folded
 from pillion.importers.tflite.matmul import batch_matmul
 from pillion.importers.tflite.model import Reading, ReadOperator
 from pillion.importers.tflite.operands import bias_of, checked, int8_only, with_axes
+from pillion.importers.tflite.output_shapes import with_computed_shapes
 from pillion.importers.tflite.reduce import reduction
 from pillion.importers.tflite.resize import resize
-from pillion.importers.tflite.shifted import in_int8
 from pillion.importers.tflite.transpose_conv import transpose_conv
-from pillion.importers.tflite.unsigned_ops import unsigned
+from pillion.importers.tflite.uint8_ops import unsigned
+from pillion.importers.tflite.weight_zero_points import in_int8
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops.clamp import (
@@ -37,9 +38,7 @@ from pillion.ops.conv import Conv2d, DepthwiseConv2d, without_idle_biases
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.functions import (
-    Function,
-)
+from pillion.ops.integer_arithmetic import Calculation
 from pillion.ops.l2_normalize import FRACTION_BITS, L2Normalize
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
@@ -47,25 +46,28 @@ from pillion.ops.lut import (
     Lut,
 )
 from pillion.ops.lut_tflite import activation_levels
-from pillion.ops.pool import AvgPool2d, MaxPool2d, Mean
+from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.prelu import Prelu
-from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.softmax import OUTPUT, Softmax
 from pillion.ops.squared_difference import SquaredDifference
-from pillion.ops.whole import Calculation
+from pillion.ops.unary_functions import (
+    Function,
+)
 from pillion.schemas import tflite
 
 
 def ops_of(call: ReadOperator) -> list[Op]:
-    """Gives the ops that stand for an operator, in running order."""
+    """Returns an operator's ops in execution order."""
     row = ROWS.get(call.code)
     if row is None:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)
+    call = with_computed_shapes(call)
     if call.is_unsigned:
         row = unsigned(call, row)
     try:
-        with np.errstate(all="ignore"):  # scales that lead nowhere are refused by name
+        with np.errstate(all="ignore"):  # invalid scales are refused by name
             return folded(call, [checked(call, op) for op in row(call)])
     except ValueError as error:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
@@ -91,7 +93,7 @@ def _filters(call: ReadOperator) -> Value:
 
 def _convolution(call: ReadOperator, cls: Any, options: Any, channel_axis: int, **fields: object) -> Op:
     int8_only(call)
-    x, weights, y = _image(call), _filters(call), call.result
+    x, weights, y = _image(call), _filters(call), with_axes(call, call.result, 4)
     stride, dilation = (options.stride_h, options.stride_w), (options.dilation_h, options.dilation_w)
     kernel = (weights.shape[1], weights.shape[2])
     fields.update(stride=stride, dilation=dilation)
@@ -103,7 +105,8 @@ def _convolution(call: ReadOperator, cls: Any, options: Any, channel_axis: int, 
 
 
 def _linear(call: ReadOperator) -> list[Op]:
-    """Rows of as many features as the weights take; all axes before them become one if the number of axes is not kept."""
+    """Reads a fully connected layer on rows of features; without keep_num_dims, all axes before the features
+    become one."""
     int8_only(call)
     options = call.options_as(tflite.FullyConnectedOptions)
     x, weights, y = call.operand(0), with_axes(call, call.constant(1), 2), call.result
@@ -240,7 +243,8 @@ def _squared_difference(call: ReadOperator) -> list[Op]:
 
 
 def _l2_normalize(call: ReadOperator) -> list[Op]:
-    """LiteRT moves elements of uint8 to the left before it multiplies them, those of int8 afterwards."""
+    """Reads an L2 normalization. LiteRT shifts uint8 elements before the multiplication, int8 elements after
+    it."""
     int8_only(call)
     activation = call.options_as(tflite.L2NormOptions).fused_activation
     if activation:
@@ -253,11 +257,11 @@ ROWS: dict[str, Reading] = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
     "FULLY_CONNECTED": lambda call: in_int8(call, _linear),
-    "ADD": choosing.or_whole(_arithmetic(Add, tflite.AddOptions), Calculation.ADD),
-    "SUB": choosing.or_whole(_arithmetic(Sub, tflite.SubOptions), Calculation.SUB),
-    "MUL": choosing.or_whole(_arithmetic(Mul, tflite.MulOptions), Calculation.MUL),
-    "MINIMUM": choosing.or_whole(_extremum(Minimum), Calculation.MINIMUM),
-    "MAXIMUM": choosing.or_whole(_extremum(Maximum), Calculation.MAXIMUM),
+    "ADD": compare_select.or_whole(_arithmetic(Add, tflite.AddOptions), Calculation.ADD),
+    "SUB": compare_select.or_whole(_arithmetic(Sub, tflite.SubOptions), Calculation.SUB),
+    "MUL": compare_select.or_whole(_arithmetic(Mul, tflite.MulOptions), Calculation.MUL),
+    "MINIMUM": compare_select.or_whole(_extremum(Minimum), Calculation.MINIMUM),
+    "MAXIMUM": compare_select.or_whole(_extremum(Maximum), Calculation.MAXIMUM),
     "LOGISTIC": _lut(Function.SIGMOID),
     "TANH": _lut(Function.TANH),
     "HARD_SWISH": _lut(Function.HARDSWISH),
@@ -289,8 +293,8 @@ ROWS: dict[str, Reading] = {
     "PADV2": shapes.padv2,
     "SHAPE": shapes.shape_of,
     "RESHAPE": shapes.reshape,
-    "SQUEEZE": shapes.same_elements,
-    "EXPAND_DIMS": shapes.same_elements,
+    "SQUEEZE": shapes.reshape,
+    "EXPAND_DIMS": shapes.reshape,
     "TRANSPOSE": shapes.transpose,
     "REVERSE_V2": shapes.reverse,
     "QUANTIZE": _quantize,
@@ -305,14 +309,14 @@ ROWS: dict[str, Reading] = {
     "SUM": reduction(ReduceSum),
     "REDUCE_MAX": reduction(ReduceMax),
     "REDUCE_MIN": reduction(ReduceMin),
-    **choosing.ROWS,
-    **rearranged.ROWS,
+    **compare_select.ROWS,
+    **space_batch.ROWS,
     **recurrent.ROWS,
     **detections.ROWS,
-    **tables.ROWS,
-    **calculations.ROWS,
-    **placed.ROWS,
-    "WHILE": repeated.loop(ops_of),
+    **lut_functions.ROWS,
+    **integer_arithmetic.ROWS,
+    **scatter.ROWS,
+    "WHILE": while_loops.loop(ops_of),
 }
-ROWS |= {code: calculations.by_type(ROWS[code], row) for code, row in calculations.WHOLE.items()}
-"""The reading of each operator, by its name in the format."""
+ROWS |= {code: integer_arithmetic.by_type(ROWS[code], row) for code, row in integer_arithmetic.WHOLE.items()}
+"""The reader of each operator, by its name in the format."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading of transposed convolutions."""
+"""Reads transposed convolutions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pillion.schemas.tflite import Padding
 
 
 def transpose_conv(call: ReadOperator) -> list[Op]:
-    """Reads a transposed convolution: the shape of the result comes first, then weights, image and bias."""
+    """Reads a transposed convolution; its operands are the result's shape, weights, image and bias."""
     x, weights, y = with_axes(call, call.operand(2), 4), with_axes(call, call.constant(1), 4), call.result
     int8_only(call, 0)
-    call.want_shape(0, y.shape)
+    call.require_shape(0, y.shape)
     options = call.options_as(tflite.TransposeConvOptions)
     stride = (options.stride_h, options.stride_w)
     padding, output_padding = _cut_and_added(call, options.padding, x, weights, stride)
@@ -41,7 +41,7 @@ def transpose_conv(call: ReadOperator) -> list[Op]:
 def _cut_and_added(
     call: ReadOperator, code: int, x: Value, weights: Value, stride: Pair
 ) -> tuple[Sides, Pair]:
-    """What SAME cuts off on each side, and what the result has more than the kernels reach."""
+    """Returns the crop of SAME on each side, and the result's extension beyond the kernels."""
     y = with_axes(call, call.result, 4)
     if min(stride) < 1 or code not in (Padding.SAME, Padding.VALID):
         raise call.refuse("strides are positive, padding is SAME or VALID", f"{stride}, {code}")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource variables, and the subgraph that says what they are at first, become states.
-
-A variable is known by its name. What READ_VARIABLE finds before anything was assigned in a run is what the state was before; what was
-assigned last is what it becomes."""
+"""Reads resource variables as states, and the initializing subgraph as their initial values. A state's
+value before a run is the first READ_VARIABLE before any assignment; its value after the run is the last
+assignment."""
 
 from __future__ import annotations
 
@@ -25,18 +24,18 @@ Key = tuple[str, str]
 
 
 class Tensors(Protocol):
-    """The values of the tensors of a subgraph."""
+    """The values of a subgraph's tensors."""
 
     def value(self, number: int) -> Value:
-        """Gives the value of a tensor."""
+        """Returns the value of a tensor."""
 
     def rename(self, number: int, value: Value) -> None:
-        """Lets a tensor be a value that there is already."""
+        """Replaces a tensor by an existing value."""
 
 
 @dataclass
 class _Variable:
-    """What there is of a variable while operators are read: the value that the next run begins with, and the one that is held now."""
+    """A variable while operators are read: its value before the run, and its current value."""
 
     name: str
     before: Value | None = None
@@ -49,16 +48,16 @@ class Variables:
     def __init__(self, tensors: Tensors, subgraphs: int) -> None:
         self.tensors, self.subgraphs = tensors, subgraphs
         self.keys: dict[int, Key] = {}
-        """The variable behind each tensor that is a handle."""
+        """The variable of each handle tensor."""
         self.held: dict[Key, _Variable] = {}
         self.called: list[int] = []
-        """The subgraphs that say what variables are at first."""
+        """The subgraphs that initialize variables."""
         self.names = Names()
         self.kept: list[State] = []
-        """States of operators, which have them without a variable."""
+        """States of operators, without a variable."""
 
     def take(self, number: int, code: str, operator: tflite.Operator) -> None:
-        """Reads one of the operators that have to do with variables."""
+        """Reads a variable operator."""
         source = f"operator {number}, {code}"
         counts = {
             "VAR_HANDLE": (0, 1),
@@ -81,11 +80,11 @@ class Variables:
                 self._call_once(operator, source)
 
     def keep(self, name: str, before: Value, after: Value, initial: Array) -> None:
-        """Notes a state that an operator has without a variable."""
+        """Records an operator's state."""
         self.kept.append(State(self.names.fresh(clean_name(name)), before, after, initial))
 
     def states(self, initial: Mapping[Key, Array]) -> tuple[State, ...]:
-        """Gives the states of all variables that a run reads before it assigns them, when all operators are read."""
+        """Returns the states of all variables that a run reads before it assigns them."""
         read = ((key, one) for key, one in self.held.items() if one.before is not None)
         return (*(_state(one, initial.get(key)) for key, one in read), *self.kept)
 
@@ -138,13 +137,13 @@ def _state(variable: _Variable, initial: Array | None) -> State:
 
 
 def initializers(model: tflite.Model, subgraph: tflite.SubGraph) -> set[int]:
-    """Gives the numbers of the subgraphs that the operators of one call once."""
+    """Returns the indices of the subgraphs that CALL_ONCE runs."""
     options = (operator.options for operator in subgraph.operators)
     return {one.init_subgraph_index for one in options if isinstance(one, tflite.CallOnceOptions)}
 
 
 def assigned(variables: Variables, ops: Iterable[Op]) -> dict[Key, Array]:
-    """Computes what the ops of a subgraph without inputs assign to its variables."""
+    """Returns the values that a subgraph without inputs assigns to its variables."""
     if variables.called:
         raise MalformedError("the subgraph of CALL_ONCE calls another one")
     known: dict[Value, Array] = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow Lite files that compute in float become programs of PyTorch, which are quantized as all others are. Weights of 16 bits, and
-of 8 bits with a scale (dynamic-range quantization), are read as the real numbers that they stand for."""
+"""Reads float TensorFlow Lite files as PyTorch programs, which are quantized like others. 16-bit weights, and
+8-bit weights with a scale (dynamic-range quantization), are dequantized."""
 
 from __future__ import annotations
 
@@ -11,27 +11,32 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from pillion.errors import PillionError
-from pillion.importers.tflite import ONE_SIGNATURE, Opened
-from pillion.importers.tflite.loops import subgraphs_of_loops
-from pillion.importers.tflite.survey import Survey, compiled_already, control_flow, unknown_operators
-from pillion.importers.tflite_float.module import PREFIX, ROWS, FloatModule, check_shapes, examples
+from pillion.importers.tflite import ONE_SIGNATURE, OpenedTflite
+from pillion.importers.tflite.file_diagnosis import (
+    Diagnosis,
+    compiled_already,
+    control_flow,
+    unknown_operators,
+)
+from pillion.importers.tflite.loop_analysis import subgraphs_of_loops
+from pillion.importers.tflite_float.float_module import PREFIX, ROWS, FloatModule, check_shapes, examples
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.torch.export import export
 from pillion.ir.graph import clean_name
 
 
-def float_module(opened: Opened) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """Gives the module of a file, and what its inputs look like."""
-    _want_known(opened)
+def float_module(opened: OpenedTflite) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """Returns the module of a file, and example inputs."""
+    _require_known(opened)
     with opened.reading():
         made = FloatModule(FloatReader(opened.model, opened.model.subgraphs[0]))
         check_shapes(made)
         return made, examples(made.inputs)
 
 
-def _want_known(opened: Opened) -> None:
-    """Raises with all operators that are not read at once, and where there are several subgraphs."""
-    survey = Survey(opened.model, opened.name, (*ROWS, "SHAPE", "WHILE"), opened.compiled)
+def _require_known(opened: OpenedTflite) -> None:
+    """Raises one error for all unsupported operators, and for several subgraphs."""
+    survey = Diagnosis(opened.model, opened.name, (*ROWS, "SHAPE", "WHILE"), opened.compiled)
     for kind in (compiled_already, control_flow, unknown_operators):
         if found := kind(survey):
             raise PillionError(found.what, rule=found.rule, here=found.here, help=found.help)
@@ -44,8 +49,9 @@ def _want_known(opened: Opened) -> None:
         )
 
 
-def float_program(opened: Opened) -> tuple[ExportedProgram, tuple[Tensor, ...]]:
-    """Gives the exported program of a file, whose calls come from lines of the file: the numbers of its operators."""
+def float_program(opened: OpenedTflite) -> tuple[ExportedProgram, tuple[Tensor, ...]]:
+    """Returns the exported program of a file and example inputs; each node's source line is its operator
+    number."""
     module, inputs = float_module(opened)
     exported = export(module, inputs)
     for node in exported.graph.nodes:
@@ -57,7 +63,7 @@ _NUMBER = re.compile(rf"{PREFIX}(\d+)_(\w+)")
 
 
 def _say_where(node: Node, name: str) -> None:
-    """Puts the place of an operator where lines of code are looked for."""
+    """Sets a node's stack trace to its operator in the file."""
     stack = node.meta.get("nn_module_stack") or {}
     found = [m for entry in stack.values() if (m := _NUMBER.search(str(entry[0])))]
     node.meta.pop("stack_trace", None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that compute number by number, and along axes, in PyTorch."""
+"""Reads elementwise operators and reductions as PyTorch functions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from torch import Tensor
 
 from pillion.importers.tflite.geometry import axis_of
 from pillion.importers.tflite.model import ReadOperator
-from pillion.importers.tflite_float.forms import ACTIVATIONS, Made, Reading, activation, computed
+from pillion.importers.tflite_float.readings import ACTIVATIONS, FloatCall, Reading, activation, computed
 from pillion.ir.types import DType
 from pillion.schemas import tflite
 
 
 def function(compute: Callable[[Tensor], Tensor]) -> Reading:
-    """Makes the reading of a function of one number."""
+    """Returns the reader of an elementwise function."""
     return lambda call: computed(call, compute)
 
 
 def binary(compute: Callable[[Tensor, Tensor], Tensor], options: Any = None) -> Reading:
-    """Makes the reading of an operator of two tensors, either of which may be a constant."""
+    """Returns the reader of a binary operator; either operand may be a constant."""
 
-    def row(call: ReadOperator) -> Made:
+    def row(call: ReadOperator) -> FloatCall:
         after = activation(call, call.options_as(options).fused_activation) if options else lambda x: x
         return computed(call, lambda a, b: after(compute(a, b)), operands=(0, 1))
 
@@ -33,9 +33,9 @@ def binary(compute: Callable[[Tensor, Tensor], Tensor], options: Any = None) -> 
 
 
 def reduced(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Reading:
-    """Makes the reading of a reduction along axes."""
+    """Returns the reader of a reduction."""
 
-    def row(call: ReadOperator) -> Made:
+    def row(call: ReadOperator) -> FloatCall:
         rank = call.operand(0).type.rank
         axes = sorted({axis_of(call, axis, rank) for axis in call.integers(1)})
         keep = call.options_as(tflite.ReducerOptions).keep_dims
@@ -44,26 +44,37 @@ def reduced(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Reading:
     return row
 
 
-def softmax(call: ReadOperator) -> Made:
+def softmax(call: ReadOperator) -> FloatCall:
     """Reads a softmax over the last axis."""
     beta = call.options_as(tflite.SoftmaxOptions).beta
     return computed(call, lambda x: F.softmax(x if beta == 1 else x * beta, -1))
 
 
-def leaky_relu(call: ReadOperator) -> Made:
+def leaky_relu(call: ReadOperator) -> FloatCall:
     """Reads a leaky relu."""
     alpha = call.options_as(tflite.LeakyReluOptions).alpha
     return computed(call, lambda x: F.leaky_relu(x, alpha))
 
 
-def gelu(call: ReadOperator) -> Made:
-    """Reads a GELU, exact or by the hyperbolic tangent."""
+def gelu(call: ReadOperator) -> FloatCall:
+    """Reads a GELU, exact or with tanh."""
     how = "tanh" if call.options_as(tflite.GeluOptions).approximate else "none"
     return computed(call, lambda x: F.gelu(x, approximate=how))
 
 
-def batch_matmul(call: ReadOperator) -> Made:
-    """Reads products of matrices."""
+def floor_mod(call: ReadOperator) -> FloatCall:
+    """Reads a remainder with the divisor's sign: integers, or floats with a constant divisor."""
+    a, b = call.operand(0), call.operand(1)
+    if DType.FLOAT32 not in (a.dtype, b.dtype) or a.is_constant:
+        return computed(call, torch.remainder, operands=(0, 1))
+    if not b.is_constant or b.type.elements != 1:
+        raise call.refuse("the divisor of real numbers is one known number", repr(b))
+    divisor = float(b.constant.reshape(()))
+    return computed(call, lambda x: torch.remainder(x, divisor))
+
+
+def batch_matmul(call: ReadOperator) -> FloatCall:
+    """Reads matrix products."""
     options = call.options_as(tflite.BatchMatMulOptions)
 
     def forward(a: Tensor, b: Tensor) -> Tensor:
@@ -81,10 +92,10 @@ TORCH = {
     DType.INT8: torch.int8,
     DType.INT16: torch.int16,
 }
-"""The types of PyTorch."""
+"""PyTorch's element types."""
 
 
-def cast(call: ReadOperator) -> Made:
+def cast(call: ReadOperator) -> FloatCall:
     """Reads a change of the element type."""
     to = TORCH.get(call.result.dtype)
     if to is None:
@@ -93,9 +104,9 @@ def cast(call: ReadOperator) -> Made:
 
 
 def place(compute: Callable[[Tensor, int], Tensor]) -> Reading:
-    """Makes the reading of the place of an extreme."""
+    """Returns the reader of an arg-extremum."""
 
-    def row(call: ReadOperator) -> Made:
+    def row(call: ReadOperator) -> FloatCall:
         axes = call.integers(1)
         if len(axes) != 1:
             raise call.refuse("there is one axis", axes)
@@ -140,8 +151,9 @@ ROWS: dict[str, Reading] = {
     "REDUCE_MAX": reduced(torch.amax),
     "REDUCE_MIN": reduced(torch.amin),
     "BATCH_MATMUL": batch_matmul,
+    "FLOOR_MOD": floor_mod,
     "CAST": cast,
     "ARG_MAX": place(torch.argmax),
     "ARG_MIN": place(torch.argmin),
 }
-"""The readings of this file, by the operators' names."""
+"""The readers of this file, by operator name."""

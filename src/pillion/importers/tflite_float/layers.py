@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators with weights, pools, and what gives images another size, in PyTorch."""
+"""Reads layers with weights, pools and resizes as PyTorch functions."""
 
 from __future__ import annotations
 
@@ -13,19 +13,27 @@ from torch import Tensor, nn
 from pillion.importers.tflite.geometry import sides
 from pillion.importers.tflite.model import ReadOperator
 from pillion.importers.tflite.operands import with_axes
-from pillion.importers.tflite_float.forms import Made, Parts, Reading, activation, computed, nchw, nhwc
+from pillion.importers.tflite_float.readings import (
+    FloatCall,
+    Parts,
+    Reading,
+    activation,
+    computed,
+    nchw,
+    nhwc,
+)
 from pillion.ir.types import Array, Sides, Value
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Padding
 
 
 def parameter(array: Array) -> nn.Parameter:
-    """Gives numbers as a parameter, in memory of its own."""
+    """Returns an array as a parameter, copied."""
     return nn.Parameter(torch.from_numpy(np.array(array, np.float32)), requires_grad=False)
 
 
 def bias_of(call: ReadOperator, number: int, count: int) -> nn.Parameter:
-    """Gives the bias; zeros where there is none."""
+    """Returns the bias; zeros if it is omitted."""
     given = call.optional(number)
     held = np.zeros(count, np.float32) if given is None else call.constant(number).constant
     if held.shape != (count,):
@@ -34,20 +42,20 @@ def bias_of(call: ReadOperator, number: int, count: int) -> nn.Parameter:
 
 
 def weights_of(call: ReadOperator, number: int, rank: int) -> Value:
-    """Gives the weights, which are constants with so many axes."""
+    """Returns the weights, constants of this rank."""
     return with_axes(call, call.constant(number), rank)
 
 
-def conv(call: ReadOperator) -> Made:
-    """Reads a convolution; there are groups where the filters have fewer channels than the image."""
+def conv(call: ReadOperator) -> FloatCall:
+    """Reads a convolution, grouped if the filters have fewer channels than the image."""
     options, weights = call.options_as(tflite.Conv2DOptions), weights_of(call, 1, 4)
     image = with_axes(call, call.operand(0), 4)
     groups = max(image.shape[3] // max(weights.shape[3], 1), 1)
     return _convolution(call, options, image, weights.constant.transpose(0, 3, 1, 2), groups)
 
 
-def depthwise(call: ReadOperator) -> Made:
-    """Reads a convolution of each channel with filters of its own."""
+def depthwise(call: ReadOperator) -> FloatCall:
+    """Reads a depthwise convolution."""
     options, weights = call.options_as(tflite.DepthwiseConv2DOptions), weights_of(call, 1, 4)
     image = with_axes(call, call.operand(0), 4)
     return _convolution(call, options, image, weights.constant.transpose(3, 0, 1, 2), image.shape[3])
@@ -59,7 +67,7 @@ def _convolution(
     image: Value,
     filters: Array,
     groups: int,
-) -> Made:
+) -> FloatCall:
     out, channels = filters.shape[:2]
     if channels * groups != image.shape[3] or out % groups:
         raise call.refuse("filters fit the channels of the image", f"{list(filters.shape)} and {image!r}")
@@ -77,15 +85,15 @@ def _convolution(
 
 
 def _with_border(x: Tensor, border: Sides) -> tuple[Tensor, tuple[int, int]]:
-    """What is the same on both sides is the layer's own padding; other padding is an op of its own."""
+    """Returns the padding of the layer if it is symmetric, otherwise the padded image."""
     top, left, bottom, right = border
     if (top, left) == (bottom, right):
         return x, (top, left)
     return F.pad(x, (left, right, top, bottom)), (0, 0)
 
 
-def transpose_conv(call: ReadOperator) -> Made:
-    """Reads a transposed convolution, of which SAME cuts off what is more than the stride times the image."""
+def transpose_conv(call: ReadOperator) -> FloatCall:
+    """Reads a transposed convolution; SAME crops beyond stride times image."""
     options, weights = call.options_as(tflite.TransposeConvOptions), weights_of(call, 1, 4)
     image, y = with_axes(call, call.operand(2), 4), with_axes(call, call.result, 4)
     stride, kernel = (options.stride_h, options.stride_w), weights.shape[1:3]
@@ -109,8 +117,8 @@ def transpose_conv(call: ReadOperator) -> Made:
     return computed(call, forward, parts=parts, operands=(2,))
 
 
-def linear(call: ReadOperator) -> Made:
-    """Reads a fully connected layer over rows of as many features as the weights take."""
+def linear(call: ReadOperator) -> FloatCall:
+    """Reads a fully connected layer on rows of features."""
     options, weights = call.options_as(tflite.FullyConnectedOptions), call.operand(1)
     shape, after = call.result.shape, activation(call, options.fused_activation)
     if options.weights_format or weights.type.rank != 2 or call.operand(0).type.elements % weights.shape[1]:
@@ -130,11 +138,11 @@ def linear(call: ReadOperator) -> Made:
     return computed(call, forward, parts=parts)
 
 
-def pool(largest: bool) -> Callable[[ReadOperator], Made]:
-    """Makes the reading of a pool, which counts only the pixels inside the image. Where there is a pixel more padding at the bottom
-    or right, windows end outside."""
+def pool(largest: bool) -> Callable[[ReadOperator], FloatCall]:
+    """Returns the reader of a pool, which counts only pixels inside the image. With more padding at the
+    bottom or right, windows end outside."""
 
-    def row(call: ReadOperator) -> Made:
+    def row(call: ReadOperator) -> FloatCall:
         options, image = call.options_as(tflite.Pool2DOptions), with_axes(call, call.operand(0), 4)
         kernel, stride = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
         top, left, bottom, right = sides(call, options.padding, image.shape, kernel, stride, (1, 1))
@@ -161,8 +169,8 @@ def pool(largest: bool) -> Callable[[ReadOperator], Made]:
     return row
 
 
-def prelu(call: ReadOperator) -> Made:
-    """Reads a leaky relu with a slope for each channel, or one for all."""
+def prelu(call: ReadOperator) -> FloatCall:
+    """Reads a leaky relu with a slope per channel, or a common one."""
     slope = call.constant(1)
     channels = call.operand(0).shape[-1]
     if slope.type.elements not in (1, channels) or slope.shape[-1:] not in ((), (1,), (channels,)):
@@ -182,12 +190,12 @@ def prelu(call: ReadOperator) -> Made:
     return computed(call, forward, parts=parts)
 
 
-def bilinear(call: ReadOperator) -> Made:
-    """Reads a resize that interpolates. The oldest of its three forms is that of aligned corners, with one more row and column that
-    repeat the last ones and are cut off."""
+def bilinear(call: ReadOperator) -> FloatCall:
+    """Reads a bilinear resize. The legacy form is that of aligned corners, with a repeated last row and
+    column that is cropped."""
     image, y = with_axes(call, call.operand(0), 4), with_axes(call, call.result, 4)
     size = (y.shape[1], y.shape[2])
-    call.want_shape(1, size)
+    call.require_shape(1, size)
     options = call.options_as(tflite.ResizeBilinearOptions)
 
     def oldest(x: Tensor) -> Tensor:
@@ -204,11 +212,11 @@ def bilinear(call: ReadOperator) -> Made:
     return computed(call, oldest if is_old and size != image.shape[1:3] else forward)
 
 
-def nearest(call: ReadOperator) -> Made:
-    """Reads a resize that repeats pixels."""
+def nearest(call: ReadOperator) -> FloatCall:
+    """Reads a nearest resize."""
     y, options = with_axes(call, call.result, 4), call.options_as(tflite.ResizeNearestNeighborOptions)
     size = (y.shape[1], y.shape[2])
-    call.want_shape(1, size)
+    call.require_shape(1, size)
     if options.align_corners:
         raise call.refuse("pixels are repeated without aligned corners", "align_corners")
     mode = "nearest-exact" if options.half_pixel_centers else "nearest"
@@ -226,4 +234,4 @@ ROWS: dict[str, Reading] = {
     "RESIZE_BILINEAR": bilinear,
     "RESIZE_NEAREST_NEIGHBOR": nearest,
 }
-"""The readings of this file, by the operators' names."""
+"""The readers of this file, by operator name."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of a file that computes in float: numbers of 16 bits and quantized weights become float32 when they are read."""
+"""Reads tensors of float files; 16-bit and quantized constants become float32."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import dataclasses
 
 import numpy as np
 
-from pillion.importers.tflite.model import Reader, unreadable
+from pillion.importers.tflite.model import TfliteReader, unreadable
 from pillion.ir.types import Array, Value, constant
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
 
 
-class FloatReader(Reader):
-    """Gives out tensors as values whose constants are float32, whole numbers or booleans."""
+class FloatReader(TfliteReader):
+    """Reads tensors as values with float32, integer or boolean constants."""
 
     def make_value(self, tensor: tflite.Tensor) -> Value:
         if tensor.is_sparse:
@@ -29,7 +29,7 @@ class FloatReader(Reader):
         return constant(value.name, dequantized(value))
 
     def _half(self, tensor: tflite.Tensor) -> Value:
-        """Constants in 16 bits, which all fit 32."""
+        """Returns a float16 constant as float32."""
         held = self.data(tensor)
         if held is None:
             return super().make_value(tensor)
@@ -41,7 +41,7 @@ class FloatReader(Reader):
 
 
 def dequantized(value: Value) -> Array:
-    """Gives the real numbers that a quantized constant stands for."""
+    """Returns the real numbers of a quantized constant."""
     held = value.constant.astype(np.float32)
     quant = value.type.quant
     axis = getattr(quant, "axis", None)

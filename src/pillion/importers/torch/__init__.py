@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door for PyTorch: modules are captured as exported programs (`capture`), rewritten so that each thing is written in one way
-(`rewrite`), quantized to int8 (`quantize`, `train`), and become a Graph (`to_graph`, `rows`). `read` is the way through."""
+"""PyTorch importer: captures modules (`capture`), rewrites them into canonical form (`rewrite`), quantizes them
+(`quantize`, `train`), and imports the result as a graph (`to_graph`, `rows`). The entry point is `read`."""

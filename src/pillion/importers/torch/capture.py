@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a user names (a model of the zoo, a function in a file, a .pt2, a module) to an exported program."""
+"""Captures a model that a user names (zoo model, `file.py:factory`, `.pt2`) as an exported program."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from torch.export import ExportedProgram
 
 from pillion import zoo
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import suffix_of
+from pillion.host_io.call_arguments import accepted_arguments, require_accepted
+from pillion.host_io.user_code import MOST_NAMES, UserFile, names_of, open_file, run_user_code, split_spec
 from pillion.importers.torch.export import check_static, export, quiet
-from pillion.importers.torch.given import as_inputs
 from pillion.importers.torch.pt2 import load_pt2
-from pillion.importers.torch.sizes import check_tensors
-from pillion.named import check_named
-from pillion.outside.arguments import taken_by, want_taken
-from pillion.outside.files import suffix_of
-from pillion.outside.user_code import MOST_NAMES, UserFile, names_of, open_file, run_user_code, split_spec
+from pillion.importers.torch.tensor_sizes import check_tensors
+from pillion.importers.torch.user_inputs import as_inputs
+from pillion.model_names import check_named
 
 InputSize = int | tuple[int, int] | None
 
@@ -35,12 +35,12 @@ or let {factory} return a pair: (module, inputs)"""
 
 
 EXAMPLE_INPUTS = "example_inputs"
-"""The function beside a factory that gives what its module takes."""
+"""Name of the function next to a factory that returns the example inputs."""
 
 
 @dataclass(frozen=True)
 class CapturedSource:
-    """A model as it was found. `module` is None for a .pt2, which holds no Python module."""
+    """A captured model. `module` is None for a .pt2, which has no Python module."""
 
     module: nn.Module | None
     exported: ExportedProgram
@@ -55,8 +55,8 @@ def load(
     weights: str | Path | None = None,
     trust_pickle: bool = False,
 ) -> CapturedSource:
-    """Gives the model that `-m` names: a name of the zoo, `file.py:factory`, or a `.pt2`; with weights from an .npz. With
-    `trust_pickle`, what a `.pt2` holds beside tensors is executed."""
+    """Loads the model that `-m` names: a zoo model, `file.py:factory` or a `.pt2`, with optional weights from an
+    .npz. `trust_pickle` lets torch execute pickled objects of a `.pt2`."""
     if suffix_of(spec) == ".pt2":
         return _load_pt2(Path(spec), input_size, weights, trust_pickle)
     module, inputs, name = build(spec, input_size=input_size, weights=weights)
@@ -71,8 +71,8 @@ def build(
     opened: UserFile | None = None,
     arguments: Mapping[str, Any] = {},  # never changed
 ) -> tuple[nn.Module, tuple[Tensor, ...], str]:
-    """Gives the module that `-m` names, example inputs, and its name. A file that is open already is not run again. Its factory and
-    its `example_inputs` are called with those of the arguments that they take."""
+    """Returns the module that `-m` names, its example inputs, and its name. An `opened` file is not run again; its
+    factory and `example_inputs` receive those of `arguments` that they accept."""
     file, factory = split_spec(spec)
     if factory:
         source = opened if opened is not None and opened.path == file else open_file(file)
@@ -105,7 +105,7 @@ def _load_pt2(
 
 
 def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
-    """The example inputs saved with a program, or random ones of the same shapes."""
+    """Saved example inputs of a program, or random inputs of the same shapes."""
     if exported.example_inputs is not None:
         args, kwargs = exported.example_inputs
         return tuple(t for t in (*args, *kwargs.values()) if isinstance(t, Tensor))
@@ -129,7 +129,7 @@ def _from_file(
     make = getattr(file.module, factory, None)
     if make is None:
         raise _no_factory(path, factory, file.module)
-    made, inputs, giver = _made(file, factory, make, arguments)
+    made, inputs, giver = _run_factory(file, factory, make, arguments)
     if not isinstance(made, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
@@ -147,19 +147,21 @@ def _from_file(
     return made, as_inputs(inputs, f"{path.name}:{giver}")
 
 
-def _made(file: UserFile, factory: str, make: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any, str]:
-    """What a factory gives, the inputs beside it, and who gave those."""
+def _run_factory(
+    file: UserFile, factory: str, make: Any, arguments: Mapping[str, Any]
+) -> tuple[Any, Any, str]:
+    """A factory's module, its example inputs, and the name of the function that returned these."""
     is_called = callable(make) and not isinstance(make, nn.Module)
     called = {factory: make} if is_called else {}
     if hasattr(file.module, EXAMPLE_INPUTS):
         called[EXAMPLE_INPUTS] = file.module.example_inputs
-    want_taken(f"{file.path}:{factory}", called, arguments)
-    made = _called(make, f"{file.path}:{factory}", arguments) if is_called else make
+    require_accepted(f"{file.path}:{factory}", called, arguments)
+    made = _call(make, f"{file.path}:{factory}", arguments) if is_called else make
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         return *made, factory
     if EXAMPLE_INPUTS not in called:
         return made, None, factory
-    return made, _called(called[EXAMPLE_INPUTS], f"{file.path}:{EXAMPLE_INPUTS}", arguments), EXAMPLE_INPUTS
+    return made, _call(called[EXAMPLE_INPUTS], f"{file.path}:{EXAMPLE_INPUTS}", arguments), EXAMPLE_INPUTS
 
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
@@ -175,10 +177,10 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
     )
 
 
-def _called(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
-    return run_user_code(lambda: function(**taken_by(function, arguments)), place)
+def _call(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
+    return run_user_code(lambda: function(**accepted_arguments(function, arguments)), place)
 
 
-def draw_the_same() -> None:
-    """Sets PyTorch's generator, so that a factory that draws weights at random draws the same ones each time."""
+def seed_weights() -> None:
+    """Seeds PyTorch's generator so that random weights are the same each time."""
     torch.manual_seed(0)

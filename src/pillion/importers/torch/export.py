@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.export, with our errors and without its chatter."""
+"""Calls torch.export: its errors become Pillion's, and its log output is suppressed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ from torch.nn.modules import transformer
 from torch.nn.utils.rnn import PackedSequence
 
 from pillion.errors import PillionError
-from pillion.importers.torch.given import as_inputs, in_words
-from pillion.importers.torch.nodes import source_line
-from pillion.importers.torch.sizes import check_tensors
-from pillion.outside.progress import stage
+from pillion.host_io.progress import stage
+from pillion.importers.torch.fx_nodes import source_line
+from pillion.importers.torch.tensor_sizes import check_tensors
+from pillion.importers.torch.user_inputs import as_inputs, describe
 
-CHATTY = ("torch.export", "torch.utils._pytree", "torch._subclasses.fake_tensor", "torch.fx", "torchao")
-"""Loggers whose messages are for others, or come as an exception too."""
+NOISY_LOGGERS = (
+    "torch.export",
+    "torch.utils._pytree",
+    "torch._subclasses.fake_tensor",
+    "torch.fx",
+    "torchao",
+)
+"""Loggers whose messages do not concern users or repeat an exception."""
 
 
 def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
-    """Runs torch.export on a module in eval mode (or train mode); the module's own modes are left as they were."""
+    """Exports a module in eval mode (or train mode) and restores the modes of its submodules."""
     inputs = as_inputs(example_inputs, "example_inputs")
     modes = {part: part.training for part in module.modules()}
     module.train(training)
@@ -40,12 +46,12 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
         with (
             stage(f"capturing {type(module).__name__}"),
             quiet(),
-            masks_as_given(),
+            without_mask_detection(),
             redirect_stderr(said),
         ):  # torch prints whole graphs when it fails
             exported = torch.export.export(module, inputs, strict=False)
     except Exception as error:
-        raise _other_arguments(module, inputs) or _export_failure(module, error) from error
+        raise _argument_mismatch(module, inputs) or _export_failure(module, error) from error
     finally:
         for part, mode in modes.items():
             part.training = mode
@@ -59,8 +65,8 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences what torch and torchao say about their own deprecations and missing parts."""
-    loggers = [logging.getLogger(name) for name in CHATTY]
+    """Suppresses warnings and log messages of torch and torchao."""
+    loggers = [logging.getLogger(name) for name in NOISY_LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
@@ -74,9 +80,9 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def masks_as_given() -> Iterator[None]:
-    """Keeps `nn.Transformer`'s parts from comparing a mask with the causal one, for a hint that changes no result: what a tensor holds
-    is not known while a module is traced."""
+def without_mask_detection() -> Iterator[None]:
+    """Keeps `nn.Transformer` from comparing masks with the causal mask: values are unknown while a module is
+    traced, and the comparison changes no result."""
     name = "_detect_is_causal_mask"
     before = getattr(transformer, name)
     setattr(transformer, name, lambda mask, is_causal=None, size=None: is_causal is True)
@@ -86,8 +92,8 @@ def masks_as_given() -> Iterator[None]:
         setattr(transformer, name, before)
 
 
-def _packs(error: BaseException) -> bool:
-    """Whether it was raised where sequences of several lengths are packed, or where such are read."""
+def _has_packed_sequences(error: BaseException) -> bool:
+    """Whether an error passed through a frame that holds a packed sequence."""
     trace = error.__traceback__
     while trace is not None:
         if any(isinstance(held, PackedSequence) for held in trace.tb_frame.f_locals.values()):
@@ -96,8 +102,8 @@ def _packs(error: BaseException) -> bool:
     return False
 
 
-def _other_arguments(module: nn.Module, inputs: Sequence[Tensor]) -> PillionError | None:
-    """The error of a forward that does not take the example inputs one after another, if that is what is wrong."""
+def _argument_mismatch(module: nn.Module, inputs: Sequence[Tensor]) -> PillionError | None:
+    """Returns the error for a forward that cannot be called with the example inputs; None if it can."""
     try:
         signature = inspect.signature(module.forward)
     except (TypeError, ValueError):
@@ -142,7 +148,7 @@ def _other_arguments(module: nn.Module, inputs: Sequence[Tensor]) -> PillionErro
 
 
 def _export_failure(module: nn.Module, error: Exception) -> PillionError:
-    if _packs(error):
+    if _has_packed_sequences(error):
         return PillionError(
             f"{type(module).__name__} packs sequences of several lengths",
             rule="all sequences have one length, which is known when the program is compiled",
@@ -160,7 +166,7 @@ def _export_failure(module: nn.Module, error: Exception) -> PillionError:
 
 
 def _source_of(module: nn.Module, error: Exception) -> str:
-    """The innermost line of the user's code that the error passed through."""
+    """Innermost line of the user's code in an error's traceback."""
     try:
         own = inspect.getfile(type(module))
     except (TypeError, OSError):
@@ -176,7 +182,7 @@ def _source_of(module: nn.Module, error: Exception) -> str:
 
 
 def check_static(exported: ExportedProgram) -> None:
-    """Refuses a program with an input whose shape is not fixed."""
+    """Raises if an input has a dynamic shape."""
     for node in exported.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
@@ -189,7 +195,7 @@ def check_static(exported: ExportedProgram) -> None:
 
 
 def check_sizes_are_known(exported: ExportedProgram) -> None:
-    """Refuses a program in which the size of a tensor depends on what another one holds: `x[x > 0]`, `nonzero`."""
+    """Raises if the size of a tensor depends on data, as in `x[x > 0]` or `nonzero`."""
     for node in exported.graph.nodes:
         value = node.meta.get("val")
         if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
@@ -202,7 +208,7 @@ def check_sizes_are_known(exported: ExportedProgram) -> None:
 
 
 def check_outputs(exported: ExportedProgram) -> None:
-    """Raises where a result is no tensor: `None`, or a number."""
+    """Raises if an output is not a tensor."""
     results = exported.graph_signature.output_specs
     for index, spec in enumerate(results):
         if not isinstance(spec.arg, TensorArgument):
@@ -214,8 +220,28 @@ def check_outputs(exported: ExportedProgram) -> None:
             )
 
 
+def specialize_sizes(exported: ExportedProgram, inputs: Sequence[Tensor]) -> ExportedProgram:
+    """Re-exports a program with dynamic axes (`Dim("batch")`) at the sizes of the example inputs."""
+    names = set(exported.graph_signature.user_inputs)
+    arguments = [n.meta["val"] for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
+    if len(arguments) != len(inputs) or not any(
+        isinstance(d, torch.SymInt) for x in arguments for d in x.shape
+    ):
+        return exported
+    fits = all(
+        x.dim() == given.dim()
+        and all(isinstance(d, torch.SymInt) or d == n for d, n in zip(x.shape, given.shape, strict=True))
+        for x, given in zip(arguments, inputs, strict=True)
+    )
+    if not fits:
+        return exported
+    with quiet():
+        return torch.export.export(exported.module(check_guards=False), tuple(inputs), strict=False)
+
+
 def check_examples(exported: ExportedProgram, inputs: Sequence[Tensor]) -> None:
-    """Raises where example inputs are not those that a program was exported for, or its tensors are larger than memories."""
+    """Raises if the example inputs do not match the exported program, or if its tensors exceed a chip's address
+    space."""
     check_tensors(exported)
     for spec in exported.graph_signature.input_specs:
         if spec.kind is InputKind.USER_INPUT and not isinstance(spec.arg, TensorArgument):
@@ -227,7 +253,7 @@ def check_examples(exported: ExportedProgram, inputs: Sequence[Tensor]) -> None:
             )
     names = set(exported.graph_signature.user_inputs)
     arguments = [n for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
-    wanted, given = (", ".join(map(in_words, them)) for them in ([n.meta["val"] for n in arguments], inputs))
+    wanted, given = (", ".join(map(describe, them)) for them in ([n.meta["val"] for n in arguments], inputs))
     if wanted != given:
         raise PillionError(
             "the example inputs do not fit the exported program",

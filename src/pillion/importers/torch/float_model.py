@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in float, as its author wrote it: to be evaluated beside the program that was made of it."""
+"""The user's float model as a runnable reference for evaluation."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from torch.fx import GraphModule
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.export import export, quiet
-from pillion.importers.torch.given import as_model
-from pillion.importers.torch.inputs import as_in_model
-from pillion.importers.torch.loops import has_loops, run
+from pillion.importers.torch.fixed_arguments import fix_arguments
+from pillion.importers.torch.input_types import cast_to_model
+from pillion.importers.torch.loop_nodes import has_loops, run
 from pillion.importers.torch.quantize import QatModule
-from pillion.importers.torch.settings import settled
+from pillion.importers.torch.user_inputs import as_model
 from pillion.ir.types import Array
 
-CLOSE = 1e-3
-"""How near, relative to the largest output, samples in a batch come to the same samples alone, if a model can be run on batches."""
+BATCH_TOLERANCE = 1e-3
+"""Tolerance, relative to the largest output, between a batched run and single runs of the same samples."""
 
 
 @dataclass
 class TorchModel:
-    """A float model that runs samples; several at once where that gives the same numbers."""
+    """A float model that runs samples, batched if that gives the same results."""
 
     name: str
     exported: ExportedProgram
@@ -42,16 +42,16 @@ class TorchModel:
         return {**self.__dict__, "_runs": []}
 
     def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
-        """Gives the outputs of each run, for inputs of the shapes that the model was given as examples."""
+        """Returns the outputs of each run, for inputs of the example shapes."""
         if self._takes_batches and len(runs) > 1:
-            return self._together(runs)
+            return self._run_batch(runs)
         alone = [self._run([torch.from_numpy(np.ascontiguousarray(x)) for x in xs]) for xs in runs]
         if self._takes_batches is None and len(runs) > 1:
-            self._takes_batches = self._is_same(runs, alone)
+            self._takes_batches = self._is_batchable(runs, alone)
         return alone
 
     def module(self) -> GraphModule:
-        """Gives a new copy of the model as a graph of operators."""
+        """Returns a new copy of the model as a graph module."""
         with quiet():
             return self.exported.module(check_guards=False)
 
@@ -59,7 +59,7 @@ class TorchModel:
         if not self._runs:
             self._runs.append(self.module())
         with torch.no_grad():
-            own = as_in_model(self._runs[0].graph, inputs)
+            own = cast_to_model(self._runs[0].graph, inputs)
             # `forward` is not a call, which would want the batch of the example.
             graph = self._runs[0]
             made = run(graph, *own) if has_loops(graph.graph) else graph.forward(*own)
@@ -68,7 +68,7 @@ class TorchModel:
         )
         return tuple(y.detach().cpu().resolve_neg().numpy() for y in some if isinstance(y, Tensor))
 
-    def _together(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+    def _run_batch(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
         rows = len(runs[0][0])
         inputs = [torch.from_numpy(np.concatenate(column)) for column in zip(*runs, strict=True)]
         outputs = self._run(inputs)
@@ -76,12 +76,12 @@ class TorchModel:
             raise ValueError("an output without a row for each sample")
         return [tuple(y[at : at + rows] for y in outputs) for at in range(0, rows * len(runs), rows)]
 
-    def _is_same(self, runs: Sequence[Sequence[Array]], alone: Sequence[tuple[Array, ...]]) -> bool:
-        """Whether samples in a batch give what they give alone: a model may have been written for one."""
+    def _is_batchable(self, runs: Sequence[Sequence[Array]], alone: Sequence[tuple[Array, ...]]) -> bool:
+        """Whether batched samples give the same results as single ones; a model may be written for batch 1."""
         if any(not x.ndim for x in runs[0]) or any(not y.ndim for y in alone[0]):
             return False
         try:
-            together = self._together(runs)
+            together = self._run_batch(runs)
         except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
             return False
         pairs = [
@@ -94,7 +94,7 @@ class TorchModel:
 
 def _near(some: Array, others: Array) -> bool:
     a, b = some.astype(np.float64), others.astype(np.float64)
-    return bool(np.abs(a - b).max(initial=0) <= CLOSE * max(float(np.abs(a).max(initial=0)), 1e-30))
+    return bool(np.abs(a - b).max(initial=0) <= BATCH_TOLERANCE * max(float(np.abs(a).max(initial=0)), 1e-30))
 
 
 def float_model(
@@ -105,19 +105,19 @@ def float_model(
     weights: str | Path | None = None,
     trust_pickle: bool = False,
 ) -> TorchModel:
-    """Gives the float model that is named, or that a module or an exported program is."""
+    """Returns the float model of a name, a module or an exported program."""
     if isinstance(model, (str, Path)):
         source = capture.load(str(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle)
         held, exported, inputs, name = source.module, source.exported, source.example_inputs, source.name
     else:
-        held, inputs, _ = settled(as_model(model), example_inputs)
+        held, inputs, _ = fix_arguments(as_model(model), example_inputs)
         exported = held if isinstance(held, ExportedProgram) else export(held, inputs)
         name = type(held).__name__.lower()
-    _want_float(held, name)
+    _require_float(held, name)
     return TorchModel(name, exported, tuple(tuple(x.shape) for x in inputs))
 
 
-def _want_float(held: nn.Module | ExportedProgram | None, name: str) -> None:
+def _require_float(held: nn.Module | ExportedProgram | None, name: str) -> None:
     if isinstance(held, QatModule):
         raise PillionError(
             f"`{name}` is prepared for training in int8",

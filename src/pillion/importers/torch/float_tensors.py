@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A float model by its tensors: each under the name that it has in the program, and what becomes of the outputs when one of them is changed."""
+"""Runs a float model tensor by tensor, under the program's tensor names, and recomputes outputs after one tensor
+is changed."""
 
 from __future__ import annotations
 
@@ -13,24 +14,24 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from pillion.importers.torch.float_model import TorchModel
-from pillion.importers.torch.loops import Loop, LoopingInterpreter, in_turn
-from pillion.importers.torch.nodes import constant_of
-from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.importers.torch.fx_nodes import constant_of
+from pillion.importers.torch.loop_nodes import LoopInterpreter, LoopNodes, in_execution_order
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import identifier
 from pillion.ir.types import Array
-from pillion.ir.wishes import Wishes
 
 Values = dict[Node, Any]
-"""The result of every node for one sample."""
+"""Result of every node for one sample."""
 
 
 class FloatTensors:
-    """The graph of a float model as the quantizer sees it: batch norms are folded, and each thing is written in one way."""
+    """The float model's graph after the quantizer's rewrites: batch norms folded, operators in canonical form."""
 
-    def __init__(self, model: TorchModel, wishes: Wishes | None = None) -> None:
-        self.module: GraphModule = normalize(model.module(), wishes)
-        self._items = list(in_turn(self.module.graph))
-        made = [item.ends if isinstance(item, Loop) else [item] for item in self._items]
+    def __init__(self, model: TorchModel, wishes: QuantizationConstraints | None = None) -> None:
+        self.module: GraphModule = rewrite_for_quantization(model.module(), wishes)
+        self._items = list(in_execution_order(self.module.graph))
+        made = [item.ends if isinstance(item, LoopNodes) else [item] for item in self._items]
         self._places = {node: place for place, nodes in enumerate(made) for node in nodes}
         self._last = self.module.graph.output_node()
         self._named = {
@@ -45,34 +46,34 @@ class FloatTensors:
         values: Values = {}
         with torch.no_grad():
             for item in self._items:
-                if isinstance(item, Loop):
+                if isinstance(item, LoopNodes):
                     values.update(self._steps(item, values))
                 else:
                     values[item] = next(given) if item.op == "placeholder" else self._compute(item, values)
         return values
 
     def tensor(self, values: Values, name: str) -> Array | None:
-        """Gives a tensor by its name; None where the model has none of this name."""
+        """Returns a tensor by name; None if the model has no such tensor."""
         held = values.get(self._named[name]) if name in self._named else None
         return held.detach().cpu().numpy() if isinstance(held, Tensor) else None
 
     def outputs(self, values: Values) -> list[Array]:
-        """Gives the outputs."""
+        """Returns the outputs as arrays."""
         return [y.detach().cpu().numpy() for y in _tensors(values[self._last])]
 
     def outputs_with(self, values: Values, name: str, instead: Array) -> list[Array]:
-        """Gives what the outputs would be with other numbers in one tensor: all that depends on it is computed again."""
+        """Recomputes the outputs after replacing one tensor."""
         changed = self._changed(values, {name: instead}, self._last)
         return [y.detach().cpu().numpy() for y in _tensors(changed.get(self._last, values[self._last]))]
 
     def tensor_with(self, values: Values, instead: Mapping[str, Array], name: str) -> Array:
-        """Gives what a tensor would be with other numbers in tensors before it."""
+        """Recomputes a tensor after replacing tensors upstream of it."""
         wanted = self._named[name]
         found: Tensor = {**values, **self._changed(values, instead, wanted)}[wanted]
         return found.detach().cpu().numpy()
 
     def _changed(self, values: Values, instead: Mapping[str, Array], last: Node) -> Values:
-        """The results that change, of all nodes up to a last one."""
+        """Recomputes all nodes up to `last` that depend on the replaced tensors."""
         changed: Values = {
             self._named[name]: torch.from_numpy(np.ascontiguousarray(array, np.float32))
             for name, array in instead.items()
@@ -80,7 +81,7 @@ class FloatTensors:
         first = min((self._places[node] for node in changed), default=self._places[last])
         with torch.no_grad():
             for item in self._items[first + 1 : self._places[last] + 1]:
-                if isinstance(item, Loop):
+                if isinstance(item, LoopNodes):
                     if any(source in changed for source in item.reads):
                         again = self._steps(item, {**values, **changed})
                         changed.update((node, made) for node, made in again.items() if node not in changed)
@@ -88,9 +89,9 @@ class FloatTensors:
                     changed[item] = self._compute(item, values, changed)
         return changed
 
-    def _steps(self, loop: Loop, values: Values) -> Values:
-        """What a loop makes; what it makes in one step has no number of its own."""
-        return LoopingInterpreter(self.module).steps(loop, values)
+    def _steps(self, loop: LoopNodes, values: Values) -> Values:
+        """Results of a loop; tensors inside its steps have no single value."""
+        return LoopInterpreter(self.module).steps(loop, values)
 
     def _compute(self, node: Node, values: Values, changed: Mapping[Node, Any] = {}) -> Any:  # never changed
         if node.op == "get_attr":

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the axes of a model's tensors lie in memory.
+"""Tracks the memory layout of a model's tensors.
 
-PyTorch's operators speak of logical axes (images are N, C, H, W); the graph's values are what lies in memory (N, H, W, C).
-A `Placed` tensor is a value together with the logical axis that each of its physical axes holds. A permutation of logical
-axes then costs nothing: it only changes that note. A `Transpose` is made where an op really needs another order.
-"""
+PyTorch addresses logical axes (images are N, C, H, W); values of the graph have physical axes (N, H, W, C). A
+`Placed` tensor maps between them, so a permutation moves no data; a `Transpose` is emitted only if an op needs
+another layout."""
 
 from __future__ import annotations
 
@@ -23,49 +22,49 @@ from pillion.ops import Reshape, Transpose
 Order = tuple[int, ...]
 
 NHWC: Order = (0, 2, 3, 1)
-"""Images: the channels lie last."""
+"""Channels-last layout of images."""
 NLC: Order = (0, 2, 1)
-"""Sequences: the channels lie last."""
+"""Channels-last layout of sequences."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A value and, for each of its axes, the logical axis that lies there."""
+    """A value and the logical axis of each of its physical axes."""
 
     value: Value
     order: Order
 
     @property
     def shape(self) -> Shape:
-        """The shape that the model sees, whatever lies where in memory."""
+        """The shape in logical order of axes."""
         return tuple(self.value.shape[self.order.index(axis)] for axis in range(len(self.order)))
 
     @property
     def rank(self) -> int:
-        """The number of axes."""
+        """Number of axes."""
         return len(self.order)
 
     def axis(self, logical: int) -> int:
-        """Says where a logical axis (negative ones count from the end) lies."""
+        """Returns the physical axis of a logical axis; negative ones count from the end."""
         return self.order.index(logical % self.rank)
 
     def with_value(self, value: Value) -> Placed:
-        """Gives another value whose axes lie the same way."""
+        """Returns another value in the same layout."""
         return Placed(value, self.order)
 
     def permuted(self, axes: Sequence[int]) -> Placed:
-        """Gives the tensor whose logical axis i is logical axis axes[i] of this one. No data moves."""
+        """Returns the tensor whose logical axis i is logical axis axes[i] of this one. No data moves."""
         axes = [a % self.rank for a in axes]
         return Placed(self.value, tuple(axes.index(axis) for axis in self.order))
 
 
 def plain(value: Value) -> Placed:
-    """Places a value that lies in logical order."""
+    """Places a value whose physical axes are in logical order."""
     return Placed(value, tuple(range(value.type.rank)))
 
 
 class Builder:
-    """Collects ops in order, and knows how to bring tensors into another order or shape."""
+    """Collects ops in order, and inserts transposes and reshapes."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -73,7 +72,7 @@ class Builder:
         self.source = ""
         self.hint = "v"
         self.node: Any = None
-        """What is being imported: for rows that must ask it more than its arguments."""
+        """Node that is being imported, for rows that need more than its arguments."""
 
     def emit(
         self,
@@ -85,7 +84,7 @@ class Builder:
         name: str = "",
         **fields: Any,
     ) -> Value:
-        """Appends an op; the result's shape is inferred unless given (reshape, slice)."""
+        """Appends an op. `shape` is the result's shape if it cannot be inferred (reshape, slice)."""
         name = self.names.fresh(name or self.hint)
         draft: Any = cls(
             y=Value(name, TensorType(shape or (), dtype or DType.FLOAT32, quant)),
@@ -99,13 +98,13 @@ class Builder:
         return y
 
     def like(self, x: Placed, cls: type[Op], **fields: Any) -> Placed:
-        """Appends an op that keeps the shape and order of its operand x."""
+        """Appends an op that keeps the shape and layout of its operand x."""
         return x.with_value(
             self.emit(cls, x=x.value, dtype=x.value.dtype, quant=x.value.type.quant, **fields)
         )
 
     def arrange(self, x: Placed, order: Order) -> Value:
-        """Gives the tensor with its logical axes in this order in memory."""
+        """Returns the tensor with its logical axes in this physical order."""
         if x.order == order:
             return x.value
         permutation = tuple(x.order.index(axis) for axis in order)
@@ -121,11 +120,11 @@ class Builder:
         )
 
     def plain(self, x: Placed) -> Value:
-        """Gives the tensor in logical order."""
+        """Returns the tensor in logical order."""
         return self.arrange(x, tuple(range(x.rank)))
 
     def reshape(self, value: Value, shape: Shape) -> Value:
-        """Gives a value another shape in memory; constants are reshaped at once."""
+        """Reshapes a value in memory; constants are reshaped at compile time."""
         if value.shape == shape:
             return value
         if value.is_constant and not isinstance(value.type.quant, PerChannel):
@@ -140,12 +139,12 @@ class Builder:
         )
 
     def constant(self, value: Value) -> Value:
-        """Gives a constant a name of its own."""
+        """Returns a constant under a fresh name."""
         return dataclasses.replace(value, name=self.names.fresh(value.name))
 
 
 def transposed(value: Value, permutation: Order) -> Value:
-    """Gives a constant with its axes, data and channel scales moved."""
+    """Transposes a constant's data and the axis of its channel scales."""
     quant = value.type.quant
     if isinstance(quant, PerChannel):
         quant = PerChannel(quant.scales, permutation.index(quant.axis))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a user has of a model in PyTorch to a Graph, whose weights are int8 and which computes in float between quantize and
-dequantize ops."""
+"""Reads a PyTorch model into a graph with int8 weights that computes in float between `quantize` and `dequantize`
+ops."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from torch import Tensor, nn
 
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
-from pillion.importers.torch.floats import FloatNet
-from pillion.importers.torch.given import Batches, as_model
+from pillion.importers.torch.buffers_as_states import as_stateful
+from pillion.importers.torch.fixed_arguments import fix_arguments
+from pillion.importers.torch.float_origin import FloatNet
 from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
-from pillion.importers.torch.quantize.ptq import AS_USUAL, Progress
-from pillion.importers.torch.remembered import remembering
-from pillion.importers.torch.rewrite.functional import refused_writes
-from pillion.importers.torch.rows.reasons import MOVES, WRITES
-from pillion.importers.torch.settings import settled
+from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress
+from pillion.importers.torch.rewrite.functionalize import refused_writes
+from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
 from pillion.importers.torch.to_graph import import_with_origins
+from pillion.importers.torch.user_inputs import Batches, as_model
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
 from pillion.ir.tuning import Tuning
 from pillion.ir.verify import refuse_float
-from pillion.ir.wishes import Wishes
 
 
 @dataclass(frozen=True)
 class ReadModel:
-    """A model that was read: its graph and, where it was quantized after training, the float model beside it."""
+    """An imported graph and, if it was quantized after training, its float model."""
 
     graph: Graph
     floats: FloatNet | None
@@ -41,7 +41,7 @@ def read(
     model: Any,
     example_inputs: Any = None,
     *,
-    wishes: Wishes,
+    wishes: QuantizationConstraints,
     calibrate: Batches | None = None,
     progress: Progress | None = None,
     name: str | None = None,
@@ -49,38 +49,37 @@ def read(
     input_size: capture.InputSize = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
-    tuning: Tuning = AS_USUAL,
+    tuning: Tuning = DEFAULT_TUNING,
 ) -> ReadModel:
-    """Gives the graph of a module, of an exported program, or of what `-m` names: a model of the zoo, `file.py:factory`, a .pt2.
+    """Imports a module, an exported program, or a model that `-m` names: a zoo model, `file.py:factory`, a .pt2.
 
-    `wishes` are those of the target's processors; without `calibrate` the example inputs alone decide the ranges."""
+    `wishes` are the constraints of the target's processors. Without `calibrate`, the example inputs determine
+    the ranges."""
     if isinstance(model, (str, os.PathLike)):
-        _want_no_inputs(os.fspath(model), example_inputs)
+        _require_no_inputs(os.fspath(model), example_inputs)
         source = capture.load(
             os.fspath(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle
         )
         is_trained = isinstance(source.module, QatModule)
         found, inputs = (source.module if is_trained else source.exported), source.example_inputs
-        remembered = None if is_trained else remembering(source.module, inputs)
+        stateful = None if is_trained else as_stateful(source.module, inputs)
         name = name or source.name
     else:
-        found, inputs, calibrate = settled(as_model(model), example_inputs, calibrate)
+        found, inputs, calibrate = fix_arguments(as_model(model), example_inputs, calibrate)
         name = name or (
             found.preparation.name if isinstance(found, QatModule) else type(found).__name__.lower()
         )
         if not isinstance(found, QatModule):
-            _want_none_prepared(found)
-        remembered = None if isinstance(found, QatModule) else remembering(found, inputs)
-    if remembered is not None:
-        with_states = ptq(
-            remembered, inputs, calibrate, progress, wishes, _refusing(name), remembered.observed, tuning
-        )
+            _require_none_prepared(found)
+        stateful = None if isinstance(found, QatModule) else as_stateful(found, inputs)
+    if stateful is not None:
+        with_states = ptq(stateful, inputs, calibrate, progress, wishes, _refusing(name), stateful, tuning)
         graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
-        return ReadModel(remembered.closed(graph, nhwc), None)
+        return ReadModel(stateful.with_states(graph, nhwc), None)
     return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc, tuning)
 
 
-def _want_no_inputs(spec: str, example_inputs: Any) -> None:
+def _require_no_inputs(spec: str, example_inputs: Any) -> None:
     if example_inputs is not None:
         raise PillionError(
             f"{spec} says itself what its inputs look like",
@@ -90,8 +89,8 @@ def _want_no_inputs(spec: str, example_inputs: Any) -> None:
         )
 
 
-def _want_none_prepared(model: Any) -> None:
-    """Raises where a part of a model was prepared for training, as of a module that holds model and loss."""
+def _require_none_prepared(model: Any) -> None:
+    """Raises if a submodule was prepared for training."""
     parts = model.named_modules() if isinstance(model, nn.Module) else ()
     path = next((name for name, part in parts if isinstance(part, QatModule)), None)
     if path is not None:
@@ -104,7 +103,7 @@ def _want_none_prepared(model: Any) -> None:
 
 
 def _refusing(name: str) -> Callable[[Sequence[FloatOp]], None]:
-    """What raises where ops of a model would stay in float."""
+    """Returns a function that raises if operators of the model would stay in float."""
 
     def refuse(ops: Sequence[FloatOp]) -> None:
         writes = [op for op in ops if op.reason == WRITES]
@@ -121,13 +120,13 @@ def _quantized(
     name: str,
     calibrate: Batches | None,
     progress: Progress | None,
-    wishes: Wishes,
+    wishes: QuantizationConstraints,
     nhwc: bool,
     tuning: Tuning,
 ) -> ReadModel:
     refuse = _refusing(name)
     if isinstance(model, QatModule):
-        _want_no_tuning(model, tuning)
+        _require_no_tuning(model, tuning)
         quantized = finish_training(model, inputs, calibrate, progress, wishes)
         refuse(quantized.float_ops)
     else:
@@ -137,11 +136,11 @@ def _quantized(
     return ReadModel(graph, FloatNet(module, origins) if module is not None else None)
 
 
-def _want_no_tuning(model: QatModule, tuning: Tuning) -> None:
-    if tuning != AS_USUAL:
+def _require_no_tuning(model: QatModule, tuning: Tuning) -> None:
+    if tuning != DEFAULT_TUNING:
         raise PillionError(
             f"`{model.preparation.name}` is prepared for training",
-            rule="tuning (--ranges, --equalize, --correct-biases) is for models that are quantized after training",
+            rule="tuning (--ranges, --equalize, --no-correct-biases) is for models that are quantized after training",
             here=f"{tuning}",
             help="leave tuning out: training has learned with the ranges that it has",
         )

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door for PyTorch: a quantized, exported program becomes a Graph.
+"""Imports quantized torch programs as graphs.
 
-The graph that comes out still computes in float32 between `dequantize` and `quantize` ops, as the program says; weights are
-int8 constants. The pass `integer` then makes integer ops of it."""
+The imported graph still computes in float32 between `dequantize` and `quantize` ops; the pass `integer` turns
+these into integer ops."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -14,35 +13,36 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers.torch.floats import Origin
-from pillion.importers.torch.inputs import input_dtype
+from pillion.importers.torch.float_origin import Origin
+from pillion.importers.torch.fx_nodes import operator_name, origin_of, source_line
+from pillion.importers.torch.import_loops import import_loop
+from pillion.importers.torch.input_types import input_dtype
 from pillion.importers.torch.layout import NHWC, Builder, Placed, plain
-from pillion.importers.torch.loops import Loop, in_turn
-from pillion.importers.torch.nodes import operator_name
-from pillion.importers.torch.repeats import import_loop
+from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
 from pillion.importers.torch.rows import ROWS
-from pillion.ir.graph import Graph, Names, identifier, printable
+from pillion.ir.graph import Graph, Names, identifier
 from pillion.ir.types import BYTES, DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Dequantize, Quantize
 
-OTHERWISE = "write this line of the model so that the rule holds, or leave it outside the model"
-"""The way out where an op's own rule names none."""
+DEFAULT_HELP = "write this line of the model so that the rule holds, or leave it outside the model"
+"""Help of errors whose rule names no way out."""
 LIBRARY = "quantized_decomposed"
-"""The library of torch's conversions; torch knows it once torchao is imported."""
+"""Namespace of torch's quantize and dequantize operators, registered by torchao."""
 
 
 def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
-    """Makes the graph of a torch program. With `nhwc`, images go in and out channels last."""
+    """Imports a torch program as a graph. With `nhwc`, image inputs and outputs are channels last."""
     return import_with_origins(module, name, nhwc=nhwc)[0]
 
 
 def import_with_origins(
     module: GraphModule, name: str, *, nhwc: bool = False
 ) -> tuple[Graph, dict[str, Origin]]:
-    """Makes the graph of a torch program, and says for its values by name which nodes of the float model they stand for."""
+    """Imports a torch program, and maps the names of its values to the nodes of the float model that they
+    correspond to."""
     importer = _Importer(module, nhwc)
-    for item in in_turn(module.graph):
-        if isinstance(item, Loop):
+    for item in in_execution_order(module.graph):
+        if isinstance(item, LoopNodes):
             import_loop(importer, item)
         else:
             importer.visit(item)
@@ -53,7 +53,7 @@ def import_with_origins(
 
 
 class _Importer:
-    """Walks the nodes in order; every node's result is remembered as a placed tensor (or a list of them)."""
+    """Visits nodes in order and keeps each node's result: a placed tensor or a list of them."""
 
     def __init__(self, module: GraphModule, nhwc: bool) -> None:
         self.module, self.nhwc = module, nhwc
@@ -66,11 +66,11 @@ class _Importer:
 
     def visit(self, node: Node) -> None:
         self.builder.node = node
-        self.builder.hint, self.builder.source = identifier(_name(node)), source_line(node)
+        self.builder.hint, self.builder.source = identifier(_name(node)), origin_of(node)
         self.import_one(node)
         made = self.known.get(node)
         if isinstance(made, Placed) and not made.value.is_constant:
-            self.origins.setdefault(made.value.name, Origin(_real(node).name, made.order))
+            self.origins.setdefault(made.value.name, Origin(_unconverted(node).name, made.order))
 
     def import_one(self, node: Node) -> None:
         match node.op:
@@ -97,7 +97,7 @@ class _Importer:
         dtype = input_dtype(node)
         value = Value(
             self.builder.names.fresh(identifier(node.name)),
-            TensorType(tuple(shape[a] for a in order), dtype, ITSELF if dtype in BYTES else None),
+            TensorType(tuple(shape[a] for a in order), dtype, UNIT_SCALE if dtype in BYTES else None),
         )
         self.inputs.append(value)
         return Placed(value, order)
@@ -150,7 +150,9 @@ class _Importer:
         except PillionError as error:
             line = source_line(node)
             here = error.here if line in error.here else f"{error.here}  ({line})"
-            raise PillionError(error.what, rule=error.rule, here=here, help=error.help or OTHERWISE) from None
+            raise PillionError(
+                error.what, rule=error.rule, here=here, help=error.help or DEFAULT_HELP
+            ) from None
 
     def quantize(self, x: Placed, quant: PerTensor, dtype: DType) -> Placed:
         if x.value.is_constant:
@@ -163,13 +165,14 @@ class _Importer:
         return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=dtype, quant=quant))
 
     def dequantize(self, x: Placed, quant: Quant) -> Placed:
-        """Reads a dequantize. A quantized constant stays a constant of integers; the ops know how to read it."""
+        """Imports a dequantize. A quantized constant stays an integer constant with its scale; ops read it
+        directly."""
         if x.value.is_constant:
             return self.read(x.value, quant)
         return x.with_value(self.builder.emit(Dequantize, x=x.value))
 
     def read(self, integers: Value, quant: Quant) -> Placed:
-        """Gives one value to all that read a constant in the same way: layers may share their weights."""
+        """Returns one value per constant and quantization, so that layers can share weights."""
         ways = self.read_as.setdefault(integers, {})
         if quant not in ways:
             name = self.builder.names.fresh(integers.name) if ways else integers.name
@@ -178,7 +181,7 @@ class _Importer:
 
 
 def unsupported(node: Node) -> PillionError:
-    """Makes the error for an operator that is not in the table."""
+    """Returns the error for an operator that has no row."""
     return PillionError(
         f"operator {operator_name(node)} is not supported",
         rule="`pillion ops --pytorch` lists what is",
@@ -196,40 +199,25 @@ def _array(held: Any) -> np.ndarray[Any, Any]:
 
 
 DTYPES = {torch.int8: DType.INT8, torch.int16: DType.INT16}
-ITSELF = PerTensor(1.0)
-"""What inputs of bytes mean."""
+UNIT_SCALE = PerTensor(1.0)
+"""Quantization of integer inputs: each integer is its own value."""
 
 
 def _conversion(node: Node) -> str:
-    """What a node does between real numbers and integers, if it does."""
+    """Name of the quantize or dequantize operator that a node calls; empty for all other nodes."""
     target = node.target
     is_one = isinstance(target, torch._ops.OpOverload) and target.namespace == LIBRARY
     return target.overloadpacket.__name__ if is_one else ""  # type: ignore[union-attr]  # an OpOverload
 
 
 def _name(node: Node) -> str:
-    """The node's own; what a conversion makes is called after what it converts."""
+    """Value name of a node; conversions are named after the node that they convert."""
     suffix = {"": "", "quantize_per_tensor": "_q"}.get(_conversion(node), "_f")
-    return _real(node).name + suffix
+    return _unconverted(node).name + suffix
 
 
-def _real(node: Node) -> Node:
-    """The node that computes what conversions only convert."""
+def _unconverted(node: Node) -> Node:
+    """First node that is not a conversion, upstream of `node`."""
     while _conversion(node) and isinstance(node.args[0], Node):
         node = node.args[0]
     return node
-
-
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-
-
-def source_line(node: Node) -> str:
-    """Gives the line of the model that a node comes from, as `file.py:41`; empty where it is not known."""
-    trace = node.meta.get("stack_trace") or ""
-    frames = [
-        (path, line) for path, line in _FRAME.findall(trace) if "/torch/" not in path and "<" not in path
-    ]
-    if not frames:
-        return ""
-    path, line = frames[-1]
-    return printable(f"{path.rsplit('/', 1)[-1]}:{line}")

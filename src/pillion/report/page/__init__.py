@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a report: one file that opens from disk, without a network."""
+"""The HTML page of a report: one file that needs no network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import resources
@@ -15,26 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.errors import PillionError
-from pillion.outside.files import write_whole
-from pillion.report.facts import Facts, PartFacts, TensorQuality
-from pillion.report.page.tiles import tiles
+from pillion.host_io.atomic_files import write_whole
+from pillion.report.page.summary import grade, tiles, verdicts
+from pillion.report.pictures.arena_picture import memory
 from pillion.report.pictures.histogram import histogram
-from pillion.report.pictures.memory import memory
 from pillion.report.pictures.network import network
 from pillion.report.pictures.shares import measures, shares
 from pillion.report.pictures.svg import clean
+from pillion.report.report_facts import Facts, PartFacts, TensorQuality
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-GOOD_DB, BAD_DB = 30.0, 15.0
-"""Signal to noise above and below which a number is coloured. Eight bits over the whole range have about 40 dB."""
-
 
 def render(facts: Facts) -> str:
-    """Gives the page as HTML."""
-    want_template_engine()
+    """Returns the page as HTML."""
+    require_template_engine()
     from markupsafe import Markup
 
     environment = _environment()
@@ -46,13 +43,15 @@ def render(facts: Facts) -> str:
         measures=shown,
         shares={one.key: Markup(shares(facts, one)) for one in shown},
         network=Markup(network(facts)),
-        memory=Markup(memory(facts.arena)),
+        memory=Markup(memory(facts.arena, facts.shown)),
         histograms=[Markup(histogram(q.histogram, q.tensor)) for q in facts.quality.tensors],
         flash_tables=[
             (title, _by_group(parts), parts)
             for title, parts in (("Constants", facts.constants), ("Code", facts.code))
         ],
         on_cpu=[op for op in facts.ops if op.unit == "cpu"],
+        verdicts=verdicts(facts),
+        with_code=lambda text: _with_code(text, facts.shown),
         counted=facts.measured.instructions is not None,
         island=Markup(island(facts)),
         style=Markup(_own("report.css")),
@@ -62,12 +61,12 @@ def render(facts: Facts) -> str:
 
 
 def write_page(facts: Facts, path: Path) -> None:
-    """Writes the page to a file, whole or not at all."""
+    """Writes the page to a file atomically."""
     write_whole(path, render(facts).encode())
 
 
-def want_template_engine() -> None:
-    """Raises where the packages are missing that make pages."""
+def require_template_engine() -> None:
+    """Raises if the packages that render pages are not installed."""
     try:
         import jinja2  # noqa: F401  # whether it is there
     except ImportError:
@@ -80,14 +79,14 @@ def want_template_engine() -> None:
 
 
 def island(facts: Facts) -> str:
-    """Gives what the page's script reads, as JSON that cannot end the element that it stands in."""
+    """Returns the data for the page's script, as JSON that cannot close its element."""
     data = {"ops": [asdict(op) for op in facts.ops], "measured": asdict(facts.measured)}
     text = json.dumps(_cleaned(data), separators=(",", ":"))  # in ASCII
     return re.sub("[<>&]", lambda mark: f"\\u{ord(mark[0]):04x}", text)
 
 
 def _cleaned(data: Any) -> Any:
-    """The same data, whose texts a page can hold."""
+    """Returns the data with all text made safe for a page."""
     match data:
         case str():
             return clean(data)
@@ -113,14 +112,13 @@ def _environment() -> Environment:
         short=lambda number: "–" if number is None else f"{number:.3g}",
         ratio=_ratio,
         ratio_value=_ratio_value,
-        grade=_grade,
-        ticks=_with_code,
+        grade=lambda quality: grade(quality.signal_to_noise_db),
     )
     return environment
 
 
 def _own(name: str) -> str:
-    """A file of this package, which stands in the page as it is."""
+    """Returns a file of this package, to be embedded unchanged."""
     return (resources.files(__package__ or "") / name).read_text("utf-8")
 
 
@@ -148,18 +146,12 @@ def _ratio_value(quality: TensorQuality) -> str:
     return "" if number is None else f"{number:.6g}"
 
 
-def _grade(quality: TensorQuality) -> str:
-    ratio = quality.signal_to_noise_db
-    if ratio is None:
-        return ""
-    return " bad" if ratio < BAD_DB else " well" if ratio > GOOD_DB else ""
-
-
-def _with_code(text: Any) -> Markup:
-    """Text in whose backticks stand names."""
+def _with_code(text: str, shown: Callable[[str], str]) -> Markup:
+    """Returns text with names in backticks marked up as code."""
     from markupsafe import Markup, escape
 
-    pieces = str(text).split("`")
+    pieces = text.split("`")
     return Markup().join(
-        Markup("<code>{}</code>").format(piece) if i % 2 else escape(piece) for i, piece in enumerate(pieces)
+        Markup("<code>{}</code>").format(clean(shown(piece))) if i % 2 else escape(clean(piece))
+        for i, piece in enumerate(pieces)
     )

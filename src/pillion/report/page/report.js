@@ -167,11 +167,11 @@
     details.replaceChildren();
     const head = make(details, "header");
     make(head, "span", op.unit.toUpperCase(), `unit ${op.unit}`);
-    make(head, "h2", `${op.kind} ${op.name}`);
+    make(head, "h2", `${op.kind} ${op.module || op.name}`);
     const shut = make(head, "button", "×");
     shut.title = "Close (Esc)";
     shut.addEventListener("click", close);
-    if (op.source) make(details, "p", op.source, "note");
+    make(details, "p", op.module ? `${op.name}, ${op.source}` : op.source, "note");
     decision(op);
     kernel(op);
     cost(op);

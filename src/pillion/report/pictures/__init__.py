@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of a report, as SVG that stands in a page: static, printable, and legible without a script."""
+"""The pictures of a report as inline SVG: static, printable, readable without scripts."""

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a tensor's values: the integers as a filled shape, the float values as a line over it."""
+"""The histogram of a tensor: integers as a filled shape, float values as a line."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from pillion.report.facts import HistogramFacts
 from pillion.report.pictures.svg import PLAIN, drawing, element, markup
+from pillion.report.report_facts import HistogramFacts
 
 WIDTH, HEIGHT = 132.0, 30.0
 
 
 def histogram(values: HistogramFacts, name: str) -> str:
-    """Draws how often values occur. Heights are roots: rare values are seen, too."""
+    """Draws how often values occur, with square-root heights so that rare values show."""
     label = f"values of {name} from {values.low:.4g} to {values.high:.4g}"
     picture = drawing(WIDTH, HEIGHT, label, class_="histogram", role="img", width=WIDTH, height=HEIGHT)
     most = max((*values.integers, *values.floats), default=0) or 1

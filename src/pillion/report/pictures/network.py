@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of the network: an op is a box in the colour of its unit, a tensor an edge; what crosses a border stands out."""
+"""The picture of the network: ops as boxes in their unit's colour, tensors as edges, CPU↔NPU traffic highlighted."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from xml.etree.ElementTree import Element
 
-from pillion.report.facts import EdgeFacts, Facts, OpFacts, TensorFacts
-from pillion.report.pictures.layout import HEIGHT, PITCH, WIDTH, Layout, Point, layout
+from pillion.report.pictures.graph_layout import HEIGHT, PITCH, WIDTH, GraphLayout, Point, layout
 from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, link, markup
+from pillion.report.report_facts import EdgeFacts, Facts, OpFacts, TensorFacts, brief
 
 CORNER = 6.0
 LEAST_SHARE = 0.005
-"""Of the heaviest op: lines that are shorter are left out."""
+"""Shortest work bar drawn, as a fraction of the heaviest op."""
 
 
 def network(facts: Facts) -> str:
@@ -42,7 +42,7 @@ def network(facts: Facts) -> str:
 
 
 def _ends_of(edge: EdgeFacts, node_of: dict[tuple[bool, str], int]) -> tuple[int, int]:
-    """The nodes of an edge: what is there before the first op and what is read after the last one have nodes of their own."""
+    """Returns the nodes of an edge; inputs and outputs of the model have nodes of their own."""
     a = edge.maker if edge.maker >= 0 else node_of[True, edge.tensor]
     return a, edge.reader if edge.reader >= 0 else node_of[False, edge.tensor]
 
@@ -87,14 +87,14 @@ def _towards(at: Point, other: Point) -> Point:
 
 
 def _number(box: Element, segment: int, at: Point) -> None:
-    """Writes which segment of several an op belongs to."""
+    """Writes the segment number of an op if there are several segments."""
     words = {"text_anchor": "end", "font_size": 10, "class_": "dim", "fill": "currentColor"}
     element(box, "text", f"segment {segment}", x=at[0] + WIDTH / 2 - 7, y=at[1] + 32, **words)
 
 
-def _op(parent: Element, op: OpFacts, placed: Layout, share: float) -> Element:
+def _op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) -> Element:
     x, y = placed.nodes[op.number][0] - WIDTH / 2, placed.nodes[op.number][1]
-    title = f"{op.kind} {op.name}, on the {op.unit.upper()}: {op.because}"
+    title = f"{op.kind} {op.label}, on the {op.unit.upper()}: {op.because}"
     group = link(parent, op.number, title, f"op {op.unit}")
     place = {"x": x, "y": y, "width": WIDTH, "height": HEIGHT}
     colour = {"fill": UNIT_COLOURS[op.unit]}
@@ -126,7 +126,7 @@ def _end(parent: Element, tensor: TensorFacts, what: str, at: Point) -> None:
         fill_opacity=0.14,
         class_="box",
     )
-    name = fitting(f"{what} {tensor.name}", WIDTH - 20, 12)
+    name = fitting(f"{what} {brief(tensor.name)}", WIDTH - 20, 12)
     element(
         group, "text", name, x=at[0], y=y + 17, text_anchor="middle", font_weight=600, fill="currentColor"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bars that show who takes how much: all, then the unit, then the kind of op, then the op, as in a flame graph."""
+"""Bars of cost shares, as in a flame graph: total, unit, kind of op, op."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from pillion.report.facts import Facts, OpFacts
 from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, link, markup
+from pillion.report.report_facts import Facts, OpFacts
 
 WIDTH, ROW = 1000.0, 26.0
 LEAST = 0.6
-"""Bars that are narrower are left out: nobody sees them, and the table has them."""
+"""Narrowest bar drawn; the table has all."""
 
 
 @dataclass(frozen=True)
-class Measure:
-    """Something that ops take more or less of: its name on the page, its unit, and whether it was counted or estimated."""
+class ShareMeasure:
+    """A cost of ops: its name, its unit, and whether it was counted or estimated."""
 
     key: str
     name: str
@@ -26,21 +26,21 @@ class Measure:
     of: Callable[[OpFacts], int]
 
 
-def measures(facts: Facts) -> list[Measure]:
-    """Gives what can be shown for a program, the most telling first."""
+def measures(facts: Facts) -> list[ShareMeasure]:
+    """Returns the costs known for a program, most meaningful first."""
     guess = "estimates that placement works with, of each op on its unit; never measured"
-    found = [Measure("cycles", "Cycles (estimated)", "cycles", guess, lambda op: op.estimated_cycles)]
+    found = [ShareMeasure("cycles", "Cycles (estimated)", "cycles", guess, lambda op: op.estimated_cycles)]
     if facts.measured.instructions is not None:
         none = "; ops of the NPU have none" if facts.on_npu else ""
         counted = f"counted in the emulator, on {facts.measured.board}{none}"
-        measure = Measure(
+        measure = ShareMeasure(
             "instructions", "Instructions", "instructions", counted, lambda op: op.instructions or 0
         )
         found.insert(len(found) if facts.on_npu else 0, measure)
     return [
         *found,
-        Measure("macs", "MACs", "MACs", "multiply-accumulates, exact", lambda op: op.macs),
-        Measure("bytes", "Bytes moved", "bytes", "read and written, constants included, exact", _moved),
+        ShareMeasure("macs", "MACs", "MACs", "multiply-accumulates, exact", lambda op: op.macs),
+        ShareMeasure("bytes", "Bytes moved", "bytes", "read and written, constants included, exact", _moved),
     ]
 
 
@@ -48,8 +48,8 @@ def _moved(op: OpFacts) -> int:
     return op.moved_bytes
 
 
-def shares(facts: Facts, measure: Measure) -> str:
-    """Draws who takes how much of something."""
+def shares(facts: Facts, measure: ShareMeasure) -> str:
+    """Draws the share of each op in a cost."""
     total = sum(map(measure.of, facts.ops))
     picture = drawing(WIDTH, 4 * ROW, f"{measure.name} by unit, kind and op", class_="shares", font_size=12)
     words = f"{total:,} {measure.unit}"
@@ -61,9 +61,9 @@ def shares(facts: Facts, measure: Measure) -> str:
 
 
 def _groups(
-    ops: Sequence[OpFacts], measure: Measure, key: Callable[[OpFacts], str]
+    ops: Sequence[OpFacts], measure: ShareMeasure, key: Callable[[OpFacts], str]
 ) -> list[tuple[str, list[OpFacts]]]:
-    """Ops by a key, the group that takes most first; those that take nothing are left out."""
+    """Returns ops grouped by a key, largest cost first, without ops that cost nothing."""
     found: dict[str, list[OpFacts]] = {}
     for op in ops:
         if measure.of(op):
@@ -72,7 +72,7 @@ def _groups(
 
 
 def _unit(
-    picture: Element, unit: str, ops: Sequence[OpFacts], measure: Measure, left: float, total: int
+    picture: Element, unit: str, ops: Sequence[OpFacts], measure: ShareMeasure, left: float, total: int
 ) -> float:
     colour = UNIT_COLOURS[unit]
     span = left, WIDTH * sum(map(measure.of, ops)) / total
@@ -82,13 +82,13 @@ def _unit(
         _bar(picture, (left, width), 2, _words(kind, of_kind, measure, total), colour, unit)
         for op in sorted(of_kind, key=measure.of, reverse=True):
             own = WIDTH * measure.of(op) / total
-            words = op.name, _words(f"{op.kind} {op.name}", [op], measure, total)[1]
+            words = op.label, _words(f"{op.kind} {op.label}", [op], measure, total)[1]
             _bar(picture, (left, own), 3, words, colour, unit, op.number)
             left += own
     return span[0] + span[1]
 
 
-def _words(name: str, ops: Sequence[OpFacts], measure: Measure, total: int) -> tuple[str, str]:
+def _words(name: str, ops: Sequence[OpFacts], measure: ShareMeasure, total: int) -> tuple[str, str]:
     own = sum(map(measure.of, ops))
     return f"{name} {own / total:.0%}", f"{name}: {own:,} {measure.unit}, {own / total:.1%}"
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SVG and HTML elements. Names from models are text and attributes of elements, never pieces of markup."""
+"""SVG and HTML elements. Model names become text and attributes, never markup."""
 
 from __future__ import annotations
 
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 NPU, CPU, PLAIN = "#0d9488", "#d97706", "#8b93a5"
-"""Colours that are told apart by all eyes, on light and on dark; a page's style sheet may choose others by class."""
+"""Colours distinguishable with any colour vision, on light and dark; style sheets may override them by class."""
 UNIT_COLOURS = {"npu": NPU, "cpu": CPU}
 
 
 def element(parent: Element | None, tag: str, text: str = "", /, **attributes: object) -> Element:
-    """Makes an element. Attributes are written as in Python: `font_size`, and `class_` for what is a word of Python."""
+    """Creates an element. Attributes are Python names: `font_size`, and `class_` for `class`."""
     named = {key.rstrip("_").replace("_", "-"): _written(value) for key, value in attributes.items()}
     made = Element(tag, named) if parent is None else SubElement(parent, tag, named)
     made.text = clean(text) if text else None
@@ -19,7 +19,7 @@ def element(parent: Element | None, tag: str, text: str = "", /, **attributes: o
 
 
 def drawing(width: float, height: float, label: str, /, **attributes: object) -> Element:
-    """Makes an empty picture, with the sentence that stands for it where it is not seen."""
+    """Creates an empty picture with a text alternative."""
     size = {"viewBox": f"0 0 {_written(width)} {_written(height)}", "aria-label": clean(label)}
     made = element(None, "svg", **{"role": "group", **attributes})
     made.attrib.update(size)
@@ -27,7 +27,7 @@ def drawing(width: float, height: float, label: str, /, **attributes: object) ->
 
 
 def link(parent: Element, number: int, title: str, class_: str = "") -> Element:
-    """Makes a link to an op of the page, with the words that show when one points at it. -1 leads nowhere."""
+    """Creates a link to an op of the page, with a tooltip; -1 creates none."""
     if number < 0:
         group = element(parent, "g", class_=class_)
     else:
@@ -37,18 +37,18 @@ def link(parent: Element, number: int, title: str, class_: str = "") -> Element:
 
 
 def markup(made: Element) -> str:
-    """Gives the text of an element, in which all that is text is escaped."""
+    """Returns the markup of an element, with all text escaped."""
     return tostring(made, encoding="unicode", short_empty_elements=made.tag == "svg")
 
 
 def clean(text: str) -> str:
-    """Gives text without what no page can hold: control characters, and halves of characters."""
+    """Removes characters that a page cannot hold: control characters and lone surrogates."""
     kept = text.encode("utf-8", "replace").decode()
     return "".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in kept)
 
 
 def fitting(text: str, width: float, size: float = 11) -> str:
-    """Gives as much of a text as a width has room for; the end of a name tells more than its beginning."""
+    """Shortens text to a width; the end of a name is kept."""
     most = int(width / (size * 0.6))
     if len(text) <= most:
         return text

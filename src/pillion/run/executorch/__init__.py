@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in the ExecuTorch runtime of the installed wheel. Its `cortex_m` kernels are not in the wheel: Pillion's own,
-under the same names and with the same limits, are put into it, and an interpreter of NPU segments. The runtime lives in a child
-process: a file that crashes it is an error."""
+"""Runs programs in the ExecuTorch runtime of the installed wheel, in a child process. The wheel has no
+`cortex_m` kernels: Pillion registers its own, with the same names and limits, and an interpreter of NPU
+segments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Magnitude, Standardize
-from pillion.run.executor import EXECUTORCH, USUAL, Outputs, Runnable, RunOptions, RunResult, Samples, judged
+from pillion.run.executor import (
+    DEFAULTS,
+    EXECUTORCH,
+    Outputs,
+    Runnable,
+    RunOptions,
+    RunResult,
+    Samples,
+    judged,
+)
 from pillion.run.executorch.remote import run_executorch
 from pillion.run.executorch.wheel import find_wheel
 from pillion.schemas.ir_payload import is_ir
@@ -28,12 +37,12 @@ __all__ = ["ExecuTorch", "run_executorch"]
 
 
 class ExecuTorch:
-    """The real ExecuTorch runtime. It runs the file that a program was read from, or else the one that Pillion writes."""
+    """The real ExecuTorch runtime. It runs the file that a program was read from, otherwise Pillion's."""
 
     name = EXECUTORCH
 
     def judge(self, program: Runnable) -> Verdict:
-        """Says whether the wheel, a C++ compiler, and kernels for every op are there."""
+        """Returns whether the wheel, a C++ compiler, and kernels for every op exist."""
         if other := _composed_in_files(program):
             return Verdict(
                 "executorch.norms",
@@ -47,12 +56,12 @@ class ExecuTorch:
             "executorch.program",
             find_wheel,
             CXX.path,
-            lambda: _want_code(program),
+            lambda: _require_code(program),
             lambda: _bytes_of(program),
         )
 
-    def run(self, program: Runnable, samples: Samples, options: RunOptions = USUAL) -> list[RunResult]:
-        """Runs each sample in the runtime, which keeps what the program remembers until it is loaded anew."""
+    def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
+        """Returns the results of the samples. The runtime keeps states until it loads the program again."""
         raw, file = _bytes_of(program), program.file
         results = []
         for number, sample in enumerate(samples):
@@ -62,20 +71,20 @@ class ExecuTorch:
         return results
 
 
-def _want_code(program: Runnable) -> None:
-    """Raises where a file holds an NPU's own code that nothing executes."""
+def _require_code(program: Runnable) -> None:
+    """Raises if a file contains NPU code that nothing executes."""
     for payload in program.file.payloads if program.file is not None else ():
         if not is_ir(payload):
             executable(payload)
 
 
 def _composed_in_files(program: Runnable) -> Op | None:
-    """An op that files have as others, as its graph has none if the program comes from such a file."""
+    """Returns an op that files express as several others; a program read from a file has none."""
     return next((op for op in program.graph.ops if isinstance(op, (Magnitude, Standardize))), None)
 
 
 def _bytes_of(program: Runnable) -> bytes:
-    """NPU segments are TFLite here, but those of a file that was read: whatever is in it is run."""
+    """Returns the program's file; NPU segments are TFLite, except in a file that was read."""
     if program.file is not None:
         return program.file.raw
     graph, target = program.graph, program.target
@@ -85,7 +94,7 @@ def _bytes_of(program: Runnable) -> bytes:
 def _as_in_memory(
     file: ReadProgram, run: Callable[[Sequence[Array]], Outputs], sample: Sequence[Array]
 ) -> Outputs:
-    """Arrays are as they lie in memory; the tensors of a file have logical axes in some order in memory."""
+    """Returns the outputs of a file for arrays in memory order, converted to and from its logical axes."""
     logical = [x.transpose(np.argsort(o)) for x, o in zip(sample, file.input_orders, strict=True)]
     return tuple(
         np.ascontiguousarray(y.transpose(o)).reshape([y.shape[axis] for axis in o])

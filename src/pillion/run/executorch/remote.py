@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime in a process of its own, which is started once and again after it has ended."""
+"""Runs the ExecuTorch runtime in a child process, which is restarted after it ends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pillion.errors import PillionError
 from pillion.ir.types import Array
-from pillion.run import messages
+from pillion.run import process_messages
 from pillion.run.executorch.wheel import build_plugin, find_wheel
 from pillion.run.runtime_process import Refused, RuntimeProcess, Words
 
-WORKER = "pillion.run.executorch.worker"
+WORKER = "pillion.run.executorch.runtime_worker"
 START_SECONDS = 300.0
-"""How long importing torch may take, on a computer that does other things too."""
+"""The time limit for importing torch on a busy computer."""
 TIMEOUT_SECONDS = 60.0
 
 
@@ -48,9 +48,9 @@ def _process(plugin: Path) -> RuntimeProcess:
 def run_executorch(
     program: bytes, inputs: Sequence[Array], *, timeout: float = TIMEOUT_SECONDS, goes_on: bool = False
 ) -> tuple[Array, ...]:
-    """Runs a `.pte` file's `forward` for one sample in the real ExecuTorch runtime, and gives its outputs. The program is loaded anew, by
-    which its states are reset, unless it goes on from the run before."""
-    question = messages.write(program, inputs, seconds=timeout, goes_on=goes_on)
+    """Returns the outputs of a `.pte` file's `forward` for one sample in the real ExecuTorch runtime. The
+    program is loaded again, which resets its states, unless `goes_on`."""
+    question = process_messages.write(program, inputs, seconds=timeout, goes_on=goes_on)
     try:
         return tuple(_process(_plugin()).ask(question, timeout)[1])
     except Refused as refused:

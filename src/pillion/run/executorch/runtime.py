@@ -17,34 +17,34 @@ from pillion.devices.cortex_m import CORES, Isa
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.ir.types import Array
-from pillion.run.executorch import segment
+from pillion.run.executorch import npu_delegate
 from pillion.run.executorch.wheel import build_plugin, find_wheel
 from pillion.schemas.flatbuffer import MalformedError
 
 MODULE = "executorch.extension.pybindings._portable_lib"
-"""The runtime itself. `executorch.runtime` would import the whole of ExecuTorch's compiler first: seconds."""
+"""The runtime's module. `executorch.runtime` would import ExecuTorch's compiler, which takes seconds."""
 SENTINEL = "cortex_m::quantized_add.out"
-"""An operator that only a plug-in brings."""
+"""An operator that only a plug-in registers."""
 _MOST_WORDS = 1024
 
 
-class Host:
-    """The runtime of this process. There is one: operators cannot be registered twice."""
+class RuntimeHost:
+    """The runtime of this process. Operators can be registered only once, so it is unique."""
 
     def __init__(self, plugin: Path | None = None) -> None:
         wheel = find_wheel()
         plugin = plugin or build_plugin(wheel)
-        import_module("torch")  # brings the libraries that the runtime is linked with
+        import_module("torch")  # loads the libraries that the runtime needs
         self.module: Any = import_module(MODULE)
         self.library = load_plugin(plugin, wheel.libraries)
-        # Python's own reference keeps the callback alive as long as the runtime may call it.
-        self.runner = segment.RUNNER(segment.run)
+        # This reference keeps the callback alive while the runtime may call it.
+        self.runner = npu_delegate.RUNNER(npu_delegate.run)
         self.loaded: tuple[bytes, Any] | None = None
-        """The program that ran last, and its method."""
+        """The last program and its method."""
         self.register()
 
     def register(self) -> None:
-        """Registers our operators, once in a process."""
+        """Registers Pillion's operators, once per process."""
         if SENTINEL in self.module._get_operator_names():
             raise PillionError(
                 f"`{SENTINEL}` is already in this process's ExecuTorch runtime",
@@ -52,15 +52,16 @@ class Host:
                 here="another library has registered them",
                 help="run in a process that loads no other library of cortex_m operators",
             )
-        _want_room(self.library.pillion_register(self.runner), "operators")
+        _require_room(self.library.pillion_register(self.runner), "operators")
 
     def play_delegates(self, program: bytes) -> None:
-        """Lets the interpreter of segments answer to whatever name a program has for its NPU."""
-        for name in segment.delegates(program):
-            _want_room(self.library.pillion_register_delegate(name.encode()), "delegates")
+        """Registers the interpreter of segments under all delegate names of a program."""
+        for name in npu_delegate.delegates(program):
+            _require_room(self.library.pillion_register_delegate(name.encode()), "delegates")
 
     def execute(self, program: bytes, inputs: Sequence[Array], goes_on: bool = False) -> tuple[Array, ...]:
-        """Runs a program on one sample, and gives copies of its outputs. It is loaded anew, unless it goes on from the run before."""
+        """Returns copies of a program's outputs for one sample. The program is loaded again unless
+        `goes_on`."""
         import torch
 
         self.play_delegates(program)
@@ -73,7 +74,7 @@ class Host:
             raise self.refused(str(error)) from None
 
     def method(self, program: bytes, goes_on: bool) -> Any:
-        """Gives the method of a program, loaded anew or as the run before has left it."""
+        """Returns the method of a program, loaded again or from the previous run."""
         if goes_on and self.loaded is not None and self.loaded[0] == program:
             return self.loaded[1]
         if goes_on:
@@ -85,10 +86,10 @@ class Host:
         return self.loaded[1]
 
     def refused(self, words: str) -> PillionError:
-        """Makes the error for a program that the runtime does not run, in the runtime's own words."""
+        """Returns the error for a program that the runtime refuses, in the runtime's words."""
         said = ctypes.create_string_buffer(_MOST_WORDS)
         length = self.library.pillion_last_refusal(said, _MOST_WORDS)
-        reason = said.raw[:length].decode(errors="replace") or segment.last_error()
+        reason = said.raw[:length].decode(errors="replace") or npu_delegate.last_error()
         return PillionError(
             "the ExecuTorch runtime does not run the program",
             rule=reason or "an error code of ExecuTorch (runtime/core/error.h)",
@@ -97,8 +98,8 @@ class Host:
         )
 
 
-def _want_room(error: int, what: str) -> None:
-    """Raises where the runtime's table of something is full."""
+def _require_room(error: int, what: str) -> None:
+    """Raises if a table of the runtime is full."""
     if error:
         raise PillionError(
             f"the ExecuTorch runtime does not take more {what}",
@@ -109,11 +110,11 @@ def _want_room(error: int, what: str) -> None:
 
 
 def load_plugin(plugin: Path, libraries: Sequence[Path]) -> ctypes.CDLL:
-    """Loads the plug-in, so that it finds the runtime's symbols in the libraries that Python has loaded for itself alone."""
+    """Loads the plug-in with the runtime's symbols, from the libraries that Python loaded locally."""
     for path in libraries:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
     library = ctypes.CDLL(str(plugin))
-    library.pillion_register.argtypes = [segment.RUNNER]
+    library.pillion_register.argtypes = [npu_delegate.RUNNER]
     library.pillion_register_delegate.argtypes = [ctypes.c_char_p]
     library.pillion_set_helium.argtypes = [ctypes.c_int]
     library.pillion_last_refusal.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
@@ -123,7 +124,7 @@ def load_plugin(plugin: Path, libraries: Sequence[Path]) -> ctypes.CDLL:
 
 @lru_cache(maxsize=16)
 def is_for_helium(program: bytes) -> bool:
-    """Whether a program says that its core has Helium: the library's kernels for it have limits of their own."""
+    """Whether a program's core has Helium, for which the library's kernels have limits of their own."""
     try:
         record = Container(program, "program").record
     except (MalformedError, PillionError):
@@ -133,6 +134,6 @@ def is_for_helium(program: bytes) -> bool:
 
 
 @cache
-def host(plugin: Path | None = None) -> Host:
-    """Gives the runtime, which is made when it is first needed."""
-    return Host(plugin)
+def host(plugin: Path | None = None) -> RuntimeHost:
+    """Returns the runtime, created at the first use."""
+    return RuntimeHost(plugin)

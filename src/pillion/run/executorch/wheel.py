@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed ExecuTorch: found without importing it, and the plug-in built against its headers."""
+"""Finds the installed ExecuTorch without importing it, and builds the plug-in against its headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pillion.boards.toolchain import CXX
 from pillion.errors import PillionError
 
 VERSION = "1.4"
-"""The version whose headers the plug-in is written for."""
+"""The version whose headers the plug-in uses."""
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-Wall", "-DC10_USING_CUSTOM_GENERATED_MACROS")
 LIBRARY = "libpillion_executorch.so"
 _SOURCES = ("plugin.cpp", "convolve.cpp", "elementwise.cpp", "pool.cpp", "movement.cpp")
@@ -22,20 +22,20 @@ _SOURCES = ("plugin.cpp", "convolve.cpp", "elementwise.cpp", "pool.cpp", "moveme
 
 @dataclass(frozen=True)
 class Wheel:
-    """The place where an installed ExecuTorch lies."""
+    """An installed ExecuTorch."""
 
     folder: Path
     version: str
 
     @property
     def libraries(self) -> list[Path]:
-        """The shared objects that together hold the runtime: what one of them lacks another has."""
+        """The shared objects that together contain the runtime."""
         found = sorted(self.folder.glob("extension/pybindings/_portable_lib*.so"))
         return [*found, *self.folder.glob("backends/qualcomm/libqnn_executorch_backend.so")]
 
 
 def find_wheel() -> Wheel:
-    """Finds the installed ExecuTorch, or raises an error that says how to get it."""
+    """Returns the installed ExecuTorch; raises with the install command if it is missing."""
     found = importlib.util.find_spec("executorch")
     if found is None or not found.submodule_search_locations:
         raise PillionError(
@@ -44,7 +44,7 @@ def find_wheel() -> Wheel:
             here="no package `executorch` in this environment",
             help="pip install 'pillion[executorch]'",
         )
-    # A folder of this name in the working directory is found as well, and is not it.
+    # The search also finds a folder of this name in the working directory.
     folders = [Path(location) for location in found.submodule_search_locations]
     folder = next((f for f in folders if (f / "include").is_dir()), folders[0])
     wheel = Wheel(folder, importlib.metadata.version("executorch"))
@@ -70,7 +70,7 @@ def _check(wheel: Wheel) -> None:
 
 
 def build_plugin(wheel: Wheel) -> Path:
-    """Compiles the plug-in when it is first needed, and keeps it in the cache."""
+    """Returns the plug-in, built or cached."""
     include = wheel.folder / "include"
     paths = (include, include / "executorch" / "runtime" / "core" / "portable_type" / "c10")
     flags = (

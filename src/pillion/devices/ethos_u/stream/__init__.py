@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command streams of the Ethos-U55 and U65: taken apart, shown, and executed bit for bit in numpy.
+"""An interpreter of Ethos-U55 and U65 command streams, bit-exact, in numpy.
 
-words, commands     from the driver's payload to commands
-registers, decode   from commands to typed operations
-weights, memory     what they read
-arithmetic, compute what they compute
-hazards, blocks     whether copies and operations wait for each other, and operations for one another
-run                 all of it
-show                as text
+command_words, commands       from the driver's payload to commands
+registers, decode, operations from commands to typed operations
+weight_stream, memory         operands
+arithmetic, compute           results
+hazards, block_dependency     checks of waits between copies and operations
+interpreter                   runs a stream
+dump                          prints a stream
 
-What is not known is refused, and nothing is passed over: an answer is what the stream computes. That no chip was tried is another matter."""
+Anything unknown is refused: a result is exactly what the stream computes. No result was compared with a chip."""
 
-from pillion.devices.ethos_u.stream.run import Interpreter as Interpreter
+from pillion.devices.ethos_u.stream.interpreter import StreamInterpreter as StreamInterpreter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NPU's ways of rounding."""
+"""The rounding modes of the NPU."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pillion.devices.ethos_u.stream.operations import Rounding
 from pillion.ir.numerics import INT32_MAX, INT32_MIN, Int64Array, multiply_high, shift_right
 
 _WHOLE = 31
-"""A scale of 32 bits is a fraction with so many binary places."""
+"""A 32-bit scale is a fraction with 31 binary places."""
 
 
 def scaled(x: ArrayLike, number: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64Array:
-    """Gives `x * number / 2^shift` in one of the NPU's ways of rounding."""
+    """Returns `x * number / 2^shift` in a rounding mode of the NPU."""
     x, number, shift = (np.asarray(one, np.int64) for one in (x, number, shift))
     exact = x * number
     if rounding is Rounding.TRUNCATE:
@@ -27,11 +27,11 @@ def scaled(x: ArrayLike, number: ArrayLike, shift: ArrayLike, rounding: Rounding
 
 
 def saturate32(x: Int64Array) -> Int64Array:
-    """Gives the nearest number of 32 bits."""
+    """Returns the nearest 32-bit number."""
     return np.clip(x, INT32_MIN, INT32_MAX)
 
 
 def leading_zeros(x: Int64Array) -> Int64Array:
-    """Counts the zeros in front of a number of 32 bits; there are none before a negative one."""
+    """Returns the number of leading zeros of 32-bit numbers; 0 for negative ones."""
     lengths = np.frexp(np.maximum(x, 0).astype(np.float64))[1]
     return np.where(x < 0, 0, 32 - lengths)

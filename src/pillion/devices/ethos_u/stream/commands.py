@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of the Ethos-U55 and U65: their codes, and what their bits mean.
+"""The commands of the Ethos-U55 and U65: their codes and bit fields.
 
-A command is a word: its code in bits 0 to 9, in bits 14 and 15 how many words follow (none or one), and a parameter in the upper
-half. Whatever bit has no row here is reserved, and must be 0."""
+A command is a word: its code in bits 0 to 9, the number of following words (0 or 1) in bits 14 and 15, and a parameter in the upper
+half. All bits without a row here are reserved and must be 0."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Field:
-    """Some bits of a command's parameter."""
+class BitField:
+    """A bit field of a command's parameter."""
 
     name: str
     low: int
@@ -19,41 +19,41 @@ class Field:
 
     @property
     def mask(self) -> int:
-        """The bits of the parameter that are the field's."""
+        """The field's bits in the parameter."""
         return ((1 << self.bits) - 1) << self.low
 
 
 @dataclass(frozen=True)
 class Command:
-    """What one code means. A wide command has a word of data behind it."""
+    """The meaning of one code. A wide command is followed by a word of data."""
 
     code: int
     name: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[BitField, ...] = ()
     wide: bool = False
 
     @property
     def is_operation(self) -> bool:
-        """Whether it does something; the others set a register."""
+        """Whether the command starts an operation; the others set a register."""
         return not self.wide and self.code < 0x100
 
     @property
     def reserved(self) -> int:
-        """The bits of the parameter that nothing is known of."""
+        """The bits of the parameter that must be 0."""
         return 0xFFFF & ~sum(field.mask for field in self.fields)
 
     def split(self, parameter: int) -> dict[str, int]:
-        """Gives the fields of a parameter."""
+        """Returns the fields of a parameter."""
         return {field.name: (parameter & field.mask) >> field.low for field in self.fields}
 
 
-def _fields(text: str) -> tuple[Field, ...]:
-    """From words like `format:6+2`: the name, the lowest bit and how many."""
+def _fields(text: str) -> tuple[BitField, ...]:
+    """Parses fields such as `format:6+2`: the name, the lowest bit and the number of bits."""
     made = []
     for word in text.split():
         name, place = word.split(":")
         low, bits = place.split("+")
-        made.append(Field(name, int(low), int(bits)))
+        made.append(BitField(name, int(low), int(bits)))
     return tuple(made)
 
 
@@ -151,5 +151,5 @@ COMMANDS: dict[tuple[int, bool], Command] = {
         *((base + at, f"{m}_{name}", fields, True) for m, _, base in _MAPS for name, at, fields in _WIDE_MAP),
     )
 }
-"""Every command by its code and whether it is wide."""
+"""Every command, by its code and whether it is wide."""
 BY_NAME = {command.name: command for command in COMMANDS.values()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each operation computes, exactly."""
+"""Executes each operation bit-exactly."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ import numpy as np
 
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.arithmetic import leading_zeros, saturate32, scaled
-from pillion.devices.ethos_u.stream.errors import not_modelled, wrong
-from pillion.devices.ethos_u.stream.memory import Memory
+from pillion.devices.ethos_u.stream.lookup_tables import Tables
+from pillion.devices.ethos_u.stream.memory import StreamMemory
 from pillion.devices.ethos_u.stream.operations import (
     Compute,
     Convolve,
     Elementwise,
     FeatureMap,
-    Kernel,
+    KernelWindow,
     Pointwise,
-    Pool,
     PoolKind,
+    PoolOperation,
     Product,
     Rounding,
     Scale,
     ScaleMode,
     Upscale,
 )
-from pillion.devices.ethos_u.stream.tables import Tables
-from pillion.devices.ethos_u.stream.weights import scales_of, weights_of
+from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+from pillion.devices.ethos_u.stream.weight_stream import scales_of, weights_of
 from pillion.ir.numerics import Int64Array, divide_half_away, shift_right, wrap32
 from pillion.ir.types import DType
 
 _NOWHERE = -(1 << 40)
-"""Less than any element: what the border is to a maximum."""
+"""The padding value of a maximum: less than any element."""
 _MOST_PLACES = 63
 _HALF = 1 << 30
-"""The number that stands beside the shift of a product of 32-bit numbers, and that the NPU does not read."""
+"""The factor that Vela encodes with the shift of a 32-bit product; the NPU ignores it."""
 _OPERAND_SHIFTS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 
 
-def compute(op: Compute, memory: Memory, tables: Tables, accelerator: Accelerator) -> None:
-    """Runs one operation on the memory."""
+def compute(op: Compute, memory: StreamMemory, tables: Tables, accelerator: Accelerator) -> None:
+    """Executes one operation on the memory."""
     match op:
         case Convolve():
             made = _convolve(op, memory, accelerator)
-        case Pool():
+        case PoolOperation():
             made = _pool(op, memory)
         case Elementwise():
             made = _elementwise(op, memory)
@@ -52,7 +52,8 @@ def compute(op: Compute, memory: Memory, tables: Tables, accelerator: Accelerato
 
 
 def _finished(op: Compute, made: Int64Array, tables: Tables) -> Int64Array:
-    """The end of every operation: the zero point, then bounds or a table."""
+    """Returns the results after the last step of every operation: the zero point, then bounds or a lookup
+    table."""
     made = made + op.y.zero_point
     if op.activation.table is not None:
         index = np.clip(made, op.activation.low, op.activation.high)
@@ -60,14 +61,14 @@ def _finished(op: Compute, made: Int64Array, tables: Tables) -> Int64Array:
     return np.clip(made, op.activation.low, op.activation.high)
 
 
-def _operand(x: FeatureMap, memory: Memory, at: int) -> Int64Array:
-    """The elements less their zero point; numbers of 32 bits have none."""
+def _operand(x: FeatureMap, memory: StreamMemory, at: int) -> Int64Array:
+    """Returns the elements minus their zero point; 32-bit operands have none."""
     found = memory.load(x, at)
     return found if x.dtype is DType.INT32 else found - x.zero_point
 
 
-def _enlarged(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: Kernel) -> Int64Array:
-    """The operand at twice its size, cut to what the windows reach."""
+def _enlarged(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: KernelWindow) -> Int64Array:
+    """Returns the operand upscaled by 2, cut to the rows and columns that the windows reach."""
     if upscale is Upscale.NONE:
         return x
     large = np.zeros((2 * x.shape[0], 2 * x.shape[1], x.shape[2]), np.int64)
@@ -81,13 +82,13 @@ def _enlarged(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: Kernel) ->
     return large[:height, :width]
 
 
-def _bordered(x: Int64Array, kernel: Kernel, value: int) -> Int64Array:
+def _bordered(x: Int64Array, kernel: KernelWindow, value: int) -> Int64Array:
     top, left, bottom, right = kernel.pads
     return np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=value)
 
 
-def _tap(x: Int64Array, kernel: Kernel, row: int, column: int, y: FeatureMap) -> Int64Array:
-    """What one tap of the kernel sees for all results."""
+def _tap(x: Int64Array, kernel: KernelWindow, row: int, column: int, y: FeatureMap) -> Int64Array:
+    """Returns the elements that one tap of the kernel reads for all results."""
     down, across = kernel.stride
     top, left = row * kernel.dilation[0], column * kernel.dilation[1]
     return x[
@@ -95,13 +96,13 @@ def _tap(x: Int64Array, kernel: Kernel, row: int, column: int, y: FeatureMap) ->
     ]
 
 
-def _convolve(op: Convolve, memory: Memory, accelerator: Accelerator) -> Int64Array:
+def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> Int64Array:
     weights = weights_of(op, memory.read(op.weights, op.at), accelerator)
     bias, numbers, shifts = scales_of(memory.read(op.scales, op.at), op.y.shape[2], op.at)
     x = _enlarged(_operand(op.x, memory, op.at), op.upscale, op.y, op.kernel)
     x = _bordered(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
     if op.product is Product.DEPTHWISE and op.x.shape[2] != op.y.shape[2]:
-        raise wrong(
+        raise invalid(
             "a depthwise convolution has as many inputs as results",
             str(op.y.shape[2]),
             f"{op.x.shape[2]}, word {op.at}",
@@ -112,25 +113,25 @@ def _convolve(op: Convolve, memory: Memory, accelerator: Accelerator) -> Int64Ar
             seen, factors = _tap(x, op.kernel, row, column, op.y), weights[:, row, column].astype(np.float64)
             total += seen * factors[:, 0] if op.product is Product.DEPTHWISE else seen @ factors.T
     sums = total.astype(np.int64) + bias
-    _want_32_bits(sums, op.at)
+    _require_32_bits(sums, op.at)
     if op.scale is not None:
         numbers, shifts = np.int64(op.scale.number), np.int64(op.scale.shift)
     return scaled(sums, numbers, shifts, op.rounding)
 
 
-def _want_32_bits(sums: Int64Array, at: int) -> None:
-    """What a sum beyond its width becomes is not known."""
+def _require_32_bits(sums: Int64Array, at: int) -> None:
+    """Raises if a sum exceeds 32 bits: the NPU's result is then unknown."""
     if sums.min() < -(2**31) or sums.max() >= 2**31:
         raise not_modelled("sums beyond 32 bits", f"{sums.min()} to {sums.max()}, word {at}")
 
 
-def _pool(op: Pool, memory: Memory) -> Int64Array:
+def _pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
     x = _enlarged(_operand(op.x, memory, op.at), op.upscale, op.y, op.kernel)
     assert op.scale is not None
     if op.kind is PoolKind.SUM:
         return _channel_sum(op, x)
     if op.x.shape[2] != op.y.shape[2]:
-        raise wrong(
+        raise invalid(
             "a pool has as many inputs as results", str(op.y.shape[2]), f"{op.x.shape[2]}, word {op.at}"
         )
     taps = [(row, column) for row in range(op.kernel.height) for column in range(op.kernel.width)]
@@ -149,7 +150,7 @@ def _pool(op: Pool, memory: Memory) -> Int64Array:
     return divide_half_away(made, counts)
 
 
-def _channel_sum(op: Pool, x: Int64Array) -> Int64Array:
+def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.y.shape[2] != 1 or (op.kernel.height, op.kernel.width) != (1, 1):
         raise not_modelled("a sum over channels of windows", f"{op.kernel}, word {op.at}")
@@ -157,7 +158,7 @@ def _channel_sum(op: Pool, x: Int64Array) -> Int64Array:
     return scaled(saturate32(made), op.scale.number, op.scale.shift, op.rounding)
 
 
-def _elementwise(op: Elementwise, memory: Memory) -> Int64Array:
+def _elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
     x = _operand(op.x, memory, op.at)
     assert op.scale is not None
     if op.second is None:
@@ -189,7 +190,7 @@ def _combined(op: Elementwise, left: Int64Array, right: Int64Array) -> Int64Arra
 
 
 def _places(by: Int64Array, at: int) -> Int64Array:
-    """Numbers of places; more than 31 occur: the compiler's softmax of many equal numbers shifts everything out."""
+    """Returns shift amounts up to 63: Vela's softmax of many equal numbers shifts by more than 31."""
     if by.min() < 0 or by.max() > _MOST_PLACES:
         raise not_modelled("a shift by more places than a number has", f"{by.min()} to {by.max()}, word {at}")
     return by
@@ -198,12 +199,12 @@ def _places(by: Int64Array, at: int) -> Int64Array:
 def _shifted_right(x: Int64Array, by: Int64Array, op: Elementwise) -> Int64Array:
     if op.rounding is not Rounding.NATURAL:
         raise not_modelled("the rounding of a shift", f"{op.rounding.name} at word {op.at}")
-    by = np.minimum(by, _MOST_PLACES - 1)  # nothing of 32 bits is left then either
+    by = np.minimum(by, _MOST_PLACES - 1)  # a 32-bit number is shifted out completely
     return (x + np.where(by > 0, np.int64(1) << np.maximum(by - 1, 0), 0)) >> by
 
 
 def _scaled_result(op: Elementwise, made: Int64Array) -> Int64Array:
-    """Of numbers of 32 bits only products are scaled, by their shift alone."""
+    """Returns the scaled result. Of 32-bit operations, only products are scaled, by their shift alone."""
     assert op.scale is not None
     if op.x.dtype is not DType.INT32:
         return scaled(made, op.scale.number, op.scale.shift, op.rounding)
@@ -221,7 +222,7 @@ def _scaled_result(op: Elementwise, made: Int64Array) -> Int64Array:
 
 
 def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
-    """The upper half of products of two numbers of 32 bits."""
+    """Returns the upper half of 32-bit products."""
     assert op.scale is not None
     if op.rounding is not Rounding.DOUBLE:
         raise not_modelled(
@@ -247,7 +248,8 @@ def _sum(op: Elementwise, x: Int64Array, other: Int64Array) -> Int64Array:
 
 
 def _scaled_operands(op: Elementwise, x: Int64Array, other: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Both operands at one scale: each by 16 bits, or one by 32 bits and the other only moved to its place."""
+    """Returns both operands at a common scale: each multiplied by 16 bits, or one by 32 bits and the other
+    shifted."""
     first, second = op.first_scale, op.second_scale
     if op.mode is ScaleMode.BOTH:
         if first.shift:

@@ -1,38 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From commands to typed operations."""
+"""Decodes commands into typed operations."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.stream.errors import not_modelled, wrong
+from pillion.devices.ethos_u.stream.command_words import CommandWord
+from pillion.devices.ethos_u.stream.feature_map_checks import require_known_form
 from pillion.devices.ethos_u.stream.operations import (
     INTERNAL,
-    Activation,
-    Block,
+    BlockSize,
     Convolve,
-    Copy,
+    DmaCopy,
     Elementwise,
     FeatureMap,
-    Kernel,
-    Layout,
+    KernelWindow,
+    NpuActivation,
     Operation,
     Pointwise,
-    Pool,
     PoolKind,
+    PoolOperation,
     Product,
     Range,
     Rounding,
     Scale,
     ScaleMode,
     Stop,
+    TensorLayout,
     Upscale,
     Wait,
 )
 from pillion.devices.ethos_u.stream.registers import Registers
-from pillion.devices.ethos_u.stream.tensors import want_usual
-from pillion.devices.ethos_u.stream.words import Instruction
+from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
 from pillion.ir.types import DType
 
 IFM_TYPES = {0: DType.UINT8, 1: DType.INT8, 5: DType.INT16, 9: DType.INT32}
@@ -42,20 +42,20 @@ _TABLES = range(16, 24)
 _UNARY = {Pointwise.ABS, Pointwise.CLZ, Pointwise.LEAKY}
 _SUMS = {Pointwise.ADD, Pointwise.SUB}
 _UNSCALED = {Pointwise.MIN, Pointwise.MAX, Pointwise.CLZ, Pointwise.SHL, Pointwise.SHR}
-"""Their results are not scaled; where a scale is given all the same, it is one."""
+"""Operations without a scaled result; if a scale is encoded, it is 1."""
 STOP_MASK = 0xFFFF
 T = TypeVar("T")
 
 
 class Decoder:
-    """The registers as they are, and what a command starts with them."""
+    """The current register values, and the operations that commands start with them."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.registers = Registers(accelerator)
         self.at = 0
 
-    def operation(self, instruction: Instruction) -> Operation:
-        """Gives the operation that a command starts with the registers as they are."""
+    def operation(self, instruction: CommandWord) -> Operation:
+        """Returns the operation that a command starts with the current registers."""
         self.at = self.registers.at = instruction.at
         parameter, name = instruction.parameter, instruction.command.name
         if name == "STOP":
@@ -81,9 +81,9 @@ class Decoder:
 
     # Copies
 
-    def _copy(self, _: str) -> Copy:
+    def _copy(self, _: str) -> DmaCopy:
         length = self.registers.address("DMA0_LEN")
-        return Copy(
+        return DmaCopy(
             self.at,
             self._end("DMA0_SRC", length, internal=False),
             self._end("DMA0_DST", length, internal=True),
@@ -111,23 +111,22 @@ class Decoder:
                 self.registers.value(f"{name}_{part}_M1") + 1 for part in ("HEIGHT0", "HEIGHT1", "WIDTH0")
             ),  # type: ignore[arg-type]  # there are three
             strides=tuple(self.registers.stride(f"{name}_STRIDE_{axis}") for axis in "YXC"),  # type: ignore[arg-type]  # there are three
-            layout=self._known(Layout, layout, "the layout of a tensor"),
+            layout=self._known(TensorLayout, layout, "the layout of a tensor"),
             dtype=dtype,
             zero_point=self._zero_point(name, dtype),
             shape=shape,
         )
-        want_usual(tensor, self.at)
+        require_known_form(tensor, self.at)
         return tensor
 
     def _zero_point(self, name: str, dtype: DType) -> int:
-        """It is read only where the type may have one."""
         value = (
             self.registers.signed(f"{name}_ZERO_POINT")
             if dtype is not DType.UINT8
             else self.registers.value(f"{name}_ZERO_POINT")
         )
         if dtype in (DType.INT8, DType.UINT8) and not dtype.bounds[0] <= value <= dtype.bounds[1]:
-            raise wrong(f"{name}_ZERO_POINT is outside {dtype.value}", str(dtype.bounds), value)
+            raise invalid(f"{name}_ZERO_POINT is outside {dtype.value}", str(dtype.bounds), value)
         return value
 
     def _type(self, number: int, types: dict[int, DType]) -> DType:
@@ -145,7 +144,8 @@ class Decoder:
         return self._map("OFM", shape, self._type(held["type"], OFM_TYPES), held["format"])
 
     def _operand(self, shape: tuple[int, int], *, scales: bool = False) -> FeatureMap:
-        """The first operand: its depth has a register, rows and columns follow from the operation."""
+        """Returns the first operand: its depth is in a register, rows and columns follow from the
+        operation."""
         held = self.registers.read("IFM_PRECISION").fields
         if held["scale_mode"] and not scales:
             raise not_modelled(
@@ -156,15 +156,17 @@ class Decoder:
 
     # Operations on tensors
 
-    def _kernel(self) -> Kernel:
+    def _kernel(self) -> KernelWindow:
         held = self.registers.read("KERNEL_STRIDE").fields
         if held["small_parts"]:
             raise not_modelled("kernels in parts of 4 x 4", f"word {self.at}")
         dilation = (held["dilation_y"] + 1, held["dilation_x"] + 1)
         extent = (self.registers.value("KERNEL_HEIGHT_M1"), self.registers.value("KERNEL_WIDTH_M1"))
         if extent[0] % dilation[0] or extent[1] % dilation[1]:
-            raise wrong("the kernel does not fit its dilation", f"extents of multiples of {dilation}", extent)
-        return Kernel(
+            raise invalid(
+                "the kernel does not fit its dilation", f"extents of multiples of {dilation}", extent
+            )
+        return KernelWindow(
             height=extent[0] // dilation[0] + 1,
             width=extent[1] // dilation[1] + 1,
             stride=((held["y"] | held["y_high"] << 1) + 1, (held["x"] | held["x_high"] << 1) + 1),
@@ -175,8 +177,8 @@ class Decoder:
             part_first=bool(held["part_kernel"]),
         )
 
-    def _window_operand(self, kernel: Kernel, y: FeatureMap, upscale: Upscale) -> FeatureMap:
-        """The first operand of a window: as large as the windows of all results reach, without the border."""
+    def _window_operand(self, kernel: KernelWindow, y: FeatureMap, upscale: Upscale) -> FeatureMap:
+        """Returns the first operand of a window operation, as large as its windows reach without padding."""
         top, left, bottom, right = kernel.pads
         sizes = []
         for results, taps, stride, dilation, before, behind in (
@@ -186,7 +188,7 @@ class Decoder:
             size = (results - 1) * stride + (taps - 1) * dilation + 1 - before - behind
             sizes.append(-(-size // 2) if upscale is not Upscale.NONE else size)
         if min(sizes) < 1:
-            raise wrong(
+            raise invalid(
                 "windows lie in the border alone",
                 "an operand has rows and columns",
                 f"{sizes} at word {self.at}",
@@ -194,7 +196,7 @@ class Decoder:
         return self._operand((sizes[0], sizes[1]))
 
     def _scale(self) -> Scale | None:
-        """One scale for all results, or none: then each channel has its own."""
+        """Returns the scale of all results, or None if each channel has its own."""
         if not self.registers.read("OFM_PRECISION").fields["global_scale"]:
             return None
         held = self.registers.read("OFM_SCALE")
@@ -203,7 +205,7 @@ class Decoder:
     def _rounding(self) -> Rounding:
         return self._known(Rounding, self.registers.read("OFM_PRECISION").fields["rounding"], "a rounding")
 
-    def _activation(self, y: FeatureMap) -> Activation:
+    def _activation(self, y: FeatureMap) -> NpuActivation:
         held = self.registers.read("ACTIVATION").fields
         if held["clip"] not in _CLIPS:
             raise not_modelled("a range of results", f"{held['clip']} at word {self.at}")
@@ -222,16 +224,16 @@ class Decoder:
             )
             asked = tuple(read(name) for read, name in bounds)
             if not low <= asked[0] <= asked[1] <= high:
-                raise wrong(
+                raise invalid(
                     "the bounds of results are not a range", f"{low} to {high}", f"{asked} at word {self.at}"
                 )
             low, high = asked
         else:
-            self._want_full_range(y)
-        return Activation(low, high, table)
+            self._require_full_range(y)
+        return NpuActivation(low, high, table)
 
-    def _want_full_range(self, y: FeatureMap) -> None:
-        """Where bounds cannot act, they are those of the type, cut to 16 bits."""
+    def _require_full_range(self, y: FeatureMap) -> None:
+        """Raises unless the bounds are those of the type, limited to 16 bits: they have no effect here."""
         asked = (self.registers.signed("ACTIVATION_MIN"), self.registers.signed("ACTIVATION_MAX"))
         wide = (-0x8000, 0x7FFF)
         if asked not in (wide, DType.INT8.bounds):
@@ -239,15 +241,15 @@ class Decoder:
                 "bounds of results beside a table, or of 32 bits", f"{asked} at word {self.at}"
             )
 
-    def _block(self, y: FeatureMap) -> Block:
-        block = Block(
+    def _block(self, y: FeatureMap) -> BlockSize:
+        block = BlockSize(
             self.registers.value("OFM_BLK_HEIGHT_M1") + 1,
             self.registers.value("OFM_BLK_WIDTH_M1") + 1,
             self.registers.value("OFM_BLK_DEPTH_M1") + 1,
         )
         rows, columns = self.registers.accelerator.pixels
         if block.height % rows or block.width % columns or block.depth % self.registers.accelerator.channels:
-            raise wrong(
+            raise invalid(
                 "a block is no multiple of what the NPU makes at once",
                 f"{rows} x {columns} x {self.registers.accelerator.channels}",
                 f"{block} at word {self.at}",
@@ -255,7 +257,7 @@ class Decoder:
         return block
 
     def _internal_memory(self, second: bool) -> None:
-        """How the internal memory is shared out changes no result; the order of its parts is checked."""
+        """Checks the order of the parts of the internal memory; their sizes do not change results."""
         if self.registers.value("ACC_FORMAT"):
             raise not_modelled(
                 "sums of another width than 32 bits",
@@ -270,7 +272,7 @@ class Decoder:
         if second:
             order.insert(1, self.registers.value("IFM2_IB_START"))
         if order != sorted(order):
-            raise wrong(
+            raise invalid(
                 "the parts of the internal memory overlap",
                 "inputs, then sums",
                 f"banks {order} at word {self.at}",
@@ -304,13 +306,13 @@ class Decoder:
             ),
         )
 
-    def _pool(self, kind: PoolKind) -> Pool:
+    def _pool(self, kind: PoolKind) -> PoolOperation:
         y, kernel = self._result(), self._kernel()
         upscale = self._known(Upscale, self.registers.value("IFM_UPSCALE"), "the scaling of an operand")
         self._internal_memory(second=False)
         if (scale := self._scale()) is None:
             raise not_modelled("a pool with a scale for each channel", f"word {self.at}")
-        return Pool(
+        return PoolOperation(
             self.at,
             self._window_operand(kernel, y, upscale),
             y,
@@ -368,7 +370,7 @@ class Decoder:
     def _second(
         self, kind: Pointwise, y: FeatureMap, x: FeatureMap
     ) -> tuple[FeatureMap | int | None, int, bool]:
-        """The second operand, its zero point, and whether it is the left one."""
+        """Returns the second operand, its zero point, and whether it is the left one."""
         if kind in _UNARY:
             return None, 0, False
         held, types = (

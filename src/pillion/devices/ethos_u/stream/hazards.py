@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a stream waits enough: copies run beside operations on tensors, and only waits keep them in order.
+"""Checks that copies and operations on tensors wait for each other where they access the same bytes.
 
-Operations on tensors keep their own order by block dependencies, copies theirs: each unit does one after the other. So what is to
-be shown is that no copy and no operation that may be under way at the same time touch the same bytes, if one of both writes them."""
+Operations on tensors are ordered by block dependencies, and copies are executed in order; only waits order copies and operations
+relative to each other."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pillion.devices.ethos_u.accelerators import Accelerator, Family
-from pillion.devices.ethos_u.stream.errors import wrong
+from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import span
 from pillion.devices.ethos_u.stream.operations import (
     INTERNAL,
     Compute,
     Convolve,
-    Copy,
+    DmaCopy,
     Elementwise,
     FeatureMap,
     Operation,
     Range,
     Wait,
 )
-from pillion.devices.ethos_u.stream.tables import Tables
+from pillion.devices.ethos_u.stream.stream_errors import invalid
 
 KERNELS_UNDER_WAY = 2
-"""So many operations on tensors are started before the first one has ended."""
+"""The operations on tensors that may be in progress at once."""
 COPIES_UNDER_WAY = {Family.U55: 1, Family.U65: 2}
 
 
@@ -43,25 +43,25 @@ class _Touched:
         return _overlap(self.writes, other.reads + other.writes) or _overlap(self.reads, other.writes)
 
 
-def want_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
-    """Raises where a copy and an operation on tensors touch the same bytes and neither waits for the other."""
+def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
+    """Raises if a copy and an operation on tensors access the same bytes without a wait between them."""
     copies: deque[_Touched] = deque(maxlen=COPIES_UNDER_WAY[accelerator.family])
     kernels: deque[_Touched] = deque(maxlen=KERNELS_UNDER_WAY)
     for op in found:
         if isinstance(op, Wait):
             waiting = copies if op.copies else kernels
             if op.most >= (waiting.maxlen or 0):
-                raise wrong(
-                    "a wait that waits for nothing", f"less than {waiting.maxlen}", f"{op.most}, word {op.at}"
+                raise invalid(
+                    "a wait has no effect", f"less than {waiting.maxlen}", f"{op.most}, word {op.at}"
                 )
             while len(waiting) > op.most:
                 waiting.popleft()
             continue
         touched = _touched(op, accelerator)
-        mine, others = (copies, kernels) if isinstance(op, Copy) else (kernels, copies)
+        mine, others = (copies, kernels) if isinstance(op, DmaCopy) else (kernels, copies)
         for other in others:
             if touched.meets(other):
-                raise wrong(
+                raise invalid(
                     "a copy and an operation touch the same bytes at the same time",
                     "a wait stands between them",
                     f"words {other.at} and {op.at}",
@@ -70,7 +70,7 @@ def want_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
 
 
 def _touched(op: Operation, accelerator: Accelerator) -> _Touched:
-    if isinstance(op, Copy):
+    if isinstance(op, DmaCopy):
         return _Touched(op.at, (op.source,), (op.destination,))
     assert isinstance(op, Compute)
     return _Touched(op.at, tuple(_read(op, accelerator)), (span(op.y),))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory that a stream works in: every access lies inside its region, reads only what was written, and leaves constants alone."""
+"""The memory of a command stream. Every access is checked: it lies inside its region, reads only written
+bytes, and never writes constants."""
 
 from __future__ import annotations
 
@@ -9,19 +10,19 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.devices.ethos_u.stream.errors import wrong
-from pillion.devices.ethos_u.stream.operations import FeatureMap, Layout, Range
+from pillion.devices.ethos_u.stream.operations import FeatureMap, Range, TensorLayout
+from pillion.devices.ethos_u.stream.stream_errors import invalid
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import Array
 
 Bytes = NDArray[np.uint8]
 CONSTANTS, SCRATCH, FAST = 0, 1, 2
-"""The regions: weights, tables and numbers; activations; and what is copied closer to the NPU."""
+"""The regions: constants (weights, tables, numbers), activations, and the buffer close to the NPU."""
 _BRICK = 16
 
 
-class Memory:
-    """The regions with their bytes, and which of them hold something. Constants are written by nobody."""
+class StreamMemory:
+    """The regions with their bytes, and which bytes are defined. Constants are read-only."""
 
     def __init__(self, constants: bytes, sizes: Mapping[int, int]) -> None:
         held = np.frombuffer(constants, np.uint8)
@@ -32,20 +33,21 @@ class Memory:
             self._defined[region] = np.zeros(size, bool)
 
     def read(self, where: Range, at: int) -> bytes:
-        """Gives some bytes that lie in a row."""
+        """Returns consecutive bytes."""
         self._want(where.region, where.start, where.end, at)
         if not self._defined[where.region][where.start : where.end].all():
             raise _undefined(where.region, where.start, where.end, at)
         return self._bytes[where.region][where.start : where.end].tobytes()
 
     def write(self, where: Range, data: bytes, at: int) -> None:
-        """Puts some bytes in a row."""
+        """Writes consecutive bytes."""
         self._want(where.region, where.start, where.end, at, writes=True)
         self._bytes[where.region][where.start : where.end] = np.frombuffer(data, np.uint8)
         self._defined[where.region][where.start : where.end] = True
 
     def copy(self, source: Range, destination: Range, at: int) -> None:
-        """Moves bytes. Those that nobody wrote stay so: copies move whole multiples of 16 bytes, which may end behind a tensor."""
+        """Copies bytes. Undefined bytes stay undefined: copies are multiples of 16 bytes, which may extend
+        beyond a tensor."""
         self._want(source.region, source.start, source.end, at)
         self._want(destination.region, destination.start, destination.end, at, writes=True)
         for held in (self._bytes, self._defined):
@@ -53,7 +55,7 @@ class Memory:
             held[destination.region][destination.start : destination.end] = moved
 
     def load(self, tensor: FeatureMap, at: int) -> Int64Array:
-        """Gives the elements of a tensor, as rows, columns and channels."""
+        """Returns the elements of a tensor as rows, columns and channels."""
         whole = self._places(tensor, at)
         if not self._defined[tensor.region][whole].all():
             raise _undefined(tensor.region, int(whole.min()), int(whole.max()) + 1, at)
@@ -61,14 +63,14 @@ class Memory:
         return found[..., 0].astype(np.int64)
 
     def store(self, tensor: FeatureMap, values: Array, at: int) -> None:
-        """Puts the elements of a tensor where they belong."""
+        """Writes the elements of a tensor."""
         whole = self._places(tensor, at, writes=True)
         if values.shape != tensor.shape:
-            raise wrong(
+            raise invalid(
                 "a result has another shape than its place", f"{tensor.shape}", f"{values.shape}, word {at}"
             )
         if np.unique(whole).size != whole.size:
-            raise wrong(
+            raise invalid(
                 "a result is written over itself", "every element has a place of its own", f"word {at}"
             )
         data = np.ascontiguousarray(values, tensor.dtype.numpy.newbyteorder("<"))
@@ -76,17 +78,18 @@ class Memory:
         self._defined[tensor.region][whole] = True
 
     def _places(self, tensor: FeatureMap, at: int, *, writes: bool = False) -> Int64Array:
-        """Where each byte of each element is. All of it lies in the region, which has a byte for each."""
+        """Returns the address of each byte of each element; raises if the tensor does not fit into its
+        region."""
         where, size = span(tensor), tensor.dtype.size_bytes
         self._want(where.region, where.start, where.end, at, writes=writes)
         if math.prod(tensor.shape) * size > self._bytes[where.region].size:
-            raise wrong(
+            raise invalid(
                 "a tensor is larger than its region",
                 f"{self._bytes[where.region].size} bytes",
                 f"{tensor.shape}, word {at}",
             )
         if max(map(abs, tensor.strides)) > self._bytes[where.region].size:
-            raise wrong(
+            raise invalid(
                 "a stride is larger than its region",
                 f"{self._bytes[where.region].size} bytes",
                 f"{tensor.strides}, word {at}",
@@ -95,34 +98,35 @@ class Memory:
 
     def _want(self, region: int, start: int, end: int, at: int, *, writes: bool = False) -> None:
         if region not in self._bytes:
-            raise wrong(
+            raise invalid(
                 "an access to a region that is not there",
                 f"regions {sorted(self._bytes)}",
                 f"{region} at word {at}",
             )
         size = self._bytes[region].size
         if not 0 <= start <= end <= size:
-            raise wrong(
+            raise invalid(
                 "an access outside its region",
                 f"region {region} has {size} bytes",
                 f"bytes {start} to {end} at word {at}",
             )
         if writes and region == CONSTANTS:
-            raise wrong(
+            raise invalid(
                 "constants are written", "region 0 is only read", f"bytes {start} to {end} at word {at}"
             )
 
 
 def _undefined(region: int, start: int, end: int, at: int) -> Exception:
-    return wrong(
-        "bytes are read that nobody wrote",
+    return invalid(
+        "undefined bytes are read",
         "operands are inputs, constants, or results of earlier operations",
         f"region {region}, among bytes {start} to {end} at word {at}",
     )
 
 
 def span(tensor: FeatureMap) -> Range:
-    """Gives the bytes from the first of a tensor to its last. Found from the corners of its tiles, however large it says it is."""
+    """Returns the range from a tensor's first to its last byte, computed from the corners of its tiles,
+    independent of its size."""
     rows, columns, channels = tensor.shape
     corners = _addresses(
         tensor, _ends(rows, tensor.tile[:2]), _ends(columns, tensor.tile[2:]), _ends(channels, (_BRICK,))
@@ -132,7 +136,7 @@ def span(tensor: FeatureMap) -> Range:
 
 
 def _ends(size: int, cuts: tuple[int, ...]) -> Int64Array:
-    """The first and the last index of each part."""
+    """Returns the first and the last index of each part."""
     found = {
         0,
         size - 1,
@@ -142,12 +146,12 @@ def _ends(size: int, cuts: tuple[int, ...]) -> Int64Array:
 
 
 def addresses(tensor: FeatureMap) -> Int64Array:
-    """Gives the address of every element of a tensor, as rows, columns and channels."""
+    """Returns the address of every element of a tensor, as rows, columns and channels."""
     return _addresses(tensor, *(np.arange(size, dtype=np.int64) for size in tensor.shape))
 
 
 def part_addresses(tensor: FeatureMap, part: tuple[range, range, range]) -> Int64Array:
-    """Gives the address of every element of some rows, columns and channels."""
+    """Returns the address of every element of a box of rows, columns and channels."""
     return _addresses(tensor, *(np.array(axis, np.int64) for axis in part))
 
 
@@ -160,7 +164,7 @@ def _addresses(tensor: FeatureMap, rows: Int64Array, columns: Int64Array, channe
     row = rows[:, None] - np.where(lower, high, 0)
     column = np.broadcast_to(columns - np.where(right, left, 0), lower.shape)
     base = np.array(tensor.bases, np.int64)[lower * 2 + right[None, :]]
-    if tensor.layout is Layout.NHWC:
+    if tensor.layout is TensorLayout.NHWC:
         inside = channels * size
     else:
         inside = channels // _BRICK * by_brick + channels % _BRICK * size

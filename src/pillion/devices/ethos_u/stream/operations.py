@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command stream does, as typed operations: the registers are read, and their meaning is checked."""
+"""The typed operations of a command stream."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from enum import Enum, IntEnum
 from pillion.ir.types import DType, Sides
 
 
-class Layout(IntEnum):
-    """How a feature map lies in memory: by pixels, or in bricks of 16 channels for each row."""
+class TensorLayout(IntEnum):
+    """The memory layout of a feature map: NHWC, or bricks of 16 channels for each row."""
 
     NHWC = 0
     BRICKS = 1
 
 
 class Rounding(IntEnum):
-    """How a product with a scale is rounded: twice as gemmlowp does, toward zero, or half up."""
+    """The rounding of a product with a scale: double rounding as in gemmlowp, toward zero, or half up."""
 
     DOUBLE = 0
     TRUNCATE = 1
@@ -25,7 +25,7 @@ class Rounding(IntEnum):
 
 
 class ScaleMode(IntEnum):
-    """Which of the two operands of a sum is scaled in 32 bits."""
+    """The operand of a sum that is scaled in 32 bits."""
 
     BOTH = 0
     FIRST = 1
@@ -33,7 +33,7 @@ class ScaleMode(IntEnum):
 
 
 class Upscale(IntEnum):
-    """What stands between the pixels of an input that is read at twice its size."""
+    """The fill between the pixels of an input that is read at twice its size."""
 
     NONE = 0
     NEAREST = 1
@@ -41,7 +41,7 @@ class Upscale(IntEnum):
 
 
 class PoolKind(IntEnum):
-    """What a pool makes of its window, or, for a sum, of a pixel's channels."""
+    """The reduction of a pool: over its window or, for a sum, over channels."""
 
     MAX = 0
     AVERAGE = 1
@@ -49,7 +49,7 @@ class PoolKind(IntEnum):
 
 
 class Pointwise(IntEnum):
-    """What an elementwise operation computes."""
+    """The function of an elementwise operation."""
 
     MUL = 0
     ADD = 1
@@ -70,10 +70,10 @@ class FeatureMap:
     region: int
     bases: tuple[int, int, int, int]
     tile: tuple[int, int, int]
-    """Rows of the left upper tile, rows of the right upper tile, columns of both left tiles."""
+    """Rows of the upper left tile, rows of the upper right tile, columns of both left tiles."""
     strides: tuple[int, int, int]
     """Bytes between rows, between columns, between bricks of channels."""
-    layout: Layout
+    layout: TensorLayout
     dtype: DType
     zero_point: int
     shape: tuple[int, int, int]
@@ -81,8 +81,8 @@ class FeatureMap:
 
 
 @dataclass(frozen=True)
-class Block:
-    """The portions in which results are made. Only the depth is seen from outside: weights are stored in this order."""
+class BlockSize:
+    """The block in which results are computed. Its depth determines the order of the weights."""
 
     height: int
     width: int
@@ -90,8 +90,8 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """The window of a convolution or pool: its taps, the distance between windows and between taps, and the border."""
+class KernelWindow:
+    """The window of a convolution or pool: its taps, stride, dilation and padding."""
 
     height: int
     width: int
@@ -99,20 +99,25 @@ class Kernel:
     dilation: tuple[int, int]
     pads: Sides
     part_first: bool
-    """Whether weights are stored by parts of the kernel before channels."""
+    """Whether weights are ordered by parts of the kernel before channels."""
+
+    def slice_channels(self, element_bytes: int) -> int:
+        """Returns the input channels that the NPU reads at once while it sums over all of them: the depth of
+        Vela's input block."""
+        return 16 if self.part_first or element_bytes == 2 else 32
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A factor `number / 2^shift`."""
+    """The factor `number / 2^shift`."""
 
     number: int
     shift: int
 
 
 @dataclass(frozen=True)
-class Activation:
-    """What happens to a result at the end: clamped to bounds, or looked up in a table in the internal memory."""
+class NpuActivation:
+    """The last step of an operation: a clamp to bounds, or a lookup table in the internal memory."""
 
     low: int
     high: int
@@ -121,7 +126,7 @@ class Activation:
 
 @dataclass(frozen=True)
 class Range:
-    """Bytes of a region."""
+    """Consecutive bytes of a region."""
 
     region: int
     start: int
@@ -129,12 +134,12 @@ class Range:
 
     @property
     def end(self) -> int:
-        """The byte behind the last."""
+        """The offset after the last byte."""
         return self.start + self.length
 
 
 INTERNAL = -1
-"""The internal memory, as the region of a copy's destination: only tables are put there."""
+"""The internal memory as the destination of a copy; it receives only tables."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +150,8 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Copy(Operation):
-    """Bytes moved from one region to another, or to the internal memory, while operations run."""
+class DmaCopy(Operation):
+    """A copy from one region to another, or to the internal memory, concurrent with operations."""
 
     source: Range
     destination: Range
@@ -154,7 +159,7 @@ class Copy(Operation):
 
 @dataclass(frozen=True)
 class Wait(Operation):
-    """A halt until no more than `most` earlier copies, or operations on tensors, are under way."""
+    """A wait until at most `most` earlier copies, or operations on tensors, are in progress."""
 
     copies: bool
     most: int
@@ -167,21 +172,21 @@ class Stop(Operation):
 
 @dataclass(frozen=True)
 class Compute(Operation):
-    """An operation on tensors: what it reads, what it writes, and how results become integers of the wanted width."""
+    """An operation on tensors: its operand, its result, and the requantization of the result."""
 
     x: FeatureMap
     y: FeatureMap
     scale: Scale | None
-    """The scale of all results; None where each channel has its own."""
+    """The scale of all results; None if each channel has its own."""
     rounding: Rounding
-    activation: Activation
-    block: Block
+    activation: NpuActivation
+    block: BlockSize
     overlap: int
-    """How many jobs of the operation before may be under way when it starts."""
+    """The jobs of the previous operation that may be in progress at the start."""
 
 
 class Product(Enum):
-    """Whether each result channel is made from all input channels, or from its own."""
+    """Whether each result channel depends on all input channels, or on its own."""
 
     CONVOLUTION = "conv"
     DEPTHWISE = "depthwise"
@@ -189,28 +194,29 @@ class Product(Enum):
 
 @dataclass(frozen=True)
 class Convolve(Compute):
-    """Sums of products with weights, which lie in a region in compressed form."""
+    """A convolution with compressed weights in a region."""
 
     product: Product
-    kernel: Kernel
+    kernel: KernelWindow
     upscale: Upscale
     weights: Range
     scales: Range
-    """A bias, a scale and a shift of each channel, in 10 bytes."""
+    """The bias, scale and shift of each channel, in 10 bytes."""
 
 
 @dataclass(frozen=True)
-class Pool(Compute):
-    """The largest, the mean or the sum of windows."""
+class PoolOperation(Compute):
+    """The maximum, mean or sum of windows."""
 
     kind: PoolKind
-    kernel: Kernel
+    kernel: KernelWindow
     upscale: Upscale
 
 
 @dataclass(frozen=True)
 class Elementwise(Compute):
-    """One or two operands of the result's shape; the second may be a number, or be repeated along axes."""
+    """An operation on one or two operands of the result's shape; the second may be a number or broadcast
+    along axes."""
 
     kind: Pointwise
     second: FeatureMap | int | None

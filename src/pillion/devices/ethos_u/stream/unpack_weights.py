@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The child process that decompresses weights: damaged bytes end the process in which they are decoded.
-
-It reads a length of 4 bytes and so many bytes of compressed weights, and answers with a count of 4 bytes and so many numbers of
-16 bits, again and again until its input ends. It is run as a file, and imports nothing of Pillion."""
+"""The child process that decompresses weights: the decoder crashes on damaged bytes. Each request is a 4-byte
+length and compressed weights; each answer is a 4-byte count and 16-bit numbers. It runs as a file and imports
+nothing from Pillion."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ import sys
 
 
 def main() -> None:
-    """Answers requests until there are none."""
+    """Answers requests until its input ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what the decoder prints is no answer
+    os.dup2(2, 1)  # keeps the decoder's output apart from answers
     from ethosu import mlw_codec  # type: ignore[attr-defined]  # a compiled module, of which mypy sees nothing
 
     requests = sys.stdin.buffer

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Vela answers: a command stream, its constants, the memory that it works in, and where inputs and outputs lie there."""
+"""Vela's output: the command stream, its constants, its scratch memory, and the places of inputs and outputs
+there."""
 
 from __future__ import annotations
 
@@ -13,21 +14,21 @@ from pathlib import Path
 
 import numpy as np
 
-from pillion.devices.ethos_u.stream import Interpreter
-from pillion.devices.ethos_u.stream.errors import StreamError
+from pillion.devices.ethos_u.stream import StreamInterpreter
 from pillion.devices.ethos_u.stream.operations import Range
+from pillion.devices.ethos_u.stream.stream_errors import StreamError
 from pillion.errors import PillionError
+from pillion.host_io.npy_files import UNREADABLE
 from pillion.ir.types import Array
 from pillion.ir.workspace import Workspace
-from pillion.outside.arrays import UNREADABLE
 
 RANK = 6
-"""Vela gives every shape six axes."""
+"""The number of axes of every shape in Vela's output."""
 
 
 @dataclass(frozen=True)
-class Port:
-    """An input or output: its shape, the bytes of an element, and where it lies."""
+class VelaPort:
+    """An input or output: its shape, its element size in bytes, and its place."""
 
     shape: tuple[int, ...]
     element_bytes: int
@@ -36,7 +37,7 @@ class Port:
 
     @property
     def place(self) -> Range:
-        """The bytes that it takes in its region."""
+        """The bytes of the port in its region."""
         return Range(self.region, self.offset, math.prod(self.shape) * self.element_bytes)
 
 
@@ -45,52 +46,53 @@ class Compiled:
     """A segment as an Ethos-U runs it."""
 
     version: str
-    """Of Vela."""
+    """The version of Vela."""
     commands: bytes
-    """What the driver is handed."""
+    """The command stream with the driver's header."""
     constants: bytes
     scratch_bytes: int
-    """The memory that inputs, outputs and everything between them lie in."""
+    """The memory for inputs, outputs and intermediate tensors."""
     fast_bytes: int
-    """The buffer close to the NPU, where weights and activations are not in SRAM."""
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    """The NPU's own buffer, if weights and activations are not in SRAM."""
+    inputs: tuple[VelaPort, ...]
+    outputs: tuple[VelaPort, ...]
     estimates: Mapping[str, str]
-    """Vela's own summary: cycles and bytes, as it writes them."""
+    """Vela's summary: cycles and bytes, as text."""
 
     @property
     def cycles(self) -> int:
-        """Vela's estimate, for the system that it was told of."""
+        """Vela's estimate for the system in its settings."""
         return int(float(self.estimates.get("cycles_total", "0")))
 
     @property
     def workspace(self) -> Workspace:
-        """The scratch memory, and where inputs and outputs lie in it."""
+        """The scratch memory and the offsets of inputs and outputs in it."""
         inputs, outputs = (tuple(port.offset for port in ports) for ports in (self.inputs, self.outputs))
         return Workspace(self.scratch_bytes, inputs, outputs)
 
     @cached_property
     def why_not_executed(self) -> str:
-        """Says why the interpreter does not know the NPU that this is for; empty where it does."""
+        """The reason why the interpreter cannot run the command stream; empty if it can."""
         try:
             return "" if self.interpreter.stream else "there are no commands"
         except StreamError as error:
             return f"{error.what} ({error.here})"
 
     @cached_property
-    def interpreter(self) -> Interpreter:
-        """What runs the stream on this computer."""
+    def interpreter(self) -> StreamInterpreter:
+        """The interpreter of the command stream on this computer."""
         sizes = {1: self.scratch_bytes, **({2: self.fast_bytes} if self.fast_bytes else {})}
-        return Interpreter(self.commands, self.constants, sizes)
+        return StreamInterpreter(self.commands, self.constants, sizes)
 
     def run(self, *inputs: Array) -> tuple[bytes, ...]:
-        """Gives the bytes of the outputs that the stream computes. Every input is written before each run: outputs may lie over inputs."""
+        """Returns the bytes of the outputs. All inputs are written before each run, because outputs may
+        overlap them."""
         given = {port.place: data.tobytes() for port, data in zip(self.inputs, inputs, strict=True)}
         return self.interpreter.run(given, tuple(port.place for port in self.outputs))
 
 
 def read(folder: Path, name: str, version: str) -> Compiled:
-    """Reads what Vela left in a folder for a model of this name. Nothing is unpickled."""
+    """Returns Vela's output for the model of this name in a folder. Nothing is unpickled."""
     try:
         with np.load(folder / f"{name}_vela.npz", allow_pickle=False) as arrays:
             return Compiled(
@@ -112,10 +114,10 @@ def read(folder: Path, name: str, version: str) -> Compiled:
         ) from None
 
 
-def _ports(arrays: Mapping[str, Array], which: str) -> tuple[Port, ...]:
+def _ports(arrays: Mapping[str, Array], which: str) -> tuple[VelaPort, ...]:
     columns = (arrays[f"{which}_{part}"] for part in ("shape", "elem_size", "region", "offset"))
     return tuple(
-        Port(tuple(map(int, shape)), int(size), int(region), int(offset))
+        VelaPort(tuple(map(int, shape)), int(size), int(region), int(offset))
         for shape, size, region, offset in zip(*columns, strict=True)
     )
 

@@ -1,32 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the TFLite files of a program's segments to what Neutron is given: NXP's code where its SDK is installed."""
+"""Converts the TFLite files of a program's segments to Neutron payloads, with NXP's SDK if it is
+installed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pillion.devices.neutron.converter.installed import SDK, sdk_available
 from pillion.devices.neutron.converter.payload import compose
+from pillion.devices.neutron.converter.sdk_probe import SDK, sdk_available
 from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload, marked
 
 KERNEL_SELECTION = "neutron_kernel_selection.c"
-"""C source for the firmware: the NPU kernels that a program needs."""
+"""The C file for the firmware with the NPU kernels that a program needs."""
 
 
 def payloads(files: Sequence[SegmentFile], chip: str) -> Payloads:
-    """Makes the payload of every segment, for a chip by the name that NXP's converter has for it."""
+    """Returns the payload of every segment, for the chip of this name in NXP's converter."""
     if not files or not sdk_available():
         return marked(files, missing=SDK)
-    # What drives the SDK is imported where there is one: it takes as long as the rules of the NPU.
+    # The SDK's driver is imported only if the SDK exists, because the import is slow.
     from pillion.devices.neutron.converter.sdk import convert, merge_kernel_selections
 
     converted = [convert(file.tflite, chip) for file in files]
     selections = [one.kernel_selection for one in converted if one.kernel_selection is not None]
+    made = [compose(one.payload) for one in converted]
     return Payloads(
         tuple(
-            SegmentPayload(file.name, file.tflite, compose(one.payload))
-            for file, one in zip(files, converted, strict=True)
+            SegmentPayload(file.name, file.tflite, payload, flash_bytes=len(payload))
+            for file, payload in zip(files, made, strict=True)
         ),
+        scratch_bytes=max(one.payload.scratch_bytes for one in converted),
         converter=f"{SDK} {converted[0].sdk_version}",
         firmware_files={KERNEL_SELECTION: merge_kernel_selections(selections)} if selections else {},
     )

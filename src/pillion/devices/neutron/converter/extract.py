@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes apart what NXP's converter returns: a TFLite file in which one custom operator stands for the whole segment."""
+"""Extracts the payload from the result of NXP's converter, a TFLite file with one custom operator for the
+segment."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ BLOCKS = 3
 """The operator's last inputs: microcode, weights, kernels."""
 
 
-def border_names(model: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Gives the names that a TFLite file has for its inputs and outputs."""
+def boundary_names(model: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the names of a TFLite file's inputs and outputs."""
     graph = _subgraph(_read(model))
     return tuple(_name(graph, t) for t in graph.inputs), tuple(_name(graph, t) for t in graph.outputs)
 
 
 def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> DevicePayload:
-    """Takes the payload out of the converter's result; inputs and outputs of the segment are found again by their names."""
+    """Returns the payload in the converter's result; the segment's inputs and outputs are matched by name."""
     file = _read(model)
     graph = _subgraph(file)
     operator = _only_operator(file, graph)
@@ -45,13 +46,13 @@ def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Devi
         weights=weights,
         kernels=kernels,
     )
-    _want_all(payload, outputs)
+    _require_all(payload, outputs)
     check(payload)
     return payload
 
 
 def unexpected(rule: str, here: str) -> PillionError:
-    """Makes the error for a result that the converter should not have given."""
+    """Returns the error for an unusable result of the converter."""
     return PillionError(
         "NXP's converter returned something that cannot become a payload",
         rule=rule,
@@ -74,7 +75,7 @@ def _subgraph(file: tflite.Model) -> tflite.SubGraph:
 
 
 def _only_operator(file: tflite.Model, graph: tflite.SubGraph) -> tflite.Operator:
-    """The NeutronGraph. None at all means that nothing was left to compute; several, that some op was not taken."""
+    """Returns the NeutronGraph; raises if the converter left no operator, or left some unconverted."""
     names = [_operator_name(file, operator) for operator in graph.operators]
     if names != [NEUTRON_GRAPH]:
         found = f"{names.count(NEUTRON_GRAPH)} of {len(names)} operators: {', '.join(names) or 'none'}"
@@ -93,7 +94,7 @@ def _counts(operator: tflite.Operator) -> str:
 
 
 def _data_inputs(graph: tflite.SubGraph, operator: tflite.Operator) -> list[int]:
-    """All inputs but the blocks; each is an input of the graph."""
+    """Returns all inputs except the blocks; each must be an input of the graph exactly once."""
     data = operator.inputs[:-BLOCKS]
     for tensor in data:
         if graph.inputs.count(tensor) != 1:
@@ -105,13 +106,14 @@ def _data_inputs(graph: tflite.SubGraph, operator: tflite.Operator) -> list[int]
 
 
 def _data_outputs(graph: tflite.SubGraph, operator: tflite.Operator) -> tuple[list[int], int]:
-    """The results, and the payload version: scratch memory follows them, in version 1 profile and debug too."""
+    """Returns the results and the payload version. Scratch memory follows the results; version 1 also has
+    profile and debug outputs."""
     rest = operator.outputs[:-1]
     return (rest[:-2], 1) if len(graph.outputs) == len(rest) - 2 else (rest, 0)
 
 
 def _ports(graph: tflite.SubGraph, tensors: list[int], names: Sequence[str], what: str) -> tuple[Port, ...]:
-    """The place of each tensor among the segment's: the converter may have exchanged or dropped some."""
+    """Returns the index of each tensor in the segment: the converter may reorder or drop some."""
     ports = []
     for tensor in tensors:
         name = _name(graph, tensor)
@@ -123,8 +125,8 @@ def _ports(graph: tflite.SubGraph, tensors: list[int], names: Sequence[str], wha
     return tuple(ports)
 
 
-def _want_all(payload: DevicePayload, outputs: Sequence[str]) -> None:
-    """An output that the NPU does not write would stay as it is in memory."""
+def _require_all(payload: DevicePayload, outputs: Sequence[str]) -> None:
+    """Raises if the NPU does not write an output of the segment."""
     missing = [
         name for place, name in enumerate(outputs) if place not in {port.index for port in payload.outputs}
     ]
@@ -137,7 +139,7 @@ def _name(graph: tflite.SubGraph, tensor: int) -> str:
 
 
 def _data(file: tflite.Model, graph: tflite.SubGraph, tensor: int) -> bytes:
-    """Constant data; empty where there is none."""
+    """Returns constant data; empty if the tensor has none."""
     data = _at(file.buffers, _at(graph.tensors, tensor, "tensor").buffer, "buffer").data
     return b"" if data is None else data.tobytes()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The head of the NPU's microcode: what the driver reads before it starts, so that a payload can be checked without it."""
+"""Reads the header of the NPU's microcode, to check a payload without the driver."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from pillion.schemas.ir_payload import damaged
 
 MAGIC = 0x64434D6E
 VERSIONS = (0, 1)
-MICROCODE_BYTES_WORD, WEIGHTS_BYTES_WORD = 6, 7
+MICROCODE_BYTES_WORD, WEIGHTS_BYTES_WORD, SCRATCH_BYTES_WORD = 6, 7, 9
 INPUTS_WORD = {0: 11, 1: 13}
-"""Which word holds the number of inputs, by payload version; the number of outputs is the word after it."""
+"""The word with the number of inputs, by payload version; the number of outputs follows it."""
 
 
 @dataclass(frozen=True)
 class Microcode:
-    """The words of a microcode's head with which other parts of a payload must agree."""
+    """The header words that must agree with other parts of a payload."""
 
     microcode_bytes: int
     weights_bytes: int
     inputs: int
     outputs: int
+    scratch_bytes: int
+    """The RAM for tensors inside the segment, in bytes."""
 
 
 def read_microcode(block: bytes, version: int) -> Microcode:
-    """Reads the head of a microcode block of some payload version."""
+    """Returns the header of a microcode block of this payload version."""
     if version not in VERSIONS:
         raise PillionError(
             "the payload is of a version that is not known",
@@ -44,5 +46,9 @@ def read_microcode(block: bytes, version: int) -> Microcode:
     if words[0] != MAGIC:
         raise damaged(f"the microcode begins with {MAGIC:#x}", f"{words[0]:#x}")
     return Microcode(
-        words[MICROCODE_BYTES_WORD], words[WEIGHTS_BYTES_WORD], words[count - 2], words[count - 1]
+        words[MICROCODE_BYTES_WORD],
+        words[WEIGHTS_BYTES_WORD],
+        words[count - 2],
+        words[count - 1],
+        words[SCRATCH_BYTES_WORD],
     )

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes that a program hands to the NPU for one segment, as the runtime's `NeutronBackend` reads them.
-
-Four blocks, each with zeros up to a multiple of 16 bytes: head, microcode, weights, kernels. All fields of the head are
-single bytes:
+"""The payload of one segment, as the runtime's `NeutronBackend` reads it: four blocks (header, microcode, weights,
+kernels), each padded with zeros to a multiple of 16 bytes. All fields of the header are single bytes:
 
     0           I, the number of the NPU's inputs
     1           O, the number of the NPU's outputs
-    2           A, the number of arguments that stand before the outputs
-    3           for each input, then each output: 1 where the runtime must make it channels-last, else 0
-    3+I+O       for each input its argument, then for each output its place among the segment's outputs
-    3+2I+2O     payload version
-"""
+    2           A, the number of arguments before the outputs
+    3           for each input, then each output: 1 if the runtime must make it channels-last, else 0
+    3+I+O       for each input its argument, then for each output its index among the segment's outputs
+    3+2I+2O     payload version"""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ from pillion.errors import PillionError
 from pillion.schemas.ir_payload import IrPayload, damaged, is_ir, parse_ir, to_block
 
 MAX_PORTS = 255
-"""The head counts in single bytes."""
+"""The header's counts are single bytes."""
 BLOCK_BYTES = 16
 
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output of the NPU: its place among the segment's, and whether the runtime transposes it."""
+    """An input or output of the NPU: its index in the segment, and whether the runtime transposes it."""
 
     index: int
     transposed: bool = False
@@ -35,7 +32,7 @@ class Port:
 
 @dataclass(frozen=True)
 class DevicePayload:
-    """What the converter made of a segment, and how the program's arguments go to it."""
+    """The converter's result for a segment, and the mapping from the program's arguments."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -47,13 +44,18 @@ class DevicePayload:
 
     @property
     def head(self) -> bytes:
-        """Gives the first block: how many tensors there are, which are transposed, and which argument each is."""
+        """The first block: the number of tensors, their transpositions and their argument indices."""
         ports = (*self.inputs, *self.outputs)
         counts = (len(self.inputs), len(self.outputs), self.arguments)
         return bytes((*counts, *(p.transposed for p in ports), *(p.index for p in ports), self.version))
 
+    @property
+    def scratch_bytes(self) -> int:
+        """The RAM for tensors inside the segment, in bytes, from the microcode."""
+        return read_microcode(self.microcode, self.version).scratch_bytes
+
     def compose(self) -> bytes:
-        """Gives the payload's bytes; refused where the runtime would refuse them."""
+        """Returns the payload's bytes; raises if the runtime would refuse them."""
         check(self)
         return b"".join(map(to_block, (self.head, self.microcode, self.weights, self.kernels)))
 
@@ -62,12 +64,12 @@ Payload = DevicePayload | IrPayload
 
 
 def compose(payload: Payload) -> bytes:
-    """Gives the bytes of a payload of either kind."""
+    """Returns the bytes of a payload of either kind."""
     return payload.compose()
 
 
 def parse(raw: bytes) -> Payload:
-    """Reads a payload from bytes that nobody has checked: the converter's, or TFLite behind Pillion's mark."""
+    """Returns the payload in unchecked bytes: the converter's, or marked TFLite."""
     payload = parse_ir(raw) if is_ir(raw) else _parse_device(raw)
     if payload.compose() != raw:
         raise damaged("zeros between the blocks", "other bytes")
@@ -75,7 +77,7 @@ def parse(raw: bytes) -> Payload:
 
 
 def check(payload: DevicePayload) -> None:
-    """Raises where head and microcode do not belong together."""
+    """Raises if header and microcode disagree."""
     largest = max(len(payload.inputs), len(payload.outputs), payload.arguments)
     if largest > MAX_PORTS:
         raise PillionError(
@@ -117,7 +119,7 @@ def _aligned(count: int) -> int:
 
 
 def _parse_device(raw: bytes) -> DevicePayload:
-    """The kernels reach to the end: nothing says where they stop and their zeros begin."""
+    """Reads the four blocks. The kernels extend to the end, because no field holds their length."""
     if len(raw) % BLOCK_BYTES or len(raw) < BLOCK_BYTES:
         raise damaged(f"blocks of {BLOCK_BYTES} bytes", f"{len(raw)} bytes")
     inputs, outputs, arguments = raw[:3]

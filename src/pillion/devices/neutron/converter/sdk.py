@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a segment's TFLite into the NPU's own code with NXP's SDK, where that is installed.
-
-The converter may end or hang its process, so it runs in one of its own, which leaves its results in files."""
+"""Converts a segment's TFLite to the NPU's code with NXP's SDK. The SDK runs in a child process, because it
+may crash or hang, and leaves its results in files."""
 
 from __future__ import annotations
 
@@ -16,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pillion.devices.neutron.converter import worker
-from pillion.devices.neutron.converter.extract import border_names, extract
+from pillion.devices.neutron.converter import sdk_worker
+from pillion.devices.neutron.converter.extract import boundary_names, extract
 from pillion.devices.neutron.converter.payload import DevicePayload
 from pillion.errors import PillionError
-from pillion.outside.child import ending
-from pillion.outside.guard import guarded
+from pillion.host_io.child_process import ending
+from pillion.host_io.process_guard import guarded
 
 TIMEOUT_SECONDS = 600.0
 TAIL_LINES = 20
-"""How many lines of the converter's output an error shows."""
+"""The number of lines of the converter's output in an error."""
 LOG = "output.txt"
 
 
@@ -35,7 +34,7 @@ class Converted:
 
     payload: DevicePayload
     kernel_selection: str | None
-    """C source with the table of kernels that this segment needs, for the firmware."""
+    """The C source with the kernels that this segment needs, for the firmware."""
     sdk_version: str
 
 
@@ -47,31 +46,31 @@ def convert(
     kernel_selection: bool = True,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Converted:
-    """Makes the payload of a segment. `target` is the name that the converter has for the chip."""
-    inputs, outputs = border_names(tflite)
+    """Returns the converted segment. `target` is the converter's name for the chip."""
+    inputs, outputs = boundary_names(tflite)
     options = {"fetch_constants_to_sram": fetch_constants_to_sram, "kernel_selection": kernel_selection}
     with tempfile.TemporaryDirectory(prefix="pillion-neutron-") as name:
         folder = Path(name)
-        (folder / worker.MODEL).write_bytes(tflite)
+        (folder / sdk_worker.MODEL).write_bytes(tflite)
         result = _run(folder, {"action": "convert", "target": target, **options}, timeout)
         _check_target(target, result)
-        converted = _left(folder, worker.CONVERTED).read_bytes()
-        selection = folder / worker.KERNEL_SELECTION
+        converted = _left(folder, sdk_worker.CONVERTED).read_bytes()
+        selection = folder / sdk_worker.KERNEL_SELECTION
         source = selection.read_text("utf-8", "replace") if selection.is_file() else None
     return Converted(extract(converted, inputs, outputs), source, result["sdk_version"])
 
 
 def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
-    """Merges what all segments of a program need into one kernel selection."""
+    """Returns one kernel selection for all segments of a program."""
     if len(sources) == 1:
         return sources[0]
     with tempfile.TemporaryDirectory(prefix="pillion-neutron-") as name:
         folder = Path(name)
-        files = [f"segment_{number}{worker.KERNEL_SELECTION}" for number in range(len(sources))]
+        files = [f"segment_{number}{sdk_worker.KERNEL_SELECTION}" for number in range(len(sources))]
         for file, source in zip(files, sources, strict=True):
             (folder / file).write_text(source, "utf-8")
         _run(folder, {"action": "merge", "files": files}, timeout)
-        return _left(folder, worker.MERGED).read_text("utf-8", "replace")
+        return _left(folder, sdk_worker.MERGED).read_text("utf-8", "replace")
 
 
 def _check_target(target: str, result: Mapping[str, Any]) -> None:
@@ -94,11 +93,11 @@ def _check_target(target: str, result: Mapping[str, Any]) -> None:
 
 
 def _run(folder: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]:
-    """The result that the child process leaves for a job."""
-    (folder / worker.JOB).write_text(json.dumps(job), "utf-8")
-    # The child finds the modules that this process finds, wherever it starts.
+    """Returns the child process's result of a job."""
+    (folder / sdk_worker.JOB).write_text(json.dumps(job), "utf-8")
+    # The child has the same module path, in any working directory.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(p) for p in sys.path)}
-    command = [sys.executable, "-m", worker.__name__, str(folder)]
+    command = [sys.executable, "-m", sdk_worker.__name__, str(folder)]
     with (
         open(folder / LOG, "wb") as log,
         guarded(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
@@ -113,7 +112,7 @@ def _run(folder: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]
 
 
 def _read_result(folder: Path, code: int) -> dict[str, Any]:
-    path = _left(folder, worker.RESULT, f"{ending(code)}, but no result")
+    path = _left(folder, sdk_worker.RESULT, f"{ending(code)}, but no result")
     try:
         result: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except ValueError:
@@ -122,7 +121,7 @@ def _read_result(folder: Path, code: int) -> dict[str, Any]:
 
 
 def _left(folder: Path, name: str, otherwise: str = "") -> Path:
-    """A file that the child must have left."""
+    """Returns the path of a file that the child must have written."""
     if not (folder / name).is_file():
         raise _failed(folder, otherwise or f"no {name}")
     return folder / name

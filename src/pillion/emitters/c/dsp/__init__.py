@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DSP kernels (Cortex-M4, -M7, -M33): which ops each variant takes, with what constants and how much scratch."""
+"""The kernels for cores with the DSP extension (Cortex-M4, -M7, -M33)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from pillion.emitters.c.dsp import (
     elementwise,
     linear,
     matmul,
+    normalize,
     recurrent,
     reduce,
-    standardize,
-    transpose_conv,
 )
-from pillion.emitters.c.kernel import Kernel, Routine
+from pillion.emitters.c.kernel import Kernel
 
-FAMILIES = (conv, linear, transpose_conv, matmul, reduce, elementwise, standardize, recurrent)
+FAMILIES = (conv, linear, matmul, reduce, elementwise, normalize, recurrent)
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)
-ROUTINES: tuple[Routine, ...] = tuple(routine for family in FAMILIES for routine in family.ROUTINES)

@@ -5,35 +5,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pillion.emitters.c import once
+from pillion.emitters.c import single_rounding
 from pillion.emitters.c.accumulators import Channels, channels_of
-from pillion.emitters.c.conditions import constants, int8
+from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels, unscaled
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import DSP
-from pillion.emitters.c.rescaled import Scaled, plain_sums, scale_channels
+from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel_library import DSP
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict, all_ok
-from pillion.ops.conv import Convolution
 from pillion.ops.linear import Linear
 
 LINEAR = DSP.routine("linear_s8", "clamp")
 LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_dsp")
-ROUTINES = (LINEAR, LINEAR_TFLITE)
 
 
-def judge_operands(op: Convolution | Linear) -> tuple[Verdict, ...]:
-    """Judges the element types, and whether weights and bias are constants."""
-    return (*int8(x=op.x, weights=op.weights, y=op.y), *constants(weights=op.weights, bias=op.bias))
-
-
-def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
-    not."""
+def check_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether the kernel computes a fully connected layer exactly; not one of LiteRT, rescaled in double
+    precision."""
     rounding = Verdict(
         "arithmetic", arithmetic is not Arithmetic.TFLITE, "scaled in fixed point", arithmetic.value
     )
-    operands = judge_operands(op)
+    operands = layer_operands(op)
     return (
         rounding,
         *operands,
@@ -42,7 +35,7 @@ def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def linear_params(channels: Channels, rows: int) -> Params:
-    """Gives the parameters of the fully connected kernel."""
+    """Returns the parameters of the fully connected kernel."""
     scaled = scale_channels(channels)
     rights = pack.rest_rights(scaled, pack.group_channels(scaled).rest)
     own = {
@@ -53,38 +46,45 @@ def linear_params(channels: Channels, rows: int) -> Params:
     return {**layer_params(scaled, channels, rows), **own}
 
 
-def layer_params(scaled: Scaled, channels: Channels, rows: int) -> Params:
-    """Gives the parameters that both fully connected kernels have."""
+def layer_params(scaled: ScaledChannels, channels: Channels, rows: int) -> Params:
+    """Returns the parameters that both fully connected kernels share."""
     out_features, in_features = channels.weights.shape
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
     return {**pack.pack_linear(scaled), **sizes, "low": channels.low, "high": channels.high}
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the fully connected kernel."""
+    """Returns the call of the fully connected kernel."""
     return (Call(LINEAR, linear_params(channels_of(op), op.rows), (op.x,), op.y),)
 
 
 def scratch_linear(op: Linear) -> int:
-    """Gives the scratch of the fully connected kernel: one widened row of inputs."""
+    """Returns the scratch bytes of the fully connected kernel: one widened row of inputs."""
     return pack.group_channels(scale_channels(channels_of(op))).row_bytes
 
 
 def calls_linear_tflite(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the fully connected kernel whose sums are rounded once."""
+    """Returns the call of the fully connected kernel with single rounding."""
     channels = channels_of(op)
-    params = {**layer_params(plain_sums(channels), channels, op.rows), "once": once.packed(op)}
+    params = {
+        **layer_params(unscaled(channels), channels, op.rows),
+        "once": single_rounding.packed_numbers(op),
+    }
     return (Call(LINEAR_TFLITE, params, (op.x,), op.y),)
 
 
 def scratch_linear_tflite(op: Linear) -> int:
-    """Gives the scratch of that kernel: sums, and one widened row of inputs."""
-    return 4 * op.out_features + pack.group_channels(plain_sums(channels_of(op))).row_bytes
+    """Returns the scratch bytes of the kernel with single rounding: the sums, and one widened row of inputs."""
+    return 4 * op.out_features + pack.group_channels(unscaled(channels_of(op))).row_bytes
 
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.row(Linear, calls_linear, takes_linear, name="linear", scratch_bytes=scratch_linear),
-    DSP.row(
-        Linear, calls_linear_tflite, once.judge, name="linear_tflite", scratch_bytes=scratch_linear_tflite
+    DSP.kernel(Linear, calls_linear, check_linear, name="linear", scratch_bytes=scratch_linear),
+    DSP.kernel(
+        Linear,
+        calls_linear_tflite,
+        single_rounding.check,
+        name="linear_tflite",
+        scratch_bytes=scratch_linear_tflite,
     ),
 )

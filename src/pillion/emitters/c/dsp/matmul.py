@@ -3,25 +3,24 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.conditions import int8
-from pillion.emitters.c.held_vectors import Side, held_and_moving, in_fours, operands, walk
+from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT, rounding
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import DSP
-from pillion.emitters.c.rescaled import MOST_SHIFT, SUM_LIMIT, rounding
+from pillion.emitters.c.kernel_conditions import int8
+from pillion.emitters.c.kernel_library import DSP
+from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, in_fours, operands, walk_params
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.matmul import BatchMatmul
 
 MATMUL = DSP.routine("batch_matmul_s8", "clamp")
-ROUTINES = (MATMUL,)
 
 
 OVERREAD_BYTES = 7
-"""Moving vectors are read eight elements at a time; those behind meet held ones of zero."""
+"""Moving vectors are read in eights; elements behind the end meet held zeros."""
 
 
-def cost(held: Side, moving: Side, depth: int) -> int:
-    """Estimates the instructions when one operand is held in scratch and the other moves along it."""
+def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
+    """Estimates the instructions if one operand is held in scratch and the other streams past it."""
     eights = -(-depth // 8)
     each_moving = 50 + (10 if moving.element_step == 1 else 24) * eights
     group = (29 if held.y_step == 1 else 33) + 23 * eights
@@ -29,10 +28,10 @@ def cost(held: Side, moving: Side, depth: int) -> int:
 
 
 def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the matrix product."""
+    """Returns the call of the matrix product."""
     m = op.multiplier(arithmetic)
     params: Params = {
-        **walk(op, cost),
+        **walk_params(op, cost),
         "multiplier": m.mantissa,
         "round": rounding(op.y.zero_point, -m.shift),
         **{"right": -m.shift, "low": op.low, "high": op.high},
@@ -40,8 +39,8 @@ def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(MATMUL, params, operands(op, cost), op.y),)
 
 
-def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether sums and shift of a matrix product are such that the kernel is exact."""
+def check(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether sums and right shift are within the kernel's limits."""
     known = int8(a=op.a, b=op.b, y=op.y)
     if not all_ok(known):
         return known
@@ -54,12 +53,13 @@ def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def scratch_bytes(op: BatchMatmul) -> int:
-    """Gives the scratch: held vectors with what their sums begin with, and the moving one, 16 bits to an element, in eights."""
+    """Returns the scratch bytes: held vectors with their initial accumulators, and one moving vector, 16 bits for
+    each element, in eights."""
     held, _ = held_and_moving(op, cost)
     eights = -(-op.depth // 8)
     return in_fours(held) * (16 + 64 * eights) + 16 * eights
 
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.row(BatchMatmul, calls, takes, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
+    DSP.kernel(BatchMatmul, calls, check, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
 )

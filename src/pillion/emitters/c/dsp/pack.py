@@ -9,36 +9,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array, Int64Array
+from pillion.emitters.c.channel_scaling import ScaledChannels, right_shifts, scale_channels, sums_fit
 from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.rescaled import Scaled, right_shifts, scale_channels, sums_fit
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
 
 B_LIMIT = 2**23
-"""S_B is carried in the upper 24 bits of a sum."""
+"""The bound of S_B, which occupies the upper 24 bits of an accumulator."""
 SUMS_AT_ONCE = 2**20
-"""How many running sums are held in memory: they are eight times as wide as weights."""
+"""The number of prefix sums in memory at once; they are eight times as wide as weights."""
 INPUTS_OF_ROUND = 32
-"""The inner loops take eight times four inputs before they look where to go on."""
+"""The inputs of one unrolled loop iteration: eight steps of four."""
 
 
 def dot_verdicts(channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what the dot products of three pixels need to be exact."""
+    """Checks the conditions under which dot products of three pixels are exact."""
     scaled = scale_channels(channels)
     return right_shifts(scaled), sums_fit(scaled)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """How often S_B is set aside so that it never passes its limit, and for which channels that suffices."""
+    """The number of loop iterations between spills of accumulator S_B, and the channels for which it cannot
+    overflow."""
 
     rounds: int
-    """Rounds of the loop to a part; 0 where whole sums fit."""
+    """Iterations between two spills; 0 if complete sums fit."""
     fits_b: NDArray[np.bool_]
 
 
-def choose_parts(scaled: Scaled) -> Parts:
-    """Chooses the longest parts with which all channels fit, or else as many as possible."""
+def choose_parts(scaled: ScaledChannels) -> Parts:
+    """Chooses the longest interval between spills with which all channels fit, otherwise as many as possible."""
     whole = scaled.reach < B_LIMIT
     rounds = -(-scaled.weights.shape[1] // INPUTS_OF_ROUND)
     best = Parts(0, whole)
@@ -49,9 +50,8 @@ def choose_parts(scaled: Scaled) -> Parts:
     return best
 
 
-def part_reach(scaled: Scaled, rounds: int) -> Int64Array:
-    """Gives a bound for the sums of any inputs that follow one another for so many rounds, with the bias and with inputs that come
-    twice."""
+def part_reach(scaled: ScaledChannels, rounds: int) -> Int64Array:
+    """Returns a bound for the sum of any `rounds` consecutive iterations, with the bias and repeated inputs."""
     length = rounds * INPUTS_OF_ROUND + 4
     channels, inputs = scaled.weights.shape
     at_once = max(1, SUMS_AT_ONCE // (inputs + 1))
@@ -62,15 +62,15 @@ def part_reach(scaled: Scaled, rounds: int) -> Int64Array:
 
 
 def _largest_windows(weights: Int8Array, length: int) -> Int64Array:
-    """The largest sum of magnitudes in each row of so many neighbours."""
+    """Returns the largest sum of magnitudes of `length` adjacent weights in each row."""
     ends = np.pad(np.cumsum(np.abs(weights.astype(np.int64)), axis=1), ((0, 0), (1, 0)))
     last = np.minimum(np.arange(ends.shape[1]) + length, ends.shape[1] - 1)
     return np.asarray((ends[:, last] - ends).max(axis=1))
 
 
 def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
-    """Gives the first channels of the pairs, and whether the last pair is a channel alone. A channel that does not fit B is
-    computed there nevertheless, wrongly, and once more as the A of the next pair, which overwrites it."""
+    """Returns the first channels of the pairs, and whether the last channel is alone. A channel that does not fit
+    B is computed there incorrectly, and again as A of the next pair, which overwrites the result."""
     starts, channel = [], 0
     while channel < len(fits_b):
         starts.append(channel)
@@ -79,7 +79,7 @@ def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
 
 
 def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[np.bool_]:
-    """Says which groups of `width` channels do not follow the one before; the last `alone` of them never do."""
+    """Returns which groups of `width` channels do not follow the group before; the last `alone` never do."""
     begins = np.diff(starts, prepend=-1) != width
     begins[len(starts) - alone :] = True
     begins[:1] = True
@@ -87,17 +87,17 @@ def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[
 
 
 def with_ends(shifts: Int64Array, begins: NDArray[np.bool_]) -> Int64Array:
-    """Marks the ends of runs: the sign bit of a group's shifts says that a run ends with it."""
+    """Sets the sign bit of a group's shifts at the end of each run."""
     return shifts | np.where(np.append(begins[1:], True), np.int64(1) << 31, 0)
 
 
-def inputs_wanted_twice(a: Int8Array, b: Int8Array) -> NDArray[np.intp]:
-    """Finds the inputs that come twice: 256 * -128 + A does not fit 16 bits where A is negative."""
+def repeated_inputs(a: Int8Array, b: Int8Array) -> NDArray[np.intp]:
+    """Returns the inputs that must be repeated because 256 * -128 + A does not fit 16 bits for negative A."""
     return np.flatnonzero(((b == -128) & (a < 0)).any(axis=0))
 
 
 def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tuple[Int8Array, Int8Array]:
-    """Splits a weight of an input that comes twice: -128 becomes -127 and, at the second place, -1."""
+    """Splits the weights of repeated inputs: -128 becomes -127 and, at the repetition, -1."""
     clash = (b[:, repeats] == -128) & (a[:, repeats] < 0)
     b = b.copy()
     b[:, repeats] += clash
@@ -105,7 +105,8 @@ def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tupl
 
 
 def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.uint16]:
-    """Gives {from, to} in halfwords for inputs wanted twice, where inputs 0 and 2 of four are `words` words before 1 and 3."""
+    """Returns {from, to} in halfwords for repeated inputs; inputs 0 and 2 of four are `words` words before 1 and
+    3."""
 
     def halfword(k: NDArray[np.intp]) -> NDArray[np.intp]:
         return k // 4 * 4 * words + k % 2 * 2 * words + k % 4 // 2
@@ -117,39 +118,40 @@ def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.u
 
 
 def in_fours(count: int) -> int:
-    """Counts the groups of four that hold so many."""
+    """Returns the number of groups of four."""
     return -(-count // 4)
 
 
 def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
-    """Packs weights [pairs, inputs] of A and B in words of two halves 256 * B + A: inputs 0 and 2, 1 and 3 of every four."""
-    both = 256 * b.astype(np.int16) + a  # it wraps as the halves of the words do
+    """Packs weights [pairs, inputs] of A and B in words of two halves 256 * B + A: inputs 0 and 2, then 1 and 3 of
+    every four."""
+    both = 256 * b.astype(np.int16) + a  # wraps like the 16-bit halves of the words
     padded = np.pad(both, ((0, 0), (0, -both.shape[1] % 4)))
     fours = padded.reshape(len(padded), -1, 2, 2).swapaxes(2, 3)
     return np.ascontiguousarray(fours).view(np.int32).reshape(len(padded), -1)
 
 
-def starts_of_sums(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
-    """Gives [pairs, 2]: what T = S_A + 256 S_B and S_A begin with."""
+def initial_sums(scaled: ScaledChannels, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
+    """Returns [pairs, 2]: the initial values of T = S_A + 256 S_B and S_A."""
     return np.stack([scaled.sums[a] + 256 * scaled.sums[b], scaled.sums[a]], axis=1)
 
 
-def scales(scaled: Scaled, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
-    """Gives [pairs, 4]: `round` and multiplier of B and of A."""
+def scales(scaled: ScaledChannels, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
+    """Returns [pairs, 4]: rounding constant and multiplier of B and of A."""
     return np.stack(
         [scaled.rounds[b], scaled.multipliers[b], scaled.rounds[a], scaled.multipliers[a]], axis=1
     )
 
 
 def stream_of(*parts: Int64Array | Int32Array) -> Int32Array:
-    """Joins columns of numbers into one stream of 32-bit words, in the order in which a kernel reads it."""
+    """Joins columns of numbers into one stream of 32-bit words in the kernel's reading order."""
     narrow = [p if p.dtype == np.int32 else numerics.wrap32(p).astype(np.int32) for p in parts]
     return np.asarray(np.hstack(narrow).reshape(-1), np.int32)
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Which channels are computed together, and which inputs these pairs want twice."""
+    """The channels that are computed together, and the inputs that these pairs repeat."""
 
     a: NDArray[np.intp]
     b: NDArray[np.intp]
@@ -160,41 +162,42 @@ class Pairing:
 
     @property
     def steps(self) -> int:
-        """Counts the steps of four inputs, those that are wanted twice included."""
+        """The steps of four inputs, repeated ones included."""
         return in_fours(self.inputs + len(self.repeats))
 
     @property
     def jumps(self) -> int:
-        """The entries of the list by which the loop goes from round to round."""
+        """The entries of the jump list that drives the unrolled loop."""
         return jumps(self.steps - 1, self.part_rounds)
 
 
-def pair_channels(scaled: Scaled) -> Pairing:
-    """Makes pairs of neighbours; the B of a channel alone is the one after the last, which is nothing."""
+def pair_channels(scaled: ScaledChannels) -> Pairing:
+    """Returns pairs of adjacent channels; a lone last channel is paired with a channel of zeros."""
     parts = choose_parts(scaled)
     starts, lone = pair_starts(parts.fits_b)
     a = np.array(starts)
-    weights = with_nothing(scaled).weights
-    repeats = inputs_wanted_twice(weights[a], weights[a + 1])
+    weights = with_zero_channel(scaled).weights
+    repeats = repeated_inputs(weights[a], weights[a + 1])
     return Pairing(a, a + 1, lone, repeats, weights.shape[1], parts.rounds)
 
 
 def jumps(steps: int, part_rounds: int) -> int:
-    """Gives the list of jumps of a loop: one for each round and one to end; with parts, one to begin and one between two of them."""
+    """Returns the length of a loop's jump list: one for each iteration and one for the end; with spills, one for
+    the beginning and one for each spill."""
     rounds = -(-4 * steps // INPUTS_OF_ROUND)
     return rounds + 1 + (1 + max(rounds - 1, 0) // part_rounds if part_rounds else 0)
 
 
 def pack_dot(channels: Channels) -> Params:
-    """Gives the fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
+    """Returns the fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
     scaled = scale_channels(channels)
     pairing = pair_channels(scaled)
-    a, b, scaled = pairing.a, pairing.b, with_nothing(scaled)
+    a, b, scaled = pairing.a, pairing.b, with_zero_channel(scaled)
     words = pack_pairs(*split_repeats(scaled.weights[a], scaled.weights[b], pairing.repeats))
     begins = begins_run(a, 2, int(pairing.lone))
     shifts = with_ends(scaled.rights[b] + 256 * scaled.rights[a], begins)
     return {
-        "stream": stream_of(starts_of_sums(scaled, a, b), words, scales(scaled, a, b), shifts[:, None]),
+        "stream": stream_of(initial_sums(scaled, a, b), words, scales(scaled, a, b), shifts[:, None]),
         "runs": a[begins].astype(np.uint16),
         "repeats": moves_of(pairing.repeats, pairing.inputs, 3),
         "run_count": int(begins.sum()),
@@ -207,20 +210,20 @@ def pack_dot(channels: Channels) -> Params:
     }
 
 
-def with_nothing(scaled: Scaled) -> Scaled:
-    """Gives whole fours of inputs, and one more channel at the end: zeros, with which a channel is paired that is alone."""
-    weights = np.pad(in_whole_fours(scaled.weights), ((0, 1), (0, 0)))
+def with_zero_channel(scaled: ScaledChannels) -> ScaledChannels:
+    """Returns the channels with inputs padded to fours and a channel of zeros at the end."""
+    weights = np.pad(pad_inputs(scaled.weights), ((0, 1), (0, 0)))
     numbers = (scaled.sums, scaled.rounds, scaled.multipliers, scaled.rights, scaled.least, scaled.largest)
-    return Scaled(weights, *(np.append(n, np.ones(1, n.dtype)) for n in numbers))
+    return ScaledChannels(weights, *(np.append(n, np.ones(1, n.dtype)) for n in numbers))
 
 
-def in_whole_fours(weights: Int8Array) -> Int8Array:
-    """Gives whole words of inputs, the last one filled up with zeros."""
+def pad_inputs(weights: Int8Array) -> Int8Array:
+    """Returns the weights with inputs padded to fours."""
     return np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
 
 
 def pack_depthwise(channels: Channels) -> Params:
-    """Packs the constants of the depthwise kernels, by output channel. Their sums are twice what they should be."""
+    """Packs the constants of the depthwise kernels by output channel. Their accumulators hold twice the sum."""
     scaled = scale_channels(channels)
     constants = np.stack([2 * scaled.sums, scaled.rounds, scaled.multipliers], axis=1)
     weights = scaled.weights.reshape(-1)
@@ -232,8 +235,8 @@ def pack_depthwise(channels: Channels) -> Params:
 
 
 def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
-    """Gives the first channels of groups of four, and how many channels are left. The second and the fourth of a group are B of
-    their pairs; where one does not fit, the next group begins with it and overwrites what came out."""
+    """Returns the first channels of groups of four, and the number of remaining channels. The second and fourth of
+    a group are B of their pairs; if one does not fit, the next group begins with it and overwrites its result."""
     starts, channel, count = [], 0, len(fits_b)
     while count - channel > 3:
         starts.append(channel)
@@ -243,40 +246,40 @@ def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which channels are computed together by the fully connected kernel."""
+    """The channels that the fully connected kernel computes together."""
 
     a: NDArray[np.intp]
-    """The first of each group."""
+    """The first channel of each group."""
     rest: int
-    """Channels behind the groups."""
+    """The number of channels behind the groups."""
     repeats: NDArray[np.intp]
     inputs: int
     part_rounds: int
 
     @property
     def steps(self) -> int:
-        """Counts the steps of four inputs, those that are wanted twice included."""
+        """The steps of four inputs, repeated ones included."""
         return in_fours(self.inputs + len(self.repeats))
 
     @property
     def row_bytes(self) -> int:
-        """The scratch of the fully connected kernel: the widened row, and the jumps."""
+        """The scratch bytes of the fully connected kernel: the widened row and the jump list."""
         return 8 * self.steps + 4 * jumps(self.steps, self.part_rounds)
 
 
-def group_channels(scaled: Scaled) -> Grouping:
-    """Chooses which channels the fully connected kernel computes together."""
+def group_channels(scaled: ScaledChannels) -> Grouping:
+    """Groups the channels of a fully connected layer."""
     parts = choose_parts(scaled)
     starts, rest = group_starts(parts.fits_b)
     a = np.array(starts, np.intp)
     firsts = np.concatenate([a, a + 2])
-    weights = in_whole_fours(scaled.weights)
-    repeats = inputs_wanted_twice(weights[firsts], weights[firsts + 1])
+    weights = pad_inputs(scaled.weights)
+    repeats = repeated_inputs(weights[firsts], weights[firsts + 1])
     return Grouping(a, rest, repeats, weights.shape[1], parts.rounds)
 
 
-def pack_linear(scaled: Scaled) -> Params:
-    """Packs the constants that both fully connected kernels have (PILLION_LINEAR_FIELDS)."""
+def pack_linear(scaled: ScaledChannels) -> Params:
+    """Packs the constants that both fully connected kernels share (PILLION_LINEAR_FIELDS)."""
     group = group_channels(scaled)
     begins = begins_run(group.a, 4)
     return {
@@ -291,27 +294,27 @@ def pack_linear(scaled: Scaled) -> Params:
     }
 
 
-def _pack_groups(scaled: Scaled, group: Grouping, begins: NDArray[np.bool_]) -> Int32Array:
+def _pack_groups(scaled: ScaledChannels, group: Grouping, begins: NDArray[np.bool_]) -> Int32Array:
     a, c = group.a, group.a + 2
     if not len(a):
         return np.zeros(0, np.int32)
-    weights, firsts = in_whole_fours(scaled.weights), np.concatenate([a, c])
+    weights, firsts = pad_inputs(scaled.weights), np.concatenate([a, c])
     words = pack_pairs(*split_repeats(weights[firsts], weights[firsts + 1], group.repeats))
     ab, cd = words.reshape(2, len(a), -1, 2)
     bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
     shifts = with_ends(sum(scaled.rights[part] << place for part, place in bytes_of_shifts), begins)
-    heads = starts_of_sums(scaled, a, a + 1), starts_of_sums(scaled, c, c + 1)
+    heads = initial_sums(scaled, a, a + 1), initial_sums(scaled, c, c + 1)
     tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
     return stream_of(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails)
 
 
-def _pack_rest(scaled: Scaled, count: int) -> Int32Array:
-    """The last channels, one by one."""
+def _pack_rest(scaled: ScaledChannels, count: int) -> Int32Array:
+    """Packs the channels behind the groups, one by one."""
     rest = slice(len(scaled.sums) - count, None)
     numbers = np.stack([scaled.sums, scaled.multipliers], axis=1)[rest]
-    return stream_of(numbers, in_whole_fours(scaled.weights[rest]).view(np.int32))
+    return stream_of(numbers, pad_inputs(scaled.weights[rest]).view(np.int32))
 
 
-def rest_rights(scaled: Scaled, count: int) -> int:
-    """Gives the right shifts of the last channels, a byte each."""
+def rest_rights(scaled: ScaledChannels, count: int) -> int:
+    """Returns the right shifts of the channels behind the groups, one byte each."""
     return sum(int(right) << 8 * i for i, right in enumerate(scaled.rights[len(scaled.rights) - count :]))

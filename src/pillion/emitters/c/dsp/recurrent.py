@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DSP kernels of layers that remember: steps of LSTMs, and filters over time."""
+"""The DSP kernels of LSTM steps and SVDF filters."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
+from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
 from pillion.emitters.c.dsp.pack import B_LIMIT, in_fours, pack_pairs
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import DSP
+from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.portable import recurrent as portable
-from pillion.emitters.c.rescaled import MOST_SHIFT, SUM_LIMIT
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict, all_ok
@@ -20,19 +20,18 @@ from pillion.ops.svdf import SvdfMemory
 CELL = DSP.routine("lstm_cell_s16", "gates")
 OUTPUT = DSP.routine("lstm_output_s8", "gates")
 MEMORY = DSP.routine("svdf_memory_s16", "gates")
-ROUTINES = (CELL, OUTPUT, MEMORY)
 LEAST_WEIGHT = -127
-"""256 times -128 and a number below zero do not fit a halfword."""
+"""The smallest weight: 256 * -128 plus a negative number does not fit 16 bits."""
 
 
 def eights(inputs: int) -> int:
-    """Counts the rounds of eight inputs."""
+    """Returns the number of groups of eight inputs."""
     return -(-inputs // 8)
 
 
 def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
-    """Packs the rows of some gates in fours, each of which begins with a gate or follows four: pairs of weights in halfwords, of four inputs
-    of the first and of the second pair in turn, then biases."""
+    """Packs the rows of each gate in fours: pairs of weights in halfwords, alternating four inputs of the first
+    and of the second pair, then biases."""
     rows, inputs = weights.shape[0] // gates, weights.shape[1]
     missing = 4 * in_fours(rows) - rows
     whole = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 8)))
@@ -43,18 +42,20 @@ def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
 
 
 def scalings(multipliers: Multipliers) -> Int32Array:
-    """Gives multiplier, shift to the right and shift to the left of each gate."""
+    """Returns multiplier, right shift and left shift of each gate."""
     numbers = [(m.mantissa, max(-m.shift, 0), max(m.shift, 0)) for m in multipliers]
     return np.array(numbers, np.int32).reshape(-1)
 
 
-def sums(op: Gated) -> Params:
-    """Gives weights, biases and multipliers of the gates as the kernels read them."""
-    plain = portable.gates(op)
+def gate_params(op: Gated) -> Params:
+    """Returns weights, biases and multipliers of the gates as parameters."""
+    plain = portable.gate_params(op)
     weights, recurrent, bias, recurrent_bias = (
         np.asarray(plain[name]) for name in ("weights", "recurrent", "bias", "recurrent_bias")
     )
-    inputs, outputs = (portable.of_each(op, m) for m in (op.input_multipliers, op.recurrent_multipliers))
+    inputs, outputs = (
+        portable.gate_multipliers(op, m) for m in (op.input_multipliers, op.recurrent_multipliers)
+    )
     return {
         **{name: plain[name] for name in ("batch", "inputs", "outputs", "cells")},
         "groups": in_fours(op.cells),
@@ -65,19 +66,19 @@ def sums(op: Gated) -> Params:
     }
 
 
-def cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that makes the next cell."""
-    return (Call(CELL, {**sums(op), **portable.cell_bounds(op)}, (op.x, op.h, op.c), op.y),)
+def calls_cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that computes the next cell state."""
+    return (Call(CELL, {**gate_params(op), **portable.cell_bounds(op)}, (op.x, op.h, op.c), op.y),)
 
 
-def output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that makes the answer of a step."""
-    return (Call(OUTPUT, {**sums(op), **portable.answer(op)}, (op.x, op.h, op.c), op.y),)
+def calls_output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that computes the output of a step."""
+    return (Call(OUTPUT, {**gate_params(op), **portable.output_scale(op)}, (op.x, op.h, op.c), op.y),)
 
 
-def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call by which filters remember an input."""
-    plain = portable.remembered(op)
+def calls_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that pushes an input into the filters' memory."""
+    plain = portable.filter_params(op)
     params: Params = {
         **{name: plain[name] for name in ("batch", "inputs", "filters", "length")},
         **{"groups": in_fours(op.filters), "eights": eights(op.x.shape[1])},
@@ -87,9 +88,9 @@ def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(MEMORY, params, (op.x, op.memory), op.y),)
 
 
-def judge_sums(weights: tuple[Array, ...], largest: int, multipliers: Multipliers) -> tuple[Verdict, ...]:
-    """Judges what the sums of rows need to be exact: weights that fit halfwords in pairs, sums that fit 24 bits and, with their biases,
-    31, after a shift to the left."""
+def check_sums(weights: tuple[Array, ...], largest: int, multipliers: Multipliers) -> tuple[Verdict, ...]:
+    """Checks whether pairs of weights fit halfwords, products fit 24 bits, and biased sums fit 31 bits after a
+    left shift."""
     few = min(w.shape[1] for w in weights)
     least = min(int(w.min(initial=0)) for w in weights)
     reach = 128 * max(int(np.abs(w.astype(np.int64)).sum(axis=1).max(initial=0)) for w in weights)
@@ -104,36 +105,38 @@ def judge_sums(weights: tuple[Array, ...], largest: int, multipliers: Multiplier
     )
 
 
-def takes_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the gates of a step."""
-    known = portable.judge(op, arithmetic)
+def check_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether the gates of an LSTM step are within the kernel's limits."""
+    known = portable.check(op, arithmetic)
     if not all_ok(known):
         return known
     weights = op.input_weights.constant, op.recurrent_weights.constant
     largest = max(largest for largest, _ in Gated.largest_sums(op))
-    return (*known, *judge_sums(weights, largest, (*op.input_multipliers, *op.recurrent_multipliers)))
+    return (*known, *check_sums(weights, largest, (*op.input_multipliers, *op.recurrent_multipliers)))
 
 
-def takes_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges filters that take an input."""
-    known = portable.judge(op, arithmetic)
+def check_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether the filters of an SVDF are within the kernel's limits."""
+    known = portable.check(op, arithmetic)
     if not all_ok(known):
         return known
-    return (*known, *judge_sums((op.weights.constant,), op.largest_sum, (op.multiplier,)))
+    return (*known, *check_sums((op.weights.constant,), op.largest_sum, (op.multiplier,)))
 
 
 def gates_bytes(op: Gated) -> int:
-    """Gives the room for the sums of all gates, and for inputs and outputs in 16 bits."""
+    """Returns the scratch bytes: the sums of all gates, and inputs and outputs in 16 bits."""
     return 8 * in_fours(op.cells) * op.gates + 16 * (eights(op.x.shape[1]) + eights(op.h.shape[1]))
 
 
 def memory_bytes(op: SvdfMemory) -> int:
-    """Gives the room for the new numbers of all filters, and for inputs in 16 bits."""
+    """Returns the scratch bytes: the new values of all filters, and the inputs in 16 bits."""
     return 8 * in_fours(op.filters) + 16 * eights(op.x.shape[1])
 
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.row(LstmCell, cell, takes_gates, scratch_bytes=gates_bytes, in_place=portable.on_the_cell),
-    DSP.row(LstmOutput, output, takes_gates, scratch_bytes=gates_bytes),
-    DSP.row(SvdfMemory, memory, takes_memory, scratch_bytes=memory_bytes, in_place=portable.on_the_memory),
+    DSP.kernel(LstmCell, calls_cell, check_gates, scratch_bytes=gates_bytes, in_place=portable.in_place_cell),
+    DSP.kernel(LstmOutput, calls_output, check_gates, scratch_bytes=gates_bytes),
+    DSP.kernel(
+        SvdfMemory, calls_memory, check_memory, scratch_bytes=memory_bytes, in_place=portable.in_place_memory
+    ),
 )

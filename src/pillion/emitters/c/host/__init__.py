@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels for the computer that Pillion runs on, if it has an x86 processor with AVX2. No product gets them: they are for running
-programs here, sooner (`--native`)."""
+"""The kernels for x86 processors with AVX2, on which `--native` runs programs faster. No product contains them."""
 
 from __future__ import annotations
 

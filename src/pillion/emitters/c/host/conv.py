@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of convolution, depthwise convolution and fully connected layers for the computer that Pillion runs on."""
+"""The host kernels of convolution, depthwise convolution and fully connected layers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import channels_of
-from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import HOST
+from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel_library import HOST
 from pillion.emitters.c.portable.conv import bias_for_unsigned
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
@@ -18,20 +18,20 @@ from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
 
 FOUR = 4
-"""Inputs whose products are added in one step."""
+"""Inputs whose products one instruction adds."""
 BLOCK = 64
-"""Channels whose weights lie together (PILLION_BLOCK_CHANNELS)."""
+"""Channels whose weights are packed together (PILLION_BLOCK_CHANNELS)."""
 SIXTEEN = 16
 STRIP_BYTES = 1 << 16
-"""Bytes of the image that are copied at a time, about: they stay in a cache of the second level while all weights pass by."""
+"""The approximate size of an image strip, which stays in the second-level cache while all weights pass."""
 MOST_RIGHT = 31
-"""The farthest shift of 32 bits."""
+"""The largest shift of 32 bits."""
 LARGEST_SUM = 1 << 30
-"""From here on twice a sum leaves 32 bits."""
+"""From this magnitude on, twice a sum overflows 32 bits."""
 SLACK = 64
-"""Bytes behind the copied rows that a vector may reach."""
+"""Bytes behind the copied rows that a vector load may reach."""
 ZIPPED = 256
-"""Bytes of a block of channels at four rows of a column."""
+"""The size of four rows of one column for a block of channels."""
 
 CONV, DEPTHWISE = HOST.routine("conv2d_s8"), HOST.routine("depthwise_conv2d_s8")
 
@@ -39,15 +39,15 @@ CONV, DEPTHWISE = HOST.routine("conv2d_s8"), HOST.routine("depthwise_conv2d_s8")
 
 
 def right_shifts(op: Convolution | Linear) -> NDArray[np.int32]:
-    """Gives how far the sums of each channel are shifted to the right; any shift will do where the multiplier is 0."""
+    """Returns the right shift of each channel; 1 for a multiplier of 0, where any shift is correct."""
     mantissas, shifts = op.multipliers
     return np.where(mantissas == 0, 1, -shifts).astype(np.int32)
 
 
-def judge_scales(op: Convolution | Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether weights are constants, and whether sums are scaled as the kernels do it: doubled, multiplied in 64 bits and
-    shifted to the right."""
-    operands = (*int8(x=op.x, weights=op.weights, y=op.y), *constants(weights=op.weights, bias=op.bias))
+def check_scales(op: Convolution | Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether weights are constant, and whether sums are rescaled as in the kernels: doubled, multiplied in
+    64 bits and shifted right."""
+    operands = layer_operands(op)
     if not all_ok(operands):
         return operands
     is_real = isinstance(op, Linear) and arithmetic is Arithmetic.TFLITE
@@ -62,13 +62,13 @@ def judge_scales(op: Convolution | Linear, arithmetic: Arithmetic) -> tuple[Verd
     )
 
 
-def in_whole(values: Array, count: int) -> Array:
-    """Gives an array with zeros behind it, up to a multiple of `count`."""
+def pad_to_multiple(values: Array, count: int) -> Array:
+    """Returns an array padded with zeros to a multiple of `count`."""
     return np.pad(values, (0, -len(values) % count))
 
 
 def sums_and_scales(op: Convolution | Linear, weights: Array, whole: int) -> Params:
-    """Gives what the sums of each channel begin with and are scaled by, and the levels of the result."""
+    """Returns the biases and scales of all channels, and the zero points and bounds, as parameters."""
     bias = bias_for_unsigned(op.bias.constant, weights, op.x.zero_point)
     rights = right_shifts(op)
     rectified = int(op.low >= op.y.zero_point and rights.min(initial=2) >= 2)
@@ -76,16 +76,17 @@ def sums_and_scales(op: Convolution | Linear, weights: Array, whole: int) -> Par
     return {
         **{"in_zp": op.x.zero_point, "out_zp": op.y.zero_point, "low": op.low, "high": op.high},
         "rectified": rectified,
-        "multiplier": np.append(in_whole(op.multipliers[0], whole), np.int32(0)),
-        **{key: in_whole(array.astype(np.int32), whole) for key, array in arrays.items()},
+        "multiplier": np.append(pad_to_multiple(op.multipliers[0], whole), np.int32(0)),
+        **{key: pad_to_multiple(array.astype(np.int32), whole) for key, array in arrays.items()},
     }
 
 
 # --- convolution ------------------------------------------------------------------------------------------------------
 
 
-def in_blocks(weights: Array) -> NDArray[np.int8]:
-    """Lays weights [channels, kernel rows, inputs] as [kernel rows, inputs / 4, channels, 4], block of channels by block."""
+def pack_blocks(weights: Array) -> NDArray[np.int8]:
+    """Packs weights [channels, kernel rows, inputs] as [kernel rows, inputs / 4, channels, 4], block of channels
+    by block."""
     channels, rows, inputs = weights.shape
     padded = np.pad(weights, ((0, -channels % SIXTEEN), (0, 0), (0, -inputs % FOUR))).astype(np.int8)
     blocks = [padded[at : at + BLOCK] for at in range(0, len(padded), BLOCK)]
@@ -93,24 +94,24 @@ def in_blocks(weights: Array) -> NDArray[np.int8]:
     return np.concatenate(laid)
 
 
-def takes_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether kernel rows are runs of bytes, and whether the sums are scaled as in the kernel."""
+def check_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether kernel rows are contiguous, and whether sums are rescaled as in the kernel."""
     is_run = op.kernel[1] == 1 or op.dilation[1] == 1
     return (
         Verdict("groups", op.groups == 1, "1", str(op.groups)),
         Verdict("dilation", is_run, "none along the rows", str(op.dilation)),
-        *judge_scales(op, arithmetic),
+        *check_scales(op, arithmetic),
     )
 
 
 def strip_rows(out_h: int, stride_h: int, reach: int, row_bytes: int) -> int:
-    """Counts the rows of the result that are made at a time; `reach` is how many rows a window sees."""
+    """Returns the number of result rows for each strip; `reach` is the number of rows in a window."""
     rows = max(STRIP_BYTES // max(row_bytes, 1), reach)
     return max(1, min(out_h, (rows - reach) // stride_h + 1))
 
 
-def conv_place(op: Conv2d) -> Params:
-    """Gives image and window of a convolution. One whose windows are all single pixels has an image of one column."""
+def conv_params(op: Conv2d) -> Params:
+    """Returns image and window of a convolution. A pointwise one has an image of one column."""
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, out_c = op.y.shape
     if (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0)):
@@ -129,7 +130,7 @@ def conv_place(op: Conv2d) -> Params:
 
 
 def column_of_pixels(pixels: int, in_c: int, out_c: int) -> Params:
-    """Gives the image whose windows are its pixels, one by one."""
+    """Returns the parameters of an image of one column, for pointwise windows."""
     return {
         **{"batch": 1, "in_h": pixels, "in_w": 1, "in_c": in_c, "out_h": pixels, "out_w": 1, "out_c": out_c},
         **{"kernel_h": 1, "stride_h": 1, "dilation_h": 1, "pad_top": 0, "pad_left": 0},
@@ -139,56 +140,56 @@ def column_of_pixels(pixels: int, in_c: int, out_c: int) -> Params:
 
 
 def strip_bytes(place: Params) -> int:
-    """Gives the bytes of the image rows that are copied at a time."""
+    """Returns the size of a strip of the image."""
     number = {key: int(value) for key, value in place.items() if not isinstance(value, np.ndarray)}
     reach = (number["kernel_h"] - 1) * number["dilation_h"] + 1
     return ((number["strip_rows"] - 1) * number["stride_h"] + reach) * number["row_bytes"] + SLACK
 
 
-def conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a convolution."""
+def calls_conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a convolution."""
     weights = op.weights_per_output
-    laid = in_blocks(weights.reshape(len(weights), op.kernel[0], -1))
+    laid = pack_blocks(weights.reshape(len(weights), op.kernel[0], -1))
     last = {"weights": laid, **sums_and_scales(op, weights, SIXTEEN)}
-    return (Call(CONV, {**conv_place(op), **last}, (op.x,), op.y),)
+    return (Call(CONV, {**conv_params(op), **last}, (op.x,), op.y),)
 
 
-def conv_scratch(op: Conv2d) -> int:
-    """Gives the scratch of a convolution: the copied rows."""
-    return strip_bytes(conv_place(op))
+def scratch_conv(op: Conv2d) -> int:
+    """Returns the scratch bytes of a convolution: one strip."""
+    return strip_bytes(conv_params(op))
 
 
 # --- linear -----------------------------------------------------------------------------------------------------------
 
 
-def linear_place(op: Linear) -> Params:
-    """Gives a fully connected layer as a convolution of single pixels."""
+def linear_params(op: Linear) -> Params:
+    """Returns a fully connected layer as a pointwise convolution."""
     return column_of_pixels(op.rows, op.in_features, op.out_features)
 
 
-def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a fully connected layer."""
+def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a fully connected layer."""
     weights = op.weights.constant
-    last = {"weights": in_blocks(weights[:, None]), **sums_and_scales(op, weights, SIXTEEN)}
-    return (Call(CONV, {**linear_place(op), **last}, (op.x,), op.y),)
+    last = {"weights": pack_blocks(weights[:, None]), **sums_and_scales(op, weights, SIXTEEN)}
+    return (Call(CONV, {**linear_params(op), **last}, (op.x,), op.y),)
 
 
-def linear_scratch(op: Linear) -> int:
-    """Gives the scratch of a fully connected layer: the copied rows."""
-    return strip_bytes(linear_place(op))
+def scratch_linear(op: Linear) -> int:
+    """Returns the scratch bytes of a fully connected layer: one strip."""
+    return strip_bytes(linear_params(op))
 
 
 # --- depthwise --------------------------------------------------------------------------------------------------------
 
 
-def takes_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether each channel has one filter, and whether the sums are scaled as in the kernel."""
+def check_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether the depth multiplier is 1, and whether sums are rescaled as in the kernel."""
     one = Verdict("depth_multiplier", op.depth_multiplier == 1, "1", str(op.depth_multiplier))
-    return (one, *judge_scales(op, arithmetic))
+    return (one, *check_scales(op, arithmetic))
 
 
-def in_columns(weights: Array) -> NDArray[np.int8]:
-    """Lays weights [kernel rows, kernel columns, channels] as [kernel columns, kernel rows / 4, channels, 4]."""
+def pack_columns(weights: Array) -> NDArray[np.int8]:
+    """Packs weights [kernel rows, kernel columns, channels] as [kernel columns, kernel rows / 4, channels, 4]."""
     rows, columns, channels = weights.shape
     padded = np.pad(weights, ((0, -rows % FOUR), (0, 0), (0, -channels % BLOCK))).astype(np.int8)
     fours = padded.reshape(-1, FOUR, columns, padded.shape[2])
@@ -196,12 +197,12 @@ def in_columns(weights: Array) -> NDArray[np.int8]:
 
 
 def zipped_columns(op: DepthwiseConv2d) -> int:
-    """Counts the columns of the padded image that windows see."""
+    """Returns the number of columns of the padded image that windows read."""
     return (op.y.shape[2] - 1) * op.stride[1] + (op.kernel[1] - 1) * op.dilation[1] + 1
 
 
-def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a depthwise convolution."""
+def calls_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a depthwise convolution."""
     batch, in_h, in_w, channels = op.x.shape
     pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
     params: Params = {
@@ -209,19 +210,19 @@ def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
         **{f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")},
         **{"channels": channels, "pad_top": op.padding[0], "pad_left": op.padding[1]},
         **{"columns": zipped_columns(op), "fours": -(-op.kernel[0] // FOUR)},
-        "weights": in_columns(op.weights.constant[0]),
+        "weights": pack_columns(op.weights.constant[0]),
         **sums_and_scales(op, op.weights_per_output, BLOCK),
     }
     return (Call(DEPTHWISE, params, (op.x,), op.y),)
 
 
-def depthwise_scratch(op: DepthwiseConv2d) -> int:
-    """Gives the scratch of a depthwise convolution: the zipped columns of a block of channels."""
+def scratch_depthwise(op: DepthwiseConv2d) -> int:
+    """Returns the scratch bytes of a depthwise convolution: the interleaved columns of a block of channels."""
     return zipped_columns(op) * -(-op.kernel[0] // FOUR) * ZIPPED
 
 
 KERNELS: tuple[Kernel, ...] = (
-    HOST.row(Conv2d, conv2d, takes_conv, scratch_bytes=conv_scratch),
-    HOST.row(DepthwiseConv2d, depthwise, takes_depthwise, scratch_bytes=depthwise_scratch),
-    HOST.row(Linear, linear, judge_scales, scratch_bytes=linear_scratch),
+    HOST.kernel(Conv2d, calls_conv2d, check_conv, scratch_bytes=scratch_conv),
+    HOST.kernel(DepthwiseConv2d, calls_depthwise, check_depthwise, scratch_bytes=scratch_depthwise),
+    HOST.kernel(Linear, calls_linear, check_scales, scratch_bytes=scratch_linear),
 )

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium kernels (Cortex-M55, -M85): which ops each variant takes, with what constants and how much scratch."""
+"""The kernels for cores with Helium (Cortex-M55, -M85)."""
 
 from __future__ import annotations
 
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.mve import (
-    choosing,
+    compare_select,
     conv,
     elementwise,
     matmul,
+    normalize,
     recurrent,
     reduce,
     resize,
-    standardize,
-    transpose_conv,
 )
 
-FAMILIES = (conv, transpose_conv, matmul, reduce, elementwise, resize, standardize, recurrent, choosing)
+FAMILIES = (conv, matmul, reduce, elementwise, resize, normalize, recurrent, compare_select)
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pillion.emitters.c import once
+from pillion.emitters.c import single_rounding, subpixel
 from pillion.emitters.c.accumulators import Channels, channels_of
-from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params, Routine
-from pillion.emitters.c.library import MVE
+from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips, pack, pack_3x3
-from pillion.emitters.c.mve.pack import Geometry
+from pillion.emitters.c.mve.pack import ConvGeometry
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok
@@ -20,13 +20,13 @@ from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
 
 OVERREAD_BYTES = 15
-"""Loads are 16 bytes wide; what lies behind an operand meets weights of zero."""
+"""Loads are 16 bytes wide; bytes behind an operand meet weights of zero."""
 
 
-def geometry(op: Convolution) -> Geometry:
-    """Gives the sizes of a convolution, without its numbers."""
+def geometry(op: Convolution) -> ConvGeometry:
+    """Returns the shapes of a convolution."""
     images, in_h, in_w, in_c = op.x.shape
-    return Geometry(
+    return ConvGeometry(
         images,
         (in_h, in_w),
         in_c,
@@ -41,25 +41,25 @@ def geometry(op: Convolution) -> Geometry:
     )
 
 
-POINTWISE_COST, IM2COL_COST = CallCost(200.0, channel=4.5), CallCost(150.0, seen=0.45)
+POINTWISE_COST, IM2COL_COST = CallCost(200.0, channel=4.5), CallCost(150.0, reread=0.45)
 
 
 @dataclass(frozen=True)
-class Variant:
-    """A kernel for one kind of convolution."""
+class ConvVariant:
+    """A kernel for a class of convolutions, described by functions of their geometry."""
 
     routine: Routine
-    verdicts: Callable[[Geometry, Channels], tuple[Verdict, ...]]
-    params: Callable[[Geometry, Channels], Params]
-    scratch: Callable[[Geometry], int] = lambda g: 0
+    verdicts: Callable[[ConvGeometry, Channels], tuple[Verdict, ...]]
+    params: Callable[[ConvGeometry, Channels], Params]
+    scratch: Callable[[ConvGeometry], int] = lambda g: 0
     overread_bytes: int = 0
-    in_place: Callable[[Geometry], bool] = lambda g: False
-    each_call: CallCost = A_CALL
-    work: Callable[[Geometry], float] | None = None
+    in_place: Callable[[ConvGeometry], bool] = lambda g: False
+    call_cost: CallCost = A_CALL
+    work: Callable[[ConvGeometry], float] | None = None
 
-    def row(self, name: str, op: type[Convolution]) -> Kernel:
-        """Makes the row of this kernel in the table, under a name."""
-        return MVE.row(
+    def kernel(self, name: str, op: type[Convolution]) -> Kernel:
+        """Returns this kernel for a class of ops."""
+        return MVE.kernel(
             op,
             self._calls,
             self._takes,
@@ -67,12 +67,12 @@ class Variant:
             scratch_bytes=self._scratch,
             in_place=self._in_place,
             overread_bytes=self.overread_bytes,
-            each_call=self.each_call,
+            call_cost=self.call_cost,
             work=self._work if self.work else None,
         )
 
     def _takes(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-        known = (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
+        known = layer_operands(op)
         return (*known, *self.verdicts(geometry(op), channels_of(op))) if all_ok(known) else known
 
     def _calls(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Call, ...]:
@@ -90,57 +90,57 @@ class Variant:
         return (op.x,) if fits else ()
 
 
-POINTWISE_16 = Variant(
+POINTWISE_16 = ConvVariant(
     MVE.routine("conv2d_1x1_k16_s8", "pointwise", "dot_16"),
     pack.conv2d_1x1_k16_verdicts,
     pack.conv2d_1x1_k16_params,
     overread_bytes=OVERREAD_BYTES,
-    each_call=CallCost(160.0),
+    call_cost=CallCost(160.0),
 )
-POINTWISE = Variant(
+POINTWISE = ConvVariant(
     MVE.routine("conv2d_1x1_s8", "pointwise", "dot", "dot_any", "dot_group"),
     pack.conv2d_1x1_verdicts,
     pack.conv2d_1x1_params,
     overread_bytes=OVERREAD_BYTES,
-    each_call=POINTWISE_COST,
+    call_cost=POINTWISE_COST,
 )
-PLANES = Variant(
+PLANES = ConvVariant(
     MVE.routine("conv2d_3x3_s8", "planes", "dot_group"),
     pack_3x3.conv2d_3x3_verdicts,
     pack_3x3.conv2d_3x3_params,
     pack_3x3.conv2d_3x3_scratch,
-    each_call=CallCost(550.0, seen=0.125),
+    call_cost=CallCost(550.0, reread=0.125),
     work=pack_3x3.conv2d_3x3_work,
 )
-FOURS = Variant(
+FOURS = ConvVariant(
     MVE.routine("conv2d_3x3_fours_s8", "planes"),
     pack_3x3.conv2d_3x3_fours_verdicts,
     pack_3x3.conv2d_3x3_fours_params,
     pack_3x3.conv2d_3x3_scratch,
-    each_call=CallCost(650.0, channel=24.0, seen=0.06),
+    call_cost=CallCost(650.0, channel=24.0, reread=0.06),
     work=pack_3x3.conv2d_3x3_fours_work,
 )
-IM2COL_16 = Variant(
+IM2COL_16 = ConvVariant(
     MVE.routine("conv2d_im2col_k16_s8", "im2col", "dot_16"),
     pack.conv2d_im2col_k16_verdicts,
     pack.conv2d_im2col_k16_params,
     pack.conv2d_im2col_scratch,
-    each_call=IM2COL_COST,
+    call_cost=IM2COL_COST,
 )
-IM2COL = Variant(
+IM2COL = ConvVariant(
     MVE.routine("conv2d_im2col_s8", "im2col", "dot", "dot_any", "dot_group"),
     pack.conv2d_im2col_verdicts,
     pack.conv2d_im2col_params,
     pack.conv2d_im2col_scratch,
-    each_call=IM2COL_COST,
+    call_cost=IM2COL_COST,
     work=pack.conv2d_im2col_work,
 )
 
 
-def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Variant]:
-    """Gives a kernel, and the same with loops for 2, 3 and 4 pieces of 16 inputs."""
+def unrolled_variants(variant: ConvVariant, name: str, *also: str) -> dict[str, ConvVariant]:
+    """Returns variants of a kernel with unrolled loops for 2, 3 and 4 chunks of 16 inputs."""
 
-    def verdicts(pieces: int) -> Callable[[Geometry, Channels], tuple[Verdict, ...]]:
+    def verdicts(pieces: int) -> Callable[[ConvGeometry, Channels], tuple[Verdict, ...]]:
         return lambda g, s: (*variant.verdicts(g, s), pack.few_inputs(pieces, s.weights.shape[1]))
 
     few = MVE.routine(f"{name}_few_s8", *also, "dot", "dot_few", "dot_group")
@@ -151,9 +151,21 @@ def with_few_inputs(variant: Variant, name: str, *also: str) -> dict[str, Varian
     }
 
 
-POINTWISE_FEW = with_few_inputs(POINTWISE, "conv2d_1x1", "pointwise")
-IM2COL_FEW = with_few_inputs(IM2COL, "conv2d_im2col", "im2col")
-STRIPS = Variant(
+POINTWISE_FEW = unrolled_variants(POINTWISE, "conv2d_1x1", "pointwise")
+IM2COL_FEW = unrolled_variants(IM2COL, "conv2d_im2col", "im2col")
+
+
+def for_one_input_channel(variant: ConvVariant) -> ConvVariant:
+    """Returns a convolution kernel for depthwise convolutions with one input channel, which all filters read."""
+
+    def verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+        one = Verdict("in_channels", g.in_c == 1, "1", str(g.in_c))
+        return (one, *variant.verdicts(g, channels)) if one.ok else (one,)
+
+    return replace(variant, verdicts=verdicts)
+
+
+STRIPS = ConvVariant(
     MVE.routine("depthwise_3x3_s8", "strips"),
     depthwise_strips.depthwise_3x3_verdicts,
     depthwise_strips.depthwise_3x3_params,
@@ -161,7 +173,7 @@ STRIPS = Variant(
     in_place=lambda g: True,
     work=depthwise_strips.strips_work,
 )
-STRIPS_STRIDE_2 = Variant(
+STRIPS_STRIDE_2 = ConvVariant(
     MVE.routine("depthwise_3x3_stride2_s8", "strips"),
     depthwise_strips.depthwise_3x3_stride2_verdicts,
     depthwise_strips.depthwise_3x3_params,
@@ -169,7 +181,7 @@ STRIPS_STRIDE_2 = Variant(
     in_place=lambda g: True,
     work=depthwise_strips.strips_work,
 )
-PLANE_5X5 = Variant(
+PLANE_5X5 = ConvVariant(
     MVE.routine("depthwise_5x5_s8"),
     depthwise_5x5.depthwise_5x5_verdicts,
     depthwise_5x5.depthwise_5x5_params,
@@ -177,7 +189,7 @@ PLANE_5X5 = Variant(
     in_place=lambda g: True,
     work=depthwise_5x5.depthwise_5x5_work,
 )
-WIDE = Variant(
+WIDE = ConvVariant(
     MVE.routine("depthwise_any_s8", "wide"),
     depthwise_planes.depthwise_verdicts,
     depthwise_planes.depthwise_params,
@@ -197,30 +209,28 @@ LINEAR = MVE.routine("linear_s8")
 LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_mve")
 
 
-def takes_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a fully connected layer is one that the kernel computes exactly; LiteRT's, scaled in double precision, are
-    not."""
+def check_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether the kernel computes a fully connected layer exactly; not one of LiteRT, rescaled in double
+    precision."""
     rounding = Verdict(
         "arithmetic", arithmetic is not Arithmetic.TFLITE, "scaled in fixed point", arithmetic.value
     )
     known = (
         rounding,
-        *int8(x=op.x, y=op.y, weights=op.weights),
-        *constants(weights=op.weights, bias=op.bias),
+        *layer_operands(op),
     )
     return (*known, *pack.linear_verdicts(channels_of(op))) if all_ok(known) else known
 
 
 def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the fully connected kernel."""
+    """Returns the call of the fully connected kernel."""
     return (Call(LINEAR, pack.linear_params(op.rows, channels_of(op)), (op.x,), op.y),)
 
 
-def takes_pixel(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a convolution makes one pixel of all that there is: a product of its weights and one vector."""
+def check_pixel(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether a convolution computes one pixel from the whole image: a matrix-vector product."""
     known = (
-        *int8(x=op.x, y=op.y, weights=op.weights),
-        *constants(weights=op.weights, bias=op.bias),
+        *layer_operands(op),
         Verdict("pixels", op.y.shape[:3] == (1, 1, 1), "one", str(op.y.shape[:3])),
         Verdict("window", op.kernel == op.x.shape[1:3], "the whole image", str(op.kernel)),
         Verdict("groups", op.groups == 1, "1", str(op.groups)),
@@ -229,46 +239,54 @@ def takes_pixel(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def calls_pixel(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the fully connected kernel, which rounds as convolutions do."""
+    """Returns the call of the fully connected kernel, which rounds as convolutions do."""
     return (Call(LINEAR, pack.linear_params(1, channels_of(op)), (op.x,), op.y),)
 
 
 def calls_linear_tflite(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the fully connected kernel whose sums are rounded once."""
+    """Returns the call of the fully connected kernel with single rounding."""
     channels = channels_of(op)
     params: Params = {
         **{"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features},
         **{"chunks": pack.chunks(op.in_features), "low": op.low, "high": op.high},
-        **{"constants": pack.stream_of(pack.plain_sums(channels)), "once": once.packed(op)},
+        **{
+            "constants": pack.stream_of(pack.plain_sums(channels)),
+            "once": single_rounding.packed_numbers(op),
+        },
     }
     return (Call(LINEAR_TFLITE, params, (op.x,), op.y),)
 
 
 def scratch_linear_tflite(op: Linear) -> int:
-    """Gives the scratch of that kernel: the sums, in groups of eight."""
+    """Returns the scratch bytes of the kernel with single rounding: the sums, in groups of eight."""
     return 32 * -(-op.out_features // 8)
 
 
+IM2COL_KERNEL = IM2COL.kernel("conv2d_im2col", Conv2d)
+
 KERNELS: tuple[Kernel, ...] = (
-    MVE.row(Conv2d, calls_pixel, takes_pixel, name="conv2d_pixel", overread_bytes=OVERREAD_BYTES),
-    POINTWISE_16.row("conv2d_1x1_k16", Conv2d),
-    *(variant.row(name, Conv2d) for name, variant in POINTWISE_FEW.items()),
-    POINTWISE.row("conv2d_1x1", Conv2d),
-    FOURS.row("conv2d_3x3_fours", Conv2d),
-    PLANES.row("conv2d_3x3", Conv2d),
-    IM2COL_16.row("conv2d_im2col_k16", Conv2d),
-    *(variant.row(name, Conv2d) for name, variant in IM2COL_FEW.items()),
-    IM2COL.row("conv2d_im2col", Conv2d),
-    STRIPS.row("depthwise_3x3", DepthwiseConv2d),
-    STRIPS_STRIDE_2.row("depthwise_3x3_stride2", DepthwiseConv2d),
-    PLANE_5X5.row("depthwise_5x5", DepthwiseConv2d),
-    WIDE_3X3.row("depthwise_3x3_wide", DepthwiseConv2d),
-    WIDE.row("depthwise_any", DepthwiseConv2d),
-    MVE.row(Linear, calls_linear, takes_linear, overread_bytes=OVERREAD_BYTES),
-    MVE.row(
+    MVE.kernel(Conv2d, calls_pixel, check_pixel, name="conv2d_pixel", overread_bytes=OVERREAD_BYTES),
+    POINTWISE_16.kernel("conv2d_1x1_k16", Conv2d),
+    *(variant.kernel(name, Conv2d) for name, variant in POINTWISE_FEW.items()),
+    POINTWISE.kernel("conv2d_1x1", Conv2d),
+    FOURS.kernel("conv2d_3x3_fours", Conv2d),
+    PLANES.kernel("conv2d_3x3", Conv2d),
+    IM2COL_16.kernel("conv2d_im2col_k16", Conv2d),
+    *(variant.kernel(name, Conv2d) for name, variant in IM2COL_FEW.items()),
+    IM2COL_KERNEL,
+    subpixel.kernel(MVE, IM2COL_KERNEL, "conv2d_im2col_s8", "im2col", "dot", "dot_any", "dot_group"),
+    STRIPS.kernel("depthwise_3x3", DepthwiseConv2d),
+    STRIPS_STRIDE_2.kernel("depthwise_3x3_stride2", DepthwiseConv2d),
+    PLANE_5X5.kernel("depthwise_5x5", DepthwiseConv2d),
+    WIDE_3X3.kernel("depthwise_3x3_wide", DepthwiseConv2d),
+    WIDE.kernel("depthwise_any", DepthwiseConv2d),
+    for_one_input_channel(IM2COL_16).kernel("depthwise_im2col_k16", DepthwiseConv2d),
+    for_one_input_channel(IM2COL).kernel("depthwise_im2col", DepthwiseConv2d),
+    MVE.kernel(Linear, calls_linear, check_linear, overread_bytes=OVERREAD_BYTES),
+    MVE.kernel(
         Linear,
         calls_linear_tflite,
-        once.judge,
+        single_rounding.check,
         name="linear_tflite",
         scratch_bytes=scratch_linear_tflite,
         overread_bytes=OVERREAD_BYTES,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and tables of the Helium depthwise convolutions over channels in strips, and what these need to be exact."""
+"""The Helium 3x3 depthwise convolutions over channels in strips: constants, tables, conditions and cost."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Channels, Int32Array, fold_input_offset
-from pillion.emitters.c.mve.pack import Geometry, Params, levels, right_shifts
+from pillion.emitters.c.accumulators import Channels, Int32Array
+from pillion.emitters.c.mve.pack import ConvGeometry, Params, levels, right_shifts
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -18,7 +18,7 @@ UINT16_MAX = 2**16 - 1
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of an image: input and output size, padding before, bytes from one element to the next in x, y."""
+    """One axis of an image: input and output size, padding before it, byte steps in x and y."""
 
     in_size: int
     out_size: int
@@ -29,8 +29,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class Strips:
-    """A channel in strips of four padded rows, two apart: each holds the windows of two rows of outputs at stride 1, of
-    one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight."""
+    """A channel in strips of four padded rows, two apart: each strip holds the windows of two output rows at
+    stride 1, of one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight."""
 
     down: Axis
     along: Axis
@@ -39,37 +39,37 @@ class Strips:
 
     @property
     def rows(self) -> int:
-        """The rows of outputs that a strip gives."""
+        """The output rows of a strip."""
         return 3 - self.stride
 
     @property
     def block(self) -> int:
-        """The columns of outputs in a block."""
+        """The output columns of a block."""
         return 4 * self.stride
 
     @property
     def count(self) -> int:
-        """The number of strips that give all outputs."""
+        """The number of strips."""
         return -(-self.down.out_size // self.rows)
 
     @property
     def columns(self) -> int:
-        """The columns of the padded image that the windows reach."""
+        """The columns of the padded image inside the windows."""
         return self.stride * self.along.out_size + 2
 
     @property
     def filled(self) -> int:
-        """The columns that the image fills, the others being padding."""
+        """The columns that the image fills; the others are padding."""
         return min(self.along.in_size, self.columns - self.along.before)
 
     @property
     def bytes(self) -> int:
-        """The bytes of all strips of a channel."""
+        """The size of all strips of a channel."""
         return self.count * self.columns * 4
 
 
-def strips_of(g: Geometry) -> Strips:
-    """Gives the layout in strips; the longer side of the output lies along them."""
+def strips_of(g: ConvGeometry) -> Strips:
+    """Returns the layout in strips; the longer side of the output lies along them."""
     (h, w), (out_h, out_w) = g.in_size, g.out_size
     rows = Axis(h, out_h, g.pad_top, w * g.in_c, out_w * g.in_c)
     columns = Axis(w, out_w, g.pad_left, g.in_c, g.in_c)
@@ -77,17 +77,17 @@ def strips_of(g: Geometry) -> Strips:
     return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, g.stride[0])
 
 
-def depthwise_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_depthwise_3x3_s8_mve needs to be exact."""
+def depthwise_3x3_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_depthwise_3x3_s8_mve is exact."""
     return _strip_verdicts(g, channels, 1)
 
 
-def depthwise_3x3_stride2_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_depthwise_3x3_stride2_s8_mve needs to be exact."""
+def depthwise_3x3_stride2_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_depthwise_3x3_stride2_s8_mve is exact."""
     return _strip_verdicts(g, channels, 2)
 
 
-def _strip_verdicts(g: Geometry, channels: Channels, stride: int) -> tuple[Verdict, ...]:
+def _strip_verdicts(g: ConvGeometry, channels: Channels, stride: int) -> tuple[Verdict, ...]:
     shape = (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("stride", g.stride == (stride, stride), str(stride), "x".join(map(str, g.stride))),
@@ -95,7 +95,7 @@ def _strip_verdicts(g: Geometry, channels: Channels, stride: int) -> tuple[Verdi
         Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
     )
     if not all_ok(shape):
-        return shape  # strips are of stride 1 or 2
+        return shape  # strips exist for stride 1 and 2 only
     s = strips_of(g)
     inner = s.down.before <= 2 and 2 * s.count - s.down.before <= s.down.in_size
     reach = max(
@@ -118,16 +118,16 @@ def _strip_verdicts(g: Geometry, channels: Channels, stride: int) -> tuple[Verdi
 
 
 def small_sums(channels: Channels, factor: int) -> Verdict:
-    """Judges whether sums leave room for the sign fix, which multiplies them by a number of up to `factor`."""
-    ready = fold_input_offset(channels)
+    """Checks whether sums times `factor` fit 32 bits, as the sign correction needs."""
+    ready = channels.folded
     w = numerics.row_magnitudes(ready.weights)
     largest = int((128 * w + np.abs(ready.wrapped_bias.astype(np.int64))).max())
     limit = 2**31 // max(factor, 1)
     return Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")
 
 
-def depthwise_3x3_params(g: Geometry, channels: Channels) -> Params:
-    """Gives the parameters of the 3x3 kernels, which are the same for both strides."""
+def depthwise_3x3_params(g: ConvGeometry, channels: Channels) -> Params:
+    """Returns the parameters of the 3x3 kernels, for either stride."""
     s = strips_of(g)
     return {
         "images": g.images,
@@ -144,22 +144,22 @@ def depthwise_3x3_params(g: Geometry, channels: Channels) -> Params:
     }
 
 
-def depthwise_3x3_scratch(g: Geometry) -> int:
-    """Gives the scratch of the 3x3 kernels: a channel in strips."""
+def depthwise_3x3_scratch(g: ConvGeometry) -> int:
+    """Returns the scratch bytes of the 3x3 kernels: a channel in strips."""
     return strips_of(g).bytes
 
 
 STRIPS_WORK = {1: (50.0, 28.7, 7.1, 29.1, 10.4), 2: (75.0, 24.2, 7.2, 36.2, 6.3)}
-"""Instructions by stride, fitted to counts in the emulator: of a channel, of a block of columns, of each further strip in it; of a
-block of outputs, of each run of those."""
+"""Instructions by stride, fitted to counts in the emulator: for a channel, a block of columns, each further strip
+in it, a block of outputs, and each run of these."""
 LONE_ROW = 6.3
-"""Instructions that a block takes more where it is a row of eight outputs."""
+"""Additional instructions of a block that is one row of eight outputs."""
 SINGLE_BLOCK = 13.0
-"""Instructions of a block of columns of a single strip without predicates."""
+"""Instructions of a block of columns of a single strip without predication."""
 
 
-def strips_work(g: Geometry) -> float:
-    """Estimates the instructions of the 3x3 kernels by strips."""
+def strips_work(g: ConvGeometry) -> float:
+    """Estimates the instructions of the 3x3 kernels."""
     s = strips_of(g)
     channel, first, further, block, run = STRIPS_WORK[s.stride]
     of_columns = SINGLE_BLOCK if _single(s) else first + further * (s.count - 1)
@@ -170,15 +170,15 @@ def strips_work(g: Geometry) -> float:
 
 
 def _kernels(channels: Channels, transposed: bool) -> NDArray[np.int8]:
-    """A zero, then of each channel three columns of three weights and a zero."""
-    taps = fold_input_offset(channels).weights.reshape(-1, 3, 3)
+    """Returns a zero, then for each channel three columns of three weights and a zero."""
+    taps = channels.folded.weights.reshape(-1, 3, 3)
     columns = taps if transposed else taps.swapaxes(1, 2)
     return np.pad(np.pad(columns, ((0, 0), (0, 0), (0, 1))).reshape(-1), (1, 0))
 
 
 def channel_numbers(channels: Channels) -> Int32Array:
-    """Gives bias, multiplier and shift of each channel."""
-    ready = fold_input_offset(channels)
+    """Returns bias, multiplier and shift of each channel."""
+    ready = channels.folded
     return np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1).reshape(-1)
 
 
@@ -187,7 +187,7 @@ def _halfwords(offsets: list[int]) -> Int32Array:
 
 
 def _build(s: Strips, zp: int) -> Int32Array:
-    """The table pillion_mve_strip_build (kernels/mve/strips.h)."""
+    """Returns the table pillion_mve_strip_build (kernels/mve/strips.h)."""
     down, along = s.down, s.along
     top, bottom = -down.before, 2 * s.count - down.before
     blocks = -(-s.filled // 8)
@@ -204,7 +204,7 @@ def _build(s: Strips, zp: int) -> Int32Array:
 
 
 def _single(s: Strips) -> int:
-    """The rows of a single strip inside the image, if those that count all are: 4 or 3, else 0."""
+    """Returns the rows of a single strip, 4 or 3, if all rows in use lie inside the image; otherwise 0."""
     down = s.down
     first, rows_wanted = -down.before, s.down.out_size
     if s.count != 1 or first < 0 or first + 3 > down.in_size:
@@ -215,9 +215,9 @@ def _single(s: Strips) -> int:
 
 
 @dataclass(frozen=True)
-class Run:
-    """Blocks of outputs of some strips: from which strip on and before which one, from which column on and how many; `rows`
-    of outputs come from a strip, `block` columns of them from a block."""
+class StripRun:
+    """Equal blocks of outputs: strips `first` to `end` (exclusive), `blocks` blocks from `column` on, each with
+    `rows` output rows and `block` output columns."""
 
     first: int
     end: int
@@ -228,12 +228,12 @@ class Run:
 
 
 LONE_BLOCK = 8
-"""The columns of outputs in a block of a strip with one row of outputs, at stride 1."""
+"""The output columns of a block with one output row, at stride 1."""
 
 
-def _runs(s: Strips) -> list[Run]:
-    """Blocks of all strips, then one at the end of each where some outputs are left. A last strip with but one row of
-    outputs of two has runs of its own."""
+def _runs(s: Strips) -> list[StripRun]:
+    """Returns the runs of all strips, each followed by one for the remaining outputs at its end. A last strip with
+    only one of two output rows has runs of its own."""
     whole = s.down.out_size // s.rows
     parts = [(0, whole, s.rows, s.block)] * (whole > 0)
     if s.count > whole:
@@ -241,9 +241,9 @@ def _runs(s: Strips) -> list[Run]:
     runs = []
     for first, end, rows, block in parts:
         blocks, rest = divmod(s.along.out_size, block)
-        runs.append(Run(first, end, 0, blocks, rows, block))
+        runs.append(StripRun(first, end, 0, blocks, rows, block))
         if rest:
-            runs.append(Run(first, end, s.along.out_size - block, 1, rows, block))
+            runs.append(StripRun(first, end, s.along.out_size - block, 1, rows, block))
     return runs
 
 
@@ -252,8 +252,8 @@ def _passes(s: Strips) -> list[Int32Array]:
     return [_pass(s, run, last=run == runs[-1]) for run in runs]
 
 
-def _pass(s: Strips, run: Run, last: bool) -> Int32Array:
-    """The table pillion_mve_strip_pass (kernels/mve/strips.h)."""
+def _pass(s: Strips, run: StripRun, last: bool) -> Int32Array:
+    """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h)."""
     down, along = s.down, s.along
     start = 4 * s.stride * run.column
     words = [
@@ -270,8 +270,8 @@ def _pass(s: Strips, run: Run, last: bool) -> Int32Array:
 
 
 def _lanes(s: Strips, rows: int, block: int) -> list[int]:
-    """Offsets of a block's outputs in the order of the lanes: two halves of a block, side by side. Of two rows, the lower one
-    comes first, and on top of the upper one where it is not wanted."""
+    """Returns the offsets of a block's outputs in lane order: both halves of a block interleaved. The lower of two
+    rows comes first; if it does not exist, it lies on the upper one."""
     half_block = block // 2
     if block == LONE_BLOCK:
         return [(c + half_block * half) * s.along.y_step for c in range(4) for half in (0, 1)]

@@ -3,26 +3,26 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.conditions import int8
-from pillion.emitters.c.held_vectors import Side, held_and_moving, operands, sides, walk
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import MVE
+from pillion.emitters.c.kernel_conditions import int8
+from pillion.emitters.c.kernel_library import MVE
+from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, operands, sides, walk_params
 from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.matmul import BatchMatmul
 
 FURTHEST_LANE = 7
-"""Elements are gathered by eights, with offsets of 16 bits."""
+"""Elements are gathered in eights with 16-bit offsets."""
 
 
 def pieces(depth: int) -> int:
-    """Counts the vectors of 16 elements to which such a depth is filled up."""
+    """Returns the number of vectors of 16 elements that hold `depth` elements."""
     return -(-depth // 16)
 
 
-def cost(held: Side, moving: Side, depth: int) -> int:
-    """Estimates the instructions when one operand is held in scratch and the other moves along it."""
+def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
+    """Estimates the instructions if one operand is held in scratch and the other streams past it."""
     eights, copied = -(-depth // 8), moving.element_step != 1
     pair = 37 if pieces(depth) == 1 else 39 + 16 * pieces(depth)
     each_moving = 30 + (7 * eights if copied else 3 * pieces(depth))
@@ -34,18 +34,18 @@ def cost(held: Side, moving: Side, depth: int) -> int:
 
 
 def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the matrix product."""
+    """Returns the call of the matrix product."""
     m = op.multiplier(arithmetic)
     params: Params = {
-        **walk(op, cost),
+        **walk_params(op, cost),
         **{"multiplier": m.mantissa, "shift": m.shift},
         **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
     }
     return (Call(MVE.routine("batch_matmul_s8"), params, operands(op, cost), op.y),)
 
 
-def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether steps and shift of a matrix product are such that the kernel can gather and is exact."""
+def check(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether steps and right shift are within the kernel's limits."""
     known = int8(a=op.a, b=op.b, y=op.y)
     if not all_ok(known):
         return known
@@ -59,12 +59,13 @@ def takes(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def scratch_bytes(op: BatchMatmul) -> int:
-    """Gives the scratch: pairs of held vectors with their biases, four times each, and four moving ones that are copied."""
+    """Returns the scratch bytes: pairs of held vectors with their biases, repeated four times, and four moving
+    vectors if these are copied."""
     held, moving = held_and_moving(op, cost)
     vector = 16 * pieces(op.depth)
     return -(-held.count // 2) * (32 + 2 * vector) + (4 * vector if moving.element_step != 1 else 0)
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.row(BatchMatmul, calls, takes, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
+    MVE.kernel(BatchMatmul, calls, check, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
 )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of the Helium (MVE) kernels (kernels/mve) in the order of their loops, and what these loops need to be exact."""
+"""Constants of the Helium convolution kernels (kernels/mve) in the order of their loops, and the conditions under
+which these loops are exact."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array, fold_input_offset
+from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array
 from pillion.ir.types import Pair
 from pillion.ir.verdict import Verdict
 
@@ -20,8 +21,8 @@ EVEN, ODD = [0, 2, 4, 6], [1, 3, 5, 7]
 
 
 @dataclass(frozen=True)
-class Geometry:
-    """Shapes of a convolution over NHWC images."""
+class ConvGeometry:
+    """The shapes of a convolution over NHWC images."""
 
     images: int
     in_size: Pair
@@ -37,30 +38,30 @@ class Geometry:
 
 
 def chunks(bytes_: int) -> int:
-    """Counts the vectors of 16 bytes that hold so many bytes."""
+    """Returns the number of 16-byte vectors that hold `bytes_` bytes."""
     return -(-bytes_ // 16)
 
 
 def as_words(array: Int8Array) -> Int32Array:
-    """Sees bytes as 32-bit words, as they lie in memory."""
+    """Views bytes as 32-bit words in memory order."""
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
 
 def right_shifts(channels: Channels) -> Verdict:
-    """Judges whether the shifts go to the right by 1 to 31 places, for which the fast rounding is exact."""
-    shifts = fold_input_offset(channels).shifts
+    """Checks whether all shifts are right shifts of 1 to 31, for which the fast rounding is exact."""
+    shifts = channels.folded.shifts
     least, most = int(shifts.min()), int(shifts.max())
     return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
 
 
 def group_starts(out_c: int) -> list[int]:
-    """Gives the first channels of the groups of eight; the last group ends with the last channel."""
+    """Returns the first channels of groups of eight; the last group ends with the last channel."""
     return [min(c, max(out_c - 8, 0)) for c in range(0, out_c, 8)]
 
 
 def pack_dot(channels: Channels) -> Int32Array:
-    """Packs weights, biases and multipliers into the stream that pillion_mve_dot (kernels/mve/dot.h) reads."""
-    ready = fold_input_offset(channels)
+    """Packs weights, biases and multipliers into the stream of pillion_mve_dot (kernels/mve/dot.h)."""
+    ready = channels.folded
     out_c, inputs = ready.weights.shape
     missing = max(8 - out_c, 0)
     weights = np.pad(ready.weights, ((0, missing), (0, -inputs % 16)))
@@ -82,19 +83,21 @@ def _dot_group(
 
 
 MOST_SHIFT_OF_FACTORS = 11
-"""Up to this shift to the right, a factor larger by one rounds halves away from zero, and moves nothing else that is in int8."""
+"""Up to this right shift, a multiplier larger by one rounds halves away from zero and changes no other int8
+result."""
 
 
 def signs_of_sums(channels: Channels, dot: bool = True) -> int:
-    """Gives what is done for sums below zero, as `pillion_mve_signs` (kernels/mve/dot.h) has it; not all products have factors."""
+    """Returns the treatment of negative sums as `pillion_mve_signs` (kernels/mve/dot.h); only `dot` products have
+    adjusted multipliers."""
     if channels.is_rectified:
         return 2
-    return int(dot and -int(fold_input_offset(channels).shifts.min()) <= MOST_SHIFT_OF_FACTORS)
+    return int(dot and -int(channels.folded.shifts.min()) <= MOST_SHIFT_OF_FACTORS)
 
 
 def pack_dot16(channels: Channels) -> Int32Array:
-    """Packs weights, biases and multipliers into the stream that pillion_mve_dot16 reads."""
-    ready = fold_input_offset(channels)
+    """Packs weights, biases and multipliers into the stream of pillion_mve_dot16."""
+    ready = channels.folded
     out_c, inputs = ready.weights.shape
     order = np.arange(out_c).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel()
     numbers = np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1)
@@ -103,17 +106,17 @@ def pack_dot16(channels: Channels) -> Int32Array:
 
 
 def pack_linear(channels: Channels) -> Int32Array:
-    """Packs weights, biases and multipliers into the stream that pillion_linear_s8_mve reads."""
-    return stream_of(fold_input_offset(channels))
+    """Packs weights, biases and multipliers into the stream of pillion_linear_s8_mve."""
+    return stream_of(channels.folded)
 
 
 def plain_sums(channels: Channels) -> Channels:
-    """Gives channels whose sums alone are wanted, of the input as it lies in memory."""
+    """Returns channels whose sums are not rescaled by the kernel, with folded zero points."""
     return replace(channels, bias=channels.folded_bias, in_zp=0)
 
 
 def stream_of(ready: Channels) -> Int32Array:
-    """Packs channels that sum the input as it lies in memory."""
+    """Packs channels with folded zero points in groups of eight."""
     missing = -len(ready.wrapped_bias) % 8
     weights = np.pad(ready.weights, ((0, missing), (0, -ready.weights.shape[1] % 16)))
     bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))
@@ -127,12 +130,12 @@ def stream_of(ready: Channels) -> Int32Array:
 
 
 def linear_verdicts(channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_linear_s8_mve needs to be exact."""
+    """Checks the conditions under which pillion_linear_s8_mve is exact."""
     return (right_shifts(channels),)
 
 
 def linear_params(rows: int, channels: Channels) -> Params:
-    """Gives the parameters of the fully connected kernel."""
+    """Returns the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape
     sizes = {
         "rows": rows,
@@ -144,9 +147,9 @@ def linear_params(rows: int, channels: Channels) -> Params:
     return {**sizes, **levels, "constants": pack_linear(channels)}
 
 
-def conv2d_1x1_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_conv2d_1x1_s8_mve needs to be exact. Padding on the right and at the bottom would lie outside the input
-    too."""
+def conv2d_1x1_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_conv2d_1x1_s8_mve is exact. Windows may not reach beyond the image
+    on any side."""
     reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]
     inside = g.pad_top == g.pad_left == 0 and all(reach)
     return (
@@ -157,8 +160,8 @@ def conv2d_1x1_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     )
 
 
-def conv2d_1x1_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_conv2d_1x1_k16_s8_mve needs to be exact."""
+def conv2d_1x1_k16_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_conv2d_1x1_k16_s8_mve is exact."""
     return (
         *conv2d_1x1_verdicts(g, channels),
         Verdict("in_channels", g.in_c <= 16, "at most 16", str(g.in_c)),
@@ -168,30 +171,30 @@ def conv2d_1x1_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, .
 
 
 def few_inputs(pieces: int, window: int) -> Verdict:
-    """Judges whether the inputs come in just so many pieces of 16 as an unrolled loop has."""
+    """Checks whether the inputs fill exactly the chunks of 16 of an unrolled loop."""
     return Verdict(
         "window", chunks(window) == pieces, f"{16 * pieces - 15} to {16 * pieces} inputs", str(window)
     )
 
 
-def _runs(g: Geometry) -> tuple[int, int, int]:
-    """Images, rows of an image and pixels of a row, where pixels follow each other in equal steps."""
+def _runs(g: ConvGeometry) -> tuple[int, int, int]:
+    """Returns images, rows of an image and pixels of a row, after merging rows and images with equal pixel steps."""
     if g.stride == (1, 1):
         return 1, 1, g.images * g.in_size[0] * g.in_size[1]
     return g.images, *g.out_size
 
 
-def conv2d_1x1_params(g: Geometry, channels: Channels) -> Params:
-    """Gives the parameters of the kernel of 1x1 windows."""
+def conv2d_1x1_params(g: ConvGeometry, channels: Channels) -> Params:
+    """Returns the parameters of the kernel of 1x1 windows."""
     return _pointwise(g, channels, pack_dot)
 
 
-def conv2d_1x1_k16_params(g: Geometry, channels: Channels) -> Params:
-    """Gives the parameters of the kernel of 1x1 windows with at most 16 input channels."""
+def conv2d_1x1_k16_params(g: ConvGeometry, channels: Channels) -> Params:
+    """Returns the parameters of the kernel of 1x1 windows with at most 16 input channels."""
     return _pointwise(g, channels, pack_dot16)
 
 
-def _pointwise(g: Geometry, channels: Channels, pack: Callable[[Channels], Int32Array]) -> Params:
+def _pointwise(g: ConvGeometry, channels: Channels, pack: Callable[[Channels], Int32Array]) -> Params:
     image = g.in_size[0] * g.in_size[1]
     images, rows, pixels = _runs(g)
     return {
@@ -212,16 +215,16 @@ def _pointwise(g: Geometry, channels: Channels, pack: Callable[[Channels], Int32
 
 
 BLOCK_BYTES = 4096
-"""Bytes of a row's windows that are laid out at a time."""
+"""The target size of the windows that are gathered together."""
 
 
-def conv2d_im2col_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_conv2d_im2col_s8_mve needs to be exact."""
+def conv2d_im2col_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_conv2d_im2col_s8_mve is exact."""
     return (Verdict("groups", g.groups == 1, "1", str(g.groups)), right_shifts(channels))
 
 
-def conv2d_im2col_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_conv2d_im2col_k16_s8_mve needs; a last block may not be of fewer than four pixels."""
+def conv2d_im2col_k16_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Checks the conditions of pillion_conv2d_im2col_k16_s8_mve; each block needs at least four pixels."""
     window, pixels = g.kernel[0] * g.kernel[1] * g.in_c, g.out_size[0] * g.out_size[1]
     return (
         *conv2d_im2col_verdicts(g, channels),
@@ -231,8 +234,8 @@ def conv2d_im2col_k16_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict
     )
 
 
-def conv2d_im2col_params(g: Geometry, channels: Channels) -> Params:
-    """Gives the parameters of the kernel that gathers windows."""
+def conv2d_im2col_params(g: ConvGeometry, channels: Channels) -> Params:
+    """Returns the parameters of the kernel that gathers windows."""
     return {
         **_windows(g),
         **levels(channels),
@@ -241,14 +244,14 @@ def conv2d_im2col_params(g: Geometry, channels: Channels) -> Params:
     }
 
 
-def conv2d_im2col_k16_params(g: Geometry, channels: Channels) -> Params:
-    """Gives the parameters of the kernel that gathers windows of at most 16 elements."""
+def conv2d_im2col_k16_params(g: ConvGeometry, channels: Channels) -> Params:
+    """Returns the parameters of the kernel that gathers windows of at most 16 inputs."""
     signs = signs_of_sums(channels, dot=False)
     return {**_windows(g), **levels(channels), "signs": signs, "constants": pack_dot16(channels)}
 
 
 def levels(channels: Channels) -> dict[str, int]:
-    """Gives the parameters that all kernels of sums have: zero points and bounds."""
+    """Returns the zero points and bounds as parameters."""
     return {
         "in_zp": channels.in_zp,
         "out_zp": channels.out_zp,
@@ -257,7 +260,7 @@ def levels(channels: Channels) -> dict[str, int]:
     }
 
 
-def _windows(g: Geometry) -> dict[str, int]:
+def _windows(g: ConvGeometry) -> dict[str, int]:
     kernel_h, kernel_w = g.kernel
     runs, run_bytes = (1, kernel_w * g.in_c) if g.dilation[1] == 1 else (kernel_w, g.in_c)
     ring_rows = (kernel_h - 1) * g.dilation[0] + 1
@@ -290,9 +293,9 @@ def _windows(g: Geometry) -> dict[str, int]:
     }
 
 
-def block_of(g: Geometry, patch_bytes: int) -> int:
-    """Counts the windows that are laid out at a time: whole rows where they are short, else an even number, so that no pair of
-    pixels is done twice; the last block of an image has at least four where there are as many."""
+def block_of(g: ConvGeometry, patch_bytes: int) -> int:
+    """Returns the number of windows that are gathered together: complete rows if they are short, otherwise an even
+    number, so that no pair of pixels is computed twice. The last block has at least four if the image has."""
     pixels = g.out_size[0] * g.out_size[1]
     most, step = BLOCK_BYTES // patch_bytes, g.out_size[1] + g.out_size[1] % 2
     block = max(most // step * step, most // 2 * 2 if most < step else 0, 8)
@@ -301,25 +304,27 @@ def block_of(g: Geometry, patch_bytes: int) -> int:
     return min(block, pixels)
 
 
-def conv2d_im2col_scratch(g: Geometry) -> int:
-    """Gives the scratch of the kernels that gather windows: a ring of rows, then the gathered windows."""
+def conv2d_im2col_scratch(g: ConvGeometry) -> int:
+    """Returns the scratch bytes of the kernels that gather windows: a ring of rows, then the gathered windows."""
     w = _windows(g)
     return w["ring_bytes"] + w["block"] * w["patch_bytes"]
 
 
 IM2COL_WORK = (410.0, 15.0, 67.0, 27.5, 21.0, 7.9)
-"""Instructions of the kernel that gathers windows, fitted to counts in the emulator: of all pixels, of each eight channels, of a pair of
-pixels of these, of a piece of 16 inputs of these; of 16 bytes of a run for a row of outputs, of each of its pixels."""
+"""Instructions of the kernel that gathers windows, fitted to counts in the emulator: for an image, eight channels,
+a pair of pixels of these, 16 inputs of such a pair; 16 bytes of a run for an output row, and each of its
+pixels."""
 
 
-def work_of_sums(g: Geometry, pairs: int, work: tuple[float, ...]) -> float:
-    """What sums take: `work` is that of eight channels, of a pair of pixels of them, of a piece of 16 inputs of that."""
+def work_of_sums(g: ConvGeometry, pairs: int, work: tuple[float, ...]) -> float:
+    """Estimates the instructions of sums; `work` has those for eight channels, a pair of pixels of these, and 16
+    inputs of such a pair."""
     eights, pair, piece = work
     pieces = chunks(g.kernel[0] * g.kernel[1] * g.in_c)
     return -(-g.out_c // 8) * (eights + pairs * (pair + pieces * piece))
 
 
-def conv2d_im2col_work(g: Geometry) -> float:
+def conv2d_im2col_work(g: ConvGeometry) -> float:
     """Estimates the instructions of the kernel that gathers windows."""
     image, *sums, row, pixel = IM2COL_WORK
     out_h, out_w = g.out_size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of the Helium kernels of 3x3 convolutions over planes of 16 channels, and what these need to be exact."""
+"""The Helium 3x3 convolutions over planes of 16 channels: constants, conditions and cost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Channels, Int8Array, fold_input_offset
+from pillion.emitters.c.accumulators import Channels, Int8Array
 from pillion.emitters.c.mve.pack import (
-    Geometry,
+    ConvGeometry,
     Params,
     as_words,
     levels,
@@ -21,11 +21,11 @@ from pillion.emitters.c.mve.pack import (
 from pillion.ir.verdict import Verdict
 
 SCRATCH_3X3_BYTES = 8192
-"""The bytes of the planes that decide how many output rows are made at a time."""
+"""The target size of the planes, which limits the output rows for each block."""
 
 
-def conv2d_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_conv2d_3x3_s8_mve needs to be exact."""
+def conv2d_3x3_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
     return (
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
@@ -41,21 +41,21 @@ def conv2d_3x3_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
     )
 
 
-def conv2d_3x3_columns(g: Geometry) -> int:
-    """Counts the columns of the padded image that lie in the windows."""
+def conv2d_3x3_columns(g: ConvGeometry) -> int:
+    """Returns the columns of the padded image inside the windows."""
     return (g.out_size[1] - 1) * g.stride[1] + 3
 
 
-def conv2d_3x3_params(g: Geometry, channels: Channels) -> Params:
-    """Gives the parameters of the 3x3 kernel."""
+def conv2d_3x3_params(g: ConvGeometry, channels: Channels) -> Params:
+    """Returns the parameters of the 3x3 kernel."""
     order = [0, 1, 2] if g.stride[1] == 1 else [0, 2, 1]
     weights = _by_planes(g, channels)[:, :, :, order].reshape(g.out_c, -1)
     constants = pack_dot(replace(channels, weights=weights))
     return {**_planes(g), **levels(channels), "signs": signs_of_sums(channels), "constants": constants}
 
 
-def conv2d_3x3_fours_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Judges what pillion_conv2d_3x3_fours_s8_mve needs to be exact."""
+def conv2d_3x3_fours_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_conv2d_3x3_fours_s8_mve is exact."""
     return (
         *conv2d_3x3_verdicts(g, channels),
         Verdict("steps", g.stride[1] == 1, "1 along rows", str(g.stride[1])),
@@ -64,9 +64,9 @@ def conv2d_3x3_fours_verdicts(g: Geometry, channels: Channels) -> tuple[Verdict,
     )
 
 
-def conv2d_3x3_fours_params(g: Geometry, channels: Channels) -> Params:
-    """Gives the parameters of the 3x3 kernel of four pixels at a time."""
-    ready = fold_input_offset(channels)
+def conv2d_3x3_fours_params(g: ConvGeometry, channels: Channels) -> Params:
+    """Returns the parameters of the 3x3 kernel that computes four pixels at a time."""
+    ready = channels.folded
     order = np.arange(g.out_c).reshape(-1, 4)[:, [0, 2, 1, 3]]
     numbers = [of_channels[order] for of_channels in (ready.wrapped_bias, ready.multipliers, ready.shifts)]
     weights = _by_planes(g, ready)[order].reshape(len(order), 2, 2, 3, -1, 3, 16)
@@ -76,12 +76,12 @@ def conv2d_3x3_fours_params(g: Geometry, channels: Channels) -> Params:
     return {**_planes(g), **levels(channels), "signs": signs, "constants": constants}
 
 
-def _by_planes(g: Geometry, channels: Channels) -> Int8Array:
-    """The weights of each channel as [row][plane][column][16]."""
+def _by_planes(g: ConvGeometry, channels: Channels) -> Int8Array:
+    """Returns the weights of each channel as [row][plane][column][16]."""
     return channels.weights.reshape(g.out_c, 3, 3, -1, 16).swapaxes(2, 3)
 
 
-def _planes(g: Geometry) -> dict[str, int]:
+def _planes(g: ConvGeometry) -> dict[str, int]:
     columns = conv2d_3x3_columns(g)
     block_rows = block_of_rows(g)
     return {
@@ -103,31 +103,32 @@ def _planes(g: Geometry) -> dict[str, int]:
     }
 
 
-def block_of_rows(g: Geometry) -> int:
-    """Gives how many rows of outputs the 3x3 kernel makes from one padded block of the image."""
+def block_of_rows(g: ConvGeometry) -> int:
+    """Returns the output rows that the 3x3 kernel computes from one padded block of the image."""
     columns = (g.out_size[1] - 1) * g.stride[1] + 3
     most = (SCRATCH_3X3_BYTES // (columns * g.in_c) - 3) // g.stride[0] + 1
     blocks = -(-g.out_size[0] // max(most, 1))
     return -(-g.out_size[0] // blocks)
 
 
-def conv2d_3x3_scratch(g: Geometry) -> int:
-    """Gives the scratch of the 3x3 kernel: a padded block of the image."""
+def conv2d_3x3_scratch(g: ConvGeometry) -> int:
+    """Returns the scratch bytes of the 3x3 kernels: a padded block of the image."""
     columns = conv2d_3x3_columns(g)
     return ((block_of_rows(g) - 1) * g.stride[0] + 3) * columns * g.in_c
 
 
 PLANES_WORK = (310.0, 32.0, 54.0, 27.9, 10.0, 6.8)
-"""Instructions of the 3x3 kernel, fitted to counts in the emulator: of each block of rows, of each eight channels, of a pair of
-pixels of these, of a piece of 16 inputs of these; of a row of 16 channels of the image, of each of its pixels."""
+"""Instructions of the 3x3 kernel, fitted to counts in the emulator: for a block of rows, eight channels, a pair of
+pixels of these, 16 inputs of such a pair; a row of 16 channels of the image, and each of its pixels."""
 
 
 FOURS_WORK = (420.0, 130.0, 49.0, 25.0, 10.0, 6.8)
-"""The same of the kernel of four pixels at a time: of four channels, of four pixels of these."""
+"""Instructions of the kernel of four pixels at a time: as `PLANES_WORK`, but for four channels and four pixels of
+these."""
 
 
-def conv2d_3x3_work(g: Geometry) -> float:
-    """Estimates the instructions of the 3x3 kernel; of rows of an odd number of pixels, one is done twice."""
+def conv2d_3x3_work(g: ConvGeometry) -> float:
+    """Estimates the instructions of the 3x3 kernel; in rows of odd length, one pixel is computed twice."""
     block, *sums, row, pixel = PLANES_WORK
     (in_h, in_w), (out_h, out_w) = g.in_size, g.out_size
     blocks = -(-out_h // block_of_rows(g))
@@ -135,8 +136,9 @@ def conv2d_3x3_work(g: Geometry) -> float:
     return g.images * (blocks * block + work_of_sums(g, out_h * -(-out_w // 2), tuple(sums)) + copied)
 
 
-def conv2d_3x3_fours_work(g: Geometry) -> float:
-    """Estimates the instructions of the 3x3 kernel of four pixels at a time; of an odd number, some are done twice."""
+def conv2d_3x3_fours_work(g: ConvGeometry) -> float:
+    """Estimates the instructions of the 3x3 kernel of four pixels at a time; a remainder of a row is computed by
+    overlapping groups."""
     block, group, four, piece, row, pixel = FOURS_WORK
     (in_h, in_w), (out_h, out_w) = g.in_size, g.out_size
     blocks, calls = -(-out_h // block_of_rows(g)), 1 + (out_w % 4 > 0)

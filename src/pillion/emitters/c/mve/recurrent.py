@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium kernels of layers that remember: steps of LSTMs, and filters over time."""
+"""The Helium kernels of LSTM steps and SVDF filters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import MVE
-from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES, fix, no_left_shift
+from pillion.emitters.c.kernel_library import MVE
+from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES, no_left_shift, sign_correction
 from pillion.emitters.c.mve.pack import EVEN, ODD, as_words, chunks
 from pillion.emitters.c.portable import recurrent as portable
 from pillion.ir.numerics import Arithmetic, Multipliers
@@ -25,13 +25,13 @@ MEMORY = MVE.routine("svdf_memory_s16", "gates")
 
 
 def groups(rows: int) -> int:
-    """Counts the groups that hold so many rows."""
+    """Returns the number of groups of eight rows."""
     return -(-rows // ROWS)
 
 
 def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
-    """Packs the rows of some gates in groups, each of which begins with a gate or follows a whole one: biases, then weights by pieces of 16
-    inputs, even rows first."""
+    """Packs the rows of each gate in groups of eight: biases, then weights in chunks of 16 inputs, even rows
+    first."""
     rows, inputs = weights.shape[0] // gates, weights.shape[1]
     missing = ROWS * groups(rows) - rows
     whole = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 16)))
@@ -50,15 +50,17 @@ def _group(weights: Int8Array, bias: Int32Array) -> Int32Array:
 
 
 def scalings(multipliers: Multipliers) -> Int32Array:
-    """Gives multiplier, shift to the right and whether there is one, and shift to the left, of each gate."""
-    numbers = [(m.mantissa, min(m.shift, 0), fix(m.shift), max(m.shift, 0)) for m in multipliers]
+    """Returns multiplier, right shift, sign correction and left shift of each gate."""
+    numbers = [(m.mantissa, min(m.shift, 0), sign_correction(m.shift), max(m.shift, 0)) for m in multipliers]
     return np.array(numbers, np.int32).reshape(-1)
 
 
-def sums(op: Gated) -> Params:
-    """Gives weights, biases and multipliers of the gates as the kernels read them."""
-    plain = portable.gates(op)
-    inputs, outputs = (portable.of_each(op, m) for m in (op.input_multipliers, op.recurrent_multipliers))
+def gate_params(op: Gated) -> Params:
+    """Returns weights, biases and multipliers of the gates as parameters."""
+    plain = portable.gate_params(op)
+    inputs, outputs = (
+        portable.gate_multipliers(op, m) for m in (op.input_multipliers, op.recurrent_multipliers)
+    )
     packed = {
         name: pack(np.asarray(plain[weights]), np.asarray(plain[bias]), op.gates)
         for name, weights, bias in (
@@ -75,20 +77,20 @@ def sums(op: Gated) -> Params:
     }
 
 
-def cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that makes the next cell."""
-    return (Call(CELL, {**sums(op), **portable.cell_bounds(op)}, (op.x, op.h, op.c), op.y),)
+def calls_cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that computes the next cell state."""
+    return (Call(CELL, {**gate_params(op), **portable.cell_bounds(op)}, (op.x, op.h, op.c), op.y),)
 
 
-def output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that makes the answer of a step."""
-    params = {**sums(op), **portable.answer(op), "out_fix": fix(op.multiplier.shift)}
+def calls_output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that computes the output of a step."""
+    params = {**gate_params(op), **portable.output_scale(op), "out_fix": sign_correction(op.multiplier.shift)}
     return (Call(OUTPUT, params, (op.x, op.h, op.c), op.y),)
 
 
-def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call by which filters remember an input."""
-    plain = portable.remembered(op)
+def calls_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that pushes an input into the filters' memory."""
+    plain = portable.filter_params(op)
     params: Params = {
         **{name: plain[name] for name in ("batch", "inputs", "filters", "length")},
         **{"groups": groups(op.filters), "chunks": chunks(op.x.shape[1])},
@@ -98,10 +100,10 @@ def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(MEMORY, params, (op.x, op.memory), op.y),)
 
 
-def takes_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges element types, that there is something to sum, and that answers are not moved to the left."""
+def check_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks the element types, whether there are inputs, and whether the output is rescaled by a right shift."""
     few = min(op.x.shape[1], op.h.shape[1])
-    known = (*portable.judge(op, arithmetic), Verdict("inputs", few > 0, "one at least", str(few)))
+    known = (*portable.check(op, arithmetic), Verdict("inputs", few > 0, "one at least", str(few)))
     return (
         (*known, no_left_shift(op.multiplier.shift))
         if isinstance(op, LstmOutput) and all_ok(known)
@@ -109,33 +111,35 @@ def takes_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verd
     )
 
 
-def takes_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges element types, and that there is something to sum."""
+def check_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks the element types, and whether there are inputs."""
     inputs = op.x.shape[1]
-    return (*portable.judge(op, arithmetic), Verdict("inputs", inputs > 0, "one at least", str(inputs)))
+    return (*portable.check(op, arithmetic), Verdict("inputs", inputs > 0, "one at least", str(inputs)))
 
 
 def scratch_bytes(op: Gated) -> int:
-    """Gives the room for the sums of all gates."""
+    """Returns the scratch bytes: the sums of all gates."""
     return 2 * ROWS * groups(op.cells) * op.gates
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.row(
+    MVE.kernel(
         LstmCell,
-        cell,
-        takes_gates,
+        calls_cell,
+        check_gates,
         scratch_bytes=scratch_bytes,
-        in_place=portable.on_the_cell,
+        in_place=portable.in_place_cell,
         overread_bytes=OVERREAD_BYTES,
     ),
-    MVE.row(LstmOutput, output, takes_gates, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
-    MVE.row(
+    MVE.kernel(
+        LstmOutput, calls_output, check_gates, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES
+    ),
+    MVE.kernel(
         SvdfMemory,
-        memory,
-        takes_memory,
+        calls_memory,
+        check_memory,
         scratch_bytes=lambda op: 2 * ROWS * groups(op.filters),
-        in_place=portable.on_the_memory,
+        in_place=portable.in_place_memory,
         overread_bytes=OVERREAD_BYTES,
     ),
 )

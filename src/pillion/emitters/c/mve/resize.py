@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium kernel of resizing in float32."""
+"""The Helium kernel of bilinear resizing in float32."""
 
 from __future__ import annotations
 
-from pillion.emitters.c.conditions import all_int8
-from pillion.emitters.c.kernel import Call, Kernel
-from pillion.emitters.c.library import MVE
-from pillion.emitters.c.portable import resize as portable
+from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel_library import MVE
+from pillion.emitters.c.portable.resize import calls_resize_float
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
 from pillion.ops.resize import ResizeBilinearFloat
@@ -14,17 +14,12 @@ from pillion.ops.resize import ResizeBilinearFloat
 LEAST_CHANNELS = 2
 
 
-def calls(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a resize whose shares are float32."""
-    return (portable.call_in_float(op, MVE),)
-
-
-def takes(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types, and whether there are channels to be done side by side: one alone takes fewer instructions in
-    portable C."""
+def check(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether operand and result are int8 with at least two channels; for one, portable C takes fewer
+    instructions."""
     channels = op.x.shape[-1]
     several = Verdict("channels", channels >= LEAST_CHANNELS, f"at least {LEAST_CHANNELS}", str(channels))
     return (*all_int8(op), several)
 
 
-KERNELS: tuple[Kernel, ...] = (MVE.row(ResizeBilinearFloat, calls, takes),)
+KERNELS: tuple[Kernel, ...] = (MVE.kernel(ResizeBilinearFloat, MVE.port(calls_resize_float), check),)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels: plain C99 for every processor, and for every op. All other lists of kernels fall back on these."""
+"""The portable kernels: plain C99 for every processor and every op. All other instruction sets fall back on them."""
 
 from __future__ import annotations
 
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.portable import (
-    choosing,
+    compare_select,
     conv,
     detections,
     div,
@@ -13,18 +13,18 @@ from pillion.emitters.c.portable import (
     magnitude,
     matmul,
     movement,
+    normalize,
     pool,
     prelu,
     recurrent,
     reduce,
     resize,
-    standardize,
     transpose_conv,
 )
 
 FAMILIES = (
-    *(conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize, choosing),
-    *(standardize, magnitude, recurrent, detections),
+    *(conv, elementwise, pool, movement, transpose_conv, matmul, div, prelu, reduce, resize, compare_select),
+    *(normalize, magnitude, recurrent, detections),
 )
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

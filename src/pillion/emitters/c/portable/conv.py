@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of convolutions and of matrix products with constant weights, and how their constants are packed."""
+"""The portable kernels of convolutions and fully connected layers, and the layout of their constants."""
 
 from __future__ import annotations
 
@@ -8,126 +8,126 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.conditions import constants, int8
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
-from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
+from pillion.ops.transpose_conv import TransposeConv2d
 
 FOUR = 4
-"""Weights lie in fours along the inputs (kernels/include/pillion/dot.h)."""
+"""Weights are packed in fours along the inputs (kernels/include/pillion/dot.h)."""
 LOWEST = -128
-"""Inputs are counted from here, so that they are unsigned."""
+"""The offset that makes int8 inputs unsigned."""
 
 
-def in_fours(weights: Array) -> NDArray[np.int8]:
-    """Lays weights [channels, inputs] as [inputs / 4, channels, 4]; inputs that are missing have weight 0."""
+def pack_fours(weights: Array) -> NDArray[np.int8]:
+    """Packs weights [channels, inputs] as [inputs / 4, channels, 4], padded with zeros."""
     channels, inputs = weights.shape
     padded = np.pad(weights.astype(np.int8), ((0, 0), (0, -inputs % FOUR)))
     return padded.reshape(channels, -1, FOUR).transpose(1, 0, 2)
 
 
 def bias_for_unsigned(bias: Array, weights: Array, in_zp: int) -> NDArray[np.int32]:
-    """Gives the bias for inputs that are counted from the lowest: sums wrap, so may it."""
+    """Returns the bias for unsigned inputs x + 128, modulo 2^32 as the sums are."""
     sums = numerics.row_sums(weights)
     return numerics.wrap32(bias.astype(np.int64) - (in_zp - LOWEST) * sums).astype(np.int32)
 
 
-def packed(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Params:
-    """Packs weights [channels, inputs] and bias as dot.h wants them."""
-    blocks = [in_fours(part).reshape(-1) for part in np.split(weights, groups)]
+def pack_weights(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Params:
+    """Packs weights [channels, inputs] and bias for dot.h."""
+    blocks = [pack_fours(part).reshape(-1) for part in np.split(weights, groups)]
     return {"weights": np.concatenate(blocks), "bias": bias_for_unsigned(bias, weights, in_zp)}
 
 
-def scaling(op: Convolution | Linear) -> Params:
-    """Gives the multipliers and shifts of a convolution or fully connected layer as parameters."""
+def scaling(op: Convolution | Linear | TransposeConv2d) -> Params:
+    """Returns the multipliers and shifts of a layer as parameters."""
     mantissa, shift = op.multipliers
     return {"multiplier": mantissa, "shift": shift}
 
 
-def window(op: Convolution) -> Params:
-    """Gives kernel, stride, dilation and padding of a convolution as parameters."""
+def window(op: Convolution | TransposeConv2d) -> Params:
+    """Returns kernel, stride, dilation and padding of a convolution as parameters."""
     pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
     sizes: Params = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
     return {**sizes, "pad_top": op.padding[0], "pad_left": op.padding[1]}
 
 
-def levels(op: Convolution | Linear) -> Params:
-    """Gives the zero point of the result and its bounds as parameters."""
+def image(op: Convolution | TransposeConv2d) -> dict[str, int]:
+    """Returns the sizes of operand and result of a convolution as parameters, without the result's channels."""
+    batch, in_h, in_w, in_c = op.x.shape
+    _, out_h, out_w, _ = op.y.shape
+    return {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c, "out_h": out_h, "out_w": out_w}
+
+
+def swapped(params: Params) -> Params:
+    """Swaps heights and widths in the parameters of a window."""
+    other = {"_h": "_w", "_w": "_h", "_top": "_left", "_left": "_top"}
+    ends = {key: next((end for end in other if key.endswith(end)), "") for key in params}
+    return {key: params[key.removesuffix(end) + other.get(end, "")] for key, end in ends.items()}
+
+
+def result_bounds(op: Convolution | Linear | TransposeConv2d) -> Params:
+    """Returns the zero point and the bounds of the result as parameters."""
     return {"out_zp": op.y.zero_point, "low": op.low, "high": op.high}
 
 
 # --- conv2d -----------------------------------------------------------------------------------------------------------
 
 
-def conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a convolution."""
-    return (convolution(op, op.weights_per_output, op.groups),)
+def calls_conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a convolution."""
+    return (conv_call(op, op.weights_per_output, op.groups),)
 
 
-def convolution(op: Convolution, weights: Array, groups: int) -> Call:
-    """Gives the call of a convolution with weights [channels, inputs]."""
-    batch, in_h, in_w, in_c = op.x.shape
-    _, out_h, out_w, out_c = op.y.shape
+def conv_call(op: Convolution, weights: Array, groups: int) -> Call:
+    """Returns the call of a convolution with weights [channels, inputs]."""
     params: Params = {
-        **{
-            "batch": batch,
-            "in_h": in_h,
-            "in_w": in_w,
-            "in_c": in_c,
-            "out_h": out_h,
-            "out_w": out_w,
-            "out_c": out_c,
-        },
+        **image(op),
+        "out_c": op.y.shape[-1],
         **window(op),
         "groups": groups,
         "pointwise": int(is_pointwise(op, groups)),
         "in_zp": op.x.zero_point,
-        **levels(op),
-        **packed(weights, op.bias.constant, op.x.zero_point, groups),
+        **result_bounds(op),
+        **pack_weights(weights, op.bias.constant, op.x.zero_point, groups),
         **scaling(op),
     }
     return Call(PORTABLE.routine("conv2d_s8"), params, (op.x,), op.y)
 
 
 def is_pointwise(op: Convolution, groups: int) -> bool:
-    """Whether windows can be read where they are: single pixels inside the image, in whole fours."""
+    """Whether windows need no gathering: 1x1, without padding and groups, channels a multiple of four."""
     return op.kernel == (1, 1) and not any(op.padding) and groups == 1 and op.in_channels % FOUR == 0
 
 
-def conv2d_scratch(op: Conv2d) -> int:
-    """Gives the scratch of a convolution: a gathered window, where the window is not one pixel."""
+def scratch_conv2d(op: Conv2d) -> int:
+    """Returns the scratch bytes of a convolution: one gathered window, if it needs gathering."""
     return 0 if is_pointwise(op, op.groups) else window_bytes(op.weights_per_output.shape[1])
 
 
 def window_bytes(inputs: int) -> int:
-    """Gives the scratch for a window of inputs that are copied next to each other."""
+    """Returns the scratch bytes for a gathered window."""
     return -(-inputs // FOUR) * FOUR
-
-
-def judge_convolution(op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of a convolution, and whether weights and bias are constants."""
-    return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
 
 
 # --- depthwise --------------------------------------------------------------------------------------------------------
 
 
-def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a depthwise convolution; with more than one filter for a channel it is a convolution in groups."""
+def calls_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a depthwise convolution; with a depth multiplier it is a grouped convolution."""
     if op.depth_multiplier != 1:
-        return (convolution(op, op.weights_per_output, op.in_channels),)
+        return (conv_call(op, op.weights_per_output, op.in_channels),)
     batch, in_h, in_w, channels = op.x.shape
     _, out_h, out_w, _ = op.y.shape
     params: Params = {
         **{"batch": batch, "in_h": in_h, "in_w": in_w, "out_h": out_h, "out_w": out_w, "channels": channels},
         **window(op),
         "in_zp": op.x.zero_point,
-        **levels(op),
+        **result_bounds(op),
         "weights": np.ascontiguousarray(op.weights.constant).reshape(-1),
         "bias": np.asarray(op.bias.constant, np.int32),
         **scaling(op),
@@ -135,8 +135,9 @@ def depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine("depthwise_conv2d_s8"), params, (op.x,), op.y),)
 
 
-def depthwise_scratch(op: DepthwiseConv2d) -> int:
-    """Gives the scratch of a depthwise convolution: a gathered window, where it runs as a convolution in groups."""
+def scratch_depthwise(op: DepthwiseConv2d) -> int:
+    """Returns the scratch bytes of a depthwise convolution: one gathered window if it runs as a grouped
+    convolution."""
     if op.depth_multiplier == 1 or is_pointwise(op, op.in_channels):
         return 0
     return window_bytes(math.prod(op.kernel))
@@ -145,10 +146,14 @@ def depthwise_scratch(op: DepthwiseConv2d) -> int:
 # --- linear -----------------------------------------------------------------------------------------------------------
 
 
-def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a fully connected layer, in the arithmetic of the unit that runs it."""
+def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a fully connected layer in the graph's arithmetic."""
     sizes: Params = {"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features}
-    shared: Params = {**sizes, **levels(op), **packed(op.weights.constant, op.bias.constant, op.x.zero_point)}
+    shared: Params = {
+        **sizes,
+        **result_bounds(op),
+        **pack_weights(op.weights.constant, op.bias.constant, op.x.zero_point),
+    }
     if arithmetic is Arithmetic.TFLITE:
         return (
             Call(PORTABLE.routine("linear_tflite_s8"), {**shared, "scale": op.ratios.copy()}, (op.x,), op.y),
@@ -156,18 +161,14 @@ def linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine("linear_s8"), {**shared, **scaling(op)}, (op.x,), op.y),)
 
 
-def linear_scratch(op: Linear) -> int:
-    """Gives the scratch of a fully connected layer: a row of inputs, where these do not come in fours."""
+def scratch_linear(op: Linear) -> int:
+    """Returns the scratch bytes of a fully connected layer: one padded row of inputs, if they are no multiple of
+    four."""
     return window_bytes(op.in_features) if op.in_features % FOUR else 0
 
 
-def judge_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of a fully connected layer, and whether weights and bias are constants."""
-    return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
-
-
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.row(Conv2d, conv2d, judge_convolution, scratch_bytes=conv2d_scratch),
-    PORTABLE.row(DepthwiseConv2d, depthwise, judge_convolution, scratch_bytes=depthwise_scratch),
-    PORTABLE.row(Linear, linear, judge_linear, scratch_bytes=linear_scratch),
+    PORTABLE.kernel(Conv2d, calls_conv2d, layer_operands, scratch_bytes=scratch_conv2d),
+    PORTABLE.kernel(DepthwiseConv2d, calls_depthwise, layer_operands, scratch_bytes=scratch_depthwise),
+    PORTABLE.kernel(Linear, calls_linear, layer_operands, scratch_bytes=scratch_linear),
 )

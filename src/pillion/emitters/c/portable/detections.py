@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of what detectors end in, in float32."""
+"""The portable kernel of detection postprocessing (non-maximum suppression) in float32."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
@@ -14,7 +14,7 @@ from pillion.ops.detections import Detections
 
 
 def calls(op: Detections, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that finds the best boxes."""
+    """Returns the call of the detection postprocessing."""
     params: Params = {
         "boxes": op.boxes.shape[1],
         "boxes_step": op.boxes.shape[2],
@@ -31,15 +31,15 @@ def calls(op: Detections, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine("detections_f32"), params, (op.boxes, op.scores), op.y),)
 
 
-def takes(op: Detections, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether boxes and scores are real numbers."""
+def check(op: Detections, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether boxes and scores are float32."""
     values = {"boxes": op.boxes, "scores": op.scores}
     return tuple(Verdict(n, v.dtype is DType.FLOAT32, "float32", v.dtype.value) for n, v in values.items())
 
 
 def scratch_bytes(op: Detections) -> int:
-    """Gives the scratch: corners, score, class and a mark of each box, and what is found."""
+    """Returns the scratch bytes: corners, score, class and a mark of each box, and the selected boxes."""
     return 25 * op.boxes.shape[1] + 12 * op.most
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.row(Detections, calls, takes, scratch_bytes=scratch_bytes),)
+KERNELS: tuple[Kernel, ...] = (PORTABLE.kernel(Detections, calls, check, scratch_bytes=scratch_bytes),)

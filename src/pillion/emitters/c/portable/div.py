@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c.axes import broadcast_steps, collapsed, few_axes, numbers
-from pillion.emitters.c.conditions import all_int8, overwritable
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.kernel_conditions import all_int8, same_shape
+from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.strides import broadcast_steps, collapsed, few_axes, numbers
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.div import Div, reciprocals
 
 
-def div(op: Div, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a division, in the arithmetic of the unit that runs it."""
+def calls_div(op: Div, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a division in the graph's arithmetic."""
     extent, (a_step, b_step) = quotient_axes(op)
     walk: Params = {"elements": op.y.type.elements, "axes": len(extent)}
     walk = {**walk, "extent": numbers(extent), "a_step": numbers(a_step), "b_step": numbers(b_step)}
@@ -35,18 +35,18 @@ def div(op: Div, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def quotient_axes(op: Div) -> tuple[Shape, list[Shape]]:
-    """Gives the axes of the result, merged where that changes nothing, and the operands' steps along them."""
+    """Returns the merged axes of the result, and the operands' steps along them."""
     return collapsed(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
 
 
-def judge(op: Div, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of a division and the number of its axes."""
+def check(op: Div, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks the element types of a division and the number of its axes."""
     return (*all_int8(op), *few_axes(len(quotient_axes(op)[0])))
 
 
 def in_place(op: Div) -> tuple[Value, ...]:
-    """Gives the operands whose memory the result may take over."""
-    return overwritable(op, op.a, op.b)
+    """Returns the operands whose memory the result may overwrite."""
+    return same_shape(op, op.a, op.b)
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.row(Div, div, judge, in_place=in_place),)
+KERNELS: tuple[Kernel, ...] = (PORTABLE.kernel(Div, calls_div, check, in_place=in_place),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c.conditions import int8, overwritable
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.kernel_conditions import int8, same_shape
+from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
@@ -15,7 +15,7 @@ from pillion.ops.magnitude import Magnitude
 
 
 def params(op: Magnitude) -> Params:
-    """Gives the parameters that all kernels of such functions take."""
+    """Returns the parameters of all magnitude kernels."""
     first, second = op.factors
     return {
         "count": op.y.type.elements,
@@ -24,19 +24,19 @@ def params(op: Magnitude) -> Params:
     }
 
 
-def magnitude(op: Magnitude, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a function of the sum of two squares."""
+def calls_magnitude(op: Magnitude, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a function of the sum of two squares."""
     return (Call(PORTABLE.routine("magnitude_s8"), params(op), (op.a, op.b), op.y),)
 
 
-def judge(op: Magnitude, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types."""
+def check(op: Magnitude, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether both operands and the result are int8."""
     return int8(a=op.a, b=op.b, y=op.y)
 
 
-def either_operand(op: Magnitude) -> tuple[Value, ...]:
-    """Gives the operands whose memory the result may take over."""
-    return overwritable(op, op.a, op.b)
+def in_place_binary(op: Magnitude) -> tuple[Value, ...]:
+    """Returns the operands whose memory the result may overwrite."""
+    return same_shape(op, op.a, op.b)
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.row(Magnitude, magnitude, judge, in_place=either_operand),)
+KERNELS: tuple[Kernel, ...] = (PORTABLE.kernel(Magnitude, calls_magnitude, check, in_place=in_place_binary),)

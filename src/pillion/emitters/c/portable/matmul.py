@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.conditions import all_int8
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ops.matmul import BatchMatmul
 
 
-def batch_matmul(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a matrix product of two tensors; transposed operands are read along other steps."""
+def calls_batch_matmul(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a matrix product; transposed operands are read with other steps."""
     rows, depth, columns = op.rows, op.depth, op.columns
     params: Params = {
         "batch": op.a.shape[0],
@@ -32,4 +32,4 @@ def batch_matmul(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine("batch_matmul_s8"), params, (op.a, op.b), op.y),)
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.row(BatchMatmul, batch_matmul, all_int8),)
+KERNELS: tuple[Kernel, ...] = (PORTABLE.kernel(BatchMatmul, calls_batch_matmul, all_int8),)

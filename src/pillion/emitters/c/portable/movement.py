@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of ops that only move data: one copy along strides serves all of them, whatever the elements."""
+"""The portable kernels of data movement: one strided copy serves transposes, slices, flips, concatenations and
+pads."""
 
 from __future__ import annotations
 
@@ -7,25 +8,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.emitters.c.axes import contiguous_steps, numbers
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import PORTABLE
-from pillion.emitters.c.portable.walk import Rows, rows_of
+from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.portable.walk import WalkRows, rows_of
+from pillion.emitters.c.strides import contiguous_steps, numbers
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 LOOP_PER_RUN = 8
-"""How many elements of a run are copied in about the time of one elsewhere."""
+"""Contiguous elements that are copied in the time of one strided element."""
 
 LONG_RUN = 16
-"""Elements of a run that is copied in one go, rather than its elements one by one in longer loops across the runs."""
+"""The shortest contiguous run that becomes the inner loop even if another axis is longer."""
 
 
 @dataclass(frozen=True)
-class Copy:
-    """A copy of some elements of x to some places of y; steps and offsets count elements."""
+class StridedCopy:
+    """A copy of elements of x to locations in y; steps and offsets count elements."""
 
     x: Value
     y: Value
@@ -36,13 +37,13 @@ class Copy:
     y_offset: int = 0
 
     @property
-    def rows(self) -> Rows:
-        """The walk through both tensors, row by row."""
+    def rows(self) -> WalkRows:
+        """The walk over both tensors, row by row."""
         return rows_of(self.extent, [self.x_step, self.y_step], _best_inner_axis)
 
     @property
     def call(self) -> Call:
-        """The call of the kernel that makes this copy."""
+        """The call of the kernel."""
         rows, size = self.rows, self.x.dtype.size_bytes
         is_run = rows.step == (1, 1)
         in_bytes = [numbers([size * s for s in steps]) for steps in rows.row_step]
@@ -62,7 +63,7 @@ class Copy:
 
 
 def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
-    """A run that is long enough, whatever else there is; else the longest axis, with a preference for runs."""
+    """Returns a long contiguous axis if there is one, otherwise the longest axis, contiguous ones weighted higher."""
     is_run = [all(s[axis] == 1 for s in steps) for axis in range(len(extent))]
 
     def worth(axis: int) -> tuple[bool, int, int]:
@@ -72,103 +73,103 @@ def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
     return max(range(len(extent)), key=worth)
 
 
-def transposed(op: Transpose) -> tuple[Copy, ...]:
-    """Gives the copy that a transpose is."""
+def transpose_copies(op: Transpose) -> tuple[StridedCopy, ...]:
+    """Returns the copy of a transpose."""
     steps = contiguous_steps(op.x.shape)
-    return (Copy(op.x, op.y, op.y.shape, tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)),)
+    return (
+        StridedCopy(op.x, op.y, op.y.shape, tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)),
+    )
 
 
-def sliced(op: Slice) -> tuple[Copy, ...]:
-    """Gives the copy that a slice is."""
+def slice_copies(op: Slice) -> tuple[StridedCopy, ...]:
+    """Returns the copy of a slice."""
     steps = contiguous_steps(op.x.shape)
     x_step = tuple(s * every for s, every in zip(steps, op.step, strict=True))
     offset = sum(begin * step for begin, step in zip(op.begin, steps, strict=True))
-    return (Copy(op.x, op.y, op.y.shape, x_step, contiguous_steps(op.y.shape), offset),)
+    return (StridedCopy(op.x, op.y, op.y.shape, x_step, contiguous_steps(op.y.shape), offset),)
 
 
-def flipped(op: Flip) -> tuple[Copy, ...]:
-    """Backwards along some axes, from their last element on."""
+def flip_copies(op: Flip) -> tuple[StridedCopy, ...]:
+    """Returns the copy of a flip, with negative steps from the last element on."""
     steps = contiguous_steps(op.x.shape)
     x_step = tuple(-step if axis in op.axes else step for axis, step in enumerate(steps))
     offset = sum((op.x.shape[axis] - 1) * steps[axis] for axis in op.axes)
-    return (Copy(op.x, op.y, op.y.shape, x_step, steps, offset),)
+    return (StridedCopy(op.x, op.y, op.y.shape, x_step, steps, offset),)
 
 
-def joined(op: Concat) -> tuple[Copy, ...]:
-    """Gives the copies that a concatenation is, one for each operand that is not empty."""
+def concat_copies(op: Concat) -> tuple[StridedCopy, ...]:
+    """Returns the copies of a concatenation, one for each non-empty operand."""
     steps = contiguous_steps(op.y.shape)
     copies, begin = [], 0
     for x in op.xs:
         copies.append(
-            Copy(x, op.y, x.shape, contiguous_steps(x.shape), steps, y_offset=begin * steps[op.axis])
+            StridedCopy(x, op.y, x.shape, contiguous_steps(x.shape), steps, y_offset=begin * steps[op.axis])
         )
         begin += x.shape[op.axis]
     return tuple(c for c in copies if c.x.type.elements)
 
 
-def padded(op: Pad) -> tuple[Copy, ...]:
-    """Gives the copy of the image into the middle of the padded one."""
+def pad_copies(op: Pad) -> tuple[StridedCopy, ...]:
+    """Returns the copy of the image into the middle of the padded one."""
     steps = contiguous_steps(op.y.shape)
     offset = sum(before * step for before, step in zip(op.before, steps, strict=True))
-    return (Copy(op.x, op.y, op.x.shape, contiguous_steps(op.x.shape), steps, y_offset=offset),)
+    return (StridedCopy(op.x, op.y, op.x.shape, contiguous_steps(op.x.shape), steps, y_offset=offset),)
 
 
-def copies(op: Transpose | Slice | Flip | Concat | Pad) -> tuple[Copy, ...]:
-    """Gives the copies along strides that together make the result of an op."""
+def copies(op: Transpose | Slice | Flip | Concat | Pad) -> tuple[StridedCopy, ...]:
+    """Returns the strided copies of an op."""
     match op:
         case Transpose():
-            return transposed(op)
+            return transpose_copies(op)
         case Slice():
-            return sliced(op)
+            return slice_copies(op)
         case Flip():
-            return flipped(op)
+            return flip_copies(op)
         case Concat():
-            return joined(op)
+            return concat_copies(op)
         case Pad():
-            return padded(op) if op.x.type.elements else ()
+            return pad_copies(op) if op.x.type.elements else ()
 
 
-def moved(op: Transpose | Slice | Flip | Concat, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Calls the copy along strides, once for each part of the result."""
+def calls_copies(op: Transpose | Slice | Flip | Concat, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the calls of an op's strided copies."""
     return tuple(copy.call for copy in copies(op))
 
 
-def filled_and_moved(op: Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the calls of a pad: the border's value everywhere, then the image over it."""
+def calls_pad(op: Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the calls of a pad: a fill with the border's value, then the copy of the image."""
     element = np.array([op.value], op.y.dtype.numpy).view(np.uint8)
     params: Params = {"count": op.y.type.elements, "element_bytes": len(element), "element": element}
     fill = (Call(PORTABLE.routine("fill"), params, (), op.y),) if any((*op.before, *op.after)) else ()
     return (*fill, *(copy.call for copy in copies(op)))
 
 
-def judge_movement(
-    op: Transpose | Slice | Flip | Concat | Pad, arithmetic: Arithmetic
-) -> tuple[Verdict, ...]:
-    """Judges whether the copies of an op have few enough axes for the nested loops of the library."""
+def check_copies(op: Transpose | Slice | Flip | Concat | Pad, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether the copies of an op have few enough axes for the kernel's nested loops."""
     axes = [copy.rows.few_axes[0] for copy in copies(op)]
     return tuple(sorted(axes, key=lambda verdict: verdict.ok)[:1])
 
 
-def nothing(op: Reshape, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives no call, for a reshape: the memory planner gives both names to one place."""
+def calls_reshape(op: Reshape, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns no call, for a reshape: the memory planner puts both values at one address."""
     return ()
 
 
-def judge_nothing(op: Reshape, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges a reshape, for which no kernel runs: every one of them is taken."""
+def check_reshape(op: Reshape, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Returns no verdicts, for a reshape."""
     return ()
 
 
-def alias(op: Reshape) -> tuple[Value, ...]:
-    """Gives the operand that a reshape shares its memory with: a computed one."""
+def in_place_reshape(op: Reshape) -> tuple[Value, ...]:
+    """Returns the operand of a reshape, if it is computed; the result shares its memory."""
     return () if op.x.is_constant else (op.x,)
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.row(Concat, moved, judge_movement),
-    PORTABLE.row(Slice, moved, judge_movement),
-    PORTABLE.row(Flip, moved, judge_movement),
-    PORTABLE.row(Pad, filled_and_moved, judge_movement),
-    PORTABLE.row(Reshape, nothing, judge_nothing, in_place=alias),
-    PORTABLE.row(Transpose, moved, judge_movement),
+    PORTABLE.kernel(Concat, calls_copies, check_copies),
+    PORTABLE.kernel(Slice, calls_copies, check_copies),
+    PORTABLE.kernel(Flip, calls_copies, check_copies),
+    PORTABLE.kernel(Pad, calls_pad, check_copies),
+    PORTABLE.kernel(Reshape, calls_reshape, check_reshape, in_place=in_place_reshape),
+    PORTABLE.kernel(Transpose, calls_copies, check_copies),
 )

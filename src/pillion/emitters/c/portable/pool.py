@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of pooling, means, softmax and lengths."""
+"""The portable kernels of pooling, means, softmax and L2 normalization."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.axes import contiguous_steps, numbers
-from pillion.emitters.c.blocks import judge_part, rows_taken
-from pillion.emitters.c.conditions import int8, overwritable
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
-from pillion.emitters.c.library import PORTABLE
-from pillion.emitters.c.portable.walk import Rows, rows_of
+from pillion.emitters.c.kernel_conditions import int8, same_shape
+from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.portable.walk import WalkRows, rows_of
+from pillion.emitters.c.reduction_blocks import check_is_tile, tile_params
+from pillion.emitters.c.strides import contiguous_steps, numbers
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.log_softmax import LogSoftmax
-from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Mean
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
+from pillion.ops.reduce import Mean
 from pillion.ops.softmax import Softmax, exp_of_negative
 
 LONGEST_SOFTMAX = 8191
-"""Elements whose exponentials, 2^19 each in Q12, sum up to less than 2^32."""
+"""The longest row whose exponentials, at most 2^19 each in Q12, sum to less than 2^32."""
 ENTRIES = 256
-"""Differences of two int8 values."""
+"""The number of differences between two int8 values that a table covers."""
 
 
-def pool(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a max pool or an average pool."""
+def calls_pool(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a max pool or an average pool."""
     batch, in_h, in_w, channels = op.x.shape
     _, out_h, out_w, _ = op.y.shape
     params: Params = {
@@ -43,39 +44,40 @@ def pool(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tup
         },
         **{"pad_top": op.padding[0], "pad_left": op.padding[1], "low": op.low, "high": op.high},
     }
-    return (Call(PORTABLE.routine(f"{kind_of_mean(op, arithmetic)}_s8"), params, (op.x,), op.y),)
+    return (Call(PORTABLE.routine(f"{pool_kind(op, arithmetic)}_s8"), params, (op.x,), op.y),)
 
 
-def kind_of_mean(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> str:
-    """Gives the kind of pool that an op is in an arithmetic: only LiteRT's has means that are rounded up."""
+def pool_kind(op: MaxPool2d | AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> str:
+    """Returns the kernel's name of a pool: rounding half up exists in LiteRT's arithmetic only."""
     return op.kind if arithmetic.is_tflite or not isinstance(op, AvgPool2dUp) else AvgPool2d.kind
 
 
-def judge_pool(
+def check_pool(
     op: MaxPool2d | AvgPool2d | AvgPool2dUp | Softmax, arithmetic: Arithmetic
 ) -> tuple[Verdict, ...]:
-    """Judges whether a pool goes from int8 to int8."""
+    """Checks whether a pool maps int8 to int8."""
     return int8(x=op.x, y=op.y)
 
 
 # --- mean -------------------------------------------------------------------------------------------------------------
 
 
-def kept_and_reduced(op: Mean) -> tuple[Rows, Rows]:
-    """Gives the axes that stay, with the last one along the rows if neighbours have means of their own, and the axes that go."""
+def mean_walks(op: Mean) -> tuple[WalkRows, WalkRows]:
+    """Returns the walks over the kept axes and over the reduced ones. If the last axis is kept, it is the inner
+    loop of the kept ones."""
     steps = contiguous_steps(op.x.shape)
     sides = ([a for a in range(op.x.type.rank) if (a in op.axes) == gone] for gone in (False, True))
     kept, gone = (
         rows_of(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides
     )
     if kept.step != (1,):
-        kept = Rows(1, (1,), (*kept.extent, kept.count), ((*kept.row_step[0], *kept.step),))
+        kept = WalkRows(1, (1,), (*kept.extent, kept.count), ((*kept.row_step[0], *kept.step),))
     return kept, gone
 
 
-def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a mean over any axes."""
-    kept, gone = kept_and_reduced(op)
+def calls_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a mean over any axes."""
+    kept, gone = mean_walks(op)
     m = op.multiplier(arithmetic)
     params: Params = {
         **kept.params,
@@ -94,23 +96,23 @@ def mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine("mean_s8"), params, (op.x,), op.y),)
 
 
-def part_of_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that adds some rows to the sums, and makes means of them behind the last ones."""
-    return (Call(PORTABLE.routine("mean_rows_s8"), rows_taken(op, arithmetic), (op.x,), op.y),)
+def calls_mean_tile(op: Mean, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that adds a tile to the partial sums, and rescales them after the last one."""
+    return (Call(PORTABLE.routine("mean_rows_s8"), tile_params(op, arithmetic), (op.x,), op.y),)
 
 
-def judge_part_of_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a mean takes some rows only, and what is asked of all means."""
-    return (judge_part(op), *judge_mean(op, arithmetic))
+def check_mean_tile(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether a mean reduces one tile, and the conditions of any mean."""
+    return (check_is_tile(op), *check_mean(op, arithmetic))
 
 
-def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of a mean, the reach of its sums and the number of its axes."""
+def check_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks the element types of a mean, the range of its sums and the number of its axes."""
     largest = 255 * op.count
     fits = Verdict(
         "sums", 0 < largest <= numerics.INT32_MAX, "between 1 and 2^31 - 1 at most", f"up to {largest}"
     )
-    kept, gone = kept_and_reduced(op)
+    kept, gone = mean_walks(op)
     return (*int8(x=op.x, y=op.y), fits, *kept.few_axes, *gone.few_axes)
 
 
@@ -118,32 +120,32 @@ def judge_mean(op: Mean, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 def exponentials(op: Softmax | LogSoftmax) -> NDArray[np.int32]:
-    """Gives exp of 0, -1, -2, … steps of the input, as far as they count."""
+    """Returns exp of 0, -1, -2, … steps of the input, down to the smallest difference that counts."""
     differences = -np.arange(min(ENTRIES, 1 - op.smallest_difference))
     m = op.multiplier
     return exp_of_negative(numerics.multiply_high(differences << m.shift, m.mantissa)).astype(np.int32)
 
 
-def softmax_rows(op: Softmax | LogSoftmax | L2Normalize) -> Params:
-    """Gives the number of rows and their length as parameters."""
+def row_sizes(op: Softmax | LogSoftmax | L2Normalize) -> Params:
+    """Returns the number of rows and their length as parameters."""
     return {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
 
 
-def softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a softmax that reads its exponentials from a table."""
+def calls_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a softmax with a table of exponentials."""
     table = exponentials(op)
     params: Params = {
-        **{**softmax_rows(op), "places": op.places, "factor": op.factor},
+        **{**row_sizes(op), "places": op.places, "factor": op.factor},
         **{"exponentials_count": len(table), "exponentials": table},
     }
     return (Call(PORTABLE.routine("softmax_s8"), params, (op.x,), op.y),)
 
 
-def log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of the logarithm of a softmax."""
+def calls_log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a log-softmax."""
     table = exponentials(op)
     params: Params = {
-        **softmax_rows(op),
+        **row_sizes(op),
         **scaling(op.multiplier),
         **{"back_multiplier": op.back.mantissa, "back_shift": op.back.shift},
         "farthest": max(op.smallest_difference, -ENTRIES),
@@ -152,42 +154,42 @@ def log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine("log_softmax_s8"), params, (op.x,), op.y),)
 
 
-def judge_log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of the logarithm of a softmax."""
+def check_log_softmax(op: LogSoftmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether a log-softmax maps int8 to int8."""
     return int8(x=op.x, y=op.y)
 
 
-def l2_normalize(op: L2Normalize, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that divides rows by their lengths."""
-    params: Params = {**softmax_rows(op), "in_zp": op.x.zero_point, "headroom": op.headroom}
+def calls_l2_normalize(op: L2Normalize, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that divides rows by their L2 norms."""
+    params: Params = {**row_sizes(op), "in_zp": op.x.zero_point, "headroom": op.headroom}
     return (Call(PORTABLE.routine("l2_normalize_s8"), params, (op.x,), op.y),)
 
 
-def judge_l2_normalize(op: L2Normalize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of rows that are divided by their lengths."""
+def check_l2_normalize(op: L2Normalize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether an L2 normalization maps int8 to int8."""
     return int8(x=op.x, y=op.y)
 
 
-def softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a softmax that computes its exponentials, for tensors that are shorter than the table."""
+def calls_softmax_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a softmax that computes its exponentials, for tensors shorter than the table."""
     params: Params = {
-        **{**softmax_rows(op), "places": op.places, "factor": op.factor},
+        **{**row_sizes(op), "places": op.places, "factor": op.factor},
         **{**scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)},
     }
     return (Call(PORTABLE.routine("softmax_few_s8"), params, (op.x,), op.y),)
 
 
-def judge_softmax_of_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a softmax has fewer elements than a table of exponentials."""
+def check_softmax_few(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether a softmax has fewer elements than the table of exponentials."""
     count = op.x.type.elements
     few = Verdict(
         "elements", count < ENTRIES, f"fewer than the {ENTRIES} exponentials of a table", str(count)
     )
-    return (*judge_softmax(op, arithmetic), few)
+    return (*check_softmax(op, arithmetic), few)
 
 
-def judge_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of a softmax, and whether its sums fit."""
+def check_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks the element types of a softmax, and whether the sum of a row fits 32 bits."""
     count = op.x.shape[-1]
     return (
         *int8(x=op.x, y=op.y),
@@ -195,33 +197,33 @@ def judge_softmax(op: Softmax, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     )
 
 
-def softmax_in_place(op: Softmax | L2Normalize) -> tuple[Value, ...]:
-    """Gives the operand, whose memory the result may take over."""
-    return overwritable(op, op.x)
+def in_place_softmax(op: Softmax | L2Normalize) -> tuple[Value, ...]:
+    """Returns the operand, whose memory the result may overwrite."""
+    return same_shape(op, op.x)
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.row(AvgPool2d, pool, judge_pool),
-    PORTABLE.row(AvgPool2dUp, pool, judge_pool),
-    PORTABLE.row(MaxPool2d, pool, judge_pool),
-    PORTABLE.row(
+    PORTABLE.kernel(AvgPool2d, calls_pool, check_pool),
+    PORTABLE.kernel(AvgPool2dUp, calls_pool, check_pool),
+    PORTABLE.kernel(MaxPool2d, calls_pool, check_pool),
+    PORTABLE.kernel(
         Mean,
-        part_of_mean,
-        judge_part_of_mean,
+        calls_mean_tile,
+        check_mean_tile,
         name="mean_rows",
         scratch_bytes=lambda op: op.folded_bytes,
-        is_for_parts=True,
+        is_tiled=True,
     ),
-    PORTABLE.row(Mean, mean, judge_mean),
-    PORTABLE.row(
+    PORTABLE.kernel(Mean, calls_mean, check_mean),
+    PORTABLE.kernel(
         Softmax,
-        softmax_of_few,
-        judge_softmax_of_few,
+        calls_softmax_few,
+        check_softmax_few,
         name="softmax_few",
         scratch_bytes=lambda op: 4 * op.x.shape[-1],
-        in_place=softmax_in_place,
+        in_place=in_place_softmax,
     ),
-    PORTABLE.row(Softmax, softmax, judge_softmax, in_place=softmax_in_place),
-    PORTABLE.row(LogSoftmax, log_softmax, judge_log_softmax),
-    PORTABLE.row(L2Normalize, l2_normalize, judge_l2_normalize, in_place=softmax_in_place),
+    PORTABLE.kernel(Softmax, calls_softmax, check_softmax, in_place=in_place_softmax),
+    PORTABLE.kernel(LogSoftmax, calls_log_softmax, check_log_softmax),
+    PORTABLE.kernel(L2Normalize, calls_l2_normalize, check_l2_normalize, in_place=in_place_softmax),
 )

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernel of leaky relus whose slope is a tensor."""
+"""The portable kernel of PReLU, a leaky ReLU with a tensor of slopes."""
 
 from __future__ import annotations
 
 import math
 
-from pillion.emitters.c.conditions import all_int8
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ops.prelu import Prelu
 
 
-def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a leaky relu whose slope is a tensor."""
+def calls_prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a PReLU."""
     axis = next((i for i, size in enumerate(op.slope_shape) if size > 1), 0)
     slopes = op.slope.type.elements
     plain, sloped = op.multipliers(arithmetic)
@@ -33,8 +33,8 @@ def prelu(op: Prelu, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def in_place(op: Prelu) -> tuple[Value, ...]:
-    """Gives the operand, whose memory the result may take over where it is computed."""
+    """Returns the operand, whose memory the result may overwrite if it is computed."""
     return () if op.x.is_constant else (op.x,)
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.row(Prelu, prelu, all_int8, in_place=in_place),)
+KERNELS: tuple[Kernel, ...] = (PORTABLE.kernel(Prelu, calls_prelu, all_int8, in_place=in_place),)

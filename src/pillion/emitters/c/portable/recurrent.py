@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of layers that remember: steps of LSTMs, and filters over time. Their sums are in the words of the processor that they are compiled for."""
+"""The portable kernels of LSTM steps and SVDF filters."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir import numerics
 from pillion.ir.numerics import INT16_MAX, Arithmetic, Multipliers
 from pillion.ir.op import Op
@@ -16,8 +16,8 @@ from pillion.ops.lstm import FRACTION_BITS, Gated, LstmCell, LstmOutput
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 
 
-def gates(op: Gated) -> Params:
-    """Gives weights, biases and multipliers of the gates as parameters. Zero points become part of the biases."""
+def gate_params(op: Gated) -> Params:
+    """Returns weights, biases and multipliers of the gates as parameters, with zero points folded into the biases."""
     weights, recurrent = op.input_weights.constant, op.recurrent_weights.constant
     bias = op.bias.constant.astype(np.int64) - op.x.zero_point * numerics.row_sums(weights)
     multiplier, shift = numerics.mantissas_and_shifts(op.input_multipliers, op.gates)
@@ -38,31 +38,31 @@ def gates(op: Gated) -> Params:
     }
 
 
-def of_each(op: Gated, multipliers: Multipliers) -> Multipliers:
-    """Gives one multiplier for each gate, where all may share one."""
+def gate_multipliers(op: Gated, multipliers: Multipliers) -> Multipliers:
+    """Returns one multiplier for each gate, repeating shared ones."""
     return tuple(multipliers[gate % len(multipliers)] for gate in range(op.gates))
 
 
-def cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that makes the next cell."""
-    params: Params = {**gates(op), **cell_bounds(op)}
+def calls_cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that computes the next cell state."""
+    params: Params = {**gate_params(op), **cell_bounds(op)}
     return (Call(PORTABLE.routine("lstm_cell_s16"), params, (op.x, op.h, op.c), op.y),)
 
 
 def cell_bounds(op: LstmCell) -> Params:
-    """Gives what makes a cell of two fractions, and the bounds of it, as parameters."""
+    """Returns the shift and the bounds of the cell state as parameters."""
     low, high = (-op.clip, op.clip) if op.clip else (-INT16_MAX - 1, INT16_MAX)
     return {"places": 2 * FRACTION_BITS + op.cell_exponent, "low": low, "high": high}
 
 
-def output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that makes the answer of a step."""
-    params: Params = {**gates(op), **answer(op)}
+def calls_output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that computes the output of a step."""
+    params: Params = {**gate_params(op), **output_scale(op)}
     return (Call(PORTABLE.routine("lstm_output_s8"), params, (op.x, op.h, op.c), op.y),)
 
 
-def answer(op: LstmOutput) -> Params:
-    """Gives what makes an answer of two fractions as parameters."""
+def output_scale(op: LstmOutput) -> Params:
+    """Returns the scale of a step's output as parameters."""
     m = op.multiplier
     return {
         "integer_bits": FRACTION_BITS + op.cell_exponent,
@@ -72,18 +72,18 @@ def answer(op: LstmOutput) -> Params:
     }
 
 
-def on_the_cell(op: LstmCell) -> tuple[Value, ...]:
-    """The new cell may lie where the old one did."""
+def in_place_cell(op: LstmCell) -> tuple[Value, ...]:
+    """Returns the old cell state, whose memory the new one may overwrite."""
     return (op.c,)
 
 
-def memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call by which filters remember an input."""
-    return (Call(PORTABLE.routine("svdf_memory_s16"), remembered(op), (op.x, op.memory), op.y),)
+def calls_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that pushes an input into the filters' memory."""
+    return (Call(PORTABLE.routine("svdf_memory_s16"), filter_params(op), (op.x, op.memory), op.y),)
 
 
-def remembered(op: SvdfMemory) -> Params:
-    """Gives sizes, weights and scale of filters as parameters. The zero point becomes part of the biases."""
+def filter_params(op: SvdfMemory) -> Params:
+    """Returns sizes, weights and scale of the filters as parameters, with the zero point folded into the biases."""
     weights = op.weights.constant
     return {
         "batch": op.x.shape[0],
@@ -96,8 +96,8 @@ def remembered(op: SvdfMemory) -> Params:
     }
 
 
-def weighed(op: SvdfOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that weighs what filters remember."""
+def calls_svdf_output(op: SvdfOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that weights the filters' memory."""
     params: Params = {
         "batch": op.memory.shape[0],
         "units": op.units,
@@ -110,13 +110,13 @@ def weighed(op: SvdfOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine("svdf_output_s8"), params, (op.memory,), op.y),)
 
 
-def on_the_memory(op: SvdfMemory) -> tuple[Value, ...]:
-    """The new memory may lie where the old one did."""
+def in_place_memory(op: SvdfMemory) -> tuple[Value, ...]:
+    """Returns the old memory, which the new one may overwrite."""
     return (op.memory,)
 
 
-def judge(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether what is remembered has 16 bits, and all else that is computed 8."""
+def check(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether cell state and filter memory are int16, and all other computed values int8."""
     held = (
         {op.c}
         if isinstance(op, Gated)
@@ -133,8 +133,8 @@ def judge(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.row(SvdfMemory, memory, judge, in_place=on_the_memory),
-    PORTABLE.row(SvdfOutput, weighed, judge),
-    PORTABLE.row(LstmCell, cell, judge, in_place=on_the_cell),
-    PORTABLE.row(LstmOutput, output, judge),
+    PORTABLE.kernel(SvdfMemory, calls_memory, check, in_place=in_place_memory),
+    PORTABLE.kernel(SvdfOutput, calls_svdf_output, check),
+    PORTABLE.kernel(LstmCell, calls_cell, check, in_place=in_place_cell),
+    PORTABLE.kernel(LstmOutput, calls_output, check),
 )

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from pillion.emitters.c.axes import collapsed, contiguous_steps, few_axes, numbers
-from pillion.emitters.c.blocks import judge_part, rows_added, rows_taken
-from pillion.emitters.c.conditions import int8, orderly
 from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
-from pillion.emitters.c.library import PORTABLE
+from pillion.emitters.c.kernel_conditions import int8, int8_or_bool
+from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.reduction_blocks import check_is_tile, partial_sum_params, tile_params
+from pillion.emitters.c.strides import collapsed, contiguous_steps, few_axes, numbers
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
@@ -20,11 +20,11 @@ from pillion.ops.reduce import Extremes, ReduceMax, ReduceMin, ReduceSum, Reduct
 
 OpClass = TypeVar("OpClass", bound=Reduction)
 Calls = Callable[[OpClass, Arithmetic], tuple[Call, ...]]
-Takes = Callable[[OpClass, Arithmetic], tuple[Verdict, ...]]
+Checks = Callable[[OpClass, Arithmetic], tuple[Verdict, ...]]
 
 
-def reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a sum, minimum or maximum over any axes."""
+def calls_reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a sum, minimum or maximum over any axes."""
     (kept_extent, [kept_step]), (extent, [step]) = reduction_axes(op)
     params: Params = {
         "results": op.y.type.elements,
@@ -49,20 +49,20 @@ def reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 def reduction_axes(op: Reduction) -> list[tuple[Shape, list[Shape]]]:
-    """Gives sizes and steps in x, first of the axes that stay, then of those that go."""
+    """Returns sizes and steps in x, first of the kept axes, then of the reduced ones."""
     every, steps = range(op.x.type.rank), contiguous_steps(op.x.shape)
     sides = ([a for a in every if a not in op.axes], [a for a in every if a in op.axes])
     return [collapsed(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides]
 
 
-def judge(op: Reduction, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges the element types of a reduction and the number of its axes."""
-    types = int8(x=op.x, y=op.y) if isinstance(op, ReduceSum) else orderly(x=op.x, y=op.y)
+def check(op: Reduction, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks the element types of a reduction and the number of its axes."""
+    types = int8(x=op.x, y=op.y) if isinstance(op, ReduceSum) else int8_or_bool(x=op.x, y=op.y)
     return (*types, *few_axes(*(len(extent) for extent, _ in reduction_axes(op))))
 
 
-def some_rows(op: Extremes, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that compares some rows with the extremes of those before."""
+def calls_extremum_tile(op: Extremes, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that updates the extrema of the tiles before with one more tile."""
     assert op.part is not None
     inner = op.folded_bytes
     params: Params = {
@@ -72,44 +72,44 @@ def some_rows(op: Extremes, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(PORTABLE.routine(f"{op.kind}_rows_s8"), params, (op.x,), op.y),)
 
 
-def judge_some_rows(op: Extremes, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether an extreme takes some of its rows only, and the element types."""
-    return (Verdict("rows", op.is_part, "some of an extreme's", "all"), *orderly(x=op.x, y=op.y))
+def check_extremum_tile(op: Extremes, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether an extremum reduces one tile, and the element types."""
+    return (Verdict("rows", op.is_part, "some of an extreme's", "all"), *int8_or_bool(x=op.x, y=op.y))
 
 
-def some_rows_of_sum(op: ReduceSum, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call that adds some rows to the sums, and scales them behind the last ones, as whole sums are scaled."""
+def calls_sum_tile(op: ReduceSum, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call that adds a tile to the partial sums, and rescales them after the last one."""
     if arithmetic is Arithmetic.TFLITE:
-        exact: Params = {**rows_added(op), "ratio": np.array([op.ratio], np.float64)}
+        exact: Params = {**partial_sum_params(op), "ratio": np.array([op.ratio], np.float64)}
         return (Call(PORTABLE.routine("reduce_sum_rows_tflite_s8"), exact, (op.x,), op.y),)
     if arithmetic is Arithmetic.TFLITE_INTEGER:
         once: Params = {
-            **rows_added(op),
+            **partial_sum_params(op),
             **{"multiplier": op.multiplier.mantissa, "right": 31 - op.multiplier.shift},
         }
         return (Call(PORTABLE.routine("reduce_sum_rows_once_s8"), once, (op.x,), op.y),)
-    return (Call(PORTABLE.routine("mean_rows_s8"), rows_taken(op, arithmetic), (op.x,), op.y),)
+    return (Call(PORTABLE.routine("mean_rows_s8"), tile_params(op, arithmetic), (op.x,), op.y),)
 
 
-def judge_some_rows_of_sum(op: ReduceSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Judges whether a sum takes some of its rows only, and the element types."""
-    return (judge_part(op), *int8(x=op.x, y=op.y))
+def check_sum_tile(op: ReduceSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether a sum reduces one tile, and the element types."""
+    return (check_is_tile(op), *int8(x=op.x, y=op.y))
 
 
-def row_of_parts(op: type[OpClass], calls: Calls[OpClass], takes: Takes[OpClass]) -> Kernel:
-    """Makes the row of the table for some rows of a reduction."""
-    return PORTABLE.row(
+def tile_kernel(op: type[OpClass], calls: Calls[OpClass], check: Checks[OpClass]) -> Kernel:
+    """Builds the kernel of a tiled reduction."""
+    return PORTABLE.kernel(
         op,
         calls,
-        takes,
+        check,
         name=f"{op.kind}_rows",
         scratch_bytes=lambda made: made.folded_bytes,
-        is_for_parts=True,
+        is_tiled=True,
     )
 
 
 KERNELS: tuple[Kernel, ...] = (
-    *(PORTABLE.row(op, reduction, judge) for op in (ReduceSum, ReduceMax, ReduceMin)),
-    row_of_parts(ReduceSum, some_rows_of_sum, judge_some_rows_of_sum),
-    *(row_of_parts(op, some_rows, judge_some_rows) for op in (ReduceMax, ReduceMin)),
+    *(PORTABLE.kernel(op, calls_reduction, check) for op in (ReduceSum, ReduceMax, ReduceMin)),
+    tile_kernel(ReduceSum, calls_sum_tile, check_sum_tile),
+    *(tile_kernel(op, calls_extremum_tile, check_extremum_tile) for op in (ReduceMax, ReduceMin)),
 )

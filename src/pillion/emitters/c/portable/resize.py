@@ -6,19 +6,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.axes import numbers
-from pillion.emitters.c.conditions import all_int8
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.library import PORTABLE, Library
+from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.strides import numbers
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ops.resize import Resize, ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 
 
-def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a resize, with the places of all rows and columns computed beforehand; where some rows are made, they are
-    computed from the number of the first one."""
+def calls_resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a resize with precomputed source positions. A tile computes its rows from the index of
+    the first one."""
     if isinstance(op, ResizeBilinear) and op.heights is not None:
-        return (Call(PORTABLE.routine("resize_bilinear_rows_s8"), some_rows(op), (op.x,), op.y, True),)
+        return (Call(PORTABLE.routine("resize_bilinear_rows_s8"), tile_params(op), (op.x,), op.y, True),)
     if isinstance(op, ResizeNearest) and op.heights is not None:
         every: Params = {"rows": numbers(op.whole_sources(0)), "columns": numbers(op.sources(1))}
         return (
@@ -28,8 +28,8 @@ def resize(op: ResizeNearest | ResizeBilinear, arithmetic: Arithmetic) -> tuple[
     return (Call(PORTABLE.routine(f"{op.kind}_s8"), {**sizes(op), **places}, (op.x,), op.y),)
 
 
-def some_rows(op: ResizeBilinear) -> Params:
-    """Gives the parameters of some rows of a bilinear resize."""
+def tile_params(op: ResizeBilinear) -> Params:
+    """Returns the parameters of a tile of a bilinear resize."""
     assert op.heights is not None
     (_, _, in_w, channels), (step, start) = op.x.shape, op.rhythm(0)
     return {
@@ -39,33 +39,28 @@ def some_rows(op: ResizeBilinear) -> Params:
     }
 
 
-def resize_in_float(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Gives the call of a resize whose shares are float32."""
-    return (call_in_float(op, PORTABLE),)
+def calls_resize_float(op: ResizeBilinearFloat, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    """Returns the call of a bilinear resize with float32 weights; a tile takes the index of its first row."""
+    is_tile = op.heights is not None
+    routine = PORTABLE.routine(f"{op.kind}_rows_s8" if is_tile else f"{op.kind}_s8")
+    return (Call(routine, float_params(op), (op.x,), op.y, is_tile),)
 
 
-def call_in_float(op: ResizeBilinearFloat, library: Library) -> Call:
-    """Gives the call of all rows, or that of some, which is handed the number of the first."""
-    is_part = op.heights is not None
-    name = f"{op.kind}_rows_s8" if is_part else f"{op.kind}_s8"
-    return Call(library.routine(name), params_in_float(op), (op.x,), op.y, is_part)
-
-
-def params_in_float(op: ResizeBilinearFloat) -> Params:
-    """Gives the places of all rows and columns, and what each of two counts for."""
+def float_params(op: ResizeBilinearFloat) -> Params:
+    """Returns the source rows and columns with their interpolation weights as parameters."""
     (rows, lower), (columns, right) = op.whole_places(0), op.places(1)
-    places: Params = {"rows": numbers(rows), "row_shares": shares(lower), "shares": shares(right)}
+    places: Params = {"rows": numbers(rows), "row_shares": weight_pairs(lower), "shares": weight_pairs(right)}
     return {**sizes(op), **places, "runs": numbers(runs(columns, right))}
 
 
-def shares(second: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Gives what the first of two counts for, and what the second does."""
+def weight_pairs(second: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns the interpolation weights of both neighbours."""
     return np.stack([np.float32(1) - second, second], axis=1)
 
 
 def runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64Array:
-    """Gives the pixels side by side that lie between the same two columns: these two, and how many pixels. Where the second
-    column counts for nothing it may be any, as that of the next pixel."""
+    """Returns runs of pixels between the same two source columns, as [left, right, pixels]. A right column of
+    weight 0 is interchangeable, so it takes that of the next pixel."""
     between = columns.copy()
     for pixel in range(len(between) - 2, -1, -1):
         if right[pixel] == 0 and between[pixel, 0] == between[pixel + 1, 0]:
@@ -76,7 +71,7 @@ def runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64Array:
 
 
 def sizes(op: Resize) -> Params:
-    """Gives the sizes of both images."""
+    """Returns the sizes of both images as parameters."""
     batch, in_h, in_w, channels = op.x.shape
     return {
         "batch": batch,
@@ -89,7 +84,7 @@ def sizes(op: Resize) -> Params:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.row(ResizeNearest, resize, all_int8),
-    PORTABLE.row(ResizeBilinear, resize, all_int8),
-    PORTABLE.row(ResizeBilinearFloat, resize_in_float, all_int8),
+    PORTABLE.kernel(ResizeNearest, calls_resize, all_int8),
+    PORTABLE.kernel(ResizeBilinear, calls_resize, all_int8),
+    PORTABLE.kernel(ResizeBilinearFloat, calls_resize_float, all_int8),
 )

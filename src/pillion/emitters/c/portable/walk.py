@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors as rows of elements: what the portable kernels with nested loops are told (kernels/include/pillion/walk.h)."""
+"""Tensors as rows of elements, the parameters of the portable kernels with nested loops
+(kernels/include/pillion/walk.h)."""
 
 from __future__ import annotations
 
@@ -7,16 +8,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pillion.emitters.c.axes import collapsed, few_axes, numbers
 from pillion.emitters.c.kernel import Params
+from pillion.emitters.c.strides import collapsed, few_axes, numbers
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class Rows:
-    """One walk through several tensors: rows of `count` elements, and the axes from row to row. For each tensor, the step from
-    element to element and the steps along those axes."""
+class WalkRows:
+    """A walk over several tensors: rows of `count` elements, with the axes from row to row. `step` and `row_step`
+    have, for each tensor, the step from element to element and the steps along those axes."""
 
     count: int
     step: Shape
@@ -40,27 +41,27 @@ class Rows:
 
     @property
     def few_axes(self) -> tuple[Verdict, ...]:
-        """The verdict whether the kernels have room for so many axes."""
+        """The verdict whether the kernels' nested loops have enough axes."""
         return few_axes(len(self.extent))
 
 
 Inner = Callable[[Shape, list[Shape]], int]
-"""A choice of the axis that the elements of a row lie along, from sizes and steps."""
+"""Chooses the axis of the inner loop from sizes and steps."""
 
 
 def last(extent: Shape, steps: list[Shape]) -> int:
-    """Chooses the last axis for the inner loop."""
+    """Returns the last axis, for the inner loop."""
     return len(extent) - 1
 
 
-def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last) -> Rows:
-    """Makes the walk with as few axes as possible, one of them along the rows."""
+def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last) -> WalkRows:
+    """Returns the walk with as few axes as possible, one of them as the inner loop."""
     extent, steps = collapsed(extent, steps)
     if not extent:
-        return Rows(1, (1,) * len(steps), (), ((),) * len(steps))
+        return WalkRows(1, (1,) * len(steps), (), ((),) * len(steps))
     axis = inner(extent, steps)
     row_step = tuple(_without(s, axis) for s in steps)
-    return Rows(extent[axis], tuple(s[axis] for s in steps), _without(extent, axis), row_step)
+    return WalkRows(extent[axis], tuple(s[axis] for s in steps), _without(extent, axis), row_step)
 
 
 def _without(shape: Shape, axis: int) -> Shape:

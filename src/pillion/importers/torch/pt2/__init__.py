@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported programs from `.pt2` files, of which nothing is executed: tensors are unpickled, and nothing else.
+"""Loads `.pt2` files without executing anything in them.
 
-`torch.export.load` trusts its file: it unpickles whatever is there, loads native code of AOTInductor, evaluates symbolic
-sizes, and calls functions by the names that the file gives. So the archive is read here first, and torch is handed another
-one, of the members and the words that a program of tensors consists of."""
+`torch.export.load` unpickles objects, loads native code, evaluates expressions and calls functions by name. So
+the archive is checked first, and torch receives a copy with tensors and operators only."""
 
 from __future__ import annotations
 
@@ -18,16 +17,17 @@ import torch
 from torch.export import ExportedProgram
 
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import read_whole
 from pillion.importers.torch.pt2.archive import UntrustedError, checked_archive
-from pillion.outside.files import read_whole
 
 TRUST = "--trust-pickle"
 FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-"""A variable that torch looks at whenever it unpickles."""
+"""Environment variable that restricts torch's unpickling to tensors."""
 
 
 def load_pt2(path: Path, *, trust_pickle: bool = False) -> ExportedProgram:
-    """Reads the program in a file. With `trust_pickle` torch reads it as it is, and executes what it holds."""
+    """Loads the program in a file. With `trust_pickle`, torch reads the file unchecked and executes pickled
+    objects."""
     raw = read_whole(path, ".pt2")
     try:
         if trust_pickle:
@@ -46,7 +46,7 @@ def load_pt2(path: Path, *, trust_pickle: bool = False) -> ExportedProgram:
 
 @contextmanager
 def tensors_only() -> Iterator[None]:
-    """Lets torch unpickle tensors and nothing else, whatever it was asked to."""
+    """Restricts torch to unpickling tensors."""
     before = os.environ.get(FORCE)
     os.environ[FORCE] = "1"
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The members of a `.pt2`, checked and put into an archive of our own making, which two readers cannot take for two."""
+"""Checks the members of a `.pt2` and rewrites them into an unambiguous archive."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from pillion.importers.torch.pt2.words import UntrustedError, check_words
+from pillion.importers.torch.pt2.code_check import UntrustedError, check_words
 
 PROGRAMS = ("models/", "serialized_exported_program.json")
-"""Where the operators stand: now, and until torch 2.7."""
+"""Members with the serialized program: today's, and those up to torch 2.7."""
 OBJECTS = ("custom_obj", "opaque_obj", "custom-obj", "opaque-obj")
-"""How the names of members begin that torch makes objects of."""
+"""Name prefixes of members that torch unpickles into objects."""
 NATIVE = ("aotinductor", "executorch", "mtia")
-"""Folders of `data/` with code for a processor, or for another runtime."""
+"""Folders of `data/` with native code or code of another runtime."""
 
 ROOT = "package"
 KEPT = ("data/", "models/", "archive_", ".data/", "byteorder")
-"""What a program consists of."""
+"""Members of a program."""
 
 Json = Any
 
 
 def checked_archive(raw: bytes) -> bytes:
-    """Gives the same program as an archive with nothing in it that would be executed. Raises where there is such a thing, or where
-    this is no archive."""
+    """Returns the same program as an archive without executable content. Raises if it has any, or if this is no
+    archive."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         for name, content in _members(raw).items():
@@ -37,7 +37,7 @@ def checked_archive(raw: bytes) -> bytes:
 
 
 def _members(raw: bytes) -> Mapping[str, bytes]:
-    """By names in small letters and below one root, as torch looks for them; until torch 2.7 there was no root."""
+    """Members by lower-case names below one root, as torch looks them up; archives up to torch 2.7 have no root."""
     found = {"/".join(PurePosixPath(name.lower()).parts): held for name, held in stored_members(raw).items()}
     if "version" in found:
         return {name: held for name, held in found.items() if "/" not in name}
@@ -49,7 +49,7 @@ def _members(raw: bytes) -> Mapping[str, bytes]:
 
 
 def stored_members(raw: bytes) -> Mapping[str, bytes]:
-    """Gives all members of an archive, which torch never compresses: none is larger than the file."""
+    """Returns all members of an uncompressed archive; their total size is at most the file's."""
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         infos = archive.infolist()
         packed = [info.filename for info in infos if info.compress_type != zipfile.ZIP_STORED]
@@ -64,7 +64,7 @@ def stored_members(raw: bytes) -> Mapping[str, bytes]:
 
 
 def _checked(inside: str, content: bytes, most: int) -> bytes:
-    """What torch is handed of a member."""
+    """Content of a member after its check."""
     if inside.startswith("data/") and inside.split("/")[1] in NATIVE:
         raise UntrustedError(f"native code: {inside[:200]!r}")
     if inside.rpartition("/")[2].startswith(OBJECTS):
@@ -86,7 +86,7 @@ def _parsed(name: str, content: bytes) -> Json:
 
 
 def _checked_config(config: Json, most: int) -> Json:
-    """Which member holds which tensor. No tensor has more elements than the file has bytes."""
+    """Checks the map from tensors to members: no tensor has more elements than the file has bytes."""
     for name, entry in check_words(config)["config"].items():
         if str(entry["path_name"]).startswith(OBJECTS):
             raise UntrustedError(f"a pickled object: {name[:80]!r}")

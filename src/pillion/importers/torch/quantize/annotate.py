@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quantizer: from the rules of the ops to torch's annotations."""
+"""The quantizer: writes torch's annotations from the rules of the rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from pillion.importers.torch.loops import BEGINS, CARRIED, LAST, loop_of
-from pillion.importers.torch.nodes import (
+from pillion.importers.torch.fx_nodes import (
     aten,
     calls,
     constant_nodes,
@@ -28,40 +27,48 @@ from pillion.importers.torch.nodes import (
     module_of,
     named_argument,
     operator_name,
+    shape_of,
     single_user,
     source_line,
     value_of,
 )
-from pillion.importers.torch.quantize.joins import is_read_by_others
-from pillion.importers.torch.quantize.sharing import Norm, Sharing, Site
+from pillion.importers.torch.loop_nodes import CARRIED, LAST, loop_of
+from pillion.importers.torch.quantize.concat_ranges import is_read_by_others
+from pillion.importers.torch.quantize.shared_scales import Norm, Sharing, Site
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.batch_norm import shared_norms
-from pillion.importers.torch.rewrite.functional import DROPOUTS, is_write
-from pillion.importers.torch.rewrite.masks import SOFTMAXES
-from pillion.importers.torch.rewrite.pairs import is_complex
-from pillion.importers.torch.rewrite.standardized import standardized
-from pillion.importers.torch.rows.quantization import RULES, Rule
-from pillion.importers.torch.rows.reasons import COMPLEX, MOVES, REASONS, WRITES
-from pillion.importers.torch.train.norms import simulated_layer
-from pillion.importers.torch.train.simulation import batch_norm
+from pillion.importers.torch.rewrite.clamp_masks import SOFTMAXES
+from pillion.importers.torch.rewrite.complex_pairs import is_complex
+from pillion.importers.torch.rewrite.functionalize import DROPOUTS, is_write
+from pillion.importers.torch.rewrite.norm_calls import standardized
+from pillion.importers.torch.rows.quantization import RULES, RowQuantization
+from pillion.importers.torch.rows.refusal_reasons import COMPLEX, MOVES, REASONS, WRITES
+from pillion.importers.torch.train.batch_norm_calls import batch_norm
+from pillion.importers.torch.train.folded_norms import simulated_layer
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.op import Quantization
-from pillion.ir.wishes import Wishes
 from pillion.ops import Concat, Softmax
 
-MOVES_OF_ONE = frozenset({aten.reshape.default, aten.permute.default, aten.slice.Tensor})
+PICKS = frozenset(
+    {
+        *(aten.reshape.default, aten.permute.default, aten.slice.Tensor, aten.flip.default),
+        *(aten.amax.default, aten.amin.default),
+    }
+)
+"""Calls whose results are elements of their one operand."""
 CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
 NO_NUMBERS = "it has no form for whole numbers and booleans (docs/guide/numbers.md lists what has one); .float() makes them real"
 
 
 @dataclass(frozen=True)
 class FloatOp:
-    """A call that is computed in float32: which one, where in the model, and why."""
+    """A call that stays in float32, its place in the model, and the reason."""
 
     op: str
     source: str
     reason: str
     name: str
-    """The node's name in the graph."""
+    """Name of the graph's node."""
     module: str = ""
 
     def __str__(self) -> str:
@@ -70,15 +77,15 @@ class FloatOp:
 
 @dataclass
 class PillionQuantizer(Quantizer):
-    """Annotates a normalized graph. `float_ops` then holds what no annotation was found for."""
+    """Annotates a graph in canonical form. `float_ops` then lists the calls without a rule."""
 
     specs: Specs = field(default_factory=Specs)
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: QuantizationConstraints = field(default_factory=QuantizationConstraints)
     float_ops: list[FloatOp] = field(default_factory=list)
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Writes into the nodes how each tensor is quantized; torch calls it."""
-        plan = plan_of(model, self.wishes, apart=self.specs.counted)
+        """Annotates how each tensor is quantized; called by torch."""
+        plan = plan_of(model, self.wishes, counted=self.specs.counted)
         self.float_ops = [
             _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
         ]
@@ -86,27 +93,27 @@ class PillionQuantizer(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Does nothing, because nothing is left to check: a call is either in the plan or in `float_ops`."""
+        """Does nothing: a call is either in the plan or in `float_ops`."""
 
 
 @dataclass
-class Plan:
-    """The decisions on a graph: which calls are quantized, which of them give their output range to a clamp, and who shares
-    parameters."""
+class AnnotationPlan:
+    """Decisions about a graph: quantized calls, calls whose output range is a clamp's, and shared parameters."""
 
     constants: frozenset[Node] = frozenset()
-    """What depends on no input."""
+    """Nodes that depend on no input."""
     shared_norms: frozenset[Node] = frozenset()
-    rules: dict[Node, Rule] = field(default_factory=dict)
+    rules: dict[Node, RowQuantization] = field(default_factory=dict)
     reasons: dict[Node, str] = field(default_factory=dict)
     fused: set[Node] = field(default_factory=set)
     sharing: Sharing = field(default_factory=Sharing)
 
 
-def plan_of(model: GraphModule, wishes: Wishes, *, apart: bool = False) -> Plan:
-    """Decides for every node by which rule it is quantized, or why it is not. With `apart`, what others read as well as a concatenation
-    has a range of its own."""
-    plan = Plan(constant_nodes(model.graph), shared_norms(model.graph))
+def plan_of(model: GraphModule, wishes: QuantizationConstraints, *, counted: bool = False) -> AnnotationPlan:
+    """Decides for each call which rule quantizes it, or why it stays in float. With `counted` (calibration data
+    exists), operands that not only a concatenation reads keep their own range, and softmax outputs of the model
+    their own scale."""
+    plan = AnnotationPlan(constant_nodes(model.graph), shared_norms(model.graph))
     for node in calls(model.graph):
         if is_write(node):
             plan.reasons[node] = WRITES
@@ -119,16 +126,13 @@ def plan_of(model: GraphModule, wishes: Wishes, *, apart: bool = False) -> Plan:
     _leave_moves_between_floats(plan)
     plan.fused = {node for node in plan.rules if _gives_range_away(node, plan)}
     _fix_states(plan)
-    apart = (
-        apart and Concat.kind not in wishes.fixed and not any(n.target in BEGINS for n in model.graph.nodes)
-    )
     for node in plan.rules:
-        _share(node, plan, wishes, apart=apart)
+        _share(node, plan, wishes, counted=counted)
     return plan
 
 
-def _fix_states(plan: Plan) -> None:
-    """What a loop carries has the parameters of what a step leaves, from its begin on."""
+def _fix_states(plan: AnnotationPlan) -> None:
+    """Returns a carried value the fixed parameters of the step's result."""
     leaves = {(loop_of(node), node.args[3]): node.args[1] for node in plan.rules if node.target is LAST}
     for node in plan.rules:
         if node.target is CARRIED:
@@ -137,7 +141,7 @@ def _fix_states(plan: Plan) -> None:
 
 
 def handles_reals(node: Node) -> bool:
-    """Whether a call computes with real numbers; shape arithmetic and integer indices are left alone."""
+    """Whether a call computes with real numbers, not only with shapes and indices."""
     return any(_is_real(n) for n in (node, *node.all_input_nodes))
 
 
@@ -148,7 +152,7 @@ def _is_real(node: Node) -> bool:
 
 
 def _source(operand: Node) -> Node:
-    """Where an operand comes from: dropouts, which there are only in training, do not count."""
+    """Node behind dropouts, which exist in training only."""
     while operand.target in DROPOUTS:
         operand = operand.all_input_nodes[0]
     return operand
@@ -175,9 +179,8 @@ def _reason(node: Node) -> str:
     return rule.refusal(node)
 
 
-def operands_of(node: Node, rule: Rule) -> Iterator[Node]:
-    """Gives the tensors that are quantized like activations, constants among them; without whole numbers and booleans where a call
-    takes these."""
+def operands_of(node: Node, rule: RowQuantization) -> Iterator[Node]:
+    """Yields the tensors that are quantized as activations, including constants, except integers and booleans."""
     for position in rule.operands:
         argument = node.args[position]
         members = argument if isinstance(argument, (list, tuple)) else (argument,)
@@ -186,8 +189,8 @@ def operands_of(node: Node, rule: Rule) -> Iterator[Node]:
                 yield member
 
 
-def _leave_moves_between_floats(plan: Plan) -> None:
-    """Moving values does not make it worth while to quantize a tensor that only float ops make and read."""
+def _leave_moves_between_floats(plan: AnnotationPlan) -> None:
+    """Leaves moves in float if only float ops produce and read their values."""
     moves = {n for n, rule in plan.rules.items() if rule.quantization is Quantization.SHARED}
     while moves:
         island, frontier = set(), [next(iter(moves))]
@@ -205,8 +208,8 @@ def _leave_moves_between_floats(plan: Plan) -> None:
                 plan.reasons[node] = MOVES
 
 
-def _gives_range_away(node: Node, plan: Plan) -> bool:
-    """To a clamp, or to the batch norm that will be folded into it."""
+def _gives_range_away(node: Node, plan: AnnotationPlan) -> bool:
+    """Whether the output range is that of a clamp, or of a batch norm to be folded."""
     user = single_user(node)
     if user is None or user not in plan.rules or not plan.rules[node].takes_clamp:
         return False
@@ -215,8 +218,8 @@ def _gives_range_away(node: Node, plan: Plan) -> bool:
     )
 
 
-def _share(node: Node, plan: Plan, wishes: Wishes, *, apart: bool) -> None:
-    """Enters a call's operands and result into the groups."""
+def _share(node: Node, plan: AnnotationPlan, wishes: QuantizationConstraints, *, counted: bool) -> None:
+    """Adds a call's operands and result to the sharing groups."""
     rule, sharing = plan.rules[node], plan.sharing
     operands = [n for n in operands_of(node, rule) if n not in plan.fused]
     for operand in map(_source, operands):
@@ -224,33 +227,40 @@ def _share(node: Node, plan: Plan, wishes: Wishes, *, apart: bool) -> None:
             sharing.add(operand)
     if rule.quantization is Quantization.SHARED or rule.kind in wishes.shared:
         own = set()
-        if apart and node.target is aten.cat.default:
+        if counted and Concat.kind not in wishes.fixed and node.target is aten.cat.default:
             own = {operand for operand in operands if is_read_by_others(_source(operand), plan.rules)}
         _share_all(node, operands, sharing, own)
     else:
         _read_each(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
         if node not in plan.fused and is_tensor(node):
-            finer = rule.kind not in wishes.fixed and _is_of_own_use(node, plan, wishes)
+            finer = rule.kind not in wishes.fixed and _takes_any_steps(node, plan, wishes, outputs=counted)
             sharing.add(node, None if finer else rule.fixed).shares |= finer
 
 
-def _is_of_own_use(node: Node, plan: Plan, wishes: Wishes) -> bool:
-    """Whether shares of one go only to ops that scale what they read: these take any steps."""
-    if plan.rules[node].kind != Softmax.kind:
+def _takes_any_steps(
+    softmax: Node, plan: AnnotationPlan, wishes: QuantizationConstraints, *, outputs: bool
+) -> bool:
+    """Whether softmax outputs only reach ops that rescale or pick them, or, with `outputs`, outputs of the model.
+
+    The scores of a classifier, [N, classes], keep the scale that all runtimes give them."""
+    if plan.rules[softmax].kind != Softmax.kind:
         return False
-    ways = [node]
-    while ways:
-        for user in ways.pop().users:
+    outputs = outputs and (len(softmax.users) > 1 or len(shape_of(softmax)) > 2)
+    open_ends = [softmax]
+    while open_ends:
+        for user in open_ends.pop().users:
             rule = plan.rules.get(user)
-            if user.target in DROPOUTS or user.target in MOVES_OF_ONE:
-                ways.append(user)
+            if user.target in DROPOUTS or user.target in PICKS:
+                open_ends.append(user)
+            elif user.op == "output" and outputs:
+                continue
             elif rule is None or rule.quantization is not Quantization.OWN or rule.kind in wishes.shared:
                 return False
     return True
 
 
 def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric: bool) -> None:
-    """Operands are read as they were made, unless they would have to be symmetric and are not."""
+    """Operands share their producer's parameters, unless they must be symmetric and these are fixed."""
     for operand in operands:
         edge, source = (operand, node), _source(operand)
         made = sharing.group(source).fixed if source in sharing else None
@@ -264,13 +274,13 @@ def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric:
 
 
 def _is_last(softmax: Node) -> bool:
-    """Whether a softmax goes along the last axis."""
+    """Whether a softmax runs over the last axis."""
     rank = value_of(softmax).dim()
     return int(softmax.args[1]) % rank == rank - 1  # type: ignore[arg-type]  # a number
 
 
 def _norm_of(node: Node) -> Norm | None:
-    """What a norm asks of its operand; None where it does not go over the last axes."""
+    """Parameters of a norm over the last axes; None for other norms."""
     dims: Any = node.args[3]
     centred, eps, rank = bool(node.args[4]), float(node.args[5]), value_of(node).dim()  # type: ignore[arg-type]  # a number
     is_last = sorted(d % rank for d in dims) == list(range(rank - len(dims), rank))
@@ -278,8 +288,8 @@ def _norm_of(node: Node) -> Norm | None:
 
 
 def _share_all(node: Node, operands: list[Node], sharing: Sharing, own: set[Node]) -> None:
-    """Operands and result have one group; operands that have a range of their own, or other fixed parameters, are requantized where they are
-    read."""
+    """Joins operands and result in one group. Operands with their own range or other fixed parameters are
+    requantized on read."""
     sources = [node] if node in sharing else map(_source, operands)
     fixed = {sharing.group(source).fixed for source in sources if source in sharing}
     common = fixed.pop() if len(fixed) == 1 else None
@@ -296,7 +306,7 @@ def _share_all(node: Node, operands: list[Node], sharing: Sharing, own: set[Node
 
 
 def _holds(fixed: tuple[float, int], node: Node, operands: list[Node]) -> bool:
-    """Do the constants that a call mixes in lie in the fixed range?"""
+    """Whether the constant operands fit the fixed range."""
     scale, zero_point = fixed
     low, high = (-128.5 - zero_point) * scale, (127.5 - zero_point) * scale
     held = [constant_of(operand) for operand in operands]
@@ -308,11 +318,11 @@ def _holds(fixed: tuple[float, int], node: Node, operands: list[Node]) -> bool:
 
 @dataclass
 class Annotator:
-    """Writes a plan down in torch's terms: the first site of a group has its format, the others refer to it."""
+    """Writes a plan as annotations: a group's first site has its format, the others refer to it."""
 
-    plan: Plan
+    plan: AnnotationPlan
     specs: Specs
-    wishes: Wishes
+    wishes: QuantizationConstraints
     _first: dict[Site, Site] = field(default_factory=dict)
     _weights: dict[tuple[Node, int | None], Site] = field(default_factory=dict)
 
@@ -337,7 +347,7 @@ class Annotator:
         return QuantizationAnnotation(inputs, output, allow_implicit_sharing=False, _annotated=True)
 
     def _is_dropped_out(self, operand: Node, node: Node) -> bool:
-        """What a dropout gives is rounded already, and its larger values are not those of the device."""
+        """Whether a dropout's result is rounded already; its scaled values do not exist on the device."""
         source, sharing = _source(operand), self.plan.sharing
         return (
             source is not operand
@@ -362,7 +372,7 @@ class Annotator:
         return self.specs.symmetric if group.symmetric else self.specs.activation
 
     def _weight_spec(self, weight: Node, node: Node, axis: int | None) -> QuantizationSpecBase:
-        """Layers that share weights share their quantized form."""
+        """Format of weights; layers that share weights share it."""
         first = self._weights.setdefault((weight, axis), (weight, node))
         return self.specs.weights(axis) if first == (weight, node) else SharedQuantizationSpec(first)
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers become quantize and dequantize nodes, constants become int8.
+"""Replaces observers by quantize and dequantize nodes, and quantizes constants.
 
-torchao has a conversion too. It gives each reader of a tensor a dequantize node of its own, remakes the arguments of the reader for
-each, and writes the module's Python anew after every step: for nets whose layers read all layers before them the first two grow with
-the cube of the depth. Here every observer is looked at once, all readers of a tensor share its dequantize node, and the Python
-is written once, at the end."""
+torchao's conversion gives each reader its own dequantize node and recompiles after each step, which grows with
+the cube of the depth for densely connected networks. Here readers share one, and the module is compiled once."""
 
 from __future__ import annotations
 
@@ -16,15 +14,20 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
-from pillion.importers.torch.nodes import constant_of, replace
-from pillion.importers.torch.quantize.program import PER_CHANNEL, PER_TENSOR, Conversion, complete_values
-from pillion.importers.torch.rewrite.constants import fold_constants
-from pillion.outside.threads import one_thread
+from pillion.host_io.torch_threads import one_thread
+from pillion.importers.torch.fx_nodes import constant_of, replace
+from pillion.importers.torch.quantize.quantized_program import (
+    PER_CHANNEL,
+    PER_TENSOR,
+    Conversion,
+    complete_values,
+)
+from pillion.importers.torch.rewrite.constant_folding import fold_constants
 
 
 @one_thread()
 def convert(prepared: GraphModule) -> GraphModule:
-    """Gives the module itself, with numbers in the place of what observed them."""
+    """Converts a module in place and returns it."""
     fold_constants(prepared)  # weights of a trained module may still be computed
     for node in prepared.graph.find_nodes(op="call_module"):
         observer = prepared.get_submodule(str(node.target))
@@ -41,7 +44,7 @@ def convert(prepared: GraphModule) -> GraphModule:
 
 
 def _round(module: GraphModule, node: Node, observer: Any) -> None:
-    """x → observer becomes x → quantize → dequantize; a constant is quantized here."""
+    """Replaces an observer by quantize and dequantize; quantizes constants here."""
     source: Any = node.args[0]
     conversion, parameters = _parameters(module, node, observer)
     graph = module.graph
@@ -57,7 +60,7 @@ def _round(module: GraphModule, node: Node, observer: Any) -> None:
 
 
 def _parameters(module: GraphModule, node: Node, observer: Any) -> tuple[Conversion, tuple[Any, ...]]:
-    """What the observer came to, as arguments of quantize and dequantize."""
+    """Observed parameters as arguments of quantize and dequantize."""
     scale, zero_point = observer.calculate_qparams()
     bounds = (observer.quant_min, observer.quant_max, observer.dtype)
     if observer.qscheme not in (torch.per_channel_affine, torch.per_channel_symmetric):
@@ -80,7 +83,7 @@ def _literal(parameter: Any) -> Any:
 
 
 def _hold(module: GraphModule, quantize: Node, held: Tensor, parameters: list[Any]) -> None:
-    """The integers of a constant, under the name of what would make them."""
+    """Stores a constant's integers under the name of its quantize node."""
     name = quantize.name
     with torch.no_grad():
         integers = quantize.target(held, *parameters)  # type: ignore[operator]  # a call_function

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels of very different ranges, brought to one range where that changes nothing in float.
+"""Equalizes channel ranges between layers without changing the float result.
 
-A tensor has one scale. Where a layer's channels reach differently far, the small ones keep few of the 256 steps. Between two layers with nothing but
-functions for which f(s x) = s f(x), a channel can be divided by s at its maker and multiplied by s at its reader. How far channels reach is seen on
-samples; what the reader's weights bear is seen in their columns."""
+A tensor has one scale, so channels with small ranges keep few int8 steps. Between two layers joined by
+functions with f(s x) = s f(x), a channel can be divided by s in the producer and multiplied by s in the
+consumer."""
 
 from __future__ import annotations
 
@@ -15,32 +15,40 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
-from pillion.importers.torch.nodes import argument, aten, calls, constant, constant_of, shape_of, single_user
-from pillion.outside.threads import one_thread
+from pillion.host_io.torch_threads import one_thread
+from pillion.importers.torch.fx_nodes import (
+    argument,
+    aten,
+    calls,
+    constant,
+    constant_of,
+    shape_of,
+    single_user,
+)
 
 LAYERS: dict[Any, int] = {aten.linear.default: -1, aten.conv1d.default: 1, aten.conv2d.default: 1}
-"""Layers whose weights have their outputs along the first axis, and the axis of the channels of what they make."""
+"""Layers with output channels along the weights' first axis, and the channel axis of their results."""
 ACTIVATIONS = (aten.relu.default, aten.leaky_relu.default)
 WINDOWS = (aten.max_pool2d.default, aten.avg_pool2d.default)
 FARTHEST = 2.0**20
-"""The largest factor: beyond it a channel is as good as silent."""
+"""Largest factor; channels beyond it are practically silent."""
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two layers, of which the second reads what the first makes, channel by channel."""
+class LayerPair:
+    """Two layers, the second of which reads the first one's channels."""
 
     maker: Node
     seen: Node
-    """What is quantized between them: the result of the maker, behind its activation."""
+    """Quantized tensor between them: the producer's result behind its activation."""
     reader: Node
     repeats: int = 1
-    """How many inputs of the reader each channel is: the pixels of an image that was flattened."""
+    """Inputs of the consumer per channel: the pixels of a flattened image."""
 
 
 @one_thread()
 def equalize(module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> int:
-    """Equalizes the channels between all layers that allow it, and says how many pairs of layers there are."""
+    """Equalizes the channels between all suitable layers. Returns the number of pairs."""
     pairs = [pair for pair in map(_pair, calls(module.graph, LAYERS)) if pair is not None]
     reach = _Reach(module, {pair.seen: LAYERS[pair.maker.target] for pair in pairs})
     for sample in samples if pairs else ():
@@ -51,14 +59,14 @@ def equalize(module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> int:
     return len(pairs)
 
 
-def _pair(maker: Node) -> Pair | None:
-    """A layer with the one that reads it, if nothing else does."""
+def _pair(maker: Node) -> LayerPair | None:
+    """A layer with its only consumer; None if there is no suitable one."""
     if not _has_own_constants(maker) or (LAYERS[maker.target] == 1 and len(shape_of(maker)) < 3):
         return None
     node, seen, repeats = maker, maker, 1
     while (user := single_user(node)) is not None and user.args[0] is node:
         if user.target in LAYERS:
-            return Pair(maker, seen, user, repeats) if _reads_channels(user, maker, repeats) else None
+            return LayerPair(maker, seen, user, repeats) if _reads_channels(user, maker, repeats) else None
         if user.target in ACTIVATIONS and node is seen:
             seen = user
         elif user.target is aten.reshape.default:
@@ -72,7 +80,7 @@ def _pair(maker: Node) -> Pair | None:
 
 
 def _pixels(reshape: Node, maker: Node) -> int:
-    """How many numbers of each channel lie side by side in a flattened image; 0 where something else is reshaped."""
+    """Elements of each channel in a flattened image; 0 for other reshapes."""
     before, after = shape_of(reshape.args[0]), shape_of(reshape)  # type: ignore[arg-type]  # the schema says tensor
     is_image = LAYERS[maker.target] == 1 and len(before) > 2 and before[:2] == (after[0], shape_of(maker)[1])
     flat = len(after) == 2 and after[1] % before[1] == 0 if is_image else False
@@ -88,7 +96,7 @@ def _is_mean_of_pixels(node: Node, maker: Node) -> bool:
 
 
 def _has_own_constants(layer: Node) -> bool:
-    """Whether weights and bias are constants that nobody else reads."""
+    """Whether weights and bias are constants that nothing else reads."""
     held = [layer.args[1], argument(layer, 2)]
     return all(
         isinstance(n, Node) and constant_of(n) is not None and single_user(n) is layer
@@ -98,7 +106,7 @@ def _has_own_constants(layer: Node) -> bool:
 
 
 def _reads_channels(reader: Node, maker: Node, repeats: int) -> bool:
-    """Whether the reader's inputs are the maker's channels: a linear layer reads the last axis."""
+    """Whether the consumer's inputs are the producer's channels."""
     if not _has_own_constants(reader):
         return False
     weight: Any = reader.args[1]
@@ -117,7 +125,7 @@ def _outputs(layer: Node) -> int:
 
 
 class _Reach(Interpreter):
-    """How far each channel of some tensors reaches, over all samples."""
+    """Records the largest magnitude of each channel over all samples."""
 
     def __init__(self, module: GraphModule, axes: dict[Node, int]) -> None:
         super().__init__(module)
@@ -133,9 +141,9 @@ class _Reach(Interpreter):
         return value
 
 
-def _factors(pair: Pair, reach: Tensor) -> Tensor:
-    """By what to divide each channel. Where every output reads one channel, its scale takes the factor back: all channels reach as far then. Else the
-    reader's columns take it, and the factor lies half way between what both want."""
+def _factors(pair: LayerPair, reach: Tensor) -> Tensor:
+    """Divisors of the channels: full equalization if each output reads one channel; otherwise the geometric mean
+    of what activations and weights require."""
     weight, groups = _weight_of(pair.reader)
     inputs = weight.shape[1]
     if inputs == 1:
@@ -159,8 +167,8 @@ def _weight_of(layer: Node) -> tuple[Tensor, int]:
     return weight.detach(), 1 if layer.target is aten.linear.default else int(argument(layer, 6))
 
 
-def _scale(module: GraphModule, pair: Pair, factors: Tensor) -> None:
-    """Divides the maker's outputs, multiplies the reader's inputs."""
+def _scale(module: GraphModule, pair: LayerPair, factors: Tensor) -> None:
+    """Divides the producer's outputs and multiplies the consumer's inputs."""
     weight, _ = _weight_of(pair.maker)
     _give(module, pair.maker, 1, weight / _along_first(factors, weight))
     bias = argument(pair.maker, 2)
@@ -179,7 +187,7 @@ def _along_first(factors: Tensor, weight: Tensor) -> Tensor:
 
 
 def _give(module: GraphModule, layer: Node, position: int, tensor: Tensor) -> None:
-    """Constants of its own: those of the model stay as they are."""
+    """Replaces a layer's constant by a copy of its own."""
     held: Any = argument(layer, position)
     new = constant(module, layer, tensor.contiguous(), f"{held.name}_equalized")
     layer.args = (*layer.args[:position], new, *layer.args[position + 1 :])

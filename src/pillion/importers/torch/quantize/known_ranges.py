@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges that are known without any data: places lie between 0 and the size of their axis, whatever calibration has seen of them, and so
-does what is computed from places."""
+"""Ranges known without data: indices lie between 0 and the size of their axis, and functions of indices
+accordingly."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.expression import expression
-from pillion.importers.torch.nodes import aten, constant_of, shape_of, value_of
-from pillion.importers.torch.rewrite.choosing import top_places
-from pillion.importers.torch.rewrite.expressions import POINTWISE
-from pillion.importers.torch.rewrite.whole_numbers import whole
-from pillion.ops.whole import Calculation
+from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of, value_of
+from pillion.importers.torch.rewrite.compare_select import top_places
+from pillion.importers.torch.rewrite.fuse_scalar_functions import POINTWISE
+from pillion.importers.torch.rewrite.integer_arithmetic import integer_calculation
+from pillion.importers.torch.scalar_function import expression
+from pillion.ops.integer_arithmetic import Calculation
 
 Span = tuple[int, int]
-"""The least and the largest of some whole numbers."""
+"""Least and largest of some integers."""
 MOST = 2**15
-"""The largest place of which ranges are known: larger ones leave nothing of the small ones in int8 anyway."""
+"""Largest tracked index; beyond it, int8 cannot represent small ones anyway."""
 POINTS = 1024
-"""How many places of an axis a function is computed at."""
+"""Maximum sampled points of a function."""
 MOVES = frozenset(
     {
         *(aten.reshape.default, aten.permute.default, aten.slice.Tensor, aten.cat.default, aten.flip.default),
         *(aten.index_select.default, aten.clone.default, aten.amax.default, aten.amin.default),
     }
 )
-"""What gives numbers of its operands."""
+"""Calls whose results are elements of their operands."""
 
 
 def _corners(function: Callable[[int, int], int]) -> Callable[[Span, Span], Span]:
-    """What grows or falls with each operand is largest at the end of both."""
+    """Returns the span rule of a function that is monotonic in each operand."""
 
     def span(a: Span, b: Span) -> Span:
         found = [function(x, y) for x in a for y in b]
@@ -59,11 +59,11 @@ SPANS: Mapping[Calculation, Callable[[Span, Span], Span | None]] = MappingProxyT
         Calculation.FLOOR_MOD: _remainder,
     }
 )
-"""Between what the results of a calculation lie."""
+"""Spans of the results of integer calculations."""
 
 
-def widen_known_ranges(prepared: GraphModule) -> None:
-    """Widens ranges that were observed of numbers which are computed from places to what these numbers can be."""
+def apply_known_ranges(prepared: GraphModule) -> None:
+    """Widens observed ranges of values computed from indices to all possible values."""
     spans: dict[Node, Span] = {}
     reals: dict[Node, Tensor] = {}
     for node in prepared.graph.nodes:
@@ -76,7 +76,7 @@ def widen_known_ranges(prepared: GraphModule) -> None:
 
 
 def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
-    """Between what whole numbers lie, if that is known."""
+    """Span of integers; None if unknown."""
     held = constant_of(node)
     if held is not None:
         is_whole = not held.is_floating_point() and held.dtype != torch.bool and held.numel()
@@ -86,7 +86,7 @@ def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
         return 0, shape[int(node.args[1])] - 1  # type: ignore[arg-type]  # a number
     if node.target is top_places:
         return 0, shape_of(_unobserved(node.args[0]))[-1] - 1  # type: ignore[arg-type]  # a tensor
-    if node.target is whole:
+    if node.target is integer_calculation:
         a, b = (spans.get(operand) for operand in node.args[:2])  # type: ignore[arg-type]  # tensors
         rule = SPANS.get(Calculation(node.args[2]))
         return rule(a, b) if rule and a and b else None
@@ -101,7 +101,7 @@ def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
 def _reals(
     prepared: GraphModule, node: Node, spans: Mapping[Node, Span], reals: Mapping[Node, Tensor]
 ) -> Tensor | None:
-    """Numbers that a real tensor may hold: those at the ends, and some between."""
+    """Possible values of a real tensor: its ends, and samples in between."""
     operands = [n for n in node.all_input_nodes if constant_of(_unobserved(n)) is None]
     if node.target is aten._to_copy.default and node in spans and value_of(node).is_floating_point():
         low, high = spans[node]
@@ -124,7 +124,7 @@ def _widen(observer: Any, known: Tensor) -> None:
 
 
 def _computed(node: Node, operand: Node, known: Tensor) -> Tensor | None:
-    """What a function of one number gives."""
+    """Results of a function of one number; None for other calls."""
     if node.target not in POINTWISE | {expression}:
         return None
 
@@ -145,5 +145,5 @@ def _computed(node: Node, operand: Node, known: Tensor) -> Tensor | None:
 
 
 def _unobserved(node: Node) -> Node:
-    """What an observer looks at."""
+    """Node behind an observer."""
     return node.all_input_nodes[0] if node.op == "call_module" and node.all_input_nodes else node

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post-training quantization: observe the ranges of all tensors on examples, then round."""
+"""Post-training quantization: observes the ranges of all tensors on samples, then rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Sized
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
@@ -13,46 +14,50 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
-from pillion.data.given import items_of
+from pillion.data.python_data import items_of
 from pillion.errors import PillionError, warn
+from pillion.host_io.progress import stage
 from pillion.importers.torch.export import check_examples, export, quiet
-from pillion.importers.torch.floats import copied
-from pillion.importers.torch.given import Batches, as_batches, as_inputs, as_samples
-from pillion.importers.torch.loops import BEGINS, run
-from pillion.importers.torch.nodes import operator_name, source_line
+from pillion.importers.torch.float_origin import copy_module
+from pillion.importers.torch.fx_nodes import aten, calls, operator_name, source_line
+from pillion.importers.torch.loop_nodes import BEGINS, run
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
-from pillion.importers.torch.quantize.bias import make_room_for_biases
+from pillion.importers.torch.quantize.bias_correction import MOST, correct_biases
+from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
+from pillion.importers.torch.quantize.concat_ranges import merge_concat_ranges
 from pillion.importers.torch.quantize.convert import convert
-from pillion.importers.torch.quantize.correct import correct_biases
 from pillion.importers.torch.quantize.equalize import equalize
-from pillion.importers.torch.quantize.flat_ends import cut_flat_ends
-from pillion.importers.torch.quantize.histogram import settle_ranges
-from pillion.importers.torch.quantize.joins import settle_joins
-from pillion.importers.torch.quantize.known_ranges import widen_known_ranges
-from pillion.importers.torch.quantize.least_ranges import widen_least_ranges
-from pillion.importers.torch.quantize.program import QuantizedProgram
-from pillion.importers.torch.quantize.room import give_room
-from pillion.importers.torch.quantize.scores import cut_lost_scores
+from pillion.importers.torch.quantize.headroom import add_headroom
+from pillion.importers.torch.quantize.int16_states import use_int16_states
+from pillion.importers.torch.quantize.int16_sums import use_int16_sums
+from pillion.importers.torch.quantize.known_ranges import apply_known_ranges
+from pillion.importers.torch.quantize.noise_floor import raise_noise_floor
+from pillion.importers.torch.quantize.outlier_clipping import choose_ranges
+from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
+from pillion.importers.torch.quantize.range_checks import has_finite_range, require_finite, warn_of_ranges
+from pillion.importers.torch.quantize.saturation import clip_saturated_ranges
+from pillion.importers.torch.quantize.self_check import warn_of_loss
+from pillion.importers.torch.quantize.small_factors import lower_factor_scales
+from pillion.importers.torch.quantize.softmax_inputs import clip_softmax_inputs
 from pillion.importers.torch.quantize.specs import Specs
-from pillion.importers.torch.quantize.useful_ranges import has_finite_range, want_finite, warn_of_ranges
-from pillion.importers.torch.quantize.wide_states import widen_states
-from pillion.importers.torch.quantize.widen import widen_sums
-from pillion.importers.torch.rewrite.finer_forms import finer_forms
-from pillion.importers.torch.rewrite.masks import limit_masks
-from pillion.importers.torch.rewrite.normalize import normalize
+from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_softmaxes
+from pillion.importers.torch.quantize.written_states import Memory, share_ranges, widen_written_states
+from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
+from pillion.importers.torch.rewrite.clamp_masks import clamp_masks
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
+from pillion.importers.torch.user_inputs import Batches, as_batches, as_inputs, as_samples
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.tuning import Tuning
-from pillion.ir.wishes import Wishes
-from pillion.outside.progress import stage
 
 Inputs = Sequence[Tensor]
 Follow = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
-"""Gives a sample with what is remembered from those before it."""
+"""Appends the states that earlier samples left to a sample."""
 Progress = Callable[[int, int | None], None]
-"""Called after each batch with the number of batches so far, and of all where known."""
+"""Called after each batch with the number of batches done, and the total if known."""
 
-AS_USUAL = Tuning()
+DEFAULT_TUNING = Tuning()
 FEW = 64
-"""Samples by which channels are equalized and biases corrected."""
+"""Samples for equalizing channels."""
 ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
 
 
@@ -61,74 +66,83 @@ def ptq(
     example_inputs: Any,
     calibrate: Batches | None = None,
     progress: Progress | None = None,
-    wishes: Wishes | None = None,
+    wishes: QuantizationConstraints | None = None,
     refuse: Callable[[Sequence[FloatOp]], None] | None = None,
-    follow: Follow | None = None,
-    tuning: Tuning = AS_USUAL,
+    memory: Memory | None = None,
+    tuning: Tuning = DEFAULT_TUNING,
 ) -> QuantizedProgram:
-    """Quantizes a trained model to int8. Without calibration data the example inputs stand in, with a warning. Where samples have to
-    follow one another, `follow` gives each what those before it have left, of which example inputs and data know nothing.
+    """Quantizes a trained model to int8. Without calibration data, the example inputs are used, with a warning.
+    `memory` adds states to samples that must follow one another.
 
-    `refuse` hears what would stay in float before any calibration, which may take long."""
+    `refuse` receives the float ops before calibration, which may take long."""
     inputs = as_inputs(example_inputs, "example_inputs")
     if isinstance(model, ExportedProgram):
         check_examples(model, inputs)
-    whole = follow(inputs) if follow else inputs
+    whole = memory.observed(inputs) if memory else inputs
     exported = model if isinstance(model, ExportedProgram) else export(model, whole)
-    tuning = _without_states(tuning) if follow else tuning
+    tuning = _without_states(tuning) if memory else tuning
     ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
     specs = Specs(counted=ranges != "minmax")
-    quantizer = PillionQuantizer(specs, wishes=wishes or Wishes())
+    quantizer = PillionQuantizer(specs, wishes=wishes or QuantizationConstraints())
     batches: Batches = [inputs] if calibrate is None else calibrate
-    few: list[tuple[Tensor, ...]] = []
     with stage("preparing"):
-        module = normalize(exported.module(check_guards=False), quantizer.wishes)
-        finer_forms(module, quantizer.wishes)
-        if tuning.equalize or tuning.correct_biases:
+        module = rewrite_for_quantization(exported.module(check_guards=False), quantizer.wishes)
+        if specs.counted and memory is None and calls(module.graph, [aten.log_softmax.int]):
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
-        if tuning.equalize and not _has_loops(module, "--equalize"):
+            lower_wide_log_softmaxes(module, few)
+        accuracy_rewrites(module, quantizer.wishes, calibrated=specs.counted)
+        if tuning.equalize and not _has_loops(module):
+            few, batches = first_samples(batches, inputs, names_of_inputs(module))
             equalize(module, few)
-        in_float = copied(module)
+        in_float = copy_module(module)
         prepared = prepare(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
-    observe(prepared, batches, progress, inputs, follow)
-    widen_sums(prepared, quantizer.wishes)
-    settle_ranges(prepared, ranges)
+    seen = observe(prepared, batches, progress, inputs, memory.observed if memory else None)
+    if memory is None:
+        use_int16_sums(prepared, quantizer.wishes)
+    choose_ranges(prepared, ranges)
     if ranges == "auto":
-        give_room(prepared)
-    widen_known_ranges(prepared)
-    widen_least_ranges(prepared)
-    limit_masks(prepared)
-    cut_lost_scores(prepared)
-    cut_flat_ends(prepared)
-    settle_joins(prepared)
+        add_headroom(prepared)
+    apply_known_ranges(prepared)
+    raise_noise_floor(prepared)
+    clamp_masks(prepared)
+    clip_softmax_inputs(prepared)
+    clip_saturated_ranges(prepared)
+    merge_concat_ranges(prepared)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
-    make_room_for_biases(prepared)
-    widen_states(prepared, quantizer.wishes)
+    if memory is not None:
+        share_ranges(prepared, memory)
+    lower_factor_scales(prepared)
+    add_bias_headroom(prepared)
+    use_int16_states(prepared, quantizer.wishes)
+    if memory is not None:
+        widen_written_states(prepared, quantizer.wishes, memory)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     with stage("quantizing"):
         converted = convert(prepared)
-        if tuning.correct_biases and in_float is not None and not _has_loops(converted, "--correct-biases"):
-            correct_biases(converted, in_float, few)
+        if calibrate is not None and in_float is not None:
+            answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
+            states = len(whole) - len(inputs)
+            warn_of_loss(converted, in_float, seen, answers, outputs=len(answers[0][0]) - states)
         return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float)
 
 
 def first_samples(
     batches: Batches, examples: Sequence[Tensor], names: Sequence[str] = ()
 ) -> tuple[list[tuple[Tensor, ...]], Iterable[Any]]:
-    """Gives some samples, and all of them to go through again: a generator gives each only once."""
+    """Returns the first samples, and an iterable over all of them."""
     items = enumerate(items_of(as_batches(batches, examples, names), "calibrate"), start=1)
     samples = (sample for number, item in items for sample in as_samples(item, number, examples, names))
     few = list(islice(samples, FEW))
     for number, sample in enumerate(few, start=1):
-        want_finite(sample, number)
+        require_finite(sample, number)
     return few, chain(few, samples)
 
 
 def names_of_inputs(module: nn.Module) -> tuple[str, ...]:
-    """Gives the names that a model's inputs have in its forward, as far as its graph kept them."""
+    """Returns the names of a model's inputs, if its graph kept them."""
     graph = getattr(module, "rounding", module)
     if not isinstance(graph, GraphModule):
         return ()
@@ -136,22 +150,22 @@ def names_of_inputs(module: nn.Module) -> tuple[str, ...]:
 
 
 def _without_states(tuning: Tuning) -> Tuning:
-    """What can be tuned where samples follow one another: ranges."""
-    if tuning.equalize or tuning.correct_biases:
-        warn("--equalize and --correct-biases are left out: the model remembers from run to run")
-    return Tuning(tuning.ranges)
+    """Tuning without equalization, which states do not allow."""
+    if tuning.equalize:
+        warn("--equalize is left out: the model remembers from run to run")
+    return replace(tuning, equalize=False)
 
 
-def _has_loops(module: GraphModule, option: str) -> bool:
-    """Whether a model has loops over time, whose layers see other numbers in each step; it is said that they are left as they are."""
+def _has_loops(module: GraphModule) -> bool:
+    """Whether a model has loops over time; warns that equalization is skipped."""
     found = any(node.target in BEGINS for node in module.graph.nodes)
     if found:
-        warn(f"{option} is left out: the model has a loop over time")
+        warn("--equalize is left out: the model has a loop over time")
     return found
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
-    """Puts observers into a module, without torchao's own chatter."""
+    """Inserts observers into a module."""
     with quiet():
         return prepare_pt2e(module, quantizer)
 
@@ -162,8 +176,9 @@ def observe(
     progress: Progress | None,
     examples: Sequence[Tensor],
     follow: Follow | None = None,
-) -> None:
-    """Runs the batches through the observers, each of which is like the examples."""
+) -> list[tuple[Tensor, ...]]:
+    """Runs batches shaped like the examples through the observers. Returns the first samples."""
+    seen: list[tuple[Tensor, ...]] = []
     names = names_of_inputs(prepared)
     samples = as_batches(batches, examples, names)
     total = _count(samples)
@@ -171,7 +186,9 @@ def observe(
     with stage("calibrating", total) as advance, torch.no_grad():
         for done, item in enumerate(items_of(samples, "calibrate"), start=1):
             for sample in as_samples(item, done, examples, names):
-                _observe_one(prepared, follow(sample) if follow else sample, done, examples)
+                whole = follow(sample) if follow else sample
+                _observe_one(prepared, whole, done, examples)
+                seen += [whole] * (len(seen) < MOST)
             advance(done, total)
             if progress is not None:
                 progress(done, total)
@@ -182,10 +199,11 @@ def observe(
             here="the iterable was empty",
             help="give inputs like those that the model will see, or leave `calibrate` out",
         )
+    return seen
 
 
 def _count(samples: Iterable[Any]) -> int | None:
-    """How many there are; a DataLoader of a stream has a `len` that raises."""
+    """Number of samples, if known; a streaming DataLoader's `len` raises."""
     try:
         return len(samples) if isinstance(samples, Sized) else None
     except TypeError:
@@ -195,7 +213,7 @@ def _count(samples: Iterable[Any]) -> int | None:
 def _observe_one(
     prepared: nn.Module, batch: tuple[Tensor, ...], number: int, examples: Sequence[Tensor]
 ) -> None:
-    want_finite(batch, number)
+    require_finite(batch, number)
     try:
         run(prepared, *batch) if isinstance(prepared, GraphModule) else prepared(*batch)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
@@ -209,7 +227,7 @@ def _observe_one(
 
 
 def check_ranges(prepared: GraphModule, stage: str) -> None:
-    """Raises where a range is not finite, or its width is not."""
+    """Raises if a range is not finite."""
     for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
         observer = prepared.get_submodule(str(node.target))
         observer = getattr(observer, "activation_post_process", observer)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number formats of torch's quantization flow that the quantizer hands out."""
+"""Number formats that the quantizer assigns."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 import torch
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
-from pillion.importers.torch.quantize.histogram import CountedRange
-from pillion.importers.torch.quantize.scores import RangeOfScores
-from pillion.importers.torch.quantize.sharing import Norm
-from pillion.importers.torch.quantize.widen import RangeOfRows
-from pillion.importers.torch.train.ranges import (
+from pillion.importers.torch.quantize.int16_sums import RowVarianceRange
+from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
+from pillion.importers.torch.quantize.shared_scales import Norm
+from pillion.importers.torch.quantize.softmax_inputs import RowMaximumRange
+from pillion.importers.torch.train.trained_ranges import (
     SMALLEST_SCALE,
-    Range,
-    RangeNow,
-    RangeOfChannels,
-    RangeOfChannelsNow,
-    RangeOfShares,
-    RangeOverBatches,
-    Rounding,
-    SharesOverBatches,
+    BatchRange,
+    BatchSoftmaxRange,
+    ChannelRange,
+    MinMaxRange,
+    MovingChannelRange,
+    MovingRange,
+    NanTolerantFakeQuantize,
+    SoftmaxRange,
 )
 
 AT_ONCE = 1.0
-"""How much of a weight's present range goes into its moving average: all of it, nothing is cut off."""
+"""Averaging constant of weights: the current range replaces the old one."""
 
 
 @dataclass(frozen=True)
@@ -36,42 +36,42 @@ class Specs:
 
     training: bool = False
     counted: bool = False
-    """Whether observers count how often values occur, for ranges that leave out some."""
+    """Whether observers count values, for ranges that clip some."""
 
     @cached_property
     def activation(self) -> QuantizationSpec:
-        """The format of activations: one scale for the tensor, [-128, 127], any zero point."""
+        """Activations: per tensor, [-128, 127], any zero point."""
         return self._per_tensor(torch.per_tensor_affine, -128)
 
     @cached_property
     def symmetric(self) -> QuantizationSpec:
-        """The format of activations whose zero point is 0: one scale for the tensor, [-127, 127]."""
+        """Symmetric activations: per tensor, [-127, 127], zero point 0."""
         return self._per_tensor(torch.per_tensor_symmetric, -127)
 
     @cached_property
     def shares(self) -> QuantizationSpec:
-        """The format of shares of one: zero point -128. The largest is never cut off: it decides."""
-        observer = _fake(SharesOverBatches) if self.training else RangeOfShares.with_args(eps=SMALLEST_SCALE)
+        """Softmax outputs: zero point -128, never clipped at the top."""
+        observer = _fake(BatchSoftmaxRange) if self.training else SoftmaxRange.with_args(eps=SMALLEST_SCALE)
         return _spec(observer, torch.per_tensor_affine, -128)
 
     def before(self, norm: Norm) -> QuantizationSpec:
-        """The format of what a norm reads: as that of activations, and how small its rows become is observed, too."""
-        observer = RangeOfRows.with_args(eps=SMALLEST_SCALE, norm=norm)
+        """Returns the format of a norm's operand: activations, with row variances observed."""
+        observer = RowVarianceRange.with_args(eps=SMALLEST_SCALE, norm=norm)
         return _spec(observer, torch.per_tensor_affine, -128)
 
     @cached_property
     def scores(self) -> QuantizationSpec:
-        """The format of what a softmax reads: as that of activations, and how large the largest of each row are is observed, too."""
-        return _spec(RangeOfScores.with_args(eps=SMALLEST_SCALE), torch.per_tensor_affine, -128)
+        """Softmax operands: activations, with row maxima observed."""
+        return _spec(RowMaximumRange.with_args(eps=SMALLEST_SCALE), torch.per_tensor_affine, -128)
 
     def weights(self, axis: int | None) -> QuantizationSpec:
-        """The format of weights: [-127, 127] with zero point 0, a scale for each index of an axis."""
+        """Returns the format of weights: [-127, 127], zero point 0, one scale per index of `axis`."""
         if axis is None:
             return _spec(self._weight_observer, torch.per_tensor_symmetric, -127)
         return _spec(self._channel_observer(axis), torch.per_channel_symmetric, -127, axis)
 
     def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
-        """The format of a result whose scale and zero point the function fixes."""
+        """Returns the format of a result with fixed scale and zero point."""
         return FixedQParamsQuantizationSpec(
             dtype=torch.int8,
             scale=scale,
@@ -87,25 +87,25 @@ class Specs:
     @cached_property
     def _tensor_observer(self) -> Any:
         if not self.training:
-            return (CountedRange if self.counted else Range).with_args(eps=SMALLEST_SCALE)
-        return _fake(RangeOverBatches)
+            return (HistogramRange if self.counted else MinMaxRange).with_args(eps=SMALLEST_SCALE)
+        return _fake(BatchRange)
 
     @cached_property
     def _weight_observer(self) -> Any:
         if not self.training:
-            return Range.with_args(eps=SMALLEST_SCALE)
-        return _fake(RangeNow, averaging_constant=AT_ONCE)
+            return MinMaxRange.with_args(eps=SMALLEST_SCALE)
+        return _fake(MovingRange, averaging_constant=AT_ONCE)
 
     def _channel_observer(self, axis: int) -> Any:
         if not self.training:
-            return RangeOfChannels.with_args(eps=SMALLEST_SCALE, ch_axis=axis)
-        return _fake(RangeOfChannelsNow, averaging_constant=AT_ONCE, ch_axis=axis)
+            return ChannelRange.with_args(eps=SMALLEST_SCALE, ch_axis=axis)
+        return _fake(MovingChannelRange, averaging_constant=AT_ONCE, ch_axis=axis)
 
 
 def _fake(observer: Any, **arguments: Any) -> Any:
-    """Not torch's fused form of it: that rounds scales and zero points in another way than the conversion does (in one of
-    five random tensors), and the trained module would not be the program that is compiled from it."""
-    rounding: Any = Rounding
+    """Returns fake quantization. Torch's fused form rounds scales and zero points differently from conversion in
+    one of five random tensors, so the compiled program would differ from the trained module."""
+    rounding: Any = NanTolerantFakeQuantize
     return rounding.with_args(observer=observer, eps=SMALLEST_SCALE, **arguments)
 
 

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Rewrites of captured PyTorch graphs before quantization: each computation gets one canonical form."""

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms in a model that is not trained any more: into the layer before them, or a depthwise 1x1 convolution.
+"""Folds batch norms for inference.
 
-A norm over channels is y = x · factor + offset per channel. A convolution, transposed convolution or linear layer takes both
-into its weights, if nobody else reads its result and both mean the same axis by "channel". Any other norm becomes a depthwise
-1x1 convolution: with per-channel weights its factors are exact to 1 in 127·2²⁴, and its offsets have 32 bits, which a
-multiplication and an addition by int8 constants could not offer.
-"""
+A norm is y = x · factor + offset per channel. A convolution or linear layer absorbs both if only the norm reads
+it and axis 1 is its channels. Other norms become depthwise 1x1 convolutions, whose factors are exact to 1 in
+127·2²⁴ and whose offsets have 32 bits, unlike int8 multiplications and additions."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from typing import Any
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
-from pillion.importers.torch.nodes import (
+from pillion.importers.torch.fx_nodes import (
     argument,
     aten,
     call,
@@ -31,7 +29,7 @@ from pillion.importers.torch.nodes import (
     shape_of,
     value_of,
 )
-from pillion.importers.torch.train.simulation import batch_norm, factor, scale_weight
+from pillion.importers.torch.train.batch_norm_calls import batch_norm, factor, scale_weight
 
 LAYERS: dict[Any, int] = {
     aten.linear.default: 2,
@@ -42,7 +40,7 @@ LAYERS: dict[Any, int] = {
     aten.conv_transpose2d.input: 4,
     aten.conv_transpose3d.input: 5,
 }
-"""The rank of the result where axis 1 is the channels: for a linear layer [N, C], for convolutions one with a batch axis."""
+"""Rank of the result for which axis 1 is the channel axis."""
 TRANSPOSED = frozenset(
     {aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input}
 )
@@ -52,14 +50,14 @@ NORMS = frozenset({aten.batch_norm.default, batch_norm})
 
 @dataclass(frozen=True)
 class Affine:
-    """The factor and offset by which a norm changes each channel."""
+    """Factor and offset of each channel."""
 
     factor: Tensor
     offset: Tensor
 
 
 def fold_batch_norms(module: GraphModule) -> bool:
-    """Folds what can be folded, rewrites the other norms, and says whether anything has changed."""
+    """Folds or lowers all batch norms. Returns whether there were any."""
     norms = calls(module.graph, [aten.batch_norm.default])
     shared = shared_norms(module.graph)
     plans = [
@@ -67,7 +65,7 @@ def fold_batch_norms(module: GraphModule) -> bool:
     ]  # before the first one changes the graph
     for norm, affine, layer in plans:
         if affine is None:
-            replace(norm, under_native_name(norm))
+            replace(norm, as_native_norm(norm))
         elif layer is not None:
             replace(norm, _fold(module, layer, affine))
         else:
@@ -77,8 +75,8 @@ def fold_batch_norms(module: GraphModule) -> bool:
     return bool(norms)
 
 
-def under_native_name(norm: Node) -> Node:
-    """Calls a norm by a name that torchao's own folding, which does not ask for statistics, passes by."""
+def as_native_norm(norm: Node) -> Node:
+    """Replaces a norm by `native_batch_norm`, which torchao's folding ignores."""
     x, weight, bias, mean, variance, training, momentum, eps = (argument(norm, i) for i in range(8))
     whole = call(
         norm, aten.native_batch_norm.default, x, weight, bias, mean, variance, training, momentum, eps
@@ -87,7 +85,7 @@ def under_native_name(norm: Node) -> Node:
 
 
 def affine_of(norm: Node) -> Affine | None:
-    """Gives factor and offset of a norm, None if they depend on the batch (no running statistics, or training)."""
+    """Returns factor and offset of a norm; None if they depend on the batch."""
     weight, bias, mean, variance = (constant_of(argument(norm, i)) for i in range(1, 5))
     if mean is None or variance is None or argument(norm, 5):
         return None
@@ -99,7 +97,7 @@ def affine_of(norm: Node) -> Affine | None:
 
 
 def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
-    """Gives the layer in front of a norm, if it can take the norm in."""
+    """Returns the layer in front of a norm if it can absorb the norm."""
     layer = norm.args[0]
     if (
         not isinstance(layer, Node)
@@ -115,12 +113,12 @@ def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
 
 
 def _has_own_channels(layer: Node) -> bool:
-    """Is axis 1 of the layer's result what its weights make?"""
+    """Whether axis 1 of the layer's result is its output channels."""
     return layer.op == "call_function" and LAYERS.get(layer.target) == len(shape_of(layer))
 
 
 def shared_norms(graph: Graph) -> frozenset[Node]:
-    """Gives the calls of norms that are called more than once."""
+    """Returns the calls of norms that are called more than once."""
     callers: dict[object, list[Node]] = {}
     for read in graph.find_nodes(op="get_attr"):
         norms = [user for user in read.users if user.target in NORMS and argument(user, 3) is read]
@@ -141,7 +139,7 @@ def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:
 
 
 def transposed_groups(layer: Node) -> int:
-    """Counts the groups of a transposed convolution, 0 for other layers: `scale_weight` needs to know."""
+    """Returns the groups of a transposed convolution; 0 for other layers."""
     return int(named_argument(layer, "groups")) if layer.target in TRANSPOSED else 0
 
 
@@ -157,6 +155,6 @@ def _as_depthwise(module: GraphModule, norm: Node, affine: Affine) -> Node:
 
 
 def image_shape(shape: tuple[int, ...]) -> list[int]:
-    """Gives the shape of the same tensor with four axes."""
+    """Returns the equivalent shape with four axes."""
     batch, channels, *rest = shape
     return [batch, channels, math.prod(rest[:-1]), rest[-1]] if rest else [batch, channels, 1, 1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves, sums, products and functions of complex numbers, as those of pairs."""
+"""Lowers moves, arithmetic and functions of complex numbers to pairs of real numbers."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.torch.nodes import argument, aten, call, is_constant, shape_of
-from pillion.importers.torch.rewrite.functional import CASTS
-from pillion.importers.torch.rewrite.pairs import (
-    Form,
+from pillion.importers.torch.fx_nodes import argument, aten, call, is_constant, shape_of
+from pillion.importers.torch.rewrite.complex_pairs import (
+    PairLowering,
     Pairs,
-    exchanged,
+    append_axis,
     is_complex,
-    joined,
-    one_more_axis,
+    join_parts,
+    swap_parts,
 )
+from pillion.importers.torch.rewrite.functionalize import CASTS
 
 
 def _same(pairs: Pairs, node: Node) -> Node:
-    """A call that changes nothing, or only how the numbers lie."""
+    """Lowers a call that keeps all values."""
     return pairs.of(node.args[0], node)
 
 
@@ -48,7 +48,7 @@ def _transposed(pairs: Pairs, node: Node) -> Node:
 
 
 def _along(pairs: Pairs, node: Node) -> Node:
-    """A call whose second argument names axes: they are counted from the first one."""
+    """Lowers a call whose second argument names axes, counted from the front."""
     target: Any = node.target
     source: Any = node.args[0]
     rank, given = len(shape_of(source)), argument(node, 1, 0)
@@ -57,7 +57,7 @@ def _along(pairs: Pairs, node: Node) -> Node:
 
 
 def _put(pairs: Pairs, node: Node) -> Node:
-    """Some of the numbers in the place of others."""
+    """Lowers a scatter into a slice."""
     target: Any = node.target
     args: Any = node.args
     base, source = (pairs.of(operand, node) for operand in args[:2])
@@ -77,7 +77,7 @@ def _concatenated(pairs: Pairs, node: Node) -> Node:
 
 
 def _padded(pairs: Pairs, node: Node) -> Node | None:
-    """Zeros around numbers; others are as rare as they are hard to read."""
+    """Lowers padding with zeros only."""
     args: Any = node.args
     if argument(node, 2, 0):
         return None
@@ -100,7 +100,7 @@ def _multiplied(pairs: Pairs, node: Node) -> Node:
         return call(node, aten.mul.Tensor, pairs.of(a, node), b)
     if not (is_complex(a) and is_complex(b)):
         factor, other = (b, a) if is_complex(a) else (a, b)
-        return call(node, aten.mul.Tensor, pairs.of(other, node), one_more_axis(node, factor))  # type: ignore[arg-type]  # a node
+        return call(node, aten.mul.Tensor, pairs.of(other, node), append_axis(node, factor))  # type: ignore[arg-type]  # a node
     if is_constant(b):
         straight, imaginary = pairs.parts(b, node)
         across = call(node, aten.mul.Tensor, imaginary, pairs.numbers(node, -1.0, 1.0))
@@ -108,24 +108,25 @@ def _multiplied(pairs: Pairs, node: Node) -> Node:
     (ar, ai), (br, bi) = pairs.parts(a, node), pairs.parts(b, node)
     products = [call(node, aten.mul.Tensor, x, y) for x, y in ((ar, br), (ai, bi), (ar, bi), (ai, br))]
     real = call(node, aten.sub.Tensor, *products[:2])
-    return joined(node, real, call(node, aten.add.Tensor, *products[2:]))
+    return join_parts(node, real, call(node, aten.add.Tensor, *products[2:]))
 
 
 def _turned(before: Node, x: Node, straight: Node, across: Node) -> Node:
-    """Pairs times constants: times the real part, and with their parts exchanged, times the imaginary one with both signs."""
-    factors = ((x, straight), (exchanged(before, x), across))
+    """Multiplies pairs by complex constants: by the real part, plus the swapped pairs by the signed imaginary
+    part."""
+    factors = ((x, straight), (swap_parts(before, x), across))
     return call(before, aten.add.Tensor, *(call(before, aten.mul.Tensor, *both) for both in factors))
 
 
 def _by_number(pairs: Pairs, node: Node, a: Any, number: complex) -> Node:
-    """Real or complex numbers times a complex number."""
+    """Multiplies a real or complex tensor by a complex number."""
     if not is_complex(a):
         both = pairs.numbers(node, number.real, number.imag)
-        return call(node, aten.mul.Tensor, one_more_axis(node, a), both)
+        return call(node, aten.mul.Tensor, append_axis(node, a), both)
     x, across = pairs.of(a, node), pairs.numbers(node, -number.imag, number.imag)
     if number.real:
         return _turned(node, x, pairs.numbers(node, number.real, number.real), across)
-    return call(node, aten.mul.Tensor, exchanged(node, x), across)
+    return call(node, aten.mul.Tensor, swap_parts(node, x), across)
 
 
 def _divided(pairs: Pairs, node: Node) -> Node | None:
@@ -134,7 +135,7 @@ def _divided(pairs: Pairs, node: Node) -> Node | None:
         return None
     if isinstance(b, complex):
         return _by_number(pairs, node, a, 1 / b)
-    divisor = one_more_axis(node, b) if isinstance(b, Node) else b
+    divisor = append_axis(node, b) if isinstance(b, Node) else b
     return call(node, aten.div.Tensor, pairs.of(a, node), divisor)
 
 
@@ -143,12 +144,12 @@ def _negated(pairs: Pairs, node: Node) -> Node:
 
 
 def _mirrored(pairs: Pairs, node: Node) -> Node:
-    """The conjugate."""
+    """Lowers the complex conjugate."""
     return call(node, aten.mul.Tensor, pairs.of(node.args[0], node), pairs.numbers(node, 1.0, -1.0))
 
 
 def _length(pairs: Pairs, node: Node) -> Node:
-    """A root of two squares, which is written so that it becomes one op where there is one."""
+    """Lowers the absolute value to a root of two squares, which later fuses into one op."""
     parts = (
         call(node, aten.reshape.default, x, list(shape_of(node))) for x in pairs.parts(node.args[0], node)
     )
@@ -170,7 +171,7 @@ def _squared(pairs: Pairs, node: Node) -> Node:
     a, b = pairs.parts(node.args[0], node)
     squares = [call(node, aten.mul.Tensor, x, y) for x, y in ((a, a), (b, b), (a, b))]
     real = call(node, aten.sub.Tensor, *squares[:2])
-    return joined(node, real, call(node, aten.mul.Tensor, squares[2], 2.0))
+    return join_parts(node, real, call(node, aten.mul.Tensor, squares[2], 2.0))
 
 
 def _exponential(pairs: Pairs, node: Node) -> Node:
@@ -180,30 +181,30 @@ def _exponential(pairs: Pairs, node: Node) -> Node:
 
 def _from_polar(pairs: Pairs, node: Node) -> Node:
     args: Any = node.args
-    length, angle = (one_more_axis(node, x) for x in args[:2])
+    length, angle = (append_axis(node, x) for x in args[:2])
     return call(node, aten.mul.Tensor, _unit(node, angle), length)
 
 
 def _unit(before: Node, angle: Node) -> Node:
-    """Numbers of length one with some angles, which have a last axis of one."""
-    return joined(before, *(call(before, f, angle) for f in (aten.cos.default, aten.sin.default)))
+    """Returns unit complex numbers of some angles."""
+    return join_parts(before, *(call(before, f, angle) for f in (aten.cos.default, aten.sin.default)))
 
 
 def _made(pairs: Pairs, node: Node) -> Node:
     args: Any = node.args
     shape = [*shape_of(node), 1]
-    parts = (one_more_axis(node, x) for x in args[:2])
-    return joined(node, *(call(node, aten.expand.default, x, shape) for x in parts))
+    parts = (append_axis(node, x) for x in args[:2])
+    return join_parts(node, *(call(node, aten.expand.default, x, shape) for x in parts))
 
 
 def _matrices(pairs: Pairs, node: Node) -> Node:
-    """A product of matrices of pairs is one of matrices with twice as many columns, and rows to meet them."""
+    """Lowers a complex matrix product to a real one with twice the rows and columns."""
     target: Any = node.target
     a, b = (pairs.of(operand, node) for operand in node.args[:2])
     *lead, rows, inner, _ = shape_of(a)
     *others, _, columns, _ = shape_of(b)
     axis = len(shape_of(b)) - 2
-    across = call(node, aten.mul.Tensor, exchanged(node, b), pairs.numbers(node, -1.0, 1.0))
+    across = call(node, aten.mul.Tensor, swap_parts(node, b), pairs.numbers(node, -1.0, 1.0))
     met = [call(node, aten.unsqueeze.default, x, axis) for x in (b, across)]
     block = call(node, aten.cat.default, met, axis)
     block = call(node, aten.reshape.default, block, [*others, 2 * inner, 2 * columns])
@@ -212,7 +213,7 @@ def _matrices(pairs: Pairs, node: Node) -> Node:
 
 
 def _read(pairs: Pairs, node: Node) -> Node:
-    """Pairs that are real numbers already."""
+    """Pairs are already real numbers."""
     x: Any = node.args[0]
     return x
 
@@ -244,7 +245,7 @@ ALONG_AXES = (
     aten.slice.Tensor,
     aten.sum.dim_IntList,
 )
-FORMS: dict[Any, Form] = {
+LOWERINGS: dict[Any, PairLowering] = {
     **dict.fromkeys(SAME, _same),
     **dict.fromkeys(RESHAPES, _reshaped),
     **dict.fromkeys(ALONG_AXES, _along),
@@ -270,4 +271,4 @@ FORMS: dict[Any, Form] = {
     aten.transpose.int: _transposed,
     aten.view_as_complex.default: _read,
 }
-"""The form of pairs of each call."""
+"""Lowerings by operator."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many ways to write one thing become one: fewer ops to quantize, import and test.
+"""Decomposes operators, so that fewer remain to quantize, import and test.
 
-`tensor_forms.FORMS` says what an op is made of, as an ordinary function of tensors, which is traced in place of the call. Ops that torch
-itself composes of others (einsum, matmul, hstack …) need no entry."""
+`tensor_decompositions.DECOMPOSITIONS` maps operators to functions of tensors, which are traced in place of a call.
+Operators that torch itself composes (einsum, matmul, hstack …) need no entry."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from pillion.importers.torch.nodes import (
+from pillion.importers.torch.fx_nodes import (
     aten,
     calls,
     fake_mode,
     value_of,
 )
-from pillion.importers.torch.rewrite import forms
-from pillion.importers.torch.rewrite.functional import DROPOUTS, is_write
+from pillion.importers.torch.rewrite import decompositions
+from pillion.importers.torch.rewrite.functionalize import DROPOUTS, is_write
+from pillion.importers.torch.rewrite.inline_subgraphs import graft, replace_results
 from pillion.importers.torch.rewrite.recurrent import LAYERS
-from pillion.importers.torch.rewrite.scopes import graft, hand_over
-from pillion.importers.torch.rewrite.tensor_forms import CONDITIONS, FORMS
+from pillion.importers.torch.rewrite.tensor_decompositions import CONDITIONS, DECOMPOSITIONS
 
 Traces = dict[Any, GraphModule]
-"""What calls are made of, by function and arguments: loops that are written out call the same again and again."""
+"""Traced decompositions by function and arguments; unrolled loops repeat the same calls."""
 
 # Composite ops that stay whole: they have a rule of their own, or are listed as float under the name that the user knows.
 KEPT = frozenset(
@@ -71,15 +71,19 @@ KEPT = frozenset(
 
 
 def decompose_late(module: GraphModule) -> bool:
-    """Replaces layers that kernels lack, once batch norms had their chance to go into them; whether there were any."""
-    late = [n for n in calls(module.graph, forms.LATE) if forms.LATE_CONDITIONS[n.target](n)]
+    """Decomposes layers that kernels lack after batch norms were folded. Returns whether there were any."""
+    late = [
+        n
+        for n in calls(module.graph, decompositions.LATE_DECOMPOSITIONS)
+        if decompositions.LATE_CONDITIONS[n.target](n)
+    ]
     for node in late:
-        _inline(node, forms.LATE[node.target], {})
+        _inline(node, decompositions.LATE_DECOMPOSITIONS[node.target], {})
     return bool(late)
 
 
 def decompose(module: GraphModule) -> None:
-    """Replaces calls by what they are made of, until nothing is left to replace."""
+    """Decomposes calls until none is left to decompose."""
     pending = calls(module.graph)
     traces: Traces = {}
     while pending:
@@ -92,8 +96,8 @@ def decompose(module: GraphModule) -> None:
 
 def _function(node: Node) -> Callable[..., Any] | None:
     target = node.target
-    if target in FORMS:
-        return FORMS[target] if target not in CONDITIONS or CONDITIONS[target](node) else None
+    if target in DECOMPOSITIONS:
+        return DECOMPOSITIONS[target] if target not in CONDITIONS or CONDITIONS[target](node) else None
     if not isinstance(target, torch._ops.OpOverload) or target in KEPT or target.namespace != "aten":
         return None
     if is_write(node):  # what it is made of would write to copies
@@ -104,7 +108,7 @@ def _function(node: Node) -> Callable[..., Any] | None:
 
 
 def _inline(node: Node, function: Callable[..., Any], traces: Traces) -> list[Node]:
-    """Puts the trace of a function in the place of a call; the new calls."""
+    """Replaces a call by a trace, and returns the new calls."""
     leaves, form = pytree.tree_flatten((node.args, node.kwargs))
     inputs = [leaf for leaf in leaves if isinstance(leaf, Node)]
     key = (function, form, tuple(map(_looks, leaves)))
@@ -115,7 +119,7 @@ def _inline(node: Node, function: Callable[..., Any], traces: Traces) -> list[No
         for same in made:  # torch has nothing simpler for it
             node.graph.erase_node(same)
         return []
-    hand_over(node, results)
+    replace_results(node, results)
     unread = set()
     for new in reversed(made):
         if not new.users and not new.is_impure():  # such as the indices of a max pool
@@ -125,7 +129,7 @@ def _inline(node: Node, function: Callable[..., Any], traces: Traces) -> list[No
 
 
 def _traced(graph: Graph, function: Callable[..., Any], leaves: list[Any], form: Any) -> GraphModule:
-    """The calls that a function makes of some arguments."""
+    """Traces a function's calls for some arguments."""
 
     def run(*tensors: Tensor) -> Any:
         rest = iter(tensors)
@@ -137,7 +141,7 @@ def _traced(graph: Graph, function: Callable[..., Any], leaves: list[Any], form:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    """The same with a tensor of its own for each: the trace tells its inputs apart by them, and is used for other calls, too."""
+    """Detaches repeated tensors, because the trace identifies its inputs by identity."""
     seen: dict[int, Any] = {}
     return [
         v.detach() if isinstance(v, Tensor) and seen.setdefault(id(v), i) != i else v
@@ -146,7 +150,7 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _looks(leaf: Any) -> Any:
-    """What of an argument a trace depends on."""
+    """Properties of an argument that a trace depends on."""
     if not isinstance(leaf, Node):
         return type(leaf), str(leaf)
     value = value_of(leaf)

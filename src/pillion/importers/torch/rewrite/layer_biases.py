@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Biases of layers: one constant number for each output. What else can be added there is added behind the layer."""
+"""Canonicalizes layer biases to one constant per output; others are added behind the layer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.nodes import (
+from pillion.importers.torch.fx_nodes import (
     aten,
     call,
     calls,
@@ -29,8 +29,8 @@ LAYERS = (
 )
 
 
-def settle_biases(module: GraphModule, *, training: bool = False) -> None:
-    """Gives linear layers weights that are a matrix and biases that are a vector."""
+def lower_layer_biases(module: GraphModule, *, training: bool = False) -> None:
+    """Makes weights of linear layers matrices, and biases of all layers constant vectors."""
     for node in calls(module.graph, [aten.linear.default]):
         weight: Any = node.args[1]
         if len(shape_of(weight)) == 1:
@@ -38,11 +38,11 @@ def settle_biases(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, LAYERS):
         bias = named_argument(node, "bias")
         if bias is not None and not _is_vector(bias, node):
-            replace(node, _settled(module, node, bias, training))
+            replace(node, _with_constant_bias(module, node, bias, training))
 
 
 def _as_matrix(module: GraphModule, node: Node, weight: Node) -> Node:
-    """A vector of weights makes one feature, which has no axis."""
+    """Turns a weight vector into a matrix of one row and removes the extra axis of the result."""
     matrix = call(node, aten.reshape.default, weight, [1, *shape_of(weight)])
     held = constant_of(weight)
     if held is not None and not is_trainable(weight):
@@ -56,12 +56,12 @@ def _is_vector(bias: Node, layer: Node) -> bool:
 
 
 def _outputs(layer: Node) -> int:
-    """Channels or features."""
+    """Number of output channels or features."""
     shape = shape_of(layer)
     return shape[-1] if layer.target is aten.linear.default else shape[1]
 
 
-def _settled(module: GraphModule, layer: Node, bias: Node, training: bool) -> Node:
+def _with_constant_bias(module: GraphModule, layer: Node, bias: Node, training: bool) -> Node:
     held, outputs = constant_of(bias), _outputs(layer)
     is_open = held is None or (training and is_trainable(bias))
     if (

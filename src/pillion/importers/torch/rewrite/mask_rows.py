@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks of attention, row by row: a row is what one softmax sees of the scores plus the mask.
+"""Canonicalizes attention masks row by row; a row is one softmax's scores.
 
-A softmax does not change when a number is added to all of a row, so a row that is masked as a whole is no mask any more. What
-PyTorch answers there depends on how low it is masked: nothing at all behind minus infinity (zeros from
-`scaled_dot_product_attention`, NaN from a softmax), equal probabilities where float32 loses the scores beside the mask, and
-those of the scores themselves where it keeps them. Here each of these is written down as what it comes to."""
+A softmax ignores a constant added to its whole row, so a fully masked row is not masked. PyTorch's result there
+depends on the mask: with minus infinity, zeros (`scaled_dot_product_attention`) or NaN; otherwise equal
+probabilities or those of the scores, depending on float32's rounding. Each case is lowered to its result."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers.torch.nodes import (
+from pillion.importers.torch.fx_nodes import (
     aten,
     call,
     calls,
@@ -30,48 +29,48 @@ from pillion.importers.torch.nodes import (
     single_user,
     source_line,
 )
-from pillion.importers.torch.rewrite.masks import MARGIN, MASKED, way_to_softmax
+from pillion.importers.torch.rewrite.clamp_masks import MARGIN, MASKED, path_to_softmax
 
 KEPT_TO = -(2.0**17)
-"""Down to here float32 keeps the scores beside the mask, to 2^-7, which is about one step of a probability in int8."""
+"""Masks down to this keep the scores to 2^-7 in float32, about an int8 step of a probability."""
 LOST_FROM = -(2.0**29)
-"""The mask from which on scores of up to 32 are lost altogether."""
+"""Masks from here on erase scores of up to 32."""
 
 FAR = -512.0
-"""What is added to a masked score may be added to the score or instead of it: nothing of it is left either way."""
+"""Below this, adding to a masked score and replacing it give the same probability."""
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """A mask as its softmax sees it."""
+    """A mask as its softmax reads it."""
 
     mask: Tensor
-    """The mask in the shape of the sum."""
+    """The mask in the sum's shape."""
     places: Tensor
-    """The place in the sum of each element that the softmax reads."""
+    """Index in the sum of each element that the softmax reads."""
     axis: int
     highest: Tensor
-    """The largest value of each row."""
+    """Largest value of each row."""
 
     def in_sum(self, rows: Tensor) -> Tensor:
-        """Spreads one value for each row over all elements of the row, where they lie in the sum."""
+        """Spreads one value per row over the row's elements, in the sum's shape."""
         spread = torch.empty(self.mask.numel(), dtype=rows.dtype)
         spread[self.places.reshape(-1)] = rows.expand(self.places.shape).reshape(-1)
         return spread.reshape(self.mask.shape)
 
 
-def settle_masks(module: GraphModule, *, training: bool = False) -> None:
-    """Lets each constant mask in front of a softmax have rows that end at zero or above, and only finite numbers."""
+def lower_masks(module: GraphModule, *, training: bool = False) -> None:
+    """Shifts the rows of constant masks so that they end at zero or above and hold only finite numbers."""
     for node in calls(module.graph, [aten.add.Tensor, aten.sub.Tensor]):
         mask = _mask_of(node, training)
         if mask is not None:
-            _settle(module, _sunk(module, node, training), training)
+            _lower_mask(module, _moved_behind(module, node, training), training)
     for softmax in calls(module.graph, [aten._safe_softmax.default]):
         replace(softmax, call(softmax, aten.softmax.int, *softmax.args[:2]))
 
 
 def _mask_of(node: Node, training: bool) -> Node | None:
-    """The operand of a sum or difference that is a mask: constant and far below zero."""
+    """Operand of a sum or difference that is constant and far below zero."""
     operands = node.args[:2] if node.target is aten.add.Tensor else node.args[1:2]
     for operand in operands:
         held = constant_of(operand)
@@ -88,8 +87,8 @@ def _mask_of(node: Node, training: bool) -> Node | None:
     return None
 
 
-def _sunk(module: GraphModule, node: Node, training: bool) -> Node:
-    """The mask behind the numbers that are added to the masked scores, or that they are multiplied by."""
+def _moved_behind(module: GraphModule, node: Node, training: bool) -> Node:
+    """Moves a mask behind the constants that are added to, or multiplied by, the masked scores."""
     if node.target is aten.sub.Tensor:
         node.target = aten.add.Tensor
         node.args = (node.args[0], _computed(module, node, -_held(node.args[1])))
@@ -107,11 +106,11 @@ def _sunk(module: GraphModule, node: Node, training: bool) -> Node:
     else:
         return node
     replace(user, summed)
-    return _sunk(module, summed, training)
+    return _moved_behind(module, summed, training)
 
 
 def _scaled(before: Node, scores: Node, factor: Any) -> Node:
-    """The zeros in scores come last."""
+    """Scales scores before their zeros are applied."""
     if _zeros_and_ones(scores) is None:
         return call(before, aten.mul.Tensor, scores, factor)
     return call(
@@ -135,8 +134,8 @@ def _computed(module: GraphModule, before: Node, tensor: Tensor) -> Node:
     return constant(module, before, tensor, "mask")
 
 
-def _settle(module: GraphModule, total: Node, training: bool) -> None:
-    way = way_to_softmax(total)
+def _lower_mask(module: GraphModule, total: Node, training: bool) -> None:
+    way = path_to_softmax(total)
     mask = _mask_of(total, training)
     if not way or mask is None:
         return
@@ -160,7 +159,7 @@ def _settle(module: GraphModule, total: Node, training: bool) -> None:
 
 
 def _filled(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
-    """What scores are before zeros are put into them, and where they are kept."""
+    """Scores before zeroing, and which elements are kept."""
     factors = _zeros_and_ones(scores)
     if factors is None:
         return scores, torch.ones(mask.shape, dtype=torch.bool)
@@ -168,7 +167,7 @@ def _filled(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
 
 
 def _zeros_and_ones(scores: Any) -> Tensor | None:
-    """The constant of a product that puts zeros into scores, if that is what it does."""
+    """Factors of a product that zeroes scores; None for other products."""
     is_product = isinstance(scores, Node) and scores.target is aten.mul.Tensor and len(scores.users) == 1
     held = constant_of(scores.args[1]) if is_product else None
     is_known = held is not None and bool(((held == 0) | (held == 1)).all())
@@ -185,7 +184,7 @@ def _rows(mask: Tensor, total: Node, way: Sequence[Node]) -> _Rows:
 
 
 def _narrowed(full: Tensor, wished: Sequence[int]) -> Tensor:
-    """The tensor without the repetitions along those axes that have one element in the wished shape."""
+    """Removes repetitions along axes of size 1 in `wished`."""
     shape = (1,) * (full.dim() - len(wished)) + tuple(wished)
     for axis, size in enumerate(shape):
         first = full.narrow(axis, 0, 1)
@@ -207,7 +206,7 @@ def _refuse_between(rows: _Rows, kept: Tensor, softmax: Node) -> None:
 
 
 def _give_zeros(module: GraphModule, softmax: Node, empty: Tensor) -> None:
-    """Rows without any key: `scaled_dot_product_attention` answers zeros there, a softmax NaN."""
+    """Zeroes rows without any key, as `scaled_dot_product_attention` does; a softmax would return NaN."""
     if softmax.target is not aten._safe_softmax.default:
         raise PillionError(
             "a softmax over nothing but minus infinity is not a number",

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers as loops over one step, and cells as one such step: both compute, and are quantized, in the same way.
+"""Decomposes recurrent layers into loops over one step, and cells into one such step.
 
-Gates that pass through the same function are one linear layer. What a step adds up before that is rounded to one range, so gates of
-other functions are layers of their own, with ranges of their own.
-
-A state that is kept by a gate is written as the state and what changes of it: of all that is rounded then, only the changes are, and a
-gate that keeps everything keeps it exactly. In int8 a sigmoid ends at 255/256, with which a state that is multiplied decays; its
-complement, the sigmoid of the negated sum, is 0 there."""
+Gates with the same function share one linear layer; others have their own, with their own ranges. A gated state
+is computed as state plus change, so that only the change is rounded and an open gate keeps the state exactly:
+an int8 sigmoid ends at 255/256, but its complement reaches 0."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.loops import CARRIED, ELEMENT, LAST, STACKED, new_loop
-from pillion.importers.torch.nodes import aten, call, calls, is_constant, shape_of
+from pillion.importers.torch.fx_nodes import aten, call, calls, is_constant, shape_of
+from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
 
 State = list[Tensor]
 Weights = Sequence[Tensor]
-"""From the input, from the hidden state, both biases where there are some, and the projection where there is one."""
+"""Input weights, hidden weights, both biases if any, and the projection if any."""
 Step = Callable[[Tensor, State, Weights], State]
-"""What one step makes of an element and the state: the next state, whose first tensor is the result."""
+"""Returns the next state from an element and the state; its first tensor is the result."""
 
 
 def _both(x: Tensor, h: Tensor, weights: Weights, first: int, count: int) -> Tensor:
-    """Rows of the layers on both operands, added; the biases go with the input's."""
+    """Adds rows of the linear layers on input and hidden state; biases are added to the input's."""
     from_x, from_h = (w.narrow(0, first, count) for w in weights[:2])
     biases = [b.narrow(0, first, count) for b in weights[2:]]
     bias = biases[0] + biases[1] if biases else None
@@ -36,12 +33,10 @@ def _both(x: Tensor, h: Tensor, weights: Weights, first: int, count: int) -> Ten
 
 
 def _rows(weights: Tensor, gate: int, hidden: int) -> Tensor:
-    """The rows of one gate."""
     return weights.narrow(0, gate * hidden, hidden)
 
 
 def _parts(x: Tensor, count: int) -> list[Tensor]:
-    """Equal parts of the last axis."""
     size = x.shape[-1] // count
     return [aten.slice.Tensor(x, -1, i * size, (i + 1) * size) for i in range(count)]
 
@@ -82,8 +77,8 @@ def _rnn_step(function: Callable[[Tensor], Tensor]) -> Step:
 def _layer(
     step: Step, x: Tensor, count: int, initial: State, weights: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
-    """One layer in one direction over a sequence [steps, samples, …], or over one element in all steps; all results and the last
-    state."""
+    """One layer in one direction over a sequence [steps, samples, …], or over one element repeated `count` times.
+    Returns all results and the last state."""
     loop = new_loop()
     x_t = ELEMENT(x, loop, reverse) if x.shape[0] == count else x.select(0, 0)
     state = [CARRIED(one, x, loop, index) for index, one in enumerate(initial)]
@@ -106,7 +101,7 @@ def _layers(
     batch_first: bool,
     steps: int = 0,
 ) -> tuple[Tensor, ...]:
-    """All layers of a module, as the operators of torch take them. With `steps`, the input is one element for so many steps."""
+    """All layers of a module, with the operator's arguments. With `steps`, the input is one element that repeats."""
     directions = 2 if bidirectional else 1
     each = len(params) // (num_layers * directions)
     lasts: list[State] = []
@@ -137,7 +132,6 @@ def _of_one_state(step: Step) -> Callable[..., tuple[Tensor, ...]]:
 
 
 def _cell(step: Step) -> Callable[..., Tensor]:
-    """A cell of one state."""
 
     def form(x: Tensor, hx: Tensor, *weights: Tensor | None) -> Tensor:
         return step(x, [hx], [w for w in weights if w is not None])[0]
@@ -163,15 +157,15 @@ CELLS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def is_over_inputs(node: Node) -> bool:
-    """Whether a layer reads a sequence that is computed from inputs; one of constants is a constant itself."""
+def reads_inputs(node: Node) -> bool:
+    """Whether a layer's sequence depends on inputs; otherwise it is folded."""
     return not is_constant(node.args[0])
 
 
-def settle_operands(module: GraphModule) -> None:
-    """States that begin with zeros are zeros for one sample: they are the same for all. A sequence of equal elements is one element."""
+def shrink_operands(module: GraphModule) -> None:
+    """Shrinks zero initial states to one sample, and sequences of equal elements to one element."""
     for node in calls(module.graph, LAYERS):
-        if is_over_inputs(node):
+        if reads_inputs(node):
             _read_one(node)
             held: Any = node.args[1]
             states = [_of_one_sample(one) for one in (held if isinstance(held, (list, tuple)) else [held])]
@@ -183,7 +177,7 @@ def settle_operands(module: GraphModule) -> None:
 
 
 def _read_one(layer: Node) -> None:
-    """A sequence that was made by repeating an element is that element, as often as there are steps."""
+    """Replaces a sequence that repeats an element by that element."""
     x: Any = layer.args[0]
     axis = 1 if layer.args[-1] else 0
     if x.target not in (aten.expand.default, aten.repeat.default):

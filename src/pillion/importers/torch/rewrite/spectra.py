@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier transforms as layers: each is a product with a constant matrix."""
+"""Lowers Fourier transforms to layers with constant DFT matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.nodes import (
+from pillion.importers.torch.fx_nodes import (
     argument,
     aten,
     call,
@@ -20,13 +20,13 @@ from pillion.importers.torch.nodes import (
     replace,
     shape_of,
 )
-from pillion.importers.torch.rewrite import waves
-from pillion.importers.torch.rewrite.functional import CASTS
-from pillion.importers.torch.rewrite.pairs import Form, Pairs, is_complex
-from pillion.importers.torch.rewrite.waves import BOTH
+from pillion.importers.torch.rewrite import dft_matrices
+from pillion.importers.torch.rewrite.complex_pairs import PairLowering, Pairs, is_complex
+from pillion.importers.torch.rewrite.dft_matrices import BOTH
+from pillion.importers.torch.rewrite.functionalize import CASTS
 
 LEAST_ENVELOPE = 1e-11
-"""What windows add up to everywhere, as torch has it."""
+"""Minimum overlap-added window, as torch requires."""
 WINDOWED = (aten.stft.default, aten.stft.center)
 
 
@@ -40,7 +40,8 @@ def _held(pairs: Pairs, before: Node, weights: Tensor) -> Node:
 
 
 def _along(pairs: Pairs, before: Node, x: Node, axis: int, matrix: Tensor, *, of: int, to: int) -> Node:
-    """Transforms along one axis; operand and result have a last axis of so many parts behind all others, or none (0)."""
+    """Transforms one axis. `of` and `to` are the sizes of the operand's and result's part axis; 0 if there is
+    none."""
     x = _moved(before, x, axis, _last(x, of))
     lead = shape_of(x)[: _last(x, of)]
     if of:
@@ -52,7 +53,7 @@ def _along(pairs: Pairs, before: Node, x: Node, axis: int, matrix: Tensor, *, of
 
 
 def _last(x: Node, parts: int) -> int:
-    """The last axis that is none of parts."""
+    """Last axis before the part axis."""
     return len(shape_of(x)) - (2 if parts else 1)
 
 
@@ -65,7 +66,7 @@ def _moved(before: Node, x: Node, source: int, to: int) -> Node:
 
 
 def _of_reals(pairs: Pairs, node: Node) -> Node:
-    """`_fft_r2c`: real numbers along the last of its axes, pairs along the others."""
+    """Lowers `_fft_r2c`: real input along its last axis, pairs along the others."""
     args: Any = node.args
     return _from_reals(pairs, node, args[0], bool(args[3]))
 
@@ -75,20 +76,20 @@ def _from_reals(pairs: Pairs, node: Node, x: Node, onesided: bool) -> Node:
     *others, last = args[1]
     parts = _wanted(node)
     own = BOTH if others else parts
-    factor = waves.share([shape_of(x)[axis] for axis in args[1]], args[2])
-    matrix = waves.of_parts(waves.of_reals(shape_of(x)[last], onesided) * factor, own)
+    factor = dft_matrices.normalization([shape_of(x)[axis] for axis in args[1]], args[2])
+    matrix = dft_matrices.select_parts(dft_matrices.real_dft(shape_of(x)[last], onesided) * factor, own)
     y = _along(pairs, node, x, last, matrix, of=0, to=_count(own))
     return _handed(node, parts, _from_pairs(pairs, node, y, others, True, parts))
 
 
 def _of_pairs(pairs: Pairs, node: Node) -> Node:
-    """`_fft_c2c`, also of real numbers that were made complex for it."""
+    """Lowers `_fft_c2c`, including input cast from real numbers."""
     args: Any = node.args
     x, axes, mode, forward = args
     if x.target in CASTS and not is_complex(x.args[0]) and forward:
         return _from_reals(pairs, node, x.args[0], False)
     parts = _wanted(node)
-    factor = waves.share([shape_of(x)[axis] for axis in axes], mode)
+    factor = dft_matrices.normalization([shape_of(x)[axis] for axis in axes], mode)
     y = _from_pairs(pairs, node, pairs.of(x, node), axes, forward, parts, factor)
     return _handed(node, parts, y)
 
@@ -96,10 +97,10 @@ def _of_pairs(pairs: Pairs, node: Node) -> Node:
 def _from_pairs(
     pairs: Pairs, node: Node, x: Node, axes: Sequence[int], forward: bool, parts: slice, factor: float = 1.0
 ) -> Node:
-    """Transforms pairs along some axes; of the last results, only these parts."""
+    """Transforms pairs along some axes, and keeps only these parts of the results."""
     for at, axis in enumerate(axes):
         own = parts if at == len(axes) - 1 else BOTH
-        matrix = waves.of_parts(waves.of_pairs(shape_of(x)[axis], forward) * factor, own)
+        matrix = dft_matrices.select_parts(dft_matrices.complex_dft(shape_of(x)[axis], forward) * factor, own)
         x, factor = _along(pairs, node, x, axis, matrix, of=2, to=_count(own)), 1.0
     return x
 
@@ -109,18 +110,18 @@ def _count(parts: slice) -> int:
 
 
 def _to_reals(pairs: Pairs, node: Node) -> Node:
-    """`_fft_c2r`, of whose last axis one half is there."""
+    """Lowers `_fft_c2r`, whose last axis is one-sided."""
     args: Any = node.args
     *others, last = args[1]
     mode, size, x = args[2], args[3], pairs.of(args[0], node)
     sizes = [*(shape_of(x)[axis] for axis in others), size]
     x = _from_pairs(pairs, node, x, others, False, BOTH)
-    matrix = waves.to_reals(size) * waves.share(sizes, mode)
+    matrix = dft_matrices.inverse_real_dft(size) * dft_matrices.normalization(sizes, mode)
     return _along(pairs, node, x, last, matrix, of=2, to=0)
 
 
 def _wanted(node: Node) -> slice:
-    """Which parts of the results are read."""
+    """Parts of the results that are read."""
     readers = [reader for view in node.users for reader in view.users]
     viewed = all(view.target is aten.view_as_real.default for view in node.users)
     if not viewed or not readers or not all(map(_takes_a_part, readers)):
@@ -137,7 +138,7 @@ def _takes_a_part(node: Node) -> bool:
 
 
 def _handed(node: Node, parts: slice, y: Node) -> Node:
-    """What a transform has made; where it is one part alone, those who took it read it."""
+    """Redirects readers of a single part to it."""
     if parts != BOTH:
         for reader in [reader for view in node.users for reader in view.users]:
             replace(reader, y)
@@ -145,12 +146,12 @@ def _handed(node: Node, parts: slice, y: Node) -> Node:
 
 
 def _windows(pairs: Pairs, node: Node) -> Node | None:
-    """`stft`: a convolution with waves in a window, which is a constant."""
+    """Lowers `stft` to a convolution with windowed waves."""
     x: Any = node.args[0]
     size, hop, window = _frames(node)
     if window is None:
         return None
-    matrix = waves.of_reals(size, named_argument(node, "onesided") is not False) * window[:, None]
+    matrix = dft_matrices.real_dft(size, named_argument(node, "onesided") is not False) * window[:, None]
     if named_argument(node, "normalized"):
         matrix /= size**0.5
     lead, x = shape_of(x)[:-1], call(node, aten.reshape.default, x, [-1, 1, shape_of(x)[-1]])
@@ -165,7 +166,7 @@ def _windows(pairs: Pairs, node: Node) -> Node | None:
 
 
 def _from_windows(pairs: Pairs, node: Node) -> Node | None:
-    """`istft`: waves in windows that are added where they overlap, and divided by what the windows add up to there."""
+    """Lowers `istft` to a transposed convolution, divided by the overlap-added window."""
     x = pairs.of(node.args[0], node)
     size, hop, window = _frames(node)
     *lead, count, frames, _ = shape_of(x)
@@ -174,12 +175,16 @@ def _from_windows(pairs: Pairs, node: Node) -> Node | None:
     length = (frames - 1) * hop + size
     begin = size // 2 if named_argument(node, "center") else 0
     end = begin + int(named_argument(node, "length") or length - 2 * begin)
-    envelope = waves.envelope(window, hop, frames)[begin:end]
+    envelope = dft_matrices.envelope(window, hop, frames)[begin:end]
     if float(envelope.min()) < LEAST_ENVELOPE:
         return None
     x = _moved(node, x, len(lead) + 2, len(lead) + 1)
     x = call(node, aten.reshape.default, x, [-1, 2 * count, frames])
-    matrix = waves.to_reals(size) * window / (size**0.5 if named_argument(node, "normalized") else size)
+    matrix = (
+        dft_matrices.inverse_real_dft(size)
+        * window
+        / (size**0.5 if named_argument(node, "normalized") else size)
+    )
     weights = matrix.to(torch.float32).reshape(2 * count, 1, size).contiguous()
     y = call(node, aten.conv_transpose1d.default, x, _held(pairs, node, weights), None, [hop])
     y = call(node, aten.slice.Tensor, y, 2, begin, min(end, length))
@@ -191,23 +196,23 @@ def _from_windows(pairs: Pairs, node: Node) -> Node | None:
 
 
 def _frames(node: Node) -> tuple[int, int, Tensor | None]:
-    """The size of frames, the way from one to the next, and their window; None where that is computed."""
+    """Size, hop and window of frames; None for a computed window."""
     size = int(named_argument(node, "n_fft"))
     hop = int(named_argument(node, "hop_length") or size // 4)
     given = named_argument(node, "window")
     held = constant_of(given) if given is not None else torch.ones(named_argument(node, "win_length") or size)
     if held is None or not held.is_floating_point():
         return size, hop, None
-    return size, hop, waves.in_the_middle(held.detach(), size)
+    return size, hop, dft_matrices.centre_window(held.detach(), size)
 
 
-def _if_small(form: Form) -> Form:
-    """A form, unless its matrix is too large to be a layer's."""
-    return lambda pairs, node: form(pairs, node) if _weights(node) <= waves.MOST_WEIGHTS else None
+def _if_small(form: PairLowering) -> PairLowering:
+    """Applies a lowering unless its matrix exceeds MOST_WEIGHTS."""
+    return lambda pairs, node: form(pairs, node) if _weights(node) <= dft_matrices.MOST_WEIGHTS else None
 
 
 def _weights(node: Node) -> int:
-    """The weights of the largest matrix of a transform, at most."""
+    """Upper bound of the elements of a transform's largest matrix."""
     if node.target in (*WINDOWED, aten.istft.default):
         return int(named_argument(node, "n_fft")) * (int(named_argument(node, "n_fft")) + 2)
     args: Any = node.args
@@ -215,11 +220,11 @@ def _weights(node: Node) -> int:
     return max((2 * max(shape[axis] for shape in ends)) ** 2 for axis in args[1])
 
 
-FORMS: dict[Any, Form] = {
+LOWERINGS: dict[Any, PairLowering] = {
     **dict.fromkeys(WINDOWED, _if_small(_windows)),
     aten._fft_c2c.default: _if_small(_of_pairs),
     aten._fft_c2r.default: _if_small(_to_reals),
     aten._fft_r2c.default: _if_small(_of_reals),
     aten.istft.default: _if_small(_from_windows),
 }
-"""The form of each transform."""
+"""Lowerings by transform."""

@@ -1,41 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table from PyTorch operators to ops.
 
-A row is a function whose arguments are those of the operator; tensors come `Placed`, and what it answers is placed again. At the
-function stands how calls are quantized, too (`quantization.py`). The operators are those that `normalize` leaves in a graph: one
-spelling for each thing."""
+A row has the operator's arguments, with tensors as `Placed`, and returns placed results. Its decorator declares
+how calls are quantized. Rows exist for the canonical forms that `rewrite` produces."""
 
 from __future__ import annotations
 
 from pillion.importers.torch.rows import (
-    choosing,
+    compare_select,
     convolutions,
     elementwise,
-    functions,
-    images,
     loops,
-    magnitudes,
+    magnitude,
     matmul,
     movement,
     norms,
+    pool_resize,
     reductions,
+    unary,
 )
-from pillion.importers.torch.rows.functions import TABULATED
 from pillion.importers.torch.rows.table import ROWS
+from pillion.importers.torch.rows.unary import TABULATED
 
 PARTS = (
     convolutions,
     matmul,
     elementwise,
-    functions,
-    images,
+    unary,
+    pool_resize,
     reductions,
     norms,
-    magnitudes,
+    magnitude,
     movement,
-    choosing,
+    compare_select,
     loops,
 )
-"""The files of rows; this list is the only one."""
+"""All modules with rows."""
 
 __all__ = ["PARTS", "ROWS", "TABULATED"]

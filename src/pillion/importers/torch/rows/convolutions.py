@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions."""
+"""Rows of convolutions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
+from pillion.importers.torch.fx_nodes import is_constant
 from pillion.importers.torch.layout import NHWC, NLC, Builder, Placed, plain
-from pillion.importers.torch.nodes import is_constant
 from pillion.importers.torch.rows.quantization import row
-from pillion.importers.torch.rows.table import aten, lowers, pair, sides, want_constant
+from pillion.importers.torch.rows.table import aten, lowers, pair, require_constant, sides
 from pillion.ir.types import Value, constant
 from pillion.ops import Conv2d, DepthwiseConv2d, TransposeConv2d
 
 
 def computed_weights(node: Node) -> str:
-    """Says why weights that are no constants are refused."""
+    """Returns why a call with weights that are not constant is refused; empty if they are constant."""
     return "" if is_constant(node.args[1]) else "its weights are computed from the input"
 
 
@@ -36,8 +36,8 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
-    """Gives a convolution, or a depthwise one where every channel has its own filters."""
-    want_constant("conv2d", "weight", weight)
+    """Lowers a convolution; a depthwise one if every channel has its own filters."""
+    require_constant("conv2d", "weight", weight)
     out_channels, channels = weight.shape[0], x.shape[1]
     fields: dict[str, Any] = {
         "x": b.arrange(x, NHWC),
@@ -62,8 +62,8 @@ def conv1d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Placed:
-    """Gives a convolution over images of height 1."""
-    want_constant("conv1d", "weight", weight)
+    """Lowers to a convolution over images of height 1."""
+    require_constant("conv1d", "weight", weight)
     step, border, apart = (pair(given)[0] for given in (stride, padding, dilation))
     out = conv2d(b, as_image(b, x), with_height(weight), bias, (1, step), (0, border), (1, apart), groups)
     return as_rows(b, out)
@@ -81,9 +81,9 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Placed:
-    """Gives a transposed convolution, whose weights are [in, out, height, width]."""
-    assert groups == 1, "groups are convolutions of their own (`rewrite.forms.layers`)"
-    want_constant("conv_transpose2d", "weight", weight)
+    """Lowers a transposed convolution with weights [in, out, height, width]."""
+    assert groups == 1, "groups are decomposed (`decompositions.volumes`)"
+    require_constant("conv_transpose2d", "weight", weight)
     y = b.emit(
         TransposeConv2d,
         x=b.arrange(x, NHWC),
@@ -109,8 +109,8 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Placed:
-    """Gives a transposed convolution over images of height 1."""
-    want_constant("conv_transpose1d", "weight", weight)
+    """Lowers to a transposed convolution over images of height 1."""
+    require_constant("conv_transpose1d", "weight", weight)
     step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
     image = as_image(b, x)
     out = conv_transpose2d(
@@ -120,25 +120,25 @@ def conv_transpose1d(
 
 
 def as_image(b: Builder, x: Placed) -> Placed:
-    """Sees rows [N, C, L] as images of height 1."""
+    """Reshapes [N, C, L] to images of height 1."""
     batch, channels, length = x.shape
     return Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
 
 
 def as_rows(b: Builder, image: Placed) -> Placed:
-    """Takes away the height that `as_image` has added."""
+    """Reshapes images of height 1 to [N, C, L]."""
     batch, channels, _, length = image.shape
     return Placed(b.reshape(image.value, (batch, length, channels)), NLC)
 
 
 def with_height(weight: Placed) -> Placed:
-    """Sees weights [O, I, K] as [O, I, 1, K]; they are constant and lie in logical order."""
+    """Reshapes constant weights [O, I, K] to [O, I, 1, K]."""
     value = weight.value
     return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
 
 
 def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:
-    """Gives the bias, or zeros where there is none."""
+    """Returns the bias, or zeros if there is none."""
     if bias is not None:
         return b.plain(bias)
     return b.constant(constant(f"{b.hint}bias_or_zeros", np.zeros(count, np.float32)))

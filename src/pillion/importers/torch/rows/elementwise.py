@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two tensors element by element: the one with more elements decides how the result lies."""
+"""Rows of elementwise operators on two tensors. The larger operand determines the result's layout."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from pillion.importers.torch.fx_nodes import value_of
 from pillion.importers.torch.layout import Builder, Order, Placed
-from pillion.importers.torch.nodes import value_of
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
 from pillion.ir.op import Op
@@ -19,7 +19,7 @@ from pillion.ops import Add, Div, Maximum, Minimum, Mul, Prelu, Sub
 
 
 def broadcasting(cls: type[Op]) -> Lowering:
-    """Makes the lowering of an operator of two operands, either of which may repeat."""
+    """Returns the lowering of a binary operator with broadcasting."""
 
     def lower(b: Builder, first: Placed, second: Placed, *, alpha: float = 1) -> Placed:
         if alpha != 1:
@@ -35,13 +35,13 @@ def broadcasting(cls: type[Op]) -> Lowering:
 
 
 def binary(b: Builder, cls: type[Op], first: Placed, second: Placed, **fields: Any) -> Placed:
-    """Gives an op on both operands in the order of the larger one, broadcast over logical axes."""
+    """Emits an op on two operands, broadcast over logical axes, in the layout of the larger one."""
     (left, right), order = in_one_order(b, first, second)
     return Placed(b.emit(cls, a=left, b=right, **fields), order)
 
 
 def in_one_order(b: Builder, *operands: Placed) -> tuple[list[Value], Order]:
-    """Gives operands in the order of the one that decides it, with as many axes, to be broadcast over logical axes."""
+    """Returns the operands in one layout and of one rank, ready for broadcasting, and that layout."""
     rank = max(operand.rank for operand in operands)
     lead = operands[0]
     for other in operands[1:]:
@@ -51,20 +51,21 @@ def in_one_order(b: Builder, *operands: Placed) -> tuple[list[Value], Order]:
 
 
 def _leads(first: Placed, second: Placed) -> bool:
-    """The operand with more elements (the first, if equal) decides the order; constants never do."""
+    """Whether the first operand determines the layout: constants never do; otherwise the larger one, the first if
+    equal."""
     if first.value.is_constant != second.value.is_constant:
         return second.value.is_constant
     return first.value.type.elements >= second.value.type.elements
 
 
 def _extended(x: Placed, rank: int) -> Placed:
-    """The note of a tensor with leading axes of size 1 added."""
+    """Prepends logical axes of size 1."""
     extra = rank - x.rank
     return Placed(x.value, (*range(extra), *(axis + extra for axis in x.order)))
 
 
 def _with_rank(b: Builder, x: Placed, order: Order) -> Value:
-    """The operand arranged in `order`, with leading axes of size 1 where it has fewer."""
+    """Arranges an operand in `order`, with leading axes of size 1 added."""
     extra = len(order) - x.rank
     inner = tuple(axis - extra for axis in order if axis >= extra)
     arranged = b.arrange(x, inner)
@@ -95,7 +96,7 @@ for _target, _op in PAIRS.items():
 
 @lowers(aten.prelu.default, quantized=row(Prelu, weight=1))
 def prelu(b: Builder, x: Placed, weight: Placed) -> Placed:
-    """Gives a leaky relu with one slope, or one for each index of logical axis 1, wherever that lies."""
+    """Lowers a leaky relu with one slope, or one per index of logical axis 1."""
     slope = weight.value
     if slope.type.elements > 1:
         behind = x.rank - 1 - x.axis(1)

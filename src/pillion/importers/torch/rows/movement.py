@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that only move data. A permutation moves none: it changes the note of where the axes lie."""
+"""Rows of ops that only move data. Permutations move none: they only change the layout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 @lowers(aten.cat.default, quantized=row(Concat, numbers=True))
 def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
-    """Gives a concatenation, laid as the largest operand lies."""
+    """Lowers a concatenation in the layout of the largest operand."""
     lead = max(tensors, key=lambda t: t.value.type.elements)
     values = tuple(b.arrange(t, lead.order) for t in tensors)
     if len(values) == 1:
@@ -27,7 +27,7 @@ def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
 def slice_tensor(
     b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Placed:
-    """Gives a slice along one axis; one of everything is no op."""
+    """Lowers a slice along one axis; a slice of all elements is no op."""
     size = x.shape[dim]
     begin, stop, _ = slice(start, end).indices(size)
     count = max(0, -(-(stop - begin) // step))
@@ -48,7 +48,7 @@ def slice_tensor(
 
 
 def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0) -> Placed:
-    """Gives a pad whose list goes from the last logical axis backwards; negative numbers crop."""
+    """Lowers padding listed from the last logical axis backwards; negative numbers crop."""
     before, after = [0] * x.rank, [0] * x.rank
     for i in range(len(pad) // 2):
         logical = x.rank - 1 - i
@@ -64,26 +64,26 @@ def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0)
 def pad(
     b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Placed:
-    """Gives a pad with a constant."""
-    assert mode == "constant", "other modes are pieces of the image (`rewrite.forms.padding`)"
+    """Lowers padding with a constant."""
+    assert mode == "constant", "other modes are decomposed (`decompositions.padding`)"
     return constant_pad_nd(b, x, pad, value or 0)
 
 
 @lowers(aten.flip.default, quantized=row(Flip, numbers=True))
 def flip(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
-    """Reverses the order of the elements along some logical axes."""
+    """Reverses some logical axes."""
     axes = tuple(sorted(x.axis(dim) for dim in dims))
     return x.with_value(b.emit(Flip, x=x.value, axes=axes)) if axes else x
 
 
 @lowers(aten.permute.default, quantized=row(Transpose, numbers=True))
 def permute(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
-    """Gives the axes in another order, for which nothing moves."""
+    """Permutes logical axes without moving data."""
     return x.permuted(dims)
 
 
 @lowers(aten.reshape.default, quantized=row(Reshape, numbers=True))
 def reshape(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
-    """Gives another shape, one size of which may be left open."""
+    """Reshapes in logical order; one size may be -1."""
     known = math.prod(s for s in size if s != -1)
     return view(b, x, tuple(s if s != -1 else x.value.type.elements // max(known, 1) for s in size))

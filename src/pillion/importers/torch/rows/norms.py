@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms by the statistics of what they are given."""
+"""Rows of norms that use the statistics of their input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion.importers.torch.layout import Builder, Order, Placed
-from pillion.importers.torch.rewrite.standardized import standardized, standardized_groups
+from pillion.importers.torch.rewrite.norm_calls import standardized, standardized_groups
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import lowers
 from pillion.ir.types import Value, constant
@@ -27,7 +27,7 @@ def norm(
     centred: bool,
     eps: float,
 ) -> Placed:
-    """Gives a norm over some axes, which are brought behind the others; where its weights have several axes, these become one."""
+    """Lowers a norm over some axes, which become the innermost; they are merged if the weights cover several axes."""
     inner = [axis for axis in x.order if axis in dims]
     order: Order = (*(axis for axis in x.order if axis not in dims), *inner)
     lain, axis = b.arrange(x, order), x.rank - len(inner)
@@ -47,7 +47,7 @@ def norm(
 def group_norm(
     b: Builder, x: Placed, weight: Placed | None, bias: Placed | None, groups: int, eps: float
 ) -> Placed:
-    """Gives a norm over groups of channels, which lie last."""
+    """Lowers a norm over groups of channels, in a channels-last layout."""
     order: Order = (0, *range(2, x.rank), 1)
     given = (("weights", weight), ("bias", bias))
     held: dict[str, Any] = {
@@ -58,7 +58,7 @@ def group_norm(
 
 
 def _flat(b: Builder, given: Placed, sizes: Sequence[int], order: Sequence[int]) -> Value:
-    """Weights in the order in which elements lie; a number for all stays one."""
+    """Flattens weights in memory order; a single number stays one."""
     data = given.value.constant
     if data.size > 1:
         data = data.reshape(sizes).transpose(order)

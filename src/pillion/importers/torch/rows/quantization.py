@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How operators of PyTorch are quantized: what a row says of it (`lowers(…, quantized=…)`). The rest is what the op declares.
-
-The operators are the canonical forms that `normalize` leaves. One without a row stays in float and is reported."""
+"""How PyTorch operators are quantized, as declared by their rows (`lowers(…, quantized=…)`) and ops. An operator
+without a row stays in float and is reported."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.torch.nodes import named_argument
-from pillion.importers.torch.train.simulation import batch_norm
+from pillion.importers.torch.fx_nodes import named_argument
+from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.ir.op import Op, Quantization
 from pillion.ops import (
     AvgPool2dUp,
@@ -37,12 +36,12 @@ from pillion.ops import (
 )
 
 Refusal = Callable[[Node], str]
-"""Why a call stays in float; empty if it does not."""
+"""Returns why a call stays in float; empty if it does not."""
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How an operator is quantized: `kind` is the name of the op, positions count the arguments of the operator."""
+class RowQuantization:
+    """Quantization rule of an operator: `kind` names the op, positions count the operator's arguments."""
 
     kind: str
     quantization: Quantization = Quantization.OWN
@@ -52,51 +51,51 @@ class Rule:
     """Channel axis of the weights; None for one scale."""
     fixed: tuple[float, int] | None = None
     takes_clamp: bool = False
-    """A clamp that follows is the op's own output range."""
+    """Whether a clamp that follows becomes the op's output range."""
     function: Function | None = None
     refusal: Refusal = lambda _: ""
     numbers: bool = False
-    """Whether it takes or makes whole numbers and booleans, too. These are not quantized."""
+    """Whether operands or results may be integers and booleans, which are not quantized."""
     also: tuple[type[Op], ...] = ()
-    """Other ops of the same operands that it may become, as its arguments are."""
+    """Other ops that the operator may become, depending on its arguments."""
 
 
-def row(op: type[Op], **fields: Any) -> Rule:
-    """Makes the rule that the op declares."""
+def row(op: type[Op], **fields: Any) -> RowQuantization:
+    """Returns the rule that the op declares."""
     names = {field.name for field in dataclasses.fields(op)}
     clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not Clamp
-    return Rule(op.kind, op.quantization, takes_clamp=clamps, **fields)
+    return RowQuantization(op.kind, op.quantization, takes_clamp=clamps, **fields)
 
 
-def lut(function: Function, refusal: Refusal = lambda _: "") -> Rule:
-    """Makes the rule of a function of one number; some functions fix the scale of their result."""
+def lut(function: Function, refusal: Refusal = lambda _: "") -> RowQuantization:
+    """Returns the rule of a function of one number; some functions fix the scale of their result."""
     fixed = function.fixed_output
     kind = Quantization.OWN if fixed is None else Quantization.FIXED
-    return Rule(Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
+    return RowQuantization(Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
 
 
-RULES: dict[Any, Rule] = {
+RULES: dict[Any, RowQuantization] = {
     # Only in training: it becomes a depthwise convolution, or goes into a layer.
     batch_norm: row(Conv2d),
 }
-"""By operator; the rows put theirs here."""
+"""Rules by operator; rows register theirs here."""
 
 NO_OPERATOR: Mapping[type[Op], str] = {
     Quantize: "the quantizer puts it where int8 begins",
     Dequantize: "the quantizer puts it where int8 ends",
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
-    WideAdd: "sums become it where calibration says so (quantize/widen.py)",
-    **dict.fromkeys((WideLut, WideMul), "what changes states of loops becomes it (quantize/wide_states.py)"),
+    WideAdd: "sums become it where calibration says so (quantize/int16_sums.py)",
+    **dict.fromkeys((WideLut, WideMul), "what changes states of loops becomes it (quantize/int16_states.py)"),
     Detections: "files of LiteRT end in it",
     SquaredDifference: "files of LiteRT have it; in PyTorch it is a difference and a product",
     L2Normalize: "files of LiteRT have it; in PyTorch F.normalize has finer steps",
     **dict.fromkeys((AvgPool2dUp, ResizeBilinearFloat), "files of LiteRT in uint8 round so"),
 }
-"""Ops that no operator of a model becomes."""
+"""Ops that no PyTorch operator becomes, and why."""
 
 
 def function_of(node: Node) -> Function | None:
-    """Gives the function that a call is; TABLE where its arguments are not those that the function stands for."""
+    """Returns the function that a call computes; TABLE if its arguments differ from the function's."""
     rule = RULES.get(node.target)
     function = None if rule is None else rule.function
     if function is Function.GELU:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs over axes: means, sums, extrema, softmax."""
+"""Rows of reductions over axes, and softmax."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from pillion.importers.torch.fx_nodes import named_argument
 from pillion.importers.torch.layout import Builder, Placed
-from pillion.importers.torch.nodes import named_argument
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import aten, lowers
 from pillion.ir.op import Op
@@ -31,30 +31,30 @@ def _ordered(node: Node) -> str:
 
 @lowers(aten.mean.dim, quantized=row(Mean, refusal=_cast))
 def mean(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
-    """Gives the mean over some axes."""
+    """Lowers the mean over some axes."""
     return reduced(b, Mean, x, dim, keepdim)
 
 
 @lowers(aten.sum.dim_IntList, quantized=row(ReduceSum, refusal=_cast))
 def sum_dim(b: Builder, x: Placed, dim: Sequence[int] | None, keepdim: bool = False) -> Placed:
-    """Gives the sum over some axes."""
+    """Lowers the sum over some axes."""
     return reduced(b, ReduceSum, x, dim, keepdim)
 
 
 @lowers(aten.amax.default, quantized=row(ReduceMax, numbers=True, refusal=_ordered))
 def amax(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
-    """Gives the maximum over some axes."""
+    """Lowers the maximum over some axes."""
     return reduced(b, ReduceMax, x, dim, keepdim)
 
 
 @lowers(aten.amin.default, quantized=row(ReduceMin, numbers=True, refusal=_ordered))
 def amin(b: Builder, x: Placed, dim: Sequence[int] = (), keepdim: bool = False) -> Placed:
-    """Gives the minimum over some axes."""
+    """Lowers the minimum over some axes."""
     return reduced(b, ReduceMin, x, dim, keepdim)
 
 
 def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, keepdim: bool) -> Placed:
-    """Gives an op over some logical axes, or all; the others stay as they lie."""
+    """Emits a reduction over some logical axes, or all, and keeps the layout of the others."""
     axes = tuple(sorted(x.axis(d) for d in (dim if dim else range(x.rank))))
     y = b.emit(cls, x=x.value, axes=axes, keepdims=keepdim)
     if keepdim:
@@ -68,7 +68,7 @@ def reduced(b: Builder, cls: type[Op], x: Placed, dim: Sequence[int] | None, kee
     quantized=row(Softmax, fixed=(SOFTMAX_OUTPUT.scale, SOFTMAX_OUTPUT.zero_point), refusal=_cast),
 )
 def softmax(b: Builder, x: Placed, dim: int, *_: Any) -> Placed:
-    """Gives a softmax over the last axis in memory, to which the wanted axis is brought."""
+    """Lowers a softmax over the last axis in memory."""
     return _over_last_axis(b, Softmax, x, dim)
 
 
@@ -77,7 +77,7 @@ def softmax(b: Builder, x: Placed, dim: int, *_: Any) -> Placed:
     quantized=row(LogSoftmax, fixed=(LOG_SOFTMAX_OUTPUT.scale, LOG_SOFTMAX_OUTPUT.zero_point), refusal=_cast),
 )
 def log_softmax(b: Builder, x: Placed, dim: int, *_: Any) -> Placed:
-    """Gives the logarithm of a softmax over the last axis in memory, to which the wanted axis is brought."""
+    """Lowers a log softmax over the last axis in memory."""
     return _over_last_axis(b, LogSoftmax, x, dim)
 
 

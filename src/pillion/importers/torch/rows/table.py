@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table itself, and what its rows have in common."""
+"""The row table and helpers of its rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import torch
 
 from pillion.errors import PillionError
+from pillion.importers.torch.fx_nodes import per_axis
 from pillion.importers.torch.layout import Placed
-from pillion.importers.torch.rows.quantization import RULES, Rule
+from pillion.importers.torch.rows.quantization import RULES, RowQuantization
 from pillion.ir.types import Pair, Sides
 
 aten = torch.ops.aten
@@ -19,8 +20,8 @@ ROWS: dict[Any, Lowering] = {}
 Decorated = TypeVar("Decorated", bound=Lowering)
 
 
-def lowers(*targets: Any, quantized: Rule) -> Callable[[Decorated], Decorated]:
-    """Puts a function into the table under one or more operators, and how their calls are quantized beside it."""
+def lowers(*targets: Any, quantized: RowQuantization) -> Callable[[Decorated], Decorated]:
+    """Registers a function as the row of some operators, with their quantization rule."""
 
     def put(function: Decorated) -> Decorated:
         ROWS.update((target, function) for target in targets)
@@ -31,24 +32,24 @@ def lowers(*targets: Any, quantized: Rule) -> Callable[[Decorated], Decorated]:
 
 
 def pair(value: int | Sequence[int]) -> Pair:
-    """Gives height and width from a number, a list of one, or a list of two."""
-    numbers = [value] if isinstance(value, int) else list(value)
-    return (numbers[0], numbers[-1])
+    """Returns height and width from a number, a list of one, or a list of two."""
+    vertical, horizontal = per_axis(value, 2)
+    return vertical, horizontal
 
 
 def sides(padding: int | Sequence[int]) -> Sides:
-    """Gives equal padding on both sides as padding of four sides."""
+    """Returns symmetric padding as padding of four sides."""
     vertical, horizontal = pair(padding)
     return (vertical, horizontal, vertical, horizontal)
 
 
 def refuse(what: str, rule: str, here: object, help: str) -> PillionError:
-    """Makes the error for an operator that cannot be imported as it is called."""
+    """Returns the error for an operator that cannot be imported as called."""
     return PillionError(what, rule=rule, here=str(here), help=help)
 
 
-def want_constant(op: str, what: str, x: Placed) -> None:
-    """Refuses an operator whose weights are computed."""
+def require_constant(op: str, what: str, x: Placed) -> None:
+    """Raises if the weights of an operator are not constant."""
     if not x.value.is_constant:
         raise refuse(
             f"{op} with a computed {what} is not supported",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs are recorded with fixed sizes. A module in training takes batches of any size; a compiled program has one."""
+"""Makes recorded graphs accept any batch size in training, and fixes the size for compilation."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from torch.fx.node import map_arg
 
 from pillion.errors import PillionError
 from pillion.importers.torch.export import export
-from pillion.importers.torch.nodes import aten, calls, constant_of, evaluate, fake_mode, shape_of
-from pillion.importers.torch.rewrite.normalize import normalize
-from pillion.ir.wishes import Wishes
+from pillion.importers.torch.fx_nodes import aten, calls, constant_of, evaluate, fake_mode, shape_of
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
+from pillion.ir.constraints import QuantizationConstraints
 
 Change = tuple[Node, list[int]]
 
 
 def trainable_graph(
-    model: nn.Module, inputs: Sequence[Tensor], wishes: Wishes | None = None
+    model: nn.Module, inputs: Sequence[Tensor], wishes: QuantizationConstraints | None = None
 ) -> tuple[GraphModule, bool]:
-    """Gives the normalized graph of a module, and whether it takes batches of any size."""
+    """Returns the rewritten graph of a module, and whether it accepts any batch size."""
     graph = _graph(model, inputs, wishes)
     try:
-        longer = _graph(model, one_sample_more(inputs), wishes)
+        longer = _graph(model, with_extra_sample(inputs), wishes)
     except PillionError:
         return graph, False
-    return graph, take_any_batch(graph, longer)
+    return graph, free_batch_size(graph, longer)
 
 
-def _graph(model: nn.Module, inputs: Sequence[Tensor], wishes: Wishes | None) -> GraphModule:
-    return normalize(export(model, inputs).module(check_guards=False), wishes, training=True)
+def _graph(model: nn.Module, inputs: Sequence[Tensor], wishes: QuantizationConstraints | None) -> GraphModule:
+    return rewrite_for_quantization(export(model, inputs).module(check_guards=False), wishes, training=True)
 
 
-def one_sample_more(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Gives the inputs with one sample more, where they have the first one's batch axis."""
+def with_extra_sample(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Returns the inputs with one more sample, where they share the first one's batch axis."""
     batch = inputs[0].shape[:1]
     return tuple(torch.cat([x, x[:1]]) if batch and x.shape[:1] == batch else x for x in inputs)
 
 
-def take_any_batch(graph: GraphModule, longer: GraphModule) -> bool:
-    """Frees the sizes in which the graphs of two batch sizes differ; False, and no change, if they differ in more than that."""
+def free_batch_size(graph: GraphModule, longer: GraphModule) -> bool:
+    """Frees the sizes in which graphs of two batch sizes differ. Returns False, and changes nothing, if they
+    differ otherwise."""
     nodes, others = list(graph.graph.nodes), list(longer.graph.nodes)
     if len(nodes) != len(others):
         return False
@@ -72,7 +73,7 @@ def _same_constant(node: Node, other: Node) -> bool:
 
 
 def _free_size(node: Node, other: Node) -> list[int] | None:
-    """The sizes of a reshape with -1 for the one that depends on the batch."""
+    """Sizes of a reshape with -1 for the batch-dependent one."""
     if node.target is not aten.reshape.default:
         return None
     sizes: Any = node.args[1]
@@ -84,7 +85,7 @@ def _free_size(node: Node, other: Node) -> list[int] | None:
 
 
 def check_fit(graph: GraphModule, inputs: Sequence[Tensor]) -> None:
-    """Raises where inputs have other shapes than those that the graph was recorded with, the batch apart."""
+    """Raises if inputs differ from the recorded shapes beyond the batch size."""
     wanted = [shape_of(n) for n in graph.graph.find_nodes(op="placeholder")]
     given = [tuple(x.shape) for x in inputs]
     if [shape[1:] for shape in wanted] != [shape[1:] for shape in given]:
@@ -101,7 +102,7 @@ def _any_first_size(shape: tuple[int, ...]) -> str:
 
 
 def fix_shapes(module: GraphModule, inputs: Sequence[Tensor]) -> None:
-    """Gives the graph for inputs of these sizes: all shapes known, no size free."""
+    """Fixes all shapes of a graph to those for `inputs`."""
     mode = fake_mode(module.graph)
     for node, given in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
         node.meta["val"] = mode.from_tensor(given.detach(), static_shapes=True)

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization-aware training: a module that computes in float what the chip will compute in int8, and can be trained.
+"""Quantization-aware training: a trainable module that computes with int8 rounding.
 
-trained = prepare_qat(model, example_inputs)      in training.py, where targets are known
-…                                                 any loop of PyTorch
-pillion.compile(trained, example_inputs, target="cortex-m55")
-"""
+trained = prepare_qat(model, example_inputs)      in training.py, where targets are known …
+any loop of PyTorch pillion.compile(trained, example_inputs, target="cortex-m55")"""
 
 from __future__ import annotations
 
@@ -19,28 +17,30 @@ from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 
 from pillion.errors import PillionError, warn
 from pillion.importers.torch.export import quiet
-from pillion.importers.torch.given import Batches, as_inputs, as_model
-from pillion.importers.torch.nodes import calls, constant_of, replace
+from pillion.importers.torch.fx_nodes import calls, constant_of, replace
 from pillion.importers.torch.quantize.annotate import PillionQuantizer
-from pillion.importers.torch.quantize.bias import make_room_for_biases
+from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.convert import convert
-from pillion.importers.torch.quantize.program import QuantizedProgram
 from pillion.importers.torch.quantize.ptq import Inputs, Progress, check_ranges, observe
+from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
+from pillion.importers.torch.quantize.range_checks import warn_of_ranges
 from pillion.importers.torch.quantize.specs import Specs
-from pillion.importers.torch.quantize.useful_ranges import warn_of_ranges
-from pillion.importers.torch.rewrite.expressions import join_functions
-from pillion.importers.torch.rewrite.functional import DROPOUTS
-from pillion.importers.torch.rewrite.pools import scale_pools
+from pillion.importers.torch.rewrite.functionalize import DROPOUTS
+from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_functions
+from pillion.importers.torch.rewrite.global_pools import scale_pools
 from pillion.importers.torch.train.batches import check_fit, fix_shapes, trainable_graph
-from pillion.importers.torch.train.module import Preparation, QatModule
-from pillion.importers.torch.train.norms import put_norms_away, simulate_folding
-from pillion.ir.wishes import Wishes
+from pillion.importers.torch.train.folded_norms import fold_trained_norms, simulate_folding
+from pillion.importers.torch.train.qat_module import Preparation, QatModule
+from pillion.importers.torch.user_inputs import Batches, as_inputs, as_model
+from pillion.ir.constraints import QuantizationConstraints
 
 NOT_TRAINED = "the module was prepared for training but not trained: its weights are those of the float model"
 
 
-def prepare_qat(model: nn.Module, example_inputs: Any, wishes: Wishes | None = None) -> QatModule:
-    """Gives a copy of a model that can be trained; the example inputs show the shapes, their first axis is the batch."""
+def prepare_qat(
+    model: nn.Module, example_inputs: Any, wishes: QuantizationConstraints | None = None
+) -> QatModule:
+    """Returns a trainable copy of a model; the first axis of the example inputs is the batch."""
     model = as_model(model, "prepare_qat")
     if isinstance(model, QatModule):
         raise PillionError(
@@ -49,17 +49,19 @@ def prepare_qat(model: nn.Module, example_inputs: Any, wishes: Wishes | None = N
             here=f"what prepare_qat made of `{model.preparation.name}`, {int(model.batches_seen)} batches of training",
             help="train this module on, or prepare the model that it was made from",
         )
-    module = prepared(copy.deepcopy(model), as_inputs(example_inputs, "example_inputs"), wishes or Wishes())
+    module = prepared(
+        copy.deepcopy(model), as_inputs(example_inputs, "example_inputs"), wishes or QuantizationConstraints()
+    )
     _warn(module.preparation)
     return module
 
 
-def prepared(model: nn.Module, inputs: tuple[Tensor, ...], wishes: Wishes) -> QatModule:
-    """Gives a module for training, which takes over the model that it is made of."""
+def prepared(model: nn.Module, inputs: tuple[Tensor, ...], wishes: QuantizationConstraints) -> QatModule:
+    """Returns a trainable module that takes over `model`."""
     graph, any_batch = trainable_graph(model, inputs, wishes)
     quantizer = PillionQuantizer(Specs(training=True), wishes)
     scale_pools(graph, wishes)
-    join_functions(graph, wishes, training=True)
+    fuse_functions(graph, wishes, training=True)
     with quiet():
         rounding = prepare_qat_pt2e(graph, quantizer)
     for method in ("train", "eval"):  # torchao forbids both, on the instance
@@ -70,14 +72,16 @@ def prepared(model: nn.Module, inputs: tuple[Tensor, ...], wishes: Wishes) -> Qa
     module = QatModule(
         rounding, model, Preparation(name, wishes, kept, restored, tuple(quantizer.float_ops), any_batch)
     )
-    module.eval().settle(inputs)  # so that all buffers have their shapes: averages over models copy them
+    module.eval().freeze_ranges(
+        inputs
+    )  # so that all buffers have their shapes: averages over models copy them
     return module.train()
 
 
 def restored(
     model: nn.Module, how: Preparation, state: dict[str, Any], modes: Sequence[bool], training: bool
 ) -> QatModule:
-    """Gives the module that was stored: its model prepared anew, with its tensors and modes."""
+    """Restores a stored module: prepares its model and loads tensors and modes."""
     module = prepared(model, how.inputs, how.wishes)
     module.preparation = how
     module.load_state_dict(state)
@@ -102,12 +106,13 @@ def finish_training(
     example_inputs: Any,
     calibrate: Batches | None = None,
     progress: Progress | None = None,
-    wishes: Wishes | None = None,
+    wishes: QuantizationConstraints | None = None,
 ) -> QuantizedProgram:
-    """Gives the int8 graph of a trained module, which stays as it is. Without training it is calibrated instead, with a warning."""
+    """Returns the int8 graph of a trained module, which stays unchanged. A module without training is calibrated,
+    with a warning."""
     trained.check_parts()
     is_measured = _is_measured(trained)
-    _check_use(trained, None if not is_measured else calibrate, wishes or Wishes())
+    _check_use(trained, None if not is_measured else calibrate, wishes or QuantizationConstraints())
     if trained.is_trained and not is_measured and calibrate is None:
         raise _unmeasured(trained)
     inputs = tuple(x.cpu() for x in as_inputs(example_inputs, "example_inputs"))
@@ -118,21 +123,21 @@ def finish_training(
     if notes:
         warn(NOT_TRAINED, UserWarning)
     if notes or not is_measured:
-        module.measure_anew()
+        module.reset_ranges()
         _calibrate(module, inputs, calibrate, progress)
-    module.settle(inputs)
+    module.freeze_ranges(inputs)
     check_ranges(module.rounding, "training")
     warn_of_ranges(module.rounding)
     _remove_dropouts(module.rounding)
-    put_norms_away(module.rounding)
-    make_room_for_biases(module.rounding)
+    fold_trained_norms(module.rounding)
+    add_bias_headroom(module.rounding)
     converted = convert(module.rounding)
     fix_shapes(converted, inputs)
     return QuantizedProgram(converted, trained.preparation.float_ops, notes)
 
 
 def _is_measured(trained: QatModule) -> bool:
-    """Whether no range is still that of no data at all, from the largest number down to the smallest: averages begin so."""
+    """Whether every range has seen data."""
     return not any(bool(o.min_val.isposinf().any() and o.max_val.isneginf().any()) for o in trained.ranges())
 
 
@@ -145,7 +150,7 @@ def _unmeasured(trained: QatModule) -> PillionError:
     )
 
 
-def _check_use(trained: QatModule, calibrate: object, wishes: Wishes) -> None:
+def _check_use(trained: QatModule, calibrate: object, wishes: QuantizationConstraints) -> None:
     if trained.is_trained and calibrate is not None:
         raise PillionError(
             "a trained module has its ranges already",
@@ -164,7 +169,7 @@ def _check_use(trained: QatModule, calibrate: object, wishes: Wishes) -> None:
 
 
 def _calibrate(module: QatModule, inputs: Inputs, batches: Batches | None, progress: Progress | None) -> None:
-    """With the data given; otherwise with the example inputs, if eval mode has not collected ranges before."""
+    """Calibrates with `batches`, or with the example inputs if eval mode collected no ranges."""
     if batches is not None:
         observe(module, batches, progress, inputs)
     elif any(bool(torch.isinf(observer.min_val)) for observer in module.ranges()):

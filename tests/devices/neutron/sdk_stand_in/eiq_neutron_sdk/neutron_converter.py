@@ -118,6 +118,7 @@ def microcode(version, inputs, outputs):
     words = [0] * 16
     words[0] = 1 if HOW == "wrong_magic" else 0x64434D6E
     words[6], words[7] = MICROCODE_BYTES, len(WEIGHTS) + (16 if HOW == "wrong_weights" else 0)
+    words[9] = 40_960
     first = 13 if version else 11
     words[first], words[first + 1] = inputs, outputs + (HOW == "wrong_counts")
     return struct.pack("<16I", *words) + b"\x5a" * (MICROCODE_BYTES - 64)

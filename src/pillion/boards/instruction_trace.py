@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the instructions and memory accesses of each op of a firmware, exactly, with a plugin of the
+emulator."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pillion.boards import qemu
+from pillion.boards.board import Board
+from pillion.boards.build import Compiler, digest, kept
+from pillion.boards.disassembly import DisassembledInstruction, disassemble
+from pillion.boards.elf import ElfSizes, read_elf
+from pillion.boards.toolchain import QEMU, host_compiler, version
+from pillion.errors import PillionError
+
+PLUGIN, COUNTS = "blocks.so", "blocks.txt"
+MARK = "after_op"
+"""The function of the harness that the model calls after each op."""
+LIBRARY = ("memcpy", "memmove", "memset", "memcmp")
+"""C library functions that compilers call implicitly. They are linked with the harness, because any program
+has them."""
+TOUCHED = (".constants", ".pillion_arena")
+"""The sections whose accesses are counted."""
+RUN, RUNS = re.compile(rb'^\{"op": (\d+),', re.MULTILINE), "runs "
+"""The harness's report of the op that a mark ends, and the prefix of all of them in the cached counts."""
+_FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden")
+
+
+class NotCountedError(PillionError):
+    """This computer or emulator cannot count instructions."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """An instruction, its execution count, and how often a jump followed it."""
+
+    instruction: str
+    times: int
+    left: int
+
+
+@dataclass(frozen=True)
+class CountedWindow:
+    """The instructions between two marks."""
+
+    lines: tuple[Line, ...]
+    touched: tuple[tuple[int, int], ...]
+    """Bytes and distinct 32-byte lines for each section of TOUCHED."""
+
+
+def count(
+    firmware: Path,
+    board: Board,
+    inputs: bytes,
+    ops: int,
+    *,
+    files: Collection[str] | None = None,
+    timeout: float = 60.0,
+) -> list[CountedWindow]:
+    """Returns the instructions of each op on one sample; results are cached by firmware and sample."""
+    image = qemu.build(firmware, board, files)
+    plugin = _plugin()
+    key = digest(
+        (RUNS.encode(), image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode())
+    )
+    found = kept(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
+    text, _, named = found.read_text("utf-8").rpartition(RUNS)
+    runs = [int(number) for number in named.split()]
+    windows = list(_windows(text, disassemble(image, board.core)))
+    # The last window follows the last op.
+    if len(windows) <= len(runs) or set(runs) != set(range(ops)):
+        raise _not_counted(board, f"{len(windows)} windows for {len(runs)} runs of {ops} ops")
+    of_ops: list[list[CountedWindow]] = [[] for _ in range(ops)]
+    for op, window in zip(runs, windows[-len(runs) - 1 : -1], strict=True):
+        of_ops[op].append(window)
+    return [_together(of_op) for of_op in of_ops]
+
+
+def _together(windows: Sequence[CountedWindow]) -> CountedWindow:
+    """Returns all runs of an op as one; an op runs several times if it computes a few rows at a time."""
+    lines = tuple(line for window in windows for line in window.lines)
+    sections = zip(*(window.touched for window in windows), strict=True)
+    touched = tuple((sum(b for b, _ in section), sum(n for _, n in section)) for section in sections)
+    return CountedWindow(lines, touched)
+
+
+def _plugin() -> Path:
+    """Returns the plugin, compiled for this computer and the installed emulator."""
+    source = (resources.files("pillion.boards") / "plugin" / "blocks.c").read_bytes()
+    flags = (*_FLAGS, f"-DPILLION_PLUGIN_VERSION={_plugin_version()}")
+    compiler = Compiler(host_compiler(), flags)
+
+    def make(out: Path) -> None:
+        (out.parent / "blocks.c").write_bytes(source)
+        compiler.run(
+            ["-shared", "blocks.c", "-o", str(out)], out.parent, "compiling the plugin of the emulator"
+        )
+
+    return kept(digest((compiler.key(), source)), PLUGIN, make)
+
+
+def _plugin_version() -> int:
+    """Returns the version of the plugin interface: 2 since QEMU 8.2."""
+    found = re.search(r"version (\d+)\.(\d+)", version((QEMU.path(),)))
+    return 2 if found and (int(found[1]), int(found[2])) >= (8, 2) else 1
+
+
+def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, timeout: float) -> None:
+    with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
+        # Names have no comma, which would end an option.
+        (Path(folder) / PLUGIN).symlink_to(plugin)
+        (Path(folder) / "input.bin").write_bytes(inputs)
+        options = ",".join([f"./{PLUGIN}", f"out={COUNTS}", *_options(read_elf(image))])
+        command = [*qemu.command_line(image, board, profile=True), "-plugin", options]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise _not_counted(board, f"it did not end within {timeout:g} s") from None
+        counts = Path(folder) / COUNTS
+        if done.returncode or not counts.exists():
+            raise _not_counted(
+                board, done.stdout.decode("utf-8", "replace").strip()[-400:] or "nothing was printed"
+            )
+        runs = b" ".join(RUN.findall(done.stdout))
+        out.write_bytes(counts.read_bytes() + RUNS.encode() + runs + b"\n")
+
+
+def _options(elf: ElfSizes) -> Iterator[str]:
+    """Yields the plugin's options: the model's code ranges, the mark, and the counted sections."""
+    if MARK not in elf.symbols or ".text" not in elf.places:
+        return
+    yield f"mark={elf.symbols[MARK].address:#x}"
+    code = elf.places[".text"]
+    library = [elf.symbols[name] for name in LIBRARY if name in elf.symbols]
+    yield f"code={code.start:#x}-{code.stop:#x}"
+    for function in library:
+        yield f"code={function.address:#x}-{function.address + function.bytes:#x}"
+    for name in TOUCHED:
+        place = elf.places.get(name, range(0))
+        yield f"range={place.start:#x}-{place.stop:#x}"
+
+
+def _windows(text: str, code: Mapping[int, DisassembledInstruction]) -> Iterator[CountedWindow]:
+    lines: list[Line] = []
+    touched: list[tuple[int, int]] = []
+    for word, *rest in map(str.split, text.splitlines()):
+        numbers = [int(number) for number in rest]
+        if word == "block":
+            lines += _lines(numbers, code)
+        elif word == "range":
+            touched.append((numbers[0], numbers[1]))
+        else:
+            yield CountedWindow(tuple(lines), tuple(touched))
+            lines, touched = [], []
+
+
+def _lines(block: Sequence[int], code: Mapping[int, DisassembledInstruction]) -> Iterator[Line]:
+    """Yields the instructions of a block. Only the last one can jump."""
+    at, instructions, runs, left = block
+    for number in range(instructions):
+        instruction = code.get(
+            at, DisassembledInstruction("nop", 2)
+        )  # data in code, which the disassembler may skip
+        yield Line(instruction.text, runs, left if number == instructions - 1 else 0)
+        at += instruction.bytes
+
+
+def _not_counted(board: Board, reason: str) -> NotCountedError:
+    return NotCountedError(
+        f"instructions on {board.name} could not be counted",
+        rule="QEMU with plugins (7.2 or later), a C compiler for this computer, and a harness as Pillion writes it",
+        here=reason,
+        help="sudo apt-get install qemu-system-arm gcc; without a clock none of this is needed",
+    )

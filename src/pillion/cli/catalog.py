@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of devices, rules and kernels, for the command line, JSON and the docs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from pillion.devices.cortex_m import CORES, Core
+from pillion.devices.device import Device
+from pillion.errors import PillionError
+from pillion.ops import ALL_OPS
+from pillion.targets import NPUS, TARGETS
+
+TableRow = Mapping[str, Any]
+
+NICKNAMES = {nick: name for name in reversed(NPUS) for nick in ("npu", name.split("-")[0])}
+"""Short names of NPUs: `npu` is the first NPU, a family name the first of its family."""
+
+RULE_COLUMNS = ("op", "rule", "wants", "source")
+KERNEL_COLUMNS = ("op", "kernels")
+
+
+def rules(npu: Device) -> list[TableRow]:
+    """Returns every rule of an NPU, by op."""
+    kinds = sorted(npu.ops, key=lambda op: op.kind)
+    return [
+        {"op": op.kind, "rule": rule.name, "wants": rule.wants, "source": rule.source}
+        for op in kinds
+        for rule in npu.rules_of(op)
+    ]
+
+
+def kernels_of(core: Core) -> list[TableRow]:
+    """Returns the kernels of a core for each op, in order of preference."""
+    from pillion.emitters.c.kernel_choice import kernels
+
+    table = kernels(core.isa)
+    return [{"op": op.kind, "kernels": [k.name for k in table if k.op is op]} for op in ALL_OPS]
+
+
+def known_devices() -> list[str]:
+    """Returns all names that `describe_device` accepts."""
+    return [*NPUS, *CORES, *TARGETS, *NICKNAMES]
+
+
+def describe_device(name: str) -> tuple[list[TableRow], tuple[str, ...]]:
+    """Returns the rows and columns for an NPU or a core. A target means its NPU, or its core if it has none."""
+    wanted = name.lower()
+    wanted = NICKNAMES.get(wanted, wanted)
+    for target in TARGETS.values():
+        if wanted in (target.name, *target.aliases):
+            wanted = target.npu.name if target.npu else target.core.name
+    if wanted in NPUS:
+        return rules(NPUS[wanted]), RULE_COLUMNS
+    if wanted in CORES:
+        return kernels_of(CORES[wanted]), KERNEL_COLUMNS
+    known = known_devices()
+    close = difflib.get_close_matches(wanted, known, n=1)
+    raise PillionError(
+        f"there is no device `{name}`",
+        rule=f"an NPU ({', '.join(NPUS)}), a core ({', '.join(CORES)}) or a target",
+        here=f"--device {name}",
+        help=f"--device {(close or known)[0]}",
+    )

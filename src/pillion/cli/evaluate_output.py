@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output of `pillion eval` as plain data, with the confusion matrix as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pillion.evaluation.evaluation_result import Evaluation
+from pillion.evaluation.gates import Gate
+from pillion.evaluation.program_costs import ProgramCosts
+
+Facts = dict[str, Any]
+MOST_COLUMNS = 12
+"""Largest confusion matrix shown completely; larger ones show the most frequent mistakes."""
+MOST_MISTAKES = 10
+
+
+def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate]) -> Facts:
+    """Returns the results for the screen and for `--json`."""
+    return {
+        "model": evaluation.model,
+        "target": evaluation.target,
+        "data": evaluation.data,
+        "on": evaluation.on,
+        "samples": evaluation.samples,
+        "seconds": round(evaluation.seconds, 3),
+        "samples_per_second": round(evaluation.samples_per_second, 1),
+        "processes": evaluation.workers,
+        "metrics": _metrics(evaluation),
+        **_nearness(evaluation),
+        **_costs(costs),
+        **({"agreement": [asdict(one) for one in evaluation.agreements]} if evaluation.agreements else {}),
+        **_confusion(evaluation),
+        **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
+    }
+
+
+def _metrics(evaluation: Evaluation) -> list[Facts]:
+    beside = evaluation.float_model
+    rows = []
+    for name, number in evaluation.metrics.items():
+        row: Facts = {"metric": name, "int8": number}
+        if beside is not None and name in beside.metrics:
+            row |= {"float": beside.metrics[name], "difference": number - beside.metrics[name]}
+        rows.append(row)
+    return rows
+
+
+def _nearness(evaluation: Evaluation) -> Facts:
+    beside = evaluation.float_model
+    if beside is None:
+        return {}
+    facts: Facts = {
+        "same_answer_as_float": beside.same_answer,
+        "signal_to_noise_db": beside.signal_to_noise_db,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _costs(costs: ProgramCosts) -> Facts:
+    return {name: value for name, value in asdict(costs).items() if value is not None}
+
+
+def _confusion(evaluation: Evaluation) -> Facts:
+    if evaluation.confusion is None:
+        return {}
+    return {"classes": list(names_of(evaluation)), "confusion": [list(row) for row in evaluation.confusion]}
+
+
+def names_of(evaluation: Evaluation) -> list[str]:
+    """Returns class names; classes without a name get numbers."""
+    count = len(evaluation.confusion or ())
+    return list(evaluation.classes) if evaluation.classes else [str(number) for number in range(count)]
+
+
+def on_screen(facts: Facts) -> Facts:
+    """Returns the results with the confusion matrix as table rows."""
+    shown = {name: value for name, value in facts.items() if name not in ("classes", "confusion")}
+    if not facts["metrics"]:
+        del shown["metrics"]
+    if "confusion" not in facts:
+        return shown
+    names, counts = facts["classes"], facts["confusion"]
+    if len(names) <= MOST_COLUMNS:
+        return {**shown, "confusion": _matrix(names, counts)}
+    mistakes = [
+        {"label": a, "answer": b, "samples": counts[i][j]}
+        for i, a in enumerate(names)
+        for j, b in enumerate(names)
+        if i != j and counts[i][j]
+    ]
+    mistakes.sort(key=lambda row: -row["samples"])
+    return {**shown, "most frequent mistakes": mistakes[:MOST_MISTAKES] or "none"}
+
+
+def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Facts]:
+    """Returns one row per label seen, with its share of right answers."""
+    rows = []
+    for number, (name, row) in enumerate(zip(names, counts, strict=True)):
+        if sum(row):
+            cells = {f"{other}": count for other, count in zip(names, row, strict=True)}
+            rows.append({"label \\ answer": name, **cells, "right": row[number] / sum(row)})
+    return rows

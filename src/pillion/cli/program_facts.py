@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about programs and runs as plain data, for tables and `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pillion.cli.console import Facts, progress, warn
+from pillion.host_io.atomic_files import form_of
+
+if TYPE_CHECKING:
+    from pillion.emitters.c.lower import CProgram
+    from pillion.ir.stream_io import Streaming
+    from pillion.partition import Entry
+    from pillion.partition.ledger import LoopEntry
+    from pillion.program import Program
+    from pillion.run.executor import RunResult
+
+SEGMENT = "segment"
+"""Kind of the ops that run on the NPU. A board emulates them in software, so that their instruction counts are not
+the chip's."""
+LITERTS = "tflite"
+"""The arithmetic of every .tflite file."""
+
+
+def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
+    """Returns the facts about a written program."""
+    form = _form(program, output, runtime)
+    return {
+        "model": program.graph.name,
+        "target": program.target.name,
+        "output": str(output),
+        "ops": len(program.graph.ops),
+        "macs": program.graph.macs,
+        "arithmetic": LITERTS if form_of(output) == ".tflite" else program.arithmetic,
+        "inputs": [repr(v) for v in program.graph.inputs],
+        "outputs": [repr(v) for v in program.graph.outputs],
+        **_over_time(program),
+        **form,
+        **(_npu(program, _sram_bytes(program, output, form)) if program.target.npu else {}),
+    }
+
+
+def changed(program: Program, *, quiet: bool) -> Facts:
+    """Returns the effect of a chosen arithmetic; empty if it is the model's own."""
+    with progress(quiet=quiet):
+        found = program.change_of_arithmetic()
+    if found is None:
+        return {}
+    words = {
+        "own_arithmetic": found.own.value,
+        "outputs_changed": found.text,
+        "changed_in": found.ops_text,
+    }
+    if not quiet:
+        return words
+    ops = [{"op": c.op.name, "numbers": c.elements, "different": c.different} for c in found.ops]
+    numbers = {"numbers": found.elements, "different": found.different, "largest": found.largest}
+    inputs = {"inputs": found.inputs, "inputs_different": found.inputs_different}
+    return words | {"change": {**inputs, **numbers, "ops": ops}}
+
+
+def _over_time(program: Program) -> Facts:
+    """Returns the states and, for a stream, the inputs and outputs of each run."""
+    facts, streaming = _states(program), program.streaming
+    if streaming is None:
+        return facts
+    return facts | {
+        "takes": list(streaming.takes),
+        "answers": [answer.text for answer in streaming.answers],
+        "answers_equal": streaming.meaning.text,
+    }
+
+
+def _states(program: Program) -> Facts:
+    """Returns the states, if any."""
+    states = program.graph.states
+    return (
+        {"states": [f"{s.name}: {s.before.dtype.value}{list(s.before.shape)}" for s in states]}
+        if states
+        else {}
+    )
+
+
+def _form(program: Program, output: Path, runtime: str) -> Facts:
+    """Returns the facts that depend on the output format."""
+    match form_of(output):
+        case ".pte":
+            return _pte(output.read_bytes(), runtime)
+        case ".tflite":
+            return {"file_bytes": output.stat().st_size}
+        case _:
+            return _c_project(program)
+
+
+def _pte(file: bytes, runtime: str) -> Facts:
+    from pillion.emitters.pte.file_facts import facts_of
+
+    facts = facts_of(file)
+    return {
+        "runtime": f"ExecuTorch {runtime}",
+        "file_bytes": facts.file_bytes,
+        "arena_bytes": facts.arena_bytes,
+        **({"state_bytes": facts.state_bytes} if facts.state_bytes else {}),
+        "kernel_calls": facts.kernel_calls,
+        "delegate_calls": facts.delegate_calls,
+        "operators": list(facts.operators),
+    }
+
+
+def _for_speed(lowered: CProgram) -> Facts:
+    """Returns the constant bytes that faster kernels add, if any."""
+    more = sum(step.choice.kernel.extra_flash(step.choice.op) for step in lowered.steps)
+    return {"constant_bytes_for_speed": more} if more else {}
+
+
+def _c_project(program: Program) -> Facts:
+    memory, lowered = program.memory, program.lowered
+    return {
+        "arena_bytes": memory.arena_bytes,
+        **({"state_bytes": memory.state_bytes} if program.graph.states else {}),
+        "activation_bytes": memory.activation_bytes,
+        "floor_bytes": memory.floor_bytes,
+        "scratch_bytes": memory.scratch_bytes,
+        "constant_bytes": lowered.constant_bytes,
+        **_for_speed(lowered),
+        "params_bytes": lowered.params_bytes,
+        **_copied(program),
+        **_stripes(program),
+    }
+
+
+def _copied(program: Program) -> Facts:
+    """Returns the bytes copied to and from the NPU's memory per run, if that is part of the arena."""
+    return {"npu_copied_bytes": program.lowered.copied_bytes} if program.lowered.workspaces else {}
+
+
+def _stripes(program: Program) -> Facts:
+    """Returns the ops that run a few rows at a time, and the RAM saved."""
+    from pillion.ops.region import rows_made
+    from pillion.tiling.search import price
+
+    if not program.stripes:
+        return {}
+    rows = []
+    for stripe in program.stripes:
+        ops = program.graph.ops[stripe.first : stripe.end]
+        height = rows_made(ops[-1])
+        rows.append(
+            {
+                **{"from": ops[0].name, "to": ops[-1].name, "ops": len(ops)},
+                **{
+                    "rows_in_a_step": stripe.rows,
+                    "steps": -(-height // stripe.rows) * ops[-1].results[0].shape[0],
+                },
+                "ended_by": _ended_by(program, stripe.end),
+            }
+        )
+    by_rows = [stripe.fed for stripe in program.stripes if stripe.fed]
+    of_several = by_rows[0] if by_rows and len(program.graph.inputs) > 1 else "input"
+    fed = {of_several: "row by row"} if by_rows else {}
+    more = 100 * price(program.graph, program.whole, program.stripes)
+    return {
+        **fed,
+        "arena_bytes_without_stripes": program.whole.memory.arena_bytes,
+        "more_instructions": f"about {more:.1f} %",
+        "stripes": rows,
+    }
+
+
+def _ended_by(program: Program, end: int) -> str:
+    """Explains why a stripe ends: an op that cannot be tiled, the next stripe, or cost."""
+    from pillion.ops.region import why_not_in_rows
+
+    if end == len(program.graph.ops):
+        return "the last op"
+    last, op = program.graph.ops[end - 1 : end + 1]
+    if last.folded_bytes:
+        return f"{last.kind} {last.name}: it makes one of all rows"
+    reason = why_not_in_rows(op)
+    if any(other.first == end for other in program.stripes):
+        return "the next stripe, with other rows in a step"
+    return f"{op.kind} {op.name}: {reason}" if reason else "a longer stripe takes or costs more"
+
+
+def _sram_bytes(program: Program, output: Path, form: Facts) -> int:
+    """Returns the RAM bytes. In C the NPU may share the arena; in ExecuTorch it has memory of its own."""
+    if form_of(output) != ".pte":
+        return program.sram_bytes
+    own = int(form["arena_bytes"]) + int(form.get("state_bytes", 0))
+    npu = program.npu_memory.ram_bytes
+    return own + (npu if not program.payloads.workspaces else program.payloads.scratch_bytes)
+
+
+def _npu(program: Program, sram_bytes: int) -> Facts:
+    """Returns the ops of the NPU and their RAM."""
+    on_npu = len(program.ledger.on_npu)
+    return {
+        "ops_on_npu": on_npu,
+        "ops_on_cpu": len(program.ledger.entries) - on_npu,
+        "npu": program.payloads.summary,
+        **program.payloads.figures,
+        "npu_flash_bytes": program.npu_memory.flash_bytes,
+        "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
+        **_needed(sram_bytes, program.npu_memory.is_exact),
+        "sram_bytes_of_chip": program.target.sram_bytes,
+    }
+
+
+def _needed(sram_bytes: int, is_exact: bool) -> Facts:
+    """Returns the RAM under its label: exact, or a lower bound without the NPU's converter."""
+    return {f"sram_bytes_needed{'' if is_exact else '_at_least'}": sram_bytes}
+
+
+def warn_of_memory(program: Program) -> None:
+    """Warns if the program needs more RAM than the chip has."""
+    there = program.target.sram_bytes
+    if there is not None and program.sram_bytes > there:
+        warn(
+            f"`{program.graph.name}` needs {program.sram_bytes:,} bytes of SRAM, {program.target.name} has {there:,}: "
+            f"arena {program.memory.arena_bytes:,}, weights of the NPU {program.npu_constant_bytes:,}; smaller inputs "
+            "make the arena smaller, --keep-on-cpu leaves weights in flash"
+        )
+
+
+def explain_columns(program: Program) -> dict[str, Sequence[str]]:
+    """Returns the columns of `explained` that fit on a screen; `--json` has the rest."""
+    if program.target.npu is None:
+        return {"ops": ("op", "kind", "kernel", "cpu_cycles_estimate", "source", "why_this_kernel")}
+    return {"ops": ("op", "kind", "unit", "kernel", "because", "flip", "crossing_bytes", "source")}
+
+
+def explained(program: Program) -> Facts:
+    """Returns where each op runs, and why."""
+    from pillion.ops.region import why_not_in_rows
+
+    ledger, npu = program.ledger, program.target.npu
+    live = dict(
+        zip((s.choice.op.name for s in program.lowered.steps), program.memory.live_bytes, strict=True)
+    )
+    kernels = {step.choice.op.name: step.choice for step in program.lowered.steps}
+    rows = [
+        {
+            **entry.as_row(),
+            "arithmetic": npu.arithmetic.value
+            if npu and entry.segment is not None
+            else program.graph.arithmetic.value,
+            "kernel": "npu" if entry.segment is not None else kernels[entry.op.name].kernel.name,
+            "arena_bytes": live.get(entry.op.name),
+            "ends_a_stripe": why_not_in_rows(entry.op),
+            "why_this_kernel": "" if entry.segment is not None else kernels[entry.op.name].short_reason,
+        }
+        for entry in ledger
+    ]
+    return {
+        "model": program.graph.name,
+        "target": program.target.name,
+        "arithmetic": program.arithmetic,
+        **_over_time(program),
+        "ops_on_npu": len(ledger.on_npu),
+        "ops_on_cpu": len(rows) - len(ledger.on_npu),
+        "crossing_bytes": ledger.crossing_bytes,
+        **_copied(program),
+        **({"loops": [_loop_row(one) for one in ledger.copied]} if ledger.copied else {}),
+        "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
+        **_stripes(program),
+        "ops": rows,
+    }
+
+
+def _loop_row(loop: LoopEntry) -> Facts:
+    why = loop.deciding
+    return {"loop": loop.name, "copies": loop.count, "rule": why.rule, "wanted": why.wanted, "got": why.got}
+
+
+def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
+    cost = entries[0].deciding
+    return {
+        "segment": number,
+        "ops": len(entries),
+        "macs": sum(entry.op.macs for entry in entries),
+        "crossing_bytes": sum(entry.crossing_bytes for entry in entries),
+        "cycles": f"{cost.got}, wanted {cost.wanted}",
+    }
+
+
+def ran(model: str, on: str, result: RunResult, streaming: Streaming | None = None) -> Facts:
+    """Returns the facts about a run."""
+    facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
+    if result.profile is None:
+        return facts
+    profile = result.profile
+    ops = [
+        {
+            **{"kind": op.kind, "name": op.name, "kernel": op.kernel, "macs": op.macs},
+            **{"instructions": None if op.kind == SEGMENT else count, "source": op.source, "why": op.why},
+        }
+        for op, count in zip(profile.ops, profile.op_instructions, strict=True)
+    ]
+    regions = [{"region": r.name, "predicted": r.predicted, "found": r.found} for r in profile.regions]
+    on_npu = sum(op.kind == SEGMENT for op in profile.ops)
+    not_counted = (
+        {"not_counted": f"segments of the NPU ({on_npu}): a stand-in computes them here"} if on_npu else {}
+    )
+    return {
+        **facts,
+        "instructions": profile.instructions,
+        **not_counted,
+        **(_each_call(profile.instructions, streaming) if streaming else {}),
+        "code_bytes": profile.code_bytes,
+        "stack_bytes": profile.stack_bytes,
+        "regions": regions,
+        "ops": ops,
+    }
+
+
+def _each_call(instructions: int, streaming: Streaming) -> Facts:
+    """Returns the instructions per call of a stream: calls with enough frames run the model, others copy frames."""
+    fed = streaming.inputs[0]
+    return {
+        "instructions_of_the_longest_call": instructions,
+        "instructions_per_call": round(instructions / streaming.calls),
+        "instructions_per_frame": round(instructions / fed.frames),
+    }
+
+
+def _summary(array: Any) -> Facts:
+    flat = array.ravel()
+    return {
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+        "min": flat.min().item() if flat.size else None,
+        "max": flat.max().item() if flat.size else None,
+        "argmax": int(flat.argmax()) if flat.size else None,
+    }

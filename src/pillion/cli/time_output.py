@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time estimates on the command line: a range, and what it rests on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pillion.devices.clock import parse_clock
+from pillion.devices.cortex_m.memories import find_memories
+from pillion.devices.cycle_range import CycleRange
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import form_of
+from pillion.ir.types import Array
+from pillion.partition import Unit
+from pillion.program import Program
+from pillion.run.executor import RunOptions
+from pillion.run.time_estimate import (
+    Conditions,
+    TimeEstimate,
+    estimate_folder,
+    estimate_program,
+    format_milliseconds,
+)
+
+Facts = dict[str, Any]
+COLUMN = "time_ms"
+
+
+def conditions(
+    clock: str | None, npu_clock: str | None = None, memories: str | None = None
+) -> Conditions | None:
+    """Parses the options of an estimate; returns None without a clock."""
+    if clock is None:
+        useless = {"--npu-clock": npu_clock, "--memories": memories}
+        _refuse_without_clock([f"{option} {value}" for option, value in useless.items() if value is not None])
+        return None
+    return Conditions(
+        parse_clock(clock),
+        find_memories(memories) if memories is not None else None,
+        parse_clock(npu_clock, "--npu-clock") if npu_clock is not None else None,
+    )
+
+
+def _refuse_without_clock(given: Sequence[str]) -> None:
+    if given:
+        raise PillionError(
+            f"{given[0].split()[0]} says what an estimate of time rests on",
+            rule="it goes with --clock",
+            here=" ".join(given),
+            help="add --clock 160MHz, or leave it out",
+        )
+
+
+def require_c(asked: Conditions | None, output: Path) -> None:
+    """Raises if time is requested for a file that runs with other kernels than Pillion's."""
+    form = form_of(output)
+    if asked is not None and form:
+        raise PillionError(
+            f"the time of {output.name} is that of its runtime's kernels, which Pillion does not estimate",
+            rule="--clock goes with C projects",
+            here=f"-o {output}",
+            help=f"-o {output.stem}/, or leave --clock out",
+        )
+
+
+def of_program(
+    program: Program,
+    asked: Conditions | None,
+    *,
+    quiet: bool,
+    on: str | None = None,
+    sample: Sequence[Array] | None = None,
+    timeout: float = 60.0,
+) -> TimeEstimate | None:
+    """Estimates the time of a program, if requested."""
+    if asked is None:
+        return None
+    with _waiting(quiet):
+        return estimate_program(program, asked, on, sample, timeout)
+
+
+def of_folder(
+    folder: Path, asked: Conditions | None, sample: Sequence[Array], on: str, options: RunOptions
+) -> TimeEstimate | None:
+    """Estimates the time of a C project, if requested."""
+    return estimate_folder(folder, asked, sample, on, options.timeout) if asked else None
+
+
+@contextmanager
+def _waiting(quiet: bool) -> Iterator[None]:
+    """Shows a stage on a terminal unless `quiet`."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("counting instructions in the emulator"):
+        yield
+
+
+def facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = False) -> Facts:
+    """Returns the time of a whole run; `in_short` omits the table of its parts."""
+    if time is None:
+        return {}
+    numbers = {"time_ms": _pair(time.milliseconds), "core": time.core, "clock_hz": round(time.clock.hertz)}
+    cycles = [round(time.cycles.low), round(time.cycles.high)]
+    classes = {"instruction_classes": _classes(time)} if time.classes and (as_json or not in_short) else {}
+    return {
+        "time": str(time),
+        **(numbers if as_json else {}),
+        "cpu_cycles": cycles if as_json else "{:,}-{:,}".format(*cycles),
+        "time_memories": f"{time.memories.name}: {time.memories.summary}",
+        "time_basis": time.basis,
+        **({"time_left_out": time.left_out} if time.left_out else {}),
+        **classes,
+    }
+
+
+def _classes(time: TimeEstimate) -> list[Facts]:
+    total = sum(time.classes.values())
+    return [
+        {"class": name.value, "instructions": count, "share": f"{100 * count / total:.1f} %"}
+        for name, count in sorted(time.classes.items(), key=lambda pair: -pair[1])
+    ]
+
+
+def _pair(milliseconds: CycleRange) -> list[float]:
+    return [float(f"{milliseconds.low:.4g}"), float(f"{milliseconds.high:.4g}")]
+
+
+def explained(told: Facts, program: Program, time: TimeEstimate | None, as_json: bool) -> Facts:
+    """Adds the time of each op to its explanation; NPU ops share their segment's time."""
+    if time is None:
+        return told
+    on_core = {op.name: op.milliseconds for op in time.ops if op.unit == "cpu"}
+    rows = []
+    for row, entry in zip(told["ops"], program.ledger, strict=True):
+        is_npu = entry.unit is Unit.NPU and program.target.npu is not None
+        milliseconds = _of_npu(program, entry.npu_cycles, time) if is_npu else on_core[entry.op.name]
+        rows.append(
+            {
+                **row,
+                COLUMN: format_milliseconds(milliseconds).removesuffix(" ms"),
+                "time_ms_band": _pair(milliseconds),
+            }
+        )
+    segments = [
+        {**row, "time": format_milliseconds(op.milliseconds)}
+        for row, op in zip(told["segments"], [op for op in time.ops if op.unit == "npu"], strict=True)
+    ]
+    return {**told, "segments": segments, "ops": rows, **facts(time, as_json)}
+
+
+def _of_npu(program: Program, cycles: int, time: TimeEstimate) -> CycleRange:
+    assert program.target.npu is not None
+    return program.target.npu.uncertainty * (cycles * 1e3 / (time.npu_clock or time.clock).hertz)
+
+
+def ran(told: Facts, time: TimeEstimate | None) -> Facts:
+    """Adds the time of each op to its profile; NPU ops have none."""
+    if time is None or "ops" not in told:
+        return told
+    times = {op.name: format_milliseconds(op.milliseconds).removesuffix(" ms") for op in time.ops}
+    rows = [
+        {**{key: row[key] for key in row if key != "why"}, COLUMN: times.get(row["name"]), "why": row["why"]}
+        for row in told["ops"]
+    ]
+    return {**told, "ops": rows}
+
+
+def columns(chosen: Mapping[str, Sequence[str]], time: TimeEstimate | None) -> dict[str, Sequence[str]]:
+    """Returns the columns of a table, with time if it is estimated."""
+    if time is None:
+        return dict(chosen)
+    return {name: (*some[:3], COLUMN, *some[3:]) if name == "ops" else some for name, some in chosen.items()}

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pillion train`: the user's training loop between preparation and compilation.
+
+The untrained model is compiled and written first, so that errors show before hours of training."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from pillion.cli.request import Request, compile_for, hush, write
+from pillion.emitters.c.project import check_project
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import form_of, suffix_of
+from pillion.host_io.user_code import MOST_NAMES, UserFile, beside, names_of, open_file, split_spec
+from pillion.program import Program
+
+if TYPE_CHECKING:
+    from pillion.importers.torch.quantize import QatModule
+
+MODEL = "model"
+"""The factory in the training file, if no model is named."""
+TRAINING = "train(model) trains the module that it is given and returns it"
+
+
+def train(
+    function: str, request: Request, output: Path, *, force: bool = False, prints_to_stderr: bool = False
+) -> tuple[Program, int]:
+    """Prepares a model, passes it to `file.py:function`, compiles and writes the result, and returns the program
+    with the number of batches.
+
+    An empty `request.model` means the file's own `model`."""
+    from pillion.compiler import prepare_qat
+    from pillion.importers.torch import capture
+
+    hush()
+    file, loop = _loop(function)
+    spec = _trainable(request.model) or f"{file.path}:{MODEL}"
+    module, inputs, name = capture.build(
+        spec, input_size=request.how.source.size, weights=request.how.source.weights, opened=file
+    )
+    name = name if request.model else type(module).__name__.lower()
+    request = replace(request, model=spec, quantize=True)
+    # What is not trained yet is not worth a warning.
+    _rehearse(compile_for(request, module, inputs, name=name, quiet=True), output, force)
+    prepared = prepare_qat(module, inputs, request.target)
+    with beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
+        trained = _trained(loop, prepared, function, file.path)
+    program = compile_for(request, trained, inputs, name=name)
+    write(program, output, force=force)
+    return program, int(trained.batches_seen)
+
+
+def _rehearse(untrained: Program, output: Path, force: bool) -> None:
+    """Raises whatever compiling and writing would raise after the training."""
+    if not form_of(output):
+        check_project(untrained.files, output, force)
+    with tempfile.TemporaryDirectory() as folder:
+        write(untrained, Path(folder) / output.name)
+
+
+def _trainable(model: str) -> str:
+    if suffix_of(model) in (".pt2", ".tflite", ".pte"):
+        raise PillionError(
+            f"{model} cannot be trained",
+            rule="a model of the zoo, or file.py:factory",
+            here=f"-m {model}: its parameters are constants",
+            help="name the Python that makes the module, with --weights for what it has learned so far",
+        )
+    return model
+
+
+def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
+    """Returns the user's function and its file."""
+    path, name = split_spec(function)
+    if not name:
+        raise PillionError(
+            f"{function} does not name a training function",
+            rule="file.py:function",
+            here="a file without a function" if function.rstrip(":").endswith(".py") else function,
+            help=f"pillion train {quote(function.split(':')[0].removesuffix('.py') + '.py:train')} …",
+        )
+    file = open_file(path)
+    loop = getattr(file.module, name, None)
+    if not callable(loop):
+        raise _no_loop(file, name, loop)
+    if not _takes_a_model(loop):
+        raise PillionError(
+            f"{name} of {path} cannot be called with a model",
+            rule=TRAINING,
+            here=f"def {name}{inspect.signature(loop)}",
+            help=f"def {name}(model): …; what else it needs can have defaults",
+        )
+    return file, loop
+
+
+def _no_loop(file: UserFile, name: str, found: object) -> PillionError:
+    own = names_of(file.module)
+    listed = f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines no functions"
+    close = difflib.get_close_matches(name, own, n=1)
+    return PillionError(
+        f"{file.path} has no function {name}",
+        rule=TRAINING,
+        here=listed if found is None else f"{name} is a {type(found).__name__}",
+        help=f"pillion train {quote(f'{file.path}:{close[0]}')} …"
+        if close
+        else f"def {name}(model): …; return model",
+    )
+
+
+def _takes_a_model(loop: Callable[[Any], Any]) -> bool:
+    try:
+        inspect.signature(loop).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # of something that Python cannot look into
+        return True
+    return True
+
+
+def _trained(loop: Callable[[Any], Any], prepared: QatModule, function: str, path: Path) -> QatModule:
+    from pillion.importers.torch.quantize import QatModule
+
+    with _user_errors(function, path):
+        result = loop(prepared)
+    if not isinstance(result, QatModule):
+        raise PillionError(
+            f"{function} gave back something else",
+            rule=TRAINING,
+            here="nothing" if result is None else f"a {type(result).__name__}",
+            help="end it with `return model`, of the model that it was given or a copy of it",
+        )
+    if not result.is_trained:
+        raise PillionError(
+            f"{function} trained nothing",
+            rule="at least one batch goes through the model in train mode",
+            here="0 batches",
+            help="call model.train() before the loop; without training, `pillion compile --quantize` is the way",
+        )
+    return result
+
+
+@contextmanager
+def _user_errors(function: str, path: Path) -> Iterator[None]:
+    """Turns an exception in the user's loop into a PillionError with the user's lines."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        words = str(error).strip() or "no message"
+        raise PillionError(
+            f"{function} raised {type(error).__name__}",
+            rule=TRAINING,
+            here="\n".join([words, *_lines(error, path)]),
+            help="nothing was written; save the model's state_dict in the loop, and begin with it next time",
+        ) from error
+
+
+def _lines(error: BaseException, path: Path) -> list[str]:
+    """Returns the lines of the user's files in a traceback, innermost last."""
+    folder = path.resolve().parent
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _lies_in(folder, frame.filename)]
+    return [f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {frame.line}" for frame in own]
+
+
+def _lies_in(folder: Path, filename: str) -> bool:
+    """Whether the file is the user's, not generated code or an installed package."""
+    if filename.startswith("<") or "site-packages" in filename:
+        return False
+    return folder in Path(filename).resolve().parents

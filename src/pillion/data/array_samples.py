@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays with labels, split into samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pillion.data.image_files import normalized
+from pillion.data.reading_options import LABEL_NAMES, Reading
+from pillion.data.sample import NUMBERS, Array, InputSpec, Sample, as_input_dtype, split_samples
+from pillion.errors import PillionError
+from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
+
+
+def read_named(path: Path) -> dict[str, Array]:
+    """Reads the arrays of an .npz by name; the array of an .npy has the empty name."""
+    try:
+        found = read_arrays(path)
+    except UNREADABLE as error:
+        raise PillionError(
+            f"cannot read {path}",
+            rule="an .npy or .npz file of numbers",
+            here=reason(error),
+            help="write it with numpy.save or numpy.savez",
+        ) from None
+    return {"": found} if isinstance(found, np.ndarray) else found
+
+
+def inputs_and_label(
+    named: Mapping[str, Array], wanted: Sequence[InputSpec], place: str
+) -> tuple[list[Array], Array | None]:
+    """Separates inputs from labels. Labels are the array with a label's name, or the last array if there is one
+    more than inputs."""
+    if len(named) == len(wanted):
+        return _in_order(named, wanted), None
+    if len(named) == len(wanted) + 1:
+        called = [name for name in named if name.lower() in LABEL_NAMES]
+        label = called[0] if len(called) == 1 else list(named)[-1]
+        return _in_order({name: a for name, a in named.items() if name != label}, wanted), named[label]
+    names = f" ({', '.join(named)})" if any(named) else ""
+    raise PillionError(
+        f"the data does not fit the model: {place}",
+        rule=f"{len(wanted)} arrays, one for each input, and perhaps one with labels",
+        here=f"{len(named)} arrays{names}",
+        help="save inputs with numpy.save (one input) or numpy.savez(x0=…, x1=…, y=labels) (several, in the model's order)",
+    )
+
+
+def _in_order(named: Mapping[str, Array], wanted: Sequence[InputSpec]) -> list[Array]:
+    """Orders arrays by the inputs' names if they match, otherwise keeps their order."""
+    names = [one.name for one in wanted]
+    return [named[name] for name in names] if set(named) == set(names) else list(named.values())
+
+
+def samples_of_arrays(
+    inputs: Sequence[Array], labels: Array | None, wanted: Sequence[InputSpec], place: str, reading: Reading
+) -> Iterator[Sample]:
+    """Splits arrays into samples with labels."""
+    count = len(labels) if labels is not None and labels.ndim else None
+    for array, one in zip(inputs, wanted, strict=True):
+        if array.dtype.kind not in NUMBERS:
+            as_input_dtype(array, one, place)
+    columns = [split_samples(array, one, place, count) for array, one in zip(inputs, wanted, strict=True)]
+    counts = [len(column) for column in columns]
+    if len(set(counts)) != 1:
+        raise _unequal(place, f"{counts} samples of the inputs", "the same number of samples for each input")
+    answers = _labels(labels, counts[0], place)
+    for number in range(counts[0]):
+        at = f"sample {number + 1} of {place}" if counts[0] > 1 else place
+        parts = (np.asarray(column[number]) for column in columns)
+        fit = tuple(_prepared(part, one, at, reading) for part, one in zip(parts, wanted, strict=True))
+        yield Sample(fit, answers[number] if answers is not None else None, at)
+
+
+def _labels(labels: Array | None, count: int, place: str) -> Array | None:
+    """Checks for one label per sample; a single sample's label may be a scalar."""
+    if labels is None:
+        return None
+    if labels.dtype.kind not in NUMBERS or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
+        found = (
+            f"{labels.dtype} with values that are not finite"
+            if labels.dtype.kind == "f"
+            else str(labels.dtype)
+        )
+        raise _unequal(place, f"labels of {found}", "labels are finite numbers")
+    if labels.ndim and len(labels) == count:
+        return labels
+    if count == 1:
+        return labels[np.newaxis]
+    raise _unequal(
+        place, f"{count:,} samples and labels of shape {list(labels.shape)}", "a label for each sample"
+    )
+
+
+def _prepared(part: Array, wanted: InputSpec, place: str, reading: Reading) -> Array:
+    if reading.divide is None and not reading.mean and not reading.std:
+        return as_input_dtype(part, wanted, place)
+    real = as_input_dtype(part.astype(np.float32), InputSpec(wanted.name, wanted.shape), place)
+    return _normalized(real, wanted, reading)
+
+
+def _normalized(real: Array, wanted: InputSpec, reading: Reading) -> Array:
+    """Normalizes numbers. Per-channel values apply to axis 1 of images, or to the last axis if only that has this
+    many channels."""
+    real = real / np.float32(reading.divide or 1)
+    given = max(len(reading.mean), len(reading.std))
+    first = given > 1 and len(wanted.of_one) > 1 and wanted.of_one[0] == given
+    moved = np.moveaxis(real, 1, -1) if first else real
+    made = normalized(moved, reading, moved.shape[-1] if moved.ndim else 1)
+    return np.ascontiguousarray(np.moveaxis(made, -1, 1) if first else made, np.float32)
+
+
+def _unequal(place: str, found: str, rule: str) -> PillionError:
+    return PillionError(
+        f"the data does not fit the model: {place}",
+        rule=rule,
+        here=found,
+        help="save inputs and labels of the same samples, in the same order",
+    )
+
+
+def as_array(held: Any) -> Array | None:
+    """Converts an array, tensor or number to an array; returns None for anything else."""
+    if isinstance(held, np.ndarray):
+        return held
+    if isinstance(held, (bool, int, float, np.generic)):
+        return np.asarray(held)
+    if hasattr(held, "detach"):
+        return np.asarray(held.detach().cpu().numpy())
+    return None

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data as Python objects: arrays, PyTorch datasets and loaders, lists and generators of samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pillion.data.array_samples import as_array, inputs_and_label, samples_of_arrays
+from pillion.data.file_formats import open_files
+from pillion.data.reading_options import AS_IT_IS, Reading
+from pillion.data.sample import Array, InputSpec, Sample, Source
+from pillion.errors import PillionError
+from pillion.host_io.user_code import function_of, run_user_code, split_spec
+
+FUNCTION = "--data file.py:function: a function without arguments that gives samples, (input, label), or a dataset or loader of them"
+SAMPLES = "samples: arrays or tensors, (input, label), or batches of them"
+
+
+@dataclass(frozen=True)
+class PythonData:
+    """Samples in memory, or from an iterable."""
+
+    things: Any
+    reading: Reading = AS_IT_IS
+    name: str = "the data"
+    classes: tuple[str, ...] = ()
+
+    def count(self) -> int | None:
+        """Returns the number of samples of arrays or a dataset; None for batches."""
+        if isinstance(self.things, Mapping) or _is_array(self.things) or _is_arrays(self.things):
+            return None
+        is_dataset = hasattr(self.things, "__getitem__") and not hasattr(self.things, "batch_size")
+        try:
+            return len(self.things) if is_dataset else None
+        except TypeError:  # a dataset of a stream has a len that raises
+            return None
+
+    def samples(self, wanted: Sequence[InputSpec]) -> Iterator[Sample]:
+        """Yields the samples; batches are split."""
+        for number, item in enumerate(self._items(wanted), start=1):
+            place = f"item {number} of {self.name}"
+            inputs, label = inputs_and_label(_parts(item, place, len(wanted)), wanted, place)
+            yield from samples_of_arrays(inputs, label, wanted, place, self.reading)
+
+    def _items(self, wanted: Sequence[InputSpec]) -> Iterator[Any]:
+        things = self.things
+        if (
+            isinstance(things, Mapping)
+            or _is_array(things)
+            or (_is_arrays(things) and _is_whole(things, wanted))
+        ):
+            yield things
+        else:
+            yield from items_of(things, self.name)
+
+
+def _is_array(things: Any) -> bool:
+    """Whether the object is an array or a tensor; a plain number is not."""
+    return as_array(things) is not None and hasattr(things, "__getitem__")
+
+
+def _is_arrays(things: Any) -> bool:
+    """Whether the object is a tuple of arrays."""
+    return isinstance(things, tuple) and bool(things) and all(as_array(one) is not None for one in things)
+
+
+def _is_whole(things: Sequence[Any], wanted: Sequence[InputSpec]) -> bool:
+    """Whether a tuple holds an array per input, and perhaps labels; otherwise it is a tuple of samples."""
+    if len(things) == len(wanted) + 1:
+        first, last = as_array(things[0]), as_array(things[-1])
+        assert first is not None
+        assert last is not None
+        return first.shape != last.shape or len(wanted) > 1
+    return len(things) == len(wanted)
+
+
+def items_of(things: Any, name: str) -> Iterator[Any]:
+    """Yields samples. A dataset is an object with a length and integer indexing."""
+    if hasattr(things, "__len__") and hasattr(things, "__getitem__") and not hasattr(things, "__iter__"):
+        yield from (things[number] for number in range(len(things)))
+        return
+    try:
+        iterator = iter(things)
+    except TypeError:
+        raise _no_samples(things, name) from None
+    yield from iterator
+
+
+def _parts(item: Any, place: str, inputs: int) -> dict[str, Array]:
+    """Returns the arrays of a sample or batch by name; those of a tuple by number."""
+    if isinstance(item, Mapping):
+        named = {str(name): as_array(part) for name, part in item.items()}
+    elif as_array(item) is not None:
+        named = {"0": as_array(item)}
+    elif isinstance(item, (tuple, list)):
+        named = {str(i): as_array(part) for i, part in enumerate(_flat(item, inputs))}
+    else:
+        named = {"": None}
+    found = {name: part for name, part in named.items() if part is not None}
+    if len(found) != len(named):
+        raise PillionError(
+            f"{place} is no input of the model",
+            rule=SAMPLES,
+            here=describe(item),
+            help="yield (input, label), or a tuple of all inputs and then the label",
+        )
+    return found
+
+
+def _flat(item: Sequence[Any], inputs: int) -> list[Any]:
+    """Flattens ((a, b), label) for several inputs."""
+    if inputs > 1 and len(item) == 2 and isinstance(item[0], (tuple, list)):
+        return [*item[0], item[1]]
+    return list(item)
+
+
+def describe(thing: Any) -> str:
+    """Describes an object in an error: arrays by type and shape, others by class."""
+    array = as_array(thing)
+    if array is not None:
+        return f"{array.dtype}{list(array.shape)}"
+    if isinstance(thing, (tuple, list)):
+        shown = ", ".join(map(describe, thing[:4]))
+        return f"({shown}{', …' if len(thing) > 4 else ''})"
+    return "None" if thing is None else f"a {type(thing).__name__}"
+
+
+def _no_samples(things: Any, name: str) -> PillionError:
+    return PillionError(
+        f"{name} cannot be gone through",
+        rule="a list, dataset, loader or generator of " + SAMPLES,
+        here=describe(things),
+        help="call it: samples()" if callable(things) else "[(x, y) for x, y in pairs]",
+    )
+
+
+@dataclass(frozen=True)
+class OpenedData:
+    """Samples from a user's function, called anew for each pass."""
+
+    spec: str
+    reading: Reading
+    classes: tuple[str, ...] = ()
+    _opened: list[Callable[..., Any]] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The file and the function."""
+        return self.spec
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"spec": self.spec, "reading": self.reading, "classes": self.classes, "_opened": []}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def count(self) -> int | None:
+        """Returns None, because counting would call the function."""
+        return None
+
+    def samples(self, wanted: Sequence[InputSpec]) -> Iterator[Sample]:
+        """Calls the function and yields its samples."""
+        if not self._opened:
+            self._opened.append(function_of(self.spec, FUNCTION))
+        made = run_user_code(self._opened[0], self.spec, rule=FUNCTION)
+        given = PythonData(made, self.reading, self.spec)
+        yield from _watched(given.samples(wanted), self.spec)
+
+
+def _watched(samples: Iterator[Sample], spec: str) -> Iterator[Sample]:
+    """Reports errors inside a generator like errors of the function."""
+    end = object()
+    while True:
+        sample = run_user_code(next, spec, samples, end, rule=FUNCTION)
+        if sample is end:
+            return
+        yield sample
+
+
+Data = str | os.PathLike[str] | Iterable[Any] | Source
+"""A path, `file.py:function`, or samples as Python objects."""
+
+
+def open_data(data: Any, reading: Reading = AS_IT_IS) -> Source:
+    """Returns the source for a path, `file.py:function` or Python objects."""
+    if isinstance(data, (str, os.PathLike)):
+        text = os.fspath(data)
+        if split_spec(text)[1]:
+            return OpenedData(text, reading, reading.classes)
+        return open_files(Path(text), reading)
+    if hasattr(data, "samples") and hasattr(data, "count"):
+        return data  # a source already
+    if reading.labels is not None or reading.label_column is not None:
+        raise PillionError(
+            "labels of a file go with data of files",
+            rule="labels and label_column say where the labels of files are",
+            here=describe(data),
+            help="give pairs: (inputs, labels)",
+        )
+    return PythonData(data, reading, classes=reading.classes)

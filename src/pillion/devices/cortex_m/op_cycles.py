@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycle ranges of ops on a Cortex-M: from instructions counted in an emulator, or from
+multiply-accumulates."""
+
+from __future__ import annotations
+
+from pillion.devices.cortex_m.classes import Class, Executed
+from pillion.devices.cortex_m.cores import Core
+from pillion.devices.cortex_m.cycles import CYCLES
+from pillion.devices.cortex_m.estimate import estimate
+from pillion.devices.cortex_m.memories import Memories
+from pillion.devices.cycle_range import NOTHING, CycleRange, total
+from pillion.ir.op import Op
+
+UNCOUNTED = CycleRange(0.4, 3.0)
+"""The factor range of estimates from multiply-accumulates; tests compare it with counted programs."""
+
+
+def counted_cycles(core: Core, ran: Executed, memories: Memories, hertz: float) -> CycleRange:
+    """Returns the cycle range of executed instructions: their classes, taken jumps, and memory wait
+    states."""
+    table = CYCLES[core.plain]
+    known = total(table.cycles.get(name, _SLOW) * count for name, count in ran.counts.items())
+    extra = table.per_register * ran.more_registers + table.taken * ran.taken
+    return known + extra + memories.cycles(ran, hertz)
+
+
+_SLOW = CycleRange(1, 16)
+"""The cycles of a class that the core's table lacks."""
+
+
+def uncounted_cycles(core: Core, op: Op) -> CycleRange:
+    """Returns the cycle range of an op that was not executed."""
+    cycles = estimate(op, core.isa)
+    return CycleRange(UNCOUNTED.low * cycles, UNCOUNTED.high * cycles) if cycles else NOTHING
+
+
+__all__ = ["Class", "counted_cycles", "uncounted_cycles"]

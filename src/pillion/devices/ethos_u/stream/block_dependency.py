@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that an operation on tensors does not read results before the previous operation has written them.
+
+Results are computed block by block; those of convolutions and channel sums take one job per block and slice of input channels.
+Register BLOCKDEP is the number `d` of jobs of the previous operation that may be in progress when an operation starts, and each of
+its own jobs waits for one more of them. So its job `f` must not read the last `d - f` blocks of the previous operation. This counts a
+block as one job, which is conservative. Earlier operations have ended. Writing what the previous operation still reads is not checked,
+because the NPU fetches operands in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, product
+from typing import TypeGuard
+
+import numpy as np
+
+from pillion.devices.ethos_u.stream.memory import part_addresses, span
+from pillion.devices.ethos_u.stream.operations import (
+    BlockSize,
+    Compute,
+    Convolve,
+    Elementwise,
+    FeatureMap,
+    Operation,
+    PoolKind,
+    PoolOperation,
+    Product,
+    Upscale,
+    Wait,
+)
+from pillion.devices.ethos_u.stream.stream_errors import invalid
+
+Box = tuple[range, range, range]
+"""Rows, columns, channels."""
+
+
+def require_blocks_wait(found: Sequence[Operation]) -> None:
+    """Raises if an operation may read results that the previous one has not written yet."""
+    before: Compute | None = None
+    for op in found:
+        if isinstance(op, Wait) and not op.copies and op.most == 0:
+            before = None
+        if isinstance(op, Compute):
+            if before is not None:
+                _require_written(before, op)
+            before = op
+
+
+def _require_written(before: Compute, op: Compute) -> None:
+    """Raises if a job reads from blocks in progress. Both operands are checked."""
+    for operand, jobs in _operands(op):
+        if not op.overlap or not _meet(before.y, operand):
+            continue
+        blocks = list(islice(_blocks(before.y, before.block, backwards=True), op.overlap))
+        for number, box in enumerate(islice(jobs, op.overlap)):
+            late = blocks[: op.overlap - number]
+            if len(late) < op.overlap - number or any(_share(before.y, one, operand, box) for one in late):
+                raise invalid(
+                    "an operation reads what the one before may not have written",
+                    "BLOCKDEP lets it start when all blocks that it reads are there",
+                    f"{op.overlap} blocks under way, words {before.at} and {op.at}",
+                )
+
+
+def _operands(op: Compute) -> Iterator[tuple[FeatureMap, Iterator[Box]]]:
+    yield op.x, _jobs(op)
+    if isinstance(op, Elementwise) and isinstance(op.second, FeatureMap):
+        yield op.second, (_repeated(box, op.second) for box in _blocks(op.y, op.block))
+
+
+def _repeated(box: Box, operand: FeatureMap) -> Box:
+    """Returns the part of an operand that a block of the result reads."""
+    rows, columns, channels = (_within(p, size) for p, size in zip(box, operand.shape, strict=True))
+    return rows, columns, channels
+
+
+def _within(part: range, size: int) -> range:
+    """Returns the part of an axis, or its only index if the axis is broadcast."""
+    return range(1) if size == 1 else part
+
+
+def _jobs(op: Compute) -> Iterator[Box]:
+    """Yields the part of the first operand that each job reads."""
+    for rows, columns, channels in _blocks(op.y, op.block):
+        seen = _seen(op, 0, rows), _seen(op, 1, columns)
+        if _sums_channels(op):
+            deep = op.kernel.slice_channels(op.x.dtype.size_bytes)
+            for start in range(0, op.x.shape[2], deep):
+                yield *seen, range(start, min(start + deep, op.x.shape[2]))
+        else:
+            yield *seen, _within(channels, op.x.shape[2])
+
+
+def _sums_channels(op: Compute) -> TypeGuard[Convolve | PoolOperation]:
+    """Whether each result channel depends on all input channels, one slice of them per job."""
+    if isinstance(op, PoolOperation):
+        return op.kind is PoolKind.SUM
+    return isinstance(op, Convolve) and op.product is Product.CONVOLUTION
+
+
+def _seen(op: Compute, axis: int, part: range) -> range:
+    """Returns the rows or columns that windows reach."""
+    size = op.x.shape[axis]
+    if not isinstance(op, (Convolve, PoolOperation)):
+        return _within(part, size)
+    kernel = op.kernel
+    taps = (kernel.height, kernel.width)[axis]
+    start = part.start * kernel.stride[axis] - kernel.pads[axis]
+    end = (part.stop - 1) * kernel.stride[axis] - kernel.pads[axis] + (taps - 1) * kernel.dilation[axis] + 1
+    if op.upscale is not Upscale.NONE:
+        start, end = start // 2, -(-end // 2)
+    return range(max(start, 0), max(min(end, size), 0))
+
+
+def _blocks(y: FeatureMap, block: BlockSize, *, backwards: bool = False) -> Iterator[Box]:
+    """Yields the blocks of a result in execution order (channels, then columns, then rows), or in reverse
+    order."""
+    sides = (block.height, block.width, block.depth)
+    starts = [range(0, size, side) for size, side in zip(y.shape, sides, strict=True)]
+    for corner in product(*(axis[::-1] if backwards else axis for axis in starts)):
+        rows, columns, channels = (
+            range(start, min(start + side, size))
+            for start, side, size in zip(corner, sides, y.shape, strict=True)
+        )
+        yield rows, columns, channels
+
+
+def _meet(one: FeatureMap, other: FeatureMap) -> bool:
+    first, second = span(one), span(other)
+    return first.region == second.region and first.start < second.end and second.start < first.end
+
+
+def _share(one: FeatureMap, box: Box, other: FeatureMap, seen: Box) -> bool:
+    """Whether parts of two tensors overlap in memory."""
+    if not all(map(len, box)) or not all(map(len, seen)):
+        return False
+    first = part_addresses(one, box)
+    second = part_addresses(other, seen)
+    low, high = int(second.min()) - one.dtype.size_bytes, int(second.max()) + other.dtype.size_bytes
+    first = first[(first > low) & (first < high)]
+    if not first.size:
+        return False
+    written = (first[:, None] + np.arange(one.dtype.size_bytes)).ravel()
+    read = (second.ravel()[:, None] + np.arange(other.dtype.size_bytes)).ravel()
+    return bool(np.isin(written, read).any())

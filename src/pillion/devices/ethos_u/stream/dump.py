@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints a command stream as text: every command with its fields, or a summary of each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pillion.devices.ethos_u.stream.command_words import CommandStream, CommandWord
+from pillion.devices.ethos_u.stream.operations import (
+    INTERNAL,
+    Compute,
+    Convolve,
+    DmaCopy,
+    Elementwise,
+    FeatureMap,
+    Operation,
+    PoolOperation,
+    Range,
+    TensorLayout,
+    Wait,
+)
+
+_NAMES = {0: "constants", 1: "scratch", 2: "fast", INTERNAL: "tables"}
+
+
+def commands(stream: CommandStream) -> Iterator[str]:
+    """Yields a line per command: its word, its name, its fields."""
+    for one in stream.instructions:
+        yield f"{one.at:6}  {one.command.name:<18} {_parameters(one)}".rstrip()
+
+
+def _parameters(one: CommandWord) -> str:
+    fields = one.fields
+    if one.command.wide:
+        high = fields.pop("high", 0)
+        words = [f"{high << 32 | one.data:#x}"]
+    else:
+        words = []
+    return " ".join(words + [str(v) if k == "value" else f"{k}={v}" for k, v in fields.items()])
+
+
+def summary(operations: tuple[Operation, ...]) -> Iterator[str]:
+    """Yields a line per operation: its operands and its result."""
+    for op in operations:
+        yield f"{op.at:6}  {_line(op)}"
+
+
+def _line(op: Operation) -> str:
+    match op:
+        case DmaCopy(_, source, destination):
+            return f"copy         {_bytes(source)} to {_bytes(destination)}"
+        case Wait(_, copies, most):
+            return f"wait         until at most {most} {'copies' if copies else 'operations'} are under way"
+        case Compute():
+            name, operands = _name(op)
+            table = f", table {op.activation.table}" if op.activation.table is not None else ""
+            return f"{name:<12} {', '.join(operands)} to {_tensor(op.y)}{table}"
+    return str(op)
+
+
+def _name(op: Compute) -> tuple[str, list[str]]:
+    match op:
+        case Convolve():
+            window = f"{op.kernel.height}x{op.kernel.width}"
+            return f"{op.product.value} {window}", [_tensor(op.x), f"weights {_bytes(op.weights)}"]
+        case PoolOperation():
+            return f"{op.kind.name.lower()} {op.kernel.height}x{op.kernel.width}", [_tensor(op.x)]
+        case Elementwise(second=FeatureMap() as second):
+            return op.kind.name.lower(), [_tensor(op.x), _tensor(second)]
+        case Elementwise(second=int(number)):
+            return op.kind.name.lower(), [_tensor(op.x), str(number)]
+        case Elementwise():
+            return op.kind.name.lower(), [_tensor(op.x)]
+    return type(op).__name__, [_tensor(op.x)]
+
+
+def _tensor(tensor: FeatureMap) -> str:
+    shape = "x".join(map(str, tensor.shape))
+    bricks = " in bricks" if tensor.layout is TensorLayout.BRICKS else ""
+    return f"{tensor.dtype.value}[{shape}]{bricks} at {_NAMES.get(tensor.region, tensor.region)} {tensor.bases[0]}"
+
+
+def _bytes(where: Range) -> str:
+    return f"{_NAMES.get(where.region, where.region)} {where.start}..{where.end}"

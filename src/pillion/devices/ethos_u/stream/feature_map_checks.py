@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that a tensor's registers have the form that Vela writes, including registers without effect: an odd
+value means a damaged or unknown command stream."""
+
+from __future__ import annotations
+
+import math
+
+from pillion.devices.ethos_u.stream.operations import FeatureMap, TensorLayout
+from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+
+BRICK = 16
+
+
+def require_known_form(tensor: FeatureMap, at: int) -> None:
+    """Raises if the tiles, alignment or strides of a tensor are invalid or unknown."""
+    _require_tiles(tensor, at)
+    size = tensor.dtype.size_bytes
+    unit = BRICK if tensor.layout is TensorLayout.BRICKS else size
+    for address in tensor.bases:
+        if address % unit:
+            raise invalid("an address is not aligned", f"multiples of {unit}", f"{address:#x} at word {at}")
+    by_row, by_column, by_brick = tensor.strides
+    if 0 in tensor.strides:
+        usual = False
+    elif tensor.layout is TensorLayout.BRICKS:
+        usual = by_column == BRICK * size and by_brick % by_column == 0 and by_row % by_brick == 0
+    else:
+        whole = math.gcd(by_row, by_column)  # the pixel of the containing tensor
+        usual = by_brick == size and whole % size == 0 and whole >= tensor.shape[2] * size
+    if not usual:
+        raise not_modelled(
+            "the strides of a tensor", f"{tensor.strides} of {tensor.layout.name} at word {at}"
+        )
+
+
+def _require_tiles(tensor: FeatureMap, at: int) -> None:
+    """Raises unless unused tiles start at 0 and a single tile has its tensor's size."""
+    rows, columns, _ = tensor.shape
+    upper_left, upper_right, left = tensor.tile
+    is_wide, is_high = left < columns, upper_left < rows
+    used = (True, is_wide, is_high, is_wide and upper_right < rows)
+    if any(base for base, is_used in zip(tensor.bases, used, strict=True) if not is_used):
+        raise not_modelled("the start of a tile that is not used", f"{tensor.bases} at word {at}")
+    if (
+        (not is_wide and left != columns)
+        or (not is_high and upper_left != rows)
+        or (not is_wide and upper_right != upper_left)
+    ):
+        raise not_modelled(
+            "a tile that is larger than its tensor", f"{tensor.tile} of {tensor.shape} at word {at}"
+        )

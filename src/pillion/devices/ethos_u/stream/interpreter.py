@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command stream on constants and inputs in memory, and returns the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pillion.devices.ethos_u.accelerators import Accelerator
+from pillion.devices.ethos_u.stream.block_dependency import require_blocks_wait
+from pillion.devices.ethos_u.stream.command_words import CommandStream, read_stream
+from pillion.devices.ethos_u.stream.compute import compute
+from pillion.devices.ethos_u.stream.decode import Decoder
+from pillion.devices.ethos_u.stream.hazards import require_waits
+from pillion.devices.ethos_u.stream.lookup_tables import Tables
+from pillion.devices.ethos_u.stream.memory import StreamMemory
+from pillion.devices.ethos_u.stream.operations import INTERNAL, Compute, DmaCopy, Operation, Range, Stop, Wait
+from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+
+
+@dataclass(frozen=True)
+class StreamInterpreter:
+    """A command stream with its constants, ready to run. Each run starts with empty memory."""
+
+    payload: bytes
+    constants: bytes
+    sizes: Mapping[int, int]
+    """The sizes of the other regions in bytes."""
+
+    @cached_property
+    def stream(self) -> CommandStream:
+        """The commands and their NPU."""
+        return read_stream(self.payload)
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The NPU size that the stream was compiled for."""
+        return self.stream.accelerator
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations of the commands. Raises on copies that overlap operations in progress, and on
+        operations that may read unfinished results of the previous one."""
+        found = operations(self.stream)
+        require_waits(found, self.accelerator)
+        require_blocks_wait(found)
+        return found
+
+    def run(self, inputs: Mapping[Range, bytes], outputs: tuple[Range, ...]) -> tuple[bytes, ...]:
+        """Returns the bytes at the places of `outputs` after a run with these inputs."""
+        memory, tables = StreamMemory(self.constants, self.sizes), Tables(self.accelerator)
+        for where, data in inputs.items():
+            memory.write(where, data, 0)
+        for op in self.operations:
+            match op:
+                case DmaCopy(at, source, destination) if destination.region == INTERNAL:
+                    tables.write(destination.start, memory.read(source, at), at)
+                case DmaCopy(at, source, destination):
+                    memory.copy(source, destination, at)
+                case Compute():
+                    compute(op, memory, tables, self.accelerator)
+                case Wait():
+                    pass
+                case _:
+                    raise not_modelled("an operation", op)
+        end = self.operations[-1].at if self.operations else 0
+        return tuple(memory.read(where, end) for where in outputs)
+
+
+def operations(stream: CommandStream) -> tuple[Operation, ...]:
+    """Returns the operations of a stream in order; raises unless its only STOP is its last command."""
+    decoder = Decoder(stream.accelerator)
+    made: list[Operation] = []
+    for instruction in stream.instructions:
+        if made and isinstance(made[-1], Stop):
+            raise invalid("commands stand behind STOP", "STOP is the last command", f"word {instruction.at}")
+        if instruction.command.is_operation:
+            made.append(decoder.operation(instruction))
+        else:
+            decoder.registers.set(instruction)
+    if not made or not isinstance(made[-1], Stop):
+        raise invalid(
+            "the stream does not end", "its last command is STOP", f"{len(stream.instructions)} commands"
+        )
+    return tuple(made[:-1])

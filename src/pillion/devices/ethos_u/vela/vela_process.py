@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs Vela in a child process, which may crash or hang and is reused for the next segment."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from pillion.devices.ethos_u.vela import compiled
+from pillion.devices.ethos_u.vela.compiled import Compiled
+from pillion.devices.ethos_u.vela.vela_settings import VelaSettings
+from pillion.devices.payloads import ConverterError
+from pillion.errors import PillionError
+from pillion.host_io.child_process import Child, ChildEnded, ChildLate
+
+PACKAGE = "ethos-u-vela"
+TIMEOUT_SECONDS = 600.0
+TAIL_LINES = 20
+"""The number of lines of Vela's output in an error."""
+WORKER = Path(__file__).with_name("vela_worker.py")
+ANSWER_BYTES = 5
+"""An exit code in four characters, and the end of its line."""
+_NAME = "segment"
+_child: list[Child] = []
+
+
+class VelaError(PillionError):
+    """Vela failed to compile a segment."""
+
+
+def available() -> bool:
+    """Whether Vela is installed. It is not imported."""
+    try:
+        return importlib.util.find_spec("ethosu.vela") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """Returns the version of the installed Vela."""
+    return importlib.metadata.version(PACKAGE)
+
+
+def compile_segment(tflite: bytes, settings: VelaSettings, timeout: float = TIMEOUT_SECONDS) -> Compiled:
+    """Returns the compiled segment; raises if Vela fails, for example on an unsupported op."""
+    with tempfile.TemporaryDirectory(prefix="pillion-vela-") as place:
+        folder = Path(place)
+        model = folder / f"{_NAME}.tflite"
+        model.write_bytes(tflite)
+        arguments = [str(model), "--output-dir", place, "--output-format", "raw", *settings.arguments]
+        code = _ask(folder, arguments, timeout)
+        if code:
+            raise _failed(folder, settings, f"exit code {code}")
+        return compiled.read(folder, _NAME, version())
+
+
+def _ask(folder: Path, arguments: list[str], timeout: float) -> int:
+    if not _child:
+        _child.append(_started())
+    child = _child[0]
+    try:
+        child.send(json.dumps({"folder": str(folder), "arguments": arguments}).encode() + b"\n", timeout)
+        return int(child.receive(ANSWER_BYTES, timeout))
+    except (ChildEnded, ChildLate, ValueError) as error:
+        child.close()
+        _child.clear()
+        how = f"no answer within {timeout:g} seconds" if isinstance(error, ChildLate) else str(error)
+        raise _failed(folder, None, how) from None
+
+
+def _started() -> Child:
+    """Starts a process that has loaded Vela. Raises a `ConverterError` if it cannot: that is no fault of any op."""
+    child = Child([sys.executable, "-I", str(WORKER)])
+    try:
+        child.receive(ANSWER_BYTES, TIMEOUT_SECONDS)
+    except (ChildEnded, ChildLate) as error:
+        child.close()
+        raise ConverterError(
+            "Vela is installed, but does not start",
+            rule=f"`{sys.executable} -c 'import ethosu.vela.vela'` ends without an error",
+            here=str(error) or f"no answer within {TIMEOUT_SECONDS:g} seconds",
+            help=f"pip install --force-reinstall {PACKAGE}; --target cortex-m55+int8 compiles for the core alone",
+        ) from None
+    return child
+
+
+def _failed(folder: Path, settings: VelaSettings | None, how: str) -> VelaError:
+    log = folder / "output.txt"
+    said = log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:] if log.is_file() else []
+    chip = f" for {settings.accelerator.name}" if settings else ""
+    return VelaError(
+        f"Vela did not compile a segment{chip}",
+        rule="it ends with exit code 0 and leaves a command stream",
+        here="\n".join([how, *(line for line in said if line.strip())]),
+        help="`--intermediates` keeps the segment's file; --keep-on-cpu keeps ops away from the NPU",
+    )

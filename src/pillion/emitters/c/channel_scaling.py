@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rescaling in the kernels for cores without Helium: twice the sum, times a multiplier, shifted right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array, Int64Array
+from pillion.ir.verdict import Verdict
+
+MOST_SHIFT = 22
+"""The largest right shift: with it, `round` plus a sum below 2^30 fits 32 bits."""
+SUM_LIMIT = 2**30
+"""The bound of sums: twice a sum must fit 32 bits."""
+
+
+@dataclass(frozen=True)
+class ScaledChannels:
+    """Channels with the constants of the kernels; `rounds`, `multipliers` and `rights` apply to twice the sum."""
+
+    weights: Int8Array
+    sums: Int64Array
+    """The initial accumulator of each channel: the folded bias."""
+    rounds: Int64Array
+    multipliers: Int32Array
+    rights: Int64Array
+    least: Int64Array
+    largest: Int64Array
+
+    @property
+    def reach(self) -> Int64Array:
+        """The largest magnitude of each channel's sum."""
+        return np.maximum(np.abs(self.least), np.abs(self.largest))
+
+
+def rounding(out_zp: int, right: Any) -> Any:
+    """Returns the constant that a kernel adds before a right shift: one half plus the zero point."""
+    return (2 * out_zp + 1) << (right - 1)
+
+
+def scale_channels(channels: Channels) -> ScaledChannels:
+    """Returns the channels with their zero points folded into biases and rounding constants."""
+    folded = channels.folded
+    rights = -folded.shifts.astype(np.int64)
+    rounds = rounding(channels.out_zp, np.clip(rights, 1, 32))
+    return ScaledChannels(
+        folded.weights, folded.folded_bias, rounds, folded.multipliers, rights, *folded.bounds()
+    )
+
+
+def unscaled(channels: Channels) -> ScaledChannels:
+    """Returns channels that are summed but not rescaled by the kernel."""
+    count = len(channels.bias)
+    ones = np.ones(count, np.int64)
+    return ScaledChannels(
+        channels.weights, channels.folded_bias, ones, np.zeros(count, np.int32), ones, *channels.bounds()
+    )
+
+
+def right_shifts(scaled: ScaledChannels) -> Verdict:
+    """Checks whether every channel is rescaled by a right shift within the kernels' range."""
+    least, most = int(scaled.rights.min()), int(scaled.rights.max())
+    return Verdict(
+        "right_shift", least >= 1 and most <= MOST_SHIFT, f"1 to {MOST_SHIFT}", f"{least} to {most}"
+    )
+
+
+def sums_fit(scaled: ScaledChannels) -> Verdict:
+    """Checks whether every sum stays in the range in which the fast rounding is exact."""
+    reach = int(scaled.reach.max())
+    return Verdict("sum", reach < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {reach}")

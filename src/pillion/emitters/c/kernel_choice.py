@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The choice of a kernel for each op: the first of the core's list whose conditions hold, or a later, cheaper one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pillion.boards.board import Optimize
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c import dsp, host, mve, portable, scalar
+from pillion.emitters.c.kernel import Kernel
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.verdict import Verdict, all_ok, failures
+from pillion.ops import Repeat, Segment
+
+BYTE_OF_FLASH = 2.0
+"""Instructions that each call must save for a further byte of flash; an op may be called once for each tile."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The kernel of an op, with the failed conditions of the kernels before it in the list."""
+
+    op: Op
+    kernel: Kernel
+    passed_over: tuple[tuple[str, Verdict], ...]
+
+    @property
+    def reason(self) -> str:
+        """Every failed condition of the kernels before this one."""
+        if not self.passed_over:
+            return "first choice"
+        return "; ".join(f"not {name}: {verdict}" for name, verdict in self.passed_over)
+
+    @property
+    def short_reason(self) -> str:
+        """The failed conditions of the kernel just before this one, and the number of other kernels before that."""
+        missed: dict[str, list[str]] = {}
+        for name, verdict in self.passed_over:
+            missed.setdefault(name, []).append(verdict.rule)
+        if not missed:
+            return "first choice"
+        *others, last = missed
+        return f"not {last} ({', '.join(missed[last])}){f', nor {len(others)} before it' if others else ''}"
+
+
+NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
+"""The pseudo-kernel of a segment; npu_segments.py writes its calls."""
+
+LOOP = Kernel("loop", Repeat, calls=lambda op, arithmetic: ())
+"""The pseudo-kernel of a loop (scan) around kernel calls; scan_calls.py writes it."""
+
+
+def kernels(isa: Isa) -> tuple[Kernel, ...]:
+    """Returns all kernels of an instruction set, the most specialized first."""
+    specialized = {
+        Isa.MVE: mve.KERNELS,
+        Isa.DSP: dsp.KERNELS,
+        Isa.SCALAR: scalar.KERNELS,
+        Isa.HOST: host.KERNELS,
+    }
+    return (*specialized.get(isa, ()), *portable.KERNELS)
+
+
+def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice, ...]:
+    """Chooses a kernel for every op of the graph: the fastest; for `size`, few different ones."""
+    listed = (*kernels(isa), NPU, LOOP)
+    candidates = {op: [k for k in listed if _is_of(k, op)] for op in graph.ops}
+    if optimize == "size":
+        candidates = {op: [k for k in of_op if not k.extra_flash(op)] for op, of_op in candidates.items()}
+    choices = tuple(_choose_one(op, graph.arithmetic, candidates[op]) for op in graph.ops)
+    return _fewer_kernels(choices, listed, graph.arithmetic) if optimize == "size" else choices
+
+
+def _fewer_kernels(
+    choices: Sequence[Choice], listed: Sequence[Kernel], arithmetic: Arithmetic
+) -> tuple[Choice, ...]:
+    """Drops kernels, the least used first, if the remaining ones can compute all their ops."""
+    chosen = {choice.op: choice for choice in choices}
+    work = {
+        k: sum(c.op.macs for c in choices if c.kernel is k) for k in dict.fromkeys(c.kernel for c in choices)
+    }
+    for kernel in sorted(work, key=work.__getitem__):
+        used = {c.kernel for c in chosen.values()} - {kernel}
+        movers = [op for op, c in chosen.items() if c.kernel is kernel]
+        instead = {op: _another(op, kernel, [k for k in listed if k in used], arithmetic) for op in movers}
+        if all(instead.values()):
+            small = Verdict("optimize.size", False, "few kernels", kernel.name)
+            chosen.update(
+                (op, Choice(op, other, (*chosen[op].passed_over, (kernel.name, small))))
+                for op, other in instead.items()
+                if other is not None
+            )
+    return tuple(chosen[choice.op] for choice in choices)
+
+
+def choose_together(
+    forms: Sequence[Op], usual: Op, chosen: Mapping[Op, Choice], arithmetic: Arithmetic, isa: Isa
+) -> dict[Op, Choice]:
+    """Chooses anew for the variants of an op if they would pack its constants in several layouts: the kernel of
+    the most frequent variant if it takes all of them, otherwise kernels that share constants."""
+    found = {form: chosen[form] for form in forms}
+    used = {choice.kernel for choice in found.values()}
+    if len(used) == 1 or not any(kernel.has_private_constants for kernel in used):
+        return found
+    kernel = found[usual].kernel
+    if kernel.has_private_constants and all(all_ok(kernel.check(form, arithmetic)) for form in forms):
+        return {form: Choice(form, kernel, found[usual].passed_over) for form in forms}
+    shared = [k for k in kernels(isa) if not k.has_private_constants]
+    return {form: _choose_one(form, arithmetic, [k for k in shared if _is_of(k, form)]) for form in forms}
+
+
+def _another(op: Op, than: Kernel, used: Sequence[Kernel], arithmetic: Arithmetic) -> Kernel | None:
+    fitting = (k for k in used if _is_of(k, op) and k is not than and all_ok(k.check(op, arithmetic)))
+    return next(fitting, None)
+
+
+def _is_of(kernel: Kernel, op: Op) -> bool:
+    """Whether a kernel computes ops of this class, and of this form: complete or tiled reductions."""
+    return kernel.op is type(op) and kernel.is_tiled is op.is_part
+
+
+def _cheaper(first: Choice, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:
+    """Returns the first kernel that takes an op, or a later one with a lower estimate."""
+    op, kernel = first.op, first.kernel
+    if kernel.work is None:
+        return first
+    later = [
+        k for k in candidates[candidates.index(kernel) + 1 :] if k.work and all_ok(k.check(op, arithmetic))
+    ]
+    works = {k: k.work(op) + BYTE_OF_FLASH * k.extra_flash(op) for k in (kernel, *later) if k.work}
+    best = min(works, key=works.__getitem__)
+    if best is kernel:
+        return first
+    verdict = Verdict("instructions", False, f"about {works[best]:,.0f}", f"about {works[kernel]:,.0f}")
+    return Choice(op, best, (*first.passed_over, (kernel.name, verdict)))
+
+
+def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:
+    passed_over: list[tuple[str, Verdict]] = []
+    for kernel in candidates:
+        verdicts = kernel.check(op, arithmetic)
+        if all_ok(verdicts):
+            return _cheaper(Choice(op, kernel, tuple(passed_over)), arithmetic, candidates)
+        passed_over += [(kernel.name, verdict) for verdict in failures(verdicts)]
+    raise PillionError(
+        f"{op.kind} `{op.name}` has no C kernel",
+        rule="; ".join(str(verdict) for _, verdict in passed_over) or f"no kernel for {op.kind}",
+        here=op.source or op.name,
+        help="`pillion ops` lists what each kernel takes",
+    )

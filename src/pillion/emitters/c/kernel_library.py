@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The naming scheme of the kernel library: each instruction set has a folder below kernels/, a header and a
+suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Routine
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict
+
+OpClass = TypeVar("OpClass", bound=Op)
+Calls = Callable[[OpClass, Arithmetic], tuple[Call, ...]]
+
+
+def base_name(routine: Routine) -> str:
+    """Returns the name of a function without the prefix and the suffix of its library."""
+    return routine.name.removeprefix("pillion_").removesuffix(f"_{routine.source.split('/')[0]}")
+
+
+@dataclass(frozen=True)
+class Library:
+    """The kernels of one instruction set."""
+
+    isa: Isa
+    header: str
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of functions and files; empty for the portable kernels."""
+        return "" if self.isa is Isa.PORTABLE else f"_{self.isa.value}"
+
+    def routine(self, name: str, *also: str) -> Routine:
+        """Returns the function of a kernel; `also` names the files that it shares with other kernels."""
+        return Routine(
+            f"pillion_{name}{self.suffix}", self._file(name), self.header, tuple(map(self._file, also))
+        )
+
+    def port(self, calls: Calls[OpClass], *also: str) -> Calls[OpClass]:
+        """Returns the calls of another library's kernel with this library's function of the same name."""
+
+        def ported(op: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
+            made = calls(op, arithmetic)
+            return tuple(replace(call, routine=self.routine(base_name(call.routine), *also)) for call in made)
+
+        return ported
+
+    def _file(self, name: str) -> str:
+        return f"{self.isa.value}/{name}{self.suffix}.c"
+
+    def kernel(
+        self,
+        op: type[OpClass],
+        calls: Calls[OpClass],
+        check: Callable[[OpClass, Arithmetic], tuple[Verdict, ...]],
+        *,
+        name: str = "",
+        scratch_bytes: Callable[[OpClass], int] = lambda op: 0,
+        in_place: Callable[[OpClass], tuple[Value, ...]] = lambda op: (),
+        overread_bytes: int = 0,
+        call_cost: CallCost = A_CALL,
+        work: Callable[[OpClass], float] | None = None,
+        is_tiled: bool = False,
+        extra_flash: Callable[[OpClass], int] = lambda op: 0,
+        has_private_constants: bool = False,
+        row_unit: int = 1,
+    ) -> Kernel:
+        """Returns a kernel of this library. The callbacks are called only with ops of the kernel's class. A result
+        without elements needs no call."""
+
+        def calls_for_elements(made: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
+            return calls(made, arithmetic) if made.results[0].type.elements else ()
+
+        functions: Any = {
+            "calls": calls_for_elements,
+            "check": check,
+            "scratch_bytes": scratch_bytes,
+            "in_place": in_place,
+            "work": work,
+            "is_tiled": is_tiled,
+            "extra_flash": extra_flash,
+            "has_private_constants": has_private_constants,
+            "row_unit": row_unit,
+        }
+        full_name = f"{name or op.kind}{self.suffix}"
+        return Kernel(full_name, op, **functions, overread_bytes=overread_bytes, call_cost=call_cost)
+
+
+PORTABLE = Library(Isa.PORTABLE, "kernels.h")
+DSP = Library(Isa.DSP, "dsp.h")
+MVE = Library(Isa.MVE, "mve.h")
+HOST = Library(Isa.HOST, "host.h")
+SCALAR = Library(Isa.SCALAR, "scalar.h")

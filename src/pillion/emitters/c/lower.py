@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowers a graph to a C program: kernels, packed constants and the memory plan. Knows ops, but no C syntax."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.boards.board import Optimize
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel import Call, Routine
+from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.loop_rolling import Action, Item, RolledLoop, RunStep, roll
+from pillion.emitters.c.running_sums import RunningSums
+from pillion.emitters.c.scan_calls import loaded_constants, repeat_items
+from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan
+from pillion.emitters.c.sliding_moves import moves_of
+from pillion.emitters.c.stream_entry import StreamEntry, stream_entry
+from pillion.emitters.c.tile_variants import OpVariants, RegionVariants
+from pillion.ir.access import ROWS, row_bytes
+from pillion.ir.graph import Graph, Names, identifier, shortened
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.state import State
+from pillion.ir.types import Array, Value
+from pillion.ir.workspace import Workspace
+from pillion.memory import (
+    HOST_POINTER_BYTES,
+    MemoryPlan,
+    Needs,
+    RepeatMemory,
+    words_of_state,
+)
+from pillion.ops import Region, Repeat, Segment, leaves
+
+POINTER_BYTES = 4
+"""The size of a pointer on every Cortex-M."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An array in flash with its C name."""
+
+    name: str
+    data: NDArray[np.generic]
+
+    @property
+    def elements(self) -> int:
+        """The declared length; at least 1, as C has no empty arrays."""
+        return max(self.data.size, 1)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One variant of an op: complete, or a tile of rows, perhaps at an edge of the image."""
+
+    choice: Choice
+    calls: range
+    """The indices of its calls among those of the step."""
+    values: tuple[Value, ...]
+    """Operands and results, whose locations each run sets."""
+
+
+@dataclass(frozen=True)
+class CStep:
+    """One op with its calls and the names of the constants that their params point to."""
+
+    index: int
+    choice: Choice
+    calls: tuple[Call, ...]
+    pointers: tuple[Mapping[str, str], ...]
+    """For each call: field of the params struct → name of a constant."""
+    variants: tuple[Variant, ...]
+    scratch_bytes: int
+
+
+@dataclass(frozen=True)
+class RowFeed:
+    """An input that the caller passes row by row, outside the arena."""
+
+    value: Value
+    items: range
+    """The range of items that run while rows arrive; those before run first."""
+    place: int
+    """The arena offset of the state between two calls."""
+    has_state: bool
+    """Whether the model has persistent state."""
+
+    @property
+    def progress(self) -> int:
+        """The arena offset of the progress counters, behind the pointer to the persistent state if there is one."""
+        return self.place + (HOST_POINTER_BYTES if self.has_state else 0)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, over all images."""
+        return self.value.shape[0] * self.value.shape[ROWS]
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of a row."""
+        return row_bytes(self.value)
+
+    @property
+    def loops(self) -> int:
+        """The largest nesting depth of loops around an item that waits for rows."""
+        return words_of_state(self.rows) - words_of_state(0)
+
+
+@dataclass(frozen=True)
+class CProgram:
+    """A lowered program: steps, constants and the memory plan, from which the text of a C project is written."""
+
+    graph: Graph
+    isa: Isa
+    steps: tuple[CStep, ...]
+    items: tuple[Item, ...]
+    """The actions of the program, in order."""
+    constants: tuple[Constant, ...]
+    operands: Mapping[Value, str]
+    """Constant operands that are passed as arguments → name of their array."""
+    memory: MemoryPlan
+    optimize: Optimize = "speed"
+    begins: Mapping[str, str] = field(default_factory=dict)
+    """State → name of the array with its initial value; other states are filled with one byte."""
+    sums: tuple[RunningSums, ...] = ()
+    """Running sums, stored behind the states."""
+    sums_begin: Mapping[Op, str] = field(default_factory=dict)
+    """Op → name of the array with its initial running sums; others are filled with one number."""
+    feed: RowFeed | None = None
+    hop: StreamEntry | None = None
+    """How a stream receives new frames."""
+    workspaces: tuple[Workspace, ...] = ()
+    """The memory of each NPU segment that works in the arena."""
+
+    @property
+    def copied(self) -> tuple[frozenset[int], ...]:
+        """The indices of operands and results, counted together, that must be copied, for each segment with a
+        workspace."""
+        segments = (op for op in self.graph.ops if isinstance(op, Segment))
+        pairs = zip(segments, self.workspaces, strict=True) if self.workspaces else ()
+        return tuple(self.memory.apart(op, one) for op, one in pairs)
+
+    @property
+    def copied_bytes(self) -> int:
+        """The bytes that each inference copies between the arena and the segments' workspaces."""
+        segments = [op for op in self.graph.ops if isinstance(op, Segment)]
+        pairs = zip(segments, self.copied, strict=True) if self.copied else ()
+        return sum((*op.activations, *op.results)[n].type.size_bytes for op, some in pairs for n in some)
+
+    @property
+    def routines(self) -> list[Routine]:
+        """The kernels that the program calls, without repetition."""
+        return list(dict.fromkeys(call.routine for step in self.steps for call in step.calls))
+
+    def runs(self) -> Counter[int]:
+        """Counts the runs of each step: once, or once for each tile of a region."""
+        counts: Counter[int] = Counter()
+        for item in self.items:
+            _count_runs(item.what, 1, counts)
+        return counts
+
+    @property
+    def constant_bytes(self) -> int:
+        """The size of all arrays in flash."""
+        return sum(c.elements * c.data.itemsize for c in self.constants)
+
+    @property
+    def params_bytes(self) -> int:
+        """The size of all params structs."""
+        return sum(_params_size(call) for step in self.steps for call in step.calls)
+
+
+def _count_runs(what: Action, times: int, counts: Counter[int]) -> None:
+    if isinstance(what, RunStep):
+        counts[what.step] += times
+    elif isinstance(what, RolledLoop):
+        for part in what.body:
+            _count_runs(part.what, times * what.count, counts)
+
+
+def _params_size(call: Call) -> int:
+    return len(call.params) * POINTER_BYTES
+
+
+LONGEST_IDENTIFIER = 58
+"""C99 distinguishes identifiers by 63 characters; some are left for a number that keeps names unique."""
+
+
+class _Constants:
+    """Arrays by content: equal arrays are stored once, under a unique C identifier."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.names = Names()
+        self.by_content: dict[tuple[str, bytes], Constant] = {}
+
+    def name(self, wish: str, data: NDArray[np.generic]) -> str:
+        data = np.ascontiguousarray(data)
+        data = data.view(np.uint8) if data.dtype == np.bool_ else data  # C99 has no literals for them
+        # The hash is of the array's own bytes: no copy is made.
+        key = (data.dtype.name, hashlib.sha256(data.reshape(-1).view(np.uint8).data).digest())
+        if key not in self.by_content:
+            clean = shortened(identifier(f"{self.prefix}_{wish}"), LONGEST_IDENTIFIER)
+            self.by_content[key] = Constant(self.names.fresh(clean), data)
+        return self.by_content[key].name
+
+
+def lower(
+    graph: Graph,
+    isa: Isa = Isa.PORTABLE,
+    optimize: Optimize = "speed",
+    workspaces: tuple[Workspace, ...] = (),
+) -> CProgram:
+    """Lowers the graph: chooses a kernel for each op, packs constants and plans memory. Copies are added for
+    states that cannot be updated in place. `workspaces` are the memory of NPU segments that work in the arena."""
+    return pack_constants(select_and_plan(graph, isa, optimize, workspaces=workspaces))
+
+
+def pack_constants(found: KernelPlan) -> CProgram:
+    """Returns the program of a kernel plan, with packed constants."""
+    graph, regions, chosen, needs, memory = (
+        found.graph,
+        found.regions,
+        found.chosen,
+        found.needs,
+        found.memory,
+    )
+    constants = _Constants(graph.name)
+    steps: list[CStep] = []
+    for op in graph.ops:
+        for uses in regions[op].of_ops if op in regions else map(OpVariants, leaves([op])):
+            steps.append(_step(len(steps), uses, chosen, graph.arithmetic, constants))
+    operands = {
+        value: constants.name(f"value_{value.name}", _stored(value.constant))
+        for step in steps
+        for call in step.calls
+        for value in call.inputs
+        if value.is_constant
+    }
+    operands |= {
+        value: constants.name(f"value_{value.name}", value.constant)
+        for op in graph.ops
+        for value in loaded_constants(op)
+    }
+    begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_uniform(s)}
+    sums_begin = {
+        one.op: constants.name(f"sums_{one.op.name}", one.stored) for one in found.sums if not one.is_uniform
+    }
+    done_by = _Doing(regions, needs, dict(moves_of(found.joints, memory)), memory)
+    items = tuple(tuple(done_by.items(op, first)) for op, first in _numbered(graph, needs))
+    feed = _feed(graph, [len(some) for some in items], memory)
+    hop = stream_entry(graph, memory)
+    memory = replace(memory, state_bytes=hop.end) if hop else memory
+    done = tuple(item for items_of_op in items for item in items_of_op)
+    arrays = tuple(constants.by_content.values())
+    return CProgram(
+        graph,
+        found.isa,
+        tuple(steps),
+        done,
+        arrays,
+        operands,
+        memory,
+        found.optimize,
+        begins,
+        found.sums,
+        sums_begin,
+        feed,
+        hop,
+        found.workspaces,
+    )
+
+
+def is_uniform(state: State) -> bool:
+    """Whether all bytes of a state's initial value are equal, so that a reset fills it instead of copying it from
+    flash."""
+    raw = np.ascontiguousarray(state.initial).tobytes()
+    return raw == raw[:1] * len(raw)
+
+
+def _stored(data: Array) -> Array:
+    """Returns the elements as stored in flash; booleans are bytes 0 and 1."""
+    return data.view(np.int8) if data.dtype == np.bool_ else data
+
+
+def _numbered(graph: Graph, needs: Needs) -> Iterator[tuple[Op, int]]:
+    """Yields each op with the index of its first step."""
+    first = 0
+    for op in graph.ops:
+        yield op, first
+        first += needs[op].steps
+
+
+@dataclass(frozen=True)
+class _Doing:
+    """The facts from which the items of an op follow."""
+
+    regions: Mapping[Op, RegionVariants]
+    needs: Needs
+    moves: Mapping[Op, Item]
+    memory: MemoryPlan
+
+    def items(self, op: Op, first: int) -> Iterator[Item]:
+        """Yields the items of an op, in order."""
+        need = self.needs[op]
+        if op in self.regions:
+            yield from roll(self.regions[op].items(first, self.memory))
+        elif isinstance(op, Repeat) and isinstance(need, RepeatMemory):
+            yield from repeat_items(op, need, first, self.memory)
+        else:
+            yield from [self.moves[op]] if op in self.moves else []
+            yield Item(RunStep(first), tuple(map(self.memory.spot, (*op.activations, *op.results))))
+
+
+def _feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | None:
+    """Returns the input that is passed row by row, if any; `counts` are the numbers of items for each op."""
+    for number, region in enumerate(graph.ops):
+        if isinstance(region, Region) and region.fed_value is not None:
+            before = sum(counts[:number])
+            items = range(before, before + counts[number])
+            return RowFeed(region.fed_value, items, memory.scratch_offsets[region], bool(graph.states))
+    return None
+
+
+def _step(
+    index: int, uses: OpVariants, chosen: Mapping[Op, Choice], arithmetic: Arithmetic, constants: _Constants
+) -> CStep:
+    variants: list[Variant] = []
+    calls: list[Call] = []
+    for form in uses.forms:
+        made = chosen[form].kernel.calls(form, arithmetic)
+        numbers = range(len(calls), len(calls) + len(made))
+        variants.append(Variant(chosen[form], numbers, (*form.activations, *form.results)))
+        calls += made
+    pointers = []
+    for number, call in enumerate(calls):
+        suffix = f"_{number}" if len(calls) > 1 else ""
+        arrays = {key: value for key, value in call.params.items() if isinstance(value, np.ndarray)}
+        pointers.append(
+            {key: constants.name(f"op{index}{suffix}_{key}", data) for key, data in arrays.items()}
+        )
+    usual = chosen[uses.usual]
+    choice = Choice(uses.op, usual.kernel, usual.passed_over)
+    scratch = max(chosen[form].kernel.scratch_bytes(form) for form in uses.forms)
+    return CStep(index, choice, tuple(calls), tuple(pointers), tuple(variants), scratch)

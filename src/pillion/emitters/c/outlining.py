@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outlining: call sequences that repeat at irregular intervals become C functions.
+
+Loops cover repetitions at regular intervals (loop_rolling.py). Where tensors of several rates run together, the
+same steps recur with other ops in between: an op followed by two strided ops runs four times for one row of the
+last result. Locations that differ between the occurrences become parameters. The sequence that saves most code
+is outlined first, until none saves any; subroutines may call each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pillion.emitters.c.loop_rolling import (
+    Action,
+    CallSubroutine,
+    Item,
+    Load,
+    Location,
+    LocationType,
+    LoopPart,
+    MoveRows,
+    ParameterLocation,
+    RolledLoop,
+    RunStep,
+    RunVariant,
+    TakeRows,
+    VariantSelector,
+    base_of,
+    type_of,
+    waits,
+)
+from pillion.memory.op_memory import DEEPEST_PASSAGES
+
+FIRE_BYTES, MOVE_BYTES, TAKE_BYTES, LOOP_BYTES, RUN_BYTES = 22, 16, 36, 14, 10
+"""The approximate code size of each kind of item without its locations."""
+PLACE_BYTES, MOVING_BYTES = 6, 8
+"""The approximate code size of a location, and of one that advances in a loop."""
+PASSAGE_BYTES = 16
+"""The approximate code size of a function's prologue and epilogue."""
+
+
+@dataclass(frozen=True)
+class OutlineTrack:
+    """A location with its stride in each enclosing loop, the outermost first."""
+
+    spot: Location
+    strides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Subroutine:
+    """A subroutine: a sequence that the program runs in several places."""
+
+    items: tuple[Item, ...]
+    handed: tuple[LocationType, ...]
+    """The types of its parameters."""
+
+
+@dataclass
+class _Node:
+    """An item, or a loop of items."""
+
+    what: Action
+    tracks: tuple[OutlineTrack, ...] = ()
+    children: list[_Node] = field(default_factory=list)
+
+    def leaves(self) -> Iterator[_Node]:
+        """Yields the items, those inside loops included."""
+        if not isinstance(self.what, RolledLoop):
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+    def key(self, depth: int) -> object:
+        """Returns a key that is equal for nodes with the same effect inside `depth` loops, apart from their
+        locations."""
+        if isinstance(self.what, RolledLoop):
+            return (self.what.count, *(child.key(depth) for child in self.children))
+        return (self.what, *(track.strides[depth:] for track in self.tracks))
+
+    def bytes(self, depth: int = 0) -> int:
+        """Returns the approximate code size if only the loops from `depth` on enclose it."""
+        return sum(_bytes_of(leaf, depth) for leaf in self.leaves()) + _loops(self) * LOOP_BYTES
+
+
+def _loops(node: _Node) -> int:
+    return isinstance(node.what, RolledLoop) + sum(map(_loops, node.children))
+
+
+_BYTES: Mapping[type, int] = {
+    RunStep: FIRE_BYTES,
+    RunVariant: FIRE_BYTES,
+    MoveRows: MOVE_BYTES,
+    Load: MOVE_BYTES,
+    TakeRows: TAKE_BYTES,
+    CallSubroutine: RUN_BYTES,
+}
+
+
+def _bytes_of(leaf: _Node, depth: int = 0) -> int:
+    moving = sum(MOVING_BYTES for track in leaf.tracks for stride in track.strides[depth:] if stride)
+    return _BYTES[type(leaf.what)] + PLACE_BYTES * len(leaf.tracks) + moving
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The beginning of a sequence: the index of a list, and the position in it."""
+
+    nodes: int
+    at: int
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A repeated sequence, with the arguments of each occurrence."""
+
+    where: tuple[_Place, ...]
+    length: int
+    spots: tuple[Location, ...]
+    """The location of each leaf's operand inside the subroutine."""
+    handed: tuple[tuple[OutlineTrack, ...], ...]
+    """The arguments, for each occurrence."""
+    saved: int
+
+
+Alike = Mapping[RunStep, RunStep]
+"""A run of a variant → a run of the first variant with the same signature."""
+
+
+def outline(programs: Sequence[Sequence[Item]], alike: Alike) -> tuple[list[list[Item]], list[Subroutine]]:
+    """Returns the programs with repeated sequences replaced by calls, and the subroutines."""
+    nodes = [
+        [_node(item.what, [OutlineTrack(s) for s in item.places], alike, 0) for item in p] for p in programs
+    ]
+    return _Sharing(nodes).done()
+
+
+def _node(what: Action, tracks: Sequence[OutlineTrack], alike: Alike, depth: int) -> _Node:
+    if isinstance(what, RunStep) and what in alike:
+        form = OutlineTrack(VariantSelector(what.variant, alike[what]), (0,) * depth)
+        return _Node(RunVariant(alike[what]), (form, *tracks))
+    if not isinstance(what, RolledLoop):
+        return _Node(what, tuple(tracks))
+    moving = [OutlineTrack(t.spot, (*t.strides, s)) for t, s in zip(tracks, what.strides, strict=True)]
+    children, at = [], 0
+    for part in what.body:
+        children.append(_node(part.what, moving[at : at + part.places], alike, depth + 1))
+        at += part.places
+    return _Node(what, children=children)
+
+
+class _Sharing:
+    """The search for repeated sequences in several programs."""
+
+    def __init__(self, programs: list[list[_Node]]) -> None:
+        self.programs = programs
+        self.found: list[list[_Node]] = []
+        self.handed: list[tuple[LocationType, ...]] = []
+        self.depths: list[int] = []
+        """For each subroutine, the nesting depth of subroutines in it that wait for rows; 0 if nothing in it
+        waits."""
+
+    def done(self) -> tuple[list[list[Item]], list[Subroutine]]:
+        """Outlines sequences until none saves code."""
+        while (best := self._best()) is not None:
+            self._take(best)
+        bodies = [[_item(node) for node in body] for body in self.found]
+        made = [Subroutine(tuple(body), handed) for body, handed in zip(bodies, self.handed, strict=True)]
+        return [[_item(node) for node in program] for program in self.programs], made
+
+    def _best(self) -> _Shared | None:
+        """Returns the sequence that saves most code."""
+        self.lists = list(_lists([*self.programs, *self.found], 0))
+        numbers: dict[object, int] = {}
+        keys = [
+            [numbers.setdefault(self._key(node, depth), len(numbers)) for node in nodes]
+            for nodes, depth in self.lists
+        ]
+        now = [[node.bytes() for node in nodes] for nodes, _ in self.lists]
+        then = [[node.bytes(depth) for node in nodes] for nodes, depth in self.lists]
+        candidates = sorted(_repeated(keys, now, then), key=lambda found: -found[0])
+        best: _Shared | None = None
+        for most, length, where in candidates:
+            if most <= (best.saved if best else 0):
+                break
+            shared = self._shared(length, where, most)
+            if shared.saved > (best.saved if best else 0):
+                best = shared
+        return best
+
+    def _key(self, node: _Node, depth: int) -> object:
+        """Returns a key that is equal for nodes that may be outlined together. A node that waits for rows too deep
+        inside subroutines equals no other."""
+        depths = [self._depth(leaf) for leaf in node.leaves()]
+        return id(node) if max(depths, default=0) >= DEEPEST_PASSAGES else node.key(depth)
+
+    def _depth(self, leaf: _Node) -> int:
+        return self.depths[leaf.what.passage] if isinstance(leaf.what, CallSubroutine) else 0
+
+    def _shared(self, length: int, where: Sequence[_Place], most: int) -> _Shared:
+        """Makes a subroutine of a sequence. Locations that are equal in all occurrences stay; the others become
+        parameters, one for each group of locations at fixed distances."""
+        times = [self._tracks(place, length) for place in where]
+        spots: list[Location] = []
+        groups: dict[object, int] = {}
+        firsts: list[int] = []
+        for number, tracks in enumerate(zip(*times, strict=True)):
+            if _is_same(tracks):
+                spots.append(tracks[0].spot)
+                continue
+            first = tracks[0].spot
+            group = groups.setdefault(_group(tracks), len(groups))
+            if group == len(firsts):
+                firsts.append(number)
+            spots.append(
+                ParameterLocation(group, first.offset - times[0][firsts[group]].spot.offset, type_of(first))
+            )
+        handed = tuple(tuple(tracks[number] for number in firsts) for tracks in times)
+        places = sum(_bytes_of(_Node(CallSubroutine(0), tracks)) - RUN_BYTES for tracks in handed)
+        saved = most - places
+        return _Shared(tuple(where), length, tuple(spots), handed, saved)
+
+    def _tracks(self, place: _Place, length: int) -> list[OutlineTrack]:
+        """Returns the locations of a sequence relative to the loops inside it."""
+        nodes, depth = self.lists[place.nodes]
+        leaves = [leaf for node in nodes[place.at : place.at + length] for leaf in node.leaves()]
+        return [OutlineTrack(t.spot, t.strides[:depth]) for leaf in leaves for t in leaf.tracks]
+
+    def _take(self, shared: _Shared) -> None:
+        """Outlines a sequence and replaces every occurrence by a call."""
+        first = shared.where[0]
+        nodes, depth = self.lists[first.nodes]
+        body, number = nodes[first.at : first.at + shared.length], len(self.found)
+        leaves = [leaf for node in body for leaf in node.leaves()]
+        waiting = any(waits(leaf.what) for leaf in leaves)
+        inside = max(map(self._depth, leaves), default=0)
+        run = CallSubroutine(number, waiting)
+        for place, tracks in sorted(
+            zip(shared.where, shared.handed, strict=True), key=lambda one: -one[0].at
+        ):
+            self.lists[place.nodes][0][place.at : place.at + shared.length] = [_Node(run, tracks)]
+        spots = iter(shared.spots)
+        for leaf in leaves:
+            leaf.tracks = tuple(OutlineTrack(next(spots), t.strides[depth:]) for t in leaf.tracks)
+        self.found.append(body)
+        self.handed.append(tuple(type_of(track.spot) for track in shared.handed[0]))
+        self.depths.append(inside + 1 if waiting else 0)
+
+
+def _lists(programs: Iterable[list[_Node]], depth: int) -> Iterator[tuple[list[_Node], int]]:
+    """Yields all sequences, those in loops included, each with the number of enclosing loops."""
+    for nodes in programs:
+        yield nodes, depth
+        yield from _lists((node.children for node in nodes if node.children), depth + 1)
+
+
+def _repeated(
+    keys: Sequence[Sequence[int]], now: Sequence[Sequence[int]], then: Sequence[Sequence[int]]
+) -> Iterator[tuple[int, int, list[_Place]]]:
+    """Yields repeated sequences: the bytes that each saves before its arguments are counted, its length, and its
+    occurrences. `now` are the sizes of nodes in place, `then` those in a subroutine."""
+    grams = [[_Place(n, at) for n, one in enumerate(keys) for at in range(len(one))]]
+    length = 0
+    while grams:
+        length += 1
+        longer: dict[tuple[int, int], list[_Place]] = {}
+        for gram, where in enumerate(grams):
+            for place in where:
+                end = place.at + length
+                if end <= len(keys[place.nodes]):
+                    longer.setdefault((gram, keys[place.nodes][end - 1]), []).append(place)
+        grams = [where for where in longer.values() if len(where) > 1]
+        for where in grams:
+            apart = list(_apart(where, length))
+            here = sum(sum(now[place.nodes][place.at : place.at + length]) for place in apart)
+            there = sum(then[where[0].nodes][where[0].at : where[0].at + length])
+            most = here - there - len(apart) * RUN_BYTES - PASSAGE_BYTES
+            if most > 0 and len(apart) > 1:
+                yield most, length, apart
+
+
+def _apart(where: Iterable[_Place], length: int) -> Iterator[_Place]:
+    """Yields the occurrences that do not overlap."""
+    free: dict[int, int] = {}
+    for place in where:
+        if place.at >= free.get(place.nodes, 0):
+            free[place.nodes] = place.at + length
+            yield place
+
+
+def _is_same(tracks: Sequence[OutlineTrack]) -> bool:
+    """Whether a location is equal in all occurrences and does not advance."""
+    first = tracks[0]
+    return (
+        not isinstance(first.spot, ParameterLocation)
+        and not any(first.strides)
+        and all(track.spot == first.spot and not any(track.strides) for track in tracks)
+    )
+
+
+def _group(tracks: Sequence[OutlineTrack]) -> object:
+    """Returns a key that is equal for locations at a fixed distance in all occurrences."""
+    first = tracks[0].spot.offset
+    return tuple((_kind(t.spot), t.strides, t.spot.offset - first) for t in tracks)
+
+
+def _kind(spot: Location) -> object:
+    """Returns the base of a location; a variant is its own base."""
+    return spot if isinstance(spot, VariantSelector) else base_of(spot)
+
+
+def _item(node: _Node) -> Item:
+    what, tracks = _folded(node, 0)
+    return Item(what, tuple(track.spot for track in tracks))
+
+
+def _folded(node: _Node, depth: int) -> tuple[Action, list[OutlineTrack]]:
+    """Returns a node as an item inside `depth` loops, with its locations."""
+    if not isinstance(node.what, RolledLoop):
+        return node.what, list(node.tracks)
+    parts, tracks = [], []
+    for child in node.children:
+        what, own = _folded(child, depth + 1)
+        parts.append(LoopPart(what, len(own)))
+        tracks += own
+    strides = tuple(track.strides[depth] for track in tracks)
+    outside = [OutlineTrack(track.spot, track.strides[:depth]) for track in tracks]
+    return RolledLoop(node.what.count, tuple(parts), strides), outside

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The params structs of the kernels, parsed from the headers of the kernel library, their only declaration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+HEADERS = (
+    *("choosing.h", "norms.h", "recurrent.h", "kernels.h"),
+    *("scalar.h", "dsp.h", "mve.h", "host.h"),
+)
+"""The headers that declare kernels, each behind those whose structs it uses."""
+NUMBERS: dict[str, np.dtype[np.generic]] = {"int32_t": np.dtype(np.int32), "float": np.dtype(np.float32)}
+ARRAYS: dict[str, np.dtype[np.generic]] = {
+    "int8_t": np.dtype(np.int8),
+    "uint8_t": np.dtype(np.uint8),
+    "int16_t": np.dtype(np.int16),
+    "uint16_t": np.dtype(np.uint16),
+    "int32_t": np.dtype(np.int32),
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+}
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_MACRO = re.compile(r"#define (\w+_FIELDS) ((?:[^\n]*\\\n)*[^\n]*)")
+_STRUCT = re.compile(r"typedef struct \{([^{}]*)\} (\w+);|typedef (\w+) ([\w, \n]+);")
+_FIELDS = re.compile(r"(const )?(\w+) ([^;]+);")
+
+
+@dataclass(frozen=True)
+class ParamsField:
+    """A field of a params struct: a number, or a pointer to an array in flash."""
+
+    name: str
+    dtype: np.dtype[np.generic]
+    is_pointer: bool
+
+    def wrong(self, value: object) -> str:
+        """Returns the reason why a value does not fit this field; empty if it does."""
+        wanted = f"{'an array of ' if self.is_pointer else 'of type '}{self.dtype}"
+        if isinstance(value, np.ndarray):
+            fits = self.is_pointer and value.dtype == self.dtype
+            return "" if fits else f"{self.name} is {wanted}, not an array of {value.dtype}"
+        fits = not self.is_pointer and isinstance(
+            value, float if self.dtype.kind == "f" else (int, np.integer)
+        )
+        return "" if fits else f"{self.name} is {wanted}, not {type(value).__name__}"
+
+
+def kernel_folder() -> Path:
+    """Returns the folder of the kernel library: inside an installed package, or next to `src` in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    inside, beside = package / "kernels", package.parents[1] / "kernels"
+    return inside if inside.is_dir() else beside
+
+
+@cache
+def params_structs() -> Mapping[str, tuple[ParamsField, ...]]:
+    """Returns struct name → fields, for all headers. Several names may share one struct."""
+    found: dict[str, tuple[ParamsField, ...]] = {}
+    for header in HEADERS:
+        text = (kernel_folder() / "include" / "pillion" / header).read_text("utf-8")
+        found.update(_structs(_COMMENT.sub("", text), found))
+    return found
+
+
+def _structs(text: str, known: Mapping[str, tuple[ParamsField, ...]]) -> dict[str, tuple[ParamsField, ...]]:
+    macros = {name: body.replace("\\\n", " ") for name, body in _MACRO.findall(text)}
+    structs = dict(known)
+    for body, name, same, others in _STRUCT.findall(_MACRO.sub("", text)):
+        if name:
+            structs[name] = tuple(_fields(_expanded(body, macros)))
+        else:
+            structs.update({other.strip(): structs[same] for other in others.split(",")})
+    return structs
+
+
+def _expanded(body: str, macros: Mapping[str, str]) -> str:
+    """Returns the fields of a struct with all `_FIELDS` macros expanded."""
+    while any(macro in body for macro in macros):
+        body = re.sub(r"\b\w+_FIELDS\b", lambda found: macros[found[0]], body)
+    return body
+
+
+def _fields(body: str) -> Iterator[ParamsField]:
+    for is_constant, kind, names in _FIELDS.findall(body):
+        for name in names.split(","):
+            plain = name.strip().lstrip("*")
+            yield ParamsField(plain, (ARRAYS if is_constant else NUMBERS)[kind], bool(is_constant))
+
+
+def in_order(struct: str, values: Mapping[str, object]) -> dict[str, object]:
+    """Returns the values of a struct in the order of its fields. Raises for missing, unknown and mistyped values."""
+    fields = params_structs().get(struct)
+    if fields is None:
+        raise TypeError(f"no header of the kernel library declares {struct}")
+    names = [field.name for field in fields]
+    wrong = [f"{name} is missing" for name in names if name not in values]
+    wrong += [f"there is no {name}" for name in values if name not in names]
+    wrong += [field.wrong(values[field.name]) for field in fields if field.name in values]
+    if any(wrong):
+        raise TypeError(f"{struct}: {'; '.join(filter(None, wrong))}")
+    return {name: values[name] for name in names}

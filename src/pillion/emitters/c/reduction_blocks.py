@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means and sums over adjacent axes, which kernels see as blocks: one axis before, one reduced, one behind."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+
+from pillion.emitters.c.kernel import Params, scaling
+from pillion.emitters.c.kernel_conditions import int8
+from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.types import Shape
+from pillion.ir.verdict import Verdict
+from pillion.ops.reduce import SUM_BYTES, Mean, ReduceSum
+
+MeanOrSum = Mean | ReduceSum
+Block = tuple[int, int, int]
+"""Elements before, along and behind the reduced axes."""
+
+
+def block_of(shape: Shape, axes: tuple[int, ...]) -> Block | None:
+    """Returns the elements before, along and behind the reduced axes; None if these are not adjacent."""
+    sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
+    runs = [(gone, math.prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
+    gone = [i for i, (is_gone, _) in enumerate(runs) if is_gone]
+    if len(gone) > 1:
+        return None
+    if not gone:
+        return 1, 1, math.prod(shape)
+    place = gone[0]
+    before, along, behind = runs[:place], runs[place], runs[place + 1 :]
+    return math.prod(n for _, n in before), along[1], math.prod(n for _, n in behind)
+
+
+def multiplier(op: MeanOrSum, arithmetic: Arithmetic) -> Multiplier:
+    """Returns the multiplier of a mean or a sum."""
+    return op.multiplier(arithmetic) if isinstance(op, Mean) else op.multiplier
+
+
+def check_block(op: MeanOrSum, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]:
+    """Checks whether a mean or sum reduces adjacent axes, and whether its sums stay below a limit."""
+    is_block = block_of(op.x.shape, op.axes) is not None
+    largest = 255 * op.count
+    verdicts = (
+        *int8(x=op.x, y=op.y),
+        Verdict("axes", is_block, "neighbours", f"{op.axes} of {list(op.x.shape)}"),
+        Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}"),
+    )
+    return (*check_rounding(op, arithmetic), *verdicts)
+
+
+def check_rounding(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether a sum is rescaled as means are."""
+    wanted = Arithmetic.CMSIS_NN
+    is_sum = isinstance(op, ReduceSum)
+    return (Verdict("arithmetic", arithmetic is wanted, wanted.value, arithmetic.value),) if is_sum else ()
+
+
+def check_is_tile(op: MeanOrSum) -> Verdict:
+    """Checks whether a mean or sum reduces one tile of rows."""
+    return Verdict("rows", op.is_part, f"some of a {op.kind}'s", "all")
+
+
+def partial_sum_params(op: MeanOrSum) -> Params:
+    """Returns the parameters with which a tile's rows are added to the partial sums."""
+    assert op.part is not None
+    inner = op.folded_bytes // SUM_BYTES
+    return {
+        **{"reduced": op.x.type.elements // inner, "inner": inner},
+        **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
+        **{"offset": op.count * op.x.zero_point, "out_zp": op.y.zero_point},
+    }
+
+
+def tile_params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a tiled mean or sum: those of its partial sums, and the scale of the final result."""
+    return {**partial_sum_params(op), **scaling(multiplier(op, arithmetic))}
+
+
+def check_right_shift(right: int, least: int, most: int) -> Verdict:
+    """Checks whether a right shift is within a kernel's range."""
+    return Verdict("right_shift", least <= right <= most, f"{least} to {most}", str(right))
+
+
+def block_sizes(op: MeanOrSum) -> dict[str, int]:
+    """Returns the three sizes of the block, and the operand's zero point, as parameters."""
+    block = block_of(op.x.shape, op.axes)
+    assert block is not None, "asked only of what the kernels take"
+    outer, reduced, inner = block
+    return {"outer": outer, "reduced": reduced, "inner": inner, "in_zp": op.x.zero_point}

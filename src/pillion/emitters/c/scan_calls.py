@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops (scan): the calls of the body are emitted once, and the locations of elements advance by their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.loop_rolling import Action, Item, Load, LoopPart, MoveRows, RolledLoop, RunStep
+from pillion.emitters.c.tile_variants import memory_of
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.memory import MemoryPlan, RepeatMemory, Spot, moved, roots
+from pillion.ops import Repeat, leaves
+
+
+@dataclass(frozen=True)
+class ScanTrack:
+    """The location of a value in the first iteration, with its stride in each enclosing loop, the outermost first."""
+
+    spot: Spot
+    strides: tuple[int, ...] = ()
+
+
+TrackOf = Callable[[Value], ScanTrack]
+LocatedAction = tuple[Action, tuple[ScanTrack, ...]]
+"""An item of the program with its locations."""
+
+
+def repeat_memory(op: Repeat, chosen: Mapping[Op, Choice]) -> RepeatMemory:
+    """Returns the memory that a loop needs with the kernels of its ops."""
+    return RepeatMemory(
+        op,
+        tuple(
+            repeat_memory(inner, chosen) if isinstance(inner, Repeat) else memory_of(chosen[inner])
+            for inner in op.body.ops
+        ),
+    )
+
+
+def repeat_items(op: Repeat, need: RepeatMemory, first: int, memory: MemoryPlan) -> Iterator[Item]:
+    """Yields the items of a loop; the ops of its body are the program's steps from `first` on."""
+    for what, spots in _Writer(memory).acts(op, need, first, {}, 0):
+        yield Item(what, tuple(one.spot for one in spots))
+
+
+class _Writer:
+    """Writes nested loops as items."""
+
+    def __init__(self, memory: MemoryPlan) -> None:
+        self.memory = memory
+
+    def acts(
+        self, op: Repeat, need: RepeatMemory, first: int, around: Mapping[Value, ScanTrack], depth: int
+    ) -> Iterator[LocatedAction]:
+        """Yields the items of a loop inside `depth` loops; `around` are the values that advance with those."""
+
+        def spot(value: Value) -> ScanTrack:
+            return around.get(value) or ScanTrack(self.memory.spot(value), (0,) * depth)
+
+        for initial, carried in zip(op.initial, op.carried, strict=True):
+            yield from _begin(initial, spot, self.plain(carried, depth))
+        moving = self.moving(op, spot, depth)
+        body = [*self.body(op, need, first, moving, depth + 1), *self.put_away(op, need, spot, moving, depth)]
+        parts = tuple(LoopPart(what, len(spots)) for what, spots in body)
+        places = [one for _, spots in body for one in spots]
+        outside = tuple(ScanTrack(one.spot, one.strides[:depth]) for one in places)
+        yield RolledLoop(op.count, parts, tuple(one.strides[depth] for one in places)), outside
+        yield RunStep(first + need.steps - 1), ()
+
+    def plain(self, value: Value, depth: int) -> ScanTrack:
+        """Returns a location that does not advance."""
+        return ScanTrack(self.memory.spot(value), (0,) * depth)
+
+    def moving(self, op: Repeat, spot: TrackOf, depth: int) -> dict[Value, ScanTrack]:
+        """Returns the locations of the values inside the body that are parts of values outside."""
+        moving = {
+            inner: _element(op, inner, spot(whole))
+            for whole, inner in zip(op.sequences, op.elements, strict=True)
+        }
+        for outer, inner in zip(op.invariants, op.fixed, strict=True):
+            held = spot(outer)
+            moving[inner] = ScanTrack(held.spot, (*held.strides, 0))
+        return {v: moving[root] for v, root in roots(op).items() if root in moving}
+
+    def body(
+        self, op: Repeat, need: RepeatMemory, first: int, moving: Mapping[Value, ScanTrack], depth: int
+    ) -> Iterator[LocatedAction]:
+        """Yields the items of one iteration."""
+        for inner, inner_need in zip(op.body.ops, need.ops, strict=True):
+            if isinstance(inner, Repeat):
+                assert isinstance(inner_need, RepeatMemory)
+                yield from self.acts(inner, inner_need, first, moving, depth)
+            else:
+                values = (*inner.activations, *inner.results)
+                yield RunStep(first), tuple(moving.get(v) or self.plain(v, depth) for v in values)
+            first += inner_need.steps
+
+    def put_away(
+        self, op: Repeat, need: RepeatMemory, spot: TrackOf, moving: Mapping[Value, ScanTrack], depth: int
+    ) -> Iterator[LocatedAction]:
+        """Yields the copies at the end of an iteration: elements into stacked results, and loop-carried values
+        into place."""
+        for whole, made in zip(op.stacked, op.made, strict=True):
+            target = _element(op, made, spot(whole))
+            yield MoveRows(made.type.size_bytes), (target, self.plain(made, depth + 1))
+        for carried, value in moved(need):
+            size = value.type.size_bytes
+            yield MoveRows(size), (self.plain(carried, depth + 1), self.plain(value, depth + 1))
+
+
+def _begin(initial: Value, spot: TrackOf, to: ScanTrack) -> Iterator[LocatedAction]:
+    """Yields the initialization of a loop-carried value, from a constant or a computed value."""
+    size = initial.type.size_bytes
+    if initial.is_constant:
+        yield Load(size, initial), (to,)
+    else:
+        yield MoveRows(size), (to, spot(initial))
+
+
+def _element(op: Repeat, element: Value, whole: ScanTrack) -> ScanTrack:
+    """Returns the location of an element in the first iteration."""
+    size = element.type.size_bytes
+    begin = (op.count - 1) * size if op.reverse else 0
+    spot = replace(whole.spot, offset=whole.spot.offset + begin)
+    return ScanTrack(spot, (*whole.strides, -size if op.reverse else size))
+
+
+def loaded_constants(op: Op) -> Sequence[Value]:
+    """Returns the constants that initialize loop-carried values."""
+    return [v for one in leaves([op]) if isinstance(one, Repeat) for v in one.initial if v.is_constant]

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LiteRT's fully connected layers without floating point: integer constants that round as its doubles do, proven
+for every sum."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.emitters.c.accumulators import Int32Array, Int64Array, channels_of
+from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.linear import Linear
+
+MOST_SHIFT = 22
+SUM_LIMIT = 2**30
+"""With these limits, products plus offsets stay below 2^62."""
+NEAR = np.arange(-3, 4)
+"""Distances from the estimate at which the smallest sum of a result is searched."""
+
+
+STEPS = (0, 1, -1, 2, -2)
+"""Changes to the multipliers that are tried until a correct offset exists."""
+
+
+@lru_cache(maxsize=64)
+def numbers(op: Linear) -> Int32Array | None:
+    """Returns [outputs, 4] in the layout of kernels/include/pillion/once.h; None if no such constants are exact."""
+    mantissas, shifts = numerics.mantissas_and_shifts(numerics.encode_all(op.ratios), op.out_features)
+    rights = -shifts.astype(np.int64)
+    ends = np.stack(channels_of(op).bounds(), axis=1)
+    if rights.min() < 1 or rights.max() > MOST_SHIFT or np.abs(ends).max() >= SUM_LIMIT:
+        return None
+    places = 31 + rights
+    sums = _telling(op, ends)
+    wanted = np.clip(_rounded(sums, op.ratios) + op.y.zero_point, -128, 127) if sums is not None else None
+    if sums is None or wanted is None:
+        return None
+    multipliers, offsets = mantissas.astype(np.int64), (2 * op.y.zero_point + 1) << (places - 1)
+    missing = np.ones(len(multipliers), bool)
+    for step in STEPS:
+        products = sums * (mantissas + step)[:, None] + (sums >> 63)
+        least, most = _offsets(products, wanted, places)
+        now = missing & (least <= most) & (mantissas + np.int64(step) < 2**31)
+        multipliers[now] += step
+        offsets[now] = np.clip(offsets, least, most)[now]
+        missing &= ~now
+    words = [multipliers, offsets & 0xFFFFFFFF, offsets >> 32, places - 32]
+    return None if missing.any() else numerics.wrap32(np.stack(words, axis=1)).astype(np.int32)
+
+
+def _telling(op: Linear, ends: Int64Array) -> Int64Array | None:
+    """Returns the sums of each channel that distinguish two monotonic functions: the bounds, and the sums around
+    each at which the result changes; None if these are not found."""
+    levels = np.arange(-127, 128) - op.y.zero_point - 0.5
+    begins = np.floor(levels / op.ratios[:, None]).astype(np.int64)
+    if not _found(begins, op):
+        return None
+    around = np.clip((begins[..., None] + NEAR).reshape(len(ends), -1), ends[:, :1], ends[:, 1:])
+    return np.concatenate([around, ends], axis=1)
+
+
+def _offsets(products: Int64Array, wanted: Int64Array, places: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Returns the smallest and the largest offset of each channel with which all results are correct after
+    saturation."""
+    one = np.int64(1) << places[:, None]
+    least = np.where(wanted > -128, wanted * one - products, -(2**62)).max(axis=1)
+    most = np.where(wanted < 127, (wanted + 1) * one - 1 - products, 2**62).min(axis=1)
+    return least, most
+
+
+def _found(begins: Int64Array, op: Linear) -> bool:
+    """Whether each result changes within `NEAR` of the estimate: the double rounds below it before, and to it
+    after."""
+    levels = np.arange(-127, 128) - op.y.zero_point
+    before, after = (_rounded(begins + step, op.ratios) for step in (NEAR[0], NEAR[-1]))
+    return bool(((before < levels) & (after >= levels)).all())
+
+
+def _rounded(sums: Int64Array, ratios: NDArray[np.float64]) -> Int64Array:
+    return numerics.round_half_away(sums * ratios[:, None]).astype(np.int64)
+
+
+def check(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether a fully connected layer has LiteRT's arithmetic and integer constants that reproduce it."""
+    is_litert = Verdict(
+        "arithmetic", arithmetic is Arithmetic.TFLITE, Arithmetic.TFLITE.value, arithmetic.value
+    )
+    known = (
+        is_litert,
+        *layer_operands(op),
+    )
+    if not all_ok(known):
+        return known
+    found = numbers(op) is not None
+    return (
+        *known,
+        Verdict("scale", found, "integers that round as doubles do", "found" if found else "none found"),
+    )
+
+
+def packed_numbers(op: Linear) -> Int32Array:
+    """Returns the constants of a layer that `judge` accepts, flattened."""
+    found = numbers(op)
+    assert found is not None
+    return found.reshape(-1)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sliding windows in place: ops that append new rows to kept ones, and ops that keep the last rows, become moves
+or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.loop_rolling import Item, MoveRows
+from pillion.ir.op import Op
+from pillion.memory import MemoryPlan, SlidingBuffer
+from pillion.ops import Concat, Slice
+
+JOIN = Kernel("rows_behind", Concat, calls=lambda op, arithmetic: ())
+"""Appends new rows behind the kept ones, by a move if they are not there already."""
+KEEP = Kernel("rows_to_front", Slice, calls=lambda op, arithmetic: ())
+"""Moves the last rows to the front."""
+
+
+def without_copies(joints: Iterable[SlidingBuffer]) -> dict[Op, Choice]:
+    """Returns the choice for the ops of sliding buffers, which call no kernel."""
+    chosen: dict[Op, Choice] = {}
+    for joint in joints:
+        chosen |= {joint.join: Choice(joint.join, JOIN, ()), joint.keep: Choice(joint.keep, KEEP, ())}
+    return chosen
+
+
+def moves_of(joints: Iterable[SlidingBuffer], memory: MemoryPlan) -> Iterator[tuple[Op, Item]]:
+    """Yields the moves of sliding buffers, each with its op."""
+    for joint in joints:
+        place = joint.state.before
+        to, now = memory.spot(place, joint.behind), memory.spot(joint.new)
+        if to != now:
+            yield joint.join, Item(MoveRows(joint.new.type.size_bytes), (to, now))
+        front, last = memory.spot(place), memory.spot(place, joint.moved)
+        yield joint.keep, Item(MoveRows(joint.behind), (front, last))

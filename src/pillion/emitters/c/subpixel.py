@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposed convolutions as rows of ordinary convolutions.
+
+An output row `stride * i + phase` reads input row i + o through each kernel row for which o is an integer. So
+all rows of a phase are rows of one convolution with stride 1. The same holds along columns, where the outputs
+of all phases are adjacent: they form one pixel of a convolution with `stride` times as many channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel_library import Library
+from pillion.ir.numerics import Arithmetic, Multipliers
+from pillion.ir.types import TensorType, Value, constant
+from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.conv import Conv2d
+from pillion.ops.transpose_conv import TransposeConv2d
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A convolution that computes one output row, and the range of output rows of this phase."""
+
+    conv: Conv2d
+    first: int
+    rows: int
+
+
+def input_taps(kernel: int, stride: int, dilation: int, place: int) -> Mapping[int, int]:
+    """Returns kernel tap → distance of the input that it reads, for an output at `place` before padding is
+    cropped."""
+    taps = ((tap, place - dilation * tap) for tap in range(kernel))
+    return {tap: distance // stride for tap, distance in taps if distance % stride == 0}
+
+
+def phases(op: TransposeConv2d) -> list[Phase]:
+    """Returns a phase for each output row between two input rows. The width is a multiple of the stride."""
+    stride_h, height = op.stride[0], op.y.shape[1]
+    counts = [(first, len(range(first, height, stride_h))) for first in range(stride_h)]
+    return [Phase(_row(op, first), first, rows) for first, rows in counts if rows]
+
+
+def _row(op: TransposeConv2d, first: int) -> Conv2d:
+    (kernel_h, kernel_w), (stride_h, stride_w) = op.kernel, op.stride
+    down = input_taps(kernel_h, stride_h, op.dilation[0], first + op.padding[0])
+    along = [input_taps(kernel_w, stride_w, op.dilation[1], x + op.padding[1]) for x in range(stride_w)]
+    top, bottom = _ends(down.values())
+    left, right = _ends([distance for taps in along for distance in taps.values()])
+    shape = (stride_w, op.out_channels, bottom - top + 1, right - left + 1, op.in_channels)
+    weights = np.zeros(shape, np.int8)
+    for x, taps in enumerate(along):
+        for ky, y_distance in down.items():
+            for kx, x_distance in taps.items():
+                weights[x, :, y_distance - top, x_distance - left] = op.weights.constant[:, ky, kx]
+    channels = stride_w * op.out_channels
+    y_shape = (op.y.shape[0], 1, op.y.shape[2] // stride_w, channels)
+    return Conv2d(
+        x=op.x,
+        weights=constant(f"{op.name}_weights_{first}", weights.reshape(channels, *shape[2:])),
+        bias=constant(f"{op.name}_bias", np.tile(op.bias.constant, stride_w)),
+        y=Value(f"{op.name}_row", TensorType(y_shape, op.y.dtype, op.y.type.quant)),
+        padding=(-top, -left, 0, 0),
+        low=op.low,
+        high=op.high,
+        given=_of_channels(op) * stride_w,
+    )
+
+
+def _of_channels(op: TransposeConv2d) -> Multipliers:
+    """Returns the multiplier of each output channel."""
+    known = op.scaling(Arithmetic.CMSIS_NN)
+    return known if len(known) == op.out_channels else known * op.out_channels
+
+
+def _ends(distances: Iterable[int]) -> tuple[int, int]:
+    """Returns the first and the last distance, 0 included."""
+    seen = (0, *distances)
+    return min(seen), max(seen)
+
+
+def check_phases(op: TransposeConv2d) -> tuple[Verdict, ...]:
+    """Checks whether a transposed convolution splits into phases: the width of its result is a multiple of the
+    stride."""
+    width, stride = op.y.shape[2], op.stride[1]
+    known = layer_operands(op)
+    return (*known, Verdict("width", width % stride == 0, f"a multiple of stride {stride}", str(width)))
+
+
+def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:
+    """Builds the kernel of transposed convolutions that runs the rows of each phase by a convolution kernel."""
+    routine = library.routine("transpose_conv2d_s8", *also)
+
+    def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
+        made = ((phase, convolution.calls(phase.conv, arithmetic)) for phase in phases(op))
+        return tuple(
+            Call(routine, {**call.params, **phase_addresses(op, phase)}, (op.x,), op.y)
+            for phase, calls in made
+            for call in calls
+        )
+
+    def check(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+        known = check_phases(op)
+        if not all_ok(known):
+            return known
+        return (*known, *(v for phase in phases(op) for v in convolution.check(phase.conv, arithmetic)))
+
+    def scratch_bytes(op: TransposeConv2d) -> int:
+        return max(convolution.scratch_bytes(phase.conv) for phase in phases(op))
+
+    return library.kernel(TransposeConv2d, calls, check, scratch_bytes=scratch_bytes)
+
+
+def phase_addresses(op: TransposeConv2d, phase: Phase) -> Params:
+    """Returns the addresses of a phase's rows in the result as parameters."""
+    _, height, width, channels = op.y.shape
+    return {
+        "rows": phase.rows,
+        "y_offset": phase.first * width * channels,
+        "y_row_bytes": op.stride[0] * width * channels,
+        "y_image_bytes": height * width * channels,
+    }

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes recurrent layers: one operator for both halves of a step and all steps of a sequence, with states in
+variable tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from pillion.emitters.tflite.exact import refusal
+from pillion.emitters.tflite.node import Node
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op, Quantization, op, operand, result
+from pillion.ir.state import State
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ops.lstm import GATE_SCALE, Gated, LstmCell, LstmOutput
+from pillion.ops.movement import Reshape
+from pillion.ops.scan import Repeat
+from pillion.ops.svdf import SvdfMemory, SvdfOutput
+from pillion.schemas import tflite
+from pillion.schemas.tflite import Activation
+
+
+@op("layer_that_remembers", quantization=Quantization.NONE)
+class RecurrentLayer(Op):
+    """A recurrent layer with its states, only used while a file is written."""
+
+    x: Value = operand()
+    y: Value = result()
+    halves: tuple[Op, Op]
+    states: tuple[State, ...]
+
+    def infer(self) -> TensorType:
+        return self.y.type
+
+
+def with_layers(graph: Graph) -> Graph:
+    """Returns the graph with recurrent layers instead of their ops and states."""
+    found = list(_layers(graph))
+    if not found:
+        return graph
+    gone = {old for layer, ops in found for old in ops}
+    states = {state.name for layer, _ in found for state in layer.states}
+    last = {ops[-1]: layer for layer, ops in found}
+    made: list[Op] = []
+    for old in graph.ops:
+        if old in last:
+            made += _with_shape(last[old], old)
+        elif old not in gone:
+            made.append(old)
+    left = tuple(state for state in graph.states if state.name not in states)
+    return dataclasses.replace(graph, ops=tuple(made), states=left)
+
+
+def _with_shape(layer: RecurrentLayer, old: Op) -> list[Op]:
+    """Returns the layer; an LSTM of one step gets reshapes to and from a sequence of one element."""
+    if isinstance(old, Repeat) or not isinstance(layer.halves[0], LstmCell):
+        return [layer]
+    x, y = (
+        Value(f"{layer.y.name}/{name}", TensorType((1, *v.shape), v.dtype, v.type.quant))
+        for name, v in (("sequence", layer.x), ("steps", layer.y))
+    )
+    inner = dataclasses.replace(layer, x=x, y=y)
+    return [Reshape(x=layer.x, y=x), inner, Reshape(x=y, y=layer.y)]
+
+
+def _layers(graph: Graph) -> Iterator[tuple[RecurrentLayer, tuple[Op, ...]]]:
+    """Yields every layer with its ops."""
+    for one in graph.ops:
+        if isinstance(one, Repeat):
+            layer = _sequence(graph, one)
+            if layer is not None:
+                yield layer, (one,)
+        elif isinstance(one, LstmCell | SvdfMemory):
+            layer = _step(graph, one)
+            if layer is not None:
+                yield layer, (one, *graph.users[one.y])
+
+
+def _step(graph: Graph, first: LstmCell | SvdfMemory) -> RecurrentLayer | None:
+    """Returns the layer of one step, if only its second half reads the first half's result."""
+    users = graph.users.get(first.y, [])
+    second = users[0] if len(users) == 1 else None
+    if isinstance(first, SvdfMemory) and isinstance(second, SvdfOutput):
+        states = _states(graph, {first}, ((first.memory, first.y),))
+        is_alone = first.y not in graph.outputs
+        return (
+            RecurrentLayer(x=first.x, y=second.y, halves=(first, second), states=states)
+            if states and is_alone
+            else None
+        )
+    output = _second(first, second) if isinstance(first, LstmCell) else None
+    if not isinstance(first, LstmCell) or output is None or first.y in graph.outputs:
+        return None
+    states = _states(graph, {first, output}, ((first.h, output.y), (first.c, first.y)))
+    return RecurrentLayer(x=first.x, y=output.y, halves=(first, output), states=states) if states else None
+
+
+def _sequence(graph: Graph, repeat: Repeat) -> RecurrentLayer | None:
+    """Returns the layer of a forward scan over an LSTM step whose states are the model's."""
+    ops = repeat.body.ops
+    cell = ops[0] if len(ops) == 2 and not repeat.reverse else None
+    output = _second(cell, ops[1]) if isinstance(cell, LstmCell) else None
+    if not isinstance(cell, LstmCell) or output is None:
+        return None
+    wanted = (cell.x, cell.h, cell.c), (output.y, output.y, cell.y)
+    if (repeat.body.inputs, repeat.body.outputs) != wanted or len(repeat.ys) != 3:
+        return None
+    stacked, last_h, last_c = repeat.ys
+    if any(graph.users.get(v) or v in graph.outputs for v in (last_h, last_c)):
+        return None
+    (h, c), (x,) = repeat.initial, repeat.sequences
+    states = _states(graph, {repeat}, ((h, last_h), (c, last_c)))
+    return RecurrentLayer(x=x, y=stacked, halves=(cell, output), states=states) if states else None
+
+
+def _second(cell: LstmCell, found: Op | None) -> LstmOutput | None:
+    """Returns the output half of a cell, or None."""
+    is_it = isinstance(found, LstmOutput) and (found.x, found.h, found.c) == (cell.x, cell.h, cell.y)
+    return found if is_it and isinstance(found, LstmOutput) else None
+
+
+def _states(graph: Graph, own: set[Op], pairs: tuple[tuple[Value, Value], ...]) -> tuple[State, ...]:
+    """Returns the states between these value pairs; empty unless nothing else reads them and they start at
+    zero, as in LiteRT."""
+    found: list[State] = []
+    for before, after in pairs:
+        named = [s for s in graph.states if s.before is before and s.after is after]
+        shared = [s for s in graph.states if before in (s.before, s.after) or after in (s.before, s.after)]
+        is_alone = (
+            own.issuperset(graph.users.get(before, [])) and before not in graph.outputs and len(shared) == 1
+        )
+        if len(named) != 1 or not is_alone or (named[0].initial != before.zero_point).any():
+            return ()
+        found.append(named[0])
+    return tuple(found)
+
+
+def layer_nodes(layer: RecurrentLayer) -> list[Node]:
+    """Returns the operator of a layer."""
+    first, second = layer.halves
+    if isinstance(first, SvdfMemory) and isinstance(second, SvdfOutput):
+        return [_svdf(layer, first, second)]
+    assert isinstance(first, LstmCell)
+    assert isinstance(second, LstmOutput)
+    return [_lstm(layer, first, second)]
+
+
+def _svdf(layer: RecurrentLayer, first: SvdfMemory, second: SvdfOutput) -> Node:
+    memory = layer.states[0].before
+    options = tflite.SvdfOptions(rank=second.filters // second.units, fused_activation=Activation.RELU)
+    inputs = layer.x, first.weights, second.weights, second.bias, memory
+    return Node("SVDF", inputs, (layer.y,), options, variables=(memory,))
+
+
+def _lstm(layer: RecurrentLayer, cell: LstmCell, output: LstmOutput) -> Node:
+    h, c = (state.before for state in layer.states)
+    gates = [*_gates(cell), *_gates(output)]
+    weights = [gate[number] for number in (0, 1) for gate in gates]
+    biases = [gate[2] for gate in gates]
+    inputs = (layer.x, *weights, None, None, None, *biases, None, None, h, c, *(None,) * 4)
+    options = tflite.SequenceLstmOptions(
+        fused_activation=Activation.TANH, cell_clip=cell.clip * c.scale, time_major=True
+    )
+    sums = TensorType((0,), DType.INT16, PerTensor(GATE_SCALE))
+    made = [Value(f"{layer.y.name}/sums_{gate}", sums) for gate in range(4)]
+    made.append(Value(f"{layer.y.name}/hidden", TensorType((0,), DType.INT8, h.type.quant)))
+    code = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+    return Node(code, inputs, (layer.y,), options, variables=(h, c), intermediates=tuple(made))
+
+
+def _gates(half: Gated) -> Iterator[tuple[Value, Value, Value]]:
+    """Yields weights and bias of each gate, in order; each matrix has one scale."""
+    for gate in range(half.gates):
+        rows = slice(gate * half.cells, (gate + 1) * half.cells)
+        made = [
+            constant(f"{v.name}/{gate}", v.constant[rows], PerTensor(v.channel_scales[rows.start]))
+            for v in (half.input_weights, half.recurrent_weights)
+        ]
+        bias = constant(f"{half.bias.name}/{gate}", np.ascontiguousarray(half.bias.constant[rows]))
+        yield made[0], made[1], bias
+
+
+def half(op: Op) -> list[Node]:
+    """Raises: a half of a layer has no operator, only the layer with its states."""
+    rule = "LiteRT's operator is a whole layer, which keeps its state to itself and lets it begin at zero"
+    here = f"{op.kind}, whose state is an input or output, or is read by others"
+    raise refusal(op, rule, here, "without --state io, or write C: -o folder/")

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes ops with the arithmetic of LiteRT's uint8 kernels as operators on uint8: convolutions with uint8
+multipliers, and ops with other rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from pillion.emitters.tflite.node import Node
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ops.conv import Convolution
+from pillion.schemas import tflite
+
+APART = 128
+"""The difference between a tensor's zero points in uint8 and int8."""
+
+
+def in_uint8(op: Convolution, nodes: list[Node]) -> list[Node]:
+    """Returns a convolution's operators, with the weighted one on uint8 between two conversions."""
+    made: list[Node] = []
+    for node in nodes:
+        weights = next((v for v in node.inputs if v is op.weights), None)
+        made += [node] if weights is None else _one(op, node)
+    return made
+
+
+def _one(op: Convolution, node: Node) -> list[Node]:
+    levels = (op.weights.constant.astype(np.int16) + APART).astype(np.uint8)
+    weights = constant(f"{op.name}/weights_uint8", levels, PerTensor(op.weights.scale, APART))
+    return between_uint8(op, node, {op.weights: weights})
+
+
+def between_uint8(op: Op, node: Node, instead: Mapping[Value, Value] = MappingProxyType({})) -> list[Node]:
+    """Returns an operator on uint8 between two conversions, with some operands replaced."""
+    y = _unsigned(node.outputs[0], f"{op.name}/uint8")
+    x = next(v for v in node.inputs if v is not None and not v.is_constant)
+    inner = _unsigned(x, f"{op.name}/operand_uint8")
+    instead = {**instead, x: inner}
+    return [
+        Node("QUANTIZE", (x,), (inner,), tflite.QuantizeOptions()),
+        replace(
+            node, inputs=tuple(None if v is None else instead.get(v, v) for v in node.inputs), outputs=(y,)
+        ),
+        Node("QUANTIZE", (y,), node.outputs, tflite.QuantizeOptions()),
+    ]
+
+
+def _unsigned(value: Value, name: str) -> Value:
+    return Value(name, TensorType(value.shape, DType.UINT8, PerTensor(value.scale, value.zero_point + APART)))

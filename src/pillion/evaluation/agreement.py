@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Byte-for-byte agreement of executors on samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pillion.data.sample import Array
+from pillion.errors import PillionError
+from pillion.evaluation.evaluation_result import Agreement
+from pillion.evaluation.program_io import ProgramIo
+from pillion.run.executor import Runnable, RunOptions
+from pillion.run.first_difference import bytes_different
+from pillion.run.parallel_runs import many_runs
+
+
+def agreement(
+    program: Runnable | Path,
+    borders: ProgramIo,
+    runs: Sequence[tuple[Array, ...]],
+    other: str,
+    on: str,
+    timeout: float,
+) -> Agreement:
+    """Runs samples on two executors and compares all bytes of all outputs."""
+    options = RunOptions(timeout)
+    outputs = []
+    for executor in (on, other):
+        try:
+            with many_runs(program, executor, 1, options) as run:
+                outputs.append([one for chunk in run([runs]) for one in chunk])
+        except PillionError as error:
+            if executor == on:
+                raise
+            return Agreement(other, 0, 0, 0, skipped=f"{error.what}: {error.here}")
+    counts = [bytes_different(a, b) for a, b in zip(*outputs, strict=True)]
+    return Agreement(other, len(runs), counts.count(0), sum(counts))

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Precision loss of each layer on its own, against the float model on the same data.
+
+A layer is an int8 tensor with a float counterpart, and the ops between it and the int8 tensors before. Its
+operands are the float model's, rounded to int8; the noise is the difference between the layer's exact integer
+result and its float result. The damage is the error at the outputs when only this noise is added to the float
+model's tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from pillion.data.sample import Array
+from pillion.errors import PillionError
+from pillion.evaluation.hints import Hint, NoisyTensor, hint_of
+from pillion.evaluation.tensor_matching import (
+    Anchor,
+    QuantizationSteps,
+    anchor_of,
+    float_name,
+    is_int8,
+    steps_of,
+)
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op, Quantization
+from pillion.ir.types import Value
+
+Progress = Callable[[int, "int | None"], None]
+TOO_FEW = 0.5
+"""Least fraction of multiply-accumulate results with float counterparts."""
+
+OTHER_WEIGHTS = 0.5
+"""Noise-to-signal ratio of a layer from which its weights must differ from the model's; rounding to int8 causes
+far less."""
+
+
+class LayerTensors(Protocol):
+    """A float model's tensors, as `pillion.importers.torch.float_tensors.FloatTensors` gives them."""
+
+    def run(self, inputs: Sequence[Array]) -> Any:
+        """Computes all tensors of one sample."""
+
+    def tensor(self, values: Any, name: str) -> Array | None:
+        """Returns a tensor by name, or None."""
+
+    def outputs(self, values: Any) -> list[Array]:
+        """Returns the outputs."""
+
+    def outputs_with(self, values: Any, name: str, instead: Array) -> list[Array]:
+        """Returns the outputs with one tensor replaced."""
+
+    def tensor_with(self, values: Any, instead: Mapping[str, Array], name: str) -> Array:
+        """Returns a tensor with earlier tensors replaced."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The measurements of one layer."""
+
+    name: str
+    kind: str
+    source: str
+    signal_to_noise_db: float | None
+    """Of the int8 tensor in the whole program, with the noise of earlier layers; None without noise."""
+    own_db: float | None
+    """Of the same tensor with this layer's noise alone."""
+    output_db: float | None
+    """Of the outputs with this layer's noise alone."""
+    damage: float
+    """Noise-to-signal ratio of the outputs with this layer's noise alone."""
+    share: float
+    """Damage as a fraction of the sum over all layers."""
+    hint: Hint
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A program against its float model, layer by layer, most harmful first."""
+
+    model: str
+    target: str
+    samples: int
+    output_db: float | None
+    """Signal-to-noise ratio of the outputs, measured on the whole program."""
+    expected_db: float | None
+    """Signal-to-noise ratio that the summed damages predict."""
+    layers: tuple[Layer, ...]
+    unmatched: tuple[str, ...]
+    """Int8 tensors without a float counterpart; they count for the next layer that has one."""
+
+
+@dataclass
+class Power:
+    """Sums of squares of a signal and its noise."""
+
+    signal: float = 0.0
+    noise: float = 0.0
+
+    def add(self, wanted: Array, got: Array) -> None:
+        """Adds a signal and its noise."""
+        real = wanted.astype(np.float64).ravel()
+        self.signal += float((real**2).sum())
+        self.noise += float(((got.astype(np.float64).ravel() - real) ** 2).sum())
+
+    @property
+    def ratio(self) -> float:
+        """The noise-to-signal ratio."""
+        return self.noise / self.signal if self.signal else float(self.noise > 0)
+
+
+def decibels(noise_over_signal: float) -> float | None:
+    """Converts a noise-to-signal ratio to signal-to-noise in dB; None without noise."""
+    return float(-10 * np.log10(noise_over_signal)) if noise_over_signal > 0 else None
+
+
+@dataclass
+class Measured:
+    """The statistics of one layer, summed over samples."""
+
+    anchor: Anchor
+    op: Op
+    running: Power = field(default_factory=Power)
+    own: Power = field(default_factory=Power)
+    outputs: list[Power] = field(default_factory=list)
+    tensor: NoisyTensor = field(default_factory=NoisyTensor)
+
+    @property
+    def damage(self) -> float:
+        """Noise-to-signal ratio of all outputs."""
+        return sum(power.ratio for power in self.outputs)
+
+    @property
+    def unsaturated(self) -> float:
+        """The layer's own noise-to-signal ratio without values beyond its range."""
+        return (self.tensor.noise - self.tensor.saturated) / self.own.signal
+
+
+class LayerByLayer:
+    """Measures layers sample by sample, then returns the comparison."""
+
+    def __init__(self, model: str, target: str, graph: Graph, floats: LayerTensors) -> None:
+        self.model, self.target, self.floats = model, target, floats
+        self.steps: QuantizationSteps = steps_of(graph)
+        self.layers: dict[Value, Measured] = {}
+        self.unmatched: list[str] = []
+        self.whole: list[Power] = []
+        self.samples = 0
+
+    def add(self, program_inputs: Sequence[Array], float_inputs: Sequence[Array]) -> None:
+        """Measures all layers on one sample."""
+        values = self.floats.run(float_inputs)
+        held = self.steps.values(*program_inputs)
+        if not self.samples:
+            self._match(values, held)
+        wanted = self.floats.outputs(values)
+        self._add_outputs(wanted, held)
+        float_values = {v: self._float(values, m.anchor) for v, m in self.layers.items()}
+        for value, layer in self.layers.items():
+            real = float_values[value]
+            layer.running.add(real, layer.anchor.real(held[value]))
+            ops = self._ops_of(value)
+            exact = self._in_float(values, ops, layer.anchor, float_values)
+            alone = layer.anchor.real(self._alone(value, ops, float_values, program_inputs))
+            layer.own.add(real, real + alone - exact)
+            layer.tensor.add(
+                exact, alone, layer.anchor.real(layer.anchor.quantized(exact)), layer.anchor.value
+            )
+            noisy = layer.anchor.in_model(real + alone - exact)
+            changed = self.floats.outputs_with(values, layer.anchor.name, noisy)
+            layer.outputs = layer.outputs or [Power() for _ in wanted]
+            for power, right, got in zip(layer.outputs, wanted, changed, strict=True):
+                power.add(right, got)
+        self.samples += 1
+
+    def result(self) -> Comparison:
+        """Returns the comparison. Raises if the layers' weights differ from the float model's."""
+        self._require_same_weights()
+        total = sum(layer.damage for layer in self.layers.values())
+        layers = sorted(self.layers.values(), key=lambda layer: -layer.damage)
+        whole = sum(power.ratio for power in self.whole)
+        return Comparison(
+            self.model,
+            self.target,
+            self.samples,
+            decibels(whole),
+            decibels(total),
+            tuple(_described(layer, total, self._shares_with(layer)) for layer in layers),
+            tuple(self.unmatched),
+        )
+
+    def _require_same_weights(self) -> None:
+        computing = [one for one in self.layers.values() if one.op.macs and one.own.signal]
+        others = [one.anchor.name for one in computing if one.unsaturated > OTHER_WEIGHTS]
+        if len(others) > len(computing) / 2:
+            raise PillionError(
+                f"the float model has other weights than `{self.model}`",
+                rule="layers are compared with those of the float model that the program was compiled from, with its weights",
+                here=f"{len(others)} of {len(computing)} layers with weights answer otherwise on the same operands: {', '.join(others[:4])}",
+                help="--weights FILE with the weights that the program was compiled with; without it, net.py:Net and models of the zoo have random ones",
+            )
+
+    def _shares_with(self, layer: Measured) -> str:
+        """Returns the op at which a layer's tensor shares its scale with others."""
+        value = layer.anchor.value
+        for op in (layer.op, *self.steps.graph.users.get(value, [])):
+            if op.quantization is Quantization.SHARED and len(op.activations) > 1:
+                return op.name
+        return ""
+
+    def _match(self, values: Any, held: Mapping[Value, Array]) -> None:
+        candidates = [v for op in self.steps.graph.ops for v in op.results if is_int8(v)]
+        for value in candidates:
+            anchor = anchor_of(value, self.floats.tensor(values, float_name(value)), held[value])
+            if anchor is None:
+                self.unmatched.append(value.name)
+            else:
+                self.layers[value] = Measured(anchor, self.steps.graph.producers[value])
+        computing = [v for v in candidates if self.steps.graph.producers[v].macs]
+        found = sum(v in self.layers for v in computing)
+        if not self.layers or found < TOO_FEW * len(computing):
+            raise _another_model(self.model, candidates, self.unmatched)
+
+    def _float(self, values: Any, anchor: Anchor) -> Array:
+        real = self.floats.tensor(values, anchor.name)
+        assert real is not None
+        return anchor.in_program(real)
+
+    def _add_outputs(self, wanted: Sequence[Array], held: Mapping[Value, Array]) -> None:
+        """Adds the program's outputs, in the float model's axis order."""
+        self.whole = self.whole or [Power() for _ in wanted]
+        for power, right, value in zip(self.whole, wanted, self.steps.graph.outputs, strict=True):
+            got = np.asarray(held[value])
+            real = (got.astype(np.float64) - value.zero_point) * value.scale if value.is_quantized else got
+            anchor = _nearest(right, real)
+            power.add(right, anchor)
+
+    def _in_float(
+        self, values: Any, ops: Sequence[Op], anchor: Anchor, floats: Mapping[Value, Array]
+    ) -> Array:
+        """Returns the float model's result for a layer on rounded operands."""
+        rounded = {}
+        for operand in dict.fromkeys(v for op in ops for v in op.activations if v in self.layers):
+            before = self.layers[operand].anchor
+            rounded[before.name] = before.in_model(before.real(before.quantized(floats[operand])))
+        return anchor.in_program(self.floats.tensor_with(values, rounded, anchor.name))
+
+    def _alone(
+        self, value: Value, ops: Sequence[Op], floats: Mapping[Value, Array], inputs: Sequence[Array]
+    ) -> Array:
+        """Returns the integers of a layer on operands rounded from the float model's."""
+        known: dict[Value, Array] = self.steps.graph.given(inputs)
+        for op in ops:
+            for operand in op.activations:
+                if operand not in known:
+                    known[operand] = self.layers[operand].anchor.quantized(floats[operand])
+            known.update(self.steps.compute(op, known))
+        return known[value]
+
+    def _ops_of(self, value: Value) -> list[Op]:
+        """Returns the ops between a layer's result and earlier layers, in execution order."""
+        found: list[Op] = []
+        waiting = [self.steps.graph.producers[value]]
+        while waiting:
+            op = waiting.pop()
+            if op in found:
+                found.remove(op)
+            found.append(op)
+            producers = self.steps.graph.producers
+            waiting += [producers[v] for v in op.activations if v not in self.layers and v in producers]
+        return found[::-1]
+
+
+def _nearest(wanted: Array, got: Array) -> Array:
+    """Returns an output in the float model's axis order: unchanged, or an image with channels first."""
+    if got.ndim == 4 and got.transpose(0, 3, 1, 2).shape == wanted.shape:
+        moved = got.transpose(0, 3, 1, 2)
+        if got.shape != wanted.shape:
+            return moved
+        return min((got, moved), key=lambda one: float(((one - wanted) ** 2).sum()))
+    return got
+
+
+def _described(layer: Measured, total: float, shares_with: str) -> Layer:
+    return Layer(
+        layer.anchor.name,
+        layer.op.kind,
+        layer.op.source,
+        decibels(layer.running.ratio),
+        decibels(layer.own.ratio),
+        decibels(layer.damage),
+        layer.damage,
+        layer.damage / total if total else 0.0,
+        hint_of(layer.op, layer.anchor.value, layer.tensor, shares_with),
+    )
+
+
+def _another_model(model: str, candidates: Sequence[Value], unmatched: Sequence[str]) -> PillionError:
+    return PillionError(
+        f"`{model}` was not made of this float model",
+        rule="the int8 tensors of a program have the names of the float model's, as Pillion gives them",
+        here=f"{len(unmatched)} of {len(candidates)} have no float tensor: {', '.join(unmatched[:4])} …",
+        help="name the model that the program was compiled from; programs of other tools have other names",
+    )

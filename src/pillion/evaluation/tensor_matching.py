@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matches int8 tensors of a program with float tensors of the model, by name and best axis order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pillion.data.sample import Array
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerTensor, Value
+from pillion.ops import Segment
+from pillion.partition import inline_segments
+
+SUFFIXES = ("_i8", "_q")
+"""Suffixes of int8 tensors' names."""
+MOST_RANK = 5
+
+
+@dataclass(frozen=True)
+class QuantizationSteps:
+    """The ops of a program in execution order, with segments expanded, each with its arithmetic."""
+
+    graph: Graph
+    arithmetics: Mapping[Op, Arithmetic]
+
+    def values(self, *inputs: Array) -> dict[Value, Array]:
+        """Computes the exact integers of all tensors."""
+        values = self.graph.given(inputs)
+        for op in self.graph.ops:
+            values.update(self.compute(op, values))
+        return values
+
+    def compute(self, op: Op, values: Mapping[Value, Array]) -> dict[Value, Array]:
+        """Computes the results of one op."""
+        operands = [v.constant if v.is_constant else values[v] for v in op.operands]
+        made = op.reference(self.arithmetics[op], *operands)
+        results = made if isinstance(made, tuple) else (made,)
+        return dict(zip(op.results, map(np.asarray, results), strict=True))
+
+
+def steps_of(graph: Graph) -> QuantizationSteps:
+    """Returns the ops of a program with NPU segments expanded."""
+    inlined = inline_segments(graph)
+    kinds: list[Arithmetic] = []
+    for op in graph.ops:
+        inner = isinstance(op, Segment)
+        kinds += [op.body.arithmetic] * len(op.body.ops) if inner else [graph.arithmetic]  # type: ignore[attr-defined]  # a segment
+    return QuantizationSteps(inlined, dict(zip(inlined.ops, kinds, strict=True)))
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """An int8 tensor, its float tensor's name, and the permutation between them."""
+
+    value: Value
+    name: str
+    order: tuple[int, ...]
+    float_shape: tuple[int, ...]
+
+    def in_program(self, real: Array) -> Array:
+        """Permutes the float tensor to the program's axis order."""
+        return real.transpose(self.order).reshape(self.value.shape)
+
+    def in_model(self, held: Array) -> Array:
+        """Permutes a program's tensor to the float model's axis order."""
+        ordered = held.reshape([self.float_shape[axis] for axis in self.order])
+        return ordered.transpose(np.argsort(self.order)).reshape(self.float_shape)
+
+    def quantized(self, real: Array) -> Array:
+        """Quantizes real numbers, saturating."""
+        low, high = self.value.dtype.bounds
+        levels = np.rint(real.astype(np.float64) / self.value.scale) + self.value.zero_point
+        return np.clip(levels, low, high).astype(self.value.dtype.numpy)
+
+    def real(self, held: Array) -> Array:
+        """Dequantizes integers to real numbers."""
+        return (held.astype(np.float64) - self.value.zero_point) * self.value.scale
+
+
+def is_int8(value: Value) -> bool:
+    """Whether a tensor is computed int8 with a single scale."""
+    return not value.is_constant and value.dtype is DType.INT8 and isinstance(value.type.quant, PerTensor)
+
+
+def float_name(value: Value) -> str:
+    """Returns the name of the float tensor that an int8 tensor may have."""
+    for suffix in SUFFIXES:
+        if value.name.endswith(suffix):
+            return value.name.removesuffix(suffix)
+    return value.name
+
+
+def anchor_of(value: Value, real: Array | None, held: Array) -> Anchor | None:
+    """Finds the axis order in which a float tensor is nearest to the program's; None if no order has the shape."""
+    if real is None or real.size != held.size:
+        return None
+    orders = _orders(real.shape, value.shape)
+    anchors = [Anchor(value, float_name(value), order, real.shape) for order in orders]
+    if len(anchors) <= 1:
+        return anchors[0] if anchors else None
+    noises = [float(((a.real(held) - a.in_program(real)) ** 2).sum()) for a in anchors]
+    return anchors[int(np.argmin(noises))]
+
+
+def _orders(float_shape: tuple[int, ...], shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Returns the axis orders that give the shape; shapes of other rank are compared flat."""
+    rank = len(float_shape)
+    if rank != len(shape) or rank > MOST_RANK:
+        return [tuple(range(rank))]
+    orders = itertools.permutations(range(rank))
+    return [order for order in orders if tuple(float_shape[axis] for axis in order) == shape]

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Child processes for code that may crash or hang: bytes over pipes, with time limits."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from pillion.host_io.process_guard import Guard, start, stop
+
+_ENDING_SECONDS = 1.0
+"""Grace time for a child with a closed pipe before it is killed."""
+_MOST_AT_ONCE = 1 << 20
+MOST_SECONDS = (2**31 - 1) // 1000
+"""Longest wait: poll takes milliseconds in 32 bits."""
+
+
+class ChildEnded(Exception):
+    """The error for a child that has ended or closed its pipes; it says how."""
+
+
+class ChildLate(Exception):
+    """The error for a child that did not respond in time."""
+
+
+class Child:
+    """A child process that reads standard input and answers on standard output; standard error is inherited. It
+    leads its own process group: its children end with it, and it ends with this process, even if that is
+    killed."""
+
+    def __init__(
+        self, command: Sequence[str], *, pass_fds: Sequence[int] = (), env: Mapping[str, str] | None = None
+    ) -> None:
+        self._process, guard = start(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=pass_fds, env=env
+        )
+        self._guard = guard
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._to, False)
+        self.close = weakref.finalize(self, _end, self._process, guard)
+        """Kills the child and its group once; also called when the object is collected."""
+
+    def send(self, data: bytes, seconds: float) -> None:
+        """Writes all data, or raises after `seconds`, at most `MOST_SECONDS`."""
+        deadline, left = time.monotonic() + seconds, memoryview(data)
+        while left:
+            self._wait(self._to, select.POLLOUT, deadline)
+            left = left[self._write(left) :]
+
+    def receive(self, count: int, seconds: float) -> bytes:
+        """Reads exactly `count` bytes, or raises after `seconds`."""
+        deadline, parts, left = time.monotonic() + seconds, [], count
+        while left:
+            self._wait(self._from, select.POLLIN, deadline)
+            part = os.read(self._from, min(left, _MOST_AT_ONCE))
+            if not part:
+                raise self._ended()
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    def exchange(self, data: bytes, count: int, seconds: float) -> bytes:
+        """Writes data while reading exactly `count` bytes. Raises if nothing moves for `seconds`."""
+        left, parts, missing = memoryview(data), bytearray(), count
+        poll = self._poll(self._from, select.POLLIN)
+        poll.register(self._to, select.POLLOUT)
+        while left or missing:
+            ready = dict(poll.poll(seconds * 1000))
+            if not ready:
+                self.close()
+                raise ChildLate
+            if self._from in ready and missing:
+                part = os.read(self._from, min(missing, _MOST_AT_ONCE))
+                if not part:
+                    raise self._ended()
+                parts += part
+                missing -= len(part)
+            if self._to in ready:
+                left = left[self._write(left) :]
+                if not left:
+                    poll.unregister(self._to)
+        return bytes(parts)
+
+    def _write(self, left: memoryview) -> int:
+        """Writes as much as the pipe accepts, possibly nothing."""
+        try:
+            return os.write(self._to, left[:_MOST_AT_ONCE])
+        except BlockingIOError:
+            time.sleep(0)
+            return 0
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def _poll(self, descriptor: int, event: int) -> select.poll:
+        if not self.close.alive:  # its descriptors may belong to other files by now
+            raise ChildEnded("it has ended before")
+        poll = select.poll()
+        poll.register(descriptor, event)
+        return poll
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        """Waits until the pipe is ready or closed."""
+        poll = self._poll(descriptor, event)
+        if not poll.poll(max(deadline - time.monotonic(), 0) * 1000):
+            self.close()
+            raise ChildLate
+
+    def _ended(self) -> ChildEnded:
+        self._guard.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDING_SECONDS)
+        found = self._process.poll()
+        self.close()
+        return ChildEnded("it closed its pipes" if found is None else ending(found))
+
+
+def ending(code: int) -> str:
+    """Describes how a process ended, from its exit code."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        found = signal.Signals(-code)
+    except ValueError:
+        return f"killed by signal {-code}"
+    return f"killed by {found.name} ({signal.strsignal(found)})"
+
+
+def _end(process: subprocess.Popen[bytes], guard: Guard) -> None:
+    stop(process, guard)
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of long work: bars per stage on standard error, if that is a terminal.
+
+Work announces stages with `stage`; `shown` decides for a block whether they are displayed. Short stages are
+never displayed, to avoid flicker."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TextIO, TypeVar
+
+from typing_extensions import ParamSpec
+
+from pillion.errors import escape_controls
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+PATIENCE_SECONDS = 0.4
+"""Delay before anything is displayed."""
+
+Advance = Callable[[int, "int | None"], None]
+"""Called with the amount done, and the total if known."""
+
+
+@dataclass(eq=False)
+class Stage:
+    """One line of the display."""
+
+    words: str
+    done: int = 0
+    total: int | None = None
+    task: Any = None
+    """The task of rich, once it is displayed."""
+
+    @property
+    def looks(self) -> dict[str, Any]:
+        """Returns the fields to display."""
+        count = f"{self.done}/{self.total}" if self.total else f"{self.done}" if self.done else ""
+        return {"completed": self.done, "total": self.total, "count": count}
+
+
+class Display:
+    """The bars of running stages, one per line, shown after a delay."""
+
+    def __init__(self, file: TextIO, patience: float = PATIENCE_SECONDS) -> None:
+        self._file = file  # the one of now: standard error may be redirected later
+        self._stages: list[Stage] = []
+        self._bars: Any = None
+        self._is_closed = False
+        self._lock = threading.RLock()
+        self._timer = threading.Timer(patience, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def begin(self, stage: Stage) -> None:
+        """Adds a line."""
+        with self._lock:
+            self._stages.append(stage)
+            if self._bars is not None:
+                stage.task = self._bars.add_task(stage.words, **stage.looks)
+
+    def advance(self, stage: Stage, done: int, total: int | None) -> None:
+        """Moves the bar of a line."""
+        with self._lock:
+            stage.done, stage.total = done, stage.total if total is None else total
+            if self._bars is not None:
+                self._bars.update(stage.task, **stage.looks)
+
+    def end(self, stage: Stage) -> None:
+        """Removes a line."""
+        with self._lock:
+            self._stages.remove(stage)
+            if self._bars is not None:
+                self._bars.remove_task(stage.task)
+
+    def say(self, text: str) -> None:
+        """Prints a line above the bars."""
+        with self._lock:
+            if self._bars is None:
+                print(text, file=self._file)
+            else:
+                self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Restores the terminal."""
+        self._timer.cancel()
+        with self._lock:
+            self._is_closed = True
+            if self._bars is not None:
+                self._bars.stop()
+
+    def _show(self) -> None:
+        """Draws the current stages, in the timer's thread."""
+        from rich import progress
+        from rich.console import Console
+
+        with self._lock:
+            if self._is_closed:
+                return
+            self._bars = progress.Progress(
+                progress.TextColumn("{task.description}", markup=False),
+                progress.BarColumn(),
+                progress.TextColumn("{task.fields[count]}", markup=False),
+                progress.TimeElapsedColumn(),
+                console=Console(file=self._file),
+                transient=True,
+                redirect_stdout=False,  # what others redirect meanwhile would be put back wrongly
+                redirect_stderr=False,
+            )
+            for stage in self._stages:
+                stage.task = self._bars.add_task(stage.words, **stage.looks)
+            self._bars.start()
+
+
+_display: ContextVar[Display | None] = ContextVar("display", default=None)
+_is_decided: ContextVar[bool] = ContextVar("is_decided", default=False)
+_screen = threading.Lock()
+"""Held by the displayed display; stages of other threads are not displayed."""
+
+
+@contextmanager
+def shown(wanted: bool | None = None) -> Iterator[None]:
+    """Decides for a block whether its stages are displayed. None means if standard error is a terminal. An outer
+    block's decision has precedence."""
+    if _is_decided.get() and wanted is not False:
+        yield
+        return
+    is_visible = wanted is not False and _is_terminal() and _screen.acquire(blocking=False)
+    display = Display(sys.stderr) if is_visible else None
+    tokens = _display.set(display), _is_decided.set(True)
+    try:
+        yield
+    finally:
+        _display.reset(tokens[0])
+        _is_decided.reset(tokens[1])
+        if display is not None:
+            display.close()
+            _screen.release()
+
+
+def showing_progress(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Lets a function display its stages unless its argument `progress` is False or a function."""
+
+    @functools.wraps(function)
+    def showing(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        asked = kwargs.get("progress")
+        with shown(asked if isinstance(asked, bool) else False if callable(asked) else None):
+            return function(*args, **kwargs)
+
+    return showing
+
+
+def _is_terminal() -> bool:
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+@contextmanager
+def stage(words: str, total: int | None = None) -> Iterator[Advance]:
+    """Announces a stage for a block, and yields the function that moves its bar."""
+    display = _display.get()
+    if display is None:
+        yield lambda done, of: None
+        return
+    one = Stage(words, 0, total)
+    display.begin(one)
+    try:
+        yield lambda done, of: display.advance(one, done, of)
+    finally:
+        display.end(one)
+
+
+def say(text: str) -> None:
+    """Prints a line on standard error, above any bars."""
+    text, display = escape_controls(text), _display.get()
+    if display is None:
+        print(text, file=sys.stderr)
+    else:
+        display.say(text)

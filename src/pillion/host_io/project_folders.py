@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a project over an earlier one atomically, and keeps the user's files and edited files.
+
+New files are staged in `.pillion-new` with a journal. Renaming that to `.pillion-commit` commits: an earlier
+interruption keeps the old project, a later one is completed by the next command that opens the folder. Files
+then move into place, the index (manifest.json) last. A folder lock excludes other writers."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import (
+    MARK,
+    MARK_FILE,
+    Content,
+    LazyContent,
+    ensure_folder,
+    locked,
+    named_errors,
+    read_text,
+    remove_mark_last,
+    resolved,
+    write_parts,
+)
+from pillion.host_io.json_dataclasses import as_plain_data, build, parse
+
+NEW, COMMIT = ".pillion-new", ".pillion-commit"
+JOURNAL, STAGED = "journal.json", "files"
+_MOST_NAMES = 8
+_MOST_PATH = 255
+"""Longest file name in bytes, on every common file system."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Files of an earlier project with their hashes. Edits can be detected only if it is sealed."""
+
+    files: Mapping[str, str]
+    is_sealed: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file with new content: new and old hash; the old one is empty if the file is new."""
+
+    new: str
+    was: str
+
+
+@dataclass(frozen=True)
+class Journal:
+    """All changes of a project in order, and the files to remove with their hashes."""
+
+    changes: Mapping[str, Change]
+    removed: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        check_paths([*self.changes, *self.removed])
+
+
+def sha256(content: Content) -> str:
+    """Returns the hash of a content in hexadecimal."""
+    if isinstance(content, LazyContent):
+        return content.sha256
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def check_paths(paths: Iterable[str]) -> None:
+    """Raises ValueError if a path could leave its folder, or names another file on other systems."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        parts = path.split("/")
+        if not path.isprintable() or "\\" in path or ":" in path or {"", ".", ".."} & set(parts):
+            raise ValueError(f"{path[:80]!r} is no path inside a project")
+        if parts[0].startswith(".pillion-") or any(len(part.encode()) > _MOST_PATH for part in parts):
+            raise ValueError(f"{path[:80]!r} is no name of a file of a project")
+        twin = seen.setdefault(path.casefold(), path)
+        if twin != path:
+            raise ValueError(f"{path!r} and {twin!r} are one file where capital letters do not count")
+    for path in seen:
+        if any(str(parent) in seen for parent in PurePosixPath(path).parents):
+            raise ValueError(f"{path!r} lies in a file")
+
+
+@dataclass(frozen=True)
+class FolderChanges:
+    """The plan of a project write: the change of each file, and files that would be lost, with reasons."""
+
+    journal: Journal
+    lost: Mapping[str, str]
+
+
+def write_project(
+    folder: Path,
+    files: Mapping[str, Content],
+    index: str,
+    earlier: Callable[[Path], Listing | None],
+    force: bool,
+) -> None:
+    """Writes the files atomically, `index` last. `earlier` finds the listing of an existing project. With `force`,
+    edited files are overwritten."""
+    folder = resolved(folder)
+    with named_errors(folder):
+        is_new = not folder.exists()
+        _refuse_a_file(folder)
+        ensure_folder(folder)
+        try:
+            with locked(folder):
+                finish(folder)
+                journal = _agreed(folder, files, index, earlier, force)
+                _stage(folder, journal, files)
+                _apply(folder, journal)
+        except BaseException:
+            if is_new:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
+
+
+def check_project(
+    folder: Path,
+    files: Mapping[str, Content],
+    index: str,
+    earlier: Callable[[Path], Listing | None],
+    force: bool,
+) -> None:
+    """Raises what `write_project` would raise, without changing anything."""
+    folder = resolved(folder)
+    with named_errors(folder):
+        _refuse_a_file(folder)
+        if folder.exists() and not (folder / COMMIT).exists():
+            _agreed(folder, files, index, earlier, force)
+
+
+def _agreed(
+    folder: Path,
+    files: Mapping[str, Content],
+    index: str,
+    earlier: Callable[[Path], Listing | None],
+    force: bool,
+) -> Journal:
+    """Returns the changes. Raises if files would be lost, unless forced."""
+    listing = earlier(folder)
+    refuse_foreign(folder, listing)
+    plan = _plan(folder, files, index, listing or Listing({}, is_sealed=True))
+    if plan.lost and not force:
+        raise _would_be_lost(folder, plan.lost)
+    _require_writable(folder, [*plan.journal.changes, *plan.journal.removed])
+    return plan.journal
+
+
+def _require_writable(folder: Path, paths: Iterable[str]) -> None:
+    """Raises if a read-only folder would interrupt the changes."""
+    for place in {(folder / path).parent for path in paths} | {folder}:
+        if place.exists() and not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+
+
+def _refuse_a_file(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise PillionError(
+            f"{folder} is a file",
+            rule="-o is a .pte or .tflite file, or a folder for a C project",
+            here="this name belongs to a file",
+            help="choose another -o",
+        )
+
+
+def refuse_foreign(folder: Path, listing: Listing | None) -> None:
+    """Raises if a folder is not empty and holds no project of Pillion's."""
+    entries = [entry.name for entry in folder.iterdir() if entry.name not in (NEW, COMMIT)]
+    looks_like_ours = listing is not None and listing.is_sealed
+    holds_ours = listing is not None and any(
+        (wanted and _hash_or_none(folder, path) == wanted) for path, wanted in listing.files.items()
+    )
+    if entries and (listing is None or (looks_like_ours and not holds_ours)):
+        raise PillionError(
+            f"{folder} is not empty and was not written by Pillion",
+            rule="only an empty folder or an earlier project (its manifest.json says so) is written to",
+            here=f"it holds {', '.join(sorted(entries)[:5])}"
+            + ("; none of the files that its manifest.json lists is there" if listing else ""),
+            help="choose another -o, or empty the folder",
+        )
+
+
+def _plan(folder: Path, files: Mapping[str, Content], index: str, listing: Listing) -> FolderChanges:
+    """Plans the changes by comparing hashes of all files before and after."""
+    changes: dict[str, Change] = {}
+    lost: dict[str, str] = {}
+    for path in sorted(files, key=lambda path: (path == index, path)):
+        new, was = sha256(files[path]), _hash_of(folder, path)
+        if new == was:
+            continue
+        changes[path] = Change(new, was)
+        ours = listing.is_sealed and (path == index or was == listing.files.get(path))
+        if was and (not ours or _is_protected(folder / path)):
+            lost[path] = _reason(folder / path, path in listing.files or path == index, listing.is_sealed)
+    kept = {path.casefold() for path in files}
+    removed = {
+        path: wanted
+        for path, wanted in listing.files.items()
+        if listing.is_sealed and path.casefold() not in kept and _hash_or_none(folder, path) == wanted
+    }
+    return FolderChanges(Journal(changes, removed), lost)
+
+
+def _is_protected(file: Path) -> bool:
+    return not file.lstat().st_mode & stat.S_IWUSR
+
+
+def _reason(file: Path, is_listed: bool, is_sealed: bool) -> str:
+    if file.is_symlink():
+        return "a symbolic link"
+    if not is_sealed:
+        return "perhaps changed: manifest.json does not have the hashes that Pillion wrote"
+    if not is_listed:
+        return "not written by Pillion"
+    return "may not be written" if _is_protected(file) else "changed"
+
+
+def _would_be_lost(folder: Path, lost: Mapping[str, str]) -> PillionError:
+    listed = [f"{path}: {reason}" for path, reason in list(lost.items())[:_MOST_NAMES]]
+    more = [f"and {len(lost) - _MOST_NAMES} more"] if len(lost) > _MOST_NAMES else []
+    return PillionError(
+        f"{len(lost)} {'file' if len(lost) == 1 else 'files'} of {folder} would be lost",
+        rule="files are overwritten only if they are as Pillion wrote them",
+        here="\n".join([*listed, *more]),
+        help="--force overwrites them (force=True in Python); or move them away, or choose another -o",
+    )
+
+
+def _hash_or_none(folder: Path, path: str) -> str:
+    """Returns `_hash_of`, or an empty string for paths that cannot hold a file."""
+    try:
+        return _hash_of(folder, path)
+    except PillionError:
+        return ""
+
+
+def _hash_of(folder: Path, path: str) -> str:
+    """Returns the hash of a file; empty if it is missing. Raises if the path is a folder, or behind a link."""
+    for parent in reversed(PurePosixPath(path).parents[:-1]):
+        mode = _mode(folder / parent)
+        if mode and not stat.S_ISDIR(mode):
+            what = "a symbolic link" if stat.S_ISLNK(mode) else "a file"
+            raise _in_the_way(folder / parent, what, "a folder")
+    mode = _mode(folder / path)
+    if stat.S_ISLNK(mode):
+        return f"link to {hashlib.sha256(os.fsencode(os.readlink(folder / path))).hexdigest()}"
+    if mode and not stat.S_ISREG(mode):
+        raise _in_the_way(folder / path, "a folder" if stat.S_ISDIR(mode) else "a pipe or a device", "a file")
+    if not mode:
+        return ""
+    total = hashlib.sha256()
+    with (folder / path).open("rb") as file:
+        while part := file.read(1 << 20):
+            total.update(part)
+    return total.hexdigest()
+
+
+def _mode(path: Path) -> int:
+    """Returns the file mode; 0 if the path is missing."""
+    try:
+        return path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def _in_the_way(path: Path, found: str, wanted: str) -> PillionError:
+    return PillionError(
+        f"{path} is in the way",
+        rule=f"{wanted} of the project has this name",
+        here=found,
+        help="move it away, or choose another -o",
+    )
+
+
+def _stage(folder: Path, journal: Journal, files: Mapping[str, Content]) -> None:
+    """Writes all new files to the staging folder, then commits it."""
+    new = folder / NEW
+    try:
+        write_parts(new / MARK_FILE, MARK)
+        for path in journal.changes:
+            write_parts(new / STAGED / path, files[path])
+            mode = _mode(folder / path)
+            if stat.S_ISREG(mode):
+                os.chmod(new / STAGED / path, stat.S_IMODE(mode) & 0o777 | stat.S_IWUSR)
+        write_parts(new / JOURNAL, json.dumps(as_plain_data(journal), indent=1) + "\n")
+        os.rename(new, folder / COMMIT)
+    except BaseException:
+        with suppress(OSError):
+            remove_mark_last(new)
+        raise
+
+
+def _apply(folder: Path, journal: Journal) -> None:
+    """Moves staged files into place, skipping those moved already, so that it can be repeated."""
+    staged = folder / COMMIT / STAGED
+    for path in journal.changes:
+        if (staged / path).exists():
+            ensure_folder((folder / path).parent)
+            os.replace(staged / path, folder / path)
+    for path, wanted in journal.removed.items():
+        with suppress(PillionError):  # it lies behind a link, where nothing is ours
+            if _hash_of(folder, path) == wanted:
+                os.unlink(folder / path)
+            _remove_empty(folder, path)
+    os.rename(folder / COMMIT, folder / NEW)
+    _remove_marked(folder / NEW)
+
+
+def _remove_empty(folder: Path, path: str) -> None:
+    with suppress(OSError):
+        for parent in PurePosixPath(path).parents[:-1]:
+            (folder / parent).rmdir()
+
+
+def finish(folder: Path) -> None:
+    """Completes an interrupted write after its commit, and discards one before it."""
+    if _mode(folder / NEW):
+        _remove_marked(folder / NEW)
+    if not _mode(folder / COMMIT):
+        return
+    _require_mark(folder / COMMIT)
+    journal = _read_journal(folder)
+    staged = folder / COMMIT / STAGED
+    for path, change in journal.changes.items():
+        source = _hash_of(staged, path)
+        if source not in ("", change.new) or _hash_of(folder, path) not in ("", change.was, change.new):
+            raise _changed_since(folder, path)
+    _apply(folder, journal)
+
+
+def _read_journal(folder: Path) -> Journal:
+    file = folder / COMMIT / JOURNAL
+    try:
+        return build(Journal, parse(read_text(file, "journal")))
+    except ValueError as error:
+        raise PillionError(
+            f"{folder} was being written when that was stopped, and cannot be finished",
+            rule="its journal says what is to be done",
+            here=f"{file}: {error}",
+            help=f"remove {folder / COMMIT}, and compile the model again with --force",
+        ) from None
+
+
+def _changed_since(folder: Path, path: str) -> PillionError:
+    return PillionError(
+        f"{folder} was being written when that was stopped, and changed since",
+        rule="a file that waits for its new content stays as it was",
+        here=path,
+        help=f"move {folder / path} away, then the same command again; "
+        f"or remove {folder / COMMIT}, and compile the model again with --force",
+    )
+
+
+def _require_mark(folder: Path) -> None:
+    """Raises if a folder with Pillion's name was not made by Pillion."""
+    if folder.is_symlink() or not folder.is_dir():
+        raise _in_the_way(folder, "something else", "a folder")
+    if any(folder.iterdir()) and not MARK.startswith(read_text(folder / MARK_FILE, "mark", len(MARK))):
+        raise _in_the_way(folder, "a folder that Pillion has not made", "a folder")
+
+
+def _remove_marked(folder: Path) -> None:
+    """Removes a folder of Pillion's. Raises if it is not marked."""
+    _require_mark(folder)
+    remove_mark_last(folder)
+
+
+def finish_stopped(folder: Path) -> None:
+    """Completes an interrupted write. Readers of a project call it first, so that they never see a mixture."""
+    if _mode(folder / COMMIT):
+        with named_errors(folder), locked(folder):
+            finish(folder)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads any program of known kernel calls: the graph computes what each call does to the bytes in memory.
+Programs have memory offsets, multipliers and zero points, but no names and few scales: names are generated,
+multipliers kept, and tensors have a scale only if a call gives it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+from pillion.errors import PillionError
+from pillion.importers.pte.container import Container
+from pillion.importers.pte.delegate import read_payload
+from pillion.importers.pte.instructions import ArenaMemory, Argument, ReadCall, described
+from pillion.importers.pte.steps import AnyStep, Delegated, Output, Same
+from pillion.importers.pte.table import TABLE
+from pillion.importers.pte.tensor import Label, ReadTensor
+from pillion.ir.graph import Graph, model_name
+from pillion.ir.types import DType, Shape
+from pillion.ir.verify import verify
+from pillion.ops import Reshape
+from pillion.schemas import pte
+from pillion.schemas.flatbuffer import MalformedError, Table
+from pillion.schemas.ir_payload import is_ir
+
+MOST_STEPS = 20_000
+"""Far more than any model for these chips has."""
+
+
+def graph_of(container: Container) -> Graph:
+    """Returns the graph of a program's kernel calls."""
+    refuse_unknown(container)
+    try:
+        return _read(container)
+    except MalformedError:
+        raise
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise MalformedError(f"its calls make no sense together: {error}") from None
+
+
+def _read(container: Container) -> Graph:
+    reader = PteReader(container)
+    inputs = [reader.input(number, i) for i, number in enumerate(container.plan.inputs)]
+    for number, instruction in enumerate(container.plan.chains[0].instructions):
+        reader.run(number, instruction.instr_args)
+    outputs = [reader.output(number, i) for i, number in enumerate(container.plan.outputs)]
+    return reader.graph(inputs, outputs)
+
+
+def refuse_unknown(container: Container) -> None:
+    """Raises one error with all unsupported calls of a program."""
+    plan = container.plan
+    unknown: Counter[str] = Counter()
+    for instruction in plan.chains[0].instructions:
+        match instruction.instr_args:
+            case pte.KernelCall(op_index=index):
+                name = operator_name(container, index)
+                unknown[name] += name not in TABLE
+            case pte.DelegateCall(delegate_index=index):
+                delegate = container.delegate(index)
+                found_code = not is_ir(container.payload(delegate))
+                unknown[f"delegate {delegate.id}, with code for the NPU itself"] += found_code
+            case other:
+                unknown[type(other).__name__ if other else "an instruction of no known kind"] += 1
+    found = [f"{name[:100]}, {count} times" for name, count in unknown.items() if count]
+    if found:
+        more = f"\nand {len(found) - 40} more" if len(found) > 40 else ""
+        raise PillionError(
+            f"`{container.name}` has {len(found)} kind{'s' * (len(found) > 1)} of instruction that cannot be read",
+            rule="int8 kernels of the cortex_m library, copies of ATen's and segments under Pillion's mark, one after the other",
+            here="\n".join(found[:40]) + more,
+            help="compile the model with Pillion, from PyTorch or .tflite; it says what keeps an op in float",
+        )
+
+
+def operator_name(container: Container, index: int) -> str:
+    """Returns the full name of an operator by its index, such as `cortex_m::quantized_add.out`."""
+    operators = container.plan.operators
+    if not 0 <= index < len(operators):
+        raise MalformedError(f"operator {index} of {len(operators)}")
+    return f"{operators[index].name}.{operators[index].overload}"
+
+
+class PteReader:
+    """Interprets the instructions and records their steps."""
+
+    def __init__(self, container: Container) -> None:
+        self.container = container
+        self.values = container.plan.values
+        self.memory = ArenaMemory()
+        self.constants: dict[int, ReadTensor] = {}
+        self.reshaped: dict[tuple[ReadTensor, Shape], ReadTensor] = {}
+        self.steps: list[AnyStep] = []
+
+    # Values
+
+    def entry(self, number: int) -> Table:
+        """Returns a value by its index; raises if it is missing or of an unknown kind."""
+        if not 0 <= number < len(self.values):
+            raise MalformedError(f"value {number} of {len(self.values)}")
+        held = self.values[number].val
+        if held is None:
+            raise MalformedError(f"value {number} is of no known kind")
+        return held
+
+    def border(self, number: int) -> Argument:
+        """Returns the description of an input or output, which must be a tensor."""
+        held = self.entry(number)
+        if not isinstance(held, pte.Tensor):
+            raise MalformedError("inputs and outputs are tensors")
+        return described(number, held)
+
+    def input(self, number: int, index: int) -> ReadTensor:
+        """Places an input of the program in memory and returns it."""
+        argument = self.border(number)
+        if argument.held.data_buffer_idx or argument.dtype not in (DType.FLOAT32, DType.INT8):
+            raise MalformedError(
+                f"input {index} is a {argument.dtype.value} constant, or neither float32 nor int8"
+            )
+        made = ReadTensor(f"input{index}", argument.memory_shape, argument.dtype, Label())
+        self.write(argument, made)
+        return made
+
+    def output(self, number: int, index: int) -> ReadTensor:
+        """Returns the tensor at the place of an output after all calls."""
+        argument = self.border(number)
+        found = self.read(argument, "an output")
+        if found.is_constant:
+            raise MalformedError("an output is a constant")
+        if not found.name.startswith("input"):
+            found.name = f"output{index}"
+        return found
+
+    # Memory
+
+    def write(self, argument: Argument, tensor: ReadTensor) -> None:
+        """Places a result at the address of an argument."""
+        if argument.held.data_buffer_idx:
+            raise MalformedError(f"value {argument.number} is written, and a constant")
+        self.memory.write(argument.place, tensor)
+
+    def read(self, argument: Argument, source: str) -> ReadTensor:
+        """Returns the tensor at the address of an argument, in its shape in memory."""
+        if argument.held.data_buffer_idx:
+            return self.constant(argument)
+        found = self.memory.held.get(argument.place)
+        if found is None or found.nbytes != argument.nbytes or found.dtype is not argument.dtype:
+            raise PillionError(
+                f"value {argument.number} of `{self.container.name}` is read before it is made",
+                rule="what a call reads is a whole tensor that an earlier call has written",
+                here=f"{source}: {argument.dtype.value}{list(argument.sizes)}, memory {argument.place[0]}, "
+                f"offset {argument.place[1]}",
+                help="export the model again; programs that keep state between runs cannot be read",
+            )
+        return self.shaped(found, argument.memory_shape, source)
+
+    def constant(self, argument: Argument) -> ReadTensor:
+        """Returns the constant of an argument."""
+        if argument.number not in self.constants:
+            if argument.held.allocation_info is not None:
+                raise MalformedError(f"value {argument.number} is a constant, and planned")
+            raw = self.container.constant(argument.held.data_buffer_idx, argument.nbytes)
+            dtype = argument.dtype.numpy
+            data = raw.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(argument.memory_shape)
+            name = f"c{argument.held.data_buffer_idx}"
+            self.constants[argument.number] = ReadTensor(name, data.shape, argument.dtype, Label(), data)
+        return self.constants[argument.number]
+
+    def shaped(self, tensor: ReadTensor, shape: Shape, source: str) -> ReadTensor:
+        """Returns the same bytes in another shape."""
+        if tensor.shape == shape:
+            return tensor
+        key = (tensor, shape)
+        if key not in self.reshaped:
+            data = None if tensor.data is None else tensor.data.reshape(shape)
+            made = ReadTensor(tensor.name, shape, tensor.dtype, tensor.label, data)
+            if data is None:
+                self.add(Same(source, Reshape, ("x",), (tensor,), made))
+            self.reshaped[key] = made
+        return self.reshaped[key]
+
+    def copy(self, x: ReadTensor, y: ReadTensor, source: str) -> None:
+        """Records a copy as a reshape, which costs nothing."""
+        self.add(Same(source, Reshape, ("x",), (x,), y))
+
+    def add(self, step: AnyStep) -> None:
+        """Records the step of a call."""
+        if len(self.steps) >= MOST_STEPS:
+            raise MalformedError(f"it has more than {MOST_STEPS} steps")
+        if isinstance(step, Same) and all(x.is_constant for x in step.xs):
+            raise MalformedError(f"{step.source} has only constant operands")
+        self.steps.append(step)
+
+    # Instructions
+
+    def run(self, number: int, instruction: Table | None) -> None:
+        """Reads one instruction, a kernel call or a delegate call."""
+        if isinstance(instruction, pte.DelegateCall):
+            self.delegate(f"instruction {number}, delegate", instruction)
+        elif isinstance(instruction, pte.KernelCall):
+            name = operator_name(self.container, instruction.op_index)
+            call = ReadCall(self, name, f"instruction {number}, {name}", instruction.args)
+            TABLE[name](call)
+
+    def delegate(self, source: str, call: pte.DelegateCall) -> None:
+        """Reads the call of an NPU segment: inputs, then outputs, all contiguous."""
+        delegate = self.container.delegate(call.delegate_index)
+        body = apart(read_payload(self.container.payload(delegate)), source)
+        wanted = (*body.inputs, *body.outputs)
+        arguments = [self.border(number) for number in call.args]
+        if [(a.nbytes, a.dtype) for a in arguments] != [(v.type.size_bytes, v.dtype) for v in wanted]:
+            raise MalformedError(f"{source}: it is handed {len(arguments)} tensors, not those of the segment")
+        count = len(body.inputs)
+        xs = [
+            self.shaped(self.read(argument, source), value.shape, source)
+            for argument, value in zip(arguments[:count], body.inputs, strict=True)
+        ]
+        ys = [
+            ReadTensor(f"t{a.number}", v.shape, v.dtype, Label())
+            for a, v in zip(arguments[count:], body.outputs, strict=True)
+        ]
+        for tensor, value in zip((*xs, *ys), wanted, strict=True):
+            if value.is_quantized:
+                tensor.label.learn(value.zero_point, value.scale)
+        for argument, tensor in zip(arguments[count:], ys, strict=True):
+            self.write(argument, tensor)
+        self.add(Delegated(source, tuple(xs), tuple(ys), body, delegate.id))
+
+    # The graph
+
+    def graph(self, inputs: Sequence[ReadTensor], outputs: Sequence[ReadTensor]) -> Graph:
+        """Returns the graph of all steps."""
+        out = Output()
+        taken = tuple(map(out.result, inputs))
+        for step in self.steps:
+            step.emit(out)
+        made = Graph(
+            model_name(self.container.name), taken, tuple(out.ops), tuple(out.values[y] for y in outputs)
+        )
+        return verify(made.without_dead_ops())
+
+
+def apart(body: Graph, source: str) -> Graph:
+    """Returns a segment's graph with unique names."""
+    prefix = source.split(",")[0].replace(" ", "")
+    values = {v: dataclasses.replace(v, name=f"{prefix}/{v.name}") for v in body.values.values()}
+    return body.substitute(values).replace(name=f"{body.name}_{prefix}")
+
+
+__all__ = ["graph_of"]

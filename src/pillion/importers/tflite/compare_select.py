@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads comparisons, selections and lookups by index."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pillion.importers.tflite.geometry import axis_of
+from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.importers.tflite.movement import reshaped
+from pillion.ir.op import Op
+from pillion.ir.size_limits import LARGEST
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
+from pillion.ops.elementwise import Maximum, Minimum
+from pillion.ops.indexing import SOURCES, Cast, Gather
+from pillion.ops.integer_arithmetic import Calculation, Whole
+from pillion.ops.movement import Concat, Reshape
+from pillion.ops.reduce import ReduceMax, ReduceMin
+from pillion.schemas import tflite
+
+ORDERED = (DType.INT8, DType.INT32)
+"""Element types of all comparisons; bool supports only equality."""
+
+
+def require_one_of(call: ReadOperator, value: Value, *types: DType) -> None:
+    """Raises unless a tensor has one of these element types; int8 must have one scale."""
+    fits = value.dtype in types and (value.dtype is not DType.INT8 or isinstance(value.type.quant, PerTensor))
+    if not fits:
+        names = " or ".join("int8 with one scale" if t is DType.INT8 else t.value for t in types)
+        raise call.refuse(f"operands are {names}", repr(value), "convert with full integer quantization")
+
+
+def compare(relation: Relation) -> Reading:
+    """Returns the reader of a comparison."""
+    also = (DType.BOOL,) if relation in (Relation.EQUAL, Relation.NOT_EQUAL) else ()
+
+    def row(call: ReadOperator) -> list[Op]:
+        a, b = call.operand(0), call.operand(1)
+        for value in (a, b):
+            require_one_of(call, value, *ORDERED, *also)
+        return [Compare(a=a, b=b, y=call.result, relation=relation, source=call.source)]
+
+    return row
+
+
+def whole(calculation: Calculation) -> Reading:
+    """Returns the reader of an int32 calculation."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        a, b = call.operand(0), call.operand(1)
+        for value in (a, b):
+            require_one_of(call, value, DType.INT32)
+        activation = getattr(call.options, "fused_activation", 0)
+        if activation:
+            raise call.refuse("calculations with whole numbers have no activation", activation)
+        return [Whole(a=a, b=b, y=call.result, calculation=calculation, source=call.source)]
+
+    return row
+
+
+def or_whole(reading: Reading, calculation: Calculation) -> Reading:
+    """Returns a reader that uses the int32 calculation for int32 operands, otherwise `reading`."""
+    of_whole_numbers = whole(calculation)
+    return lambda call: (of_whole_numbers if call.operand(0).dtype is DType.INT32 else reading)(call)
+
+
+def logical_not(call: ReadOperator) -> list[Op]:
+    """Reads a negation as a comparison with false."""
+    x = call.operand(0)
+    require_one_of(call, x, DType.BOOL)
+    no = constant(call.fresh(f"{call.result.name}/false"), np.zeros((1,) * min(x.type.rank, 1), np.bool_))
+    return [Compare(a=x, b=no, y=call.result, relation=Relation.EQUAL, source=call.source)]
+
+
+def logical(cls: type[Minimum] | type[Maximum]) -> Reading:
+    """Returns the reader of `and` or `or`, as an extremum of booleans."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        a, b = call.operand(0), call.operand(1)
+        for value in (a, b, call.result):
+            require_one_of(call, value, DType.BOOL)
+        return [cls(a=a, b=b, y=call.result, source=call.source)]
+
+    return row
+
+
+def any_or_all(cls: type[ReduceMax] | type[ReduceMin]) -> Reading:
+    """Returns the reader of `any` or `all`, as an extremum of booleans along axes."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        x = call.operand(0)
+        require_one_of(call, x, DType.BOOL)
+        axes = tuple(sorted({axis_of(call, axis, x.type.rank) for axis in call.integers(1)}))
+        keepdims = call.options_as(tflite.ReducerOptions).keep_dims
+        return [cls(x=x, y=call.result, axes=axes, keepdims=keepdims, source=call.source)]
+
+    return row
+
+
+def select(call: ReadOperator) -> list[Op]:
+    """Reads a selection. SELECT accepts a condition per row: one axis, while the tensors have more."""
+    condition, a, b, y = call.operand(0), call.operand(1), call.operand(2), call.result
+    require_one_of(call, condition, DType.BOOL)
+    for value in (a, b):
+        require_one_of(call, value, DType.INT8, DType.INT32, DType.BOOL)
+    before: list[Op] = []
+    if call.code == "SELECT" and condition.type.rank == 1 and a.type.rank > 1:
+        column = (*condition.shape, *(1,) * (a.type.rank - 1))
+        if condition.is_constant:
+            held = condition.constant.reshape(column)
+            condition = constant(call.fresh(f"{y.name}/condition"), held)
+        else:
+            moved = call.intermediate("condition", column, condition)
+            before.append(Reshape(x=condition, y=moved, source=call.source))
+            condition = moved
+    return [*before, Where(condition=condition, a=a, b=b, y=y, source=call.source)]
+
+
+def place(cls: type[Op]) -> Reading:
+    """Returns the reader of an arg-extremum."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        x, axes = call.operand(0), call.integers(1)
+        require_one_of(call, x, DType.INT8)
+        if len(axes) != 1:
+            raise call.refuse("there is one axis", axes)
+        axis = axis_of(call, axes[0], x.type.rank)
+        fields: dict[str, Any] = {"x": x, "y": call.result, "axis": axis, "source": call.source}
+        return [cls(**fields)]
+
+    return row
+
+
+def top(call: ReadOperator) -> list[Op]:
+    """Reads the k largest values and their indices."""
+    x, k = call.operand(0), call.integers(1)
+    require_one_of(call, x, DType.INT8)
+    if len(call.outputs) != 2 or len(k) != 1:
+        raise call.refuse("there are values and places, and one k", f"{len(call.outputs)} results, k {k}")
+    values, places = call.outputs
+    return [
+        TopValues(x=x, y=values, k=k[0], source=call.source),
+        TopPlaces(x=x, y=places, k=k[0], source=call.source),
+    ]
+
+
+def gather(call: ReadOperator) -> list[Op]:
+    """Reads slices by index."""
+    options = call.options_as(tflite.GatherOptions)
+    x, indices = call.operand(0), call.operand(1)
+    return [_gathered(call, x, indices, options.axis, options.batch_dims)]
+
+
+def _gathered(call: ReadOperator, x: Value, indices: Value, axis: int, batch: int) -> Op:
+    require_one_of(call, x, DType.INT8, DType.INT32, DType.BOOL, DType.FLOAT32)
+    require_one_of(call, indices, DType.INT32)
+    axis, batch = axis_of(call, axis, x.type.rank), batch % max(indices.type.rank, 1) if batch < 0 else batch
+    if indices.is_constant and not _are_inside(indices, x.shape[axis]):
+        raise call.refuse(f"numbers of slices are from 0 to {x.shape[axis] - 1}", repr(indices))
+    return Gather(x=x, indices=indices, y=call.result, axis=axis, batch=batch, source=call.source)
+
+
+def _are_inside(indices: Value, size: int) -> bool:
+    held = indices.constant.astype(np.int64)
+    return bool(((held >= 0) & (held < size)).all())
+
+
+def embedding_lookup(call: ReadOperator) -> list[Op]:
+    """Reads rows of a table (second operand) by index (first operand)."""
+    table = call.operand(1)
+    require_one_of(call, table, DType.INT8)
+    if call.result.type.quant != table.type.quant:
+        raise call.refuse("rows have the scale of their table", repr(call.result))
+    return [_gathered(call, table, call.operand(0), 0, 0)]
+
+
+def cast(call: ReadOperator) -> list[Op]:
+    """Reads a change of the element type; without a change, a reshape."""
+    x, y = call.operand(0), call.result
+    if x.dtype is not DType.INT8:  # the op itself checks int8
+        require_one_of(call, x, *SOURCES)
+    if x.dtype is y.dtype:
+        return [Reshape(x=x, y=y, source=call.source)]
+    return [Cast(x=x, y=y, to=y.dtype, source=call.source)]
+
+
+def tile(call: ReadOperator) -> list[Op]:
+    """Reads a repetition as concatenations of the operand with itself, axis by axis."""
+    x, counts = call.operand(0), call.integers(1)
+    return _repeated(call, x, counts)
+
+
+def broadcast_to(call: ReadOperator) -> list[Op]:
+    """Reads a broadcast to the result's shape. LiteRT's reference kernels lack this operator."""
+    x, y = call.operand(0), call.result
+    call.require_shape(1, y.shape)
+    same = x.dtype is y.dtype and x.type.quant == y.type.quant
+    shape = (1,) * (y.type.rank - x.type.rank) + x.shape
+    fits = len(shape) == y.type.rank and all(a in (1, b) for a, b in zip(shape, y.shape, strict=True))
+    if not fits or not same:
+        raise call.refuse("a result of the same type, in which axes of 1 are larger", f"{x!r} to {y!r}")
+    before, x = reshaped(call, x, shape)
+    return [*before, *_repeated(call, x, [b // a for a, b in zip(shape, y.shape, strict=True)])]
+
+
+def _repeated(call: ReadOperator, x: Value, counts: list[int]) -> list[Op]:
+    """Returns concatenations of a tensor with itself."""
+    y = call.result
+    if math.prod(counts) * x.type.size_bytes > LARGEST:
+        raise call.refuse(f"a tensor has at most {LARGEST} bytes", f"{x!r} times {counts}")
+    axes = [axis for axis, count in enumerate(counts) if count > 1]
+    ops: list[Op] = []
+    for axis in axes:
+        shape = tuple(d * counts[axis] if i == axis else d for i, d in enumerate(x.shape))
+        made = y if axis == axes[-1] else call.intermediate("tiled", shape, x)
+        ops.append(Concat(xs=(x,) * counts[axis], y=made, axis=axis, source=call.source))
+        x = made
+    return ops or [Reshape(x=x, y=y, source=call.source)]
+
+
+def fill(call: ReadOperator) -> list[Op]:
+    """Reads a tensor of one known number as a constant."""
+    element, y = call.constant(1), call.result
+    if element.type.elements != 1:
+        raise call.refuse("there is one element", repr(element))
+    if element.type.quant != y.type.quant and element.dtype is DType.INT8:
+        raise call.refuse("the result has the scale of the element", repr(y))
+    if y.type.size_bytes > LARGEST:
+        raise call.refuse(f"a tensor has at most {LARGEST} bytes", repr(y))
+    call.bind(y, constant(y.name, np.full(y.shape, element.constant.reshape(())), y.type.quant))
+    return []
+
+
+def one_hot(call: ReadOperator) -> list[Op]:
+    """Reads a one-hot encoding as a comparison with all positions and a selection."""
+    numbers, y, axis = call.operand(0), call.result, call.options_as(tflite.OneHotOptions).axis
+    require_one_of(call, numbers, DType.INT32)
+    depth, on, off = call.integers(1), call.constant(2), call.constant(3)
+    for held in (on, off):
+        require_one_of(call, held, DType.INT8, DType.INT32, DType.BOOL)
+    rank = numbers.type.rank + 1
+    axis = rank - 1 if axis == -1 else axis
+    if (
+        len(depth) != 1
+        or depth[0] < 1
+        or not 0 <= axis < rank
+        or y.type.rank != rank
+        or y.shape[axis] != depth[0]
+    ):
+        raise call.refuse(
+            "one depth, an axis of the result, which has that size", f"{depth}, axis {axis}, {y!r}"
+        )
+    shape = (*numbers.shape[:axis], 1, *numbers.shape[axis:])
+    column = call.intermediate("column", shape, numbers)
+    places = np.arange(depth[0], dtype=np.int32).reshape(-1, *(1,) * (rank - 1 - axis))
+    is_there = Value(call.fresh(f"{y.name}/is_there"), TensorType(y.shape, DType.BOOL))
+    first: Op = Reshape(x=numbers, y=column, source=call.source)
+    if numbers.is_constant:
+        column = constant(column.name, numbers.constant.reshape(shape))
+    compared = Compare(
+        a=column,
+        b=constant(call.fresh(f"{y.name}/places"), places),
+        y=is_there,
+        relation=Relation.EQUAL,
+        source=call.source,
+    )
+    made = Where(condition=is_there, a=_one(on), b=_one(off), y=y, source=call.source)
+    return [compared, made] if numbers.is_constant else [first, compared, made]
+
+
+def _one(held: Value) -> Value:
+    """Returns a one-element constant as a scalar, because the result may have no axes."""
+    return held if held.type.rank == 0 else constant(held.name, held.constant.reshape(()), held.type.quant)
+
+
+ROWS: dict[str, Reading] = {
+    **{relation.name: compare(relation) for relation in Relation},
+    "LOGICAL_AND": logical(Minimum),
+    "LOGICAL_OR": logical(Maximum),
+    "LOGICAL_NOT": logical_not,
+    "REDUCE_ANY": any_or_all(ReduceMax),
+    "REDUCE_ALL": any_or_all(ReduceMin),
+    "FLOOR_DIV": whole(Calculation.FLOOR_DIV),
+    "FLOOR_MOD": whole(Calculation.FLOOR_MOD),
+    "SELECT": select,
+    "SELECT_V2": select,
+    "ARG_MAX": place(ArgMax),
+    "ARG_MIN": place(ArgMin),
+    "TOPK_V2": top,
+    "GATHER": gather,
+    "EMBEDDING_LOOKUP": embedding_lookup,
+    "CAST": cast,
+    "TILE": tile,
+    "BROADCAST_TO": broadcast_to,
+    "FILL": fill,
+    "ONE_HOT": one_hot,
+}
+"""The readers of this file, by operator name."""

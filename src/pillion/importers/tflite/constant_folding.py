@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folds operators whose operands are all constant, such as shapes, indices and masks, so that others read
+constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pillion.importers.tflite.model import ReadOperator
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, Value, constant
+from pillion.ops.scan import Repeat
+
+MOST_BYTES = 2**16
+"""The largest folded result that exceeds the size of its operands, in bytes."""
+
+
+def folded(call: ReadOperator, ops: list[Op]) -> list[Op]:
+    """Returns an operator's ops; none if all its results are folded to constants."""
+    found = _results(ops)
+    if found is None or not ops or not all(y in found for y in call.outputs):
+        return ops
+    for y in call.outputs:
+        call.bind(y, constant(y.name, found[y], y.type.quant))
+    return []
+
+
+def _results(ops: Sequence[Op]) -> dict[Value, Array] | None:
+    """Returns the result of each op, or None if an operand is not constant or a result is too large."""
+    found: dict[Value, Array] = {}
+    for op in ops:
+        is_known = all(v.is_constant or v in found for v in op.operands)
+        held = sum(v.type.size_bytes for v in op.operands)
+        made = sum(y.type.size_bytes for y in op.results)
+        if not is_known or isinstance(op, Repeat) or len(op.results) != 1 or made > max(held, MOST_BYTES):
+            return None
+        operands = [v.constant if v.is_constant else found[v] for v in op.operands]
+        found[op.results[0]] = op.reference(Arithmetic.TFLITE, *operands)
+    return found

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explains why a file cannot be read, after an operator or tensor was refused. A row of `KINDS` recognizes a
+kind of file, a row of `ADVICE` an operator; a row becomes obsolete once its files are supported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pillion.errors import PillionError
+from pillion.importers.tflite.refusal_reasons import REASONS
+from pillion.ir.graph import clean_name
+from pillion.schemas import tflite
+from pillion.schemas.tflite import ElementType
+
+NAMED = 6
+"""The number of tensors that a message names before it counts the rest."""
+OTHER_WAY = "compile the PyTorch model that the file was made from: -m net.py:Net --quantize"
+WITH_DATA = "pillion compile -m FILE --quantize --calibrate DATA"
+"""The advice for files whose activations are all float."""
+QUANTIZED = (
+    "convert with full integer quantization: converter.optimizations = [tf.lite.Optimize.DEFAULT], a representative_dataset and "
+    "target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]"
+)
+COMPILED = {"edgetpu-custom-op": "Google's Edge TPU", "DISPATCH_OP": "an NPU, by LiteRT"}
+"""Custom operators that contain code of other processors, and their vendor."""
+CONTROL = ("IF", "WHILE", "CALL", "STABLEHLO_WHILE", "STABLEHLO_CASE")
+"""Operators that run other subgraphs."""
+LAYERS_THAT_REMEMBER = (
+    "write the layer step by step (tf.keras.layers.LSTM(..., unroll=True) does so), "
+    f"or {OTHER_WAY} takes nn.LSTM, nn.GRU and nn.RNN"
+)
+ADVICE: Mapping[str, str] = {
+    "CUSTOM Flex": "Flex operators run TensorFlow itself: convert without tf.lite.OpsSet.SELECT_TF_OPS",
+    "CUSTOM Convolution2DTransposeBias": "MediaPipe's operator, which LiteRT itself lacks: write it as a transposed convolution and a sum",
+    "CUSTOM MaxPoolingWithArgmax2D": "MediaPipe's operator, which LiteRT itself lacks: write it as a pool, and ARG_MAX where places are wanted",
+    "CUSTOM MaxUnpooling2D": "MediaPipe's operator, which LiteRT itself lacks: write it as a resize",
+    "CUSTOM": f"a custom operator has code of its own: cut the model before it, or {OTHER_WAY}",
+    "STABLEHLO": "convert with supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]: STABLEHLO operators are another set",
+    "LSTM": LAYERS_THAT_REMEMBER,
+    "UNIDIRECTIONAL_SEQUENCE": LAYERS_THAT_REMEMBER,
+    "BIDIRECTIONAL_SEQUENCE": LAYERS_THAT_REMEMBER,
+    "RNN": LAYERS_THAT_REMEMBER,
+}
+"""The advice for an unsupported operator, by prefix of its name; the first match applies."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason why a file cannot be read."""
+
+    what: str
+    rule: str
+    here: str
+    help: str
+
+
+class Diagnosis:
+    """All operators and tensors of a file, uninterpreted."""
+
+    def __init__(
+        self, model: tflite.Model, name: str, known: Collection[str], compiled: Mapping[str, str]
+    ) -> None:
+        self.model, self.name, self.known, self.compiled = model, name, known, {**COMPILED, **compiled}
+        self.graph = model.subgraphs[0]
+
+    def code(self, operator: tflite.Operator) -> str:
+        """Returns the name of an operator; empty if the file has none."""
+        codes = self.model.operator_codes
+        if operator.opcode_index >= len(codes):
+            return ""
+        code = codes[operator.opcode_index]
+        number = max(code.builtin_code, code.deprecated_builtin_code)
+        name = tflite.OPERATORS[number] if 0 <= number < len(tflite.OPERATORS) else ""
+        return f"CUSTOM {clean_name(code.custom_code)}" if name == "CUSTOM" else name
+
+    @cached_property
+    def codes(self) -> list[str]:
+        """The names of all operators of the main subgraph, in order."""
+        return [self.code(operator) for operator in self.graph.operators]
+
+    def tensors(self, numbers: Sequence[int]) -> list[tflite.Tensor]:
+        """Returns the tensors with these indices, ignoring invalid ones."""
+        return [self.graph.tensors[n] for n in numbers if 0 <= n < len(self.graph.tensors)]
+
+    def is_constant(self, tensor: tflite.Tensor) -> bool:
+        """Whether the file contains a tensor's data."""
+        there = tensor.buffer < len(self.model.buffers)
+        data = self.model.buffers[tensor.buffer].data if there else None
+        return data is not None and data.size > 0
+
+    def of_type(self, *types: ElementType, quantized: bool = True) -> list[tflite.Tensor]:
+        """Returns the operators' non-constant operands and results of these types; only quantized ones by
+        default."""
+        touched = {n for operator in self.graph.operators for n in (*operator.inputs, *operator.outputs)}
+        return [
+            tensor
+            for tensor in self.tensors(sorted(touched))
+            if tensor.type in types
+            and not self.is_constant(tensor)
+            and not tensor.is_variable
+            and (_has_scale(tensor) or not quantized)
+        ]
+
+    def users(self, tensors: Sequence[tflite.Tensor]) -> str:
+        """Returns the operators that read or write these tensors, with their counts."""
+        ids = {id(tensor) for tensor in tensors}
+        return counted(
+            code
+            for code, operator in zip(self.codes, self.graph.operators, strict=True)
+            if any(id(t) in ids for t in self.tensors((*operator.inputs, *operator.outputs)))
+        )
+
+
+def _has_scale(tensor: tflite.Tensor) -> bool:
+    return tensor.quantization is not None and bool(tensor.quantization.scale)
+
+
+def counted(codes: Iterator[str] | Sequence[str]) -> str:
+    """Returns names with their counts, the most frequent first."""
+    return ", ".join(f"{count} × {code}" for code, count in Counter(codes).most_common())
+
+
+def _some(tensors: Sequence[tflite.Tensor]) -> str:
+    names = ", ".join(f"`{clean_name(t.name)}`" for t in tensors[:NAMED])
+    return f"{names} and {len(tensors) - NAMED} more" if len(tensors) > NAMED else names
+
+
+def compiled_already(file: Diagnosis) -> Finding | None:
+    """Recognizes a file whose operators contain code for another processor."""
+    for code in dict.fromkeys(file.codes):
+        custom = code.removeprefix("CUSTOM ")
+        whose = file.compiled.get(custom) if custom != code else None
+        if whose is not None:
+            return Finding(
+                f"`{file.name}` was compiled for {whose} already",
+                "a .tflite holds layers; a compiler for an NPU puts code of that NPU in their place",
+                f"custom operator `{custom}`, {counted(file.codes)}",
+                "use the .tflite from before that step: Pillion compiles it for chips with and without NPU (`pillion targets`)",
+            )
+    return None
+
+
+def control_flow(file: Diagnosis) -> Finding | None:
+    """Recognizes loops and branches."""
+    found = [code for code in file.codes if code in CONTROL and code not in file.known]
+    if not found:
+        return None
+    return Finding(
+        f"`{file.name}` branches or loops",
+        "what is computed does not depend on data",
+        f"{counted(found)}, in {len(file.model.subgraphs)} subgraphs",
+        f"convert a net whose loops are unrolled: a Python loop with a fixed number of steps, or {OTHER_WAY}",
+    )
+
+
+def sixteen_bits(file: Diagnosis) -> Finding | None:
+    """Recognizes 16-bit activations."""
+    wide = file.of_type(ElementType.INT16)
+    if not wide:
+        return None
+    return Finding(
+        f"`{file.name}` computes on 16-bit activations",
+        "activations are int8",
+        f"{len(wide)} int16 tensors: {_some(wide)}; of {file.users(wide)}",
+        "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
+        "EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8",
+    )
+
+
+BORDERS = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM TFLite_Detection_PostProcess")
+"""Operators between float and int8, including the detectors' last operator."""
+
+
+def floating(file: Diagnosis) -> Finding | None:
+    """Recognizes operators that compute in float, with weights of 8, 16 or 32 bits."""
+    found = file.of_type(ElementType.FLOAT32, ElementType.FLOAT16, quantized=False)
+    ids = {id(tensor) for tensor in found}
+    computing = [
+        (code, operator)
+        for code, operator in zip(file.codes, file.graph.operators, strict=True)
+        if code not in BORDERS
+        and any(id(t) in ids for t in file.tensors((*operator.inputs, *operator.outputs)))
+    ]
+    if not computing:
+        return None
+    inside = file.of_type(ElementType.INT8, ElementType.UINT8)
+    constants = [t for _, operator in computing for t in file.tensors(operator.inputs) if file.is_constant(t)]
+    ops = counted([code for code, _ in computing])
+    if any(t.type in (ElementType.INT8, ElementType.UINT8) and _has_scale(t) for t in constants):
+        what, rule = (
+            "has int8 weights and float activations (dynamic range quantization)",
+            "activations are int8 too",
+        )
+    elif inside:
+        what, rule = "computes in float in some places", "all operators between the borders compute on int8"
+    elif any(t.type == ElementType.FLOAT16 for t in file.graph.tensors):
+        what, rule = "computes in float, with weights of 16 bits", "operators compute on int8"
+    else:
+        what, rule = "computes in float", "operators compute on int8"
+    way = "" if inside else f"{WITH_DATA}, "
+    return Finding(f"`{file.name}` {what}", rule, ops, f"{way}{QUANTIZED}, or {OTHER_WAY}")
+
+
+def unknown_operators(file: Diagnosis) -> Finding | None:
+    """Recognizes unsupported operators."""
+    unknown = [code for code in file.codes if code and code not in (*file.known, *CONTROL)]
+    if not unknown:
+        return None
+    advice = dict.fromkeys(_advice(code) for code in dict.fromkeys(unknown))
+    return Finding(
+        f"`{file.name}` has operators that are not read",
+        f"operators are among the {len(set(file.known))} that are read: docs/reference/tflite.md lists them",
+        f"{counted(unknown)}, of {len(file.codes)} operators",
+        "\n".join(advice),
+    )
+
+
+def _advice(code: str) -> str:
+    found = next((words for begin, words in ADVICE.items() if code.startswith(begin)), None)
+    why = f" ({REASONS[code]})" if code in REASONS else ""
+    return found or f"write {code} with operators that are read{why}, or {OTHER_WAY}"
+
+
+KINDS: tuple[Callable[[Diagnosis], Finding | None], ...] = (
+    control_flow,
+    sixteen_bits,
+    floating,
+    unknown_operators,
+)
+"""The recognizers, in the order of the message."""
+
+
+def explained(
+    model: tflite.Model, name: str, refused: PillionError, known: Collection[str], compiled: Mapping[str, str]
+) -> PillionError:
+    """Returns an error that explains the whole file, or the original error if nothing more is known."""
+    file = Diagnosis(model, name, known, compiled)
+    whole = compiled_already(file)
+    found = [whole] if whole else [one for kind in KINDS if (one := kind(file)) is not None]
+    if not found:
+        return (
+            refused
+            if refused.help
+            else PillionError(
+                refused.what,
+                rule=refused.rule,
+                here=refused.here,
+                help=f"convert the model with a current TensorFlow, or {OTHER_WAY}",
+            )
+        )
+    return PillionError(
+        "; ".join(_joined([one.what for one in found], f"`{name}` ")),
+        rule="\n".join(one.rule for one in found),
+        here="\n".join(one.here for one in found),
+        help="\n".join(dict.fromkeys(line for one in found for line in one.help.split("\n"))),
+    )
+
+
+def _joined(sentences: Sequence[str], begin: str) -> list[str]:
+    """Removes the repeated file name from all sentences except the first."""
+    return [one.removeprefix(begin) if number else one for number, one in enumerate(sentences)]
+
+
+def together(refusals: Sequence[PillionError]) -> PillionError:
+    """Returns one error for all refused operators; equal reasons are listed once, with their count."""
+    rules = Counter(one.rule for one in refusals)
+    first = {one.rule: one for one in reversed(refusals)}
+    if len(rules) == 1 and len(refusals) == 1:
+        return refusals[0]
+    shown = [first[rule] for rule in rules]
+    return PillionError(
+        f"{len(refusals)} operators cannot be read",
+        rule="\n".join(rules),
+        here="\n".join(
+            f"{rules[one.rule]} ×, first {one.what.removesuffix(' cannot be read')}: {one.here}"
+            for one in shown
+        ),
+        help="\n".join(dict.fromkeys(one.help for one in shown if one.help)),
+    )

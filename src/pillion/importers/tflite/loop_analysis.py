@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Analyses a WHILE with a known trip count: separates the step's computation from counters, slices by
+counter, and lists. The rest is a step subgraph; its inputs are elements of sequences, carried values and
+invariants, and its outputs are list rows and the next carried values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pillion.importers.tflite.loop_body import LoopBody
+from pillion.importers.tflite.model import MAX_RANK, ReadOperator, TfliteReader
+from pillion.importers.tflite.step_slices import Chosen, chosen
+from pillion.importers.tflite.trip_count import TripCount, refused_loop
+from pillion.ir.types import Array
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import MalformedError
+
+DEEPEST = 4
+"""The deepest nesting of loops."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """The operand of a step: slices of an invariant tensor along an axis, with indices [steps, slices]."""
+
+    operand: int
+    axis: int
+    numbers: Array
+
+
+@dataclass(frozen=True)
+class LoopRows:
+    """A list result into which each step writes a row, with the row index of each step."""
+
+    operand: int
+    numbers: Array
+
+
+@dataclass(frozen=True)
+class WhileLoop:
+    """A loop: its step, and the WHILE's operands by role. Results have the indices of the operands."""
+
+    count: int
+    step: tflite.SubGraph
+    elements: tuple[Element, ...]
+    carried: tuple[int, ...]
+    fixed: tuple[int, ...]
+    rows: tuple[LoopRows, ...]
+    counted: dict[int, Array]
+    """The final values of counters."""
+    same: dict[int, int]
+    """Carried results that equal another one."""
+    kept: tuple[int, ...]
+    """Operands that the loop does not change."""
+
+
+def loop_of(call: ReadOperator) -> tuple[WhileLoop, TfliteReader]:
+    """Returns the loop of a WHILE, and the reader of its step's tensors."""
+    options = call.options_as(tflite.WhileOptions)
+    assert call.part is not None
+    cond, body = (
+        call.part(subgraph(call, number), f"of the {name} of a loop")
+        for name, number in (
+            ("condition", options.cond_subgraph_index),
+            ("body", options.body_subgraph_index),
+        )
+    )
+    count = len(call.outputs)
+    sizes = (
+        len(call.inputs),
+        len(cond.subgraph.inputs),
+        len(body.subgraph.inputs),
+        len(body.subgraph.outputs),
+    )
+    if set(sizes) != {count} or len(cond.subgraph.outputs) != 1:
+        raise MalformedError(
+            f"a loop has as many operands as results and inputs of its subgraphs, found {sizes}"
+        )
+    if body.depth > DEEPEST:
+        raise call.refuse(f"loops are at most {DEEPEST} inside of one another", body.depth)
+    taken_apart = LoopBody(body)
+    found = _Step(call, taken_apart, TripCount(call, cond, taken_apart)).loop()
+    reader = call.part(found.step, f"of the body of a loop ({call.source})")
+    return _with_constants(call, found, reader), reader
+
+
+def subgraph(call: ReadOperator, number: int) -> tflite.SubGraph:
+    """Returns a subgraph that an operator runs."""
+    assert call.part is not None
+    model = call.part(tflite.SubGraph(), "").model
+    if not 0 < number < len(model.subgraphs):
+        raise MalformedError(f"{call.source} runs subgraph {number} of {len(model.subgraphs)}")
+    return model.subgraphs[number]
+
+
+def _with_constants(call: ReadOperator, loop: WhileLoop, reader: TfliteReader) -> WhileLoop:
+    """Returns the loop with constant invariants as constants of its step."""
+    first = len(loop.elements) + len(loop.carried)
+    tensors = dict(zip(loop.fixed, loop.step.inputs[first:], strict=True))
+    held = [number for number in loop.fixed if call.operand(number).is_constant]
+    for number in held:
+        reader.bind(reader.value(tensors[number]), call.operand(number))
+    fixed = tuple(number for number in loop.fixed if number not in held)
+    inputs = [*loop.step.inputs[:first], *(tensors[number] for number in fixed)]
+    return replace(loop, fixed=fixed, step=replace(loop.step, inputs=inputs))
+
+
+def subgraphs_of_loops(model: tflite.Model) -> set[int]:
+    """Returns the indices of the subgraphs that loops run."""
+    options = (operator.options for part in model.subgraphs for operator in part.operators)
+    return {
+        number
+        for one in options
+        if isinstance(one, tflite.WhileOptions)
+        for number in (one.cond_subgraph_index, one.body_subgraph_index)
+    }
+
+
+@dataclass
+class _Step:
+    """A loop under analysis, and its step subgraph under construction."""
+
+    call: ReadOperator
+    body: LoopBody
+    trips: TripCount
+
+    def __post_init__(self) -> None:
+        self.graph, self.whole, self.count = self.body.graph, self.trips.whole, self.trips.count
+        self.place = {tensor: number for number, tensor in enumerate(self.graph.inputs)}
+        self.front: list[tflite.Operator] = []
+        self.tensors = [*self.graph.tensors]
+
+    def loop(self) -> WhileLoop:
+        """Returns the loop."""
+        kept, counters = self.body.kept, self.trips.counters
+        numbers = [n for n in range(len(self.graph.inputs)) if n not in kept and n not in counters]
+        lists = {n: found for n in numbers if (found := self._list(n)) is not None}
+        rows = [self.body.source(new) for _, new in lists.values()]
+        sources = {
+            n: self.body.source(self.graph.outputs[n]) for n in self._by_use(numbers) if n not in lists
+        }
+        same = self._same(sources)
+        carried = [n for n in sources if n not in same]
+        outputs = [*rows, *(sources[n] for n in carried)]
+        elements = {y: e for o in self.graph.operators if (e := self._element(o)) for y in o.outputs}
+        live = self._live(set(outputs), elements)
+        self._require_computed(outputs, live)
+        read = {n for o in live for n in o.inputs} | {*outputs}
+        used = {y: e for y, e in elements.items() if y in read}
+        inputs = [self._handed(y, self._natural(e)) for y, e in used.items()]
+        inputs += [self._begun(n, sources[n]) for n in carried]
+        for other, one in same.items():
+            self.front.append(self._reshape(inputs[len(used) + carried.index(one)], self.graph.inputs[other]))
+        fixed = tuple(n for n in kept if self.graph.inputs[n] in read)
+        self._require_known(read, {*used, *(self.graph.inputs[n] for n in (*carried, *same, *fixed))}, live)
+        inputs += [self.graph.inputs[n] for n in fixed]
+        operators = [*self.front, *live]
+        return WhileLoop(
+            count=self.count,
+            step=replace(
+                self.graph, tensors=self.tensors, inputs=inputs, outputs=outputs, operators=operators
+            ),
+            elements=tuple(used.values()),
+            carried=tuple(carried),
+            fixed=fixed,
+            rows=tuple(LoopRows(n, at) for n, (at, _) in lists.items()),
+            counted=self.trips.counted(),
+            same=same,
+            kept=kept,
+        )
+
+    def _by_use(self, numbers: list[int]) -> list[int]:
+        """Sorts operands: those that steps read come before those that they only write."""
+        return sorted(numbers, key=lambda n: not self.body.users(self.graph.inputs[n]))
+
+    def _same(self, sources: dict[int, int]) -> dict[int, int]:
+        """Returns duplicate carried values, with the first operand that equals them."""
+        first = {source: n for n, source in reversed(sources.items())}
+        same = {n: first[source] for n, source in sources.items() if first[source] != n}
+        for other, one in same.items():
+            self._require_same(other, one)
+        return same
+
+    def _list(self, number: int) -> tuple[Array, int] | None:
+        """Returns the row indices and the row tensor of an operand that steps only write by rows, else
+        None."""
+        before, after = self.graph.inputs[number], self.graph.outputs[number]
+        maker = self.body.maker(after)
+        if maker is None or not self.body.shape(before):
+            return None
+        if self.body.code(maker) == "DYNAMIC_UPDATE_SLICE" and maker.inputs[0] == before:
+            begin, new = self.whole.of(maker.inputs[2]), maker.inputs[1]
+            parts = [maker]
+            at = begin[:, 0] if begin is not None and begin.ndim == 2 and not begin[:, 1:].any() else None
+        elif self.body.code(maker) == "CONCATENATION" and len(maker.inputs) == 3:
+            head, new, tail = maker.inputs
+            parts = [m for m in map(self.body.maker, (head, tail)) if m is not None and m.inputs[0] == before]
+            at = self._between(parts) if len(parts) == 2 else None
+        else:
+            return None
+        if at is None or any(user not in parts for user in self.body.users(before)):
+            return None
+        length = self.body.shape(before)[0]
+        at = np.broadcast_to(at, self.count + 1)[: self.count]
+        if self.body.shape(new) != [1, *self.body.shape(before)[1:]] or at.min() < 0 or at.max() >= length:
+            raise refused_loop(
+                self.call,
+                "each step of a loop writes one row of a list",
+                f"{self.body.shape(new)} into {length} rows",
+            )
+        return at, new
+
+    def _between(self, parts: list[tflite.Operator]) -> Array | None:
+        """Returns the row index between all rows before and all rows after it."""
+        if any(self.body.code(one) != "SLICE" for one in parts):
+            return None
+        (head, size), (tail, rest) = ([self.whole.of(n) for n in one.inputs[1:3]] for one in parts)
+        if head is None or size is None or tail is None or rest is None:
+            return None
+        whole = not head.any() and (size[:, 1:] == -1).all() and (rest == -1).all() and not tail[:, 1:].any()
+        return size[:, 0] if whole and (tail[:, 0] == size[:, 0] + 1).all() else None
+
+    def _element(self, operator: tflite.Operator) -> Element | None:
+        """Returns the slices of an invariant tensor that an operator reads by an induction variable, else
+        None."""
+        if (
+            self.body.code(operator) not in ("GATHER", "SLICE", "STRIDED_SLICE")
+            or operator.inputs[0] not in self.place
+        ):
+            return None
+        number = self.place[operator.inputs[0]]
+        if number not in self.body.kept:
+            return None
+        found: Chosen | None = chosen(self.whole, operator, self.body.shape(operator.inputs[0]))
+        if found is None:
+            return None
+        data = self.call.inputs[number]
+        if data is None or data.is_constant:
+            raise refused_loop(
+                self.call,
+                "what steps read in turn is computed, or an input",
+                f"operand {number} is a constant",
+            )
+        numbers = found.numbers[: self.count]
+        size = data.shape[found.axis] if found.axis < data.type.rank else 0
+        if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= size:
+            raise refused_loop(
+                self.call, f"slices of operand {number} are from 0 to {size - 1}", numbers.max(initial=0)
+            )
+        return Element(number, found.axis, numbers)
+
+    def _natural(self, element: Element) -> tuple[int, list[int]]:
+        """Returns the tensor that contains an element, and the element's shape."""
+        data = self.graph.inputs[element.operand]
+        shape, count = self.body.shape(data), element.numbers.shape[1]
+        between = [count] if count > 1 else []
+        return data, [*shape[: element.axis], *between, *shape[element.axis + 1 :]]
+
+    def _live(self, ends: set[int], elements: dict[int, Element]) -> list[tflite.Operator]:
+        """Returns the operators that some result of a step needs."""
+        needed, live = set(ends), []
+        for operator in reversed(self.graph.operators):
+            is_known = all(y in elements or self.whole.of(y) is not None for y in operator.outputs)
+            if not is_known and any(y in needed for y in operator.outputs):
+                live.append(operator)
+                needed.update(operator.inputs)
+        return live[::-1]
+
+    # Inputs of the step
+
+    def _handed(self, tensor: int, like: tuple[int, list[int]]) -> int:
+        """Adds a step input with a tensor's numbers in another shape, and returns it."""
+        data, shape = like
+        if len(shape) > MAX_RANK or int(np.prod(shape)) != int(np.prod(self.body.shape(tensor))):
+            raise refused_loop(self.call, f"a slice has the shape {shape}", self.body.shape(tensor))
+        if self.body.shape(tensor) == shape:
+            return tensor
+        held = self.graph.tensors[data]
+        name = f"{self.graph.tensors[tensor].name}_element"
+        self.tensors.append(
+            tflite.Tensor(shape=shape, type=held.type, quantization=held.quantization, name=name)
+        )
+        self.front.append(self._reshape(len(self.tensors) - 1, tensor))
+        return len(self.tensors) - 1
+
+    def _begun(self, number: int, source: int) -> int:
+        """Returns the step input of a carried value, in the shape in which it was computed."""
+        return self._handed(self.graph.inputs[number], (source, self.body.shape(source)))
+
+    def _reshape(self, x: int, y: int) -> tflite.Operator:
+        codes = self.body.reader.model.operator_codes
+        wanted = tflite.OPERATOR_NUMBERS["RESHAPE"]
+        found = next((n for n, code in enumerate(codes) if code.deprecated_builtin_code == wanted), None)
+        if found is None:
+            codes.append(tflite.OperatorCode(deprecated_builtin_code=wanted, builtin_code=wanted))
+        return tflite.Operator(
+            opcode_index=len(codes) - 1 if found is None else found,
+            inputs=[x],
+            outputs=[y],
+            options=tflite.ReshapeOptions(new_shape=self.body.shape(y)),
+        )
+
+    # Checks
+
+    def _require_same(self, other: int, one: int) -> None:
+        """Raises unless duplicates start with equal values; unread ones may start with any."""
+        a, b = self.call.inputs[other], self.call.inputs[one]
+        alike = (
+            a is b
+            or not self.body.users(self.graph.inputs[other])
+            or (
+                a is not None
+                and b is not None
+                and a.is_constant
+                and b.is_constant
+                and a.constant.tobytes() == b.constant.tobytes()
+            )
+        )
+        if not alike:
+            raise refused_loop(
+                self.call, "what a step hands on twice begins alike", f"operands {one} and {other}"
+            )
+
+    def _require_computed(self, tensors: list[int], live: list[tflite.Operator]) -> None:
+        made = {y for operator in live for y in operator.outputs}
+        for tensor in tensors:
+            if tensor not in made:
+                name = self.graph.tensors[tensor].name
+                raise refused_loop(
+                    self.call, "what a step hands on is computed by it", f"`{name}` was there before"
+                )
+
+    def _require_known(self, read: set[int], handed: set[int], live: list[tflite.Operator]) -> None:
+        """Raises if steps read a list that they write, or use counters as data."""
+        made = {y for operator in live for y in operator.outputs} | handed
+        for tensor in sorted(read - made - {-1}):
+            if (
+                0 <= tensor < len(self.graph.tensors)
+                and self.body.reader.data(self.graph.tensors[tensor]) is None
+            ):
+                name = self.graph.tensors[tensor].name
+                rule = "a step reads slices by its number, and what the step before left: neither lists nor counters"
+                raise refused_loop(self.call, rule, f"`{name}`")

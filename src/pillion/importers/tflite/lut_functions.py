@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads elementwise functions that are not part of a graph's arithmetic, as LiteRT's lookup tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.importers.tflite.operands import int8_only
+from pillion.ir.numerics import Int64Array, saturate
+from pillion.ir.op import Op
+from pillion.ir.types import constant
+from pillion.ops.lut import Lut
+from pillion.ops.lut_tflite import Floats, exp32, sampled
+from pillion.ops.unary_functions import Function
+
+
+def elu(call: ReadOperator) -> list[Op]:
+    """Reads an ELU as LiteRT's optimized kernel computes it; the reference kernels lack it."""
+    int8_only(call)
+    x = call.operand(0)
+    lut = Lut(x=x, y=call.result, function=Function.ELU, table=None, alpha=1.0, source=call.source)
+    levels = np.arange(-128, 128, dtype=np.int64) - x.zero_point
+    return [_table(call, sampled(_elu)(lut, levels))]
+
+
+def _elu(x: Floats) -> Floats:
+    return np.where(x < 0, exp32(x) - np.float32(1), x)
+
+
+def negated(call: ReadOperator) -> list[Op]:
+    """Reads a NEG as LiteRT computes it: it negates the stored integers regardless of zero points, and keeps
+    -128."""
+    int8_only(call)
+    bytes_ = np.arange(-128, 128, dtype=np.int64)
+    return [_table(call, np.where(bytes_ == -128, -128, -bytes_))]
+
+
+def _table(call: ReadOperator, entries: Int64Array) -> Op:
+    held = constant(call.fresh(f"{call.result.name}/table"), saturate(entries, -128, 127).astype(np.int8))
+    return Lut(x=call.operand(0), y=call.result, table=held, source=call.source)
+
+
+ROWS: dict[str, Reading] = {"ELU": elu, "NEG": negated}
+"""The readers of this file, by operator name."""

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computes the trip count of a loop whose counters start with constants, grow by constants, and are compared
+with constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.importers.tflite.induction import Numbers, WholeNumbers
+from pillion.importers.tflite.loop_body import LoopBody
+from pillion.importers.tflite.model import ReadOperator, TfliteReader
+from pillion.ir.types import Array
+
+LONGEST = 2**16
+"""The most steps; every step's counters are evaluated."""
+AT_ONCE = 4096
+HELP = "loop over a fixed number of steps, or convert the layer with unroll=True"
+
+
+def refused_loop(call: ReadOperator, rule: str, here: object) -> PillionError:
+    """Returns the error that a loop cannot be read."""
+    return call.refuse(rule, here, HELP)
+
+
+@dataclass
+class TripCount:
+    """The trip count of a WHILE."""
+
+    call: ReadOperator
+    cond: TfliteReader
+    body: LoopBody
+
+    def __post_init__(self) -> None:
+        paces = ((number, self._pace(number)) for number in range(len(self.body.graph.inputs)))
+        self.counters = {number: pace for number, pace in paces if pace is not None}
+        """Counter operands and their increments per step; 0 if a counter is loop-invariant."""
+        self.count = self._count()
+        given = self._given(self.body.graph.inputs, np.arange(self.count + 1))
+        self.whole = WholeNumbers(self.body.reader, given)
+
+    def counted(self) -> dict[int, Array]:
+        """Returns the final values of counters."""
+        moving = {n: pace for n, pace in self.counters.items() if n not in self.body.kept}
+        made: dict[int, Array] = {}
+        for number, pace in moving.items():
+            first = self._outer(number)
+            assert first is not None
+            made[number] = np.asarray(first + pace * self.count, np.int32)
+        return made
+
+    def _outer(self, number: int) -> Numbers | None:
+        """Returns an operand's value before the loop, if it is a known integer."""
+        value = self.call.inputs[number]
+        if value is None or not value.is_constant or value.type.elements != 1 or value.is_quantized:
+            return None
+        return value.constant.astype(np.int64) if value.constant.dtype.kind in "ib" else None
+
+    def _pace(self, number: int) -> int | None:
+        """Returns an operand's increment per step, if it is a counter."""
+        before, after = self.body.graph.inputs[number], self.body.graph.outputs[number]
+        if self._outer(number) is None:
+            return None
+        if before == after:
+            return 0
+        maker = self.body.maker(after)
+        if maker is None or self.body.code(maker) not in ("ADD", "SUB") or before not in maker.inputs:
+            return None
+        others = [n for n in maker.inputs if n != before]
+        held = (
+            WholeNumbers(_without_operators(self.body.reader), {}).of(others[0]) if len(others) == 1 else None
+        )
+        if held is None or held.size != 1 or (self.body.code(maker) == "SUB" and maker.inputs[0] != before):
+            return None
+        return int(held.ravel()[0]) * (1 if self.body.code(maker) == "ADD" else -1)
+
+    def _given(self, inputs: list[int], steps: Array) -> dict[int, Numbers]:
+        """Returns the counters' values in some steps."""
+        given: dict[int, Numbers] = {}
+        for number, pace in self.counters.items():
+            first = self._outer(number)
+            assert first is not None
+            moved = (steps if pace else steps[:1]).reshape(-1, *(1,) * first.ndim) * pace
+            given[inputs[number]] = np.add(first[None], moved, dtype=np.int64)
+        return given
+
+    def _count(self) -> int:
+        """Evaluates the condition for AT_ONCE steps at a time."""
+        for begin in range(0, LONGEST + 1, AT_ONCE):
+            given = self._given(self.cond.subgraph.inputs, np.arange(begin, begin + AT_ONCE))
+            goes_on = WholeNumbers(self.cond, given).of(self.cond.subgraph.outputs[0])
+            if goes_on is None or goes_on[0].size != 1:
+                rule = "how often a loop runs follows from constants"
+                raise refused_loop(self.call, rule, "its condition depends on data")
+            ends = np.flatnonzero(goes_on.reshape(len(goes_on)) == 0)
+            if ends.size:
+                return self._checked(begin + int(ends[0]))
+            if len(goes_on) < AT_ONCE:
+                break
+        raise refused_loop(self.call, f"a loop runs at most {LONGEST:,} times", "more often, or for ever")
+
+    def _checked(self, count: int) -> int:
+        if not 1 <= count <= LONGEST:
+            raise refused_loop(self.call, f"a loop runs 1 to {LONGEST:,} times", count)
+        return count
+
+
+def _without_operators(reader: TfliteReader) -> TfliteReader:
+    return reader.part(replace(reader.subgraph, operators=[]), "")

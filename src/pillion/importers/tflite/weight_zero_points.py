@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads weights with a zero point. Without it they range from -255 to 255, so they become sums of int8
+weights on repeated operands."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.importers.tflite.movement import reshaped
+from pillion.ir.op import Op
+from pillion.ir.types import Array, PerTensor, Value, constant
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.movement import Concat, Reshape
+from pillion.schemas import tflite
+
+WEIGHTED = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 2}
+"""Operators with weights as second operand, and the index of their image."""
+LOW, HIGH = -128, 127
+
+
+def in_int8(call: ReadOperator, row: Reading) -> list[Op]:
+    """Returns the ops of an operator whose weights may have a zero point."""
+    weights = call.optional(1)
+    if weights is None or not isinstance(weights.type.quant, PerTensor) or not weights.zero_point:
+        return row(call)
+    parts = _in_int8(call.constant(1))
+    if len(parts) == 1:
+        return row(_with(call, {1: _held(call, weights, parts[0])}))
+    x = call.operand(WEIGHTED[call.code])
+    if call.code == "FULLY_CONNECTED" or (
+        x.type.rank == 4 and x.shape[-1] == weights.shape[-1] and _sums_channels(call)
+    ):
+        return _by_channels(call, row, weights, parts)
+    return [
+        made
+        for op in row(_with(call, {1: _held(call, weights, parts[0])}))
+        for made in _by_rows(call, op, weights, parts)
+    ]
+
+
+def _sums_channels(call: ReadOperator) -> bool:
+    return call.code != "DEPTHWISE_CONV_2D"
+
+
+def _with(call: ReadOperator, changed: dict[int, Value]) -> ReadOperator:
+    """Returns the operator with some operands replaced."""
+    inputs = tuple(changed.get(number, value) for number, value in enumerate(call.inputs))
+    return dataclasses.replace(call, inputs=inputs)
+
+
+def _held(call: ReadOperator, weights: Value, data: Array) -> Value:
+    return constant(call.fresh(weights.name), data, PerTensor(weights.scale))
+
+
+def _in_int8(weights: Value) -> list[Array]:
+    """Returns weights minus their zero point, as a sum of int8 arrays."""
+    left = weights.constant.astype(np.int32) - weights.zero_point
+    parts: list[Array] = []
+    while not parts or left.any():
+        part = np.clip(left, LOW, HIGH)
+        parts.append(part.astype(np.int8))
+        left = left - part
+    return parts
+
+
+def _by_channels(call: ReadOperator, row: Reading, weights: Value, parts: list[Array]) -> list[Op]:
+    """Repeats the channels once per int8 part."""
+    place, features = WEIGHTED[call.code], weights.shape[-1]
+    before: list[Op] = []
+    x = call.operand(place)
+    is_flat = (
+        call.code == "FULLY_CONNECTED" and not call.options_as(tflite.FullyConnectedOptions).keep_num_dims
+    )
+    if is_flat and x.type.elements % features == 0:
+        before, x = reshaped(call, x, (x.type.elements // features, features))
+    if x.type.rank < 1 or x.shape[-1] != features:
+        raise call.refuse(f"the operand is rows of {features} elements", list(x.shape))
+    y = call.intermediate("channels", (*x.shape[:-1], features * len(parts)), x)
+    more = Concat(xs=(x,) * len(parts), y=y, axis=x.type.rank - 1, source=call.source)
+    changed = {place: y, 1: _held(call, weights, np.concatenate(parts, -1))}
+    return [*before, more, *row(_with(call, changed))]
+
+
+def _by_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> list[Op]:
+    """Repeats the rows of image and kernel once per int8 part, for sums over the window only. A dilation
+    becomes rows of zeros."""
+    if not isinstance(op, (Conv2d, DepthwiseConv2d)):
+        return [op]
+    x, count = op.x, len(parts)
+    n, h, w, c = x.shape
+    wide = call.intermediate("twice", (n, h, w * count, c), x)
+    rows = call.intermediate("rows", (n, h * count, w, c), x)
+    held = np.stack([_spread(part, op.dilation[0]) for part in parts], axis=2)
+    shape = (held.shape[0], held.shape[1] * count, *held.shape[3:])
+    top, left, bottom, right = op.padding
+    made = dataclasses.replace(
+        op,
+        x=rows,
+        weights=_held(call, weights, held.reshape(shape)),
+        stride=(op.stride[0] * count, op.stride[1]),
+        dilation=(1, op.dilation[1]),
+        padding=(top * count, left, bottom * count, right),
+    )
+    return [
+        Concat(xs=(x,) * count, y=wide, axis=2, source=call.source),
+        Reshape(x=wide, y=rows, source=call.source),
+        made,
+    ]
+
+
+def _spread(weights: Array, dilation: int) -> Array:
+    """Returns weights with zeros between their rows."""
+    shape = list(weights.shape)
+    shape[1] = (shape[1] - 1) * dilation + 1
+    made = np.zeros(shape, weights.dtype)
+    made[:, ::dilation] = weights
+    return made

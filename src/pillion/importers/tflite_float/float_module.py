@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A float file as a PyTorch module; images stay channels-last."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+
+from pillion.errors import PillionError
+from pillion.importers.tflite.loop_analysis import loop_of
+from pillion.importers.tflite.model import ReadOperator
+from pillion.importers.tflite.output_shapes import with_computed_shapes
+from pillion.importers.tflite_float import elementwise, layers, movement, while_loops
+from pillion.importers.tflite_float.elementwise import TORCH
+from pillion.importers.tflite_float.reader import FloatReader
+from pillion.importers.tflite_float.readings import FloatCall, Reading
+from pillion.ir.graph import Names, identifier
+from pillion.ir.size_limits import LARGEST
+from pillion.ir.types import Array, DType, Value, constant
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import MalformedError
+
+ROWS: dict[str, Reading] = {**layers.ROWS, **elementwise.ROWS, **movement.ROWS}
+"""The reader of each operator, by its name in the format."""
+
+
+PREFIX = "operator_"
+"""The prefix of the operators' module names, before number and kind."""
+
+
+class FloatOperator(nn.Module):
+    """One operator of the file with its parameters."""
+
+    def __init__(self, made: FloatCall) -> None:
+        super().__init__()
+        self.compute = made.forward
+        for name, part in made.parts.items():
+            self.register_parameter(name, part)
+
+    def forward(self, *operands: Tensor) -> tuple[Tensor, ...]:
+        """Returns the results as a tuple."""
+        made = self.compute(*operands)
+        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+
+@dataclass(frozen=True)
+class FloatStep:
+    """One operator of the module: its submodule's name, operands, results and call."""
+
+    name: str
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    call: ReadOperator
+
+
+class FloatModule(nn.Module):
+    """The main subgraph of a file, or the step of a loop."""
+
+    def __init__(self, reader: FloatReader, borders: tflite.SubGraph | None = None) -> None:
+        super().__init__()
+        graph = borders or reader.subgraph
+        self.steps: list[FloatStep] = []
+        self.inputs = tuple(reader.value(number) for number in graph.inputs)
+        for number, call in enumerate(reader.calls()):
+            self._take(reader, number, call)
+        self.outputs = tuple(reader.value(number) for number in graph.outputs)
+        self._require_made(self.outputs)
+        if not self.outputs or any(v.is_constant for v in (*self.inputs, *self.outputs)):
+            raise MalformedError("inputs and outputs of a model are no constants, and there is an output")
+        self._drop_unread()
+        self.forward = self._with_names()
+
+    def _take(self, reader: FloatReader, number: int, call: ReadOperator) -> None:
+        call = with_computed_shapes(call)
+        if call.code == "SHAPE":
+            shape = np.array(call.operand(0).shape, np.int32)
+            call.bind(call.result, constant(call.result.name, shape))
+            return
+        if call.code == "WHILE":
+            self._loop(number, call)
+            return
+        made = read_operator(call)
+        operands = tuple(call.operand(n) for n in made.operands)
+        self._require_made(operands)
+        if all(v.is_constant for v in operands):
+            fold(call, made, operands)
+            return
+        self._append(number, call, FloatOperator(made), operands, call.outputs)
+
+    def _append(
+        self,
+        number: int,
+        call: ReadOperator,
+        module: nn.Module,
+        operands: tuple[Value, ...],
+        results: tuple[Value, ...],
+    ) -> None:
+        name = f"{PREFIX}{number}_{identifier(call.code)}"
+        for place, value in enumerate(operands):
+            if value.is_constant:
+                module.register_buffer(f"constant_{place}", as_tensor(value.constant))
+        self.add_module(name, module)
+        self.steps.append(FloatStep(name, operands, results, call))
+
+    def _loop(self, number: int, call: ReadOperator) -> None:
+        """Adds a loop, whose step is a submodule."""
+        loop, reader = loop_of(call)
+        assert isinstance(reader, FloatReader)
+        step = FloatModule(reader, loop.step)
+        check_shapes(step)
+        carried = step.inputs[len(loop.elements) :][: len(loop.carried)]
+        module = while_loops.Looped(call, loop, step, [value.shape for value in carried])
+        operands = tuple(call.operand(n) for n in module.operands)
+        self._require_made(operands)
+        self._append(number, call, module, operands, tuple(call.outputs[n] for n in module.results))
+        while_loops.bound(call, loop)
+
+    def _drop_unread(self) -> None:
+        """Removes operators without a reader."""
+        needed = set(self.outputs)
+        kept = []
+        for step in reversed(self.steps):
+            if any(r in needed for r in step.results):
+                needed.update(step.operands)
+                kept.append(step)
+            else:
+                delattr(self, step.name)
+        self.steps = kept[::-1]
+
+    def _require_made(self, values: Sequence[Value]) -> None:
+        """Raises if a value was not computed yet."""
+        known = {*self.inputs, *(r for step in self.steps for r in step.results)}
+        missing = next((v for v in values if not v.is_constant and v not in known), None)
+        if missing is not None:
+            raise MalformedError(f"`{missing.name}` is read before anything makes it")
+
+    def _with_names(self) -> Any:
+        """Returns the forward function whose inputs have the file's names."""
+        fresh = Names()
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter(fresh.fresh(identifier(v.name)), kind) for v in self.inputs]
+
+        def forward(*given: Tensor) -> Any:
+            known: dict[Value, Tensor] = dict(zip(self.inputs, given, strict=True))
+            for step in self.steps:
+                known.update(zip(step.results, self.run(step, known), strict=True))
+            made = tuple(known[v] for v in self.outputs)
+            return made[0] if len(made) == 1 else made
+
+        forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect looks for it
+        return forward
+
+    def run(self, step: FloatStep, known: Mapping[Value, Tensor]) -> tuple[Tensor, ...]:
+        """Returns the results of one operator."""
+        module = self.get_submodule(step.name)
+        held = (
+            module.get_buffer(f"constant_{place}") if value.is_constant else known[value]
+            for place, value in enumerate(step.operands)
+        )
+        made: tuple[Tensor, ...] = module(*held)
+        return made
+
+
+def check_shapes(module: FloatModule) -> None:
+    """Raises on operators that cannot be computed or whose shapes differ from the file's, without computing
+    them."""
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        known = {v: torch.empty(v.shape, dtype=TORCH[v.dtype]) for v in module.inputs}
+        for step in module.steps:
+            try:
+                made = module.run(step, known)
+            except (RuntimeError, ValueError, TypeError, IndexError) as error:
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise step.call.refuse("its operands fit together", reason) from None
+            for value, tensor in zip(step.results, made, strict=True):
+                if tuple(tensor.shape) != value.shape:
+                    raise step.call.refuse(f"the result is {list(tensor.shape)}", repr(value))
+                if value.type.elements * 4 > LARGEST:
+                    raise step.call.refuse(f"a tensor has at most {LARGEST} bytes", repr(value))
+                known[value] = tensor
+
+
+def fold(call: ReadOperator, made: FloatCall, operands: Sequence[Value]) -> None:
+    """Binds the results of constant operands to constants."""
+    with torch.no_grad():
+        made_of_them = made.forward(*(as_tensor(v.constant) for v in operands))
+    results = made_of_them if isinstance(made_of_them, (tuple, list)) else (made_of_them,)
+    for old, result in zip(call.outputs, results, strict=True):
+        call.bind(old, constant(old.name, result.contiguous().numpy()))
+
+
+def read_operator(call: ReadOperator) -> FloatCall:
+    """Returns the PyTorch function of an operator."""
+    row = ROWS.get(call.code)
+    if row is None:
+        raise call.refuse(
+            f"operators of files in float are among {', '.join(sorted(ROWS))}",
+            call.code,
+            "leave this part of the model out of the file",
+        )
+    for value in (*call.inputs, *call.outputs):
+        if value is not None and not value.is_constant and value.is_quantized:
+            raise call.refuse(
+                "a model computes in float, or in int8",
+                repr(value),
+                "convert with full integer quantization, or without any",
+            )
+    return row(call)
+
+
+def as_tensor(array: Array) -> Tensor:
+    """Returns a constant as a tensor."""
+    return torch.from_numpy(np.array(array))
+
+
+def examples(inputs: Sequence[Value]) -> tuple[Tensor, ...]:
+    """Returns random inputs; only their shapes and types matter."""
+    source = torch.Generator().manual_seed(0)
+    return tuple(_example(value, source) for value in inputs)
+
+
+def _example(value: Value, source: torch.Generator) -> Tensor:
+    if value.type.elements * 4 > LARGEST:
+        raise _no_input(value, f"inputs have at most {LARGEST} bytes")
+    if value.dtype is DType.FLOAT32:
+        return torch.randn(value.shape, generator=source)
+    if value.dtype is DType.INT8:
+        raise _no_input(value, "inputs of files in float are float32, int32, uint8 without a scale, or bool")
+    return torch.zeros(value.shape, dtype=TORCH[value.dtype])
+
+
+def _no_input(value: Value, rule: str) -> PillionError:
+    return PillionError(
+        f"input `{value.name}` cannot be quantized",
+        rule=rule,
+        here=repr(value),
+        help="convert with float inputs",
+    )

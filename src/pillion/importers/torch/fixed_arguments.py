@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixes arguments of a model that are not tensors (sizes, axes, `None`, tuples of these) to their values in the
+example.
+
+Numbers stay inputs if the model can be captured with tensors for them; otherwise they are fixed, too."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from pillion.errors import PillionError, warn
+from pillion.importers.torch.export import export, specialize_sizes
+from pillion.importers.torch.user_inputs import ARRAYS, as_inputs, describe, is_list_of_numbers
+
+EXPORT_FAILURE = "torch cannot export"
+"""First words of the error for a forward that cannot be captured."""
+SCALAR_READ = torch.ops.aten._local_scalar_dense.default
+"""Operator that converts a tensor into a Python number."""
+
+
+class FixedArgumentsModule(nn.Module):
+    """Calls a module with its tensor arguments; all others are fixed."""
+
+    def __init__(self, module: nn.Module, arguments: Arguments) -> None:
+        super().__init__()
+        self.module = module
+        self.arguments = arguments
+
+    def forward(self, *tensors: Tensor) -> Any:
+        """Calls the module with all of its arguments."""
+        return self.module(*self.arguments.with_tensors(tensors))
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments of a forward: positions of the tensors, and values of the others."""
+
+    spec: Any
+    """Nesting of tuples, lists and dictionaries."""
+    leaves: tuple[Any, ...]
+    """Flattened values, None in place of tensors."""
+    tensors: tuple[int, ...]
+    """Positions of the tensors among the leaves."""
+    names: tuple[str, ...]
+    """Names of the tensors."""
+
+    def with_tensors(self, tensors: Sequence[Any]) -> Any:
+        """Returns all arguments, with `tensors` filled in."""
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.tensors, tensors, strict=True):
+            leaves[place] = tensor
+        return pytree.tree_unflatten(leaves, self.spec)
+
+    def tensors_of(self, sample: Any) -> Any:
+        """Returns the tensors of a sample that has all arguments and perhaps a label; other samples unchanged."""
+        count = self.spec.num_children
+        if not isinstance(sample, (tuple, list)) or len(sample) not in (count, count + 1):
+            return sample
+        leaves, spec = pytree.tree_flatten(tuple(sample[:count]))
+        if spec != self.spec:
+            return sample
+        for place, leaf in enumerate(leaves):
+            if place not in self.tensors and leaf != self.leaves[place]:
+                raise _value_mismatch(self.leaves[place], leaf)
+        return tuple(leaves[place] for place in self.tensors)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples reduced to the tensors among a model's arguments."""
+
+    given: Iterable[Any]
+    arguments: Arguments
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.arguments.tensors_of, self.given)
+
+
+def fix_arguments(
+    model: Any, example_inputs: Any, calibrate: Any = None
+) -> tuple[Any, tuple[Tensor, ...], Any]:
+    """Returns a model that takes only tensors, with its example inputs and calibration data. A model without fixed
+    arguments is returned unchanged."""
+    arguments = _arguments(model, example_inputs)
+    if arguments is None:
+        inputs = as_inputs(example_inputs, "example_inputs")
+        is_exported = isinstance(model, ExportedProgram)
+        return specialize_sizes(model, inputs) if is_exported else model, inputs, calibrate
+    if not arguments.tensors:
+        raise PillionError(
+            "the model has no input",
+            rule="one argument at least is a tensor: numbers that forward needs while it is captured are fixed",
+            here=describe(example_inputs),
+            help="give it a tensor: torch.tensor(…), or torch.randn(1, 3, 32, 32)",
+        )
+    leaves = pytree.tree_flatten(tuple(example_inputs))[0]
+    inputs = as_inputs(tuple(leaves[place] for place in arguments.tensors), "example_inputs")
+    is_data = isinstance(calibrate, Iterable) and not isinstance(calibrate, str)
+    data = Samples(calibrate, arguments) if is_data and not hasattr(calibrate, "samples") else calibrate
+    warn(f"arguments that are no tensors are fixed: {_describe_fixed(arguments)}")
+    return _with_settings(model, arguments), inputs, data
+
+
+def _arguments(model: Any, given: Any) -> Arguments | None:
+    """Arguments of a call with values other than tensors and numbers; None if all can be inputs."""
+    if not isinstance(model, nn.Module) or not isinstance(given, (tuple, list)) or is_list_of_numbers(given):
+        return None
+    numbers = [isinstance(x, (bool, int, float)) or is_list_of_numbers(x) for x in given]
+    arrays = [isinstance(x, ARRAYS) for x in given]
+    if all(arrays) or not given:
+        return None
+    if all(n or a for n, a in zip(numbers, arrays, strict=True)) and _takes_tensors(model, given):
+        return None
+    leaves, spec = pytree.tree_flatten(tuple(given))
+    tensors = tuple(place for place, leaf in enumerate(leaves) if isinstance(leaf, ARRAYS))
+    kept = tuple(None if isinstance(leaf, ARRAYS) else leaf for leaf in leaves)
+    return Arguments(spec, kept, tensors, tuple(_names(model, given)))
+
+
+def _takes_tensors(model: nn.Module, given: Sequence[Any]) -> bool:
+    """Whether a model can be captured with tensors for its numbers. Other errors are reported later."""
+    try:
+        exported: ExportedProgram = export(model, as_inputs(given, "example_inputs"))
+    except PillionError as error:
+        return not error.what.startswith(EXPORT_FAILURE)
+    return not any(node.target is SCALAR_READ for node in exported.graph.nodes)
+
+
+def _names(model: nn.Module, given: Sequence[Any]) -> Iterator[str]:
+    """Yields a name per tensor: its argument's name, with a number if the argument holds several."""
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    for place, argument in enumerate(given):
+        one = parameters[min(place, len(parameters) - 1)] if parameters else None
+        is_rest = one is None or one.kind is inspect.Parameter.VAR_POSITIONAL
+        name = f"{one.name if one else 'x'}_{place}" if is_rest else one.name  # type: ignore[union-attr]  # not None
+        leaves = pytree.tree_leaves(argument)
+        positions = [number for number, leaf in enumerate(leaves) if isinstance(leaf, ARRAYS)]
+        yield from [name] if len(leaves) == 1 and positions else [f"{name}_{number}" for number in positions]
+
+
+def _with_settings(model: nn.Module, arguments: Arguments) -> nn.Module:
+    """Wraps the model in a forward with one named argument per tensor, so that messages use the user's names."""
+
+    def forward(self: FixedArgumentsModule, *tensors: Tensor) -> Any:
+        return FixedArgumentsModule.forward(self, *tensors)
+
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    forward.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect looks for
+        [inspect.Parameter(name, kind) for name in ("self", *arguments.names)]
+    )
+    of = type(model)
+    named: type[nn.Module] = type(
+        of.__name__, (FixedArgumentsModule,), {"forward": forward, "__module__": of.__module__}
+    )
+    return named(model, arguments).train(model.training)
+
+
+def _describe_fixed(arguments: Arguments) -> str:
+    rest = [leaf for place, leaf in enumerate(arguments.leaves) if place not in arguments.tensors]
+    return ", ".join(map(repr, rest))
+
+
+def _value_mismatch(wanted: Any, found: Any) -> PillionError:
+    return PillionError(
+        "a sample has another setting than the example inputs",
+        rule="arguments that are no tensors are fixed when a model is compiled",
+        here=f"{found!r} instead of {wanted!r}",
+        help="give samples the arguments of the example inputs, or the tensors alone",
+    )

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the float model that a program was quantized from, so that tensors can be compared."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.export import quiet
+from pillion.importers.torch.fx_nodes import value_of
+from pillion.importers.torch.input_types import cast_to_model
+from pillion.importers.torch.layout import Order
+from pillion.importers.torch.loop_nodes import LoopInterpreter
+from pillion.ir.types import Array, Shape
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The float model's node for a value of the graph, and the layout of that value."""
+
+    node: str
+    order: Order
+
+
+LARGEST_COPY = 64 << 20
+"""Maximum bytes of float weights that are kept a second time; no microcontroller has more flash."""
+
+
+def copy_module(module: GraphModule) -> GraphModule | None:
+    """Returns a deep copy of a module, because quantization modifies the original; None if it exceeds
+    LARGEST_COPY."""
+    if sum(p.numel() * p.element_size() for p in (*module.parameters(), *module.buffers())) > LARGEST_COPY:
+        return None
+    with quiet():
+        return copy.deepcopy(module)
+
+
+@dataclass(frozen=True, eq=False)
+class FloatNet:
+    """A float model, and the graph value of each of its tensors."""
+
+    module: GraphModule
+    origins: Mapping[str, Origin]
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """Logical shapes of the model's inputs."""
+        held = [value_of(node) for node in self.module.graph.find_nodes(op="placeholder")]
+        return tuple(tuple(int(d) for d in tensor.shape) for tensor in held if tensor is not None)
+
+    def __call__(self, inputs: Sequence[Array]) -> dict[str, Array]:
+        """Runs the model in float and returns its tensors by the graph's value names, in the graph's layout."""
+        recorder = _Recorder(self.module, frozenset(origin.node for origin in self.origins.values()))
+        with torch.no_grad():
+            recorder.run(*cast_to_model(self.module.graph, map(torch.from_numpy, inputs)))
+        return {
+            name: recorder.seen[origin.node].transpose(origin.order)
+            for name, origin in self.origins.items()
+            if origin.node in recorder.seen and recorder.seen[origin.node].ndim == len(origin.order)
+        }
+
+
+class _Recorder(LoopInterpreter):
+    """Interprets a module and records the tensors of selected nodes."""
+
+    def __init__(self, module: GraphModule, wanted: frozenset[str]) -> None:
+        super().__init__(module)
+        self.wanted = wanted
+        self.seen: dict[str, Any] = {}
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if n.name in self.wanted and isinstance(result, Tensor):
+            self.seen[n.name] = result.detach().cpu().numpy()
+        return result

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers that read and insert nodes of torch.fx graphs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+from pillion.ir.graph import printable
+
+aten = torch.ops.aten
+Target = Callable[..., Any]
+
+RANDOM = torch.Tag.nondeterministic_seeded
+
+KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")
+"""Metadata that a replacement node inherits."""
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_TORCH = os.path.dirname(torch.__file__)
+
+
+def value_of(node: Node) -> Any:
+    """Returns the fake tensor (or tuple of fake tensors) of a node's result."""
+    return node.meta.get("val")
+
+
+def shape_of(node: Node) -> tuple[int, ...]:
+    """Returns the shape of a node's result."""
+    return tuple(int(size) for size in value_of(node).shape)
+
+
+def is_tensor(node: object, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether `node` is a node whose result is one tensor of `dtype`."""
+    value = value_of(node) if isinstance(node, Node) else None
+    return isinstance(value, Tensor) and value.dtype == dtype
+
+
+def constant_of(node: object) -> Tensor | None:
+    """Returns the tensor of a `get_attr` node; None for all other nodes."""
+    if not isinstance(node, Node) or node.op != "get_attr":
+        return None
+    found: Any = node.graph.owning_module
+    for part in str(node.target).split("."):
+        found = getattr(found, part)
+    return found if isinstance(found, Tensor) else None
+
+
+def is_constant(node: object) -> bool:
+    """Whether a result depends on no input. Weights computed from parameters during training are constant, too."""
+    return isinstance(node, Node) and all(_holds_or_computes(n) for n in _sources(node))
+
+
+def held(node: Any) -> Any:
+    """Evaluates a node for which `is_constant` holds."""
+    found = constant_of(node)
+    if found is not None:
+        return found
+    args, kwargs = map_arg((node.args, dict(node.kwargs)), held)
+    with torch.no_grad():
+        return node.target(*args, **kwargs)
+
+
+def constant_nodes(graph: Graph) -> frozenset[Node]:
+    """Returns all nodes for which `is_constant` holds, in one walk over the graph."""
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if _holds_or_computes(node) and found.issuperset(node.all_input_nodes):
+            found.add(node)
+    return frozenset(found)
+
+
+def is_trainable(node: object) -> bool:
+    """Whether a constant is, or is computed from, a parameter that training changes."""
+    return is_constant(node) and any(_is_parameter(n) for n in _sources(node))
+
+
+def _sources(node: object) -> Iterator[Node]:
+    """Yields a node and everything upstream of it, each node once. Iterative, because graphs are deep."""
+    waiting = [node] if isinstance(node, Node) else []
+    seen = set(waiting)
+    while waiting:
+        one = waiting.pop()
+        yield one
+        fresh = [n for n in one.all_input_nodes if n not in seen]
+        seen.update(fresh)
+        waiting += fresh
+
+
+def _holds_or_computes(node: Node) -> bool:
+    if node.op == "get_attr":
+        return constant_of(node) is not None
+    return node.op == "call_function" and RANDOM not in getattr(node.target, "tags", ())
+
+
+def _is_parameter(node: Node) -> bool:
+    parameter = constant_of(node)
+    return isinstance(parameter, nn.Parameter) and parameter.requires_grad
+
+
+def source_line(node: Node) -> str:
+    """Returns the line of the user's model that a node comes from, as `model.py:41`; its module path if no line is
+    known."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [frame for frame in frames if not frame[0].startswith((_TORCH, "<"))]
+    if own:
+        return printable(f"{own[-1][0].rpartition('/')[2]}:{own[-1][1]}")
+    return f"module {module_of(node)}" if module_of(node) else ""
+
+
+def origin_of(node: Node) -> str:
+    """Returns the text for `Op.source`: source line and module path, as `model.py:41 features.3.conv`."""
+    line, module = source_line(node), module_of(node)
+    return printable(f"{line} {module}" if module and not line.startswith("module ") else line)
+
+
+def operator_name(node: Node) -> str:
+    """Returns the name of the operator or function that a node calls, without memory addresses."""
+    return str(node.target) if isinstance(node.target, torch._ops.OpOverload) else _function_name(node.target)
+
+
+def _function_name(target: Any) -> str:
+    return str(getattr(target, "__name__", target))
+
+
+def module_of(node: Node) -> str:
+    """Returns the path of the module whose forward recorded the node, such as `features.3.conv`."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next((str(entry[0]) for entry in reversed(stack.values())), "")
+    return path.replace("L['self'].", "").replace("L['self']", "")
+
+
+def argument(node: Node, position: int, default: Any = None) -> Any:
+    """Returns an argument by its position in the schema, whether it was passed by position, by name or by default."""
+    if position < len(node.args):
+        return node.args[position]
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or position >= len(schema.arguments):
+        return default
+    declared = schema.arguments[position]
+    return node.kwargs.get(declared.name, declared.default_value if declared.has_default_value() else default)
+
+
+def named_argument(node: Node, name: str) -> Any:
+    """Returns an argument by its name in the schema."""
+    names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
+    return argument(node, names.index(name))
+
+
+def per_axis(given: int | Sequence[int], rank: int) -> list[int]:
+    """Returns one number per axis from a number, a list of one, or a list of `rank` numbers."""
+    numbers = [given] if isinstance(given, int) else list(given)
+    return numbers * rank if len(numbers) == 1 else numbers
+
+
+def fake_mode(graph: Graph) -> FakeTensorMode:
+    """Returns the mode of the graph's fake tensors."""
+    values = (value_of(node) for node in graph.nodes)
+    found = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
+    return found or FakeTensorMode()
+
+
+def call(before: Node, target: Target, *args: Any, **kwargs: Any) -> Node:
+    """Inserts a call before a node, inherits the node's source metadata, and infers the result's fake tensor."""
+    return call_like(before, evaluate(before.graph, target, args, kwargs), target, *args, **kwargs)
+
+
+def call_like(before: Node, value: Any, target: Target, *args: Any, **kwargs: Any) -> Node:
+    """Inserts a call whose fake result `value` is known, which saves the slow inference of `call`."""
+    with before.graph.inserting_before(before):
+        node = before.graph.call_function(target, args, kwargs)
+    node.meta.update({key: before.meta[key] for key in KEPT_META if key in before.meta})
+    node.meta["val"] = value
+    return node
+
+
+def evaluate(graph: Graph, target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Evaluates a call on fake tensors."""
+    real_args, real_kwargs = map_arg((args, dict(kwargs)), value_of)
+    with fake_mode(graph), torch.no_grad():
+        return target(*real_args, **real_kwargs)
+
+
+def constant(module: GraphModule, before: Node, tensor: Tensor, name: str) -> Node:
+    """Registers a tensor as a buffer of the module and inserts a node before `before` that reads it."""
+    free = free_name(module, name)
+    module.register_buffer(free, tensor.detach())
+    with module.graph.inserting_before(before):
+        node = module.graph.get_attr(free)
+    node.meta.update({key: before.meta[key] for key in KEPT_META if key in before.meta})
+    node.meta["val"] = fake_mode(module.graph).from_tensor(tensor.detach(), static_shapes=True)
+    return node
+
+
+def free_name(module: GraphModule, name: str) -> str:
+    """Returns a name that no attribute of the module has."""
+    stem = re.sub(r"\W", "_", name)
+    names = (stem if count == 0 else f"{stem}_{count}" for count in range(len(module._buffers) + 2))
+    return next(candidate for candidate in names if not hasattr(module, candidate))
+
+
+def replace(old: Node, new: Node) -> None:
+    """Redirects all users of `old` to `new` and erases `old`."""
+    old.replace_all_uses_with(new)
+    old.graph.erase_node(old)
+
+
+def single_user(node: Node) -> Node | None:
+    """Returns a node's user if it has exactly one."""
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def calls(graph: Graph, targets: Iterable[Target] | None = None) -> list[Node]:
+    """Returns the calls of a graph in order, as a list because callers modify the graph."""
+    wanted = None if targets is None else set(targets)
+    return [n for n in graph.nodes if n.op == "call_function" and (wanted is None or n.target in wanted)]
+
+
+def evaluate_unary(node: Node, values: Tensor) -> Tensor:
+    """Evaluates a call with one tensor argument on `values`."""
+    with torch.no_grad():
+        result: Tensor = node.target(values, *node.args[1:], **node.kwargs)  # type: ignore[operator]  # a call_function
+        return result

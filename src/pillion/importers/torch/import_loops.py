@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports loops of a torch graph as `repeat` ops. Values cross the loop's boundary as integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from torch.fx import Node
+
+from pillion.errors import PillionError
+from pillion.importers.torch.fx_nodes import shape_of, source_line
+from pillion.importers.torch.layout import Builder, Placed, plain
+from pillion.importers.torch.loop_nodes import ELEMENT, STACKED, LoopNodes
+from pillion.ir.graph import Graph
+from pillion.ir.types import Shape, TensorType, Value, constant
+from pillion.ops import Dequantize, Repeat
+
+
+class Importer(Protocol):
+    """Imports the nodes of a graph one by one."""
+
+    builder: Builder
+    known: dict[Node, object]
+
+    def visit(self, node: Node) -> None:
+        """Imports one node."""
+
+
+@dataclass(frozen=True)
+class _LoopInput:
+    """A tensor that enters the loop: its node, its value outside, and its value inside."""
+
+    node: Node
+    outer: Value
+    inner: Value
+
+
+def import_loop(importer: Importer, loop: LoopNodes) -> None:
+    """Imports one step of a loop as the body of a `repeat` op."""
+    builder = importer.builder
+    carried, lasts, stacks = loop.carried, loop.lasts, loop.of(STACKED)
+    sequences = [_sequence(importer, node) for node in loop.of(ELEMENT)]
+    initial = [_initial(importer, carried[index]) for index in sorted(carried)]
+    invariants = [_invariant(importer, node) for node in loop.outside if _is_computed(importer, node)]
+    borders = (*sequences, *initial, *invariants)
+    known = {border.node: importer.known.get(border.node) for border in invariants}
+    outside, builder.ops = builder.ops, []
+    for border in borders:
+        importer.known[border.node] = plain(
+            builder.emit(Dequantize, x=border.inner, name=f"{border.inner.name}_f")
+        )
+    for node in loop.body:
+        importer.visit(node)
+    nexts = [_integers(importer, lasts[index].args[1], loop) for index in sorted(carried)]
+    rows = [_integers(importer, node.args[0], loop) for node in stacks]
+    inputs = tuple(border.inner for border in borders)
+    body = Graph(
+        f"step_{loop.begins[0].name}", inputs, tuple(builder.ops), (*rows, *nexts)
+    ).without_dead_ops()
+    builder.ops = outside
+    importer.known.update(known)
+    ends = [*stacks, *(lasts[index] for index in sorted(lasts))]
+    types = [*(_with_axis(v, loop.count) for v in rows), *(v.type for v in nexts)]
+    ys = tuple(Value(builder.names.fresh(node.name), type) for node, type in zip(ends, types, strict=True))
+    builder.ops.append(
+        Repeat(
+            sequences=tuple(border.outer for border in sequences),
+            initial=tuple(border.outer for border in initial),
+            invariants=tuple(border.outer for border in invariants),
+            ys=ys,
+            body=body,
+            count=loop.count,
+            reverse=loop.reverse,
+            source=source_line(loop.begins[0]),
+        )
+    )
+    for node, y in zip(ends, ys, strict=True):
+        importer.known[node] = plain(builder.emit(Dequantize, x=y, name=f"{node.name}_f"))
+
+
+def _is_computed(importer: Importer, node: Node) -> bool:
+    """Whether a node's value depends on inputs; constants are part of the body."""
+    held = importer.known.get(node)
+    return isinstance(held, Placed) and not held.value.is_constant
+
+
+def _sequence(importer: Importer, node: Node) -> _LoopInput:
+    outer = _integers(importer, node.args[0])
+    type = TensorType(outer.shape[1:], outer.dtype, outer.type.quant)
+    return _LoopInput(node, outer, Value(importer.builder.names.fresh(node.name), type))
+
+
+def _initial(importer: Importer, node: Node) -> _LoopInput:
+    outer, shape = _integers(importer, node.args[0]), shape_of(node)
+    if outer.is_constant:
+        name, quant = importer.builder.names.fresh(f"{node.name}_first"), outer.type.quant
+        outer = constant(name, np.ascontiguousarray(np.broadcast_to(outer.constant, shape)), quant)
+    return _LoopInput(node, outer, Value(importer.builder.names.fresh(node.name), outer.type))
+
+
+def _invariant(importer: Importer, node: Node) -> _LoopInput:
+    outer = _integers(importer, node)
+    return _LoopInput(node, outer, Value(importer.builder.names.fresh(f"{node.name}_same"), outer.type))
+
+
+def _integers(importer: Importer, node: Any, loop: LoopNodes | None = None) -> Value:
+    """Integers in logical order that a node's float result was dequantized from."""
+    placed = importer.known[node]
+    if not isinstance(placed, Placed):
+        raise _unquantized(node)
+    maker = next((op for op in reversed(importer.builder.ops) if placed.value in op.results), None)
+    if placed.value.is_constant and loop is None:
+        return importer.builder.plain(placed)
+    if not isinstance(maker, Dequantize):
+        raise _unquantized(node)
+    return importer.builder.plain(placed.with_value(maker.x))
+
+
+def _unquantized(node: Node) -> PillionError:
+    return PillionError(
+        "a step of a recurrent layer is not quantized",
+        rule="what goes into a step and what it makes are integers",
+        here=f"{node.name}  ({source_line(node)})",
+        help="this is a defect of Pillion: please open an issue with the model's source line",
+    )
+
+
+def _with_axis(value: Value, count: int) -> TensorType:
+    shape: Shape = (count, *value.shape)
+    return TensorType(shape, value.dtype, value.type.quant)

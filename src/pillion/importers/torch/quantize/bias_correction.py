@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corrects biases for the shift that rounding causes in a layer's channel means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
+
+from pillion.host_io.torch_threads import one_thread
+from pillion.importers.torch.fx_nodes import argument, aten, constant, constant_of
+from pillion.importers.torch.loop_nodes import LoopInterpreter, LoopNodes, has_loops, in_execution_order
+
+LAYERS: dict[Any, int] = {aten.linear.default: -1, aten.conv1d.default: -2, aten.conv2d.default: -3}
+"""Layers, and the channel axis of their results."""
+FEWEST = 4
+"""Minimum samples to tell a mean shift from chance."""
+MOST = 32
+"""Maximum samples for correction; more change little. Models with loops use FEWEST, because each step counts."""
+COMPARED = 8
+"""Samples for comparing outputs without correction."""
+
+Means = dict[str, Tensor]
+"""Channel means of each layer and sample, [samples, channels]."""
+Outputs = list[tuple[Tensor, ...]]
+"""Outputs of a model for each sample."""
+
+
+@one_thread()
+def correct_biases(
+    rounded: GraphModule, in_float: GraphModule, samples: Sequence[tuple[Tensor, ...]], *, change: bool = True
+) -> tuple[Outputs, Outputs]:
+    """Corrects the layers' biases so that channel means match the float model's. Returns the outputs of the float
+    model and of the corrected one.
+
+    Layers are corrected in execution order, on inputs from corrected layers. With fewer than FEWEST samples, or
+    without `change`, biases stay."""
+    most = MOST if change else COMPARED
+    samples = samples[: FEWEST if has_loops(rounded.graph) else most]
+    with torch.no_grad():
+        beside = Walk(in_float, samples)
+        wanted = Means()
+        for item in beside.order:
+            wanted |= beside.compute(item)
+            beside.forget(item)
+        walk = Walk(rounded, samples)
+        _correct(walk, wanted if change and len(samples) >= FEWEST else {})
+    rounded.recompile()
+    return beside.outputs, walk.outputs
+
+
+def _correct(walk: Walk, wanted: Means) -> None:
+    for item in walk.order:
+        found = walk.compute(item)
+        for layer in [name for name in found if name in wanted]:
+            _shift(walk.module, walk.layers[layer], _shift_of(wanted[layer] - found[layer]))
+            found = walk.compute(item)
+        walk.forget(item)
+
+
+def _shift_of(errors: Tensor) -> Tensor:
+    """Mean error of each channel, shrunk by its expected sampling error (James–Stein)."""
+    mean = errors.mean(0)
+    by_chance = errors.var(0) / len(errors)
+    return mean * (1 - by_chance / mean.square().clamp(min=1e-300)).clamp(min=0.0)
+
+
+def _is_layer(node: Node) -> bool:
+    """Whether a node is a layer without a computed bias."""
+    if node.target not in LAYERS:
+        return False
+    bias = argument(node, 2)
+    return bias is None or constant_of(bias) is not None
+
+
+def _channel_means(layer: Node, value: Tensor) -> Tensor:
+    return value.double().movedim(LAYERS[layer.target], 0).flatten(1).mean(1)
+
+
+def _shift(module: GraphModule, layer: Node, shift: Tensor) -> None:
+    """Adds to a layer's bias, in a new constant because layers may share biases."""
+    bias = argument(layer, 2)
+    held = constant_of(bias) if bias is not None else None
+    moved = shift.float() if held is None else (held.double() + shift).to(held.dtype)
+    new = constant(module, layer, moved, f"{layer.name}_corrected")
+    layer.args = (*layer.args[:2], new, *layer.args[3:])
+    if isinstance(bias, Node) and not bias.users:
+        module.graph.erase_node(bias)
+
+
+class Walk:
+    """Runs a graph on all samples node by node, so that a layer can change before its readers run."""
+
+    def __init__(self, module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> None:
+        self.module, self.samples = module, samples
+        self.values: dict[Node, list[Any]] = {}
+        self.inputs = {n: i for i, n in enumerate(module.graph.find_nodes(op="placeholder"))}
+        self.order: list[Node | LoopNodes] = list(in_execution_order(module.graph))
+        nodes = (node for item in self.order for node in _nodes_of(item))
+        self.layers = {node.name: node for node in nodes if _is_layer(node)}
+        last: dict[Node, Node | LoopNodes] = {}
+        for item in self.order:
+            last.update(dict.fromkeys(_read_by(item), item))
+        self.last_of: dict[int, list[Node]] = {}
+        for read, reader in last.items():
+            self.last_of.setdefault(id(reader), []).append(read)
+
+    def compute(self, item: Node | LoopNodes) -> Means:
+        """Computes a node or loop on each sample. Returns the means of its layers."""
+        for node in _read_by(item):
+            if node not in self.values:  # a bias that is new
+                self.values[node] = [self._one(node, number) for number in range(len(self.samples))]
+        if isinstance(item, LoopNodes):
+            return self._loop(item)
+        self.values[item] = [self._one(item, number) for number in range(len(self.samples))]
+        if item.name not in self.layers:
+            return {}
+        return {item.name: torch.stack([_channel_means(item, value) for value in self.values[item]])}
+
+    @property
+    def outputs(self) -> Outputs:
+        """Outputs of all samples, after the whole graph has run."""
+        return [tuple(tree_leaves(made)) for made in self.values[self.module.graph.output_node()]]
+
+    def forget(self, item: Node | LoopNodes) -> None:
+        """Frees values whose last reader was `item`."""
+        for read in self.last_of.get(id(item), ()):
+            self.values.pop(read, None)
+
+    def _loop(self, loop: LoopNodes) -> Means:
+        steps = _Steps(self.module, frozenset(node for node in loop.body if node.name in self.layers))
+        found: dict[str, list[Tensor]] = {}
+        for node in loop.ends:
+            self.values[node] = []
+        for number in range(len(self.samples)):
+            ends = steps.steps(loop, {node: self.values[node][number] for node in loop.reads})
+            for node, value in ends.items():
+                self.values[node].append(value)
+            for node, means in steps.taken().items():
+                found.setdefault(node.name, []).append(torch.stack(means).mean(0))
+        return {name: torch.stack(means) for name, means in found.items()}
+
+    def _one(self, node: Node, number: int) -> Any:
+        if node.op == "placeholder":
+            return self.samples[number][self.inputs[node]]
+        if node.op == "get_attr":
+            owner, _, name = str(node.target).rpartition(".")
+            return getattr(self.module.get_submodule(owner), name)
+        args, named = map_arg((node.args, dict(node.kwargs)), lambda n: self.values[n][number])
+        if node.op == "call_module":
+            return self.module.get_submodule(str(node.target))(*args, **named)
+        return args[0] if node.op == "output" else node.target(*args, **named)  # type: ignore[operator]  # a function
+
+
+def _nodes_of(item: Node | LoopNodes) -> Sequence[Node]:
+    return item.nodes if isinstance(item, LoopNodes) else [item]
+
+
+def _read_by(item: Node | LoopNodes) -> Sequence[Node]:
+    return item.reads if isinstance(item, LoopNodes) else item.all_input_nodes
+
+
+class _Steps(LoopInterpreter):
+    """Runs a loop's steps and records the channel means of its layers."""
+
+    def __init__(self, module: GraphModule, layers: frozenset[Node]) -> None:
+        super().__init__(module)
+        self.layers = layers
+        self.means: dict[Node, list[Tensor]] = {}
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        if n in self.layers:
+            self.means.setdefault(n, []).append(_channel_means(n, value))
+        return value
+
+    def taken(self) -> dict[Node, list[Tensor]]:
+        """Returns the means and resets them."""
+        means, self.means = self.means, {}
+        return means

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uses int16 for loop states that accumulate smaller changes, and for these changes back to their layers. In int8,
+rounding to the coarse steps of the state would accumulate from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e import ObserverBase
+
+from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of
+from pillion.importers.torch.loop_nodes import CARRIED, LAST, STACKED, LoopNodes, in_execution_order
+from pillion.importers.torch.quantize.int16_tensors import observer_of
+from pillion.importers.torch.scalar_function import expression
+from pillion.ir.constraints import QuantizationConstraints
+from pillion.ir.types import DType
+from pillion.ops import Add
+from pillion.ops.wide_add import STEPS_IN_LOOPS
+
+SMALLER = 1.2
+"""Ratio of the state's scale to its change's from which int16 is used. (Measured: cells with remembering gates
+have 1.2 to 3.2 and gain 1 to 2 dB; freshly initialized layers 0.6 to 1.15 and gain nothing.)"""
+ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor)
+MOVES = (aten.reshape.default, aten.slice.Tensor, aten.permute.default)
+FUNCTIONS = (aten.sigmoid.default, aten.tanh.default)
+SMOOTH = frozenset(
+    {
+        "add.Tensor",
+        "sub.Tensor",
+        "mul.Tensor",
+        "rsub.Scalar",
+        "neg.default",
+        "sigmoid.default",
+        "tanh.default",
+    }
+)
+"""Operators of expressions that linear interpolation between table entries approximates."""
+MOST_RATIO = 16.0
+"""Maximum ratio of the product of both operand scales to the result's scale, all int8; beyond it, int16 products overflow 32 bits."""
+
+
+class Int16Observer(ObserverBase):
+    """Divides another observer's scale by 128: int16 for twice the range, as states may grow beyond the observed
+    one."""
+
+    def __init__(self, coarse: Any) -> None:
+        super().__init__(torch.int16)
+        self.coarse = coarse
+        self.qscheme = torch.per_tensor_affine
+        self.quant_min, self.quant_max = DType.INT16.bounds
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the tensor unchanged; the other observer has seen it."""
+        return x
+
+    def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
+        """Returns scale and zero point."""
+        scale, zero_point = self.coarse.calculate_qparams()
+        return scale / STEPS_IN_LOOPS, zero_point * STEPS_IN_LOOPS
+
+
+@dataclass(frozen=True)
+class _State:
+    """Calls of a loop state, and its observers at the begin and end of a step."""
+
+    carried: Node
+    last: Node
+    held: Node
+    total: Node
+    change: Node
+
+
+def use_int16_states(prepared: GraphModule, wishes: QuantizationConstraints) -> None:
+    """Uses int16 for loop states that are sums of themselves and a smaller change. Layers read them in int8."""
+    if Add.kind in wishes.fixed:
+        return
+    for loop in [item for item in in_execution_order(prepared.graph) if isinstance(item, LoopNodes)]:
+        widening = Widening(prepared, frozenset(loop.body))
+        states = [state for last in loop.of(LAST) if (state := _state(prepared, last)) is not None]
+        for state in states:
+            widening.take_state(state)
+        widening.apply()
+        for state in states:
+            _begin_wide(prepared, state)
+    prepared.recompile()
+
+
+def _state(prepared: GraphModule, last: Node) -> _State | None:
+    held, total = last.args[:2]
+    shown = [user for user in last.users if user.op == "call_module"]
+    if not isinstance(held, Node) or not isinstance(total, Node) or len(shown) != len(last.users):
+        return None
+    found = {observer_of(prepared, node) for node in (held, total, *shown)}
+    if len(found) > 1 or not _is_of_bytes(found.pop()):
+        return None
+    carried, made = held.args[0], total.args[0]
+    if not isinstance(carried, Node) or not isinstance(made, Node) or carried.target is not CARRIED:
+        return None
+    change = _change(prepared, made, held)
+    return None if change is None else _State(carried, last, held, total, change)
+
+
+def _is_of_bytes(observer: Any) -> bool:
+    return isinstance(observer, ObserverBase) and observer.dtype is torch.int8
+
+
+def step_of(observer: Any) -> float:
+    """Returns an observer's scale."""
+    return float(observer.calculate_qparams()[0])
+
+
+def _change(prepared: GraphModule, total: Node, held: Node) -> Node | None:
+    """Summand of a state update, if its scale is finer than the state's."""
+    if total.target is not aten.add.Tensor or total.kwargs or len(total.args) != 2 or held not in total.args:
+        return None
+    change: Any = total.args[1] if total.args[0] is held else total.args[0]
+    observers = [observer_of(prepared, node) for node in (held, change)]
+    if shape_of(total) != shape_of(held.all_input_nodes[0]) or not all(map(_is_of_bytes, observers)):
+        return None
+    coarse, fine = map(step_of, observers)
+    return change if coarse >= SMALLER * fine else None
+
+
+@dataclass
+class Widening:
+    """Collects observer calls to widen to int16, then exchanges them."""
+
+    prepared: GraphModule
+    body: frozenset[Node]
+    wide: dict[Node, None] = field(default_factory=dict)
+
+    def observer(self, node: Any) -> Any:
+        """Returns a node's observer."""
+        return observer_of(self.prepared, node)
+
+    def take_state(self, state: _State) -> None:
+        """Widens a state, its change, and its copies that only outputs read."""
+        self.take(state.held)
+        self.take(state.total)
+        for end in (state.last, *(user for user in state.total.users if user.target is STACKED)):
+            for shown in list(end.users):
+                if self._is_output(shown) or end is state.last:
+                    self.take(shown)
+        self.take_change(state.change)
+
+    def take_change(self, node: Any) -> None:
+        """Widens a result and its operands back to the layers."""
+        made = node.args[0] if self.observer(node) is not None else None
+        if made is None or node in self.wide:
+            return
+        if made.target in MOVES:
+            self.take_change(made.args[0])
+        elif made.target in ARITHMETIC and self._can_be_wide(node):
+            self.take(node)
+            for operand in made.args:
+                self.take_change(operand)
+        elif is_smooth(made) and _root(made.args[0]).target in ARITHMETIC:
+            self.take_change(made.args[0])
+
+    def take(self, node: Node) -> None:
+        """Widens a result, its moves, and functions of it."""
+        if node in self.wide:
+            return
+        self.wide[node] = None
+        for user in node.users:
+            behind = list(user.users)
+            if user.target in MOVES and {self.observer(one) for one in behind} == {self.observer(node)}:
+                for one in behind:
+                    self.take(one)
+            elif is_smooth(user) and len(behind) == 1 and self._can_be_wide(behind[0]):
+                self.take(behind[0])
+
+    def apply(self) -> None:
+        """Exchanges the observers; int8 readers get another call of the old one."""
+        fine: dict[Any, str] = {}
+        coarse = {node: str(node.target) for node in self.wide}
+        for node in self.wide:
+            observer = self.observer(node)
+            if observer not in fine:
+                fine[observer] = f"{node.name}_fine_steps"
+                self.prepared.add_submodule(fine[observer], Int16Observer(observer))
+        for node, name in [(node, fine[self.observer(node)]) for node in self.wide]:
+            node.target = name
+            narrow = [user for user in node.users if not self._takes_wide(user)]
+            if narrow:
+                with self.prepared.graph.inserting_after(node):
+                    made = self.prepared.graph.call_module(coarse[node], (node,))
+                made.meta.update(node.meta)
+                for reader in narrow:
+                    reader.replace_input_with(node, made)
+
+    def can_hold(self, before: Node, after: Node) -> bool:
+        """Whether a state between runs can be int16: both ends are int8 with equal scale."""
+        ends = [self.observer(node) for node in (before, after)]
+        return (
+            all(map(_is_of_bytes, ends)) and step_of(ends[0]) == step_of(ends[1]) and self._can_be_wide(after)
+        )
+
+    def _takes_wide(self, user: Node) -> bool:
+        """Whether a call reads int16: sums and products always, others if their result is int16, too."""
+        if user.op == "output" or user.target is LAST:
+            return True
+        behind = list(user.users)
+        is_plain = len(behind) == 1 and self.observer(behind[0]) is not None
+        if user.target in ARITHMETIC and is_plain and _has_tensors_only(user):
+            return True
+        return bool(behind) and all(one in self.wide for one in behind)
+
+    def _can_be_wide(self, node: Node) -> bool:
+        """Whether a result is computed in each step, has its own parameters, and is read only through its
+        observer."""
+        made, observer = node.all_input_nodes[0], self.observer(node)
+        others = [one for one in self._sharing(observer) if one is not node]
+        return (
+            made in self.body
+            and len(made.users) == 1
+            and _is_of_bytes(observer)
+            and all(one.all_input_nodes[0].target in MOVES for one in others)
+            and (made.target not in ARITHMETIC or _has_tensors_only(made))
+            and (made.target is not aten.mul.Tensor or self._is_in_reach(made, observer))
+        )
+
+    def _sharing(self, observer: Any) -> Iterator[Node]:
+        for node in self.prepared.graph.find_nodes(op="call_module"):
+            if self.observer(node) is observer:
+                yield node
+
+    def _is_in_reach(self, product: Node, observer: Any) -> bool:
+        steps = [step_of(held) for held in map(self.observer, product.args) if held is not None]
+        return len(steps) == 2 and steps[0] * steps[1] <= MOST_RATIO * step_of(observer)
+
+    def _is_output(self, node: Node) -> bool:
+        """Whether only outputs of the model read an observed tensor."""
+        users = list(node.users)
+        return bool(users) and all(
+            user.op == "output"
+            or (
+                user.target in MOVES
+                and {self.observer(one) for one in user.users} == {self.observer(node)}
+                and all(self._is_output(one) for one in user.users)
+            )
+            for user in users
+        )
+
+
+def is_smooth(node: Node) -> bool:
+    """Whether linear interpolation between table entries approximates a function well."""
+    if node.target is expression:
+        steps: Any = node.args[1]
+        return all(name in SMOOTH for name, _, _ in steps)
+    return node.target in FUNCTIONS
+
+
+def _has_tensors_only(node: Node) -> bool:
+    return len(node.args) == 2 and not node.kwargs and all(isinstance(one, Node) for one in node.args)
+
+
+def _root(node: Any) -> Node:
+    """Producer of a tensor before moves."""
+    made: Node = node.args[0] if node.op == "call_module" else node
+    while made.target in MOVES:
+        made = made.all_input_nodes[0]
+        made = made.all_input_nodes[0] if made.op == "call_module" else made
+    return made
+
+
+def _begin_wide(prepared: GraphModule, state: _State) -> None:
+    """Passes the initial state to the loop in int16."""
+    initial: Any = state.carried.args[0]
+    begin = initial.args[0] if constant_of(initial.args[0]) is not None else initial
+    with prepared.graph.inserting_before(state.carried):
+        wide = prepared.graph.call_module(str(state.held.target), (begin,))
+    wide.meta.update(initial.meta)
+    state.carried.args = (wide, *state.carried.args[1:])

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Widens single tensors to int16, for readers that support it; all others read them in int8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from pillion.ir.types import DType
+
+
+def observer_of(prepared: GraphModule, node: object) -> Any:
+    """Returns the observer that a node calls; None for other nodes."""
+    if not isinstance(node, Node) or node.op != "call_module":
+        return None
+    return prepared.get_submodule(str(node.target))
+
+
+def widen(prepared: GraphModule, node: Node, reads_wide: Callable[[Node], bool]) -> None:
+    """Widens a result to int16 for readers in `reads_wide`; the others read it in int8."""
+    (held,) = node.users
+    coarse = observer_of(prepared, held)
+    fine = deepcopy(coarse)
+    fine.dtype, (fine.quant_min, fine.quant_max) = torch.int16, DType.INT16.bounds
+    for again in [user for user in held.users if observer_of(prepared, user) is coarse]:
+        for reader in [user for user in again.users if reads_wide(user)]:
+            reader.replace_input_with(again, held)
+    readers = [user for user in held.users if user.op != "call_module" and not reads_wide(user)]
+    if readers:
+        with prepared.graph.inserting_after(held):
+            narrow = prepared.graph.call_module(str(held.target), (held,))
+        narrow.meta.update(held.meta)
+        for reader in readers:
+            reader.replace_input_with(held, narrow)
+    held.target = f"{node.name}_in_16_bits"
+    prepared.add_submodule(str(held.target), fine)

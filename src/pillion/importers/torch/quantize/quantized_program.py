@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of quantization, which the importer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses import FakeTensor
+from torch.fx import Graph, GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import constant_of, evaluate, fake_mode, value_of
+from pillion.importers.torch.loop_nodes import run
+from pillion.importers.torch.quantize.annotate import FloatOp
+
+decomposed = torch.ops.quantized_decomposed
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Torch's quantize and dequantize operators, per tensor or per channel."""
+
+    quantize: Any
+    dequantize: Any
+
+
+PER_TENSOR = Conversion(decomposed.quantize_per_tensor.default, decomposed.dequantize_per_tensor.default)
+PER_CHANNEL = Conversion(decomposed.quantize_per_channel.default, decomposed.dequantize_per_channel.default)
+QUANTIZE = frozenset({PER_TENSOR.quantize, PER_CHANNEL.quantize})
+DEQUANTIZE = frozenset({PER_TENSOR.dequantize, PER_CHANNEL.dequantize})
+
+
+@dataclass(frozen=True)
+class QuantizedProgram:
+    """A graph of aten operators between dequantize and quantize nodes; torch can run it.
+
+    - Placeholders are the model's inputs in order, `get_attr` nodes its constants; each node has its fake tensor in `meta["val"]`.
+    - A quantized tensor is a quantize followed by one dequantize that all its readers share, also at inputs and outputs.
+    - Weights are int8 behind `dequantize_per_channel`, other constants int8 behind `dequantize_per_tensor`; biases stay float, to be
+      rounded at s_x · s_w.
+    - A layer whose result goes directly into `relu` or `clamp` has that output range. A dequantize directly followed by a quantize
+      requantizes. Calls without conversions around them are float, and listed in `float_ops`.
+    - Calls have rows (`rows.quantization.RULES`) or are float ops: there are no in-place calls, no views but `reshape`, `slice`, `cat`
+      and `permute`, no products but `linear` and `bmm`, no clamps but `relu` and `clamp`, no scalar operands, no division by constants,
+      and no batch norms with running statistics."""
+
+    graph_module: GraphModule
+    float_ops: tuple[FloatOp, ...] = ()
+    warnings: tuple[str, ...] = ()
+    float_module: GraphModule | None = None
+    """The model before quantization, with equal node names."""
+
+    def __call__(self, *inputs: Tensor) -> object:
+        """Runs torch's simulation of int8."""
+        with torch.no_grad():
+            return run(self.graph_module, *inputs)
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """Nodes in execution order."""
+        return iter(self.graph_module.graph.nodes)
+
+
+def complete_values(module: GraphModule) -> None:
+    """Adds fake tensors to the nodes that conversion created."""
+    values = _FakeTensors(module.graph)
+    for node in module.graph.nodes:
+        held = constant_of(node)
+        if held is not None:
+            node.meta["val"] = values.like(held, held.dtype)
+        elif node.target in QUANTIZE | DEQUANTIZE:
+            node.meta["val"] = values.like(value_of(node.args[0]), _result_type(node))
+        elif node.op == "call_function" and value_of(node) is None:
+            node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)
+
+
+class _FakeTensors:
+    """Caches one fake tensor per shape and type, because evaluating each conversion is slow."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._mode = fake_mode(graph)
+        self._known: dict[tuple[object, ...], Tensor] = {}
+
+    def like(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        """Returns a fake tensor like `tensor`, of another type."""
+        kind = (tensor.shape, tensor.stride(), dtype, tensor.device)
+        if kind not in self._known:
+            # Made directly: to ask the mode for an empty tensor takes it milliseconds.
+            bare = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
+            self._known[kind] = FakeTensor(self._mode, bare, tensor.device)
+        return self._known[kind]
+
+
+def _result_type(conversion: Node) -> torch.dtype:
+    if conversion.target in DEQUANTIZE:
+        return torch.float32
+    return next(given for given in conversion.args if isinstance(given, torch.dtype))

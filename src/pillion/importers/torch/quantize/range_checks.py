@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what calibration observed: all-zero or huge data give meaningless programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError, warn
+from pillion.importers.torch.fx_nodes import is_constant, source_line, value_of
+from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE
+
+LARGEST = 2.0**24
+"""Largest useful value: float32 no longer resolves integers."""
+SMALLEST = 128 * SMALLEST_SCALE
+"""Smallest useful range: below it, some of the 256 levels are unused."""
+SHOWN = 3
+"""Maximum tensors named in one warning."""
+
+
+def require_finite(batch: Sequence[Tensor], number: int) -> None:
+    """Raises if a calibration sample is not finite."""
+    for index, tensor in enumerate(batch):
+        broken = ~torch.isfinite(tensor)
+        if bool(broken.any()):
+            raise PillionError(
+                f"sample {number} of the calibration data holds what is not a number",
+                rule="calibration data are finite",
+                here=f"{float(tensor[broken][0])} in {int(broken.sum())} of {tensor.numel()} places of input {index}",
+                help="leave such samples out, or repair what makes them",
+            )
+
+
+def has_finite_range(observer: Any) -> bool:
+    """Whether the observed range is finite; fixed ranges are."""
+    low, high = (getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val"))
+    return bool(torch.isfinite(high - low).all())
+
+
+def warn_of_ranges(prepared: GraphModule) -> None:
+    """Warns of inputs with useless ranges, or else of other such tensors."""
+    found = list(_useless(prepared))
+    inputs = [text for node, text in found if node.op == "placeholder"]
+    if found:
+        named = inputs or [text for _, text in found]
+        more = f", and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+        way = (
+            "calibrate with data like those that the model will see"
+            if inputs
+            else "calibrate with other data; if the model is made so, its answers hold little of this tensor"
+        )
+        text = f"calibration saw {'; '.join(named[:SHOWN])}{more}: {way}"
+        warn(text)
+
+
+def _useless(prepared: GraphModule) -> Iterator[tuple[Node, str]]:
+    seen: set[Node] = set()
+    for node in prepared.graph.find_nodes(op="call_module"):
+        source: Any = node.args[0]
+        observer = prepared.get_submodule(str(node.target))
+        observer = getattr(observer, "activation_post_process", observer)
+        if source in seen or is_constant(source) or not hasattr(observer, "min_val"):
+            continue
+        seen.add(source)
+        text = _complaint(float(observer.min_val), float(observer.max_val), source)  # type: ignore[arg-type]  # a tensor
+        if text:
+            yield source, text
+
+
+def _complaint(low: float, high: float, node: Node) -> str:
+    furthest = max(abs(low), abs(high))
+    words = f"in {'input ' if node.op == 'placeholder' else ''}`{node.name}`"
+    line = source_line(node)
+    where = f"{words} ({line})" if line else words
+    if furthest == 0:
+        return f"nothing but zeros {where}"
+    if furthest < SMALLEST:
+        return f"nothing beyond {furthest:.3g} {where}, too small for int8"
+    if furthest > LARGEST:
+        return (
+            f"values from {low:.3g} to {high:.3g} {where}, in steps of {(high - low) / 255 or furthest:.3g}"
+        )
+    if low == high and node.op == "placeholder" and value_of(node).numel() > 1:
+        return f"nothing but {low:.3g} {where}"
+    return ""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Narrows ranges that only saturating functions read: below -3, a hard-swish is zero, so levels there are wasted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import is_constant
+from pillion.importers.torch.quantize.range_checks import has_finite_range
+from pillion.importers.torch.rows.quantization import RULES
+
+POINTS = 4097
+"""Sampled points of a function over the range."""
+LEVELS_BETWEEN = 253
+"""Levels between the ends, of 256: functions that jump at an end need one more level beyond it, wherever the zero
+point lies."""
+TOLD_APART = 0.25
+"""Fraction of a result's step below which two values count as equal."""
+
+
+def clip_saturated_ranges(prepared: GraphModule) -> None:
+    """Narrows observed ranges to where the reading functions change."""
+    observed: dict[Any, list[Node]] = {}
+    for node in prepared.graph.find_nodes(op="call_module"):
+        observer = _observer(prepared, node)
+        if observer is not None:
+            observed.setdefault(observer, []).append(node)
+    for observer, nodes in observed.items():
+        readers = [user for node in nodes for user in node.users if user not in nodes]
+        if hasattr(observer, "min_val") and _is_read_by_functions_alone(nodes, readers):
+            _narrow(prepared, observer, readers)
+
+
+def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> None:
+    low, high = min(0.0, float(observer.min_val)), max(0.0, float(observer.max_val))
+    if low < high:
+        ends = [_ends(prepared, function, low, high) for function in functions]
+        first, last = min(0.0, *(first for first, _ in ends)), max(0.0, *(last for _, last in ends))
+        step = (last - first) / LEVELS_BETWEEN
+        if last > first:
+            observer.min_val.fill_(max(low, first - step))
+            observer.max_val.fill_(min(high, last + step))
+
+
+def _observer(prepared: GraphModule, node: Node) -> Any:
+    """Observer that a node calls; None for other nodes."""
+    observer: Any = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
+    return observer if hasattr(observer, "calculate_qparams") else None
+
+
+def _is_read_by_functions_alone(nodes: Sequence[Node], readers: Sequence[Node]) -> bool:
+    rules = [RULES.get(reader.target) for reader in readers]
+    computed = not any(is_constant(node.args[0]) for node in nodes)
+    return bool(rules) and computed and all(rule is not None and rule.function for rule in rules)
+
+
+def _ends(prepared: GraphModule, function: Node, low: float, high: float) -> tuple[float, float]:
+    """Operands between which a function changes noticeably."""
+    step = next(_steps(prepared, function), None)
+    x = torch.linspace(low, high, POINTS, dtype=torch.float64)
+    y = function.target(x, *function.args[1:], **function.kwargs)  # type: ignore[operator]  # a call_function
+    if step is None or not bool(torch.isfinite(y).all()):
+        return low, high
+    first, last = (_flat(side, TOLD_APART * step) for side in (y, y.flip(0)))
+    return float(x[first]), float(x[POINTS - 1 - last])
+
+
+def _steps(prepared: GraphModule, function: Node) -> Iterator[float]:
+    for user in function.users:
+        observer = _observer(prepared, user)
+        if observer is not None and has_finite_range(observer):
+            yield float(observer.calculate_qparams()[0])
+
+
+def _flat(y: Tensor, told_apart: float) -> int:
+    """Index of the last point up to which the function is flat."""
+    spread = y.cummax(0).values - y.cummin(0).values
+    return int((spread <= told_apart).sum()) - 1

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers that forward writes to: read and written values share one range, and states whose typical change is few
+int8 steps become int16, because rounding each run would lose the change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.errors import warn
+from pillion.importers.torch.fx_nodes import constant_of
+from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
+from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Widening, is_smooth, step_of
+from pillion.importers.torch.quantize.int16_tensors import observer_of
+from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
+from pillion.importers.torch.train.trained_ranges import MinMaxRange
+from pillion.ir.constraints import QuantizationConstraints
+from pillion.ops import Add
+from pillion.ops.wide_add import STEPS_IN_LOOPS
+
+FEW_STEPS = 16.0
+"""int8 steps per typical change below which a state becomes int16."""
+TOO_FEW = 2.0
+"""Steps per typical change below which a warning is given: rounding loses 0.29 of a step each time."""
+
+
+class Memory(Protocol):
+    """Adds states to samples."""
+
+    names: tuple[str, ...]
+
+    def observed(self, sample: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Returns a sample with its states."""
+
+    @property
+    def changes(self) -> Sequence[float]:
+        """Root mean square change of each state per run."""
+
+
+def share_ranges(prepared: GraphModule, memory: Memory) -> None:
+    """Returns the read and the written value of each state one range, so that its integers persist between runs."""
+    for _, before, after in _states(prepared, memory):
+        ends = [observer_of(prepared, node) for node in (before, after)]
+        if ends[0] is not ends[1] and all(isinstance(end, MinMaxRange) for end in ends):
+            low, high = min(float(end.min_val) for end in ends), max(float(end.max_val) for end in ends)
+            for end in ends:
+                end.min_val.fill_(low)
+                end.max_val.fill_(high)
+        elif isinstance(ends[0], MinMaxRange) and hasattr(ends[1], "scale") and _is_alone(prepared, before):
+            scale, zero = (float(n) for n in ends[1].calculate_qparams())
+            low, high = ((level - zero) * scale for level in (ends[1].quant_min, ends[1].quant_max + 1))
+            if low <= float(ends[0].min_val) and float(ends[0].max_val) <= high:
+                before.target = after.target
+
+
+def widen_written_states(prepared: GraphModule, wishes: QuantizationConstraints, memory: Memory) -> None:
+    """Widens states with a typical change of few int8 steps to int16 where the ops in between allow it, and warns
+    of states that still lose much of their change."""
+    looped = {
+        node
+        for item in in_execution_order(prepared.graph)
+        if isinstance(item, LoopNodes)
+        for node in item.nodes
+    }
+    widening = Widening(prepared, frozenset(n for n in prepared.graph.nodes if n not in looped))
+    states = list(zip(_states(prepared, memory), memory.changes, strict=True))
+    steps = {
+        name: change / step_of(observer_of(prepared, end)) for (name, _, end), change in states if change
+    }
+    for (name, before, after), _ in states:
+        is_few = steps.get(name, math.inf) < FEW_STEPS and Add.kind not in wishes.fixed
+        if is_few and _adds_up(after, before) and widening.can_hold(before, after):
+            widening.take(before)
+            widening.take_change(after)
+            steps[name] *= STEPS_IN_LOOPS
+    widening.apply()
+    prepared.recompile()
+    for (name, before, after), change in states:
+        if steps.get(name, math.inf) < TOO_FEW and _is_computed(after, before):
+            warn(
+                f"`{name}` changes by {change:.3g} from run to run, {steps[name]:.2g} of the steps that hold it: much of that is rounded off "
+                "each time (docs/guide/quantization.md, states between runs)"
+            )
+
+
+def _states(prepared: GraphModule, memory: Memory) -> Iterator[tuple[str, Node, Node]]:
+    """Yields each state's name and the observer calls of its read and written value."""
+    inputs: Any = list(prepared.graph.find_nodes(op="placeholder"))
+    outputs: Any = prepared.graph.output_node().args[0]
+    count = len(memory.names)
+    for name, read, after in zip(memory.names, inputs[-count:], outputs[-count:], strict=True):
+        before = next((user for user in read.users if observer_of(prepared, user) is not None), read)
+        yield name, before, after
+
+
+def _is_alone(prepared: GraphModule, observed: Node) -> bool:
+    """Whether no other call shares an observer."""
+    observer = observer_of(prepared, observed)
+    nodes = prepared.graph.find_nodes(op="call_module")
+    return all(node is observed or observer_of(prepared, node) is not observer for node in nodes)
+
+
+def _adds_up(after: Node, before: Node) -> bool:
+    """Whether a state is computed from itself by sums, products and smooth functions."""
+    open_ends, seen = [after], {after}
+    while open_ends:
+        node = open_ends.pop()
+        if node is before:
+            return True
+        made = node.all_input_nodes[0] if node.op == "call_module" else node
+        if node is after and made.target not in ARITHMETIC:
+            return False
+        if made.target in (*ARITHMETIC, *MOVES) or is_smooth(made) or made.op == "call_module":
+            fresh = [n for n in made.all_input_nodes if n not in seen and constant_of(n) is None]
+            seen.update(fresh)
+            open_ends += fresh
+    return False
+
+
+def _is_computed(after: Node, before: Node) -> bool:
+    """Whether a state is computed from itself by more than moves."""
+    open_ends, seen = [(before, False)], set()
+    while open_ends:
+        node, computed = open_ends.pop()
+        if node is after and computed:
+            return True
+        for user in node.users:
+            is_move = user.op != "call_function" or user.target in ALL_MOVES
+            step = (user, computed or not is_move)
+            if step not in seen:
+                seen.add(step)
+                open_ends.append(step)
+    return False

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Canonicalizes relu6, hardtanh, and minimum and maximum with a number to `relu` or `clamp`, directly behind the
+op that computes their operand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.importers.torch.fx_nodes import (
+    argument,
+    aten,
+    call,
+    call_like,
+    calls,
+    constant_of,
+    is_trainable,
+    replace,
+    shape_of,
+    single_user,
+    source_line,
+    value_of,
+)
+from pillion.importers.torch.rows.quantization import RULES
+
+Bounds = tuple[float, float]
+
+CLAMPS = (
+    aten.clamp.default,
+    aten.clamp_max.default,
+    aten.clamp_min.default,
+    aten.hardtanh.default,
+    aten.maximum.default,
+    aten.minimum.default,
+    aten.relu.default,
+    aten.relu6.default,
+)
+MOVES_VALUES = (
+    aten.max_pool2d.default,
+    aten.permute.default,
+    aten.reshape.default,
+    aten.slice.Tensor,
+)
+"""Ops that commute with clamps. Ahead of them, a clamp can fuse with a computing op."""
+
+
+def canonicalize_clamps(module: GraphModule, *, training: bool = False) -> None:
+    """Canonicalizes clamps, merges two in a row, and hoists them to the op whose output range they limit."""
+    for node in calls(module.graph, CLAMPS):
+        found = None if training and any(map(is_trainable, node.args)) else _bounds(node)
+        if found is not None:
+            _rewrite(node, _checked(found, node))
+    for node in calls(module.graph, (aten.relu.default, aten.clamp.default)):
+        _move_up(node)
+
+
+def _bounds(node: Node) -> Bounds | None:
+    """Least and largest value of the result; None if the op is no clamp, such as a logical and."""
+    target = node.target
+    if value_of(node).dtype == torch.bool:
+        return None
+    if target is aten.relu.default:
+        return 0.0, math.inf
+    if target is aten.relu6.default:
+        return 0.0, 6.0
+    if target in (aten.maximum.default, aten.minimum.default):
+        return _extremum_bounds(node)
+    first = argument(node, 1)
+    if target is aten.clamp_min.default:
+        return float(first), math.inf
+    if target is aten.clamp_max.default:
+        return -math.inf, float(first)
+    last = argument(node, 2)
+    return -math.inf if first is None else float(first), math.inf if last is None else float(last)
+
+
+def _checked(bounds: Bounds, node: Node) -> Bounds:
+    """Orders the bounds. If the least exceeds the largest, PyTorch returns the largest."""
+    if any(map(math.isnan, bounds)):
+        raise PillionError(
+            "a bound of a clamp is not a number",
+            rule="bounds are numbers, or minus and plus infinity, or left out",
+            here=f"{bounds[0]} to {bounds[1]}  ({source_line(node)})",
+            help="leave the bound out: PyTorch answers nan for every input",
+        )
+    return min(bounds), bounds[1]
+
+
+def _extremum_bounds(node: Node) -> Bounds | None:
+    """Bounds of a minimum or maximum with a one-element constant."""
+    kept = _kept(node)
+    held = constant_of(next((a for a in node.args if a is not kept), None))
+    if held is None or held.numel() != 1 or shape_of(kept) != shape_of(node):
+        return None
+    return (held.item(), math.inf) if node.target is aten.maximum.default else (-math.inf, held.item())
+
+
+def _kept(node: Node) -> Any:
+    """The clamped operand."""
+    return node.args[0] if constant_of(node.args[0]) is None else node.args[1]
+
+
+def _rewrite(node: Node, bounds: Bounds) -> None:
+    source: Any = _kept(node)
+    inner = _bounds(source) if source.target in (aten.relu.default, aten.clamp.default) else None
+    if inner is not None and single_user(source) is node:
+        low, high = (min(max(bound, bounds[0]), bounds[1]) for bound in inner)
+        bounds, source = (low, high), source.args[0]
+    replace(node, _clamp(node, source, bounds))
+
+
+def _clamp(before: Node, source: Node, bounds: Bounds) -> Node:
+    low = None if bounds[0] == -math.inf else bounds[0]
+    high = None if bounds[1] == math.inf else bounds[1]
+    if low is None and high is None:
+        return source
+    target, more = (
+        (aten.relu.default, ()) if (low, high) == (0.0, None) else (aten.clamp.default, (low, high))
+    )
+    value = value_of(source)
+    if isinstance(value, Tensor) and value.is_floating_point() and value.is_contiguous():
+        return call_like(before, value, target, source, *more)  # bounds change neither shape nor type
+    return call(before, target, source, *more)
+
+
+def _move_up(node: Node) -> None:
+    """Hoists a clamp over ops that only move values: relu(max_pool(x)) is max_pool(relu(x))."""
+    last: Any = node.args[0]
+    first = last
+    if not _is_passed(last):
+        return
+    while _is_passed(first.args[0]):
+        first = first.args[0]
+    source: Any = first.args[0]
+    rule = RULES.get(source.target)
+    if rule is None or not rule.takes_clamp or single_user(source) is None:
+        return
+    first.replace_input_with(source, call(first, node.target, source, *node.args[1:]))  # type: ignore[arg-type]  # a call
+    replace(node, last)
+
+
+def _is_passed(node: Any) -> bool:
+    return isinstance(node, Node) and node.target in MOVES_VALUES and single_user(node) is not None

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computes 16 and 64-bit floats in float32; int8 rounds more coarsely than either."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.importers.torch.fx_nodes import (
+    aten,
+    calls,
+    constant,
+    constant_of,
+    operator_name,
+    replace,
+    source_line,
+    value_of,
+)
+from pillion.importers.torch.rewrite.inline_subgraphs import reinfer_types
+
+OTHER_REALS = (torch.float16, torch.bfloat16, torch.float64)
+COMPUTED = frozenset(
+    {
+        aten.cumsum.default,
+        aten.log_softmax.int,
+        aten.mean.default,
+        aten.mean.dim,
+        aten.nansum.default,
+        aten.prod.default,
+        aten.prod.dim_int,
+        aten.softmax.int,
+        aten.sum.default,
+        aten.sum.dim_IntList,
+    }
+)
+"""Operators with a `dtype` argument for their computation."""
+
+
+PRODUCTS = frozenset(
+    {
+        aten.addmm.default,
+        aten.bmm.default,
+        aten.conv1d.default,
+        aten.conv2d.default,
+        aten.conv3d.default,
+        aten.linear.default,
+        aten.matmul.default,
+        aten.mm.default,
+    }
+)
+"""Operators that require operands of one type."""
+
+
+def cast_to_float32(module: GraphModule) -> None:
+    """Casts all other floating-point computations to float32."""
+    if any(map(_is_other, module.graph.nodes)):
+        for node in calls(module.graph, PRODUCTS):
+            _require_one_type(node)
+        for node in module.graph.find_nodes(op="get_attr"):
+            held = constant_of(node)
+            if held is not None and held.dtype in OTHER_REALS:
+                replace(node, constant(module, node, held.to(torch.float32), f"{node.name}_single"))
+        for node in calls(module.graph):
+            node.args = tuple(map(_single, node.args))
+            node.kwargs = {name: _single(value) for name, value in node.kwargs.items()}
+        reinfer_types(module)
+    for node in calls(module.graph, COMPUTED):
+        _drop_type(node)
+
+
+def _is_other(node: Node) -> bool:
+    value = value_of(node)
+    return node.op != "placeholder" and isinstance(value, Tensor) and value.dtype in OTHER_REALS
+
+
+def _require_one_type(node: Node) -> None:
+    types = {value_of(operand).dtype for operand in node.all_input_nodes}
+    if len(types) > 1:
+        raise PillionError(
+            "a layer has other real numbers than what it reads",
+            rule="operands of a product have the same dtype, as in PyTorch",
+            here=f"{operator_name(node)} of {' and '.join(sorted(map(str, types)))}  ({source_line(node)})",
+            help="module.float() before compiling",
+        )
+
+
+def _single(argument: Any) -> Any:
+    return torch.float32 if argument in OTHER_REALS else argument
+
+
+def _drop_type(node: Node) -> None:
+    """Removes a `dtype` argument that equals the operand's type."""
+    source: Any = node.args[0]
+    own = value_of(source).dtype
+    if own is torch.float32 and value_of(node).dtype is own:
+        node.kwargs = {name: value for name, value in node.kwargs.items() if name != "dtype"}
+        node.args = tuple(argument for argument in node.args if argument is not own)

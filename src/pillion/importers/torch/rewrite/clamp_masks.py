@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Raises attention masks such as -1e9 that are added to scores before a softmax. A mask slightly below the lowest
+score gives the same probabilities and leaves int8 its resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+from torch import nn
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import aten, calls, constant, constant_of, single_user
+
+MARGIN = 12.0
+"""Distance of masked scores: exp(-12) is below a hundredth of an int8 step of a probability, for hundreds of
+masked scores."""
+MOVES = (aten.reshape.default, aten.permute.default)
+SOFTMAXES = (aten.softmax.int, aten._safe_softmax.default)
+MASKED = -1e9
+"""Replaces minus infinity until the scores' range is known."""
+
+
+@dataclass(frozen=True)
+class _Masked:
+    """Scores plus a mask in front of a softmax, with their observers."""
+
+    mask: Node
+    mask_observer: Any
+    scores: Any
+    total: Any
+
+    @property
+    def lowest(self) -> float:
+        """Lowest useful value of the mask."""
+        return float(self.scores.min_val - self.scores.max_val) - MARGIN
+
+
+def clamp_masks(prepared: GraphModule) -> None:
+    """Raises masks that are lower than their observed scores require."""
+    found: dict[Node, list[_Masked]] = {}
+    for masked in _masked(prepared):
+        found.setdefault(masked.mask, []).append(masked)
+    raised = [_raise(prepared, mask, sums) for mask, sums in found.items() if len(sums) == len(mask.users)]
+    if any(raised):
+        prepared.recompile()
+
+
+def _raise(prepared: GraphModule, mask: Node, sums: list[_Masked]) -> bool:
+    """Raises one mask. Returns whether it was too low for all its sums."""
+    lowest = min(m.lowest for m in sums)
+    held = constant_of(mask.args[0])
+    observer = sums[0].mask_observer
+    if held is None or float(observer.min_val) >= lowest:
+        return False
+    mask.args = (constant(prepared, mask, held.clamp(min=lowest), "mask"),)
+    observer.min_val.clamp_(min=lowest)
+    observer.max_val.clamp_(min=lowest)
+    for m in sums:
+        m.total.min_val.clamp_(min=float(m.scores.min_val) + lowest)
+    return True
+
+
+def _masked(prepared: GraphModule) -> Iterator[_Masked]:
+    observed: dict[nn.Module, list[Node]] = {}
+    for node in prepared.graph.find_nodes(op="call_module"):
+        observed.setdefault(_observer(prepared, node), []).append(node)
+    for add in calls(prepared.graph, [aten.add.Tensor]):
+        total = _observer_on_the_way_to_softmax(prepared, add, observed)
+        for scores, mask in permutations(add.args[:2]):
+            of_mask, of_scores = _observer(prepared, mask), _observer(prepared, scores)
+            if None not in (total, of_mask, of_scores) and constant_of(mask.args[0]) is not None:  # type: ignore[union-attr]  # observed nodes
+                yield _Masked(mask, of_mask, of_scores, total)  # type: ignore[arg-type]  # a node
+
+
+def _observer(prepared: GraphModule, node: object) -> Any:
+    """Observer behind a node that observes its operand; None for other nodes."""
+    if not isinstance(node, Node) or node.op != "call_module":
+        return None
+    observer = prepared.get_submodule(str(node.target))
+    return observer if hasattr(observer, "min_val") else None
+
+
+def _observer_on_the_way_to_softmax(
+    prepared: GraphModule, add: Node, observed: Mapping[nn.Module, list[Node]]
+) -> Any:
+    """Observer of a sum that only a softmax reads; None if it observes anything else."""
+    way = path_to_softmax(add)
+    observer = _observer(prepared, way[0]) if way else None
+    return observer if observer is not None and set(observed[observer]) <= set(way) else None
+
+
+def path_to_softmax(add: Node) -> list[Node]:
+    """Returns the observers and moves between a sum and the softmax that alone reads it, and the softmax last;
+    empty if there is none."""
+    way, node = [], single_user(add)
+    while node is not None and (node.op == "call_module" or node.target in MOVES):
+        way.append(node)
+        node = single_user(node)
+    return [*way, node] if node is not None and node.target in SOFTMAXES else []

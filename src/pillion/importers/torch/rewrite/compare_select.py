@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Canonicalizes comparisons, selections and casts: operands are tensors of one type.
+
+Remaining operators: six relations of two tensors, `where.self`, `minimum`, `maximum`, `amax` and `amin` (also
+of booleans), `argmax` and `argmin` along an axis, casts of integers to float, and `top_values` and `top_places`
+instead of sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant_of,
+    evaluate,
+    named_argument,
+    replace,
+    shape_of,
+    value_of,
+)
+from pillion.importers.torch.rewrite import integer_arithmetic
+from pillion.importers.torch.rewrite.common_type import (
+    NARROW,
+    CallLowering,
+    as_type,
+    dtype_of,
+    is_widened_int8,
+)
+from pillion.importers.torch.rewrite.synonyms import BROADCASTING
+
+CASTS = (aten.to.dtype, aten._to_copy.default, aten.type_as.default)
+
+
+def top_values(x: Tensor, k: int, largest: bool) -> Tensor:
+    """Returns the k most extreme values of the last axis."""
+    return torch.topk(x, k, -1, largest).values
+
+
+def top_places(x: Tensor, k: int, largest: bool) -> Tensor:
+    """Returns the indices of the k most extreme values of the last axis; equal values keep their order."""
+    return torch.sort(x, dim=-1, descending=largest, stable=True).indices[..., :k]
+
+
+def lower_comparisons(module: GraphModule) -> None:
+    """Lowers all comparisons, selections and casts."""
+    real: set[Node] = set()
+    for node in calls(module.graph):
+        if not real.isdisjoint(node.all_input_nodes):
+            _evaluate_again(node, real)
+        new = _lowered(module, node) if _is_of_tensors(node) else None
+        if new is not None and new is not node:
+            if dtype_of(node) in NARROW and dtype_of(new) == torch.int64:
+                new.meta["val"] = value_of(node)  # so that what is computed from it wraps as it does in torch
+            if dtype_of(new) != dtype_of(node):
+                real.add(new)
+            replace(node, new)
+
+
+def _lowered(module: GraphModule, node: Node) -> Node | None:
+    """Lowers a call by the selection table or the integer table."""
+    for forms in (LOWERINGS, integer_arithmetic.LOWERINGS):
+        new = forms[node.target](module, node) if node.target in forms else None
+        if new is not None or node._erased:
+            return new
+    return None
+
+
+def _evaluate_again(node: Node, real: set[Node]) -> None:
+    """Re-infers the type of a call whose operands became real."""
+    before = value_of(node)
+    node.meta["val"] = evaluate(node.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
+    if isinstance(before, Tensor) and value_of(node).dtype != before.dtype:
+        real.add(node)
+
+
+def _is_of_tensors(node: Node) -> bool:
+    """Whether a call has tensor operands that are not all constant, and no symbolic number, which is refused
+    later."""
+    operands = node.all_input_nodes
+    if any(
+        isinstance(value_of(operand), (torch.SymInt, torch.SymFloat, torch.SymBool)) for operand in operands
+    ):
+        return False
+    return not operands or any(constant_of(operand) is None for operand in operands)
+
+
+def _common_type(*operands: Any) -> torch.dtype:
+    """Common type of tensors and numbers: float32, int64 or bool."""
+    types = {dtype_of(operand) for operand in operands}
+    if any(t.is_floating_point for t in types):
+        return torch.float32
+    if types == {torch.bool}:
+        return torch.bool
+    return torch.int64
+
+
+def _relation(target: Any) -> CallLowering:
+    def lower(module: GraphModule, node: Node) -> Node:
+        a, b = (_without_cast_of_bool(operand) for operand in node.args[:2])
+        dtype = _common_type(a, b)
+        if torch.bool in (dtype_of(a), dtype_of(b)) and any(_is_flag(n) for n in (a, b)):
+            dtype = torch.bool
+        return call(node, target, as_type(module, node, a, dtype), as_type(module, node, b, dtype))
+
+    return lower
+
+
+def _is_flag(number: Any) -> bool:
+    return not isinstance(number, Node) and number in (0, 1)
+
+
+def _without_cast_of_bool(operand: Any) -> Any:
+    """Returns the boolean operand of a cast to integers; other operands unchanged."""
+    is_cast = isinstance(operand, Node) and operand.target is aten._to_copy.default
+    source = operand.args[0] if is_cast else None
+    return source if isinstance(source, Node) and dtype_of(source) == torch.bool else operand
+
+
+def _not(module: GraphModule, node: Node) -> Node | None:
+    x = node.args[0]
+    if node.target is aten.bitwise_not.default and dtype_of(x) != torch.bool:
+        return None
+    return call(node, aten.eq.Tensor, x, as_type(module, node, 0, dtype_of(x)))
+
+
+def _logic(target: Any) -> CallLowering:
+    def lower(module: GraphModule, node: Node) -> Node | None:
+        operands = node.args[:2]
+        is_bitwise = str(node.target).startswith("aten.bitwise")
+        if is_bitwise and any(dtype_of(operand) != torch.bool for operand in operands):
+            return None
+        return call(node, target, *(as_type(module, node, operand, torch.bool) for operand in operands))
+
+    return lower
+
+
+def _reduced(target: Any) -> CallLowering:
+    def lower(module: GraphModule, node: Node) -> Node:
+        x = as_type(module, node, node.args[0], torch.bool)
+        given = argument(node, 1)
+        dims = list(range(len(shape_of(x)))) if given is None else given
+        return call(node, target, x, [dims] if isinstance(dims, int) else dims, bool(argument(node, 2)))
+
+    return lower
+
+
+def _where(module: GraphModule, node: Node) -> Node:
+    condition, a, b = node.args[:3]
+    flags = as_type(module, node, condition, torch.bool)
+    dtype = dtype_of(node)
+    dtype = torch.float32 if dtype.is_floating_point else dtype
+    a, b = (_as_one_number(v) if shape_of(node) == shape_of(flags) else v for v in (a, b))
+    return call(node, aten.where.self, flags, *(as_type(module, node, v, dtype) for v in (a, b)))
+
+
+def _as_one_number(given: Any) -> Any:
+    """Replaces a constant with equal elements by that number."""
+    held = constant_of(given)
+    if held is None or held.numel() < 2 or bool((held != held.reshape(-1)[0]).any()):
+        return given
+    return held.reshape(-1)[0].item()
+
+
+def _masked_fill(module: GraphModule, node: Node) -> Node | None:
+    x, mask, number = (argument(node, i) for i in range(3))
+    if constant_of(mask) is not None and dtype_of(node).is_floating_point:
+        return None
+    dtype = dtype_of(x)
+    x = _as_one_number(x) if shape_of(mask) == shape_of(node) else x
+    return call(node, aten.where.self, mask, *(as_type(module, node, v, dtype) for v in (number, x)))
+
+
+def _cast(module: GraphModule, node: Node) -> Node | None:
+    source, dtype = node.args[0], dtype_of(node)
+    if isinstance(source, Node) and dtype_of(source) == dtype:
+        return source
+    if not isinstance(source, Node) or (dtype_of(source).is_floating_point and dtype.is_floating_point):
+        return None
+    if dtype.is_floating_point:
+        source = _without_cast_of_bool(source)
+        return as_type(module, node, source, torch.float32)
+    if dtype_of(source).is_floating_point and dtype != torch.bool:
+        return None
+    if dtype == torch.bool:
+        return as_type(module, node, source, dtype)
+    return integer_arithmetic.cast(module, node, source)
+
+
+def _arithmetic(module: GraphModule, node: Node) -> None:
+    """Casts boolean and integer operands of real arithmetic to float."""
+    if not dtype_of(node).is_floating_point:
+        return
+    for position, operand in enumerate(node.args[:2]):
+        is_computed = isinstance(operand, Node) and constant_of(operand) is None
+        if is_computed and not dtype_of(operand).is_floating_point:
+            source = _without_cast_of_bool(operand)
+            node.update_arg(position, as_type(module, node, source, torch.float32))
+
+
+def _place(module: GraphModule, node: Node) -> Node | None:
+    x, dim = node.args[0], argument(node, 1)
+    if is_widened_int8(x):
+        node.update_arg(0, as_type(module, node, x, torch.float32))
+        x = node.args[0]
+    if dim is not None:
+        return None
+    flat = call(node, aten.reshape.default, x, [-1])
+    return call(node, node.target, flat, 0, False)  # type: ignore[arg-type]  # an operator
+
+
+def _both(node: Node, *parts: Callable[[], Node]) -> None:
+    """Replaces each used result of a call by its own computation."""
+    for user in list(node.users):
+        if user.target is getitem:
+            replace(user, parts[int(user.args[1])]())  # type: ignore[arg-type]  # an index
+    if not node.users:
+        node.graph.erase_node(node)
+
+
+def _extreme(values: Any, places: Any) -> CallLowering:
+    def lower(module: GraphModule, node: Node) -> None:
+        x, dim, keepdim = node.args[0], argument(node, 1), bool(argument(node, 2))
+        _both(
+            node,
+            lambda: call(node, values, x, [dim], keepdim),
+            lambda: call(node, places, x, dim, keepdim),
+        )
+
+    return lower
+
+
+def _top(node: Node, x: Any, k: int, dim: int, largest: bool) -> None:
+    _both(node, *(lambda f=f: _along(node, f, x, k, dim, largest) for f in (top_values, top_places)))
+
+
+def _along(node: Node, function: Any, x: Any, k: int, dim: int, largest: bool) -> Node:
+    """Applies a function of the last axis along another axis."""
+    rank = max(len(shape_of(x)), 1)
+    order = list(range(rank))
+    order[dim % rank], order[-1] = order[-1], order[dim % rank]
+    if dim % rank == rank - 1:
+        return call(node, function, x, k, largest)
+    moved = call(node, aten.permute.default, x, order)
+    return call(node, aten.permute.default, call(node, function, moved, k, largest), order)
+
+
+def _topk(module: GraphModule, node: Node) -> None:
+    x, k, dim, largest = (argument(node, i) for i in range(4))
+    _top(node, x, k, dim, largest)
+
+
+def _sort(module: GraphModule, node: Node) -> None:
+    x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
+    _top(node, x, shape_of(x)[dim], dim, bool(descending))
+
+
+def _kth(module: GraphModule, node: Node) -> None:
+    """Returns the last of the k smallest; the median is the lower middle."""
+    x, rest = node.args[0], list(node.args[1:])
+    is_median = node.target is aten.median.dim
+    size = shape_of(x)[int(rest[0])] if is_median else 0  # type: ignore[arg-type]  # a node, a number
+    k = (size + 1) // 2 if is_median else int(rest.pop(0))  # type: ignore[arg-type]  # a number
+    dim = int(rest[0]) if rest else -1  # type: ignore[arg-type]  # a number
+    keepdim = len(rest) > 1 and bool(rest[1])
+
+    def last(function: Any) -> Node:
+        found = _along(node, function, x, k, dim, False)
+        cut = call(node, aten.slice.Tensor, found, dim, k - 1, k)
+        if keepdim:
+            return cut
+        shape = list(shape_of(cut))
+        del shape[dim]
+        return call(node, aten.reshape.default, cut, shape)
+
+    _both(node, lambda: last(top_values), lambda: last(top_places))
+
+
+MAKING_REAL = frozenset({*CASTS, *BROADCASTING})
+"""Operators that convert integers to real numbers."""
+
+
+def _counted(module: GraphModule, node: Node) -> Node | None:
+    """Counts booleans as a real number if all readers are real."""
+    x = node.args[0]
+    is_real = [user.target in MAKING_REAL and dtype_of(user).is_floating_point for user in node.users]
+    if dtype_of(x) != torch.bool or not all(is_real):
+        return None
+    return call(node, node.target, as_type(module, node, x, torch.float32), *node.args[1:])  # type: ignore[arg-type]  # an operator
+
+
+def _argsort(module: GraphModule, node: Node) -> Node:
+    x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
+    return _along(node, top_places, x, shape_of(x)[dim], dim, bool(descending))
+
+
+RELATIONS = {getattr(aten, name): getattr(aten, name).Tensor for name in ("lt", "le", "eq", "ne", "ge", "gt")}
+LOWERINGS: dict[Any, CallLowering] = {
+    **{
+        getattr(packet, kind): _relation(to)
+        for packet, to in RELATIONS.items()
+        for kind in ("Tensor", "Scalar")
+    },
+    **dict.fromkeys((aten.logical_not.default, aten.bitwise_not.default), _not),
+    **dict.fromkeys((aten.logical_and.default, aten.bitwise_and.Tensor), _logic(aten.minimum.default)),
+    **dict.fromkeys((aten.logical_or.default, aten.bitwise_or.Tensor), _logic(aten.maximum.default)),
+    **dict.fromkeys((aten.logical_xor.default, aten.bitwise_xor.Tensor), _logic(aten.ne.Tensor)),
+    **dict.fromkeys((aten.any.default, aten.any.dim, aten.any.dims), _reduced(aten.amax.default)),
+    **dict.fromkeys((aten.all.default, aten.all.dim, aten.all.dims), _reduced(aten.amin.default)),
+    **dict.fromkeys(
+        (aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar), _where
+    ),
+    **dict.fromkeys((aten.masked_fill.Scalar, aten.masked_fill.Tensor), _masked_fill),
+    **dict.fromkeys(CASTS, _cast),
+    **dict.fromkeys((*BROADCASTING, aten.rsub.Scalar, aten.rsub.Tensor), _arithmetic),
+    **dict.fromkeys((aten.argmax.default, aten.argmin.default), _place),
+    aten.max.dim: _extreme(aten.amax.default, aten.argmax.default),
+    aten.min.dim: _extreme(aten.amin.default, aten.argmin.default),
+    aten.topk.default: _topk,
+    **dict.fromkeys((aten.kthvalue.default, aten.median.dim), _kth),
+    aten.sum.dim_IntList: _counted,
+    **dict.fromkeys((aten.sort.default, aten.sort.stable), _sort),
+    **dict.fromkeys((aten.argsort.default, aten.argsort.stable), _argsort),
+}
+"""Lowerings by operator."""

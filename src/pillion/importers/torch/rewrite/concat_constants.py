@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Separates constants from concatenations, such as the class token of a vision transformer.
+
+A concatenation has one scale, of which the token may be a single step. So zeros, exact in every scale, are
+concatenated instead, and the token is added with the positions, whose scale fits it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    replace,
+    shape_of,
+    single_user,
+)
+
+MOST_STRETCH = 2.0
+"""Maximum factor by which the added constant may widen its range."""
+
+
+def separate_constants(module: GraphModule) -> None:
+    """Rewrites `cat([token, x]) + positions` as `cat([0, x]) + (cat([token, 0]) + positions)` if nothing else
+    reads the concatenation."""
+    for node in calls(module.graph, [aten.cat.default]):
+        user = single_user(node)
+        if user is None or user.target is not aten.add.Tensor or len(user.args) != 2:
+            continue
+        other = user.args[0] if user.args[1] is node else user.args[1]
+        added, joined = _held(other), _constant_part(node)
+        if added is None or joined is None or shape_of(user) != shape_of(node):
+            continue
+        total = joined + added
+        if float(total.abs().max()) <= MOST_STRETCH * float(added.abs().max()):
+            zeros = _of_zeros(module, node)
+            made = constant(module, user, total, f"{node.name}_and_{user.name}")
+            replace(user, call(user, aten.add.Tensor, zeros, made))
+            module.graph.erase_node(node)
+
+
+def _held(operand: Any) -> Tensor | None:
+    held = constant_of(operand)
+    return held if held is None else held.detach()
+
+
+def _constant_part(cat: Node) -> Tensor | None:
+    """Concatenation with zeros for computed operands; None if all or none are constant."""
+    operands: Any = cat.args[0]
+    held = [_held(operand) for operand in operands]
+    if None not in held or not any(isinstance(t, Tensor) and t.is_floating_point() for t in held):
+        return None
+    parts = [torch.zeros(shape_of(n)) if t is None else t for n, t in zip(operands, held, strict=True)]
+    return torch.cat(parts, argument(cat, 1, 0))
+
+
+def _of_zeros(module: GraphModule, cat: Node) -> Node:
+    """Concatenation with zeros for constant operands; a pad if one tensor is computed."""
+    operands: Any = cat.args[0]
+    dim = int(argument(cat, 1, 0)) % len(shape_of(cat))
+    computed = [n for n in operands if constant_of(n) is None]
+    if len(computed) == 1:
+        place = operands.index(computed[0])
+        before, after = (
+            sum(shape_of(n)[dim] for n in part) for part in (operands[:place], operands[place + 1 :])
+        )
+        sides = [0, 0] * (len(shape_of(cat)) - 1 - dim) + [before, after]
+        return call(cat, aten.pad.default, computed[0], sides, "constant", 0.0)
+    parts = [
+        n if n in computed else constant(module, cat, torch.zeros(shape_of(n)), f"{n.name}_zeros")
+        for n in operands
+    ]
+    return call(cat, aten.cat.default, parts, dim)

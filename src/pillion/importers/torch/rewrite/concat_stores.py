@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewrites tensors that are filled part by part (`y[:, t] = h` in a loop) as concatenations."""
+
+from __future__ import annotations
+
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import argument, aten, call, calls, replace, shape_of
+
+PUTS = (aten.select_scatter.default, aten.slice_scatter.default)
+Part = tuple[int, Node]
+"""Start index along the axis, and the call that writes there."""
+
+
+def concat_stores(module: GraphModule) -> None:
+    """Replaces writes that fill a tensor completely, unread in between, by one concatenation."""
+    for node in reversed(calls(module.graph, PUTS)):
+        parts = _parts(node) if node.users else []
+        if parts:
+            rows = [put_rows(part, node) for _, part in parts]
+            replace(node, call(node, aten.cat.default, rows, axis_of_put(node)))
+    for node in reversed(calls(module.graph, PUTS)):
+        if not node.users:
+            module.graph.erase_node(node)
+
+
+def _parts(last: Node) -> list[Part]:
+    """Writes that fill a tensor, sorted along its axis; empty if they leave gaps."""
+    size, dim = shape_of(last)[axis_of_put(last)], axis_of_put(last)
+    missing, parts = set(range(size)), []
+    node = last
+    while axis_of_put(node) == dim:
+        places = places_of_put(node, size)
+        if not missing.issuperset(places) or list(places) != list(range(places.start, places.stop)):
+            return []
+        missing.difference_update(places)
+        parts.append((places.start, node))
+        base = argument(node, 0)
+        if not missing or base.target not in PUTS or len(base.users) > 1:
+            break
+        node = base
+    return sorted(parts, key=lambda part: part[0]) if not missing and len(parts) > 1 else []
+
+
+def axis_of_put(node: Node) -> int:
+    """Returns the axis along which a call writes."""
+    return int(argument(node, 2, 0)) % len(shape_of(node))
+
+
+def places_of_put(node: Node, size: int) -> range:
+    """Returns the indices that a call writes."""
+    if node.target is aten.select_scatter.default:
+        return range(size)[argument(node, 3) :][:1]
+    return range(size)[slice(*(argument(node, i) for i in (3, 4, 5)))]
+
+
+def put_rows(node: Node, before: Node) -> Node:
+    """Returns the written value with the axis of the write."""
+    source: Node = argument(node, 1)
+    if node.target is not aten.select_scatter.default:
+        return source
+    dim, shape = axis_of_put(node), shape_of(source)
+    return call(before, aten.reshape.default, source, [*shape[:dim], 1, *shape[dim:]])

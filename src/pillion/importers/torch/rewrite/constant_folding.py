@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folds constant calls, and turns Python numbers into constants that can be quantized."""
+
+from __future__ import annotations
+
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from pillion.importers.torch.fx_nodes import (
+    RANDOM,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    is_constant,
+    is_tensor,
+    is_trainable,
+    named_argument,
+    replace,
+    shape_of,
+    value_of,
+)
+from pillion.importers.torch.rewrite.functionalize import is_write
+from pillion.importers.torch.rewrite.norm_calls import standardized, standardized_groups
+from pillion.importers.torch.rewrite.recurrent import LAYERS
+from pillion.importers.torch.rewrite.synonyms import BROADCASTING
+
+NORMS = frozenset({standardized, standardized_groups})
+"""Functions of this package that fold like operators."""
+
+
+def fold_constants(module: GraphModule, *, training: bool = False) -> None:
+    """Evaluates calls on constants. With `training`, parameters are not constants."""
+    for node in calls(module.graph):
+        if node.users and _is_foldable(node, training):
+            args, kwargs = map_arg((node.args, dict(node.kwargs)), constant_of)
+            with torch.no_grad():
+                result = node.target(*args, **kwargs)  # type: ignore[operator]  # a call_function
+            if isinstance(result, Tensor):
+                replace(node, constant(module, node, result.clone(), f"{node.name}_folded"))
+            else:
+                for user in list(node.users):
+                    held: Tensor = result[user.args[1]]
+                    replace(user, constant(module, user, held.clone(), f"{user.name}_folded"))
+                module.graph.erase_node(node)  # torch keeps what may be random
+
+
+def _is_foldable(node: Node, training: bool) -> bool:
+    """Whether a call returns constant tensors whose users are known. Folded calls have no users left."""
+    value, parts = value_of(node), all(user.target is getitem for user in node.users)
+    return (isinstance(value, Tensor) or (isinstance(value, (tuple, list)) and parts)) and _is_constant_call(
+        node, training
+    )
+
+
+def _is_constant_call(node: Node, training: bool) -> bool:
+    """Whether a call has a fixed result. A write has not: it would modify the model's tensor in each run."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return node.target in NORMS and _depends_on_constants(node, training)
+    if _is_random(node) or is_write(node):
+        return False
+    return _depends_on_constants(node, training)
+
+
+def _depends_on_constants(node: Node, training: bool) -> bool:
+    """Whether all operands are constant and none of them is trained."""
+    sources = node.all_input_nodes
+    if any(constant_of(n) is None or (training and is_trainable(n)) for n in sources):
+        return False
+    return bool(sources) or isinstance(value_of(node), Tensor)
+
+
+def _is_random(node: Node) -> bool:
+    """Whether a call is random; recurrent layers only if they train with dropout."""
+    drops = node.target not in LAYERS or named_argument(node, "train")
+    return drops and RANDOM in node.target.tags  # type: ignore[union-attr]  # an OpOverload
+
+
+def make_scalars_constants(module: GraphModule, *, training: bool = False) -> None:
+    """Makes all operands tensors: `x + 3` reads a constant; `1 - x` becomes a subtraction, `x / 4` a
+    multiplication."""
+    for node in calls(module.graph, [aten.rsub.Scalar, aten.rsub.Tensor]):
+        replace(node, call(node, aten.sub.Tensor, node.args[1], node.args[0], **node.kwargs))
+    for node in calls(module.graph, [*BROADCASTING, *_SCALAR_FORMS]):
+        if is_tensor(node):
+            _make_operands_tensors(module, node)
+            _apply_alpha(module, node)
+            if not (training and is_trainable(node.args[1])):
+                _multiply_instead_of_divide(module, node)
+
+
+_SCALAR_FORMS = {
+    aten.add.Scalar: aten.add.Tensor,
+    aten.sub.Scalar: aten.sub.Tensor,
+    aten.mul.Scalar: aten.mul.Tensor,
+    aten.div.Scalar: aten.div.Tensor,
+}
+
+
+def _make_operands_tensors(module: GraphModule, node: Node) -> None:
+    node.target = _SCALAR_FORMS.get(node.target, node.target)  # type: ignore[call-overload]  # targets are hashable
+    node.args = (*(_as_tensor(module, node, a) for a in node.args[:2]), *node.args[2:])
+
+
+def _as_tensor(module: GraphModule, node: Node, operand: Any) -> Any:
+    held = constant_of(operand)
+    if held is None and not isinstance(operand, (int, float)):
+        return operand
+    if held is not None and held.dtype == torch.float32:
+        return operand
+    device = value_of(node).device
+    tensor = torch.tensor(float(operand), device=device) if held is None else held.to(torch.float32)
+    return constant(module, node, tensor, f"{node.name}_operand")
+
+
+def _apply_alpha(module: GraphModule, node: Node) -> None:
+    """Lowers `add(a, b, alpha=k)` to a + k·b."""
+    if node.target not in (aten.add.Tensor, aten.sub.Tensor):
+        return
+    alpha, other = named_argument(node, "alpha"), node.args[1]
+    if alpha == 1:
+        node.args, node.kwargs = node.args[:2], {}
+        return
+    factor = constant(module, node, torch.tensor(float(alpha)), f"{node.name}_alpha")
+    node.args, node.kwargs = (node.args[0], call(node, aten.mul.Tensor, other, factor)), {}
+
+
+def _multiply_instead_of_divide(module: GraphModule, node: Node) -> None:
+    divisor = constant_of(node.args[1])
+    if node.target is not aten.div.Tensor or divisor is None or bool((divisor == 0).any()):
+        return
+    node.target = aten.mul.Tensor
+    node.args = (node.args[0], constant(module, node, 1 / divisor, f"{node.name}_reciprocal"))
+
+
+def use_linear(module: GraphModule, *, training: bool = False) -> None:
+    """Lowers matrix products: to a linear layer with a constant right operand, otherwise to a batch of one."""
+    for node in calls(module.graph, [aten.addmm.default, aten.mm.default]):
+        new = _product(module, node, training)
+        replace(node, new)
+
+
+def _product(module: GraphModule, node: Node, training: bool) -> Node:
+    bias, x, right = (None, *node.args) if node.target is aten.mm.default else node.args[:3]
+    is_vector = isinstance(bias, Node) and is_constant(bias) and len(shape_of(bias)) == 1
+    if is_constant(right) and (bias is None or is_vector):
+        return call(node, aten.linear.default, x, _transposed(module, node, right, training), bias)
+    batches = [call(node, aten.reshape.default, n, [1, *shape_of(n)]) for n in (x, right)]  # type: ignore[arg-type]  # nodes
+    product = call(node, aten.bmm.default, *batches)
+    flat = call(node, aten.reshape.default, product, list(shape_of(node)))
+    return flat if bias is None else call(node, aten.add.Tensor, flat, bias)
+
+
+def _transposed(module: GraphModule, node: Node, weight: Any, training: bool) -> Node:
+    held = constant_of(weight)
+    if held is None or (training and is_trainable(weight)):
+        return call(node, aten.permute.default, weight, [1, 0])
+    return constant(module, node, held.t().contiguous(), f"{node.name}_weight")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes layers with computed weights (mixed filters, template matching) into matrix products of windows and
+weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, is_constant, per_axis, shape_of
+from pillion.importers.torch.rewrite.index_decompositions import windows
+
+Ints = int | Sequence[int]
+
+
+def _image(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Multiplies the weight matrix of each group by the windows of all images as columns."""
+    step, border, apart = per_axis(stride, 2), per_axis(padding, 2), per_axis(dilation, 2)
+    (batch, channels), (out, _, *kernel) = x.shape[:2], weight.shape
+    size = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(x.shape[2:], border, apart, kernel, step, strict=True)
+    ]
+    x = F.pad(x, (border[1], border[1], border[0], border[0])) if any(border) else x
+    is_whole = (*kernel, *step) == (1, 1, 1, 1)
+    seen = x if is_whole else windows(x, kernel, apart, (0, 0), step)
+    rows = channels // groups * kernel[0] * kernel[1]
+    if batch == 1:
+        columns = seen.reshape(groups, rows, -1)
+    else:
+        columns = seen.reshape(batch, groups, rows, -1).permute(1, 2, 0, 3).reshape(groups, rows, -1)
+    y = torch.bmm(weight.reshape(groups, out // groups, rows), columns)
+    if batch == 1:
+        y = y.reshape(1, out, *size)
+    else:
+        y = y.reshape(out, batch, -1).permute(1, 0, 2).reshape(batch, out, *size)
+    return y if bias is None else y + bias.reshape(1, out, 1, 1)
+
+
+def _signal(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Computes a convolution over images of height 1."""
+    step, border, apart = (per_axis(given, 2)[0] for given in (stride, padding, dilation))
+    (out, channels, taps), (batch, inputs, length) = weight.shape, x.shape
+    wide = weight.reshape(out, channels, 1, taps)
+    y = _image(x.reshape(batch, inputs, 1, length), wide, bias, (1, step), (0, border), (1, apart), groups)
+    return y.reshape(batch, out, -1)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    rows = x.reshape(1, -1, x.shape[-1])
+    y = torch.bmm(rows, weight.t().unsqueeze(0)).reshape(*x.shape[:-1], weight.shape[0])
+    return y if bias is None else y + bias
+
+
+def _is_computed(node: Node) -> bool:
+    """Whether the weights depend on an input; vectors are excluded."""
+    weight: Any = node.args[1]
+    return not is_constant(weight) and len(shape_of(weight)) > 1
+
+
+LATE_DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.conv1d.default: _signal,
+    aten.conv2d.default: _image,
+    aten.linear.default: _linear,
+}
+LATE_CONDITIONS: dict[Any, Callable[[Node], bool]] = dict.fromkeys(LATE_DECOMPOSITIONS, _is_computed)

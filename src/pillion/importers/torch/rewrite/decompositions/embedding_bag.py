@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes embedding bags into lookups and reductions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import argument, aten, held, is_constant, shape_of
+
+MEAN, LARGEST = 1, 2
+"""Modes; 0 is the sum."""
+
+
+def _bags(
+    weight: Tensor,
+    words: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    factors: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding: int = -1,
+) -> tuple[Tensor, ...]:
+    """Reduces bags of equal size; padding words do not count."""
+    words = words.reshape(offsets.numel() - include_last_offset, -1)
+    rows = F.embedding(words, weight)
+    counted = None if padding < 0 else words != padding
+    nothing = words.new_zeros(0)
+    return _reduced(rows, weight, mode, factors, counted), nothing, nothing, nothing
+
+
+def _reduced(
+    rows: Tensor, weight: Tensor, mode: int, factors: Tensor | None, counted: Tensor | None
+) -> Tensor:
+    if mode == LARGEST:
+        return rows.amax(1) if counted is None else _largest(rows, weight, counted)
+    if factors is not None:
+        rows = rows * factors.reshape(*rows.shape[:2], 1)
+    if counted is None:
+        return rows.mean(1) if mode == MEAN else rows.sum(1)
+    flags = counted.to(torch.float32)
+    total = (rows * flags.unsqueeze(-1)).sum(1)
+    return total / flags.sum(1, keepdim=True).clamp(min=1.0) if mode == MEAN else total
+
+
+def _largest(rows: Tensor, weight: Tensor, counted: Tensor) -> Tensor:
+    """Maximum over each bag; 0 for an empty bag."""
+    largest = torch.where(counted.unsqueeze(-1), rows, weight.amin()).amax(1)
+    return torch.where(counted.to(torch.float32).amax(1, keepdim=True) > 0, largest, 0.0)
+
+
+def _are_even(node: Node) -> bool:
+    """Whether all bags have the same, known number of words."""
+    offsets: Any = argument(node, 2)
+    if not is_constant(offsets):
+        return False
+    begins = [*held(offsets).tolist(), *([] if argument(node, 7) else [shape_of(node.args[1])[0]])]  # type: ignore[arg-type]  # a node
+    sizes = {after - before for before, after in itertools.pairwise(begins)}
+    return len(sizes) == 1 and 0 not in sizes
+
+
+BAGS = (aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = dict.fromkeys(BAGS, _bags)
+CONDITIONS: dict[Any, Callable[[Node], bool]] = dict.fromkeys(BAGS, _are_even)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes vector norms, variances, and instance norms with running statistics (norms by input statistics:
+`norm_calls.py`).
+
+Sums of squares are products of rows with themselves: exact in the accumulator of a matrix product, where
+squares rounded to 8 bits would lose small values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, named_argument
+
+Axes = int | Sequence[int] | None
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Dot products of rows [N, L] as [N, 1]."""
+    return torch.bmm(a.unsqueeze(1), b.unsqueeze(2)).reshape(-1, 1)
+
+
+def _instance_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """Uses running statistics, as a batch norm does."""
+    return F.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+
+
+def _axes(x: Tensor, dim: Axes) -> list[int]:
+    """Axes of a reduction; all axes by default."""
+    if dim is None or dim in ((), []):
+        return list(range(x.dim()))
+    return [d % x.dim() for d in ([dim] if isinstance(dim, int) else dim)]
+
+
+def _rows(x: Tensor, dim: Axes) -> Tensor:
+    """Flattens the reduced axes into rows [N, L]."""
+    axes = _axes(x, dim)
+    kept = [axis for axis in range(x.dim()) if axis not in axes]
+    count = math.prod(x.shape[axis] for axis in axes)
+    return x.permute(*kept, *axes).reshape(-1, count)
+
+
+def _reduced(x: Tensor, rows: Tensor, dim: Axes, keepdim: bool) -> Tensor:
+    """Reshapes one number per row to the reduction's shape."""
+    axes = _axes(x, dim)
+    sizes = [
+        (1 if axis in axes else size) for axis, size in enumerate(x.shape) if keepdim or axis not in axes
+    ]
+    return rows.reshape(sizes)
+
+
+def _variance(
+    x: Tensor, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
+) -> Tensor:
+    rows = _rows(x, dim)
+    centred = rows - rows.mean(1, keepdim=True)
+    divisor = rows.shape[1] - (1 if correction is None else correction)
+    return _reduced(x, _dot(centred, centred) * (1 / divisor), dim, keepdim)
+
+
+def _deviation(x: Tensor, dim: Axes = None, **options: Any) -> Tensor:
+    return torch.sqrt(_variance(x, dim, **options))
+
+
+def _beside_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    def form(
+        x: Tensor, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        mean = x.mean(_axes(x, dim), keepdim=keepdim)
+        return statistic(x, dim, correction=correction, keepdim=keepdim), mean
+
+    return form
+
+
+def _length(
+    x: Tensor, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    axes = _axes(x, dim)
+    if ord == 2:
+        rows = _rows(x, dim)
+        return _reduced(x, torch.sqrt(_dot(rows, rows)), dim, keepdim)
+    if ord == 1:
+        return x.abs().sum(axes, keepdim=keepdim)
+    if ord == math.inf:
+        return x.abs().amax(axes, keepdim=keepdim)
+    if ord == -math.inf:
+        return x.abs().amin(axes, keepdim=keepdim)
+    if (
+        ord > 2
+    ):  # the length of powers between: a power in 8 bits would lose all that is small beside the largest
+        return _length(x.abs() ** (ord / 2), 2, dim, keepdim) ** (2 / ord)
+    return (x.abs() ** ord).sum(axes, keepdim=keepdim) ** (1 / ord)
+
+
+def _is_a_length(node: Node) -> bool:
+    return bool(named_argument(node, "ord") != 0)
+
+
+def _norm(x: Tensor, p: float | None = 2, dim: Axes = None, keepdim: bool = False) -> Tensor:
+    return _length(x, 2 if p is None else p, dim, keepdim)
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.instance_norm.default: _instance_norm,
+    aten.linalg_vector_norm.default: _length,
+    aten.norm.Scalar: _norm,
+    aten.norm.ScalarOpt_dim: _norm,
+    aten.std.correction: _deviation,
+    aten.std_mean.correction: _beside_mean(_deviation),
+    aten.var.correction: _variance,
+    aten.var_mean.correction: _beside_mean(_variance),
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten.linalg_vector_norm.default: _is_a_length,
+}

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes padding with the image's own elements: reflected, replicated or circular."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import argument, aten, named_argument, per_axis
+from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
+
+NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+"""Numpy's names of PyTorch's modes."""
+
+
+def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Pads from the last axis backwards; negative numbers crop. Padding that no max pool window sees alone
+    replicates the edge."""
+    for number in range(len(pad) // 2):
+        before, after = pad[2 * number], pad[2 * number + 1]
+        dim = x.dim() - 1 - number
+        around = (max(before, 0), max(after, 0))
+        places: Any = np.pad(np.arange(x.shape[dim]), around, mode=NUMPY.get(mode, "edge"))  # type: ignore[call-overload]  # known modes
+        kept = places[max(-before, 0) : len(places) - max(-after, 0)].tolist()
+        if kept != list(range(x.shape[dim])):
+            x = gather_static(x, dim, kept)
+    return x
+
+
+def _in_mode(mode: str) -> Callable[[Tensor, Sequence[int]], Tensor]:
+    return lambda x, pad: _pad(x, pad, mode)
+
+
+def _is_from_the_image(node: Node) -> bool:
+    return named_argument(node, "mode") in NUMPY or _is_unseen(node)
+
+
+MAXIMA = (aten.max_pool2d.default, aten.max_pool2d_with_indices.default)
+
+
+def _is_unseen(node: Node) -> bool:
+    """Whether padding is minus infinity and narrower than the windows of the max pools that alone read it, so that
+    no window holds padding only."""
+    if named_argument(node, "mode") != "constant" or named_argument(node, "value") != -math.inf:
+        return False
+    most = max(named_argument(node, "pad"))
+    plain = [user.target in MAXIMA and argument(user, 4, 1) in (1, [1], [1, 1]) for user in node.users]
+    return all(plain) and all(most < min(per_axis(argument(user, 1), 2)) for user in node.users)
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.pad.default: _pad,
+    **{getattr(aten, f"reflection_pad{rank}d").default: _in_mode("reflect") for rank in (1, 2, 3)},
+    **{getattr(aten, f"replication_pad{rank}d").default: _in_mode("replicate") for rank in (1, 2, 3)},
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {aten.pad.default: _is_from_the_image}

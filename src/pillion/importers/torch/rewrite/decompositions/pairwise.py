@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes binary elementwise functions, distances, and reductions such as logsumexp."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
+from pillion.importers.torch.rewrite.decompositions.static_gather import diagonal
+
+
+def _sum_of_exponentials(a: Tensor, b: Tensor) -> Tensor:
+    """Adds a correction to the larger operand, which cannot overflow."""
+    return torch.maximum(a, b) + F.softplus(-(a - b).abs())
+
+
+def _log_sum_exp(x: Tensor, dim: Sequence[int] | int, keepdim: bool = False) -> Tensor:
+    axes = [dim] if isinstance(dim, int) else list(dim)
+    largest = x.amax(axes, keepdim=True)
+    rest = torch.log((x - largest).exp().sum(axes, keepdim=True))
+    y = largest + rest
+    return y if keepdim else y.squeeze(axes)
+
+
+def _angle(y: Tensor, x: Tensor) -> Tensor:
+    """Computes the angle from the shorter coordinate over the longer one, within an eighth of a turn, and moves it
+    to its octant."""
+    longer, shorter = torch.maximum(y.abs(), x.abs()), torch.minimum(y.abs(), x.abs())
+    angle = torch.atan(shorter / longer.clamp(min=1e-6))
+    angle = torch.where(y.abs() > x.abs(), math.pi / 2 - angle, angle)
+    angle = torch.where(x < 0, math.pi - angle, angle)
+    return torch.where(y < 0, -angle, angle)
+
+
+def _distances(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
+    """Distances of each row of one matrix to each row of another."""
+    apart = a.unsqueeze(-2) - b.unsqueeze(-3)
+    if p == 2:
+        return torch.sqrt((apart * apart).sum(-1))
+    if p == 1:
+        return apart.abs().sum(-1)
+    if p == math.inf:
+        return apart.abs().amax(-1)
+    return (apart.abs() ** p).sum(-1) ** (1 / p)
+
+
+def _is_a_distance(node: Node) -> bool:
+    """Excludes norm 0, which counts differing elements and is meaningless between int8 numbers."""
+    return bool(named_argument(node, "p") != 0)
+
+
+def _are_tensors(node: Node) -> bool:
+    """Whether neither operand is a single constant, which would make it a function of one number."""
+    operands: Any = node.args[:2]
+    return not any(is_constant(operand) and value_of(operand).numel() == 1 for operand in operands)
+
+
+def _divided(a: Tensor, b: Tensor, rounding_mode: str | None = None) -> Tensor:
+    ratio = a / b
+    return {"floor": torch.floor, "trunc": torch.trunc}.get(rounding_mode or "", lambda x: x)(ratio)
+
+
+def _are_real_tensors(node: Node) -> bool:
+    """Whether both operands are real tensors; integer division has its own op."""
+    values = [value_of(operand) for operand in node.args[:2] if isinstance(operand, Node)]
+    return len(values) == 2 and all(v.is_floating_point() for v in values) and _are_tensors(node)
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten._cdist_forward.default: _distances,
+    aten._euclidean_dist.default: _distances,
+    aten.atan2.default: _angle,
+    aten.cdist.default: _distances,
+    aten.copysign.Tensor: lambda a, b: torch.where(b < 0, -a.abs(), a.abs()),
+    aten.diagonal.default: diagonal,
+    aten.div.Tensor_mode: _divided,
+    aten.floor_divide.default: lambda a, b: torch.floor(a / b),
+    aten.fmax.default: torch.maximum,
+    aten.fmin.default: torch.minimum,
+    aten.fmod.Tensor: lambda a, b: a - b * torch.trunc(a / b),
+    aten.hypot.default: lambda a, b: torch.sqrt(a * a + b * b),
+    aten.ldexp.Tensor: lambda a, b: a * torch.exp2(b),
+    aten.logaddexp.default: _sum_of_exponentials,
+    aten.logaddexp2.default: lambda a, b: torch.maximum(a, b) + torch.log2(1 + torch.exp2(-(a - b).abs())),
+    aten.logsumexp.default: _log_sum_exp,
+    aten.remainder.Tensor: lambda a, b: a - b * torch.floor(a / b),
+    aten.signbit.default: lambda x: x < 0,
+    aten.trace.default: lambda x: diagonal(x).sum(),
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten._cdist_forward.default: _is_a_distance,
+    aten.cdist.default: _is_a_distance,
+    aten.atan2.default: _are_tensors,
+    aten.div.Tensor_mode: _are_real_tensors,
+    aten.floor_divide.default: _are_real_tensors,
+    aten.fmod.Tensor: _are_real_tensors,
+    aten.hypot.default: _are_tensors,
+    aten.ldexp.Tensor: _are_real_tensors,
+    aten.copysign.Tensor: _are_real_tensors,
+    aten.logaddexp.default: _are_tensors,
+    aten.logaddexp2.default: _are_tensors,
+    aten.remainder.Tensor: _are_real_tensors,
+}

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes pools that kernels lack: adaptive, dilated, over volumes, or with a custom divisor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import getitem
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, shape_of
+from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
+
+Pool = Callable[..., Tensor]
+Ints = int | Sequence[int]
+
+MOST_PHASES = 16
+"""Maximum kinds of windows of an adaptive pool; with more, rows are pooled before columns."""
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Equal windows of an adaptive pool at regular distances."""
+
+    start: int
+    kernel: int
+    step: int
+    count: int
+
+    @property
+    def reach(self) -> int:
+        """Number of elements that the windows cover."""
+        return (self.count - 1) * self.step + self.kernel
+
+
+def _phases(before: int, after: int) -> list[_Phase]:
+    """Groups the windows of an adaptive pool: window i spans ⌊i · before / after⌋ to ⌈(i + 1) · before / after⌉, a
+    periodic pattern."""
+    count = math.gcd(before, after)
+    starts = [i * before // after for i in range(after // count)]
+    ends = [-(-(i + 1) * before // after) for i in range(after // count)]
+    return [_Phase(s, e - s, before // count, count) for s, e in zip(starts, ends, strict=True)]
+
+
+def _adaptive(pool: Pool) -> Callable[[Tensor, Sequence[int]], Tensor]:
+    def form(x: Tensor, output_size: Sequence[int]) -> Tensor:
+        (h, w), (rows, columns) = x.shape[-2:], output_size
+        tall, wide = _phases(h, rows), _phases(w, columns)
+        if len(tall) * len(wide) <= MOST_PHASES or 1 in (len(tall), len(wide)):
+            return _pooled(pool, x, tall, wide)
+        upright = _pooled(pool, x, tall, _phases(w, w))
+        return _pooled(pool, upright, _phases(rows, rows), wide)
+
+    return form
+
+
+def _pooled(pool: Pool, x: Tensor, tall: Sequence[_Phase], wide: Sequence[_Phase]) -> Tensor:
+    """Pools each kind of window and interleaves the results along both axes."""
+    bands = [
+        interleave([_phase_pooled(pool, x, row, column) for column in wide], x.dim() - 1) for row in tall
+    ]
+    return interleave(bands, x.dim() - 2)
+
+
+def _phase_pooled(pool: Pool, x: Tensor, row: _Phase, column: _Phase) -> Tensor:
+    part = x.narrow(-2, row.start, row.reach).narrow(-1, column.start, column.reach)
+    if row.kernel == column.kernel == 1:
+        return part[..., :: row.step, :: column.step]
+    return pool(part, (row.kernel, column.kernel), (row.step, column.step))
+
+
+def interleave(parts: Sequence[Tensor], dim: int) -> Tensor:
+    """Interleaves tensors along an axis."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if first.shape[dim] == 1:
+        return torch.cat(list(parts), dim)
+    shape = list(first.shape)
+    shape[dim] *= len(parts)
+    return torch.stack(list(parts), dim + 1).reshape(shape)
+
+
+def _is_irregular(node: Node) -> bool:
+    before, after = shape_of(node.args[0])[-2:], named_argument(node, "output_size")  # type: ignore[arg-type]  # a tensor
+    return all(after) and any(b % a for b, a in zip(before, after, strict=True))
+
+
+def reads_values_only(node: Node) -> bool:
+    """Whether only the values of a pool are read, not the indices."""
+    return all(user.target is getitem and user.args[1] == 0 for user in node.users)
+
+
+def _adaptive_max(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, None]:
+    return _adaptive(F.max_pool2d)(x, output_size), None
+
+
+def dilated_max(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Computes a dilated max pool as the maximum of shifted images, rows first. Taps outside the image repeat a
+    tap inside the window."""
+    steps = per_axis(stride, 2) if stride not in ((), []) else per_axis(kernel_size, 2)
+    for axis, options in enumerate(
+        zip(per_axis(kernel_size, 2), steps, per_axis(padding, 2), per_axis(dilation, 2), strict=True)
+    ):
+        x = _largest_along(x, x.dim() - 2 + axis, *options, ceil_mode)
+    return x
+
+
+def _largest_along(
+    x: Tensor, dim: int, kernel: int, step: int, border: int, apart: int, ceil_mode: bool
+) -> Tensor:
+    size = x.shape[dim]
+    count = windows(size, kernel, step, border, apart, ceil_mode)
+    seen = [
+        [place for tap in range(kernel) if 0 <= (place := i * step - border + tap * apart) < size]
+        for i in range(count)
+    ]
+    largest = gather_static(x, dim, [places[0] for places in seen])
+    for tap in range(1, kernel):
+        shifted = [places[min(tap, len(places) - 1)] for places in seen]
+        largest = torch.maximum(largest, gather_static(x, dim, shifted))
+    return largest
+
+
+def windows(size: int, kernel: int, step: int, border: int, apart: int, ceil_mode: bool) -> int:
+    """Returns the number of windows along an axis; `ceil_mode` includes a last window that begins inside the image
+    or its padding."""
+    room = size + 2 * border - apart * (kernel - 1) - 1
+    count = (-(-room // step) if ceil_mode else room // step) + 1
+    return count - 1 if ceil_mode and (count - 1) * step >= size + border else count
+
+
+def is_dilated(node: Node) -> bool:
+    """Whether a pool is dilated."""
+    dilation = named_argument(node, "dilation")
+    return any(d != 1 for d in per_axis(dilation, 2))
+
+
+def _divided(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Sums windows by a depthwise convolution, whose result has its own range, and divides by a constant."""
+    if x.dim() == 3:
+        options = (stride, padding, ceil_mode, count_include_pad, divisor_override)
+        return _divided(x.unsqueeze(0), kernel_size, *options).squeeze(0)
+    kernel, border = per_axis(kernel_size, 2), per_axis(padding, 2)
+    step = per_axis(stride, 2) if stride not in ((), []) else kernel
+    counts = [
+        windows(size, k, s, p, 1, ceil_mode)
+        for size, k, s, p in zip(x.shape[-2:], kernel, step, border, strict=True)
+    ]
+    more = [
+        max((n - 1) * s + k - size - p, 0)
+        for n, s, k, size, p in zip(counts, step, kernel, x.shape[-2:], border, strict=True)
+    ]
+    channels = x.shape[1]
+    weights = torch.full((channels, 1, *kernel), 1 / (divisor_override or 1))
+    padded = F.pad(x, (border[1], more[1], border[0], more[0]))
+    return F.conv2d(padded, weights, None, tuple(step), 0, 1, channels)
+
+
+def _has_divisor(node: Node) -> bool:
+    return named_argument(node, "divisor_override") is not None
+
+
+def _average_over_volumes(
+    x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, *rest: Any
+) -> Tensor:
+    return _over_volumes(
+        x,
+        kernel_size,
+        stride,
+        padding,
+        1,
+        lambda y, kernel, step, border, _: F.avg_pool2d(y, kernel, step, border, *rest),
+    )
+
+
+def _max_over_volumes(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    return _over_volumes(
+        x,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        lambda y, kernel, step, border, apart: F.max_pool2d(y, kernel, step, border, apart, ceil_mode),
+    )
+
+
+def _over_volumes(
+    x: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, pool: Pool
+) -> Tensor:
+    """Pools each image of a volume, then along its depth."""
+    kernel, border, apart = (per_axis(given, 3) for given in (kernel_size, padding, dilation))
+    step = per_axis(stride, 3) if stride not in ((), []) else kernel
+    *lead, depth, h, w = x.shape
+    flat = pool(x.reshape(-1, depth, h, w), kernel[1:], step[1:], border[1:], apart[1:])
+    height, width = flat.shape[-2:]
+    pillars = flat.reshape(-1, 1, depth, height * width)
+    y = pool(pillars, (kernel[0], 1), (step[0], 1), (border[0], 0), (apart[0], 1))
+    return y.reshape(*lead, -1, height, width)
+
+
+def _adaptive_over_volumes(pool: Callable[..., Any]) -> Callable[[Tensor, Sequence[int]], Tensor]:
+    def form(x: Tensor, output_size: Sequence[int]) -> Tensor:
+        *lead, depth, h, w = x.shape
+        front, height, width = per_axis(list(output_size), 3)
+        flat = pool(x.reshape(-1, depth, h, w), (height, width))
+        y = pool(flat.reshape(-1, 1, depth, height * width), (front, height * width))
+        return y.reshape(*lead, front, height, width)
+
+    return form
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.adaptive_avg_pool2d.default: _adaptive(F.avg_pool2d),
+    aten._adaptive_avg_pool2d.default: _adaptive(F.avg_pool2d),
+    aten.adaptive_avg_pool3d.default: _adaptive_over_volumes(F.adaptive_avg_pool2d),
+    aten.adaptive_max_pool2d.default: _adaptive_max,
+    aten.adaptive_max_pool3d.default: lambda x, size: (
+        _adaptive_over_volumes(F.adaptive_max_pool2d)(x, size),
+        None,
+    ),
+    aten.avg_pool2d.default: _divided,
+    aten.avg_pool3d.default: _average_over_volumes,
+    aten.max_pool2d.default: dilated_max,
+    aten.max_pool3d.default: _max_over_volumes,
+    aten.max_pool3d_with_indices.default: lambda *args: (_max_over_volumes(*args), None),
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten.adaptive_avg_pool2d.default: _is_irregular,
+    aten._adaptive_avg_pool2d.default: _is_irregular,
+    aten.adaptive_max_pool2d.default: reads_values_only,
+    aten.adaptive_max_pool3d.default: reads_values_only,
+    aten.avg_pool2d.default: _has_divisor,
+    aten.avg_pool3d.default: lambda node: not _has_divisor(node),
+    aten.max_pool2d.default: is_dilated,
+    aten.max_pool3d_with_indices.default: reads_values_only,
+}

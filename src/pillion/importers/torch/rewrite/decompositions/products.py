@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes products along an axis, cross products, and powers with several constant exponents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, is_constant, shape_of, value_of
+
+MOST = 64
+"""Maximum factors of a product, and maximum distinct exponents."""
+
+
+def _product(x: Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    """Multiplies halves until one element is left, so that each partial product has its own scale."""
+    while (size := x.shape[dim]) > 1:
+        half = size // 2
+        made = x.narrow(dim, 0, half) * x.narrow(dim, half, half)
+        x = torch.cat([made, x.narrow(dim, size - 1, 1)], dim) if size % 2 else made
+    return x if keepdim else x.squeeze(dim)
+
+
+def _product_of_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+    return _product(x.reshape(-1), 0)
+
+
+def _running_product(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+    """Multiplies each element by those 1, 2, 4, … places before it."""
+    step, size = 1, x.shape[dim]
+    while step < size:
+        first = x.narrow(dim, 0, step)
+        x = torch.cat([first, x.narrow(dim, step, size - step) * x.narrow(dim, 0, size - step)], dim)
+        step *= 2
+    return x
+
+
+def _is_short(node: Node) -> bool:
+    """Whether few real numbers are multiplied; integer products are lowered elsewhere."""
+    x: Any = node.args[0]
+    shape = shape_of(x)
+    size = value_of(x).numel() if len(node.args) < 2 else shape[int(node.args[1])] if shape else 0  # type: ignore[arg-type]  # a number
+    return value_of(node).is_floating_point() and value_of(x).is_floating_point() and 0 < size <= MOST
+
+
+def _cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+    a, b = torch.broadcast_tensors(a, b)  # type: ignore[no-untyped-call]  # of torch
+
+    def turned(x: Tensor, places: int) -> Tensor:
+        return torch.roll(x, -places, dim)
+
+    return turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
+
+
+def _powers(x: Tensor, exponents: Tensor) -> Tensor:
+    """Raises each slice to its own exponent, so that each has its own table."""
+    shape = torch.broadcast_shapes(x.shape, exponents.shape)  # type: ignore[no-untyped-call]  # of torch
+    behind = next(i for i in range(1, exponents.dim() + 1) if exponents.shape[-i] > 1)
+    x, flat = x.expand(shape), exponents.reshape(-1)
+    return torch.cat([x.narrow(-behind, i, 1) ** flat[i] for i in range(flat.numel())], -behind)
+
+
+def _are_few_exponents(node: Node) -> bool:
+    """Whether the exponents are constants that differ along one axis."""
+    held: Any = node.args[1]
+    sizes = [size for size in value_of(held).shape if size > 1]
+    return is_constant(held) and not is_constant(node.args[0]) and len(sizes) == 1 and sizes[0] <= MOST
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.cumprod.default: _running_product,
+    aten.linalg_cross.default: _cross,
+    aten.pow.Tensor_Tensor: _powers,
+    aten.prod.default: _product_of_all,
+    aten.prod.dim_int: _product,
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten.pow.Tensor_Tensor: _are_few_exponents,
+    **dict.fromkeys((aten.prod.default, aten.prod.dim_int, aten.cumprod.default), _is_short),
+}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes resizes of signals and volumes, cubic resizes, and resizes by factors that give no integral size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, shape_of
+from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
+
+Sizes = Sequence[int] | None
+Factors = Sequence[float] | None
+
+
+def _with_height(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Resizes a signal as an image of height 1."""
+
+    def form(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
+        *corners, factors = rest
+        size = None if output_size is None else [1, output_size[0]]
+        both = None if factors is None else [1.0, factors[0]]
+        return resize(x.unsqueeze(2), size, *corners, both).squeeze(2)
+
+    return form
+
+
+def _over_volumes(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Resizes each image of a volume, then its depth."""
+
+    def form(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
+        *corners, factors = rest
+        n, c, depth, h, w = x.shape
+        flat = resize(
+            x.reshape(n, c * depth, h, w),
+            None if output_size is None else list(output_size[1:]),
+            *corners,
+            None if factors is None else list(factors[1:]),
+        )
+        height, width = flat.shape[-2:]
+        pillars = flat.reshape(n, c, depth, height * width)
+        size = None if output_size is None else [output_size[0], height * width]
+        y = resize(pillars, size, *corners, None if factors is None else [factors[0], 1.0])
+        return y.reshape(n, c, -1, height, width)
+
+    return form
+
+
+def _by_matrices(resize: Any) -> Callable[..., Tensor]:
+    """Resizes by one constant matrix per axis; its columns are the resized unit pixels."""
+
+    def form(x: Tensor, output_size: Sizes, align_corners: bool, scale_factors: Factors = None) -> Tensor:
+        for axis in (1, 0):
+            size = None if output_size is None else [1, output_size[axis]]
+            factors = None if scale_factors is None else [1.0, scale_factors[axis]]
+            pixels = x.shape[2 + axis]
+            unit = torch.eye(pixels).reshape(1, pixels, 1, pixels)
+            matrix = resize(unit, size, align_corners, factors).reshape(pixels, -1)
+            x = x @ matrix if axis == 1 else (x.transpose(2, 3) @ matrix).transpose(2, 3)
+        return x
+
+    return form
+
+
+def _nearest(x: Tensor, output_size: Sizes, scale_factors: Factors = None) -> Tensor:
+    """Gathers pixels at the positions that PyTorch derives from the factors."""
+    for axis, factor in enumerate(scale_factors or ()):
+        before = x.shape[2 + axis]
+        step = np.float32(1.0 / factor)
+        places = np.floor(np.arange(int(before * factor), dtype=np.float32) * step).astype(int)
+        x = gather_static(x, 2 + axis, np.minimum(places, before - 1).tolist())
+    return x
+
+
+def _of_parts(form: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Adapts a decomposition to an operator with one argument per factor."""
+
+    def parts(x: Tensor, output_size: Sequence[int], *rest: Any) -> Tensor:
+        corners, factors = rest[:-2], list(rest[-2:])
+        return form(x, None, *corners, factors)
+
+    return parts
+
+
+def _is_inexact(node: Node) -> bool:
+    """Whether positions derive from factors that do not determine the size."""
+    return not size_follows_factors(node) and not is_constant(node.args[0])
+
+
+def size_follows_factors(node: Node) -> bool:
+    """Whether the size of a resize follows from its factors, if it has any."""
+    before, after = shape_of(node.args[0])[2:], shape_of(node)[2:]  # type: ignore[arg-type]  # the schema says tensor
+    given = zip(before, _factors(node), after, strict=True)
+    return all(factor is None or math.isclose(b * factor, a) for b, factor, a in given)
+
+
+def _factors(node: Node) -> Sequence[float | None]:
+    """Factor of each image axis; None if not given."""
+    count = len(shape_of(node)) - 2
+    names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
+    if "scale_factors" in names:
+        return named_argument(node, "scale_factors") or [None] * count
+    return [named_argument(node, name) for name in names if name.startswith("scales")]
+
+
+def _computes(node: Node) -> bool:
+    return not is_constant(node.args[0])
+
+
+CURVES = (
+    aten.upsample_bicubic2d.vec,
+    aten._upsample_bicubic2d_aa.vec,
+    aten._upsample_bilinear2d_aa.vec,
+)
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.upsample_nearest1d.vec: _with_height(aten.upsample_nearest2d.vec),
+    aten._upsample_nearest_exact1d.vec: _with_height(aten._upsample_nearest_exact2d.vec),
+    aten.upsample_linear1d.vec: _with_height(aten.upsample_bilinear2d.vec),
+    aten.upsample_nearest3d.vec: _over_volumes(aten.upsample_nearest2d.vec),
+    aten._upsample_nearest_exact3d.vec: _over_volumes(aten._upsample_nearest_exact2d.vec),
+    aten.upsample_trilinear3d.vec: _over_volumes(aten.upsample_bilinear2d.vec),
+    aten.upsample_bilinear2d.vec: _by_matrices(aten.upsample_bilinear2d.vec),
+    aten.upsample_nearest2d.vec: _nearest,
+    **{target: _by_matrices(target) for target in CURVES},
+}
+DECOMPOSITIONS |= {
+    aten.upsample_bilinear2d.default: _of_parts(DECOMPOSITIONS[aten.upsample_bilinear2d.vec]),
+    aten.upsample_nearest2d.default: _of_parts(DECOMPOSITIONS[aten.upsample_nearest2d.vec]),
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten.upsample_bilinear2d.default: _is_inexact,
+    aten.upsample_nearest2d.default: _is_inexact,
+    aten.upsample_bilinear2d.vec: _is_inexact,
+    aten.upsample_nearest2d.vec: _is_inexact,
+    **dict.fromkeys(CURVES, _computes),
+}

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes gathers and scatters at computed indices: along several axes, with negative indices, or accumulating."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import argument, aten, is_constant, value_of
+from pillion.importers.torch.rewrite.index_decompositions import broadcast_put, broadcasts_put
+from pillion.importers.torch.rewrite.lower_indexing import MOST_PUT
+
+Indices = Sequence[Tensor | None]
+MASKS = (torch.bool, torch.uint8)
+MOST_FLAGS = 2**16
+"""Maximum comparisons of an accumulating scatter; all of them are in memory at once."""
+NOWHERE = -1
+"""Index of writes outside the tensor, which are dropped."""
+
+
+def _axes(indices: Sequence[Any]) -> list[int]:
+    return [axis for axis, index in enumerate(indices) if index is not None]
+
+
+def _order(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
+    """Axis order with the indexed axes adjacent, and the first of them; they move to the front if they are not
+    adjacent, as in PyTorch."""
+    first = axes[0] if list(axes) == list(range(axes[0], axes[-1] + 1)) else 0
+    others = [axis for axis in range(rank) if axis not in axes]
+    return [*others[:first], *axes, *others[first:]], first
+
+
+def _joined(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
+    """Merges the indexed axes into one."""
+    order, first = _order(x.dim(), axes)
+    moved = x if order == list(range(x.dim())) else x.permute(order)
+    count = math.prod(x.shape[axis] for axis in axes)
+    return moved.reshape([*moved.shape[:first], count, *moved.shape[first + len(axes) :]]), first
+
+
+def _apart(joined: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
+    """Reverts `_joined`."""
+    order, _ = _order(len(shape), axes)
+    moved = joined.reshape([shape[axis] for axis in order])
+    if order == list(range(len(shape))):
+        return moved
+    return moved.permute([order.index(axis) for axis in range(len(shape))])
+
+
+def _places(x: Tensor, indices: Indices, *, is_put: bool) -> Tensor:
+    """Indices into the merged axis; negative ones count from the end. Reads outside are clamped, writes outside
+    are dropped."""
+    sizes = [x.shape[axis] for axis in _axes(indices)]
+    given = [index for index in indices if index is not None]
+    numbers = [torch.where(n < 0, n + size, n) for n, size in zip(given, sizes, strict=True)]
+    if len(sizes) == 1:
+        return numbers[0]
+    places, are_inside = torch.zeros((), dtype=torch.int64), torch.ones((), dtype=torch.bool)
+    for n, size in zip(numbers, sizes, strict=True):
+        places = places * size + n.clamp(0, size - 1)
+        are_inside = are_inside & (n >= 0) & (n < size)
+    return torch.where(are_inside, places, NOWHERE) if is_put else places
+
+
+def gather_by_index(x: Tensor, indices: Indices) -> Tensor:
+    """Computes `x[i, j]` for computed indices."""
+    joined, first = _joined(x, _axes(indices))
+    places = _places(x, indices, is_put=False)
+    found = joined.index_select(first, places.reshape(-1))
+    return found.reshape([*joined.shape[:first], *places.shape, *joined.shape[first + 1 :]])
+
+
+def scatter_by_index(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Computes `x` after `x[i, j] = values` or `x[i, j] += values` for computed indices."""
+    axes = _axes(indices)
+    joined, first = _joined(x, axes)
+    places = _places(x, indices, is_put=True).reshape(-1)
+    flat = values.reshape([*joined.shape[:first], len(places), *joined.shape[first + 1 :]])
+    put = (_added if accumulate else _replaced)(joined, first, places, flat)
+    return _apart(put, x.shape, axes)
+
+
+def _replaced(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
+    """Selects a single slice; looks up several slices, the last write per index, in the concatenation of old and
+    new ones."""
+    size, count = x.shape[axis], len(places)
+    numbers = torch.arange(size)
+    if count == 1:
+        shape = [size if i == axis else 1 for i in range(x.dim())]
+        return torch.where((numbers == places).reshape(shape), values, x)
+    sources = numbers
+    for i in range(count):
+        sources = torch.where(numbers == places[i : i + 1], size + i, sources)
+    return torch.cat([x, values], axis).index_select(axis, sources)
+
+
+def _added(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
+    """Adds integers one by one; adds real numbers by a product with a one-hot matrix, which rounds once."""
+    numbers = torch.arange(x.shape[axis])
+    if not x.is_floating_point():
+        shape = [-1 if i == axis else 1 for i in range(x.dim())]
+        for i in range(len(places)):
+            is_there = (numbers == places[i : i + 1]).reshape(shape)
+            x = x + torch.where(is_there, values.narrow(axis, i, 1), 0)
+        return x
+    is_there = (numbers.reshape(-1, 1) == places).to(x.dtype)
+    rows = values.movedim(axis, 0)
+    sums = is_there @ rows.reshape(len(places), -1)
+    return x + sums.reshape([x.shape[axis], *rows.shape[1:]]).movedim(0, axis)
+
+
+def _put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Dispatches to masks, broadcast values, or indices."""
+    if any(index is not None and index.dtype in MASKS for index in indices):
+        return _put_by_mask(x, indices, values)
+    shape = torch.broadcast_shapes(*(i.shape for i in indices if i is not None))  # type: ignore[no-untyped-call]  # of torch
+    axes = _axes(indices)
+    order, first = _order(x.dim(), axes)
+    others = [x.shape[axis] for axis in order if axis not in axes]
+    wanted = [*others[:first], *shape, *others[first:]]
+    if list(values.shape) != wanted:
+        return broadcast_put(x, indices, values, accumulate)
+    return scatter_by_index(x, indices, values, accumulate)
+
+
+def _put_by_mask(x: Tensor, indices: Indices, values: Tensor) -> Tensor:
+    """Selects values that are equal for all masked elements."""
+    axis, mask = next((axis, index) for axis, index in enumerate(indices) if index is not None)
+    behind = x.dim() - axis - mask.dim()
+    flags = mask.to(torch.bool).reshape([*mask.shape, *[1] * behind])
+    lead = [1] * max(1 + behind - values.dim(), 0)
+    padded = [*lead, *values.shape]
+    wide = values.reshape(
+        [*padded[: len(padded) - behind - 1], *[1] * mask.dim(), *padded[len(padded) - behind :]]
+    )
+    return torch.where(flags, wide, x)
+
+
+def _is_mask_of_one(x: Node, indices: Sequence[Any], values: Node) -> bool:
+    """Whether there is one mask, and equal values for all that it selects."""
+    (axis, mask), *more = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if more or is_constant(mask):
+        return False
+    behind = value_of(x).dim() - axis - value_of(mask).dim()
+    shape = [1] * (1 + behind) + list(value_of(values).shape)
+    return bool(shape[len(shape) - behind - 1] == 1)
+
+
+def _is_put(node: Node) -> bool:
+    """Whether indices are computed, values accumulate, or values are broadcast."""
+    x, indices, values, adds = (argument(node, i) for i in range(4))
+    given = [index for index in indices if index is not None]
+    if any(value_of(index).dtype in MASKS for index in given):
+        return not adds and _is_mask_of_one(x, indices, values)
+    if broadcasts_put(node):
+        return True
+    if not adds and all(map(is_constant, given)):
+        return False
+    count = math.prod(torch.broadcast_shapes(*(value_of(i).shape for i in given)))  # type: ignore[no-untyped-call]  # of torch
+    size = math.prod(value_of(x).shape[axis] for axis in _axes(indices))
+    sums = adds and value_of(x).is_floating_point()
+    return count * size <= MOST_FLAGS if sums else count <= MOST_PUT
+
+
+def _is_taken(node: Node) -> bool:
+    """Whether computed indices cover several axes or may be negative."""
+    given = [index for index in argument(node, 1) if index is not None]
+    if any(value_of(index).dtype in MASKS for index in given) or all(map(is_constant, given)):
+        return False
+    return len(given) > 1 or not _is_a_place(given[0])
+
+
+PLACES = (aten.argmax.default, aten.argmin.default)
+PARTS_OF_PLACES = (aten.topk.default, aten.sort.default, aten.sort.stable, aten.max.dim, aten.min.dim)
+
+
+def _is_a_place(index: Node) -> bool:
+    """Whether an index comes from an operator that returns positions, which are never negative."""
+    source: Any = index.args[0] if index.args else None
+    return index.target in PLACES or (isinstance(source, Node) and source.target in PARTS_OF_PLACES)
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.index.Tensor: gather_by_index,
+    aten.index_put.default: _put,
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten.index.Tensor: _is_taken,
+    aten.index_put.default: _is_put,
+}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes scatters at computed indices and searches in sorted bounds into comparisons and selections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import argument, aten, is_constant, shape_of
+
+MOST = 32
+"""Maximum scattered elements along an axis; each is a selection of its own."""
+
+
+def _is_there(x: Tensor, dim: int, places: Tensor) -> Tensor:
+    """Whether the index of a slice equals the scatter's index."""
+    numbers = torch.arange(x.shape[dim]).reshape([-1 if i == dim % x.dim() else 1 for i in range(x.dim())])
+    return places == numbers
+
+
+def _put(x: Tensor, dim: int, index: Tensor, source: Tensor | float) -> Tensor:
+    """Writes elements in order; the last write wins."""
+    for i in range(index.shape[dim]):
+        new = source.narrow(dim, i, 1) if isinstance(source, Tensor) else source
+        x = torch.where(_is_there(x, dim, index.narrow(dim, i, 1)), new, x)
+    return x
+
+
+def _added(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    for i in range(index.shape[dim]):
+        is_there = _is_there(x, dim, index.narrow(dim, i, 1)).to(x.dtype)
+        x = x + is_there * source.narrow(dim, i, 1)
+    return x
+
+
+def _are_few(node: Node) -> bool:
+    """Whether few indices are computed and cover the other axes completely."""
+    x, index = shape_of(node.args[0]), shape_of(node.args[2])  # type: ignore[arg-type]  # tensors
+    if not x or is_constant(node.args[2]):
+        return False
+    dim = int(node.args[1]) % len(x)  # type: ignore[arg-type]  # a number
+    sources: Any = [a for a in node.args[3:] if isinstance(a, Node)]
+    fits = all(shape_of(source) == index for source in sources)
+    return fits and index[dim] <= MOST and all(x[i] == index[i] for i in range(len(x)) if i != dim)
+
+
+def _bin(x: Tensor, bounds: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Counts the bounds below each number."""
+    wide = x.unsqueeze(-1)
+    return (wide >= bounds if right else wide > bounds).sum(-1)
+
+
+def _searched(
+    bounds: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    return _bin(x, bounds if bounds.dim() == 1 else bounds.unsqueeze(-2), right=right or side == "right")
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.bucketize.Tensor: _bin,
+    aten.scatter.src: _put,
+    aten.scatter.value: _put,
+    aten.scatter_add.default: _added,
+    aten.searchsorted.Tensor: _searched,
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten.searchsorted.Tensor: lambda node: node.kwargs.get("sorter") is None and argument(node, 5) is None,
+    **dict.fromkeys((aten.scatter.src, aten.scatter.value, aten.scatter_add.default), _are_few),
+}

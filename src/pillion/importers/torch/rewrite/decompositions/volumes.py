@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes 3-d convolutions, grouped transposed convolutions, bilinear layers and `col2im` into convolutions and
+products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, value_of
+
+Ints = int | Sequence[int]
+
+
+def _conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Stacks the images that a window sees as channels of one image, so that one accumulator holds all sums."""
+    if x.dim() == 4:
+        return _conv3d(x.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
+    depth, *kernel = weight.shape[2:]
+    step, apart = per_axis(stride, 3), per_axis(dilation, 3)
+    border = padding if isinstance(padding, str) else per_axis(padding, 3)
+    front = _total(border, 0, depth, apart[0])
+    x = F.pad(x, (0, 0, 0, 0, *front)).transpose(1, 2)
+    count = (x.shape[1] - apart[0] * (depth - 1) - 1) // step[0] + 1
+    seen = [
+        aten.slice.Tensor(x, 1, tap * apart[0], tap * apart[0] + (count - 1) * step[0] + 1, step[0])
+        for tap in range(depth)
+    ]
+    if groups == 1:
+        image = torch.cat(seen, 2)
+        weight = weight.transpose(1, 2)
+    else:
+        image = torch.stack(seen, 3)
+    image = image.reshape(-1, x.shape[2] * depth, *x.shape[3:])
+    flat = weight.reshape(weight.shape[0], -1, *kernel)
+    sides = border if isinstance(border, str) else tuple(border[1:])
+    y = F.conv2d(image, flat, bias, tuple(step[1:]), sides, tuple(apart[1:]), groups)
+    return y.reshape(x.shape[0], count, *y.shape[1:]).transpose(1, 2)
+
+
+def _total(border: str | Sequence[int], axis: int, kernel: int, apart: int) -> tuple[int, int]:
+    """Padding in front of and behind an axis."""
+    if not isinstance(border, str):
+        return border[axis], border[axis]
+    total = apart * (kernel - 1) if border == "same" else 0
+    return total // 2, total - total // 2
+
+
+def _transposed(rank: int) -> Callable[..., Tensor]:
+    """Computes a transposed convolution as one whose channels are the output pixels between two input pixels,
+    interleaved afterwards: with stride s, output s·m + r sees taps r, s + r, 2s + r … of the kernel."""
+
+    def form(
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Ints = 1,
+        padding: Ints = 0,
+        output_padding: Ints = 0,
+        groups: int = 1,
+        dilation: Ints = 1,
+    ) -> Tensor:
+        if x.dim() == 4 and rank == 3:
+            options = (stride, padding, output_padding, groups, dilation)
+            return form(x.unsqueeze(0), weight, bias, *options).squeeze(0)
+        step, border, more = (per_axis(given, rank) for given in (stride, padding, output_padding))
+        weight = _spread(weight, per_axis(dilation, rank))
+        sizes = [
+            (n - 1) * s - 2 * p + k + m
+            for n, s, p, k, m in zip(x.shape[2:], step, border, weight.shape[2:], more, strict=True)
+        ]
+        taps = [-(-k // s) for k, s in zip(weight.shape[2:], step, strict=True)]
+        filters = _by_phase(weight, step, taps, groups)
+        between = math.prod(step)
+        offsets = None if bias is None else bias.reshape(-1, 1).expand(-1, between).reshape(-1)
+        counts = [-(-(size + p) // s) for size, p, s in zip(sizes, border, step, strict=True)]
+        sides: list[int] = []
+        for n, t, count in zip(reversed(x.shape[2:]), reversed(taps), reversed(counts), strict=True):
+            sides += [t - 1, count - n]
+        y = CONVOLUTIONS[rank](F.pad(x, sides), filters, offsets, 1, 0, 1, groups)
+        y = _laid_out(y, step)
+        for axis, (p, size) in enumerate(zip(border, sizes, strict=True)):
+            y = y.narrow(2 + axis, p, size) if (p, size) != (0, y.shape[2 + axis]) else y
+        return y
+
+    return form
+
+
+def _spread(weight: Tensor, apart: Sequence[int]) -> Tensor:
+    """Inserts the zeros of a dilated kernel between its taps."""
+    for axis, gap in enumerate(apart):
+        if gap > 1:
+            dim = 2 + axis
+            zeros = torch.zeros_like(weight)
+            shape = [*weight.shape]
+            shape[dim] *= gap
+            spread = torch.stack([weight, *[zeros] * (gap - 1)], dim + 1).reshape(shape)
+            weight = spread.narrow(dim, 0, shape[dim] - gap + 1)
+    return weight
+
+
+def _by_phase(weight: Tensor, step: Sequence[int], taps: Sequence[int], groups: int) -> Tensor:
+    """Reorders weights [in, out / groups, *kernel] to filters [out · phases, in / groups, *taps] with flipped
+    taps."""
+    rank = len(step)
+    sides: list[int] = []
+    for k, s, t in zip(reversed(weight.shape[2:]), reversed(step), reversed(taps), strict=True):
+        sides += [0, s * t - k]
+    weight = F.pad(weight, sides)
+    channels, out = weight.shape[:2]
+    split = [size for t, s in zip(taps, step, strict=True) for size in (t, s)]
+    weight = weight.reshape(groups, channels // groups, out, *split)
+    phases, turns = [4 + 2 * i for i in range(rank)], [3 + 2 * i for i in range(rank)]
+    weight = weight.permute(0, 2, *phases, 1, *turns)
+    weight = weight.reshape(groups * out * math.prod(step), channels // groups, *taps)
+    return weight.flip(list(range(2, 2 + rank)))
+
+
+def _laid_out(y: Tensor, step: Sequence[int]) -> Tensor:
+    """Interleaves the channels of each phase into the image."""
+    rank, size = len(step), y.shape[2:]
+    y = y.reshape(y.shape[0], -1, *step, *size)
+    order = [axis for i in range(rank) for axis in (2 + rank + i, 2 + i)]
+    return y.permute(0, 1, *order).reshape(*y.shape[:2], *(n * s for n, s in zip(size, step, strict=True)))
+
+
+CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+
+
+def _is_grouped(node: Node) -> bool:
+    return bool(named_argument(node, "groups") != 1)
+
+
+def _convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> Tensor:
+    rank = weight.dim() - 2
+    if transposed:
+        return _transposed(rank)(x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv3d(x, weight, bias, stride, padding, dilation, groups)
+
+
+def _is_of_volumes(node: Node) -> bool:
+    return bool(value_of(node.args[1]).dim() == 5)  # type: ignore[arg-type]  # the schema says tensor
+
+
+def _bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Computes a matrix per sample from the first operand by a linear layer, and multiplies the second one by it."""
+    out, left, right = weight.shape
+    lead = a.shape[:-1]
+    matrices = F.linear(a.reshape(-1, left), weight.transpose(1, 2).reshape(out * right, left))
+    y = torch.bmm(matrices.reshape(-1, out, right), b.reshape(-1, right, 1)).reshape(*lead, out)
+    return y if bias is None else y + bias
+
+
+def _fold(
+    x: Tensor, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
+) -> Tensor:
+    """Sums overlapping patches by a transposed convolution with one-hot filters."""
+    if x.dim() == 2:
+        return _fold(x.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
+    size, kernel, apart, border, step = (
+        per_axis(given, 2) for given in (output_size, kernel_size, dilation, padding, stride)
+    )
+    windows = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(size, border, apart, kernel, step, strict=True)
+    ]
+    covered = [
+        (n - 1) * s - 2 * p + d * (k - 1) + 1
+        for n, s, p, d, k in zip(windows, step, border, apart, kernel, strict=True)
+    ]
+    more = [wanted - reached for wanted, reached in zip(size, covered, strict=True)]
+    taps = math.prod(kernel)
+    channels = x.shape[1] // taps
+    ones = torch.eye(taps).reshape(taps, 1, *kernel)
+    filters = torch.cat([ones] * channels, 0)
+    patches = x.reshape(x.shape[0], x.shape[1], *windows)
+    return F.conv_transpose2d(patches, filters, None, step, border, more, channels, apart)
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.bilinear.default: _bilinear,
+    aten.col2im.default: _fold,
+    aten.conv3d.default: _conv3d,
+    aten.conv3d.padding: _conv3d,
+    aten.conv_transpose3d.input: _transposed(3),
+    aten.convolution.default: _convolution,
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {aten.convolution.default: _is_of_volumes}
+
+LATE_DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.conv_transpose1d.default: _transposed(1),
+    aten.conv_transpose2d.input: _transposed(2),
+}
+"""Decompositions of layers after folding."""
+LATE_CONDITIONS: dict[Any, Callable[[Node], bool]] = dict.fromkeys(LATE_DECOMPOSITIONS, _is_grouped)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes image reads at constant positions: grid samples, affine grids and `as_strided`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
+
+BILINEAR, NEAREST = 0, 1
+ZEROS, BORDER, REFLECTION = 0, 1, 2
+
+
+def _pixels(places: Tensor, size: int, align_corners: bool) -> Tensor:
+    """Converts positions from −1…1 to pixels."""
+    return (places + 1) / 2 * (size - 1) if align_corners else ((places + 1) * size - 1) / 2
+
+
+def _reflected(places: Tensor, size: int, align_corners: bool) -> Tensor:
+    """Reflects positions outside at the centres or the ends of the border pixels."""
+    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return torch.zeros_like(places)
+    far = torch.remainder((places - low).abs(), 2 * span)
+    return torch.where(far > span, 2 * span - far, far) + low
+
+
+def _settled(places: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
+    found = _pixels(places, size, align_corners)
+    if padding == REFLECTION:
+        found = _reflected(found, size, align_corners)
+    return found if padding == ZEROS else found.clamp(0, size - 1)
+
+
+def grid_sample(x: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
+    """Samples an image at constant positions: the nearest pixel, or a weighted sum of four."""
+    count, channels, height, width = x.shape
+    columns = _settled(grid[..., 0], width, padding, align_corners)
+    rows = _settled(grid[..., 1], height, padding, align_corners)
+    flat = x.transpose(0, 1).reshape(channels, count * height * width)
+    first = (torch.arange(count) * (height * width)).reshape(count, 1, 1)
+
+    def at(row: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
+        is_seen = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        place = first + row.clamp(0, height - 1).long() * width + column.clamp(0, width - 1).long()
+        return place.reshape(-1), is_seen.to(x.dtype).reshape(-1)
+
+    if mode == NEAREST:
+        place, seen = at(torch.round(rows), torch.round(columns))
+        y = flat.index_select(1, place)
+        y = y * seen if padding == ZEROS else y
+    else:
+        top, left = torch.floor(rows), torch.floor(columns)
+        down, right = (rows - top).reshape(-1), (columns - left).reshape(-1)
+        corners = [at(top + i, left + j) for i in (0, 1) for j in (0, 1)]
+        shares = [(1 - down) * (1 - right), (1 - down) * right, down * (1 - right), down * right]
+        weights = torch.stack([share * seen for share, (_, seen) in zip(shares, corners, strict=True)])
+        pixels = flat.index_select(1, torch.cat([place for place, _ in corners]))
+        y = (pixels.reshape(channels, len(corners), -1) * weights).sum(1)
+    return y.reshape(channels, count, *grid.shape[1:3]).transpose(0, 1)
+
+
+def _is_constant_warp(node: Node) -> bool:
+    """Whether an image is sampled by a constant grid, not cubically."""
+    grid, mode = named_argument(node, "grid"), named_argument(node, "interpolation_mode")
+    image = node.args[0]
+    return is_constant(grid) and not is_constant(image) and value_of(image).dim() == 4 and mode != 2  # type: ignore[arg-type]  # a node
+
+
+def _affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
+    """Multiplies all pixel positions by each matrix."""
+    _, _, height, width = size
+    ends = [(n - 1) / n if not align_corners else 1.0 for n in (height, width)]
+    rows, columns = (
+        torch.linspace(-end, end, n) if n > 1 else torch.zeros(1)
+        for end, n in zip(ends, (height, width), strict=True)
+    )
+    base = torch.stack(
+        [columns.expand(height, width), rows.reshape(-1, 1).expand(height, width), torch.ones(height, width)],
+        -1,
+    )
+    return (theta @ base.reshape(-1, 3).t()).transpose(1, 2).reshape(-1, height, width, 2)
+
+
+def _is_plain_affine(node: Node) -> bool:
+    return len(named_argument(node, "size")) == 4 and not is_constant(node.args[0])
+
+
+def _strided(
+    x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """Gathers elements by their constant positions in memory."""
+    places = torch.arange(x.numel()).as_strided(size, stride, storage_offset or 0)
+    return x.reshape(-1).index_select(0, places.reshape(-1)).reshape(size)
+
+
+def _lies_in_order(node: Node) -> bool:
+    """Whether a tensor is contiguous and not a view with an offset."""
+    x = value_of(node.args[0])  # type: ignore[arg-type]  # the schema says tensor
+    return x.is_contiguous() and x.storage_offset() == 0 and not is_constant(node.args[0])
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.affine_grid_generator.default: _affine_grid,
+    aten.as_strided.default: _strided,
+    aten.grid_sampler.default: grid_sample,
+    aten.grid_sampler_2d.default: grid_sample,
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    aten.affine_grid_generator.default: _is_plain_affine,
+    aten.as_strided.default: _lies_in_order,
+    aten.grid_sampler.default: _is_constant_warp,
+    aten.grid_sampler_2d.default: _is_constant_warp,
+}

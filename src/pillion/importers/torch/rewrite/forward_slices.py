@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forwards slices of partially written or concatenated tensors to their sources.
+
+Detector heads decode in place (`y[..., :2] = …`, then `y[..., 2:4] = …y[..., 2:4]…`). Read from all of `y`,
+values below one would have the scale of pixels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import argument, aten, call, calls, replace, shape_of
+from pillion.importers.torch.rewrite.concat_stores import PUTS, axis_of_put, places_of_put, put_rows
+
+
+def forward_slices(module: GraphModule) -> None:
+    """Redirects slices past unrelated writes, to the written value, or to one operand of a concatenation."""
+    for node in calls(module.graph, [aten.slice.Tensor]):
+        if node.users and (new := _source(node)) is not None:
+            replace(node, new)
+    for node in reversed(calls(module.graph, [*PUTS, aten.cat.default])):
+        if not node.users:
+            module.graph.erase_node(node)
+
+
+def _source(node: Node) -> Node | None:
+    """The same elements at an earlier node; None if there is none."""
+    read: Any = argument(node, 0)
+    axis = int(argument(node, 1, 0)) % len(shape_of(node))
+    places = range(shape_of(read)[axis])[_bounds(node)]
+    base: Node = read
+    nearest: Node | None = None
+    while places:
+        if base.target in PUTS and axis_of_put(base) == axis:
+            written = places_of_put(base, shape_of(base)[axis])
+            if places == written:
+                return put_rows(base, node)
+            if not set(places).isdisjoint(written):
+                break
+            base = nearest = argument(base, 0)
+        elif base.target is aten.cat.default and int(argument(base, 1, 0)) % len(shape_of(base)) == axis:
+            found = _part(base, axis, places)
+            if found is None:
+                break
+            (nearest, places), base = found, found[0]
+        else:
+            break
+    if nearest is None:
+        return None
+    if len(places) == shape_of(nearest)[axis]:
+        return nearest
+    return call(node, aten.slice.Tensor, nearest, axis, places.start, places[-1] + 1, places.step)
+
+
+def _bounds(node: Node) -> slice:
+    start, end, step = (argument(node, i) for i in (2, 3, 4))
+    return slice(start, end, 1 if step is None else step)
+
+
+def _part(joined: Node, axis: int, places: range) -> tuple[Node, range] | None:
+    """Operand of a concatenation that contains all `places`, and their indices in it."""
+    begin = 0
+    operands: Any = argument(joined, 0)
+    for operand in operands:
+        end = begin + shape_of(operand)[axis]
+        if begin <= places[0] and places[-1] < end:
+            return operand, range(places.start - begin, places.stop - begin, places.step)
+        begin = end
+    return None

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuses functions of a sum of two squares into `magnitude`: power, magnitude and decibels of spectra, lengths of
+gradients. One op computes them in 32 bits; int8 squares would lose what a logarithm amplifies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    aten,
+    call,
+    calls,
+    constant_of,
+    is_tensor,
+    replace,
+    shape_of,
+    single_user,
+)
+from pillion.importers.torch.rows.quantization import RULES
+from pillion.importers.torch.scalar_function import RESULT, Step, expression, magnitude, name_of, result
+from pillion.ir.constraints import QuantizationConstraints
+from pillion.ops import Add, Clamp, Lut
+
+LEAST, MOST, POINTS = -18.0, 18.0, 2001
+"""Decimal exponents and number of the points at which a function is checked for monotonicity."""
+
+
+def fuse_magnitudes(module: GraphModule, wishes: QuantizationConstraints) -> None:
+    """Fuses sums of two squares and monotonic functions of them, unless the device has named functions."""
+    if wishes.functions_by_name or Add.kind in wishes.fixed:
+        return
+    for total in calls(module.graph, [aten.add.Tensor]):
+        parts = _parts(total)
+        if parts is not None:
+            end, steps = _behind(total)
+            replace(end, call(end, magnitude, *parts, steps))
+    module.graph.eliminate_dead_code()
+
+
+def _parts(total: Node) -> tuple[Node, Node] | None:
+    """Squared operands of a sum that nothing else reads."""
+    found = [_squared(operand, total) for operand in total.args[:2]]
+    if total.kwargs or len(total.args) != 2 or None in found or total.args[0] is total.args[1]:
+        return None
+    a, b = found
+    is_one = is_tensor(total) and shape_of(a) == shape_of(b) == shape_of(total)  # type: ignore[arg-type]  # nodes
+    return (a, b) if is_one else None  # type: ignore[return-value]  # nodes
+
+
+def _squared(node: Any, total: Node) -> Node | None:
+    """Operand of a square that only `total` reads."""
+    if not isinstance(node, Node) or single_user(node) is not total:
+        return None
+    if node.target is aten.square.default or (
+        node.target is aten.pow.Tensor_Scalar and float(node.args[1]) == 2  # type: ignore[arg-type]  # a number
+    ):
+        of: Any = node.args[0]
+    elif node.target is aten.mul.Tensor and node.args[0] is node.args[1]:
+        of = node.args[0]
+    else:
+        return None
+    return of if is_tensor(of) and constant_of(of) is None else None
+
+
+def _behind(total: Node) -> tuple[Node, tuple[Step, ...]]:
+    """Last call, and steps, of a clamp and a function that follow a sum, as long as they are monotonic."""
+    end: Node = total
+    steps: tuple[Step, ...] = ()
+    for kinds in (Clamp.kind, Lut.kind):
+        user = single_user(end)
+        rule = RULES.get(user.target) if user is not None else None
+        if (
+            user is None
+            or rule is None
+            or rule.kind != kinds
+            or user.args[0] is not end
+            or not is_tensor(user)
+        ):
+            continue
+        more = (*steps, *_steps(user, len(steps)))
+        if is_monotonic(more):
+            end, steps = user, more
+    return end, steps
+
+
+def _steps(function: Node, before: int) -> tuple[Step, ...]:
+    """Steps of a function that follows `before` other steps."""
+    if function.target is not expression:
+        named = tuple((key, held) for key, held in function.kwargs.items())
+        return ((name_of(function.target), (result(before), *function.args[1:]), named),)
+    steps: Any = function.args[1]
+    return tuple(
+        (name, tuple(_moved(argument, before) for argument in args), named) for name, args, named in steps
+    )
+
+
+def _moved(argument: Any, by: int) -> Any:
+    """Argument with its step reference shifted."""
+    match argument:
+        case (str(kind), int(step)) if kind == RESULT:
+            return result(step + by)
+    return argument
+
+
+def is_monotonic(steps: Sequence[Step]) -> bool:
+    """Whether an expression is monotonic for operands from 0 on."""
+    grid = torch.logspace(LEAST, MOST, POINTS, dtype=torch.float64)
+    x = torch.cat([torch.zeros(1, dtype=torch.float64), grid])
+    y = expression(x, tuple(steps))
+    if bool(torch.isnan(y).any()):
+        return False
+    before, behind = y[:-1], y[1:]
+    return bool((behind >= before).all()) or bool((behind <= before).all())

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuses elementwise calls on one tensor and constants into one function.
+
+In int8, any function of one number is a table that rounds once: `clamp(x, 1e-6) ** p`, or `x / (1 + x.abs())`.
+At first only expressions that need a table anyway are fused; `fuse_functions` later fuses the others, for
+devices without named functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    aten,
+    call,
+    calls,
+    constant_of,
+    is_tensor,
+    is_trainable,
+    replace,
+    shape_of,
+)
+from pillion.importers.torch.rows.quantization import RULES, function_of
+from pillion.importers.torch.rows.refusal_reasons import WITH_CONSTANT_OPERAND
+from pillion.importers.torch.rows.unary import FUNCTIONS, TABULATED
+from pillion.importers.torch.scalar_function import Step, expression, name_of, number, result
+from pillion.ir.constraints import QuantizationConstraints
+from pillion.ops import Function, Lut
+
+CLAMPS = frozenset(
+    {
+        aten.clamp.default,
+        aten.clamp_max.default,
+        aten.clamp_min.default,
+        aten.hardtanh.default,
+        aten.relu.default,
+        aten.relu6.default,
+    }
+)
+SIMPLE = frozenset(
+    {
+        *CLAMPS,
+        *(getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div", "rsub")),
+        *(getattr(aten, name).Scalar for name in ("add", "sub", "mul", "div", "rsub")),
+        aten.maximum.default,
+        aten.minimum.default,
+    }
+)
+"""Calls that may join a table but need none."""
+NAMED = frozenset(
+    {
+        *FUNCTIONS,
+        aten.elu.default,
+        aten.gelu.default,
+        aten.leaky_relu.default,
+        aten.softplus.default,
+    }
+)
+CHOICES = frozenset(
+    {aten.where.self, *(getattr(aten, name).Tensor for name in ("lt", "le", "eq", "ne", "ge", "gt"))}
+)
+"""Comparisons with numbers and selections, which a table can hold."""
+POINTWISE = frozenset({*SIMPLE, *NAMED, *TABULATED, *WITH_CONSTANT_OPERAND, *CHOICES}) - {expression}
+
+MOST = 64
+"""Maximum calls of one expression."""
+
+
+def fuse_expressions(module: GraphModule, *, training: bool = False) -> None:
+    """Fuses expressions that need a table. Trainable parameters are not constants."""
+    _join(module, lambda found: found.needs_table, training)
+
+
+def fuse_functions(module: GraphModule, wishes: QuantizationConstraints, *, training: bool = False) -> None:
+    """Fuses functions with the arithmetic around them, so that 10 * log10(x + 1) rounds once. Does nothing for
+    devices with named functions."""
+    if not wishes.functions_by_name:
+        _join(module, lambda found: found.rounds_repeatedly, training)
+        module.recompile()
+
+
+def _join(module: GraphModule, wanted: Callable[[_Expression], bool], training: bool) -> None:
+    order = {node: place for place, node in enumerate(module.graph.nodes)}
+    joined: set[Node] = set()
+    for node in reversed(calls(module.graph, POINTWISE)):
+        found = None if node in joined or not is_tensor(node) else _expression_of(node, order, training)
+        if found is not None and wanted(found):
+            joined.update(found.calls)
+            replace(node, call(node, expression, found.operand, found.steps))
+    module.graph.eliminate_dead_code()
+
+
+@dataclass(frozen=True)
+class _Expression:
+    """Calls from one operand to one result, in order."""
+
+    operand: Node
+    calls: tuple[Node, ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The calls as arguments of `expression`."""
+        places = {node: result(place) for place, node in enumerate((self.operand, *self.calls))}
+
+        def written(argument: Any) -> Any:
+            if not isinstance(argument, Node):
+                return argument
+            held = constant_of(argument)
+            return number(held) if held is not None else places[argument]
+
+        return tuple(
+            (
+                name_of(n.target),
+                tuple(map(written, n.args)),
+                tuple((k, written(v)) for k, v in n.kwargs.items()),
+            )
+            for n in self.calls
+        )
+
+    @property
+    def needs_table(self) -> bool:
+        """Whether any call needs a table. A single call with its own row does not."""
+        if len(self.calls) == 1 and self.calls[0].target in RULES:
+            return False
+        return any(map(_is_table, self.calls))
+
+    @property
+    def rounds_repeatedly(self) -> bool:
+        """Whether it is a function and at least one more call."""
+        rules = [RULES.get(node.target) for node in self.calls]
+        return len(rules) > 1 and any(rule is not None and rule.kind == Lut.kind for rule in rules)
+
+
+def _is_table(node: Node) -> bool:
+    if (
+        node.target in WITH_CONSTANT_OPERAND
+        or node.target is aten.where.self
+        or function_of(node) is Function.TABLE
+    ):
+        return True
+    return node.target is aten.div.Tensor and isinstance(node.args[1], Node) and not _is_number(node.args[1])
+
+
+def _expression_of(last: Node, order: Mapping[Node, int], training: bool) -> _Expression | None:
+    """Longest expression that ends in `last`, grown backwards over calls that nothing else reads."""
+    inside: list[Node] = []
+    open_ends: dict[Node, None] = {}
+    member, best = last, None
+    while len(inside) < MOST and _joins(member, last, inside, training):
+        open_ends.pop(member, None)
+        inside.append(member)
+        open_ends.update((n, None) for n in member.all_input_nodes if not _is_number(n, training))
+        if not open_ends:
+            break
+        member = max(open_ends, key=order.__getitem__)
+        if len(open_ends) == 1 and is_tensor(member) and shape_of(member) == shape_of(last):
+            best = _Expression(member, tuple(reversed(inside)))
+    best = best and _without_first_clamp(best)
+    return best
+
+
+def _joins(node: Node, last: Node, inside: list[Node], training: bool) -> bool:
+    """Whether a call is pointwise, has the result's shape, and is read only inside."""
+    return (
+        node.op == "call_function"
+        and node.target in POINTWISE
+        and (is_tensor(node) or is_tensor(node, torch.bool))
+        and shape_of(node) == shape_of(last)
+        and (node is last or set(node.users) <= set(inside))
+    )
+
+
+def _without_first_clamp(found: _Expression) -> _Expression | None:
+    """Leaves a leading clamp to the op that computes the operand."""
+    first = found.calls[0]
+    readers = [n for n in found.calls if found.operand in n.all_input_nodes]
+    if first.target not in CLAMPS or readers != [first]:
+        return found
+    return _without_first_clamp(_Expression(first, found.calls[1:])) if found.calls[1:] else None
+
+
+def _is_number(node: Any, training: bool = False) -> bool:
+    held = constant_of(node)
+    return held is not None and held.numel() == 1 and not (training and is_trainable(node))

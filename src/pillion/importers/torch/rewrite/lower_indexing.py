@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowers reads and writes by index to slices, concatenations and `index_select`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.errors import PillionError
+from pillion.importers.torch.fx_nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    is_constant,
+    replace,
+    shape_of,
+    source_line,
+    value_of,
+)
+from pillion.importers.torch.rewrite.common_type import CallLowering
+from pillion.importers.torch.rewrite.decompositions.embedding_bag import BAGS
+
+MOST_PUT = 32
+"""Maximum slices written at computed indices; each is compared with all indices of the axis."""
+LONGEST_SUM = 256
+"""Longest axis of a running sum, which is a product with a triangle of ones."""
+
+
+def gather_last(x: Tensor, places: Tensor) -> Tensor:
+    """Gathers elements of the last axis, with separate indices for each row."""
+    return torch.gather(x, -1, places)
+
+
+def reduce_bags(weight: Tensor, words: Tensor, mean: bool) -> Tensor:
+    """Sums or averages rows of a table over the last axis of the indices."""
+    rows = torch.nn.functional.embedding(words, weight)
+    return rows.mean(-2) if mean else rows.sum(-2)
+
+
+def lower_indices(module: GraphModule) -> None:
+    """Lowers all reads and writes by index."""
+    for node in calls(module.graph):
+        lower = LOWERINGS.get(node.target)
+        new = lower(module, node) if lower is not None else None
+        if new is not None:
+            replace(node, new)
+
+
+def _refuse(node: Node, what: str, here: object, help: str) -> PillionError:
+    return PillionError(
+        f"{node.target} cannot be compiled as it is called",
+        rule=what,
+        here=f"{here}  ({source_line(node)})",
+        help=help,
+    )
+
+
+# --- taken by index
+
+
+def _index(module: GraphModule, node: Node) -> Node | None:
+    """Lowers `x[:, [0, 2]]`: any indices on one axis, constant ones on several."""
+    x: Any = node.args[0]
+    given: Any = list(node.args[1])  # type: ignore[arg-type]  # the schema says a list
+    axes = [axis for axis, index in enumerate(given) if index is not None]
+    if len(axes) == 1 and value_of(given[axes[0]]).dtype not in (torch.bool, torch.uint8):
+        return _by_one(module, node, x, axes[0], given[axes[0]])
+    held = [constant_of(index) for index in given if index is not None]
+    if any(h is None for h in held):
+        raise _refuse(
+            node,
+            "axes are indexed by numbers, which may be computed, or all by constants; masks are constants",
+            f"{len(axes)} axes, with a mask",
+            "torch.where chooses by a mask; index one axis after another",
+        )
+    return _by_many(module, node, x, given, [h for h in held if h is not None])
+
+
+def _by_one(module: GraphModule, node: Node, x: Node, axis: int, index: Node) -> Node:
+    held, size = constant_of(index), shape_of(x)[axis]
+    if held is not None:
+        taken = _take(module, node, x, axis, torch.where(held < 0, held + size, held).reshape(-1))
+    else:
+        flat = call(node, aten.reshape.default, index, [-1]) if len(shape_of(index)) != 1 else index
+        taken = call(node, aten.index_select.default, x, axis, flat)
+    return call(node, aten.reshape.default, taken, list(shape_of(node)))
+
+
+def _positions(
+    shape: Sequence[int], given: Sequence[Node | None], held: Sequence[Tensor]
+) -> tuple[list[int], Tensor]:
+    """Indexed axes, and the flat index of each element within them."""
+    parts: list[Tensor] = []
+    axes: list[int] = []
+    axis, rest = 0, iter(held)
+    for index in given:
+        one = None if index is None else next(rest)
+        wide = one.dim() if one is not None and one.dtype in (torch.bool, torch.uint8) else 1
+        if one is not None:
+            parts += [one] if one.dtype not in (torch.bool, torch.uint8) else list(one.nonzero(as_tuple=True))
+            axes += range(axis, axis + wide)
+        axis += wide
+    numbers = torch.arange(math.prod(shape[a] for a in axes)).reshape([shape[a] for a in axes])
+    return axes, numbers[tuple(parts)]
+
+
+def _by_many(
+    module: GraphModule, node: Node, x: Node, given: Sequence[Node | None], held: Sequence[Tensor]
+) -> Node:
+    shape = shape_of(x)
+    axes, places = _positions(shape, given, held)
+    merged, first = _with_axes_joined(node, x, axes)
+    taken = _take(module, node, merged, first, places.reshape(-1))
+    return call(node, aten.reshape.default, taken, list(shape_of(node)))
+
+
+def _with_axes_joined(node: Node, x: Node, axes: Sequence[int]) -> tuple[Node, int]:
+    """Merges the indexed axes: at the first one if they are adjacent, otherwise in front, as PyTorch places the
+    result."""
+    shape = shape_of(x)
+    first = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    order = [*others[:first], *axes, *others[first:]]
+    if order != list(range(len(shape))):
+        x = call(node, aten.permute.default, x, order)
+    sizes = [shape[axis] for axis in others]
+    joined = [*sizes[:first], math.prod(shape[axis] for axis in axes), *sizes[first:]]
+    return call(node, aten.reshape.default, x, joined), first
+
+
+def _index_select(module: GraphModule, node: Node) -> Node | None:
+    """Lowers constant indices to slices, and a scalar index to a vector."""
+    x, dim, index = node.args
+    if len(shape_of(x)) == 0:  # type: ignore[arg-type]  # a node
+        return x  # type: ignore[return-value]  # a node
+    held = constant_of(index)
+    if held is not None:
+        return _take(module, node, x, int(dim), held.reshape(-1))  # type: ignore[arg-type]  # an int
+    if shape_of(index):  # type: ignore[arg-type]  # a node
+        return None
+    return call(node, aten.index_select.default, x, dim, call(node, aten.reshape.default, index, [1]))
+
+
+def _take(module: GraphModule, node: Node, x: Node, axis: int, places: Tensor) -> Node:
+    """Gathers constant indices, by one strided slice if possible."""
+    progression = _progression(places)
+    if progression is not None:
+        return call(node, aten.slice.Tensor, x, axis, *progression)
+    return call(node, aten.index_select.default, x, axis, constant(module, node, places, "places"))
+
+
+def _progression(places: Tensor) -> tuple[int, int, int] | None:
+    """Start, end and step of the slice with these indices; None if there is none."""
+    numbers = places.reshape(-1).tolist()
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    if not numbers or step < 1 or numbers != list(range(numbers[0], numbers[-1] + 1, step)):
+        return None
+    return numbers[0], numbers[-1] + 1, step
+
+
+def _gather(module: GraphModule, node: Node) -> Node:
+    """Moves the gathered axis to the end and trims the others to the indices' shape."""
+    x, dim, index = (argument(node, i) for i in range(3))
+    rank = len(shape_of(x))
+    if rank == 0:
+        return x
+    for axis, (have, want) in enumerate(zip(shape_of(x), shape_of(index), strict=True)):
+        if axis != dim % rank and have != want:
+            x = call(node, aten.slice.Tensor, x, axis, 0, want)
+    order = [axis for axis in range(rank) if axis != dim % rank] + [dim % rank]
+    if order == list(range(rank)):
+        return call(node, gather_last, x, index)
+    moved = [call(node, aten.permute.default, n, order) for n in (x, index)]
+    taken = call(node, gather_last, *moved)
+    return call(node, aten.permute.default, taken, [order.index(axis) for axis in range(rank)])
+
+
+def _unfold(module: GraphModule, node: Node) -> Node:
+    """Lowers `x.unfold(dim, size, step)` to a gather of overlapping windows."""
+    x, dim, size, step = (argument(node, i) for i in range(4))
+    shape = list(shape_of(x))
+    dim %= max(len(shape), 1)
+    count = (shape[dim] - size) // step + 1
+    places = (torch.arange(count)[:, None] * step + torch.arange(size)).reshape(-1)
+    taken = _take(module, node, x, dim, places)
+    split = call(node, aten.reshape.default, taken, [*shape[:dim], count, size, *shape[dim + 1 :]])
+    order = [axis for axis in range(len(shape) + 1) if axis != dim + 1] + [dim + 1]
+    return call(node, aten.permute.default, split, order)
+
+
+# --- put by index
+
+
+def _slice_scatter(module: GraphModule, node: Node) -> Node:
+    x, source, dim, start, end, step = (argument(node, i) for i in range(6))
+    size = shape_of(x)[dim]
+    return _put(module, node, x, source, dim, range(size)[slice(start, end, step)])
+
+
+def _select_scatter(module: GraphModule, node: Node) -> Node:
+    x, source, dim, index = (argument(node, i) for i in range(4))
+    shape = [1 if axis == dim % len(shape_of(x)) else d for axis, d in enumerate(shape_of(x))]
+    row = call(node, aten.reshape.default, source, shape)
+    return _put(module, node, x, row, dim, range(shape_of(x)[dim])[index:][:1])
+
+
+def _put(module: GraphModule, node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> Node:
+    """Replaces slices of an axis: by a concatenation if they are adjacent, otherwise by a gather."""
+    size = shape_of(x)[dim]
+    if not places:
+        return x
+    first, last = places[0], places[-1]
+    if list(places) == list(range(first, last + 1)):
+        parts = [call(node, aten.slice.Tensor, x, dim, 0, first)] if first else []
+        parts.append(source)
+        parts += [call(node, aten.slice.Tensor, x, dim, last + 1, size)] if last + 1 < size else []
+        return call(node, aten.cat.default, parts, dim) if len(parts) > 1 else source
+    order = torch.arange(size)
+    order[torch.tensor(list(places))] = size + torch.arange(len(places))
+    both = call(node, aten.cat.default, [x, source], dim)
+    return _take(module, node, both, dim, order)
+
+
+def _put_by_mask(node: Node, x: Node, given: Sequence[Node | None], values: Node) -> Node | None:
+    """Lowers `x[x < 0] = 0` to a selection."""
+    mask = given[0] if len(given) == 1 else None
+    one = value_of(values).numel() == 1 and not argument(node, 3)
+    if mask is None or not one or value_of(mask).dtype != torch.bool:
+        return None
+    shape = [*shape_of(mask), *(1 for _ in shape_of(x)[len(shape_of(mask)) :])]
+    wide = call(node, aten.reshape.default, mask, shape) if list(shape_of(mask)) != shape else mask
+    number = call(node, aten.reshape.default, values, []) if shape_of(values) else values
+    return call(node, aten.where.self, wide, number, x)
+
+
+def _index_put(module: GraphModule, node: Node) -> Node:
+    """Writes at constant indices: gathers from the concatenation of old and new elements."""
+    x, given, values = (argument(node, i) for i in range(3))
+    chosen = _put_by_mask(node, x, given, values)
+    if chosen is not None:
+        return chosen
+    held = [constant_of(index) for index in given if index is not None]
+    if any(h is None for h in held) or argument(node, 3):
+        raise _refuse(
+            node,
+            f"elements are put by constants, by one mask the same everywhere, or at {MOST_PUT} places that are computed",
+            "added to those that are there"
+            if argument(node, 3)
+            else "more places, several masks, or several values",
+            "torch.where chooses by a mask; put several parts one after another",
+        )
+    shape = shape_of(x)
+    axes, places = _positions(shape, given, [h for h in held if h is not None])
+    joined, first = _with_axes_joined(node, x, axes)
+    sizes = list(shape_of(joined))
+    others = [size for axis, size in enumerate(sizes) if axis != first]
+    flat = call(node, aten.reshape.default, values, [*others[:first], places.numel(), *others[first:]])
+    order = torch.arange(sizes[first])
+    order[places.reshape(-1)] = sizes[first] + torch.arange(places.numel())
+    both = call(node, aten.cat.default, [joined, flat], first)
+    taken = _take(module, node, both, first, order)
+    return _with_axes_apart(node, taken, shape, axes, first)
+
+
+def _with_axes_apart(node: Node, joined: Node, shape: Sequence[int], axes: Sequence[int], first: int) -> Node:
+    """Reverts `_with_axes_joined`."""
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    order = [*others[:first], *axes, *others[first:]]
+    split = call(node, aten.reshape.default, joined, [shape[axis] for axis in order])
+    if order == list(range(len(shape))):
+        return split
+    return call(node, aten.permute.default, split, [order.index(axis) for axis in range(len(shape))])
+
+
+# --- running sums
+
+
+def _cumsum(module: GraphModule, node: Node) -> Node | None:
+    """Multiplies by a triangle of ones: exact sums, rounded once."""
+    x, dim = node.args[:2]
+    shape = shape_of(x)  # type: ignore[arg-type]  # a node
+    if not value_of(x).is_floating_point():  # type: ignore[arg-type]  # a node
+        return None
+    if not shape:
+        return x  # type: ignore[return-value]  # a node
+    axis = int(dim) % len(shape)  # type: ignore[arg-type]  # an int
+    size = shape[axis]
+    if size > LONGEST_SUM:
+        raise _refuse(
+            node,
+            f"running sums are over at most {LONGEST_SUM} elements",
+            size,
+            "sum parts, and add what came before",
+        )
+    order = [a for a in range(len(shape)) if a != axis] + [axis]
+    triangle = constant(module, node, torch.ones(size, size).tril(), "triangle")
+    if order == list(range(len(shape))):
+        return call(node, aten.linear.default, x, triangle)
+    moved = call(node, aten.permute.default, x, order)
+    summed = call(node, aten.linear.default, moved, triangle)
+    return call(node, aten.permute.default, summed, [order.index(a) for a in range(len(shape))])
+
+
+def _reduced_words(module: GraphModule, node: Node) -> Node | None:
+    """Fuses an embedding and the sum or mean over its words."""
+    rows, dims = argument(node, 0), argument(node, 1)
+    if rows.target is not aten.embedding.default or len(rows.users) > 1 or len(shape_of(rows)) < 3:
+        return None
+    weight, words = rows.args[:2]
+    axis = len(shape_of(words)) - 1
+    is_last = [int(dim) % (axis + 2) for dim in dims or ()] == [axis]
+    if not is_last or not is_constant(weight):
+        return None
+    summed = call(node, reduce_bags, weight, words, node.target is aten.mean.dim)
+    return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument(node, 2) else summed
+
+
+def _uneven_bags(module: GraphModule, node: Node) -> None:
+    raise _refuse(
+        node,
+        "bags hold as many words each",
+        "other numbers of words, or places where bags begin that are computed",
+        "nn.Embedding, then a sum or mean over the words",
+    )
+
+
+LOWERINGS: dict[Any, CallLowering] = {
+    **dict.fromkeys(BAGS, _uneven_bags),
+    aten.sum.dim_IntList: _reduced_words,
+    aten.mean.dim: _reduced_words,
+    aten.index.Tensor: _index,
+    aten.index_select.default: _index_select,
+    aten.gather.default: _gather,
+    aten.unfold.default: _unfold,
+    aten.slice_scatter.default: _slice_scatter,
+    aten.select_scatter.default: _select_scatter,
+    aten.index_put.default: _index_put,
+    aten.cumsum.default: _cumsum,
+}
+"""Lowerings by operator."""

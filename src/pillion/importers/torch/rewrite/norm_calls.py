@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Canonicalizes norms by input statistics to two functions, each of which becomes one op that computes in 32 bits.
+Decomposed norms would round every intermediate tensor to 8 bits.
+
+Norms written by hand, as language models have them, are recognized by their computation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    is_constant,
+    named_argument,
+    replace,
+    shape_of,
+    single_user,
+    value_of,
+)
+from pillion.importers.torch.rewrite.common_type import CallLowering
+
+
+def standardized(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, dims: Sequence[int], centred: bool, eps: float
+) -> Tensor:
+    """Normalizes x over some axes to variance 1, and to mean 0 if `centred`, then applies weight and bias of these
+    axes."""
+    axes = list(dims)
+    centre = x - x.mean(axes, keepdim=True) if centred else x
+    y = centre * torch.rsqrt((centre * centre).mean(axes, keepdim=True) + eps)
+    shape = [size if axis in axes else 1 for axis, size in enumerate(x.shape)]
+    y = y if weight is None else y * weight.reshape(shape if weight.numel() > 1 else [])
+    return y if bias is None else y + bias.reshape(shape if bias.numel() > 1 else [])
+
+
+def standardized_groups(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float
+) -> Tensor:
+    """Normalizes x [N, C, …] over groups of channels, then applies weight and bias of each channel."""
+    parts = x.reshape(x.shape[0], groups, -1)
+    y = standardized(parts, None, None, [2], True, eps).reshape(x.shape)
+    shape = [-1, *[1] * (x.dim() - 2)]
+    y = y if weight is None else y * weight.reshape(shape)
+    return y if bias is None else y + bias.reshape(shape)
+
+
+def lower_norms(module: GraphModule) -> None:
+    """Lowers all norms to `standardized` or `standardized_groups`."""
+    for node in calls(module.graph, NORMS):
+        if value_of(node) is not None and value_of(node).is_floating_point():
+            new = NORMS[node.target](module, node)
+            if new is not None:
+                replace(node, new)
+    for node in calls(module.graph, [aten.mul.Tensor, aten.add.Tensor]):
+        new = _with_affine(node)
+        if new is not None:
+            replace(node, new)
+    module.graph.eliminate_dead_code()
+
+
+def _with_affine(node: Node) -> Node | None:
+    """Merges a following constant multiplication or addition into a norm's weight or bias."""
+    for norm, held in (node.args[:2], node.args[1::-1]):
+        if not _is_call(norm, standardized) or single_user(norm) is not node or node.kwargs:  # type: ignore[arg-type]  # a node
+            continue
+        x, weight, bias, dims, centred, eps = norm.args  # type: ignore[union-attr]  # a node
+        if bias is not None or not _is_of_axes(held, shape_of(norm), dims):  # type: ignore[arg-type]  # a node
+            continue
+        if node.target is aten.add.Tensor:
+            return call(node, standardized, x, weight, held, dims, centred, eps)
+        if weight is None:
+            return call(node, standardized, x, held, None, dims, centred, eps)
+    return None
+
+
+def _is_of_axes(held: Any, shape: Sequence[int], dims: Sequence[int]) -> bool:
+    """Whether this is a constant number, or a constant for each element of some axes."""
+    if not is_constant(held) or not value_of(held).is_floating_point():
+        return False
+    sizes = list(shape_of(held))
+    wanted = [size if axis in dims else 1 for axis, size in enumerate(shape)]
+    is_each = sizes == wanted[len(wanted) - len(sizes) :] and math.prod(sizes) == math.prod(wanted)
+    return math.prod(sizes) == 1 or is_each
+
+
+def _arguments(node: Node, *names: str) -> list[Any]:
+    return [named_argument(node, name) for name in names]
+
+
+def _over_last(node: Node, centred: bool, weight: Any, bias: Any, eps: float) -> Node:
+    x, shape = _arguments(node, "input", "normalized_shape")
+    rank = len(shape_of(x))
+    dims = list(range(rank - len(shape), rank))
+    return _with(node, weight, bias, lambda w, b: (standardized, x, w, b, dims, centred, eps), None)
+
+
+def _layer_norm(module: GraphModule, node: Node) -> Node:
+    weight, bias, eps = _arguments(node, "weight", "bias", "eps")
+    return _over_last(node, True, weight, bias, float(eps))
+
+
+def _rms_norm(module: GraphModule, node: Node) -> Node:
+    weight, eps = _arguments(node, "weight", "eps")
+    smallest = torch.finfo(torch.float32).eps if eps is None else float(eps)
+    return _over_last(node, False, weight, None, smallest)
+
+
+def _with(node: Node, weight: Any, bias: Any, made: Callable[..., tuple[Any, ...]], shape: Any) -> Node:
+    """Norm with constant weight and bias; computed ones are applied behind it."""
+    inside = [held is None or is_constant(held) for held in (weight, bias)]
+    y = call(node, *made(weight if all(inside) else None, bias if all(inside) else None))
+    if all(inside):
+        return y
+    for target, held in ((aten.mul.Tensor, weight), (aten.add.Tensor, bias)):
+        if held is not None:
+            held = held if shape is None else call(node, aten.reshape.default, held, shape)
+            y = call(node, target, y, held)
+    return y
+
+
+def _in_groups(node: Node, x: Node, groups: int, eps: float) -> Node:
+    weight, bias = _arguments(node, "weight", "bias")
+    shape = [-1, *[1] * (len(shape_of(x)) - 2)]
+    return _with(node, weight, bias, lambda w, b: (standardized_groups, x, w, b, groups, eps), shape)
+
+
+def _group_norm(module: GraphModule, node: Node) -> Node:
+    x, groups, eps = _arguments(node, "input", "num_groups", "eps")
+    return _in_groups(node, x, int(groups), float(eps))
+
+
+def _instance_norm(module: GraphModule, node: Node) -> Node | None:
+    """Lowers instance norms by input statistics; with running statistics they are batch norms."""
+    x, by_input, eps = _arguments(node, "input", "use_input_stats", "eps")
+    return _in_groups(node, x, shape_of(x)[1], float(eps)) if by_input else None
+
+
+# --- norms that are written by hand
+
+
+def _is_call(node: Any, *targets: Any) -> bool:
+    return isinstance(node, Node) and node.target in targets
+
+
+def _number(given: Any) -> float | None:
+    """Value of a number or one-element constant."""
+    if isinstance(given, (int, float)):
+        return float(given)
+    held = constant_of(given)
+    return float(held) if held is not None and held.numel() == 1 and held.is_floating_point() else None
+
+
+def _dims_of(node: Node) -> list[int] | None:
+    """Axes of a reduction with `keepdim`; None without."""
+    rank = len(shape_of(node.args[0]))  # type: ignore[arg-type]  # a node
+    dims = named_argument(node, "dim")
+    dims = [dims] if isinstance(dims, int) else dims
+    return sorted(d % rank for d in dims) if dims and named_argument(node, "keepdim") else None
+
+
+def _same(a: Any, b: Any, depth: int = 3) -> bool:
+    """Whether two operands are identical or equal computations of identical operands."""
+    if not (isinstance(a, Node) and isinstance(b, Node)) or a is b or not depth:
+        return a is b or (not isinstance(a, Node) and bool(a == b))
+    alike = a.op == "call_function" and (a.target, a.kwargs) == (b.target, b.kwargs)
+    return (
+        alike and len(a.args) == len(b.args) and all(map(lambda p, q: _same(p, q, depth - 1), a.args, b.args))
+    )
+
+
+def _squared(node: Any) -> Node | None:
+    """Operand of a square."""
+    if _is_call(node, aten.square.default):
+        return node.args[0]
+    if _is_call(node, aten.pow.Tensor_Scalar) and node.args[1] == 2:
+        return node.args[0]
+    if _is_call(node, aten.mul.Tensor) and _same(*node.args[:2]):
+        return node.args[0]
+    return None
+
+
+def _without_eps(node: Any) -> tuple[Any, float | None]:
+    """Splits a sum with a constant; eps is 0 for other calls and None for other sums."""
+    if _is_call(node, aten.add.Tensor, aten.add.Scalar) and not node.kwargs:
+        return node.args[0], _number(node.args[1])
+    return node, 0.0
+
+
+def _mean_square(node: Any) -> tuple[Node, list[int], float] | None:
+    """Operand, axes and eps of a mean square plus eps."""
+    node, eps = _without_eps(node)
+    if eps is None or not _is_call(node, aten.mean.dim):
+        return None
+    dims, squared = _dims_of(node), _squared(node.args[0])
+    return None if dims is None or squared is None else (squared, dims, eps)
+
+
+def _variance(node: Any) -> tuple[Node, list[int], float] | None:
+    """Operand, axes and eps of a population variance plus eps."""
+    node, eps = _without_eps(node)
+    if eps is None or not _is_of_all(node):
+        return None
+    dims = _dims_of(node)
+    return None if dims is None else (node.args[0], dims, eps)
+
+
+def _is_of_all(node: Any) -> bool:
+    """Whether a variance divides by the number of all elements."""
+    if _is_call(node, aten.var.dim):
+        return not named_argument(node, "unbiased")
+    return _is_call(node, aten.var.correction) and named_argument(node, "correction") == 0
+
+
+def _centre(node: Any) -> tuple[Node, list[int]] | None:
+    """Operand and axes of a difference to the operand's own mean."""
+    if not _is_call(node, aten.sub.Tensor) or node.kwargs:
+        return None
+    x, mean = node.args
+    dims = _dims_of(mean) if _is_call(mean, aten.mean.dim) and mean.args[0] is x else None
+    return None if dims is None else (x, dims)
+
+
+def _by_hand(node: Node, x: Any, divisor: Any) -> Node | None:
+    """Matches a tensor over the root of its mean square, or of its variance if it is centred."""
+    found, centre = _mean_square(divisor), _centre(x)
+    if found is not None and _same(found[0], x):
+        _, dims, eps = found
+        if centre is not None and centre[1] == dims:
+            return call(node, standardized, centre[0], None, None, dims, True, eps)
+        return call(node, standardized, x, None, None, dims, False, eps)
+    of_variance = _variance(divisor)
+    if of_variance is not None and centre == of_variance[:2]:
+        return call(node, standardized, centre[0], None, None, centre[1], True, of_variance[2])
+    return None
+
+
+def _product(module: GraphModule, node: Node) -> Node | None:
+    """Matches x · rsqrt(mean(x²) + eps)."""
+    for x, root in (node.args[:2], node.args[1::-1]):
+        if _is_call(root, aten.rsqrt.default):
+            return _by_hand(node, x, root.args[0])  # type: ignore[union-attr]  # a node
+    return None
+
+
+def _quotient(module: GraphModule, node: Node) -> Node | None:
+    """Matches x / sqrt(mean(x²) + eps), and F.normalize."""
+    x, divisor = node.args[:2]
+    if _is_call(divisor, aten.sqrt.default):
+        return _by_hand(node, x, divisor.args[0])  # type: ignore[union-attr]  # a node
+    return _of_length_one(module, node, x, divisor)
+
+
+def _of_length_one(module: GraphModule, node: Node, x: Any, length: Any) -> Node | None:
+    """Matches x / max(|x|, eps)."""
+    while _is_call(length, aten.expand.default, aten.expand_as.default):
+        length = length.args[0]
+    least = 0.0
+    if _is_call(length, aten.clamp_min.default):
+        least, length = float(length.args[1]), length.args[0]
+    if not _is_call(length, aten.linalg_vector_norm.default) or length.args[0] is not x:
+        return None
+    dims = _dims_of(length) if named_argument(length, "ord") == 2 else None
+    if dims is None:
+        return None
+    return _to_length_one(module, node, x, dims, least)
+
+
+def _to_length_one(module: GraphModule, node: Node, x: Node, dims: list[int], least: float) -> Node:
+    """Divides a tensor by its lengths along some axes, but at least by `least`; a length is the root mean square
+    times √n."""
+    count = math.prod(shape_of(x)[d] for d in dims)
+    weight = constant(module, node, torch.full((1,), 1 / math.sqrt(count)), f"{node.name}_weight")
+    return call(node, standardized, x, weight, None, dims, False, least**2 / count)
+
+
+def _cosine(module: GraphModule, node: Node) -> Node:
+    """Multiplies vectors of length 1 in a matrix product, whose accumulator is exact."""
+    a, b, dim, eps = _arguments(node, "x1", "x2", "dim", "eps")
+    shape = list(np.broadcast_shapes(shape_of(a), shape_of(b)))
+    axis = dim % len(shape)
+    order = [*(d for d in range(len(shape)) if d != axis), axis]
+    rows = []
+    for x, ends in ((a, [1, shape[axis]]), (b, [shape[axis], 1])):
+        whole = x if list(shape_of(x)) == shape else call(node, aten.expand.default, x, shape)
+        one = _to_length_one(module, node, whole, [axis], float(eps))
+        rows.append(
+            call(node, aten.reshape.default, call(node, aten.permute.default, one, order), [-1, *ends])
+        )
+    product = call(node, aten.bmm.default, *rows)
+    return call(node, aten.reshape.default, product, [shape[d] for d in order[:-1]])
+
+
+OPERATORS: dict[Any, CallLowering] = {
+    aten.cosine_similarity.default: _cosine,
+    aten.group_norm.default: _group_norm,
+    aten.instance_norm.default: _instance_norm,
+    aten.layer_norm.default: _layer_norm,
+    aten.rms_norm.default: _rms_norm,
+}
+"""PyTorch's norms, and the cosine similarity, which normalizes twice."""
+NORMS: dict[Any, CallLowering] = {**OPERATORS, aten.div.Tensor: _quotient, aten.mul.Tensor: _product}
+"""All lowerings, including the last calls of handwritten norms."""

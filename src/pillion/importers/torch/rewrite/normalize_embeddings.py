@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folds norms of embeddings into their tables, so that small rows keep as many int8 steps as large ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    replace,
+    shape_of,
+    single_user,
+)
+from pillion.importers.torch.rewrite.norm_calls import standardized
+
+
+def normalize_embeddings(module: GraphModule) -> None:
+    """Folds a norm into the table of an embedding that nothing else reads."""
+    for node in calls(module.graph, [standardized]):
+        table = _normed(node)
+        if table is not None:
+            rows: Any = node.args[0]
+            held = constant(module, node, table, f"{rows.name}_normed")
+            replace(node, call(node, aten.embedding.default, held, rows.args[1]))
+
+
+def _normed(node: Node) -> Tensor | None:
+    """Normalized table; None if the norm cannot be folded."""
+    rows, weight, bias, dims, centred, eps = node.args
+    if (
+        not isinstance(rows, Node)
+        or rows.target is not aten.embedding.default
+        or single_user(rows) is not node
+    ):
+        return None
+    table = constant_of(rows.args[0])
+    last = len(shape_of(rows)) - 1
+    if table is None or [int(dim) % (last + 1) for dim in dims] != [last]:  # type: ignore[union-attr,arg-type]  # a list of numbers
+        return None
+    held = [constant_of(part) for part in (weight, bias)]
+    is_computed = any(
+        part is not None and one is None for part, one in zip((weight, bias), held, strict=True)
+    )
+    if is_computed or _is_read_elsewhere(rows.args[0]):
+        return None
+    scale, offset = (None if one is None else one.double() for one in held)
+    with torch.no_grad():
+        return standardized(table.double(), scale, offset, [1], bool(centred), float(eps)).float()  # type: ignore[arg-type]  # a number
+
+
+def _is_read_elsewhere(table: Any) -> bool:
+    """Whether several calls read a constant; a folded copy would take flash twice."""
+    readers = [
+        user for node in table.graph.find_nodes(op="get_attr", target=table.target) for user in node.users
+    ]
+    return len(readers) != 1

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All rewrites before quantization, in order. Afterwards each operator is in canonical form."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.fx import GraphModule
+
+from pillion.errors import PillionError
+from pillion.host_io.torch_threads import one_thread
+from pillion.importers.torch.fx_nodes import aten, calls, source_line, value_of
+from pillion.importers.torch.input_types import input_dtype
+from pillion.importers.torch.loop_nodes import number_loops
+from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
+from pillion.importers.torch.rewrite.canonical_clamps import canonicalize_clamps
+from pillion.importers.torch.rewrite.cast_float32 import cast_to_float32
+from pillion.importers.torch.rewrite.common_type import widen_constants, widen_inputs
+from pillion.importers.torch.rewrite.compare_select import lower_comparisons
+from pillion.importers.torch.rewrite.computed_masks import lower_computed_masks
+from pillion.importers.torch.rewrite.concat_stores import concat_stores
+from pillion.importers.torch.rewrite.constant_folding import (
+    fold_constants,
+    make_scalars_constants,
+    use_linear,
+)
+from pillion.importers.torch.rewrite.decompose import decompose, decompose_late
+from pillion.importers.torch.rewrite.fold_stores import fold_constant_stores, lower_fill_like
+from pillion.importers.torch.rewrite.forward_slices import forward_slices
+from pillion.importers.torch.rewrite.functionalize import functionalize, remove_identities
+from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_expressions
+from pillion.importers.torch.rewrite.inline_subgraphs import inline_subgraphs
+from pillion.importers.torch.rewrite.layer_biases import lower_layer_biases
+from pillion.importers.torch.rewrite.lower_complex import has_complex_numbers, lower_complex_numbers
+from pillion.importers.torch.rewrite.lower_indexing import lower_indices
+from pillion.importers.torch.rewrite.mask_rows import lower_masks
+from pillion.importers.torch.rewrite.norm_calls import lower_norms
+from pillion.importers.torch.rewrite.normalize_embeddings import normalize_embeddings
+from pillion.importers.torch.rewrite.recurrent import shrink_operands
+from pillion.importers.torch.rewrite.reroll import reroll_loops
+from pillion.importers.torch.rewrite.synonyms import drop_expansions, merge_moves, replace_synonyms
+from pillion.importers.torch.train.folded_norms import make_trainable
+from pillion.ir.constraints import QuantizationConstraints
+
+
+@one_thread()
+def rewrite_for_quantization(
+    module: GraphModule, wishes: QuantizationConstraints | None = None, *, training: bool = False
+) -> GraphModule:
+    """Rewrites a module in place and returns it. With `training`, dropouts and batch norms stay and parameters are
+    not folded."""
+    for node in module.graph.find_nodes(op="placeholder"):
+        input_dtype(node)
+    widen_inputs(module)
+    inline_subgraphs(module)
+    cast_to_float32(module)
+    lower_fill_like(module)
+    fold_constant_stores(module)
+    functionalize(module, training=training)
+    remove_identities(module, training=training)
+    lower_norms(module)
+    drop_expansions(module)
+    shrink_operands(module)
+    decompose(module)
+    if functionalize(module, training=training):
+        decompose(module)
+    if calls(module.graph, [aten.copy.default]):  # through views that were decomposed
+        decompose(module)
+    if has_complex_numbers(module):
+        fold_constants(module, training=training)
+        lower_complex_numbers(module)
+        decompose(module)
+    _canonicalize(module, training)
+    forward_slices(module)
+    concat_stores(module)
+    reroll_loops(module, wishes or QuantizationConstraints())
+    number_loops(module.graph)
+    fold_constants(module, training=training)
+    widen_constants(module)
+    lower_comparisons(module)
+    lower_computed_masks(module)
+    fuse_expressions(module, training=training)
+    lower_indices(module)
+    if not training:
+        normalize_embeddings(module)
+    make_scalars_constants(module, training=training)
+    lower_masks(module, training=training)
+    use_linear(module, training=training)
+    lower_layer_biases(module, training=training)
+    if training:
+        make_trainable(module)
+    else:
+        fold_batch_norms(module)
+    if decompose_late(module):
+        _canonicalize(module, training)
+        fold_constants(module, training=training)
+    canonicalize_clamps(module, training=training)
+    module.graph.eliminate_dead_code()
+    _drop_unused_inputs(module)
+    _refuse_empty(module)
+    module.recompile()
+    return module
+
+
+def _canonicalize(module: GraphModule, training: bool) -> None:
+    """Canonicalizes synonyms and removes identities."""
+    replace_synonyms(module)
+    merge_moves(module)
+    remove_identities(module, training=training)
+
+
+def _drop_unused_inputs(module: GraphModule) -> None:
+    for node in module.graph.find_nodes(op="get_attr"):
+        if not node.users:
+            module.graph.erase_node(node)
+
+
+def _refuse_empty(module: GraphModule) -> None:
+    for node in calls(module.graph):
+        value = value_of(node)
+        if isinstance(value, Tensor) and not value.numel():
+            raise PillionError(
+                "a tensor of the model has no elements",
+                rule="tensors hold one number at least",
+                here=f"{node.target} gives {list(value.shape)}  ({source_line(node)})",
+                help="leave out what is made of it, or give inputs of another size",
+            )

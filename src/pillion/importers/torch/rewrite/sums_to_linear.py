@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewrites sums of products with constants, such as a soft-argmax `(shares * places).sum(-1)`, as linear layers,
+which accumulate in 32 bits instead of rounding each product to int8."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    replace,
+    shape_of,
+    single_user,
+)
+
+
+def sums_to_linear(module: GraphModule) -> None:
+    """Rewrites sums and means of products with a constant as linear layers if each result sums one row of the
+    operand."""
+    for node in calls(module.graph, [aten.sum.dim_IntList, aten.mean.dim]):
+        product: Any = node.args[0]
+        if product.target is not aten.mul.Tensor or single_user(product) is not node or not argument(node, 1):
+            continue
+        for x, factors in (product.args[:2], product.args[1::-1]):
+            held = constant_of(factors)
+            if isinstance(x, Node) and held is not None and constant_of(x) is None:
+                axes = _axes(node, x, held)
+                if axes is not None:
+                    replace(node, _layer(module, node, x, held, axes))
+                    break
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Axes of a product: summed, the operand's rows, or the factors' outputs."""
+
+    summed: tuple[int, ...]
+    rows: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def _axes(total: Node, x: Node, factors: Tensor) -> _Axes | None:
+    """Classifies the axes; None if operand and factors share a kept axis, or the operand is broadcast along a
+    summed one."""
+    shape = shape_of(total.args[0])  # type: ignore[arg-type]  # a product
+    rank = len(shape)
+    dims: Any = argument(total, 1)
+    summed = tuple(sorted(int(d) % rank for d in dims))
+    of_x, of_factors = ((1,) * (rank - len(s)) + tuple(s) for s in (shape_of(x), factors.shape))
+    if any(of_x[axis] != shape[axis] for axis in summed) or factors.numel() < 2:
+        return None
+    kept = [axis for axis in range(rank) if axis not in summed]
+    outputs = tuple(axis for axis in kept if of_factors[axis] > 1)
+    if any(of_x[axis] > 1 for axis in outputs):
+        return None
+    return _Axes(summed, tuple(axis for axis in kept if axis not in outputs), outputs)
+
+
+def _layer(module: GraphModule, node: Node, x: Node, factors: Tensor, axes: _Axes) -> Node:
+    shape = shape_of(node.args[0])  # type: ignore[arg-type]  # a product
+    rank, size = len(shape), [math.prod(shape[a] for a in part) for part in (axes.summed, axes.outputs)]
+    rows = [shape[a] for a in axes.rows]
+    whole = factors.reshape((1,) * (rank - factors.dim()) + tuple(factors.shape))
+    whole = whole.expand([shape[a] if a in (*axes.summed, *axes.outputs) else 1 for a in range(rank)])
+    weights = whole.permute(*axes.outputs, *axes.summed, *axes.rows).reshape(size[1], size[0])
+    if node.target is aten.mean.dim:
+        weights = weights / size[0]
+    given = call(node, aten.reshape.default, x, [1] * (rank - len(shape_of(x))) + list(shape_of(x)))
+    given = call(node, aten.permute.default, given, [*axes.rows, *axes.outputs, *axes.summed])
+    given = call(node, aten.reshape.default, given, [*(rows or [1]), size[0]])
+    held = constant(module, node, weights.clone(), f"{node.name}_weights")
+    made = call(node, aten.linear.default, given, held, None)
+    made = call(node, aten.reshape.default, made, [*rows, *(shape[a] for a in axes.outputs)])
+    order = (*axes.rows, *axes.outputs)
+    made = call(node, aten.permute.default, made, [order.index(a) for a in sorted(order)])
+    return call(node, aten.reshape.default, made, list(shape_of(node)))

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces operators by equivalent ones in canonical form; `SYNONYMS` is the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import getitem
+from typing import Any
+
+import numpy as np
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    named_argument,
+    replace,
+    shape_of,
+    value_of,
+)
+from pillion.importers.torch.rewrite.decompositions.resizes import size_follows_factors
+
+Rewrite = Callable[[Node], Node | None]
+"""Returns the replacement of a node; None if it stays."""
+
+BROADCASTING = frozenset(
+    {
+        aten.add.Tensor,
+        aten.sub.Tensor,
+        aten.mul.Tensor,
+        aten.div.Tensor,
+        aten.maximum.default,
+        aten.minimum.default,
+    }
+)
+
+
+def replace_synonyms(module: GraphModule) -> None:
+    """Replaces all synonyms."""
+    for node in calls(module.graph):
+        rewrite = SYNONYMS.get(node.target)
+        new = rewrite(node) if rewrite is not None else None
+        if new is not None:
+            replace(node, new)
+
+
+def drop_expansions(module: GraphModule) -> None:
+    """Removes `expand` if all its readers broadcast."""
+    for node in calls(module.graph, [aten.expand.default]):
+        source = node.args[0]
+        if isinstance(source, Node) and all(_broadcasts(user, node, source) for user in node.users):
+            replace(node, source)
+
+
+def _broadcasts(user: Node, expanded: Node, source: Node) -> bool:
+    if user.target not in BROADCASTING:
+        return False
+    operands = [source if a is expanded else a for a in user.args[:2]]
+    shapes = [shape_of(a) if isinstance(a, Node) else () for a in operands]
+    return np.broadcast_shapes(*shapes) == shape_of(user)
+
+
+def merge_moves(module: GraphModule) -> None:
+    """Merges consecutive permutations or reshapes, and removes those that cancel."""
+    for node in calls(module.graph, [aten.permute.default, aten.reshape.default]):
+        first: Any = node.args[0]
+        if first.target is node.target:
+            how: Any = argument(node, 1)
+            if node.target is aten.permute.default:
+                inner, rank = argument(first, 1), len(shape_of(node))
+                how = [inner[axis % rank] % rank for axis in how]
+            node.args = (first.args[0], how)
+        if node.target is aten.permute.default and list(argument(node, 1)) == list(
+            range(len(shape_of(node)))
+        ):
+            replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
+
+
+def _reshape(node: Node) -> Node:
+    return call(node, aten.reshape.default, node.args[0], list(shape_of(node)))
+
+
+def _transpose(node: Node) -> Node:
+    source = node.args[0]
+    order = list(range(value_of(node).dim()))
+    if node.target is aten.transpose.int:
+        i, j = (int(argument(node, position)) % max(len(order), 1) for position in (1, 2))
+        order[i], order[j] = order[j], order[i]
+    else:
+        order.reverse()
+    return call(node, aten.permute.default, source, order)
+
+
+def _first(node: Node, target: Any, *args: Any) -> Node | None:
+    """Replaces an operator with several results of which only the first is read."""
+    users = list(node.users)
+    if any(user.target is not getitem or user.args[1] != 0 for user in users):
+        return None
+    new = call(node, target, *args)
+    for user in users:
+        replace(user, new)
+    return new
+
+
+def _max_pool(node: Node) -> Node | None:
+    return _first(node, aten.max_pool2d.default, *node.args)
+
+
+def _maximum(node: Node) -> Node | None:
+    """Replaces a maximum by `amax` if only values are read."""
+    target = aten.amax.default if node.target in (aten.max.default, aten.max.dim) else aten.amin.default
+    source, *rest = node.args
+    if node.target in (aten.max.default, aten.min.default):
+        return call(node, target, source, list(range(value_of(source).dim())))  # type: ignore[arg-type]  # a tensor
+    return _first(node, target, source, [rest[0]], bool(argument(node, 2)))
+
+
+def _parts(node: Node) -> None:
+    """Replaces a split by slices. Not done earlier, because parts may be written in place (`GRUCell`)."""
+    source, size, dim = (argument(node, i, 0) for i in range(3))
+    whole = shape_of(source)[dim]
+    for user in list(node.users):
+        index: Any = user.args[1]  # users are getitems
+        replace(
+            user, call(user, aten.slice.Tensor, source, dim, size * index, min(size * (index + 1), whole))
+        )
+
+
+def _batch_norm(node: Node) -> Node | None:
+    x, weight, bias, mean, variance, momentum, eps = (argument(node, i) for i in range(7))
+    return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
+
+
+def _norm_of_volumes(node: Node) -> Node | None:
+    """Merges depth into the batch axis of a 3-d batch norm."""
+    source, *rest = node.args
+    shape = shape_of(node)
+    if len(shape) != 5:
+        return None
+    n, c, depth, h, w = shape
+    images = call(node, aten.permute.default, source, [0, 2, 1, 3, 4])
+    flat = call(node, aten.reshape.default, images, [n * depth, c, h, w])
+    norm = call(node, aten.batch_norm.default, flat, *rest, **node.kwargs)
+    back = call(node, aten.reshape.default, norm, [n, depth, c, h, w])
+    return call(node, aten.permute.default, back, [0, 2, 1, 3, 4])
+
+
+def _batch_norm_by_running_statistics(node: Node) -> Node | None:
+    x, weight, bias, mean, variance, training, momentum, eps = (argument(node, i) for i in range(8))
+    if training or mean is None:
+        return None
+    return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
+
+
+def _adaptive_pool(node: Node) -> Node | None:
+    """Replaces an adaptive pool with equal windows by an average pool."""
+    source: Any = node.args[0]
+    before, after = shape_of(source)[-2:], shape_of(node)[-2:]
+    if any(a == 0 or b % a for b, a in zip(before, after, strict=True)):
+        return None
+    kernel = [b // a for b, a in zip(before, after, strict=True)]
+    return call(node, aten.avg_pool2d.default, source, kernel, kernel)
+
+
+def _power(node: Node) -> Node | None:
+    powers = {2: aten.square, 0.5: aten.sqrt, -0.5: aten.rsqrt, -1: aten.reciprocal}
+    exponent: Any = node.args[1]
+    return call(node, powers[exponent].default, node.args[0]) if exponent in powers else None
+
+
+def _convolution(node: Node) -> Node | None:
+    x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = (
+        argument(node, i) for i in range(9)
+    )
+    rank = len(stride)
+    transposing = {1: aten.conv_transpose1d.default, 2: aten.conv_transpose2d.input}
+    if transposed and rank in transposing:
+        return call(
+            node,
+            transposing[rank],
+            x,
+            weight,
+            bias,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            dilation,
+        )
+    targets = {1: aten.conv1d.default, 2: aten.conv2d.default}
+    if transposed or rank not in targets:
+        return None
+    return call(node, targets[rank], x, weight, bias, stride, padding, dilation, groups)
+
+
+def _padded_convolution(node: Node) -> Node:
+    """Replaces `padding="same"` by numbers; odd padding needs a pad in front."""
+    x, weight, bias, stride, padding, dilation, groups = (argument(node, i) for i in range(7))
+    target = aten.conv2d.default if node.target is aten.conv2d.padding else aten.conv1d.default
+    rank = 2 if target is aten.conv2d.default else 1
+    kernel = shape_of(weight)[2:]
+    dilations = list(dilation) * (rank // len(dilation))
+    totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, kernel, strict=True)]
+    if any(total % 2 for total in totals):
+        sides = [side for total in reversed(totals) for side in (total // 2, total - total // 2)]
+        x, totals = call(node, aten.pad.default, x, sides, "constant", 0.0), [0] * rank
+    return call(node, target, x, weight, bias, stride, [total // 2 for total in totals], dilation, groups)
+
+
+def _prelu(node: Node) -> Node:
+    """Flattens the slopes of the kernel variant."""
+    x, slopes = node.args
+    return call(node, aten.prelu.default, x, call(node, aten.reshape.default, slopes, [-1]))
+
+
+def _cat(node: Node) -> Node | None:
+    """Drops empty operands."""
+    operands: Any = node.args[0]
+    kept = [n for n in operands if value_of(n).numel()]
+    if not kept or len(kept) == len(operands):
+        return None
+    return call(node, aten.cat.default, kept, *node.args[1:], **node.kwargs)
+
+
+def _over_all_axes(node: Node) -> Node:
+    target = aten.mean.dim if node.target is aten.mean.default else aten.sum.dim_IntList
+    source: Any = node.args[0]
+    return call(node, target, source, list(range(len(shape_of(source)))))
+
+
+RESIZES = {
+    aten._upsample_nearest_exact2d.default: aten._upsample_nearest_exact2d.vec,
+    aten.upsample_bilinear2d.default: aten.upsample_bilinear2d.vec,
+    aten.upsample_nearest2d.default: aten.upsample_nearest2d.vec,
+}
+"""Variants with an output size or factors, one of which is None."""
+
+
+def _resize(node: Node) -> Node | None:
+    """Replaces factors by the output size if it follows from them exactly."""
+    size = list(shape_of(node)[-2:])
+    if not size_follows_factors(node) or (
+        node.target not in RESIZES and named_argument(node, "scale_factors") is None
+    ):
+        return None
+    target: Any = RESIZES.get(node.target, node.target)  # type: ignore[call-overload]  # targets are hashable
+    corners = [named_argument(node, "align_corners")] if target is aten.upsample_bilinear2d.vec else []
+    return call(node, target, node.args[0], size, *corners, None)
+
+
+SYNONYMS: dict[Any, Rewrite] = {
+    aten._adaptive_avg_pool2d.default: _adaptive_pool,
+    aten._native_batch_norm_legit_no_training.default: _batch_norm,
+    aten._prelu_kernel.default: _prelu,
+    aten._neg_view.default: lambda node: call(node, aten.neg.default, node.args[0]),
+    aten._log_softmax.default: lambda node: call(node, aten.log_softmax.int, *node.args[:2]),
+    aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
+    aten._unsafe_view.default: _reshape,
+    aten.native_batch_norm.default: _batch_norm_by_running_statistics,
+    aten.adaptive_avg_pool2d.default: _adaptive_pool,
+    aten.batch_norm.default: _norm_of_volumes,
+    aten.cat.default: _cat,
+    aten.constant_pad_nd.default: lambda node: call(
+        node, aten.pad.default, *node.args[:2], "constant", float(argument(node, 2, 0.0))
+    ),
+    aten.conv1d.padding: _padded_convolution,
+    aten.conv2d.padding: _padded_convolution,
+    aten.convolution.default: _convolution,
+    aten.flatten.using_ints: _reshape,
+    aten.max.default: _maximum,
+    aten.max.dim: _maximum,
+    aten.max_pool2d_with_indices.default: _max_pool,
+    aten.mean.default: _over_all_axes,
+    aten.min.default: _maximum,
+    aten.min.dim: _maximum,
+    aten.numpy_T.default: _transpose,
+    aten.pow.Tensor_Scalar: _power,
+    aten.squeeze.default: _reshape,
+    aten.squeeze.dim: _reshape,
+    aten.squeeze.dims: _reshape,
+    aten.sum.default: _over_all_axes,
+    aten.t.default: _transpose,
+    aten.transpose.int: _transpose,
+    aten.unflatten.int: _reshape,
+    aten.unsafe_split.Tensor: _parts,
+    aten.unsqueeze.default: _reshape,
+    **dict.fromkeys((*RESIZES, *RESIZES.values()), _resize),
+    aten.view.default: _reshape,
+}

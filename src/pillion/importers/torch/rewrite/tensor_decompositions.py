@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposes shape operators, copies, products and attention. `DECOMPOSITIONS` collects all decompositions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import get_decompositions
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
+from pillion.importers.torch.rewrite import decompositions
+from pillion.importers.torch.rewrite.index_decompositions import INDEX_CONDITIONS, INDEX_DECOMPOSITIONS
+from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, reads_inputs
+
+Result = Tensor | Sequence[Tensor]
+
+
+def _split(x: Tensor, sizes: int | Sequence[int], dim: int = 0) -> Result:
+    whole = x.shape[dim]
+    parts = [min(sizes, whole - i) for i in range(0, whole, sizes)] if isinstance(sizes, int) else list(sizes)
+    ends = [sum(parts[: i + 1]) for i in range(len(parts))]
+    return [aten.slice.Tensor(x, dim, end - size, end) for end, size in zip(ends, parts, strict=True)]
+
+
+def _select(x: Tensor, dim: int, index: int) -> Tensor:
+    start = index % x.shape[dim]
+    axis = dim % x.dim()
+    shape = [size for i, size in enumerate(x.shape) if i != axis]
+    return x.narrow(dim, start, 1).reshape(shape)
+
+
+def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return torch.cat([t.unsqueeze(dim) for t in tensors], dim)
+
+
+def _repeat(x: Tensor, counts: Sequence[int]) -> Tensor:
+    x = x.reshape((1,) * (len(counts) - x.dim()) + tuple(x.shape))
+    for dim, count in enumerate(counts):
+        x = _times(x, count, dim)
+    return x
+
+
+MOST_AT_ONCE = 256
+"""Maximum operands of a repeating concatenation; larger repetitions take several steps."""
+
+
+def _times(x: Tensor, count: int, dim: int) -> Tensor:
+    if count <= MOST_AT_ONCE:
+        return torch.cat([x] * count, dim) if count != 1 else x
+    whole, rest = divmod(count, MOST_AT_ONCE)
+    many = _times(torch.cat([x] * MOST_AT_ONCE, dim), whole, dim)
+    return torch.cat([many, *[x] * rest], dim) if rest else many
+
+
+def _expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:
+    shape = (1,) * (len(sizes) - x.dim()) + tuple(x.shape)
+    return _repeat(x, [1 if size in (-1, old) else size for size, old in zip(sizes, shape, strict=True)])
+
+
+def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+    if not dims:
+        return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        cut = -shift % x.shape[dim]
+        x = torch.cat([x.narrow(dim, cut, x.shape[dim] - cut), x.narrow(dim, 0, cut)], dim) if cut else x
+    return x
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Treats vectors as matrices of one row or column."""
+    left, right = a.dim() == 1, b.dim() == 1
+    y = torch.matmul(a.unsqueeze(0) if left else a, b.unsqueeze(1) if right else b)
+    shape = (*y.shape[: y.dim() - 2], *(() if left else (y.shape[-2],)), *(() if right else (y.shape[-1],)))
+    return y.reshape(shape)
+
+
+def _attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if enable_gqa:
+        k, v = (_for_each_head(x, q.shape[-3] // x.shape[-3]) for x in (k, v))
+    if is_causal:
+        attn_mask = torch.ones(q.shape[-2], k.shape[-2]).tril() == 1
+    logits = torch.matmul(q, k.transpose(-2, -1))
+    if attn_mask is not None:
+        logits = logits + (
+            attn_mask if attn_mask.is_floating_point() else torch.where(attn_mask, 0.0, -math.inf)
+        )
+    return torch.matmul(aten._safe_softmax.default(logits, -1), v)
+
+
+def _for_each_head(x: Tensor, times: int) -> Tensor:
+    """Repeats keys or values for the query heads that share them."""
+    shape = (*x.shape[:-2], times, *x.shape[-2:])
+    return x.unsqueeze(-3).expand(shape).reshape(*x.shape[:-3], -1, *x.shape[-2:])
+
+
+def _is_known_attention(node: Node) -> bool:
+    return not named_argument(node, "dropout_p")
+
+
+def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    return x * (1 - mask.to(x.dtype)) + torch.where(mask, value, 0.0)
+
+
+def _clamp_to_tensors(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    x = x if low is None else torch.maximum(x, low)
+    return x if high is None else torch.minimum(x, high)
+
+
+def _sum_of(product: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Decomposes a scaled sum of a tensor and a product; with beta 0 the tensor is ignored, as in torch."""
+
+    def form(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+        y = product(a, b)
+        y = y if alpha == 1 else y * alpha
+        if beta == 0:
+            return y
+        return y + (x if beta == 1 else x * beta)
+
+    return form
+
+
+def _with_batch(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Applies a layer to a batch of one."""
+    return lambda x, *rest, **options: layer(x.unsqueeze(0), *rest, **options).squeeze(0)
+
+
+def _is_unbatched(node: Node) -> bool:
+    images: Any = node.args[:2]
+    return bool(value_of(images[0]).dim() == value_of(images[1]).dim() - 1)
+
+
+def _with_axis(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Applies a function over an axis to a scalar."""
+    return lambda x, *rest, **options: function(x.reshape(1), *rest, **options).reshape(())
+
+
+def _is_single_number(node: Node) -> bool:
+    return value_of(node.args[0]).dim() == 0  # type: ignore[arg-type]  # the schema says tensor
+
+
+BY_TORCH = (
+    aten.addcdiv.default,
+    aten.addcmul.default,
+    aten.addr.default,
+    aten.baddbmm.default,
+    aten.channel_shuffle.default,
+    aten.clamp_max.Tensor,
+    aten.clamp_min.Tensor,
+    aten.count_nonzero.default,
+    aten.count_nonzero.dim_IntList,
+    aten.glu.default,
+    aten.index_add.default,
+    aten.index_copy.default,
+    aten.index_fill.int_Scalar,
+    aten.index_fill.int_Tensor,
+    aten.pixel_shuffle.default,
+    aten.pixel_unshuffle.default,
+    aten.rot90.default,
+    aten.take.default,
+)
+"""Operators that torch's own table decomposes as well; own decompositions exist where these are exact or cheaper in int8."""
+UNBATCHED = (
+    aten.conv1d.default,
+    aten.conv2d.default,
+    aten.conv_transpose1d.default,
+    aten.conv_transpose2d.input,
+)
+OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int, aten.log_softmax.int)
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    **LAYERS,
+    **CELLS,
+    **INDEX_DECOMPOSITIONS,
+    **decompositions.DECOMPOSITIONS,
+    **get_decompositions(BY_TORCH),
+    **{target: _with_batch(target) for target in UNBATCHED},
+    **{target: _with_axis(target) for target in OVER_AN_AXIS},
+    aten.addbmm.default: _sum_of(lambda a, b: torch.bmm(a, b).sum(0)),
+    aten.addmm.default: _sum_of(torch.mm),
+    aten.addmv.default: _sum_of(torch.mv),
+    aten.clamp.Tensor: _clamp_to_tensors,
+    **dict.fromkeys((aten.dot.default, aten.vdot.default), _product),
+    aten.expand.default: _expand,
+    aten.lerp.Scalar: lambda x, y, weight: x + (y - x) * weight,
+    aten.lerp.Tensor: lambda x, y, weight: x + (y - x) * weight,
+    aten.masked_fill.Scalar: _masked_fill,
+    aten.matmul.default: _product,
+    aten.mv.default: _product,
+    aten.repeat.default: _repeat,
+    aten.roll.default: _roll,
+    aten.scaled_dot_product_attention.default: _attention,
+    aten.select.int: _select,
+    aten.split.Tensor: _split,
+    aten.split_with_sizes.default: _split,
+    aten.stack.default: _stack,
+    aten.unbind.int: lambda x, dim=0: [_select(x, dim, i) for i in range(x.shape[dim])],
+}
+CONDITIONS: dict[Any, Callable[[Node], bool]] = {
+    **dict.fromkeys(LAYERS, reads_inputs),
+    **INDEX_CONDITIONS,
+    **decompositions.CONDITIONS,
+    **dict.fromkeys(UNBATCHED, _is_unbatched),
+    **dict.fromkeys(OVER_AN_AXIS, _is_single_number),
+    aten.addmm.default: lambda node: (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1),
+    aten.masked_fill.Scalar: lambda node: is_constant(node.args[1]),
+    aten.scaled_dot_product_attention.default: _is_known_attention,
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row of functions of a sum of two squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.rows.elementwise import in_one_order
+from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.rows.table import lowers, refuse
+from pillion.importers.torch.rows.unary import output_quant
+from pillion.importers.torch.scalar_function import Step, magnitude
+from pillion.ir.types import constant
+from pillion.ops import Magnitude
+from pillion.ops.magnitude import Reals, tabulate
+
+
+@lowers(magnitude, quantized=row(Magnitude, operands=(0, 1)))
+def magnitude_of(b: Builder, first: Placed, second: Placed, steps: tuple[Step, ...]) -> Placed:
+    """Lowers to an op with the thresholds of its function, in steps of its result."""
+    output = output_quant(b.node)
+    if output is None:
+        raise refuse(
+            "a sum of two squares stays in float",
+            "operands and result are quantized",
+            b.node.name,
+            "compile the float model: pillion quantizes it",
+        )
+
+    def function(x: Reals) -> Reals:
+        one, none = torch.from_numpy(np.sqrt(np.maximum(x, 0))), torch.zeros((), dtype=torch.float64)
+        with torch.no_grad():
+            made: Any = magnitude(one, none, steps)
+        return np.asarray(made.numpy(), np.float64)
+
+    held, at_zero, falls = tabulate(function, output)
+    (left, right), order = in_one_order(b, first, second)
+    thresholds = b.constant(constant(b.names.fresh(f"{b.hint}_thresholds"), held))
+    y = b.emit(Magnitude, a=left, b=right, thresholds=thresholds, first=at_zero, falls=falls)
+    return Placed(y, order)

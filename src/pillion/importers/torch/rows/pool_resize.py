@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of pools and resizes over channels-last images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pillion.importers.torch.layout import NHWC, Builder, Placed
+from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.rows.table import aten, lowers, pair, refuse, sides
+from pillion.ir.op import Op
+from pillion.ir.types import Pair, Shape, Sides, Value
+from pillion.ops import AvgPool2d, MaxPool2d, Pad, ResizeBilinear, ResizeNearest
+
+
+@lowers(aten.max_pool2d.default, quantized=row(MaxPool2d))
+def max_pool2d(
+    b: Builder,
+    x: Placed,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Placed:
+    """Lowers a max pool without dilation."""
+    assert pair(dilation) == (1, 1), "dilation is decomposed (`decompositions.pools`)"
+    return _pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
+
+
+@lowers(aten.avg_pool2d.default, quantized=row(AvgPool2d))
+def avg_pool2d(
+    b: Builder,
+    x: Placed,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Placed:
+    """Lowers an average pool. If padding counts, the image is padded first."""
+    assert divisor_override is None, "divisors are decomposed (`decompositions.pools`)"
+    border = sides(padding)
+    if count_include_pad and any(border):
+        top, left, bottom, right = border
+        image, batched = _as_image(b, x)
+        padded = b.emit(
+            Pad,
+            x=image,
+            before=(0, top, left, 0),
+            after=(0, bottom, right, 0),
+            value=0.0,
+            name=f"{b.hint}_padded",
+        )
+        y = _pool(
+            b, AvgPool2d, Placed(padded, NHWC), kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border
+        )
+        return y if batched else _without_batch(b, y.value)
+    return _pool(b, AvgPool2d, x, kernel_size, stride, border, ceil_mode)
+
+
+def _pool(
+    b: Builder,
+    cls: type[Op],
+    x: Placed,
+    kernel_size: Any,
+    stride: Any,
+    padding: Sides,
+    ceil_mode: bool,
+    reach: Sides = (0, 0, 0, 0),
+) -> Placed:
+    """Emits a pool. `reach` is padding that is already part of the image; PyTorch's ceil rule counts it as
+    padding."""
+    kernel = pair(kernel_size)
+    step = pair(stride) if stride not in ((), []) else kernel
+    image, batched = _as_image(b, x)
+    if ceil_mode:
+        padding = _ceil_padding(image.shape[1:3], kernel, step, padding, reach)
+    y = b.emit(cls, x=image, kernel=kernel, stride=step, padding=padding)
+    return Placed(y, NHWC) if batched else _without_batch(b, y)
+
+
+def _as_image(b: Builder, x: Placed) -> tuple[Value, bool]:
+    """[N, H, W, C] of a tensor with or without a batch axis."""
+    if x.rank == 4:
+        return b.arrange(x, NHWC), True
+    value = b.arrange(x, (1, 2, 0))
+    return b.reshape(value, (1, *value.shape)), False
+
+
+def _without_batch(b: Builder, image: Value) -> Placed:
+    return Placed(b.reshape(image, image.shape[1:]), (1, 2, 0))
+
+
+def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sides, reach: Sides) -> Sides:
+    """Extra padding at the bottom and right for partial windows, which must begin inside the image or its top and
+    left padding."""
+    more = []
+    for axis in (0, 1):
+        before, after = padding[axis], padding[axis + 2]
+        start_limit = image[axis] + before - reach[axis + 2]
+        positions = math.ceil((image[axis] + before + after - kernel[axis]) / stride[axis]) + 1
+        if (positions - 1) * stride[axis] >= start_limit:
+            positions -= 1
+        more.append(
+            max(
+                (positions - 1) * stride[axis] + kernel[axis] - image[axis] - before,
+                after if positions < 1 else 0,
+            )
+        )
+    return (padding[0], padding[1], more[0], more[1])
+
+
+@lowers(aten.upsample_nearest2d.vec, quantized=row(ResizeNearest))
+def nearest(
+    b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
+) -> Placed:
+    """Lowers a nearest-neighbour resize."""
+    return _resized(b, ResizeNearest, x, output_size, scale_factors)
+
+
+@lowers(aten._upsample_nearest_exact2d.vec, quantized=row(ResizeNearest))
+def nearest_exact(
+    b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
+) -> Placed:
+    """Lowers a nearest-neighbour resize with half-pixel centres."""
+    return _resized(b, ResizeNearest, x, output_size, scale_factors, half_pixel=True)
+
+
+@lowers(aten.upsample_bilinear2d.vec, quantized=row(ResizeBilinear))
+def bilinear(
+    b: Builder,
+    x: Placed,
+    output_size: Sequence[int] | None,
+    align_corners: bool,
+    scale_factors: Sequence[float] | None = None,
+) -> Placed:
+    """Lowers a bilinear resize."""
+    return _resized(
+        b,
+        ResizeBilinear,
+        x,
+        output_size,
+        scale_factors,
+        align_corners=align_corners,
+        half_pixel=not align_corners,
+    )
+
+
+def _resized(
+    b: Builder,
+    cls: type[Op],
+    x: Placed,
+    size: Sequence[int] | None,
+    factors: Sequence[float] | None,
+    **corners: Any,
+) -> Placed:
+    if x.rank != 4:
+        raise refuse(
+            "this resize is not supported",
+            "resize: images of rank 4",
+            f"shape {list(x.shape)}",
+            "reshape to [N, C, H, W] before, and back after",
+        )
+    return Placed(b.emit(cls, x=b.arrange(x, NHWC), size=_size(x.shape[2:], size, factors), **corners), NHWC)
+
+
+def _size(before: Shape, size: Sequence[int] | None, factors: Sequence[float] | None) -> Pair:
+    """Height and width of the result, from the size or from exact factors."""
+    if factors is None:
+        assert size is not None, "either is given"
+        return (size[0], size[1])
+    exact = [d * f for d, f in zip(before, factors, strict=True)]
+    if not all(math.isclose(e, round(e)) for e in exact):
+        raise refuse(
+            "resize by this factor is not supported",
+            "resize: the factor times the size is a whole number",
+            f"{list(before)} by {list(factors)}",
+            "give the wanted size instead of factors",
+        )
+    return (round(exact[0]), round(exact[1]))

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of functions of one number: named functions, and tables filled by torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from pillion.importers.torch.fx_nodes import operator_name
+from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.rows.quantization import lut, row
+from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
+from pillion.importers.torch.scalar_function import expression
+from pillion.ir import numerics
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ops import Clamp, Dequantize, Function, Lut, WideLut
+from pillion.ops.lut import Reals
+from pillion.ops.wide_lut import tabulate
+
+TABULATED = (
+    aten.acos.default,
+    aten.acosh.default,
+    aten.asin.default,
+    aten.asinh.default,
+    aten.atan.default,
+    aten.atanh.default,
+    aten.ceil.default,
+    aten.celu.default,
+    aten.cos.default,
+    aten.cosh.default,
+    aten.deg2rad.default,
+    aten.digamma.default,
+    aten.erf.default,
+    aten.erfc.default,
+    aten.erfinv.default,
+    aten.exp2.default,
+    aten.expm1.default,
+    aten.floor.default,
+    aten.fmod.Scalar,
+    aten.frac.default,
+    aten.hardshrink.default,
+    aten.i0.default,
+    aten.lgamma.default,
+    aten.log10.default,
+    aten.log1p.default,
+    aten.log2.default,
+    aten.log_sigmoid.default,
+    aten.logit.default,
+    aten.mish.default,
+    aten.nan_to_num.default,
+    aten.pow.Tensor_Scalar,
+    aten.rad2deg.default,
+    aten.remainder.Scalar,
+    aten.round.decimals,
+    aten.round.default,
+    aten.selu.default,
+    aten.sgn.default,
+    aten.sign.default,
+    aten.sin.default,
+    aten.sinc.default,
+    aten.sinh.default,
+    aten.softshrink.default,
+    aten.special_bessel_j0.default,
+    aten.special_bessel_j1.default,
+    aten.special_entr.default,
+    aten.special_erfcx.default,
+    aten.special_i0e.default,
+    aten.special_i1.default,
+    aten.special_i1e.default,
+    aten.special_log_ndtr.default,
+    aten.special_ndtri.default,
+    aten.tan.default,
+    aten.threshold.default,
+    aten.trunc.default,
+    expression,
+)
+
+
+def unary(b: Builder, x: Placed, function: Function, **options: Any) -> Placed:
+    """Emits a function of one number."""
+    return x.with_value(b.emit(Lut, x=x.value, function=function, **options))
+
+
+def _unary(function: Function, **options: float) -> Lowering:
+    return lambda b, x: unary(b, x, function, **options)
+
+
+FUNCTIONS: dict[Any, Function] = {
+    aten.abs.default: Function.ABS,
+    aten.exp.default: Function.EXP,
+    aten.hardsigmoid.default: Function.HARDSIGMOID,
+    aten.hardswish.default: Function.HARDSWISH,
+    aten.log.default: Function.LOG,
+    aten.neg.default: Function.NEG,
+    aten.reciprocal.default: Function.RECIPROCAL,
+    aten.rsqrt.default: Function.RSQRT,
+    aten.sigmoid.default: Function.SIGMOID,
+    aten.silu.default: Function.SILU,
+    aten.sqrt.default: Function.SQRT,
+    aten.square.default: Function.SQUARE,
+    aten.tanh.default: Function.TANH,
+}
+"""Functions of one number without further arguments."""
+for _target, _function in FUNCTIONS.items():
+    lowers(_target, quantized=lut(_function))(_unary(_function))
+
+
+@lowers(aten.relu.default, quantized=row(Clamp))
+def relu(b: Builder, x: Placed) -> Placed:
+    """Lowers to a clamp at 0."""
+    return unary(b, x, Function.CLAMP, low=0.0)
+
+
+@lowers(aten.clamp.default, quantized=row(Clamp))
+def clamp(b: Builder, x: Placed, min: float | None = None, max: float | None = None) -> Placed:
+    """Lowers a clamp; either bound may be None."""
+    low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
+    return unary(b, x, Function.CLAMP, low=low, high=high)
+
+
+@lowers(aten.leaky_relu.default, quantized=lut(Function.LEAKY_RELU))
+def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
+    """Lowers a leaky relu with a constant slope."""
+    return unary(b, x, Function.LEAKY_RELU, alpha=float(negative_slope))
+
+
+@lowers(aten.elu.default, quantized=lut(Function.ELU))
+def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
+    """Lowers an elu; one with its own scales becomes a table."""
+    if (scale, input_scale) != (1, 1):
+        return tabulated(b, x)
+    return unary(b, x, Function.ELU, alpha=float(alpha))
+
+
+@lowers(aten.gelu.default, quantized=lut(Function.GELU))
+def gelu(b: Builder, x: Placed, *, approximate: str = "none") -> Placed:
+    """Lowers a gelu, exact or by tanh."""
+    return unary(b, x, Function.GELU_TANH if approximate == "tanh" else Function.GELU)
+
+
+@lowers(aten.softplus.default, quantized=lut(Function.SOFTPLUS))
+def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> Placed:
+    """Lowers a softplus; one with beta other than 1 becomes a table."""
+    if beta != 1:
+        return tabulated(b, x)
+    return unary(b, x, Function.SOFTPLUS)
+
+
+@lowers(*TABULATED, quantized=lut(Function.TABLE))
+def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
+    """Lowers a function to a table of its results for all 256 operand values.
+
+    Infinite results saturate. Undefined results take the value of the nearest operand with a defined one:
+    rounding may turn an operand of 1 into 1.004, for which `acos` must still be 0."""
+    known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)
+    output = output_quant(b.node)
+    if known is None or output is None:
+        raise refuse(
+            f"{operator_name(b.node)} stays in float",
+            "operand and result are quantized",
+            b.node.name,
+            "compile the float model: pillion quantizes it",
+        )
+    if known.x.dtype is DType.INT16:
+        return x.with_value(b.emit(Dequantize, x=_in_16_bits(b, known.x, output)))
+    table = constant(b.names.fresh(f"{b.hint}_table"), _entries(b.node, known.x, output))
+    integers = b.emit(Lut, x=known.x, table=table, dtype=DType.INT8, quant=output, name=f"{b.hint}_i8")
+    return x.with_value(b.emit(Dequantize, x=integers))
+
+
+def _in_16_bits(b: Builder, x: Value, output: PerTensor) -> Value:
+    """The function's int16 result, from an interpolated table."""
+    y = Value("y", TensorType(x.shape, DType.INT16, output))
+    table = constant(b.names.fresh(f"{b.hint}_table"), tabulate(lambda reals: _values(b.node, reals), x, y))
+    return b.emit(WideLut, x=x, table=table, dtype=DType.INT16, quant=output, name=f"{b.hint}_i16")
+
+
+def _values(node: Any, reals: Reals) -> Reals:
+    with torch.no_grad():
+        answers: Reals = node.target(torch.from_numpy(reals), *node.args[1:], **node.kwargs).numpy()
+    return answers
+
+
+def output_quant(node: Any) -> PerTensor | None:
+    """Returns the quantization of the result; None unless exactly one quantize reads it."""
+    users = list(node.users)
+    if len(users) != 1 or users[0].target is not torch.ops.quantized_decomposed.quantize_per_tensor.default:
+        return None
+    return PerTensor(float(users[0].args[1]), int(users[0].args[2]))
+
+
+def _entries(node: Any, x: Value, output: PerTensor) -> np.ndarray[Any, np.dtype[np.int8]]:
+    reals = (np.arange(-128, 128) - x.zero_point) * np.float64(x.scale)
+    values = _defined(_values(node, reals), x.zero_point)
+    with np.errstate(all="ignore"):
+        levels = numerics.round_half_away(values / output.scale + output.zero_point)
+    return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
+
+
+def _defined(values: np.ndarray[Any, Any], zero_point: int) -> np.ndarray[Any, Any]:
+    """Replaces NaN by the value of the nearest defined entry; of two equally near, the one towards zero."""
+    known = np.flatnonzero(~np.isnan(values))
+    if not len(known):
+        return np.zeros_like(values)
+    places = np.arange(len(values))
+    distance = np.abs(places[:, None] - known)
+    towards_zero = np.abs(known - (zero_point + 128)) / (2 * len(values))
+    return values[known[np.argmin(distance + towards_zero, axis=1)]]

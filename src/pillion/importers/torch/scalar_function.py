@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of elementwise operators on one tensor as a single call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pillion.importers.torch.fx_nodes import aten
+
+Step = tuple[str, tuple[Any, ...], tuple[tuple[str, Any], ...]]
+"""Operator name, arguments and keyword arguments, in types that torch.fx can serialize."""
+
+
+RESULT, NUMBER = "result", "number"
+
+
+def result(step: int) -> tuple[str, int]:
+    """Returns a reference to the result of a step; 0 is the operand, 1 the first step."""
+    return (RESULT, step)
+
+
+def number(held: Tensor) -> tuple[str, float]:
+    """Returns a reference to a one-element tensor, for operators that require a tensor argument."""
+    return (NUMBER, float(held.detach()))
+
+
+def expression(x: Tensor, steps: tuple[Step, ...]) -> Tensor:
+    """Evaluates the steps in order and returns the last result."""
+    results = [x]
+    for name, args, kwargs in steps:
+        given = [_resolve(argument, results) for argument in args]
+        results.append(operator_of(name)(*given, **dict(kwargs)))
+    return results[-1]
+
+
+def magnitude(a: Tensor, b: Tensor, steps: tuple[Step, ...]) -> Tensor:
+    """Evaluates the steps on a² + b²."""
+    total = a * a + b * b
+    return expression(total, steps) if steps else total
+
+
+def operator_of(name: str) -> Any:
+    """Returns the operator named like `add.Tensor`."""
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(aten, packet), overload)
+
+
+def name_of(target: Any) -> str:
+    """Returns the name that `operator_of` resolves."""
+    return str(target).removeprefix("aten.")
+
+
+def _resolve(argument: Any, results: list[Tensor]) -> Any:
+    match argument:
+        case (str(kind), held) if kind == RESULT:
+            return results[held]
+        case (str(kind), held) if kind == NUMBER:
+            return torch.tensor(held, dtype=results[0].dtype, device=results[0].device)
+    return argument

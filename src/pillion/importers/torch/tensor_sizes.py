@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the sizes of an exported program's tensors before anything computes them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from pillion.errors import PillionError
+from pillion.ir.size_limits import LARGEST
+
+aten = torch.ops.aten
+FLOAT_BYTES = 4
+"""Bytes per element during calibration."""
+PADDED = {
+    **dict.fromkeys((aten.conv1d.default, aten.conv2d.default), 4),
+    **dict.fromkeys((aten.max_pool1d.default, aten.max_pool2d.default, aten.avg_pool2d.default), 3),
+    **dict.fromkeys((aten.conv_transpose1d.default, aten.conv_transpose2d.input), 4),
+}
+"""Position of the padding argument of windowed operators."""
+
+
+def check_tensors(exported: ExportedProgram) -> None:
+    """Raises if a tensor, or a padded image, exceeds the bytes that a chip can address."""
+    for node in exported.graph.nodes:
+        shapes = [held.shape for held in _tensors(node.meta.get("val"))]
+        for shape in (*shapes, *_padded(node)):
+            if all(isinstance(size, int) for size in shape) and FLOAT_BYTES * math.prod(shape) > LARGEST:
+                raise _too_large(node, tuple(shape))
+
+
+def _tensors(held: object) -> list[Tensor]:
+    if isinstance(held, (list, tuple)):
+        return [one for one in held if isinstance(one, Tensor)]
+    return [held] if isinstance(held, Tensor) else []
+
+
+def _padded(node: Node) -> list[tuple[int, ...]]:
+    """Shape of a windowed operator's padded input; empty for other operators."""
+    place = PADDED.get(node.target)  # type: ignore[call-overload]  # targets are functions, too
+    if place is None or len(node.args) <= place or not isinstance(node.args[0], Node):
+        return []
+    shape, padding = node.args[0].meta["val"].shape, node.args[place]
+    if not isinstance(padding, (list, tuple)) or not all(isinstance(p, int) for p in padding):
+        return []
+    sides = list(padding) * (len(shape) - 2 if len(padding) == 1 else 1)
+    around = zip(shape[len(shape) - len(sides) :], sides, strict=True)
+    return [(*shape[: len(shape) - len(sides)], *(size + 2 * side for size, side in around))]
+
+
+def _too_large(node: Node, shape: tuple[int, ...]) -> PillionError:
+    stack = str(node.meta.get("stack_trace") or "").strip().splitlines()
+    return PillionError(
+        f"a tensor of `{node.name}` is larger than any memory of a microcontroller",
+        rule=f"a tensor has at most {LARGEST} bytes as float32, with its padding",
+        here=f"{list(shape)}  ({stack[-1].strip() if stack else node.target})",
+        help="smaller images, batches, paddings or scale factors",
+    )

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulates folded batch norms in training, and folds them before conversion.
+
+torchao's simulation is not used: it ignores eps and momentum, divides by zero for γ = 0, lacks grouped
+transposed convolutions, and takes 25 seconds per conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    argument,
+    aten,
+    call,
+    calls,
+    constant,
+    constant_of,
+    fake_mode,
+    replace,
+    shape_of,
+    single_user,
+)
+from pillion.importers.torch.rewrite.batch_norm import (
+    LAYERS,
+    Affine,
+    affine_of,
+    as_native_norm,
+    foldable_layer,
+    image_shape,
+    shared_norms,
+    transposed_groups,
+)
+from pillion.importers.torch.train.batch_norm_calls import (
+    batch_norm,
+    factor,
+    safe_factor,
+    scale_weight,
+    unscale,
+)
+from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE, ChannelRange
+
+
+def make_trainable(module: GraphModule) -> None:
+    """Replaces norms with running statistics by trainable calls; those that no layer absorbs get 4-d input."""
+    norms = calls(module.graph, [aten.batch_norm.default])
+    shared = shared_norms(module.graph)
+    alone = {norm: simulated_layer(norm, shared) is None for norm in norms}
+    for norm in norms:
+        if affine_of(norm) is None:
+            replace(norm, as_native_norm(norm))
+        else:
+            replace(norm, _trainable(module, norm, alone[norm]))
+
+
+def simulated_layer(norm: Node, shared: Container[Node]) -> Node | None:
+    """Returns the layer that will absorb a norm. Layers with shared weights cannot."""
+    layer = foldable_layer(norm, shared)
+    return layer if layer is not None and single_user(layer.args[1]) is layer else None  # type: ignore[arg-type]  # a node
+
+
+def _trainable(module: GraphModule, norm: Node, alone: bool) -> Node:
+    source: Any = norm.args[0]
+    shape = shape_of(source)
+    reshaped = alone and len(shape) != 4
+    x = call(norm, aten.reshape.default, source, image_shape(shape)) if reshaped else source
+    arguments = [argument(norm, i) for i in range(1, 8)]
+    y = call(norm, batch_norm, x, *arguments, _count(module, norm))
+    return call(norm, aten.reshape.default, y, list(shape)) if reshaped else y
+
+
+def _count(module: GraphModule, norm: Node) -> Node | None:
+    """Buffer in which torch's modules count batches."""
+    mean: Any = norm.args[3]
+    path, _, _ = str(mean.target).rpartition(".")
+    held = getattr(module.get_submodule(path), "num_batches_tracked", None)
+    if not isinstance(held, Tensor):
+        return None
+    with module.graph.inserting_before(norm):
+        node = module.graph.get_attr(f"{path}.num_batches_tracked" if path else "num_batches_tracked")
+    node.meta["val"] = fake_mode(module.graph).from_tensor(held, static_shapes=True)
+    return node
+
+
+def simulate_folding(prepared: GraphModule) -> bool:
+    """Inserts the simulation between fake-quantized layers and their norms. Returns whether the graph changed."""
+    pairs = [(norm, norm.args[0]) for norm in calls(prepared.graph, [batch_norm])]
+    pairs = [(norm, layer) for norm, layer in pairs if isinstance(layer, Node) and layer.target in LAYERS]
+    for norm, layer in pairs:
+        _simulate(norm, layer)
+    if pairs:
+        prepared.recompile()
+    return bool(pairs)
+
+
+def _simulate(norm: Node, layer: Any) -> None:
+    rounding, bias = layer.args[1], argument(layer, 2)
+    _hoist(*(n for n in (norm.args[1], norm.args[4], bias) if isinstance(n, Node)))
+    layer.prepend(rounding)
+    factors = call(rounding, safe_factor, norm.args[1], norm.args[4], norm.args[7])
+    rounding.args = (call(rounding, scale_weight, rounding.args[0], factors, transposed_groups(layer)),)
+    layer.args = (*layer.args[:2], None, *layer.args[3:])
+    norm.replace_input_with(layer, call(norm, unscale, layer, factors, bias))
+
+
+def _hoist(*reads: Node) -> None:
+    """Moves parameter reads to the front of the graph."""
+    for read in reads:
+        next(iter(read.graph.nodes)).prepend(read)
+
+
+def fold_trained_norms(prepared: GraphModule) -> bool:
+    """Folds norms into their layers or makes them depthwise convolutions. Returns whether the graph changed.
+
+    Weights are those that the simulation rounded. The module must be in eval mode."""
+    norms = calls(prepared.graph, [batch_norm])
+    for norm in norms:
+        affine, source = affine_of(norm), norm.args[0]
+        if affine is None or not isinstance(source, Node):
+            raise ValueError(f"{norm.format_node()} is still in training")
+        if source.target is unscale:
+            _fold(prepared, norm, source, affine)
+        elif len(shape_of(norm)) == 4 and source.op == "call_module":
+            _make_depthwise(prepared, norm, affine)
+        else:
+            replace(norm, as_native_norm(norm))
+    if norms:
+        prepared.graph.eliminate_dead_code()
+        prepared.recompile()
+    return bool(norms)
+
+
+def _fold(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
+    layer, _, bias = undo.args
+    rounding = layer.args[1]
+    weight = constant_of(rounding.args[0].args[0])
+    gamma, variance = (constant_of(norm.args[i]) for i in (1, 4))
+    assert weight is not None
+    assert variance is not None
+    with torch.no_grad():
+        folded = scale_weight(weight, factor(gamma, variance, norm.args[7]), transposed_groups(layer))  # type: ignore[arg-type]  # eps is a number
+        offset = affine.offset if bias is None else affine.offset + _held(bias).double() * affine.factor
+    rounding.args = (constant(prepared, rounding, folded, f"{layer.name}_folded"),)
+    _observe_anew(prepared, rounding, folded)
+    folded_bias = constant(prepared, layer, offset.to(weight.dtype), f"{layer.name}_folded_bias")
+    layer.args = (*layer.args[:2], folded_bias, *layer.args[3:])
+    replace(norm, layer)
+    prepared.graph.erase_node(undo)
+
+
+def _held(node: Node) -> Tensor:
+    tensor = constant_of(node)
+    assert tensor is not None
+    return tensor
+
+
+def _observe_anew(prepared: GraphModule, rounding: Node, weight: Tensor) -> None:
+    """Resets the observed range to the folded weights', which may lie below the simulated SMALLEST_FACTOR."""
+    observer: Any = prepared.get_submodule(str(rounding.target)).activation_post_process
+    observer.reset_min_max_vals()
+    observer(weight)
+
+
+def _make_depthwise(prepared: GraphModule, norm: Node, affine: Affine) -> None:
+    """Changes the call in place, which keeps its observers."""
+    channels = affine.factor.numel()
+    weight = constant(prepared, norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
+    bias = constant(prepared, norm, affine.offset.float(), f"{norm.name}_offset")
+    rounding = _observed(prepared, norm, weight)
+    norm.target = aten.conv2d.default
+    norm.args = (norm.args[0], rounding, bias, [1, 1], [0, 0], [1, 1], channels)
+
+
+def _observed(prepared: GraphModule, norm: Node, weight: Node) -> Node:
+    observer: Any = ChannelRange(
+        dtype=torch.int8,
+        qscheme=torch.per_channel_symmetric,
+        quant_min=-127,
+        quant_max=127,
+        eps=SMALLEST_SCALE,
+    )
+    observer(_held(weight))
+    name = f"{norm.name}_observer"
+    prepared.add_submodule(name, observer)
+    with prepared.graph.inserting_before(norm):
+        return prepared.graph.call_module(name, (weight,))

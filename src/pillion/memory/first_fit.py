@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places blocks in the arena: first fit in several orders, then in random variations of the best ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pillion.memory.live_blocks import Block, find_interference
+
+SHUFFLES = 300
+"""The maximum number of tries after the fixed orders."""
+MOST_MEETINGS = 4_000_000
+"""The maximum number of pairs of blocks that are compared in all random tries: a few seconds."""
+WORSE, HOW_OFTEN = 1.03, 0.1
+"""How much larger than the best plan one may be that is varied, and how often such a plan is chosen in the second
+half of the tries."""
+NO_PLAN = 1 << 60
+"""The size before a plan is found."""
+STARTS = 5
+"""The number of orders that are varied."""
+
+
+class Effort(Enum):
+    """The number of tries, in multiples of the tries for plans of whole tensors. Blocks with changing liveness
+    leave more to find."""
+
+    ORDERS = 0
+    """Fixed orders only."""
+    USUAL = 2
+    MOST = 16
+    """For the plan of the final program."""
+
+
+def put_in_place(blocks: Sequence[Block], floor: int, effort: Effort = Effort.USUAL) -> int:
+    """Returns every block an offset and returns the size of the best plan found."""
+    orders: tuple[Callable[[Block], tuple[int, int]], ...] = (
+        lambda b: (-b.size, b.first),
+        lambda b: (-(b.last - b.first), -b.size),
+        lambda b: (b.first, -b.size),
+        lambda b: (-b.size * (b.last - b.first + 1), b.first),
+        lambda b: (-b.last, -b.size),
+    )
+    find_interference(blocks)
+    found = _Fit(blocks, floor)
+    fixed = [_in_order(blocks, key) for key in orders]
+    for order in fixed:
+        found.take(order)
+    most = MOST_MEETINGS // (sum(len(block.rivals) for block in blocks) + 1)
+    if any(block.extent is not None for block in blocks):
+        found.climb(fixed, min(SHUFFLES * effort.value, most * Effort.USUAL.value))
+    elif effort is not Effort.ORDERS:
+        found.shuffle(fixed[0], min(SHUFFLES, most))
+    for block, offset in zip(blocks, found.best.offsets, strict=True):
+        block.offset = offset
+    return found.best.size
+
+
+def _in_order(blocks: Sequence[Block], key: Callable[[Block], tuple[int, int]]) -> list[int]:
+    """Returns the numbers of the blocks, sorted by a key."""
+    return sorted(range(len(blocks)), key=lambda number: key(blocks[number]))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A plan, and the order in which its blocks were placed."""
+
+    size: int
+    order: list[int]
+    offsets: list[int]
+    has_room: bool = True
+
+
+class _Fit:
+    """The best plan found so far."""
+
+    def __init__(self, blocks: Sequence[Block], floor: int) -> None:
+        self.floor = floor
+        numbers = {block: number for number, block in enumerate(blocks)}
+        self.blocks = [
+            _Numbered(
+                block.size,
+                block.room,
+                [(numbers[rival], *_around(block, rival)) for rival in block.rivals],
+                {numbers[r] for r in block.rivals if r is block.over or r.over is block},
+                {numbers[other]: at for other, at in block.bound.items()},
+            )
+            for block in blocks
+        ]
+        self.best = _Found(NO_PLAN, [], [])
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the plan cannot or need not be improved."""
+        return self.best.size <= self.floor
+
+    def take(self, order: list[int]) -> None:
+        """Places the blocks in an order and keeps the plan if it is the best."""
+        found = None if self.is_done else self._first_fit(order, self.best.size)
+        self.best = found or self.best
+
+    def shuffle(self, order: Sequence[int], tries: int) -> None:
+        """Tries small variations of an order."""
+        dice = random.Random(0)
+        for _ in range(0 if self.is_done else tries):
+            self.take(_shuffled(order, 3, dice))
+
+    def climb(self, orders: Sequence[list[int]], tries: int) -> None:
+        """Varies several orders repeatedly: blocks that determine the size of the plan are placed earlier."""
+        if self.is_done or not tries:
+            return
+        easy = self._easy()
+        hard = [[number for number in order if number not in easy] for order in orders]
+        rooms = [True, False] if any(block.room for block in self.blocks) else [True]
+        found = [self._first_fit([*order, *easy], None, has_room) for has_room in rooms for order in hard]
+        starts = sorted((one for one in found if one), key=lambda one: one.size)[:STARTS]
+        for start in starts:
+            self._climb(start, len(easy), tries // len(starts))
+
+    def _climb(self, now: _Found, easy: int, tries: int) -> None:
+        dice = random.Random(0)
+        chain = self._chain(now)
+        for number in range(tries):
+            if self.is_done:
+                return
+            order, rest = now.order[: len(now.order) - easy], now.order[len(now.order) - easy :]
+            _move_one(order, chain, dice)
+            is_bold = 2 * number > tries and dice.random() < HOW_OFTEN
+            bound = int(WORSE * self.best.size) if is_bold else now.size + 1
+            found = self._first_fit(order + rest, bound, now.has_room)
+            if found:
+                now, chain = found, self._chain(found)
+                self.best = found if found.size < self.best.size else self.best
+
+    def _easy(self) -> list[int]:
+        """Returns the blocks that always fit below the floor, wherever the others lie. Removing one may make
+        others easy."""
+        left = {n: block for n, block in enumerate(self.blocks) if not block.bound and not block.room}
+        found: list[int] = []
+        away: set[int] = set()
+        while True:
+            more = [
+                n
+                for n, block in left.items()
+                if sum(before + behind for other, before, behind in block.rivals if other not in away)
+                <= self.floor - block.size
+            ]
+            if not more:
+                return found[::-1]
+            found += more
+            away.update(more)
+            left = {n: block for n, block in left.items() if n not in away}
+
+    def _chain(self, found: _Found) -> list[int]:
+        """Returns the block that ends last and the chain of blocks below it that determines its offset."""
+        offsets = found.offsets
+        number = max(range(len(offsets)), key=lambda n: offsets[n] + self.blocks[n].size)
+        chain = [number]
+        while offsets[number]:
+            below = (
+                other
+                for other, _, behind in self.blocks[number].rivals
+                if offsets[other] + behind == offsets[number] and other not in chain
+            )
+            number = next(below, -1)
+            if number < 0:
+                break
+            chain.append(number)
+        return chain
+
+    def _first_fit(self, order: list[int], bound: int | None, has_room: bool = True) -> _Found | None:
+        """Places blocks in an order; returns None as soon as the plan is not smaller than a bound."""
+        offsets = [-1] * len(self.blocks)
+        size = 0
+        for number in order:
+            if offsets[number] >= 0:
+                continue
+            block = self.blocks[number]
+            if block.bound:
+                end = self._put_bound(block.bound, offsets)
+            else:
+                offsets[number] = at = _place(block, offsets, has_room)
+                end = at + block.size
+            if bound is not None and end >= bound:
+                return None
+            size = max(size, end)
+        return _Found(size, order, offsets, has_room)
+
+    def _put_bound(self, bound: Mapping[int, int], offsets: list[int]) -> int:
+        """Places blocks with fixed distances at the lowest free offset; returns where the last one ends."""
+        taken = sorted(
+            (placed - before - at, placed + behind - at)
+            for number, at in bound.items()
+            for other, before, behind in self.blocks[number].rivals
+            if (placed := offsets[other]) >= 0
+        )
+        first = 0
+        for begin, end in taken:
+            if begin < first < end:
+                first = end
+        for number, at in bound.items():
+            offsets[number] = first + at
+        return max(offsets[number] + self.blocks[number].size for number in bound)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A block, with references to other blocks by number."""
+
+    size: int
+    room: int
+    rivals: list[tuple[int, int, int]]
+    """For each interfering block: its number, the least distance to it if it lies above, and if it lies below."""
+    partners: set[int]
+    """The numbers of blocks that may share its offset."""
+    bound: dict[int, int]
+    """The numbers of blocks at fixed distances, itself included, with each distance from the first."""
+
+
+def _place(block: _Numbered, offsets: Sequence[int], has_room: bool) -> int:
+    """Returns the offset of a block among blocks that have one."""
+    taken = sorted(
+        [
+            (at - before + block.size, at + behind, other)
+            for other, before, behind in block.rivals
+            if (at := offsets[other]) >= 0
+        ]
+    )
+    at = _overlaid(block, taken, offsets) if block.partners else -1
+    return at if at >= 0 else _lowest_gap(block, taken, block.room if has_room else 0)
+
+
+def _around(block: Block, rival: Block) -> tuple[int, int]:
+    return block.apart.get(rival) or (block.size, rival.size)
+
+
+def _move_one(order: list[int], chain: Sequence[int], dice: random.Random) -> None:
+    """Moves a block of the chain in the order, mostly to the front; sometimes another block."""
+    number = dice.choice(chain)
+    at = order.index(number) if number in order else dice.randrange(len(order))
+    number = order.pop(at)
+    order.insert(dice.randint(0, at) if dice.random() < 0.7 else dice.randint(0, len(order)), number)
+    if dice.random() < 0.3:
+        order.insert(dice.randrange(len(order)), order.pop(dice.randrange(len(order))))
+
+
+def _shuffled(order: Sequence[int], moves: int, dice: random.Random) -> list[int]:
+    """Returns an order with some blocks moved."""
+    other = list(order)
+    for _ in range(moves):
+        i, j = dice.randrange(len(other)), dice.randrange(len(other))
+        other.insert(i, other.pop(j))
+    return other
+
+
+def _overlaid(block: _Numbered, taken: Sequence[tuple[int, int, int]], offsets: Sequence[int]) -> int:
+    """Returns the offset of the operand that the block may overwrite, or of the result that may overwrite it; -1
+    if none is placed or another block is in the way."""
+    for partner in sorted(block.partners, key=offsets.__getitem__):
+        at = offsets[partner]
+        if at >= 0 and all(
+            end <= at or at + block.size <= begin for begin, end, other in taken if other != partner
+        ):
+            return at
+    return -1
+
+
+def _lowest_gap(block: _Numbered, taken: Sequence[tuple[int, int, int]], at: int) -> int:
+    """Returns the lowest free offset from `at` on."""
+    for begin, end, _ in taken:
+        if at + block.size <= begin:
+            return at
+        at = max(at, end)
+    return at

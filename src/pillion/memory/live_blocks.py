@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks: bytes with a live range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+
+from pillion.memory.byte_liveness import Extent, reach
+from pillion.memory.events import aligned
+
+
+@dataclass(eq=False)
+class Block:
+    """Bytes that are live from tick `first` to tick `last`. `over` may be overwritten if both begin at the same
+    offset. An op takes one tick, a region one per event; there, `extent` holds the live bytes at each tick."""
+
+    size: int
+    first: int
+    last: int
+    over: Block | None = None
+    tail: int = 0
+    offset: int = -1
+    extent: Extent | None = None
+    rivals: Sequence[Block] = ()
+    """Interfering blocks: their live ranges overlap."""
+    is_home: bool = False
+    """Whether the block belongs to a state, outside the arena."""
+    apart: dict[Block, tuple[int, int]] = field(default_factory=dict)
+    """For interfering blocks that may overlap partly: the least distance if the other one begins later, and if
+    this one does."""
+    room: int = 0
+    """Free bytes required in front of the block, for a result that begins before its operand."""
+    bound: dict[Block, int] = field(default_factory=dict)
+    """Blocks at fixed distances, itself included, with each distance from the first."""
+    held: list[Block] = field(default_factory=list)
+    """Blocks that lie inside this one, an NPU's workspace."""
+
+    def holds(self, other: Block, distance: int) -> bool:
+        """Places another block inside this one; returns False if that is impossible."""
+        self.held.append(other)
+        if not self.bind(other, distance):
+            self.held.pop()
+            return False
+        return True
+
+    def bind(self, other: Block, distance: int) -> bool:
+        """Fixes the distance to another block, and to all blocks bound to either; returns False if that is
+        impossible."""
+        ours, theirs = self.bound or {self: 0}, other.bound or {other: 0}
+        shift = ours[self] + distance - theirs[other]
+        if ours is theirs:
+            return shift == 0
+        moved = {block: at + shift for block, at in theirs.items()}
+        works = [block for block in (*ours, *moved) if block.held]
+        if any(_collide(a, b, moved[b] - ours[a], works) for a in ours for b in moved):
+            return False
+        first = min((*ours.values(), *moved.values()))
+        together = {block: at - first for block, at in (*ours.items(), *moved.items())}
+        for block in together:
+            block.bound = together
+        return True
+
+    def reach(self, other: Block) -> int | None:
+        """Returns the least distance to a block behind this one; None if they do not interfere."""
+        first, last = max(self.first, other.first), min(self.last, other.last)
+        if first > last:
+            return None
+        found = reach(self.size, self.seen(first, last), other.seen(first, last))
+        return found if found is None else aligned(found)
+
+    def seen(self, first: int, last: int) -> Extent | None:
+        """Returns the extent between two ticks."""
+        return self.extent.window(first - self.first, last - self.first) if self.extent is not None else None
+
+    def used_at(self, tick: int) -> tuple[int, int]:
+        """Returns the first live byte at a tick, and the byte behind the last one."""
+        if self.extent is None:
+            return 0, self.size
+        return int(self.extent.low[tick - self.first]), int(self.extent.high[tick - self.first])
+
+    def meets(self, other: Block) -> bool:
+        """Whether the live ranges overlap."""
+        return self.reach(other) is not None
+
+
+def _collide(one: Block, other: Block, distance: int, works: Iterable[Block]) -> bool:
+    """Whether two blocks at a fixed distance overlap while both are live. While an NPU works in the workspace that
+    holds them, they may."""
+    if not -other.size < distance < one.size or not one.meets(other):
+        return False
+    begin, end = max(one.first, other.first), min(one.last, other.last)
+    inside = (work for work in works if {one, other} <= {work, *work.held})
+    return not any(work.first <= begin and end <= work.last for work in inside)
+
+
+def live_bytes(blocks: Sequence[Block], ticks: int) -> list[int]:
+    """Returns the number of live bytes at each tick."""
+    # what comes at a tick, less what goes: what lives long is no more work than what lives shortly
+    changes = [0] * (max(ticks, 1) + 1)
+    for block in blocks:
+        if block.extent is None:
+            changes[min(block.first, len(changes) - 1)] += block.size
+            changes[min(block.last + 1, len(changes) - 1)] -= block.size
+    live = np.array(list(accumulate(changes[:-1])), np.int64)
+    for block in blocks:
+        if block.extent is not None:
+            there = live[block.first : block.last + 1]
+            there += block.extent.used[: len(there)]
+    return [int(size) for size in live]
+
+
+def least_bytes(blocks: Sequence[Block], ticks: int) -> int:
+    """Returns a lower bound for every plan: the most bytes live at once, less what overlaid blocks share."""
+    live = live_bytes(blocks, ticks)
+    for block in blocks if any(block.extent is not None for block in blocks) else ():
+        if block.over is not None:
+            _save(live, block, block.over)
+    for block in blocks:
+        for held in block.held:
+            saved = min(held.size, block.size - block.bound[held] + block.bound[block])
+            for tick in range(max(block.first, held.first), min(block.last, held.last, len(live) - 1) + 1):
+                live[tick] -= saved
+    return max(live, default=0)
+
+
+def _save(live: list[int], block: Block, under: Block) -> None:
+    """Subtracts the bytes that two blocks at the same offset share."""
+    for tick in range(max(block.first, under.first), min(block.last, under.last, len(live) - 1) + 1):
+        (low, high), (its_low, its_high) = block.used_at(tick), under.used_at(tick)
+        live[tick] -= max(min(high, its_high) - max(low, its_low), 0)
+
+
+def find_interference(blocks: Sequence[Block]) -> None:
+    """Fills in the interfering blocks of each block with a sweep over the live ranges."""
+    rivals: list[list[int]] = [[] for _ in blocks]
+    live: list[int] = []
+    for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
+        live = [other for other in live if blocks[other].last >= blocks[number].first]
+        block = blocks[number]
+        meeting = [other for other in live if blocks[other] not in block.bound and blocks[other].meets(block)]
+        for other in meeting:
+            rivals[other].append(number)
+            _note_apart(blocks[number], blocks[other])
+        rivals[number] += meeting
+        live.append(number)
+    for block, numbers in zip(blocks, rivals, strict=True):
+        block.rivals = [blocks[n] for n in sorted(numbers)]
+
+
+def _note_apart(one: Block, other: Block) -> None:
+    """Records the least distances between two blocks with changing liveness."""
+    if one.extent is None and other.extent is None:
+        return
+    behind, before = one.reach(other), other.reach(one)
+    assert behind is not None
+    assert before is not None
+    one.apart[other], other.apart[one] = (behind, before), (before, behind)

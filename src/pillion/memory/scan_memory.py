@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The buffers of a loop: those of its inner graph, and one per carried value.
+
+Ticks: one when the carried values begin, one per op of the inner graph, one when results are stored. Carried
+values live through all of them, other inner values while they are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.memory.events import aligned
+from pillion.memory.live_blocks import Block
+from pillion.memory.op_memory import OpMemory, RepeatMemory
+from pillion.ops import Repeat, Reshape
+
+
+@dataclass
+class Inside:
+    """The blocks inside a loop."""
+
+    blocks: dict[Value, Block] = field(default_factory=dict)
+    shifts: dict[Value, int] = field(default_factory=dict)
+    scratch: dict[Op, Block] = field(default_factory=dict)
+
+
+def put_inside(need: RepeatMemory, begin: int, found: Inside) -> None:
+    """Adds the blocks of a loop that begins at a tick."""
+    op = need.op
+    outer = (*op.sequences, *op.invariants)
+    for value, inner in zip(outer, (*op.elements, *op.fixed), strict=True):
+        found.blocks[inner], found.shifts[inner] = found.blocks[value], found.shifts.get(value, 0)
+    end = begin + need.ticks - 1
+    for carried, left in zip(op.carried, op.last, strict=True):
+        found.blocks[carried] = found.blocks[left] = Block(aligned(carried.type.size_bytes), begin, end)
+    homes = _homes(need)
+    for inner_op, inner_need, (first, last) in zip(op.body.ops, need.ops, need.spans(begin), strict=True):
+        for value in inner_op.activations:
+            found.blocks[value].last = max(found.blocks[value].last, last)
+        _put_results(inner_op, first, last, homes, found)
+        if isinstance(inner_need, RepeatMemory):
+            put_inside(inner_need, first, found)
+        elif inner_need.scratch_bytes:
+            found.scratch[inner_op] = Block(aligned(inner_need.scratch_bytes), first, last)
+    for value in op.body.outputs:
+        found.blocks[value].last = end
+    _lay_over(need, need.spans(begin), found)
+
+
+def _put_results(op: Op, first: int, last: int, homes: dict[Value, Value], found: Inside) -> None:
+    for value in op.results:
+        if isinstance(op, Reshape) and not op.x.is_constant:
+            found.blocks[value], found.shifts[value] = found.blocks[op.x], found.shifts.get(op.x, 0)
+        elif value in homes:
+            found.blocks[value] = found.blocks[homes[value]]
+        else:
+            found.blocks[value] = Block(aligned(value.type.size_bytes), first, last)
+
+
+def _lay_over(need: RepeatMemory, spans: list[tuple[int, int]], found: Inside) -> None:
+    """Lets inner results overwrite operands that no later op reads, and extends operands by what kernels overread."""
+    for op, inner, (first, last) in zip(need.op.body.ops, need.ops, spans, strict=True):
+        for value in inner.in_place:
+            block, under = found.blocks[op.results[0]], found.blocks[value]
+            is_free = under.last == last and block.first == first and block is not under
+            is_shifted = found.shifts.get(value) or found.shifts.get(op.results[0])
+            if is_free and not is_shifted and block.over is None and block.size <= under.size:
+                block.over = under
+        for value in op.activations:
+            found.blocks[value].tail = max(found.blocks[value].tail, inner.overread_bytes)
+
+
+def _homes(need: RepeatMemory) -> dict[Value, Value]:
+    """Maps new carried values to the old ones that they overwrite: no op reads these any more, except the op that
+    computes the new one, if its kernel works in place."""
+    op = need.op
+    root = roots(op)
+    reads: dict[Value, int] = {}
+    makers: dict[Value, int] = {}
+    for number, inner in enumerate(op.body.ops):
+        reads.update((root[v], number) for v in inner.activations)
+        makers.update((v, number) for v in inner.results)
+    homes = {}
+    for carried, value in zip(op.carried, op.next, strict=True):
+        read, made = reads.get(carried, -1), makers[value]
+        held = need.ops[made]
+        if isinstance(held, OpMemory) and (read < made or (read == made and carried in held.in_place)):
+            homes[value] = carried
+    return homes
+
+
+def moved(need: RepeatMemory) -> list[tuple[Value, Value]]:
+    """Returns carried values whose new value lies elsewhere, with that value: they are copied after each step."""
+    homes = _homes(need)
+    return [(c, n) for c, n in zip(need.op.carried, need.op.next, strict=True) if n not in homes]
+
+
+def roots(op: Repeat) -> dict[Value, Value]:
+    """Maps each inner value to the value whose bytes it shares: a reshape moves nothing."""
+    found = {v: v for v in op.body.inputs}
+    for inner in op.body.ops:
+        is_view = isinstance(inner, Reshape) and not inner.x.is_constant
+        found.update((v, found[inner.operands[0]] if is_view else v) for v in inner.results)
+    return found

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sliding buffers: states that hold the last rows of a stream, with new rows appended without copies.
+
+A state that is read only to be concatenated with new rows, and whose new value is the end of both, gets room
+for all of them. New rows are computed right behind the old ones where possible; after the last read, the rows
+to keep move to the front."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.state import State
+from pillion.ir.types import Value
+from pillion.memory.events import aligned, is_alias
+from pillion.memory.live_blocks import Block
+from pillion.ops import Concat, Slice
+
+
+@dataclass(frozen=True, eq=False)
+class SlidingBuffer:
+    """A state, the concat that appends new rows, and the slice that keeps the last ones."""
+
+    state: State
+    join: Concat
+    keep: Slice
+
+    @property
+    def new(self) -> Value:
+        """The appended rows."""
+        return self.join.xs[1]
+
+    @property
+    def behind(self) -> int:
+        """The size of the state in bytes, behind which the new rows lie."""
+        return self.state.bytes
+
+    @property
+    def moved(self) -> int:
+        """The distance in bytes by which the kept rows move."""
+        return self.join.y.type.size_bytes - self.state.bytes
+
+
+def sliding_buffers_of(graph: Graph) -> tuple[SlidingBuffer, ...]:
+    """Returns all sliding buffers of a graph."""
+    return tuple(_joints(graph))
+
+
+def _joints(graph: Graph) -> Iterator[SlidingBuffer]:
+    if not graph.states:
+        return
+    position = {op: number for number, op in enumerate(graph.ops)}
+    lasting = {_origin(graph, v) for v in graph.outputs}
+    befores = [state.before for state in graph.states]
+    afters = [state.after for state in graph.states]
+    for state in graph.states:
+        keep, join = graph.producers.get(state.after), graph.only_user(state.before)
+        if not (isinstance(keep, Slice) and isinstance(join, Concat) and keep.x is join.y):
+            continue
+        is_own = befores.count(state.before) == afters.count(state.after) == 1
+        is_last = all(position[user] < position[keep] for user in _readers(graph, join.y) if user is not keep)
+        if is_own and is_last and not graph.users.get(state.after) and not {join.y, state.after} & lasting:
+            joint = SlidingBuffer(state, join, keep)
+            if _is_in_a_row(joint):
+                yield joint
+
+
+def _is_in_a_row(joint: SlidingBuffer) -> bool:
+    """Whether the new rows follow the state contiguously, and the kept rows are the last."""
+    join, keep, axis = joint.join, joint.keep, joint.join.axis
+    if len(join.xs) != 2 or join.xs[0] is not joint.state.before or math.prod(join.y.shape[:axis]) != 1:
+        return False
+    begin = tuple(
+        join.y.shape[axis] - joint.state.before.shape[axis] if a == axis else 0
+        for a in range(len(keep.begin))
+    )
+    return keep.begin == begin and set(keep.step) == {1}
+
+
+def _readers(graph: Graph, value: Value) -> Iterator[Op]:
+    """Yields the ops that read a value or a reshape of it."""
+    for op in graph.users.get(value, ()):
+        yield op
+        if is_alias(op):
+            yield from _readers(graph, op.results[0])
+
+
+def _origin(graph: Graph, value: Value) -> Value:
+    """Returns the value that another one is a reshape of."""
+    while (op := graph.producers.get(value)) is not None and is_alias(op):
+        value = op.operands[0]
+    return value
+
+
+def put_together(
+    graph: Graph, blocks: MutableMapping[Value, Block], shifts: MutableMapping[Value, int]
+) -> None:
+    """Places old and new rows in the state's block."""
+    for joint in sliding_buffers_of(graph):
+        home = blocks[joint.state.before]
+        home.size = aligned(joint.join.y.type.size_bytes)
+        for value in (joint.join.y, joint.state.after):
+            _move(blocks, value, home)
+        if _may_follow(graph, blocks, shifts, joint.new):
+            shifts.update((value, joint.behind) for value in _move(blocks, joint.new, home))
+
+
+def _move(blocks: MutableMapping[Value, Block], value: Value, home: Block) -> list[Value]:
+    """Moves all values of a value's block to another block."""
+    block = blocks[value]
+    held = [other for other, its in blocks.items() if its is block]
+    blocks.update((other, home) for other in held)
+    home.last, home.tail = max(home.last, block.last), max(home.tail, block.tail)
+    return held
+
+
+def _may_follow(graph: Graph, blocks: Mapping[Value, Block], shifts: Mapping[Value, int], new: Value) -> bool:
+    """Whether new rows, and everything in their block, may be computed behind the state."""
+    block = blocks[new]
+    held = [value for value, its in blocks.items() if its is block]
+    made = [v for v in held if (op := graph.producers.get(v)) is None or not is_alias(op)]
+    is_made = len(made) == 1 and made[0] in graph.producers
+    is_free = not block.is_home and block.over is None and not any(shifts.get(v) for v in held)
+    return is_made and is_free and not any(v in graph.outputs for v in held)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout of states, which keep their bytes between runs and lie outside the arena.
+
+The new value of a state is computed in place if no op reads the old one any more; otherwise it is computed in
+the arena and copied at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pillion.ir.graph import Graph
+from pillion.ir.types import Value
+from pillion.memory.events import aligned, is_alias
+from pillion.memory.live_blocks import Block
+from pillion.memory.op_memory import Needs
+
+Area = Literal["arena", "state"]
+"""The arena, whose bytes mean nothing between runs, or the states."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A location: an offset in an area."""
+
+    offset: int
+    area: Area = "arena"
+
+
+def settle(graph: Graph, needs: Needs, blocks: MutableMapping[Value, Block]) -> None:
+    """Places new values of states in the states' own blocks where possible."""
+    for state in graph.states:
+        home, block = blocks[state.before], blocks.get(state.after)
+        if block is None or block.is_home:
+            continue
+        held = [value for value, other in blocks.items() if other is block]
+        if _may_move(graph, needs, blocks, held, home, block):
+            blocks.update((value, home) for value in held)
+
+
+def _may_move(
+    graph: Graph, needs: Needs, blocks: Mapping[Value, Block], held: list[Value], home: Block, block: Block
+) -> bool:
+    """Whether all values of a block may lie in a state's block: one of them is computed after the last read of the
+    state, or in place, and the others are reshapes."""
+    made = [v for v in held if (op := graph.producers.get(v)) is None or not is_alias(op)]
+    if len(made) != 1 or made[0] not in graph.producers or any(v in graph.outputs for v in held):
+        return False
+    maker = graph.producers[made[0]]
+    over = any(blocks[v] is home for v in needs[maker].in_place)
+    return block.first > home.last or (over and block.first == home.last)
+
+
+def layout_states(blocks: Mapping[Value, Block], shifts: Mapping[Value, int]) -> tuple[dict[Value, int], int]:
+    """Lays states one after another; returns the offset of each value, and the total size."""
+    at = end = 0
+    for block in dict.fromkeys(block for block in blocks.values() if block.is_home):
+        block.offset = at
+        at += block.size
+        end = max(end, at + block.tail)
+    offsets = {v: block.offset + shifts.get(v, 0) for v, block in blocks.items() if block.is_home}
+    return offsets, aligned(end)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of model names: zoo name, `file.py:factory`, .pt2, .tflite or .pte. Nothing is imported or executed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from shlex import quote
+
+from pillion import zoo
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import MODEL_FILES, regular_file, suffix_of
+from pillion.host_io.user_code import split_spec
+
+INT8_FILES = (".tflite", ".pte")
+"""Suffixes of models that are quantized already."""
+WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz")
+"""Suffixes of files with weights, or with a module that only its own code can read."""
+FILES = (".pt2", *INT8_FILES)
+"""Suffixes of model files; a .py file is a model with `:factory` behind it."""
+
+_KERAS = "tf.lite.TFLiteConverter of TensorFlow makes a .tflite of it, in int8 or in float, which is read"
+OTHER_FORMS = {
+    ".onnx": "ONNX is not read: name the PyTorch module that it was exported from, net.py:Net",
+    **dict.fromkeys((".h5", ".keras", ".pb"), _KERAS),
+}
+"""Advice for model formats that Pillion does not read, by suffix."""
+
+
+def check_named(spec: str) -> None:
+    """Raises if the name cannot be a model: an unknown zoo name, or a missing file."""
+    file, factory = split_spec(spec)
+    suffix = ".py" if factory else suffix_of(spec)
+    if factory or suffix in FILES:
+        regular_file(file, suffix)
+    elif zoo.find(spec) is None and not _looks_like_path(spec):
+        zoo.want(spec)
+    elif zoo.find(spec) is None:
+        raise _no_model(spec)
+
+
+def is_int8_file(model: object) -> bool:
+    """Whether the model is a .tflite or .pte file. A .tflite may still compute in float."""
+    return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in INT8_FILES
+
+
+def refuse_useless(model: str, options: Mapping[str, object]) -> None:
+    """Raises if an option contradicts what an int8 file has fixed. Options are spelled as the user writes them."""
+    useless = [option for option, value in options.items() if value is not None]
+    if useless:
+        raise PillionError(
+            f"{model} has its ranges, weights and inputs inside",
+            rule=f"{', '.join(options)} go with models that Pillion quantizes",
+            here=f"{', '.join(f'{option} {options[option]}' for option in useless)} with a {suffix_of(model)}",
+            help="leave them out, or compile the PyTorch model that the file was made from",
+        )
+
+
+def _looks_like_path(spec: str) -> bool:
+    return any(mark in spec for mark in ("/", "\\", ".", ":"))
+
+
+def _no_model(spec: str) -> PillionError:
+    if suffix_of(spec) in WEIGHTS:
+        regular_file(Path(spec), suffix_of(spec))
+        return _only_weights(spec)
+    is_file = spec.rstrip(":").endswith(".py")
+    return PillionError(
+        f"{spec} does not name a model",
+        rule=f"a name that `pillion models` lists, {MODEL_FILES}",
+        here="a file without a factory" if is_file else spec,
+        help=_way_to_name(spec, is_file),
+    )
+
+
+def _way_to_name(spec: str, is_file: bool) -> str:
+    known = zoo.find(re.split(r"[:/\\.]", spec)[-1])
+    if known is not None:
+        return f"-m {known.name}"
+    if is_file:
+        return f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
+    return OTHER_FORMS.get(suffix_of(spec), "write a function that loads it: file.py:factory")
+
+
+def _only_weights(spec: str) -> PillionError:
+    return PillionError(
+        f"{spec} does not say what the model computes",
+        rule=f"a model is code or a graph: a name that `pillion models` lists, {MODEL_FILES}",
+        here=f"a {suffix_of(spec)} holds weights, or a pickled module, whose code is elsewhere and is never executed from here",
+        help=f"weights: -m net.py:Net --weights {quote(spec)}; a whole module, in Python: "
+        f"torch.export.save(torch.export.export(module, inputs), {Path(spec).stem + '.pt2'!r})",
+    )

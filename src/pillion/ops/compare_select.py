@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons and selection: relations of two tensors, where, argmax and argmin, top-k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.access import Access
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_same_quant, result
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
+from pillion.ops.elementwise import Binary
+from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
+from pillion.ops.reduce import reduced, reduced_shape
+from pillion.ops.rowwise import RowWise
+
+LEFT_SHIFT = 8
+"""Headroom in bits of an operand that LiteRT rescales before it compares."""
+EVERY_LEVEL = range(-128, 128)
+
+
+class Relation(Enum):
+    """A relation of two numbers."""
+
+    LESS = "less"
+    LESS_EQUAL = "less_equal"
+    EQUAL = "equal"
+    NOT_EQUAL = "not_equal"
+    GREATER_EQUAL = "greater_equal"
+    GREATER = "greater"
+
+    @property
+    def outcomes(self) -> int:
+        """The outcomes that satisfy the relation, as bits: 1 for less, 2 for equal, 4 for greater."""
+        return _OUTCOMES[self]
+
+    @property
+    def turned(self) -> Relation:
+        """The relation with exchanged operands."""
+        return _TURNED.get(self, self)
+
+
+_OUTCOMES = {
+    Relation.LESS: 1,
+    Relation.LESS_EQUAL: 3,
+    Relation.EQUAL: 2,
+    Relation.NOT_EQUAL: 5,
+    Relation.GREATER_EQUAL: 6,
+    Relation.GREATER: 4,
+}
+_TURNED = {
+    Relation.LESS: Relation.GREATER,
+    Relation.LESS_EQUAL: Relation.GREATER_EQUAL,
+    Relation.GREATER: Relation.LESS,
+    Relation.GREATER_EQUAL: Relation.LESS_EQUAL,
+}
+
+Keys = NDArray[np.uint16]
+"""A sort key for each int8 level: keys compare like the real values of the levels."""
+
+
+@op("compare")
+class Compare(Binary):
+    """Compares two tensors element by element; the result is boolean.
+
+    Operands of different scales are compared exactly, as real numbers. Under `tflite` each operand is first
+    scaled and rounded to 32 bits, as LiteRT does; scales must be below 1 there. Booleans and unscaled integers
+    are compared directly."""
+
+    is_identity = False
+
+    a: Value = operand()
+    b: Value = operand()
+    y: Value = result()
+    relation: Relation = Relation.LESS
+
+    def infer(self) -> TensorType:
+        return TensorType(super().infer().shape, DType.BOOL)
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        if self.a.is_quantized:
+            self.keys(arithmetic)
+
+    def keys(self, arithmetic: Arithmetic) -> tuple[Keys, Keys]:
+        """Returns sort keys for all int8 levels of both operands."""
+        if not self.a.is_quantized:
+            same = np.arange(256, dtype=np.uint16)
+            return same, same
+        return _keys(self.a.quant, self.b.quant, arithmetic)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        a, b = operands
+        if a.dtype == np.int8 and self.a.is_quantized:
+            a_keys, b_keys = self.keys(arithmetic)
+            a, b = a_keys[a.astype(np.int64) + 128], b_keys[b.astype(np.int64) + 128]
+        outcome = np.where(np.less(a, b), 1, np.where(np.equal(a, b), 2, 4))
+        return np.asarray((outcome & self.relation.outcomes) != 0)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        relations = list(Relation)
+        y = Value("y", TensorType((), DType.BOOL))
+        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+            ratio, relation = RATIOS[number % len(RATIOS)], relations[number % len(relations)]
+            a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
+            b = value("b", b_shape, a.scale * ratio, ZERO_POINTS[(number + 1) % 4])
+            yield make(cls, y, a=a, b=b, relation=relation)
+        for number, relation in enumerate(relations):
+            a, b = (value(name, (3, 7), 0.05, ZERO_POINTS[number % 4]) for name in "ab")
+            yield make(cls, y, a=a, b=b, relation=relation)
+            dtype = (DType.INT32, DType.BOOL)[number % 2]
+            a, b = (Value(name, TensorType(shape, dtype)) for name, shape in (("a", (2, 5)), ("b", (5,))))
+            yield make(cls, y, a=a, b=b, relation=relation)
+
+
+@lru_cache(maxsize=64)
+def _keys(a: PerTensor, b: PerTensor, arithmetic: Arithmetic) -> tuple[Keys, Keys]:
+    both = _in_litert(a, b) if arithmetic is Arithmetic.TFLITE else _in_common(a, b)
+    places = {number: place for place, number in enumerate(sorted({*both[0], *both[1]}))}
+    first, second = (np.array([places[n] for n in numbers], np.uint16) for numbers in both)
+    return first, second
+
+
+def _in_common(a: PerTensor, b: PerTensor) -> list[list[int]]:
+    """Returns the real values of the levels as integer multiples of a common unit, which any two float32 scales
+    have."""
+    (a_part, a_whole), (b_part, b_whole) = (q.scale.as_integer_ratio() for q in (a, b))
+    factors = a_part * b_whole, b_part * a_whole
+    return [
+        [(level - q.zero_point) * factor for level in EVERY_LEVEL]
+        for q, factor in zip((a, b), factors, strict=True)
+    ]
+
+
+def _in_litert(a: PerTensor, b: PerTensor) -> list[list[int]]:
+    return [_scaled_in_litert(q) for q in (a, b)]
+
+
+def _scaled_in_litert(q: PerTensor) -> list[int]:
+    if q.scale >= 1:
+        raise ValueError(f"LiteRT compares operands whose scales are below 1, not {q.scale:.6g}")
+    m = numerics.encode(q.scale)
+    levels = (np.array(EVERY_LEVEL, np.int64) - q.zero_point) << LEFT_SHIFT
+    made: list[int] = numerics.requantize(levels, m.mantissa, m.shift).tolist()
+    return made
+
+
+@op("where", quantization=Quantization.SHARED)
+class Where(RowWise):
+    """Selects `a` where the condition is true, else `b`."""
+
+    condition: Value = operand()
+    a: Value = operand()
+    b: Value = operand()
+    y: Value = result()
+
+    @property
+    def is_identity(self) -> bool:
+        return self.a is self.b and self.a.type == self.y.type
+
+    def infer(self) -> TensorType:
+        shapes = [v.shape for v in (self.condition, self.a, self.b)]
+        try:
+            shape = tuple(np.broadcast_shapes(*shapes))
+        except ValueError:
+            listed = ", ".join(str(list(shape)) for shape in shapes)
+            raise self.refuse("shapes are equal or broadcast", listed) from None
+        return TensorType(shape, (self._computed or (self.a,))[0].dtype)
+
+    @property
+    def _computed(self) -> tuple[Value, ...]:
+        """Without constants that are quantized already, while the other tensor is still of real numbers."""
+        return tuple(v for v in (self.a, self.b) if not (v.is_constant and v.is_quantized))
+
+    def check(self) -> None:
+        require_dtype(self, self.condition, DType.BOOL)
+        if len({v.dtype for v in self._computed}) > 1:
+            raise self.refuse("a and b have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
+        if self.y.dtype is DType.INT8:
+            require_same_quant(self, self.a, self.b, self.y)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return np.where(operands[0], operands[1], operands[2])
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        cases: tuple[tuple[Shape, Shape, Shape], ...] = (
+            ((2, 3, 5, 7), (2, 3, 5, 7), (2, 3, 5, 7)),
+            ((1, 3, 5, 1), (2, 3, 5, 8), (1,)),
+            ((5, 9), (1,), (1,)),
+            ((1,), (2, 1, 9), (3, 1)),
+            ((7, 1), (1, 5), (7, 5)),
+        )
+        for number, (condition, a, b) in enumerate(cases):
+            zero_point = ZERO_POINTS[number % 4]
+            operands = {"a": value("a", a, 0.1, zero_point), "b": value("b", b, 0.1, zero_point)}
+            yield make(cls, value("y", (), 0.1, zero_point), condition=_flags(condition), **operands)
+        whole = {name: Value(name, TensorType((3, 5), DType.INT32)) for name in "ab"}
+        yield make(cls, Value("y", TensorType((), DType.INT32)), condition=_flags((5,)), **whole)
+
+
+def _flags(shape: Shape) -> Value:
+    return Value("condition", TensorType(shape, DType.BOOL))
+
+
+class Place(Op):
+    """The base class of argmax and argmin: int32 positions, the first of equal values."""
+
+    x: Value
+    y: Value
+    axis: int
+    keepdims: bool
+    is_identity = False
+
+    def access(self, operand: Value) -> Access:
+        return reduced(operand, (self.axis,), self.keepdims, "it looks through them all")
+
+    def infer(self) -> TensorType:
+        return TensorType(reduced_shape(self.x.shape, (self.axis,), self.keepdims), DType.INT32)
+
+    def check(self) -> None:
+        if not 0 <= self.axis < self.x.type.rank or not self.x.shape[self.axis]:
+            raise self.refuse("an axis of the operand, which is not empty", f"{self.axis} of {self.x.shape}")
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        cases: tuple[tuple[Shape, int, bool], ...] = (
+            ((2, 3, 5, 7), 3, False),
+            ((1, 5, 3, 8), 1, True),
+            ((2, 7, 5, 9), 2, False),
+            ((11,), 0, True),
+            ((3, 300), 1, False),
+            ((1, 1, 3, 1), 3, False),
+        )
+        for number, (shape, axis, keepdims) in enumerate(cases):
+            x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
+            y = Value("y", TensorType((), DType.INT32))
+            yield make(cls, y, x=x, axis=axis, keepdims=keepdims)
+
+
+def _places(found: Array, axis: int, keepdims: bool) -> Array:
+    return np.asarray(np.expand_dims(found, axis) if keepdims else found).astype(np.int32)
+
+
+@op("arg_max")
+class ArgMax(Place):
+    """Returns the position of the largest value along an axis as int32; of equal values the first."""
+
+    x: Value = operand()
+    y: Value = result()
+    axis: int = 0
+    keepdims: bool = False
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return _places(np.argmax(operands[0], axis=self.axis), self.axis, self.keepdims)
+
+
+@op("arg_min")
+class ArgMin(Place):
+    """Returns the position of the smallest value along an axis as int32; of equal values the first."""
+
+    x: Value = operand()
+    y: Value = result()
+    axis: int = 0
+    keepdims: bool = False
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return _places(np.argmin(operands[0], axis=self.axis), self.axis, self.keepdims)
+
+
+class Top(RowWise):
+    """The base class of top-k along the last axis, in order; of equal values the one in front comes first."""
+
+    x: Value
+    y: Value
+    k: int
+    largest: bool
+    is_identity = False
+    across_last = "it puts them in order"
+
+    @property
+    def result_dtype(self) -> DType:
+        """The element type of the result."""
+        raise NotImplementedError
+
+    def infer(self) -> TensorType:
+        return TensorType((*self.x.shape[:-1], self.k), self.result_dtype)
+
+    def check(self) -> None:
+        most = self.x.shape[-1] if self.x.shape else 0
+        if not 1 <= self.k <= most:
+            raise self.refuse(f"k is from 1 to {most}, the size of the last axis", self.k)
+
+    def order(self, x: Array) -> Array:
+        """Returns the positions of the `k` most extreme values."""
+        ranked = x.astype(np.int64) * (-1 if self.largest else 1)
+        return np.argsort(ranked, axis=-1, kind="stable")[..., : self.k].astype(np.int32)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        for number, (shape, k) in enumerate(
+            (((2, 3, 5, 7), 3), ((1, 10), 5), ((3, 9), 9), ((300,), 1), ((2, 1), 1))
+        ):
+            x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
+            y = cls.example_result(x)
+            yield make(cls, y, x=x, k=k, largest=number % 3 != 2)
+
+    @classmethod
+    def example_result(cls, x: Value) -> Value:
+        """Returns the result value of an example, with an inferred shape."""
+        raise NotImplementedError
+
+
+@op("top_values", quantization=Quantization.SHARED)
+class TopValues(Top):
+    """Returns the `k` largest (or smallest) values of the last axis, the most extreme first."""
+
+    x: Value = operand()
+    y: Value = result()
+    k: int = 1
+    largest: bool = True
+
+    @property
+    def result_dtype(self) -> DType:
+        return self.x.dtype
+
+    def check(self) -> None:
+        super().check()
+        if self.x.dtype is DType.INT8:
+            require_same_quant(self, self.x, self.y)
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return np.take_along_axis(operands[0], self.order(operands[0]).astype(np.int64), axis=-1)
+
+    @classmethod
+    def example_result(cls, x: Value) -> Value:
+        return value("y", (), x.scale, x.zero_point)
+
+
+@op("top_places")
+class TopPlaces(Top):
+    """Returns the positions of the `k` largest (or smallest) values of the last axis as int32; equal values keep
+    their order."""
+
+    x: Value = operand()
+    y: Value = result()
+    k: int = 1
+    largest: bool = True
+
+    @property
+    def result_dtype(self) -> DType:
+        return DType.INT32
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return self.order(operands[0])
+
+    @classmethod
+    def example_result(cls, x: Value) -> Value:
+        return Value("y", TensorType((), DType.INT32))

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values that options accept, apart from the compiler so that a wrong one is refused before large imports."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+IoDtype = Literal["float32", "int8", "uint8"]
+"""Data type of inputs and outputs."""
+IoLayout = Literal["nchw", "nhwc"]
+"""Axis order of image inputs and outputs."""
+StateForm = Literal["kept", "io"]
+"""Whether state persists inside the program between runs, or is an input and an output of each run."""
+ArithmeticName = Literal["cmsis-nn", "tflite", "tflite-integer"]
+"""Arithmetic whose results a program reproduces bit for bit."""
+Ranges = Literal["auto", "minmax", "percentile", "mse"]
+"""How calibration chooses a tensor's range: everything seen, all but the rarest values, or least squared error.
+`auto` chooses the last if its error is much lower, otherwise the first."""
+Runtime = Literal["1.4", "main"]
+"""ExecuTorch version whose operators a .pte calls."""
+REFERENCE, HOST, EXECUTORCH, LITERT, NPU = "reference", "host", "executorch", "litert", "npu"
+LITERT_FILE = "litert-file"
+"""Names of the executors that are not boards."""
+EXECUTORS = (REFERENCE, HOST, EXECUTORCH, LITERT, LITERT_FILE, NPU)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partitions a graph between NPU and core: judges every op, cuts segments, and records the reasons."""
+
+from __future__ import annotations
+
+from pillion.partition.inline import inline_segments
+from pillion.partition.ledger import Entry, Ledger, Unit
+from pillion.partition.loop_copies import partition_loops
+from pillion.partition.partition import Placement, PlacementOptions, all_on_cpu, partition
+from pillion.partition.restore import restore
+
+__all__ = [
+    "Entry",
+    "Ledger",
+    "Placement",
+    "PlacementOptions",
+    "Unit",
+    "all_on_cpu",
+    "inline_segments",
+    "partition",
+    "partition_loops",
+    "restore",
+]

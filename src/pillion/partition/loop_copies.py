@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unrolls loops for an NPU, which cannot loop, if the whole program is then estimated to be faster, or if the
+user prefers the NPU and it takes more ops. Results are the same; `explain` reports the rule and both numbers,
+and `--keep-on-cpu repeat` keeps loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pillion.devices.cortex_m import Isa
+from pillion.devices.device import Device
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.verdict import Verdict
+from pillion.ops.scan import Repeat, runs, unrolled
+from pillion.partition.ledger import LoopEntry, Unit
+from pillion.partition.partition import Costs, Placement, PlacementOptions, partition, require_all
+
+MOST_COPIES = 1024
+"""The most ops of an unrolled loop: each of them costs flash and compile time."""
+RULE = "repeat.copies"
+Tidy = Callable[[Graph], Graph]
+"""Merges the movement ops at the ends of unrolled steps."""
+
+
+def partition_loops(
+    graph: Graph,
+    npu: Device,
+    isa: Isa,
+    options: PlacementOptions,
+    costs: Costs,
+    tidy: Tidy,
+) -> Placement:
+    """Partitions a graph like `partition`, with loops unrolled if that is better."""
+    is_wanted = options.only_npu or options.prefer_npu
+    some = replace(options, only_npu=False, prefer_npu=is_wanted)
+    placed = partition(graph, npu, isa, some, costs)
+    kept: dict[Op, Verdict] = {}
+    copied: list[LoopEntry] = []
+    for loop in [op for op in graph.ops if isinstance(op, Repeat)]:
+        count = sum(one.times for one in runs([loop]))
+        if options.keeps(loop):
+            continue
+        if count > MOST_COPIES:
+            kept[loop] = Verdict(RULE, False, f"at most {MOST_COPIES:,} ops in all steps", f"{count:,}")
+            continue
+        written = tidy(unrolled(graph, loop))
+        tried = partition(written, npu, isa, some, costs)
+        verdict = _gains(tried, placed) if is_wanted else _is_faster(tried, placed)
+        if verdict.ok:
+            graph, placed = written, tried
+            copied.append(LoopEntry(loop.name, loop.count, verdict))
+        else:
+            kept[loop] = verdict
+    if options.only_npu:
+        require_all(placed.ledger)
+    entries = tuple(
+        replace(entry, deciding=kept[entry.op], verdicts=(kept[entry.op], *entry.verdicts))
+        if entry.op in kept
+        else entry
+        for entry in placed.ledger
+    )
+    return replace(placed, ledger=replace(placed.ledger, entries=entries, copied=tuple(copied)))
+
+
+def _is_faster(tried: Placement, placed: Placement) -> Verdict:
+    wanted = f"less than {placed.cycles:,} cycles (the program, its loop on the core)"
+    return Verdict(RULE, tried.cycles < placed.cycles, wanted, f"{tried.cycles:,} with copies of its steps")
+
+
+def _gains(tried: Placement, placed: Placement) -> Verdict:
+    """Returns the verdict on whether the NPU takes more ops of the unrolled loop."""
+    now, then = (sum(entry.unit is Unit.NPU for entry in one.ledger) for one in (placed, tried))
+    return Verdict(RULE, then > now, "copies of its steps of which the NPU takes ops", f"{then - now:,} ops")

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cuts a graph into segments for the NPU and ops for the CPU.
+
+An op may run on the NPU if all its rules hold. Connected allowed ops form a segment, cut so that no path leaves and re-enters it. A
+segment is kept if it is estimated to be faster than on the CPU, including dispatch and boundary traffic, and if it contains work:
+converters fail on segments that only move data."""
+
+from __future__ import annotations
+
+import fnmatch
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pillion.devices import cortex_m
+from pillion.devices.cortex_m import Isa
+from pillion.devices.device import Device
+from pillion.devices.payloads import ConverterError, SegmentCost
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict, all_ok, failures
+from pillion.ops import Dequantize, Quantize, Segment, runs
+from pillion.ops.movement import Movement
+from pillion.ops.scan import Runs
+from pillion.partition.ledger import PREFERRED, Entry, Ledger, Unit
+from pillion.partition.what_if import smallest_change
+
+CPU_BYTES_PER_CYCLE = 4
+"""The estimated bandwidth of the CPU for copies and cache flushes at a segment's boundary."""
+
+BEGIN_CYCLES = 150
+"""The NPU's cycles for an op of few elements without a better estimate: Vela 5.2's for sums and products of
+32 elements on an Ethos-U55."""
+
+
+@dataclass(frozen=True)
+class PlacementOptions:
+    """The user's constraints: the ops that stay on the CPU, and whether the NPU may, should or must run all
+    others."""
+
+    keep_on_cpu: tuple[str, ...] = ()
+    """Globs on names or kinds of ops."""
+    only_npu: bool = False
+    """Refuses a program with other ops on the CPU."""
+    prefer_npu: bool = False
+    """Runs all allowed ops on the NPU, even if the CPU is estimated to be faster."""
+
+    def keeps(self, op: Op) -> str | None:
+        """Returns the pattern that keeps an op on the CPU, or None."""
+        return next(
+            (p for p in self.keep_on_cpu if fnmatch.fnmatch(op.name, p) or fnmatch.fnmatch(op.kind, p)), None
+        )
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The graph with its segments, and the ledger."""
+
+    graph: Graph
+    ledger: Ledger
+    cycles: int = 0
+    """The estimated cycles of the program."""
+
+
+Costs = Callable[[Graph], SegmentCost | None]
+"""Returns a converter's estimate for a segment's graph, or None without one; raises if it cannot be
+converted."""
+
+
+def no_estimate(body: Graph) -> SegmentCost | None:
+    """Returns None: the estimates of ops are then summed."""
+    return None
+
+
+def partition(
+    graph: Graph,
+    npu: Device,
+    isa: Isa,
+    options: PlacementOptions = PlacementOptions(),  # frozen
+    costs: Costs = no_estimate,
+) -> Placement:
+    """Cuts a graph into segments for the NPU and ops for the CPU. `costs` estimates a segment on the NPU."""
+    judged = {op: _judge(op, npu, options) for op in graph.ops}
+    refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
+    while True:
+        segments = _segments(graph, refused)
+        if failed := _not_converted(graph, segments, npu, costs):
+            refused.update(failed)
+            judged.update((op, (*judged[op], verdict)) for op, verdict in failed.items())
+            continue
+        verdicts = [_worth(graph, segment, npu, isa, options, costs) for segment in segments]
+        losing = [s for s, v in zip(segments, verdicts, strict=True) if not v.ok]
+        if not losing:
+            break
+        for segment, verdict in zip(segments, verdicts, strict=True):
+            if not verdict.ok:
+                refused.update(segment)
+                judged.update((op, (*judged[op], verdict)) for op in segment)
+    for segment, verdict in zip(segments, verdicts, strict=True):
+        judged.update((op, (*judged[op], verdict)) for op in segment)
+    cut = _cut(graph, segments, npu)
+    ledger = _ledger(
+        graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, isa
+    )
+    if options.only_npu:
+        require_all(ledger)
+    found = [(_costs(graph, segment, npu, isa, costs), segment) for segment in segments]
+    on_npu = sum(cost.on_npu + (0 if cost.by else _began(segment, npu)) for cost, segment in found)
+    members = {op for segment in segments for op in segment}
+    left = (one for one in runs(graph.ops) if one.op not in members)
+    return Placement(cut, ledger, on_npu + sum(one.times * _on_core([one.op], npu, isa) for one in left))
+
+
+def _began(segment: Sequence[Op], npu: Device) -> int:
+    """Returns the cycles of starting each op, which estimates of single ops omit."""
+    return BEGIN_CYCLES * sum(not npu.removes(op) for op in segment)
+
+
+def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
+    """Returns the ledger of a program for a chip without an NPU; `flip` names a chip with one."""
+    why = Verdict("target.npu", False, "a chip with an NPU", "none")
+    return Ledger(
+        tuple(
+            Entry(one.op, Unit.CPU, None, why, (why,), flip, 0, 0, one.times * cortex_m.estimate(one.op, isa))
+            for one in runs(graph.ops)
+        )
+    )
+
+
+def _judge(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...]:
+    pattern = options.keeps(op)
+    kept = (
+        ()
+        if pattern is None
+        else (Verdict("user.keep_on_cpu", False, "an op that no --keep-on-cpu names", pattern),)
+    )
+    return (*kept, *npu.judge(op))
+
+
+def _segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
+    """Returns connected sets of allowed ops at one level; the level changes where a path enters or leaves the
+    CPU."""
+    level: dict[Op, int] = {}
+    for op in graph.ops:
+        before = [graph.producers[v] for v in op.activations if v in graph.producers]
+        on_npu = op not in refused
+        level[op] = max((level[b] + ((b not in refused) != on_npu) for b in before), default=0)
+    members: dict[Op, list[Op]] = {}
+    first = _connected([op for op in graph.ops if op not in refused], level)
+    for op, one in first.items():
+        members.setdefault(one, []).append(op)
+    return list(members.values())
+
+
+def _connected(ops: Sequence[Op], level: Mapping[Op, int]) -> dict[Op, Op]:
+    """Returns the representative of each op's connected set: ops of a level that share an operand or pass a
+    result."""
+    stands_for: dict[Op, Op] = {}
+    touched: dict[tuple[Value, int], Op] = {}
+    for op in ops:
+        stands_for[op] = op
+        for value in op.activations:
+            other = touched.setdefault((value, level[op]), op)
+            stands_for[_root(stands_for, other)] = _root(stands_for, op)
+        touched.update(((value, level[op]), op) for value in op.results)
+    return {op: _root(stands_for, op) for op in ops}
+
+
+def _root(stands_for: dict[Op, Op], op: Op) -> Op:
+    """Returns the representative of an op's set, with path halving."""
+    while stands_for[op] is not op:
+        stands_for[op] = op = stands_for[stands_for[op]]
+    return op
+
+
+def _not_converted(
+    graph: Graph, segments: Sequence[list[Op]], npu: Device, costs: Costs
+) -> dict[Op, Verdict]:
+    """Returns the ops that the NPU's converter fails on, with its reason; a whole segment if none of its ops
+    fails alone."""
+    found: dict[Op, Verdict] = {}
+    for segment in segments:
+        computing = [op for op in segment if not npu.removes(op)]
+        failure = _failure(graph, segment, npu, costs) if computing else None
+        if failure is not None:
+            alone = {op: why for op in computing if (why := _failure(graph, [op], npu, costs)) is not None}
+            found |= alone or dict.fromkeys(segment, failure)
+    return found
+
+
+def _failure(graph: Graph, segment: list[Op], npu: Device, costs: Costs) -> Verdict | None:
+    """Returns the reason why a segment cannot be converted, or None."""
+    try:
+        costs(_segment_op(graph, segment, npu).body)
+    except ConverterError:
+        raise
+    except PillionError as error:
+        return Verdict("segment.converter", False, error.rule, f"{error.what}: {_in_short(error.here)}")
+    return None
+
+
+def _in_short(said: str) -> str:
+    """Returns the first lines of a converter's message as one."""
+    return "; ".join(said.splitlines()[:2])
+
+
+def _worth(
+    graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: PlacementOptions, costs: Costs
+) -> Verdict:
+    """Returns the verdict on a segment: it contains work, and is estimated to be faster on the NPU if that
+    matters."""
+    if all(npu.removes(op) for op in segment):
+        return Verdict(
+            "segment.work", False, "an op that computes", ", ".join(sorted({op.kind for op in segment}))
+        )
+    if options.only_npu or options.prefer_npu:
+        asked = "--only-npu" if options.only_npu else "--prefer-npu"
+        return Verdict(PREFERRED, True, "what the rules allow, whatever it costs", asked)
+    found = _costs(graph, segment, npu, isa, costs)
+    flash = "" if npu.flash_bytes_per_cycle is None else ", constants from the same flash"
+    return Verdict(
+        "segment.cost",
+        found.on_npu < found.on_core,
+        f"less than {found.on_core:,} cycles (estimated on the CPU{flash})",
+        f"{found.on_npu:,} ({f'estimated by {found.by}' if found.by else 'estimated'})",
+    )
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """The cycles of a segment on either unit, and the source of the NPU's."""
+
+    on_npu: int
+    on_core: int
+    by: str
+
+
+def _costs(graph: Graph, segment: list[Op], npu: Device, isa: Isa, costs: Costs) -> _Costs:
+    border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
+    known = costs(_segment_op(graph, segment, npu).body)
+    work = known.cycles if known else sum(npu.estimate(op) for op in segment)
+    on_npu = npu.dispatch_cycles + work + border // CPU_BYTES_PER_CYCLE
+    return _Costs(on_npu, _on_core(segment, npu, isa), known.by if known else "")
+
+
+def _on_core(ops: Sequence[Op], npu: Device, isa: Isa) -> int:
+    """Returns the cycles of ops on the core, including those of reading constants from flash if the NPU's
+    estimates include them."""
+    cycles = sum(cortex_m.estimate(op, isa) for op in ops)
+    if npu.flash_bytes_per_cycle is None:
+        return cycles
+    constants = {v: None for op in ops for v in op.operands if v.is_constant}
+    return cycles + int(sum(v.type.size_bytes for v in constants) / npu.flash_bytes_per_cycle)
+
+
+def _inputs(graph: Graph, segment: list[Op]) -> list[Value]:
+    made = {r for op in segment for r in op.results}
+    return list(dict.fromkeys(v for op in segment for v in op.activations if v not in made))
+
+
+def _outputs(graph: Graph, segment: list[Op]) -> list[Value]:
+    members = set(segment)
+    return [
+        r
+        for op in segment
+        for r in op.results
+        if graph.is_output(r) or any(user not in members for user in graph.users.get(r, []))
+    ]
+
+
+def _ledger(
+    graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdict, ...]], npu: Device, isa: Isa
+) -> Ledger:
+    number = {op: i for i, segment in enumerate(segments) for op in segment}
+    crossing = Counter[Op]()
+    for segment in segments:
+        crossing.update(_crossing_bytes(graph, segment))
+    entries = []
+    for one in runs(graph.ops):
+        op = one.op
+        if op not in judged:
+            entries.append(_inside(one, isa))
+            continue
+        verdicts = judged[op]
+        entries.append(
+            Entry(
+                op=op,
+                unit=Unit.NPU if op in number else Unit.CPU,
+                segment=number.get(op),
+                deciding=(failures(verdicts) or list(verdicts[-1:]))[0],
+                verdicts=verdicts,
+                flip="" if op in number else smallest_change(op, npu, verdicts),
+                crossing_bytes=crossing[op],
+                npu_cycles=npu.estimate(op) if all_ok(npu.judge(op)) else 0,
+                cpu_cycles=cortex_m.estimate(op, isa),
+            )
+        )
+    return Ledger(tuple(entries))
+
+
+def _inside(one: Runs, isa: Isa) -> Entry:
+    """Returns the entry of an op inside a loop, which the NPU cannot run."""
+    why = Verdict(
+        "repeat.step", False, "an op that runs once", f"one that runs {one.times:,} times, in a loop"
+    )
+    cycles = one.times * cortex_m.estimate(one.op, isa)
+    return Entry(one.op, Unit.CPU, None, why, (why,), "", 0, 0, cycles)
+
+
+def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:
+    """Returns for each op the bytes that enter the segment with it (the first reader counts) or leave it."""
+    reader = {v: op for op in reversed(segment) for v in op.activations}
+    maker = {v: op for op in segment for v in op.results}
+    crossing: Counter[Op] = Counter()
+    for value in _inputs(graph, segment):
+        crossing[reader[value]] += value.type.size_bytes
+    for value in _outputs(graph, segment):
+        crossing[maker[value]] += value.type.size_bytes
+    return crossing
+
+
+def require_all(ledger: Ledger) -> None:
+    """Raises if the core runs an op that computes."""
+    left = [
+        e for e in ledger if e.unit is Unit.CPU and not isinstance(e.op, (Quantize, Dequantize, Movement))
+    ]
+    if left:
+        raise PillionError(
+            f"{len(left)} of {len(ledger.entries)} ops cannot run on the NPU",
+            rule="--only-npu: every op that computes runs on the NPU; the core may move bytes, and convert at the model's borders",
+            here="\n".join(
+                f"{e.op.kind} {e.op.name}{f' ({e.op.source})' if e.op.source else ''}: {e.deciding}"
+                for e in left
+            ),
+            help="leave --only-npu out: the Cortex-M runs these ops",
+        )
+
+
+def _cut(graph: Graph, segments: list[list[Op]], npu: Device) -> Graph:
+    """Returns the graph with a segment op for each segment, in a valid order."""
+    made = {op: _segment_op(graph, segment, npu) for segment in segments for op in segment[-1:]}
+    members = {op for segment in segments for op in segment}
+    waiting = [made.get(op, op) for op in graph.ops if op not in members or op in made]
+    return graph.replace(ops=tuple(_in_order(graph, waiting)))
+
+
+def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
+    inputs, outputs = _inputs(graph, segment), _outputs(graph, segment)
+    body = Graph(
+        f"{graph.name}_{segment[0].name}", tuple(inputs), tuple(segment), tuple(outputs), npu.arithmetic
+    )
+    return Segment(xs=tuple(inputs), ys=tuple(outputs), body=body, device=npu.name, source=segment[0].source)
+
+
+def _in_order(graph: Graph, ops: Sequence[Op]) -> list[Op]:
+    """Returns the ops in topological order, otherwise in the order of the list."""
+    given = set(graph.sources)
+    missing = [set(op.activations) - given for op in ops]
+    readers: dict[Value, list[int]] = {}
+    for number, values in enumerate(missing):
+        for value in values:
+            readers.setdefault(value, []).append(number)
+    runnable = [number for number, values in enumerate(missing) if not values]  # in order: a heap
+    ordered: list[Op] = []
+    while runnable:
+        op = ops[heapq.heappop(runnable)]
+        ordered.append(op)
+        for value in op.results:
+            for number in readers.get(value, ()):
+                missing[number].remove(value)
+                if not missing[number]:
+                    heapq.heappush(runnable, number)
+    assert len(ordered) == len(ops), "segments are convex"
+    return ordered

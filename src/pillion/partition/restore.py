@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Undoes a device's rewrites on the core. They replace unsupported ops at the cost of precision or cycles, so
+an op whose replacement stays on the core is restored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pillion.devices import cortex_m
+from pillion.devices.cortex_m import Isa
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ops import Repeat
+from pillion.partition.ledger import Entry
+from pillion.partition.partition import Placement
+
+
+def restore(original: Graph, rewritten: Graph, placed: Placement, isa: Isa) -> Placement:
+    """Restores each original op whose replacement is entirely on the core."""
+    kept, on_core = set(rewritten.ops), set(placed.graph.ops)
+    chains = {op: _replacement(op, original, rewritten) for op in original.ops if op not in kept}
+    chains = {op: chain for op, chain in chains.items() if chain and on_core.issuperset(chain)}
+    if not chains:
+        return placed
+    ends = {chain[-1]: op for op, chain in chains.items()}
+    gone = {one for chain in chains.values() for one in chain} - ends.keys()
+    ops = tuple(ends.get(op, op) for op in placed.graph.ops if op not in gone)
+    entries = tuple(_entry(e, ends, isa) for e in placed.ledger if e.op not in gone)
+    saved = sum(e.cpu_cycles for e in placed.ledger) - sum(e.cpu_cycles for e in entries)
+    ledger = replace(placed.ledger, entries=entries)
+    return Placement(placed.graph.replace(ops=ops), ledger, placed.cycles - saved)
+
+
+def _replacement(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
+    """Returns the ops that compute an original op's result, in order; empty if others read values in between,
+    or if the op is a loop, whose steps have entries of their own."""
+    if isinstance(op, Repeat) or len(op.results) != 1:
+        return []
+    known = set(original.values.values())
+    found: set[Op] = set()
+    wanted = list(op.results)
+    while wanted:
+        maker = rewritten.producers.get(wanted.pop())
+        if maker is not None and maker not in found:
+            found.add(maker)
+            wanted += [value for value in maker.activations if value not in known]
+    chain = [one for one in rewritten.ops if one in found]
+    inner = {value for one in chain for value in one.results} - set(op.results)
+    is_closed = all(user in found for value in inner for user in rewritten.users.get(value, []))
+    return chain if is_closed else []
+
+
+def _entry(entry: Entry, ends: dict[Op, Op], isa: Isa) -> Entry:
+    """Returns the entry of a restored op for the last op of its replacement; other entries stay."""
+    op = ends.get(entry.op)
+    return entry if op is None else replace(entry, op=op, npu_cycles=0, cpu_cycles=cortex_m.estimate(op, isa))

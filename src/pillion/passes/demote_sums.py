@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import saturate
+from pillion.ir.op import Op
+from pillion.ir.state import State
+from pillion.ir.types import Array, DType, PerTensor, Value, constant
+from pillion.ops import (
+    Add,
+    Concat,
+    Function,
+    Lut,
+    Mul,
+    Repeat,
+    Requantize,
+    Reshape,
+    Slice,
+    Sub,
+    Transpose,
+    WideAdd,
+    WideLut,
+    WideMul,
+    has_repeats,
+)
+from pillion.ops.wide_add import STEPS, STEPS_IN_LOOPS
+from pillion.ops.wide_lut import in_bytes
+
+WIDE = (WideAdd, WideLut, WideMul)
+MOVES = (Concat, Reshape, Slice, Transpose)
+
+
+def demote_sums(graph: Graph) -> Graph:
+    """Turns 16-bit sums, products, functions, moves and carried values into 8-bit ones, for formats and
+    runtimes without 16 bits. 256 values (128 in loops) become one int8 value."""
+    made = set(_wide(graph))
+    kept = [
+        state.before for state in graph.states if state.after in made and state.before.dtype is DType.INT16
+    ]
+    narrowing = _Narrowing(STEPS_IN_LOOPS if has_repeats(graph) or kept else STEPS)
+    return narrowing.narrowed(graph, narrowing.exchanged(_wide(graph, kept)), keeps_outputs=True)
+
+
+def _wide(graph: Graph, given: Iterable[Value] = ()) -> list[Value]:
+    """Lists the 16-bit values to demote: results of 16-bit ops, moved values, values carried by loops."""
+    found = dict.fromkeys(given)
+    for op in graph.ops:
+        if isinstance(op, Repeat):
+            inside = set(_wide(op.body, _given(op, found)))
+            ends = zip((*op.stacked, *op.last), op.body.outputs, strict=True)
+            found |= dict.fromkeys(y for y, made in ends if made in inside)
+            found |= dict.fromkeys(op.initial[at] for at in _places(op))
+        elif isinstance(op, WIDE) or (isinstance(op, MOVES) and set(op.operands) & set(found)):
+            found |= dict.fromkeys(y for y in op.results if y.dtype is DType.INT16)
+    return list(found)
+
+
+def _given(op: Repeat, wide: Iterable[Value]) -> list[Value]:
+    """Lists the inputs of a loop's body that become 8-bit."""
+    outer = (*op.sequences, *op.invariants)
+    inner = (*op.elements, *op.fixed)
+    held = set(wide)
+    read = [own for value, own in zip(outer, inner, strict=True) if value in held]
+    return [*read, *(op.carried[at] for at in _places(op))]
+
+
+def _places(op: Repeat) -> list[int]:
+    """Lists the carried values of a loop that become 8-bit."""
+    made = set(_wide(op.body))
+    return [at for at, value in enumerate(op.next) if value in made]
+
+
+@dataclass(frozen=True)
+class _Narrowing:
+    steps: int
+    """16-bit steps per 8-bit step."""
+
+    def exchanged(self, values: Iterable[Value]) -> dict[Value, Value]:
+        return {value: self.narrow(value) for value in values}
+
+    def narrowed(self, graph: Graph, narrow: Mapping[Value, Value], *, keeps_outputs: bool) -> Graph:
+        """Replaces 16-bit values by 8-bit ones. With `keeps_outputs`, outputs keep their names."""
+        same: dict[Value, Value] = {}
+        ops: list[Op] = []
+        for one in graph.ops:
+            looped = self.loop(one, narrow) if isinstance(one, Repeat) else one
+            op = looped.substitute({**narrow, **same})
+            if isinstance(one, WIDE):
+                op = _in_8_bits(op, one)
+                if (
+                    isinstance(op, Requantize)
+                    and op.is_identity
+                    and not (keeps_outputs and graph.is_output(one.results[0]))
+                ):
+                    same |= {one.results[0]: op.x, op.y: op.x}
+                    continue
+            ops.append(op)
+        if tuple(ops) == graph.ops:
+            return graph
+        states = tuple(self.state(state, narrow) for state in graph.states)
+        inputs = tuple(narrow.get(v, v) for v in graph.inputs)
+        outputs = tuple(narrow.get(v, v) for v in graph.outputs)
+        return graph.replace(inputs=inputs, outputs=outputs, states=states).with_ops(ops, same)
+
+    def loop(self, op: Repeat, narrow: Mapping[Value, Value]) -> Repeat:
+        """Demotes the body of a loop."""
+        body = self.narrowed(op.body, self.exchanged(_wide(op.body, _given(op, narrow))), keeps_outputs=False)
+        return replace(op, body=body) if body is not op.body else op
+
+    def state(self, state: State, narrow: Mapping[Value, Value]) -> State:
+        if state.before not in narrow:
+            return state.substitute(narrow)
+        before, after = narrow[state.before], narrow.get(state.after, state.after)
+        return State(state.name, before, after, self.levels(state.initial))
+
+    def narrow(self, value: Value) -> Value:
+        zero_point = int(saturate(round(value.zero_point / self.steps), *DType.INT8.bounds))
+        quant = PerTensor(value.scale * self.steps, zero_point)
+        type = replace(value.type, dtype=DType.INT8, quant=quant)
+        return Value(value.name, type, None if value.data is None else self.levels(value.data))
+
+    def levels(self, data: Array) -> Array:
+        """Rounds constants to the nearest 8-bit values."""
+        rounded = np.round(data.astype(np.float64) / self.steps)
+        levels: Array = np.clip(rounded, *DType.INT8.bounds).astype(np.int8)
+        return levels
+
+
+def _in_8_bits(op: Op, wide: Op) -> Op:
+    """Returns the 8-bit form of a 16-bit op."""
+    match op:
+        case WideAdd():
+            return _sum(op)
+        case WideMul():
+            return Mul(a=op.a, b=op.b, y=op.y, source=op.source)
+        case WideLut(table=None):
+            return Lut(x=op.x, table=None, y=op.y, function=op.function, source=op.source)
+        case WideLut(table=Value() as table) if isinstance(wide, WideLut):
+            entries = in_bytes(wide.entries, op.x, op.y, (wide.x, wide.y))
+            held = constant(table.name, entries)
+            return Lut(x=op.x, y=op.y, table=held, function=Function.TABLE, source=op.source)
+    return op
+
+
+def _sum(op: WideAdd) -> Op:
+    """Returns the 8-bit form of a sum or difference; a sum with zero becomes a requantize."""
+    is_nothing = (
+        op.b.is_constant and op.a.shape == op.y.shape and not np.any(op.b.constant != op.b.zero_point)
+    )
+    if is_nothing:
+        return Requantize(x=op.a, y=op.y, source=op.source)
+    made = Add if op.sign == 1 else Sub
+    return made(a=op.a, b=op.b, y=op.y, source=op.source)

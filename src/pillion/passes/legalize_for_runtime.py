@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pillion.ir.graph import Graph
+from pillion.passes.compose_magnitudes import compose_magnitudes
+from pillion.passes.compose_norms import compose_norms
+from pillion.passes.demote_sums import demote_sums
+from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
+from pillion.passes.legalize_softmax import legalize_softmax
+
+COARSER: tuple[tuple[Callable[[Graph], Graph], str], ...] = (
+    (
+        legalize_softmax,
+        "probabilities that are multiplied on are in steps of 1/256 there, and in finer ones in C (docs/quality.md)",
+    ),
+    (
+        demote_sums,
+        "states between runs, sums between norms and states of loops have 8 bits there, and 16 in C (docs/guide/quantization.md)",
+    ),
+    (
+        compose_norms,
+        "norms are made of ops of 8 bits there, and one exact op in C (docs/guide/quantization.md)",
+    ),
+    (
+        legalize_embedding_bags,
+        "tables of embeddings have one scale there, and one a row in C (docs/guide/numbers.md)",
+    ),
+    (
+        compose_magnitudes,
+        "squares that are added up have 8 bits there, and 32 in C (docs/guide/quantization.md)",
+    ),
+)
+"""Passes that rewrite what other runtimes lack, each with what is lost."""
+
+
+def legalize_for_runtime(graph: Graph, said: Callable[[str], None] = lambda words: None) -> Graph:
+    """Rewrites a graph into ops that other runtimes have, and reports what becomes coarser."""
+    for rewritten, words in COARSER:
+        before, graph = graph, rewritten(graph)
+        if graph is not before:
+            said(words)
+    return graph

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pillion.ir.graph import Graph
+from pillion.ir.types import Value
+from pillion.ops import Softmax
+from pillion.ops.movement import Movement
+from pillion.ops.reduce import Extremes
+from pillion.ops.softmax import OUTPUT
+
+
+def legalize_softmax(graph: Graph) -> Graph:
+    """Returns softmax results the step 1/256 that other runtimes require."""
+    fine = {op.y for op in graph.ops if isinstance(op, Softmax) and op.y.type.quant not in (OUTPUT, None)}
+    ties, known = list(_ties(graph)), 0
+    while known < len(fine):
+        known = len(fine)
+        for tie in ties:
+            fine |= tie if tie & fine else frozenset()
+    usual = {value: replace(value, type=replace(value.type, quant=OUTPUT)) for value in fine}
+    return graph.substitute(usual) if usual else graph
+
+
+def _ties(graph: Graph) -> Iterator[frozenset[Value]]:
+    """Yields groups of values that share their parameters: results of moves and extrema, and states."""
+    for op in graph.ops:
+        if isinstance(op, (Movement, Extremes)):
+            yield frozenset((*op.operands, *op.results))
+    for state in graph.states:
+        yield frozenset((state.before, state.after))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refuses ops whose intermediate sums could exceed 32 bits: kernels would wrap. Only files from elsewhere
+contain such ops."""
+
+from __future__ import annotations
+
+from pillion.errors import PillionError
+from pillion.ir import numerics
+from pillion.ir.op import Op
+
+
+def require_reach(op: Op) -> None:
+    """Raises if the largest sum of an op, shifted left as its scales require, exceeds 32 bits."""
+    try:
+        largest = max((sum_ << max(shift, 0) for sum_, shift in op.largest_sums()), default=0)
+    except ValueError as error:  # no shift is large enough
+        raise _refusal(op, str(error)) from None
+    if largest > numerics.INT32_MAX:
+        raise _refusal(op, f"up to {largest}")
+
+
+def _refusal(op: Op, here: str) -> PillionError:
+    refusal = op.refuse("sums times the ratio of scales fit 32 bits", here)
+    return PillionError(
+        refusal.what,
+        rule=refusal.rule,
+        here=refusal.here,
+        help="its result is calibrated to be far smaller than its operands make it: calibrate with data that the model will see, "
+        "and scale or clamp before this op instead of after it",
+    )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The key figures at the top of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pillion.report.pictures.arena_picture import size_in_words
+from pillion.report.report_facts import Facts
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure: label, value and remark."""
+
+    href: str
+    what: str
+    value: str
+    note: str = ""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Segments of a bar: CSS class and size."""
+    grade: str = ""
+    """`bad` or `well`: the colour of the value."""
+
+
+GOOD_DB, BAD_DB = 30.0, 15.0
+"""Signal-to-noise thresholds for colours, in dB. Eight bits over the whole range reach about 40 dB."""
+
+
+def grade(ratio: float | None) -> str:
+    """Returns the CSS class of a signal-to-noise ratio: bad, well or empty."""
+    return "" if ratio is None else "bad" if ratio < BAD_DB else "well" if ratio > GOOD_DB else ""
+
+
+def verdicts(facts: Facts) -> list[tuple[str, str]]:
+    """Returns the most important conclusions, each with its CSS class."""
+    return [*_fits(facts), *_quality(facts)]
+
+
+def _fits(facts: Facts) -> Iterator[tuple[str, str]]:
+    there = facts.sram_bytes_of_chip
+    if there is None:
+        return
+    sizes = f"{size_in_words(facts.sram_bytes)} of {size_in_words(there)} RAM"
+    yield (
+        ("well", f"Fits {facts.target}: {sizes}.")
+        if facts.fits
+        else (
+            "bad",
+            f"Does not fit {facts.target}: {sizes}. --max-ram looks for a plan that needs less.",
+        )
+    )
+
+
+def _quality(facts: Facts) -> Iterator[tuple[str, str]]:
+    ratio = facts.output_ratio
+    if ratio is not None and grade(ratio) == "bad":
+        words = "the answers are mostly noise" if ratio < BAD_DB / 2 else "much is lost"
+        yield "bad", f"Bad quality: the output has {ratio:.1f} dB signal to noise, {words}."
+
+
+def tiles(facts: Facts) -> list[Tile]:
+    """Returns the key figures of a program."""
+    return list(_tiles(facts))
+
+
+def _tiles(facts: Facts) -> Iterator[Tile]:
+    on_cpu = len(facts.ops) - facts.on_npu
+    if facts.npu or facts.on_npu:
+        split = (("npu", facts.on_npu), ("cpu", on_cpu))
+        yield Tile("#placement", "On the NPU", f"{facts.on_npu} of {len(facts.ops)}", "ops", split)
+    yield Tile("#work", "MACs", count_in_words(facts.macs), f"{facts.macs:,}")
+    if facts.measured.instructions is not None:
+        of = "of the core alone" if facts.on_npu else "of a run"
+        note = f"{of}, counted on {facts.measured.board}"
+        yield Tile("#work", "Instructions", count_in_words(facts.measured.instructions), note)
+    if facts.time is not None:
+        note = f"{facts.time.rate} at {facts.time.clock}, estimated"
+        yield Tile("#work", "Time", facts.time.milliseconds, note)
+    cycles = sum(op.estimated_cycles for op in facts.ops)
+    hint = "" if facts.time else "; --clock gives ms"
+    yield Tile("#work", "Cycles", f"~{count_in_words(cycles)}", f"estimated by placement, not measured{hint}")
+    yield _ram(facts)
+    code = f", code {size_in_words(facts.measured.code_bytes)}" if facts.measured.code_bytes else ""
+    flash = facts.constant_bytes + facts.params_bytes + facts.npu_flash_bytes
+    yield Tile("#flash", "Flash", _bound(flash, facts), f"constants{code}")
+    if facts.segments:
+        yield Tile("#placement", "Across the border", size_in_words(facts.crossing_bytes), "in one run")
+    ratios = [
+        (q.signal_to_noise_db, q.tensor) for q in facts.quality.tensors if q.signal_to_noise_db is not None
+    ]
+    ratio = facts.output_ratio
+    if ratio is not None:
+        note = f"of the output; lowest of all tensors {min(ratios)[0]:.1f} dB"
+        yield Tile("#quality", "Signal to noise", f"{ratio:.1f} dB", note, grade=grade(ratio))
+
+
+def _ram(facts: Facts) -> Tile:
+    there = facts.sram_bytes_of_chip
+    what = f"arena and {size_in_words(facts.state_bytes)} of state" if facts.states else "arena"
+    if there is None:
+        return Tile("#arena", "RAM", _bound(facts.sram_bytes, facts), f"{what}; the stack comes on top")
+    parts = (("used", min(facts.sram_bytes, there)), ("free", max(there - facts.sram_bytes, 0)))
+    fits = "of" if facts.sram_bytes <= there else "does not fit:"
+    colour = "" if facts.fits else "bad"
+    return Tile(
+        "#arena", "RAM", _bound(facts.sram_bytes, facts), f"{fits} {size_in_words(there)}", parts, colour
+    )
+
+
+def _bound(size: int, facts: Facts) -> str:
+    """Formats a memory size, as a lower bound without the NPU's converter."""
+    return f"{'' if facts.is_memory_exact else '≥ '}{size_in_words(size)}"
+
+
+def count_in_words(count: int) -> str:
+    """Formats a large number with a suitable unit."""
+    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
+        if count >= limit:
+            return f"{count / {'G': 1e9, 'M': 1e6, 'k': 1e3}[unit]:.3g} {unit}"
+    return f"{count:,}"

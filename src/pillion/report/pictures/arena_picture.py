@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of the arena: time to the right, addresses upwards, a box per resident."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from xml.etree.ElementTree import Element
+
+from pillion.report.pictures.svg import PLAIN, drawing, element, fitting, link, markup
+from pillion.report.report_facts import ArenaFacts, ResidentFacts, brief
+
+WIDTH, HEIGHT = 1000.0, 300.0
+LEFT, TOP, BOTTOM, RIGHT = 74.0, 34.0, 30.0, 8.0
+COLOURS = {"input": "#2563eb", "output": "#7c3aed", "activation": "#3f8fc4", "scratch": "#b45309"}
+LINES = 4
+CHARACTER, LINE = 6.6, 13.0
+"""Width of a character and line spacing, in pixels."""
+
+
+def memory(arena: ArenaFacts, shown: Callable[[str], str] = brief, *, links: bool = True) -> str:
+    """Draws the residents of the arena over time. `shown` shortens names. With `links`, boxes link to the page's
+    ops."""
+    steps, top = max(len(arena.step_names), 1), max(arena.arena_bytes, 1)
+    label = f"an arena of {arena.arena_bytes:,} bytes over {steps} steps; the peak is at {arena.peak.op_name}"
+    picture = drawing(WIDTH, HEIGHT, label, class_="arena", font_size=11)
+    _scale(picture, top)
+    labels = _Labels(shown)
+    for resident in arena.residents:
+        _resident(picture, resident, steps, top, links, labels)
+    _peak(picture, arena, steps, links, shown)
+    words = f"{steps} steps in running order"
+    element(picture, "text", words, x=LEFT, y=HEIGHT - 10, class_="dim", fill="currentColor")
+    return markup(picture)
+
+
+class _Labels:
+    """Finds places for box labels that do not overlap, although boxes may."""
+
+    def __init__(self, shown: Callable[[str], str]) -> None:
+        self.shown = shown
+        self._taken: list[tuple[float, float, float]] = []
+
+    def place(self, words: str, x: float, top: float, height: float) -> float | None:
+        """Returns the baseline at which a label fits into its box, preferably in the middle; None if it does not
+        fit."""
+        end = x + len(words) * CHARACTER
+        middle = top + height / 2 + 4
+        for y in (middle, middle - LINE, middle + LINE):
+            is_inside = top + LINE - 4 <= y <= top + height - 2
+            if is_inside and all(abs(y - at) >= LINE or end < a or b < x for at, a, b in self._taken):
+                self._taken.append((y, x, end))
+                return y
+        return None
+
+
+def _x(step: float, steps: int) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * step / steps
+
+
+def _y(address: float, top: int) -> float:
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * address / top
+
+
+def _scale(picture: Element, top: int) -> None:
+    for size in ticks(top):
+        y = _y(size, top)
+        line = f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}"
+        element(picture, "path", d=line, class_="line", stroke=PLAIN, stroke_opacity=0.35)
+        place = {"x": LEFT - 8, "y": y + 4, "text_anchor": "end", "class_": "dim", "fill": "currentColor"}
+        element(picture, "text", size_in_words(size), **place)
+
+
+def ticks(top: int) -> list[int]:
+    """Returns three to ten round sizes from 0 to at most `top`."""
+    unit = next(unit for unit in (1024**2, 1024, 1) if top >= 10 * unit or unit == 1)
+    wish = max(top / unit / LINES, 1)
+    power = 10 ** math.floor(math.log10(wish))
+    step = max(n * power for n in (1, 2, 5) if n * power <= wish) * unit
+    return list(range(0, top + 1, step))
+
+
+def _resident(
+    picture: Element, one: ResidentFacts, steps: int, top: int, links: bool, labels: _Labels
+) -> None:
+    x, width = _x(one.first, steps), _x(one.last + 1, steps) - _x(one.first, steps)
+    y, height = _y(one.offset + one.bytes, top), _y(one.offset, top) - _y(one.offset + one.bytes, top)
+    lives = f"steps {one.first + 1} to {one.last + 1}" if one.last > one.first else f"step {one.first + 1}"
+    title = f"{one.name}: {one.what}, {one.bytes:,} bytes from byte {one.offset:,}, {lives}"
+    group = link(picture, one.made_by if links else -1, title, f"resident {one.what}")
+    colour = COLOURS[one.what]
+    element(
+        group, "rect",
+        x=x + 0.5, y=y, width=max(width - 1, 0.8), height=max(height - 0.6, 0.6), rx=2,
+        fill=colour, fill_opacity=0.55, stroke=colour, stroke_width=0.6,
+    )  # fmt: skip
+    words = fitting(labels.shown(one.name), width - 8) if height > 14 and width > 34 else ""
+    line = labels.place(words, x + 5, y, height) if words else None
+    if line is not None:
+        element(group, "text", words, x=x + 5, y=line, fill="currentColor")
+
+
+def _peak(picture: Element, arena: ArenaFacts, steps: int, links: bool, shown: Callable[[str], str]) -> None:
+    peak = arena.peak
+    x, wide = _x(peak.step, steps), _x(peak.step + 1, steps) - _x(peak.step, steps)
+    title = f"the peak: {peak.op_name}, {peak.bytes:,} bytes in use"
+    group = link(picture, peak.op if links else -1, title, "peak")
+    element(
+        group, "rect",
+        x=x, y=TOP - 6, width=wide, height=HEIGHT - TOP - BOTTOM + 6, fill="none", stroke="#dc2626",
+        stroke_width=1.5, stroke_dasharray="4 3",
+    )  # fmt: skip
+    middle, is_right = x + wide / 2, x > WIDTH * 0.6
+    words = f"peak: {peak.bytes:,} bytes at {fitting(shown(peak.op_name), 330, 12)}"
+    element(
+        group,
+        *("text", words),
+        **{"x": middle, "y": TOP - 14, "text_anchor": "end" if is_right else "start", "fill": "#dc2626"},
+        **{"font_size": 12, "font_weight": 600},
+    )
+
+
+def size_in_words(count: int) -> str:
+    """Formats bytes with a suitable unit; a KiB is 1024 bytes."""
+    if count < 10_240:
+        return f"{count:,} B"
+    return f"{count / 1024:,.0f} KiB" if count < 10_240 * 1024 else f"{count / 1024**2:,.1f} MiB"

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The origin of a report: versions, hashes, and the command that reproduces it."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from pillion import __version__
+from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
+from pillion.ir.text import to_text
+from pillion.report.report_facts import OriginFacts
+from pillion.report.subject import ReportOptions, Subject
+
+PACKAGES = ("torch", "torchao", "numpy", "flatbuffers")
+BLOCK = 1 << 20
+MOST_BYTES = 1 << 30
+"""Largest data that is hashed."""
+
+
+def origin(subject: Subject, asked: ReportOptions) -> OriginFacts:
+    """Returns what is needed to reproduce the report and to recognize the program."""
+    hashes = {what: _of_path(path) for what, path in (asked.named_files or {}).items() if _is_small(path)}
+    hashes["the compiled graph, weights included"] = _sha256(
+        to_text(subject.graph).encode("utf-8", "surrogatepass")
+    )
+    if subject.file is not None:
+        hashes["the .pte file"] = _sha256(bytes(subject.file.raw))
+    return OriginFacts(asked.command, versions(), {k: v for k, v in hashes.items() if v})
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of Pillion and the packages it uses."""
+    found = {"pillion": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    for tool in (ARM_COMPILER, QEMU):
+        path = tool.find()
+        if path:
+            found[tool.names[0]] = (version((path,)).splitlines() or [""])[0]
+    return {**found, "system": f"{platform.system()} {platform.machine()}", "byte order": sys.byteorder}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _is_small(path: Path) -> bool:
+    files = [f for f in path.iterdir() if f.is_file()] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files) <= MOST_BYTES
+
+
+def _of_path(path: Path) -> str:
+    """Returns the hash of a file, or of all files in a folder with their names; empty if it is missing."""
+    if path.is_dir():
+        total = hashlib.sha256()
+        for file in sorted(p for p in path.iterdir() if p.is_file()):
+            total.update(f"{file.name}\0{_of_path(file)}\n".encode("utf-8", "replace"))
+        return total.hexdigest()
+    if not path.is_file():
+        return ""
+    whole = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(BLOCK):
+            whole.update(block)
+    return whole.hexdigest()

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples for a report, in every form that calibration and evaluation accept, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from pillion.data.python_data import open_data
+from pillion.data.sample import InputSpec, batched
+from pillion.errors import PillionError
+from pillion.ir.types import Array, Shape, Value
+
+
+def samples(given: Any, inputs: Sequence[Value], shapes: Sequence[Shape], most: int) -> list[list[Array]]:
+    """Returns at most `most` samples, each with an array per input: real numbers, or the input's integers."""
+    wanted = [
+        InputSpec(v.name, shape, v.dtype, *((v.scale, v.zero_point) if v.is_quantized else ()))
+        for v, shape in zip(inputs, shapes, strict=True)
+    ]
+    found = [list(arrays) for arrays, _ in islice(batched(open_data(given).samples(wanted), wanted), most)]
+    if not found:
+        raise PillionError(
+            "there are no samples to look at",
+            rule="one sample at least",
+            here=f"{given}" if isinstance(given, str) else "the data was empty",
+            help="give inputs like those that the model will see, or leave the data out",
+        )
+    return found

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executors by name, and runs of C projects on those that run C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pillion.boards.board import BOARDS, find_board
+from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
+from pillion.emitters.c.manifest import read_manifest
+from pillion.errors import PillionError, one_of
+from pillion.host_io.progress import shown, stage
+from pillion.ir.types import Array
+from pillion.option_values import EXECUTORS, HOST, NPU
+from pillion.run.emulated_board import EmulatedBoard, run_on_board
+from pillion.run.executor import (
+    DEFAULTS,
+    TIMEOUT_SECONDS,
+    Executor,
+    Runnable,
+    RunOptions,
+    RunResult,
+    Samples,
+)
+from pillion.run.executorch import ExecuTorch
+from pillion.run.host_executor import Host, run_on_host
+from pillion.run.input_checks import check_arrays
+from pillion.run.litert import LiteRt
+from pillion.run.litert_file import LiteRtFile
+from pillion.run.npu_executor import NpuCode
+from pillion.run.npu_project import run_on_npu
+from pillion.run.reference import Reference
+
+PLACES = (*EXECUTORS, *BOARDS)
+"""All names for `on`."""
+
+
+def find_executor(on: str) -> Executor:
+    """Returns the executor of this name; raises if it does not exist."""
+    one_of("on", on, PLACES)
+    known = (Reference(), Host(), ExecuTorch(), LiteRt(), LiteRtFile(), NpuCode())
+    named: dict[str, Executor] = {executor.name: executor for executor in known}
+    return named.get(on) or EmulatedBoard(on)
+
+
+def executors_of(program: Runnable) -> list[Executor]:
+    """Returns all executors for a program, the reference first; that of its file only if it has one."""
+    file: list[Executor] = [LiteRtFile()] if program.source is not None else []
+    usual: list[Executor] = [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt()]
+    return [*usual, *file, NpuCode()]
+
+
+def require_tools(on: str) -> None:
+    """Raises if a program that builds or runs C for an executor is missing."""
+    if on in (HOST, NPU):
+        host_compiler()
+    else:
+        ARM_COMPILER.path()
+        QEMU.path()
+
+
+def run_folder(
+    folder: Path,
+    samples: Samples,
+    on: str = HOST,
+    options: RunOptions = DEFAULTS,
+) -> list[RunResult]:
+    """Runs a C project in a folder: on this computer, on a board, or with the NPU's own code executed."""
+    manifest = read_manifest(folder)
+    for sample in samples:
+        check_arrays(manifest.inputs, sample)
+    with shown(), stage(f"{'measuring' if options.profile else 'running'} on {on}"):
+        if on == HOST:
+            return run_on_host(folder, manifest, samples, options)
+        if on == NPU:
+            return run_on_npu(folder, manifest, samples, options)
+        if on in EXECUTORS:
+            raise PillionError(
+                f"a C project does not run on {on}",
+                rule="its folder holds C, which runs on this computer and on emulated boards; the graph is not in it",
+                here=f"{folder} --on {on}",
+                help="--on host, which gives the bytes of the reference; or name the model itself, with --target",
+            )
+        return run_on_board(folder, manifest, find_board(on), samples, options)
+
+
+def run_project(
+    folder: Path,
+    inputs: Sequence[Array],
+    on: str = HOST,
+    *,
+    profile: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+    native: bool = False,
+) -> RunResult:
+    """Runs a C project on one sample. `native` uses all instructions of this processor: the same bytes,
+    faster. A run is stopped after `timeout` seconds."""
+    return run_folder(folder, [inputs], on, RunOptions(timeout, profile, native))[0]

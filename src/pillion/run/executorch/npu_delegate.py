@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NPU delegate of the ExecuTorch runtime: runs a segment's payload by the reference, or executes NPU
+code."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
+import numpy as np
+
+from pillion.devices.payloads import Executable
+from pillion.errors import PillionError
+from pillion.importers.pte.container import Container
+from pillion.importers.pte.delegate import read_payload
+from pillion.ir.graph import Graph
+from pillion.ir.types import Array
+from pillion.schemas.flatbuffer import MalformedError
+from pillion.schemas.ir_payload import is_ir
+from pillion.targets import executable
+
+
+class RuntimeBuffer(ctypes.Structure):
+    """The structure `pillion_buffer` of plugin.cpp: bytes and their number."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
+
+
+RUNNER = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(RuntimeBuffer), ctypes.c_size_t
+)
+
+_errors: list[str] = []
+
+
+def delegates(program: bytes) -> list[str]:
+    """Returns the names of a program's delegates; empty if the runtime refuses the file."""
+    try:
+        return sorted({delegate.id for delegate in Container(program, "program").plan.delegates})
+    except (MalformedError, PillionError):
+        return []
+
+
+def last_error() -> str:
+    """Returns the reason why the last segment failed."""
+    return _errors.pop() if _errors else ""
+
+
+def run(payload: int, size: int, buffers: Sequence[RuntimeBuffer], count: int) -> int:
+    """Runs a segment: reads inputs from memory and writes outputs there. Returns 0 for success."""
+    try:
+        code = read(ctypes.string_at(payload, size))
+        places = buffers[:count]
+        wanted = [*code.inputs, *code.outputs]
+        if [place.bytes for place in places] != wanted:
+            raise PillionError(
+                "the program hands other tensors to the segment than it takes",
+                rule=f"bytes {wanted}",
+                here=f"bytes {[place.bytes for place in places]}",
+                help="the file has been changed: compile the model again",
+            )
+        given = [ctypes.string_at(place.data, place.bytes) for place in places[: len(code.inputs)]]
+        outputs = code.run(*(np.frombuffer(data, np.uint8) for data in given))
+        for place, data in zip(places[len(code.inputs) :], outputs, strict=True):
+            ctypes.memmove(place.data, data, place.bytes)
+    except Exception as error:  # an exception cannot cross the runtime; it is raised again on the other side
+        _errors[:] = [str(error)]
+        return 1
+    return 0
+
+
+def _read(payload: bytes) -> Executable:
+    """Returns the executable of a payload: its graph's reference, or the NPU's own code."""
+    if not is_ir(payload):
+        return executable(payload)
+    graph = read_payload(payload)
+    inputs, outputs = (tuple(v.type.size_bytes for v in values) for values in (graph.inputs, graph.outputs))
+    return Executable("", inputs, outputs, partial(_reference, graph))
+
+
+def _reference(graph: Graph, *given: Array) -> tuple[bytes, ...]:
+    arrays = (data.view(v.dtype.numpy).reshape(v.shape) for v, data in zip(graph.inputs, given, strict=True))
+    return tuple(np.ascontiguousarray(made).tobytes() for made in graph.reference(*arrays))
+
+
+read = lru_cache(maxsize=64)(_read)
+"""Returns the executable of a payload, cached because the runtime passes the same few repeatedly."""

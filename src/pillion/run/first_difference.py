@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the op at which an executor first differs from the reference: its operands are right and its result is wrong.
+
+The graph is cut behind an op, with all live values as outputs; bisection between a right and a wrong cut finds the op. Inside an NPU
+segment the search continues with the segment's own graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Array, Value
+from pillion.ops import Segment
+from pillion.ops.state_io import opened
+from pillion.run.executor import Executor, Outputs, Runnable
+from pillion.run.rounding_trace import Index, RoundingStep, rounding_steps
+
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of an executor from the reference."""
+
+    executor: str
+    sample: int
+    op: Op | None
+    """The op; None if none was found, for the reason in `unfound`."""
+    value: Value
+    """The differing value. If it is not a result of the op, the op has overwritten it."""
+    index: Index
+    wanted: Number
+    got: Number
+    elements: int
+    """The number of differing elements of the value."""
+    steps: tuple[RoundingStep, ...] = ()
+    """The rounding steps of the reference for the element, if the op is a product."""
+    unfound: str = ""
+
+
+@dataclass(frozen=True)
+class FoundDifference:
+    """A differing value with its expected and actual elements."""
+
+    value: Value
+    wanted: Array
+    got: Array
+
+    @property
+    def places(self) -> Array:
+        """The indices of the differing elements in memory order."""
+        return np.flatnonzero((_bytes(self.wanted) != _bytes(self.got)).any(axis=1))
+
+
+def bytes_different(some: Outputs, others: Outputs) -> int:
+    """Returns the number of differing bytes of two executors' outputs."""
+    return sum(int(np.count_nonzero(_bytes(a) != _bytes(b))) for a, b in zip(some, others, strict=True))
+
+
+def _bytes(array: Array) -> Array:
+    """[elements, bytes of one]"""
+    return np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, array.itemsize)
+
+
+UNCHANGED = "each part of the program is right when it is written anew: the file has been changed, or its memory plan is wrong"
+
+
+STATES = "every step is right from the right states: what it keeps from one to the next is not"
+
+
+def first_difference(
+    program: Runnable, executor: Executor, stream: Sequence[Sequence[Array]], number: int, outputs: Outputs
+) -> Difference:
+    """Returns the op at which a program first differs from the reference, in this step of a stream or in an
+    earlier one with wrong states. Without states, each sample is a step."""
+    graph = program.graph
+    states = [graph.initial]
+    for sample in stream[:number] if graph.states else ():
+        states.append(graph.reference_step(states[-1], *sample)[1])
+    whole = differing(graph.outputs, graph.reference_step(states[-1], *stream[number])[0], outputs)
+    assert whole is not None, "asked for a difference where there is none"
+    try:
+        if graph.states:
+            return _in_a_step(program, executor, list(zip(stream, states, strict=False)), whole)
+        return _search(program, executor, stream[number], whole)
+    except PillionError as error:
+        reason = f"no op is named, because a part of the program does not run on its own: {error.what}"
+        return _describe(executor.name, None, whole, unfound=reason)
+
+
+def _in_a_step(
+    program: Runnable,
+    executor: Executor,
+    steps: Sequence[tuple[Sequence[Array], Outputs]],
+    whole: FoundDifference,
+) -> Difference:
+    """Returns the first difference with states as inputs and outputs, in the first step that is wrong
+    then."""
+    whole_step = program.of(opened(program.graph))
+    for inputs, states in steps:
+        sample = (*inputs, *states)
+        found = DifferenceSearch(whole_step, executor, sample).compare(whole_step.graph)
+        if found is not None:
+            return _search(whole_step, executor, sample, found)
+    return _describe(executor.name, None, whole, unfound=STATES)
+
+
+def _search(
+    program: Runnable, executor: Executor, sample: Sequence[Array], whole: FoundDifference
+) -> Difference:
+    graph = program.graph
+    search = DifferenceSearch(program, executor, tuple(sample))
+    found, place = search.bisect(whole, lambda count: prefix(graph, count), len(graph.ops))
+    if place == len(graph.ops) - 1 and search.compare(prefix(graph, len(graph.ops))) is None:
+        return _describe(executor.name, None, found, unfound=UNCHANGED)
+    op = graph.ops[place]
+    if isinstance(op, Segment):
+        inside = _inside(program, executor, op, _operands(graph, op, sample))
+        if inside is not None:
+            return inside
+    return _describe(executor.name, op, found, _steps(graph, op, found, sample))
+
+
+def _inside(program: Runnable, executor: Executor, op: Segment, inputs: Sequence[Array]) -> Difference | None:
+    """Returns the first difference inside a segment, or None if the segment alone is right."""
+    body = op.body
+    search = DifferenceSearch(program, executor, tuple(inputs))
+    whole = search.compare(segment_prefix(op, len(body.ops)))
+    if whole is None:
+        return None
+    found, place = search.bisect(whole, lambda count: segment_prefix(op, count), len(body.ops))
+    inner = body.ops[place]
+    return _describe(executor.name, inner, found, _steps(body, inner, found, inputs))
+
+
+@dataclass(frozen=True)
+class DifferenceSearch:
+    """The search for the first wrong op, by running parts of a program."""
+
+    program: Runnable
+    executor: Executor
+    inputs: tuple[Array, ...]
+
+    def compare(self, graph: Graph) -> FoundDifference | None:
+        """Returns the first output of a graph that differs from the reference, or None."""
+        outputs = self.executor.run(self.program.of(graph), [self.inputs])[0].outputs
+        return differing(graph.outputs, graph.reference(*self.inputs), outputs)
+
+    def bisect(
+        self, whole: FoundDifference, cut: Callable[[int], Graph], count: int
+    ) -> tuple[FoundDifference, int]:
+        """Returns the difference behind the first wrong op, and this op's index. All `count` ops together are
+        wrong."""
+        right, wrong, found = 0, count, whole
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            different = self.compare(cut(middle))
+            if different is None:
+                right = middle
+            else:
+                wrong, found = middle, different
+        return found, wrong - 1
+
+
+def differing(values: Sequence[Value], wanted: Outputs, got: Outputs) -> FoundDifference | None:
+    """Returns the first value whose bytes differ, or None."""
+    for value, right, other in zip(values, wanted, got, strict=True):
+        if right.tobytes() != other.tobytes():
+            return FoundDifference(value, right, other)
+    return None
+
+
+def prefix(graph: Graph, count: int) -> Graph:
+    """Returns the graph of the first ops. Outputs are the results of the last of them, then all other live
+    values."""
+    ops = graph.ops[:count]
+    needed = {v for op in graph.ops[count:] for v in op.operands} | set(graph.ends)
+    alive = [v for op in ops for v in op.results if v in needed]
+    return graph.replace(ops=ops, outputs=tuple(dict.fromkeys((*ops[-1].results, *alive))))
+
+
+def segment_prefix(segment: Segment, count: int) -> Graph:
+    """Returns a program of the first ops of a segment."""
+    body = prefix(segment.body, count)
+    results = tuple(dataclasses.replace(v) for v in body.outputs)
+    whole = dataclasses.replace(segment, ys=results, body=body)
+    return Graph(body.name, segment.xs, (whole,), results)
+
+
+def _operands(graph: Graph, op: Op, sample: Sequence[Array]) -> list[Array]:
+    """Returns the reference's operands of an op."""
+    values = graph.reference_values(*sample)
+    return [v.constant if v.is_constant else values[v] for v in op.operands]
+
+
+def _steps(graph: Graph, op: Op, found: FoundDifference, sample: Sequence[Array]) -> tuple[RoundingStep, ...]:
+    """Returns the rounding steps of the reference for the first differing element."""
+    if found.value.name not in [v.name for v in op.results]:
+        return ()
+    return rounding_steps(op, graph.arithmetic, _operands(graph, op, sample), _first_index(found))
+
+
+def _first_index(found: FoundDifference) -> Index:
+    return tuple(int(i) for i in np.unravel_index(int(found.places[0]), found.wanted.shape))
+
+
+def _describe(
+    executor: str,
+    op: Op | None,
+    found: FoundDifference,
+    steps: tuple[RoundingStep, ...] = (),
+    unfound: str = "",
+) -> Difference:
+    index = _first_index(found)
+    wanted, got = found.wanted[index].item(), found.got[index].item()
+    return Difference(executor, 0, op, found.value, index, wanted, got, len(found.places), steps, unfound)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The float side of a quantized program: the original model, and conversions of its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from pillion.ir.graph import Graph
+from pillion.ir.types import Array, Shape, Value
+
+INTEGER_FORM = "_i8"
+"""The suffix of a tensor's quantized form."""
+
+
+class FloatModel(Protocol):
+    """The model before quantization."""
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the model's inputs in its source."""
+
+    def __call__(self, inputs: Sequence[Array]) -> Mapping[str, Array]:
+        """Returns the tensors of the float model by import name, in the graph's memory order."""
+
+
+def imported_name(value: Value) -> str:
+    """Returns a tensor's import name."""
+    return value.name.removesuffix(INTEGER_FORM)
+
+
+def graph_inputs(graph: Graph, floats: Mapping[str, Array]) -> list[Array]:
+    """Returns a program's inputs for the float model's: in its layout, and quantized if it takes integers."""
+    return [as_type(value, floats[imported_name(value)]) for value in graph.inputs]
+
+
+def as_type(value: Value, array: Array) -> Array:
+    """Returns real numbers in a tensor's type, quantized if the tensor is."""
+    if not value.is_quantized or array.dtype == value.dtype.numpy:
+        return array.astype(value.dtype.numpy)
+    low, high = value.dtype.bounds
+    steps = np.round(array.astype(np.float64) / value.scale) + value.zero_point
+    return steps.clip(low, high).astype(value.dtype.numpy)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks a program's inputs: number, types and shapes of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph, check_inputs
+from pillion.ir.types import Array, DType, Shape
+
+
+class InputTensor(Protocol):
+    """The description of an input: a graph's value, or a buffer of a manifest."""
+
+    @property
+    def name(self) -> str:
+        """The name of the input."""
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
+
+
+def check_arrays(wanted: Sequence[InputTensor], inputs: Sequence[Array]) -> None:
+    """Raises if arrays do not fit a program's inputs."""
+    if len(inputs) != len(wanted):
+        names = ", ".join(w.name for w in wanted)
+        raise PillionError(
+            f"the model takes {len(wanted)} inputs",
+            rule=f"--input once for each of {names}, in this order",
+            here=f"{len(inputs)} arrays",
+            help="leave --input out to run on random data",
+        )
+    for want, array in zip(wanted, inputs, strict=True):
+        if array.dtype != want.dtype.numpy or array.shape != want.shape:
+            raise PillionError(
+                f"input `{want.name}` does not fit",
+                rule=f"{want.dtype.value}{list(want.shape)}",
+                here=f"{array.dtype}{list(array.shape)}",
+                help=_way_to_fit(want, array),
+            )
+
+
+def _way_to_fit(want: InputTensor, array: Array) -> str:
+    if array.shape != want.shape:
+        return f"the model was compiled for {list(want.shape)}: reshape the array, or compile the model for its size"
+    return f"array.astype(numpy.{want.dtype.value})"
+
+
+def as_arrays(inputs: Sequence[Any]) -> list[Array]:
+    """Returns arrays or torch tensors as numpy arrays."""
+    return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]
+
+
+def fitted(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
+    """Returns arrays for a graph: int64 as int32 if the graph takes that and the values fit, Python numbers
+    in the graph's type. All arguments of a model's forward may be given, also those that are constant in the
+    program."""
+    if len(inputs) != len(graph.inputs) or any(isinstance(x, (tuple, list)) for x in inputs):
+        tensors = _tensors(inputs)
+        inputs = tensors if len(tensors) == len(graph.inputs) else inputs
+    if len(inputs) != len(graph.inputs):
+        return as_arrays(inputs)
+    given = [_of_type(v, one) for v, one in zip(graph.inputs, inputs, strict=True)]
+    return [_narrowed(v, array) for v, array in zip(graph.inputs, as_arrays(given), strict=True)]
+
+
+def _tensors(given: Sequence[Any]) -> list[Any]:
+    """Returns arrays and tensors, also those in tuples and lists."""
+    found: list[Any] = []
+    for one in given:
+        if isinstance(one, (tuple, list)):
+            found += _tensors(one)
+        elif isinstance(one, np.ndarray) or hasattr(one, "detach"):
+            found.append(one)
+    return found
+
+
+def _of_type(want: InputTensor, given: Any) -> Any:
+    """Returns a Python number as an array if its type can represent it."""
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        return given
+    is_held = {
+        DType.FLOAT32: not abs(given) > float(np.finfo(np.float32).max),
+        DType.INT32: isinstance(given, int) and -(2**31) <= given < 2**31,
+    }
+    return np.asarray(given, want.dtype.numpy) if is_held.get(want.dtype) else given
+
+
+def _narrowed(want: InputTensor, array: Array) -> Array:
+    wide = want.dtype is DType.INT32 and array.dtype == np.int64
+    narrow = array.astype(np.int32) if wide else array
+    return narrow if np.array_equal(narrow, array) else array
+
+
+def check_fit(graph: Graph, arrays: Sequence[Array]) -> None:
+    """Raises if arrays are not the graph's inputs, with the same message for every executor."""
+    if len(arrays) != len(graph.inputs):
+        check_inputs(graph, arrays)
+    check_arrays(graph.inputs, arrays)

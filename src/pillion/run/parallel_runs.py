@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs many samples: the generated C in a process per core, or any other executor."""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from pillion.boards.host import HostModel
+from pillion.emitters.c.manifest import read_manifest
+from pillion.errors import PillionError
+from pillion.ir.types import Array
+from pillion.run.executor import DEFAULTS, HOST, Outputs, Runnable, RunOptions, require_runnable
+from pillion.run.executor_list import find_executor, run_folder
+from pillion.run.host_executor import bytes_of, files_for_host, host_model
+from pillion.run.project_folder import outputs_of, temporary_project
+
+Chunk = Sequence[Sequence[Array]]
+"""The inputs of some runs."""
+RunChunk = Callable[[Chunk], list[Outputs]]
+"""Returns the outputs of some samples."""
+MOST_WORKERS = 256
+
+
+def cores() -> int:
+    """Returns the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_workers(workers: int | None) -> int:
+    """Returns the number of processes; by default one per core."""
+    if workers is None:
+        return cores()
+    if not 1 <= workers <= MOST_WORKERS:
+        raise PillionError(
+            f"{workers} processes are not possible",
+            rule=f"1 to {MOST_WORKERS}",
+            here=f"{workers}",
+            help=f"--workers {cores()} uses every core of this computer",
+        )
+    return workers
+
+
+@contextmanager
+def many_runs(
+    program: Runnable | Path, on: str = HOST, workers: int | None = None, options: RunOptions = DEFAULTS
+) -> Iterator[Callable[[Iterable[Chunk]], Iterator[list[Outputs]]]]:
+    """Yields a function that runs chunks of samples in order, for a program or a C project's folder. The
+    generated C runs in `workers` processes."""
+    count = check_workers(workers)
+    with ExitStack() as stack:
+        if on != HOST:
+            yield lambda chunks: map(_on_executor(program, on, options), chunks)
+            return
+        if isinstance(program, Path):
+            folder = program
+        else:
+            require_runnable(find_executor(HOST), program)
+            folder = stack.enter_context(temporary_project(files_for_host(program, options)))
+        manifest = read_manifest(folder)
+        models: queue.SimpleQueue[HostModel] = queue.SimpleQueue()
+        for _ in range(count):
+            models.put(stack.enter_context(host_model(folder, manifest, options)))
+        threads = stack.enter_context(ThreadPoolExecutor(count))
+
+        def run(chunk: Chunk) -> list[Outputs]:
+            model = models.get()
+            try:
+                return [outputs_of(manifest, raw) for raw in model.run_many([bytes_of(s) for s in chunk])]
+            finally:
+                models.put(model)
+
+        yield lambda chunks: _in_order(threads, run, chunks, 2 * count)
+
+
+def _on_executor(program: Runnable | Path, on: str, options: RunOptions) -> RunChunk:
+    """Returns the function that runs a chunk on an executor without a pool."""
+    if isinstance(program, Path):
+        folder = program
+        return lambda chunk: [result.outputs for result in run_folder(folder, chunk, on, options)]
+    executor, runnable = find_executor(on), program
+    require_runnable(executor, runnable)
+    return lambda chunk: [result.outputs for result in executor.run(runnable, chunk, options)]
+
+
+def _in_order(
+    threads: ThreadPoolExecutor, run: RunChunk, chunks: Iterable[Chunk], most: int
+) -> Iterator[list[Outputs]]:
+    """Yields results in the order of the chunks, with at most `most` chunks in progress."""
+    waiting: deque[Future[list[Outputs]]] = deque()
+    try:
+        for chunk in chunks:
+            waiting.append(threads.submit(run, chunk))
+            if len(waiting) >= most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

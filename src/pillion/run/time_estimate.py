@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates a program's time on its chip, with an error range, from counted instructions if possible."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pillion.boards import instruction_trace
+from pillion.boards.board import BOARDS, Board
+from pillion.boards.toolchain import ARM_COMPILER, DISASSEMBLER, QEMU, host_compiler
+from pillion.devices.clock import Clock
+from pillion.devices.cortex_m import CORES, Core
+from pillion.devices.cortex_m.classes import Class, Executed, ExecutedLine, MemoryAccesses, executed
+from pillion.devices.cortex_m.memories import Memories, default_memories, find_memories
+from pillion.devices.cortex_m.op_cycles import counted_cycles, uncounted_cycles
+from pillion.devices.cycle_range import CycleRange, total
+from pillion.devices.device import Device
+from pillion.emitters.c.manifest import Manifest, ManifestOp, read_manifest
+from pillion.errors import PillionError
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.ops import Segment, leaves, runs
+from pillion.ops.scan import Runs
+from pillion.run.emulated_board import check_board
+from pillion.run.executor import TIMEOUT_SECONDS, Runnable, judged
+from pillion.run.project_folder import temporary_project
+from pillion.run.random_inputs import random_samples
+from pillion.targets import Target, find_target
+
+STAND_INS: Mapping[str, str] = {
+    "cortex-m0plus": "microbit",
+    "cortex-m33+nodsp": "mps2-an385",
+    "cortex-m35p+nodsp": "mps2-an385",
+    "cortex-m35p": "mps2-an505",
+    "cortex-m55+nomve": "mps2-an505",
+    "cortex-m85+nomve": "mps2-an505",
+    "cortex-m85": "mps3-an547",
+}
+"""Boards with the same kernels, for cores that QEMU does not emulate."""
+MULTIPLICATIONS = "multiplications"
+"""The basis of an estimate without a run."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The user's facts: clocks, and the memories of constants and arena."""
+
+    clock: Clock
+    memories: Memories | None = None
+    npu_clock: Clock | None = None
+    """The NPU's clock; by default the core's."""
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """The time of one op, in cycles of its unit."""
+
+    name: str
+    kind: str
+    unit: str
+    cycles: CycleRange
+    milliseconds: CycleRange
+    executed: Executed | None = None
+    """The counted instructions."""
+
+
+@dataclass(frozen=True)
+class TimeEstimate:
+    """A program's time, from `milliseconds.low` to `milliseconds.high`, and its basis."""
+
+    core: str
+    clock: Clock
+    memories: Memories
+    basis: str
+    """The board on which instructions were counted, or the reason why none were."""
+    ops: tuple[OpTime, ...]
+    left_out: str = ""
+    """The parts that the estimate omits."""
+    npu_clock: Clock | None = None
+    """The NPU's clock; None: the core's."""
+
+    @property
+    def milliseconds(self) -> CycleRange:
+        """The total time of all ops, which run in sequence."""
+        return total(op.milliseconds for op in self.ops)
+
+    @property
+    def cycles(self) -> CycleRange:
+        """The cycles of the core's ops."""
+        return total(op.cycles for op in self.ops if op.unit == "cpu")
+
+    @property
+    def classes(self) -> dict[Class, int]:
+        """The counted instructions of each class."""
+        counts = dict.fromkeys(Class, 0)
+        for op in self.ops:
+            for name, count in (op.executed.counts if op.executed else {}).items():
+                counts[name] += count
+        return {name: count for name, count in counts.items() if count}
+
+    def __str__(self) -> str:
+        return f"estimated {format_milliseconds(self.milliseconds)} at {self.clock}"
+
+
+def format_milliseconds(milliseconds: CycleRange) -> str:
+    """Returns a range of milliseconds with three significant digits: `1.23-2.5 ms`."""
+    return f"{_rounded(milliseconds.low)}-{_rounded(milliseconds.high)} ms"
+
+
+def _rounded(number: float) -> str:
+    """Returns three significant digits, at most down to ten nanoseconds."""
+    if number >= 100:
+        return f"{number:.0f}"
+    return f"{float(f'{number:.3g}'):.5f}".rstrip("0").rstrip(".")
+
+
+def estimate_program(
+    program: Runnable,
+    conditions: Conditions,
+    on: str | None = None,
+    sample: Sequence[Array] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+) -> TimeEstimate:
+    """Returns the estimated time of a compiled program: from instructions counted on one sample (by default a
+    random one) if that is possible, otherwise from multiply-accumulates."""
+    core = core_on(program.target.core, on)
+    counter = countable(core, on)
+    if not counter.ok:
+        return _uncounted(program, conditions, core, counter.what or counter.got)
+    sample = sample or random_samples(program.graph, 1, seed=0)[0]
+    try:
+        with temporary_project(program.files) as folder:
+            estimate = estimate_folder(folder, conditions, sample, on, timeout)
+    except instruction_trace.NotCountedError as error:
+        return _uncounted(program, conditions, core, f"{error.what} ({error.here})")
+    return _with_npu(estimate, program, conditions)
+
+
+def countable(core: Core, on: str | None = None) -> Verdict:
+    """Returns whether the instructions of a core can be counted here, and on which board."""
+    board = on or core.board or STAND_INS.get(core.name)
+    if board is None:
+        return Verdict(
+            "time.board", False, "an emulated board that runs the kernels", core.name, "none has such a core"
+        )
+    found = judged("time.tools", ARM_COMPILER.path, DISASSEMBLER.path, QEMU.path, host_compiler)
+    return dataclasses.replace(found, got=board) if found.ok else found
+
+
+def estimate_folder(
+    folder: Path,
+    conditions: Conditions,
+    sample: Sequence[Array],
+    on: str | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+) -> TimeEstimate:
+    """Returns the estimated time of a C project on one sample, counted on a board."""
+    manifest = read_manifest(folder)
+    named = core_on(find_target(manifest.target).core, on)
+    counter = countable(named, on)
+    if not counter.ok:
+        raise PillionError(
+            f"the instructions of `{manifest.model}` cannot be counted",
+            rule=counter.wanted,
+            here=counter.got,
+            help=counter.help or "`pillion compile --clock` estimates from multiplications then",
+        )
+    board = dataclasses.replace(BOARDS[counter.got], optimize=manifest.optimize)
+    check_board(manifest, board)
+    windows = _windows(folder, manifest, board, sample, timeout)
+    return _counted(manifest, windows, named, board, conditions)
+
+
+def core_on(core: Core, on: str | None) -> Core:
+    """Returns the core whose cycles count: the board's, or the program's own if the board is its stand-in."""
+    stands_in = on is None or STAND_INS.get(core.name) == on
+    return core if stands_in or on is None else CORES[BOARDS[on].core]
+
+
+def _windows(
+    folder: Path, manifest: Manifest, board: Board, sample: Sequence[Array], timeout: float
+) -> list[Executed]:
+    raw = b"".join(np.ascontiguousarray(x).tobytes() for x in sample)
+    counted = instruction_trace.count(
+        folder, board, raw, len(manifest.ops), files=manifest.files, timeout=timeout
+    )
+    return [
+        executed(
+            (ExecutedLine(line.instruction, line.times, line.left) for line in window.lines),
+            *(MemoryAccesses(*touched) for touched in window.touched),
+        )
+        for window in counted
+    ]
+
+
+def _counted(
+    manifest: Manifest, ran: Sequence[Executed], core: Core, board: Board, conditions: Conditions
+) -> TimeEstimate:
+    memories = conditions.memories or _default_memories(find_target(manifest.target), core)
+    pairs = [(op, one) for op, one in zip(manifest.ops, ran, strict=True) if op.kind != Segment.kind]
+    ops = tuple(_op_time(op, one, core, memories, conditions.clock) for op, one in pairs)
+    segments = len(manifest.ops) - len(pairs)
+    basis = f"instructions by class, counted on {board.name}"
+    if board.core != core.name:
+        basis += f", whose {board.core} runs the same kernels"
+    left_out = (
+        f"{segments} segments of the NPU (`pillion explain --clock` estimates them)" if segments else ""
+    )
+    return TimeEstimate(core.name, conditions.clock, memories, basis, ops, left_out)
+
+
+def _default_memories(target: Target, core: Core) -> Memories:
+    """Returns the chip's memories if they are known and the core is its own, otherwise the core's
+    defaults."""
+    is_its_own = target.memories and target.core == core
+    return find_memories(target.memories) if is_its_own else default_memories(core.name)
+
+
+def _op_time(op: ManifestOp, ran: Executed, core: Core, memories: Memories, clock: Clock) -> OpTime:
+    cycles = counted_cycles(core, ran, memories, clock.hertz)
+    return OpTime(op.name, op.kind, "cpu", cycles, cycles * (1e3 / clock.hertz), ran)
+
+
+def _with_npu(estimate: TimeEstimate, program: Runnable, conditions: Conditions) -> TimeEstimate:
+    """Returns the estimate with the NPU's segments in their places."""
+    cpu = iter(estimate.ops)
+    ops = tuple(
+        _segment_time(op, program.target.npu, conditions) if isinstance(op, Segment) else next(cpu)
+        for op in leaves(program.graph.ops)
+    )
+    return dataclasses.replace(estimate, ops=ops, left_out="", npu_clock=conditions.npu_clock)
+
+
+def _segment_time(op: Segment, npu: Device | None, conditions: Conditions) -> OpTime:
+    assert npu is not None
+    cycles = npu.uncertainty * (npu.dispatch_cycles + sum(map(npu.estimate, op.body.ops)))
+    clock = conditions.npu_clock or conditions.clock
+    return OpTime(op.name, op.kind, "npu", cycles, cycles * (1e3 / clock.hertz))
+
+
+def _uncounted(program: Runnable, conditions: Conditions, core: Core, why: str) -> TimeEstimate:
+    """Returns an estimate from multiply-accumulates and elements, with a wider range."""
+    cpu = [one for one in runs(program.graph.ops) if not isinstance(one.op, Segment)]
+    ops = tuple(_uncounted_op(one, core, conditions.clock) for one in cpu)
+    memories = conditions.memories or _default_memories(program.target, core)
+    basis = f"{MULTIPLICATIONS} and elements of each op, nothing was run: {why}"
+    estimate = TimeEstimate(core.name, conditions.clock, memories, basis, ops)
+    return _with_npu(estimate, program, conditions)
+
+
+def _uncounted_op(one: Runs, core: Core, clock: Clock) -> OpTime:
+    op, cycles = one.op, uncounted_cycles(core, one.op) * one.times
+    return OpTime(op.name, op.kind, "cpu", cycles, cycles * (1e3 / clock.hertz))

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time axes: for each value the axis along which its rows follow one another, and how many of them are new in each
+call.
+
+A value either has rows that are computed once and kept, or it is *whole*: recomputed in each call. An op that
+allows neither, because its rows would change in each call, is refused with the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from pillion.ir.access import AxisMap, Span
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.ops import Linear, Repeat, Reshape
+from pillion.ops.compare_select import Place
+from pillion.ops.pool import Pool
+from pillion.ops.reduce import Reduction
+from pillion.streams import refusals
+from pillion.streams.stream_spec import StreamSpec
+
+ENDS_OF_TIME = (Reduction, Place, Pool, Linear, Reshape)
+"""Ops that may reduce the whole window; what follows is recomputed in every call."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """The rows of a value: their axis, the number in the window, and how many of them, the last ones, are new in
+    each call."""
+
+    axis: int
+    size: int
+    step: int
+    lag: Fraction
+    """The number of the first row of the first call, counted from the reset."""
+    dirty: int = 0
+    """The number of leading rows of the window that depend on padding."""
+
+    @property
+    def new(self) -> Span:
+        """The rows of the window that are new in each call."""
+        return Span(self.size - self.step, self.step)
+
+
+@dataclass(frozen=True)
+class Use:
+    """The rows of an operand that an op needs in each call; None for an operand without rows."""
+
+    rows: Span
+    level: float | None = None
+    """The value of rows before the first one, if the op defines it."""
+
+
+@dataclass(frozen=True)
+class RowFiring:
+    """How an op runs in each call: whole, or for the new rows of its result."""
+
+    op: Op
+    uses: Mapping[Value, Use]
+    axis: int = 0
+    rows: int = 0
+    """The rows that it computes; 0 for its whole result."""
+    is_cut: bool = False
+    """Whether its attributes are those of a tile."""
+
+
+class Finer(Exception):
+    """Raised if a value would get a fraction of a row in each call: the hop must be a multiple of the given
+    number."""
+
+    def __init__(self, factor: int) -> None:
+        super().__init__(factor)
+        self.factor = factor
+
+
+@dataclass
+class Tracks:
+    """The time axes of all values of a graph."""
+
+    graph: Graph
+    hop: int
+    window: int
+    """The frames of the window, along the first streamed input."""
+    rows: dict[Value, Track] = field(default_factory=dict)
+    whole: dict[Value, bool] = field(default_factory=dict)
+    """Values that are recomputed in each call → whether they depend on where the window begins."""
+    ready: dict[Value, int] = field(default_factory=dict)
+    """The first call, from 1 on, in which a value is valid, counted from the reset."""
+    firings: list[RowFiring] = field(default_factory=list)
+
+    def follow(self) -> None:
+        """Visits all ops in order."""
+        for op in self.graph.ops:
+            self._follow(op)
+
+    def _follow(self, op: Op) -> None:
+        moving = [x for x in op.activations if x in self.rows]
+        if isinstance(op, Repeat) and moving and _goes_on(op, [self.rows[x] for x in moving]):
+            self._repeat(op, moving)
+            return
+        if not moving:
+            if any(x in self.whole for x in op.activations):
+                self._make_whole(op, {}, False)
+            else:
+                self.firings.append(RowFiring(op, {}))
+            return
+        maps = {x: time_map(op, x, self.rows[x].axis) for x in moving}
+        known = {x: c for x, c in maps.items() if isinstance(c, AxisMap)}
+        if len(op.results) > 1 or len(known) < len(maps):
+            reason = next((c for c in maps.values() if isinstance(c, str)), "it has several results")
+            self._end(op, moving, reason)
+            return
+        if len({c.axis for c in known.values()}) > 1:
+            raise refusals.meets_all(op)
+        self._go_on(op, known)
+
+    def _repeat(self, op: Repeat, moving: list[Value]) -> None:
+        """Visits a recurrent layer: its carried values are kept from call to call and begin with the signal."""
+        other = next((v for v in op.activations if v not in moving), None)
+        if other is not None:
+            raise refusals.changes(op, other, other in self.whole)
+        steps = {self.rows[x].step for x in moving}
+        if len(steps) > 1:
+            raise refusals.rows_meet(op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new")
+        late = next((x for x in moving if self.rows[x].lag), None)
+        if late is not None:
+            raise refusals.begins_later(op, late)
+        step, ready = steps.pop(), max(self.ready[x] for x in moving)
+        for y in op.stacked:
+            self.rows[y], self.ready[y] = Track(0, op.count, step, Fraction(0), op.count), ready
+        for y in op.last:
+            self.whole[y], self.ready[y] = True, ready
+        uses = {x: Use(self.rows[x].new) for x in moving}
+        self.firings.append(RowFiring(op, uses, 0, step))
+
+    def _end(self, op: Op, moving: list[Value], reason: str) -> None:
+        """Visits an op that needs all rows of the window at once."""
+        if not isinstance(op, ENDS_OF_TIME):
+            raise refusals.crosses(op, reason)
+        uses = {x: Use(Span(0, self.rows[x].size)) for x in moving}
+        self._make_whole(op, uses, any(self.rows[x].dirty for x in moving))
+
+    def _go_on(self, op: Op, maps: Mapping[Value, AxisMap]) -> None:
+        y, axis = op.results[0], next(iter(maps.values())).axis
+        size = y.shape[axis]
+        steps = {Fraction(self.rows[x].step * c.unit, c.stride) for x, c in maps.items()}
+        if size == 1 or min(steps) >= size:
+            self._hold(op, maps, axis)
+            return
+        if len(steps) > 1:
+            raise refusals.rows_meet(op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new")
+        step = steps.pop()
+        if step.denominator > 1:
+            raise Finer(step.denominator)
+        self._refuse_others(op, maps, axis)
+        rows = Span(size - int(step), int(step))
+        lag = size - Fraction(self.window * step, self.hop)
+        dirty = 0
+        for x, axis_map in maps.items():
+            self._refuse_edges(op, x, axis_map, size)
+            if axis_map.front > 0 or self.rows[x].dirty:
+                dirty = max(dirty, min(axis_map.first_after(self.rows[x].dirty), size))
+        self.rows[y] = Track(axis, size, int(step), lag, dirty)
+        level = {x: c.outside if c.front > 0 else None for x, c in maps.items()}
+        uses = {x: Use(c.reach(rows), level[x]) for x, c in maps.items()}
+        self.ready[y] = max(1, 1 + math.ceil(-lag / step), *(self.ready[x] for x in maps))
+        self.firings.append(RowFiring(op, uses, axis, int(step), True))
+
+    def _hold(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
+        """Visits an op whose whole result is computed in each call, from rows inside the window."""
+        size = op.results[0].shape[axis]
+        rows = {x: c.reach(Span(0, size)) for x, c in maps.items()}
+        is_cut = all(r.first >= 0 and r.end <= self.rows[x].size for x, r in rows.items())
+        others = [v for v in op.operands if v not in maps and _reaches(op, v, axis)]
+        is_cut = is_cut and not others
+        if not is_cut:
+            rows = {x: Span(0, self.rows[x].size) for x in maps}
+        is_dirty = any(r.first < self.rows[x].dirty for x, r in rows.items())
+        self._make_whole(op, {x: Use(r) for x, r in rows.items()}, is_dirty, axis if is_cut else None)
+
+    def _make_whole(self, op: Op, uses: Mapping[Value, Use], is_dirty: bool, axis: int | None = None) -> None:
+        is_dirty = is_dirty or any(self.whole.get(x, False) for x in op.activations)
+        ready = max([self.ready.get(x, 1) for x in op.activations])
+        for x, use in uses.items():
+            track = self.rows[x]
+            before = track.size - track.lag - use.rows.first
+            ready = max(ready, math.ceil(before / track.step))
+        for y in op.results:
+            self.whole[y], self.ready[y] = is_dirty, ready
+        rows = op.results[0].shape[axis] if axis is not None else 0
+        self.firings.append(RowFiring(op, uses, axis or 0, rows, axis is not None))
+
+    def _refuse_others(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
+        """Raises if rows are combined with a value that differs between rows or between calls."""
+        for other in op.operands:
+            if other in maps:
+                continue
+            if not other.is_constant:
+                raise refusals.changes(op, other, other in self.whole)
+            if _reaches(op, other, axis):
+                raise refusals.has_its_own_rows(op, other)
+
+    def _refuse_edges(self, op: Op, x: Value, axis_map: AxisMap, size: int) -> None:
+        behind = axis_map.reach(Span(size - 1, 1)).end - self.rows[x].size
+        if behind > 0:
+            raise refusals.padded_behind(op, behind, axis_map.front)
+        if axis_map.front > 0 and axis_map.outside is None:
+            raise refusals.counts_padding(op)
+
+
+def time_map(op: Op, x: Value, axis: int) -> AxisMap | str:
+    """Returns the access map along the time axis of an operand, or why rows cannot be computed as they come."""
+    access = op.access(x)
+    found = access[axis] if access else "all of them are read for any of the result"
+    return found if isinstance(found, str) else found.not_streamed or found
+
+
+def _goes_on(op: Repeat, moving: list[Track]) -> bool:
+    """Whether a recurrent layer visits rows in the order of time."""
+    return not op.reverse and all(track.axis == 0 for track in moving)
+
+
+def _reaches(op: Op, other: Value, axis: int) -> bool:
+    """Whether an operand has different numbers for each row along an axis of the result."""
+    meets = zip(op.access(other), other.shape, strict=False)
+    return any(isinstance(found, AxisMap) and found.axis == axis and size > 1 for found, size in meets)
+
+
+def follow(graph: Graph, wish: StreamSpec) -> Tracks:
+    """Finds the time axes of a graph. The hop becomes the least multiple of the requested one in which every value
+    gets whole rows."""
+    inputs = refusals.find_inputs(graph, wish)
+    window = next(iter(inputs.items()))
+    frames = window[0].shape[window[1]]
+    hop = wish.hop
+    while True:
+        refusals.require_shorter(graph, wish, hop, frames)
+        tracks = Tracks(graph, hop, frames)
+        try:
+            for value, axis in inputs.items():
+                step = Fraction(hop * value.shape[axis], frames)
+                if Fraction(wish.hop * value.shape[axis], frames).denominator > 1:
+                    raise refusals.shares_no_frames(graph, wish, value, axis)
+                tracks.rows[value] = Track(axis, value.shape[axis], int(step), Fraction(0))
+                tracks.ready[value] = 1
+            tracks.follow()
+        except Finer as finer:
+            hop *= finer.factor
+            continue
+        return tracks

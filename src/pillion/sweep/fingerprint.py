@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Content hashes: of files, folders, Python files with their local imports, and Pillion itself."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import pillion
+from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
+from pillion.emitters.c.params_structs import kernel_folder
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import regular_file, suffix_of
+
+_SHORT = 16
+_AT_ONCE = 1 << 20
+_PACKAGES = ("torch", "torchao", "numpy")
+"""Packages whose version may change a program."""
+
+
+def name_of_content(path: Path) -> str:
+    """Returns a hash of a file, or of all files in a folder with their names."""
+    if not path.is_dir():
+        return _of_file(regular_file(path, "model or data"))
+    total = hashlib.sha256()
+    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+        total.update(f"{file.relative_to(path).as_posix()}\0{_of_file(file)}\n".encode())
+    return total.hexdigest()[:_SHORT]
+
+
+def _of_file(path: Path) -> str:
+    found = path.stat()
+    return _hashed(path, found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+@cache
+def _hashed(path: Path, changed: int, size: int, number: int) -> str:
+    """Hashes a file, once per process while its size and modification time are unchanged."""
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(_AT_ONCE):
+            total.update(part)
+    return total.hexdigest()[:_SHORT]
+
+
+def python_sources(path: Path) -> list[Path]:
+    """Returns a Python file and, transitively, the local files that it imports."""
+    folder, found, waiting = path.resolve().parent, [], [regular_file(path, ".py").resolve()]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.append(file)
+            waiting += [one for name in _imported(file) for one in _beside(folder, name)]
+    return sorted(found)
+
+
+def _imported(file: Path) -> Iterator[str]:
+    """Yields the modules that a file's import statements name, with their packages."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # whoever runs it will say what is wrong with it
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level  # within a package, which is taken whole
+
+
+def _beside(folder: Path, name: str) -> Iterator[Path]:
+    """Yields the files of a module in this folder; all files of a package."""
+    first = name.split(".")[0]
+    if first and (folder / first / "__init__.py").is_file():
+        yield from sorted((folder / first).resolve().rglob("*.py"))
+    elif first and (folder / f"{first}.py").is_file():
+        yield (folder / f"{first}.py").resolve()
+
+
+def files_of(name: str) -> list[Path]:
+    """Returns the files behind a path or `file.py:name`."""
+    file, colon, _ = name.rpartition(":")
+    if colon and suffix_of(file) == ".py":
+        return python_sources(Path(file))
+    path = Path(name)
+    if not path.exists():
+        raise PillionError(
+            f"{path} is not there",
+            rule="paths in a sweep file are seen from its folder",
+            here=name,
+            help="look at the path",
+        )
+    return [path]
+
+
+@cache
+def name_of_pillion() -> str:
+    """Returns a hash of this Pillion: version, source files, and packages that affect quantization."""
+    total = hashlib.sha256()
+    for root in (Path(pillion.__file__).parent, kernel_folder()):
+        for file in sorted(one for one in root.rglob("*") if one.is_file() and one.suffix != ".pyc"):
+            total.update(f"{file.relative_to(root).as_posix()}\0".encode())
+            total.update(file.read_bytes())
+    return " ".join((pillion.__version__, total.hexdigest()[:_SHORT], *map(_version_of, _PACKAGES)))
+
+
+def _version_of(package: str) -> str:
+    try:
+        return f"{package}-{metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return f"no-{package}"
+
+
+@cache
+def name_of_tools() -> str:
+    """Returns a hash of the tools that count instructions: the cross compiler's version, and whether there is an
+    emulator."""
+    compiler = ARM_COMPILER.find()
+    first = version((compiler,)).splitlines()[:1] if compiler else ["no cross compiler"]
+    return f"{''.join(first)}, {'QEMU' if QEMU.find() else 'no QEMU'}"

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work of one job: compile, measure, write. Failures are results too."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import sys
+import threading
+import time
+import traceback
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from pillion import compiler
+from pillion.errors import PillionError, PillionWarning
+from pillion.evaluation.evaluate import evaluate
+from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
+from pillion.host_io.atomic_files import parts_of
+from pillion.host_io.call_arguments import accepted_arguments
+from pillion.host_io.user_code import beside, function_of, run_user_code, split_spec
+from pillion.model_names import is_int8_file
+from pillion.partition import PlacementOptions
+from pillion.program import Program
+from pillion.sweep.fingerprint import name_of_content, name_of_pillion, name_of_tools
+from pillion.sweep.job_result import Failure, Figures, JobOutput, JobResult, failure_of
+from pillion.sweep.jobs import Job, names_a_function
+
+MOST_LOG = 100_000
+"""Most characters kept of a job's output: the last ones."""
+ALONE = threading.Lock()
+"""Serializes jobs in a worker: they print, import and draw random numbers process-wide."""
+
+
+MOST_MODELS = 2
+"""Models cached per worker. Variants of one model follow each other, and creating it may mean training it."""
+_MODELS: dict[str, Any] = {}
+
+
+class WrongWorker(PillionError):
+    """The error of a worker that cannot run this sweep's jobs: another Pillion, or other files."""
+
+
+def run_job(job: Job) -> JobOutput:
+    """Runs a job. Every failure except `WrongWorker` becomes a result."""
+    with ALONE, _captured_output() as (log, warned):
+        begun = time.perf_counter()
+        files: dict[str, bytes] = {}
+        try:
+            check_worker(job)
+            with _own_modules(job):
+                result = _compiled(job, files)
+        except WrongWorker:
+            raise
+        except PillionError as error:
+            result = JobResult(failure=failure_of(error))
+        except Exception as error:
+            traceback.print_exc(file=log)
+            result = JobResult(failure=_accident(job, error))
+        seconds = time.perf_counter() - begun
+    kept = JobResult(
+        result.figures, result.metrics, result.failure, result.left_out, tuple(warned), round(seconds, 4)
+    )
+    return JobOutput(kept, files if result.figures else {}, log.getvalue()[-MOST_LOG:])
+
+
+def _accident(job: Job, error: Exception) -> Failure:
+    return Failure(
+        f"`{job.model}` ended in {type(error).__name__}",
+        "a variant compiles, or is refused with a reason",
+        str(error).strip()[:500] or "no message",
+        "log.txt beside the job has the whole story; the next sweep tries it again",
+        is_lasting=False,
+    )
+
+
+@contextmanager
+def _captured_output() -> Iterator[tuple[io.StringIO, list[str]]]:
+    """Captures a job's output instead of showing it."""
+    log, warned = io.StringIO(), list[str]()
+    with redirect_stdout(log), redirect_stderr(log), warnings.catch_warnings():
+        warnings.simplefilter("always", PillionWarning)
+
+        def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, PillionWarning):
+                warned.append(str(message))
+
+        warnings.showwarning = note
+        yield log, warned
+
+
+_FOLDERS: set[tuple[str, str]] = set()
+"""Folders already compared, because hashing them takes long."""
+
+
+def check_worker(job: Job) -> None:
+    """Raises if this process has another Pillion or other files than the job requires."""
+    if name_of_pillion() != job.pillion:
+        raise WrongWorker(
+            "a worker has another Pillion",
+            rule="all workers have the version, and the PyTorch, of the computer that starts the sweep",
+            here=f"{name_of_pillion()} there, {job.pillion} here",
+            help="install the same version on all workers, and start them anew",
+        )
+    if job.tools and name_of_tools() != job.tools:
+        raise WrongWorker(
+            "a worker counts instructions with other tools",
+            rule="all workers have the same cross compiler, and the emulator",
+            here=f"{name_of_tools()} there, {job.tools} here",
+            help="install the same on all workers, or instructions = false in [measure]",
+        )
+    for files in job.contents.values():
+        for path, name in files.items():
+            _check_content(Path(path), name)
+
+
+def _check_content(path: Path, name: str) -> None:
+    known = (str(path), name)
+    if known in _FOLDERS:
+        return
+    try:
+        found = name_of_content(path)
+    except PillionError as error:
+        found = error.here
+    if found != name:
+        raise WrongWorker(
+            f"{path} is not what it was when the sweep began",
+            rule="files stay as they are while a sweep runs, and all workers see them under the same paths",
+            here=f"{found} for a worker, {name} when the sweep began",
+            help="start the sweep again; with --scheduler, put the files where all workers see them",
+        )
+    if path.is_dir():
+        _FOLDERS.add(known)
+
+
+@contextmanager
+def _own_modules(job: Job) -> Iterator[None]:
+    """Forgets modules that a job imported from its own folders; other jobs may use the same names."""
+    before = set(sys.modules)
+    try:
+        yield
+    finally:
+        folders = {str(Path(path).resolve().parent) for files in job.contents.values() for path in files}
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and any(Path(file).resolve().is_relative_to(folder) for folder in folders):
+                del sys.modules[name]
+
+
+def _compiled(job: Job, files: dict[str, bytes]) -> JobResult:
+    """Compiles a job's program, stores the requested files, and returns the figures."""
+    program = compile_job(job)
+    left_out: dict[str, str] = {}
+    costs = _measured(program, job, left_out)
+    metrics = _evaluated(program, job, left_out)
+    for form in job.measure.artefacts:
+        with _or_left_out(left_out, form):
+            files.update(_FORMS[form](program))
+    return JobResult(_figures(program, costs), metrics, left_out=left_out)
+
+
+PASSED_ON = ("optimize", "io_dtype", "io_layout", "max_ram", "extra")
+"""Options passed to `compile` unchanged."""
+
+
+def compile_job(job: Job) -> Program:
+    """Compiles the program of a job, with a fixed random seed."""
+    model, inputs, name = _model(job)
+    given = {k: job.option(k) for k in PASSED_ON if job.option(k) is not None}
+    demands = [bool(job.option(name)) for name in ("only_npu", "prefer_npu")]
+    placement = PlacementOptions(job.option("keep_on_cpu") or (), *demands)
+    if not is_int8_file(model) or job.option("calibrate") is not None:
+        given["calibrate"] = _calibration(job)
+    if isinstance(model, str):
+        given |= {k: job.option(k) for k in ("weights", "input_size") if job.option(k) is not None}
+    return compiler.compile(model, inputs, target=job.target, name=name, placement=placement, **given)
+
+
+def _model(job: Job) -> tuple[Any, Any, str | None]:
+    """Returns the model as `compile` takes it, its inputs, and its name."""
+    if not names_a_function(job.source):
+        return job.source, None, None
+    known = job.model_key
+    if known not in _MODELS:
+        from pillion.importers.torch import capture
+
+        capture.seed_weights()
+        options = {k: job.option(k) for k in ("weights", "input_size")}
+        made = capture.build(job.source, **options, arguments=job.arguments)
+        while len(_MODELS) >= MOST_MODELS:
+            del _MODELS[next(iter(_MODELS))]
+        _MODELS[known] = made
+    return _MODELS[known]
+
+
+def _calibration(job: Job) -> Any:
+    """Returns a calibration path, or the result of the user's function."""
+    named = job.option("calibrate")
+    return _called(named, job, CALIBRATION) if named is not None and names_a_function(named) else named
+
+
+CALIBRATION = (
+    "a function for calibration gives samples: tensors or arrays, or a tuple of them for several inputs"
+)
+
+
+def _called(spec: str, job: Job, rule: str) -> Any:
+    """Calls a user's function with the model's arguments that it accepts."""
+    function = function_of(spec, rule)
+    arguments = accepted_arguments(function, job.arguments)
+    with beside(split_spec(spec)[0]):
+        return run_user_code(lambda: function(**arguments), spec, rule=rule)
+
+
+def _measured(program: Program, job: Job, left_out: dict[str, str]) -> ProgramCosts:
+    """Measures costs on the emulated board and in the linked firmware, as far as possible."""
+    if not job.measure.instructions:
+        return costs_of(program)
+    hindrance = _hindrance(program)
+    if hindrance:
+        left_out["flash, instructions"] = hindrance
+        return costs_of(program)
+    try:
+        return costs_of(program, flash=True, instructions=True)
+    except PillionError as error:
+        left_out["instructions"] = _in_short(error)
+    with _or_left_out(left_out, "flash"):
+        return costs_of(program, flash=True)
+    return costs_of(program)
+
+
+def _hindrance(program: Program) -> str:
+    """Returns why a program cannot be measured on an emulated board; empty if it can."""
+    if program.target.board is None:
+        return f"no emulated board has a {program.target.core.name}"
+    return "" if can_be_measured(program) else f"no emulator has the NPU of {program.target.name}"
+
+
+def _evaluated(program: Program, job: Job, left_out: dict[str, str]) -> dict[str, float]:
+    """Evaluates the program on the sweep's data, in one process."""
+    measure = job.measure
+    if measure.data is None:
+        return {}
+    data = _called(measure.data, job, DATA) if names_a_function(measure.data) else measure.data
+    found = evaluate(program, data, measure.metrics, limit=measure.limit, workers=1, reading=measure.reading)
+    for note in found.notes:
+        warnings.warn(note, PillionWarning, stacklevel=2)
+    numbers = {name: number for name, number in found.metrics.items() if math.isfinite(number)}
+    left_out |= {name: "no finite number" for name in found.metrics if name not in numbers}
+    return numbers
+
+
+DATA = "a function for data gives samples: (input, label), or a dataset or loader of them"
+
+
+@contextmanager
+def _or_left_out(left_out: dict[str, str], what: str) -> Iterator[None]:
+    """Records an error of one file format or measurement, and continues with the variant."""
+    try:
+        yield
+    except PillionError as error:
+        left_out[what] = _in_short(error)
+
+
+def _in_short(error: PillionError) -> str:
+    return f"{error.what}: {error.here}" if error.here else error.what
+
+
+def _figures(program: Program, costs: ProgramCosts) -> Figures:
+    return Figures(
+        ram_bytes=costs.ram_bytes,
+        arena_bytes=program.memory.arena_bytes,
+        npu_constant_bytes=program.npu_constant_bytes,
+        constant_bytes=costs.constant_bytes,
+        macs=program.graph.macs,
+        flash_bytes=costs.flash_bytes,
+        stack_bytes=costs.stack_bytes,
+        instructions=costs.instructions,
+    )
+
+
+EARLIEST = (1980, 1, 1, 0, 0, 0)
+"""Timestamp of all files in archives, so that equal contents give equal archives."""
+
+
+def _project(program: Program) -> dict[str, bytes]:
+    """Returns the C project as one archive: a thousand variants would be a hundred thousand files."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for path, content in program.files.items():
+            place = zipfile.ZipInfo(path, EARLIEST)
+            place.compress_type = zipfile.ZIP_DEFLATED
+            place.external_attr = 0o644 << 16
+            archive.writestr(place, b"".join(parts_of(content)))
+    return {f"{program.graph.name}_c.zip": stream.getvalue()}
+
+
+def _file(program: Program, form: str) -> dict[str, bytes]:
+    name = program.graph.name
+    if form == "tflite":
+        return {f"{name}.tflite": program.tflite()}
+    beside = {f"{name}_{key}": text.encode() for key, text in program.payloads.firmware_files.items()}
+    return {f"{name}.pte": program.pte(), **beside}
+
+
+_FORMS: Mapping[str, Callable[[Program], dict[str, bytes]]] = {
+    "c": _project,
+    "pte": lambda program: _file(program, "pte"),
+    "tflite": lambda program: _file(program, "tflite"),
+}
+
+
+def warm_up() -> str:
+    """Imports the modules that jobs need, and returns the worker's version."""
+    with contextlib.suppress(ImportError):
+        import pillion.importers.torch.read  # noqa: F401  # before the first job is timed
+    return name_of_pillion()

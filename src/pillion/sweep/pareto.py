@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Pareto front: variants that no other variant for the same target beats in every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pillion.sweep.optuna_search import keeps_limits
+from pillion.sweep.runner import Row
+from pillion.sweep.sweep_file import SearchPlan
+
+COSTS = ("ram_bytes", "flash_bytes", "instructions")
+"""Costs on a chip: the axes of the picture."""
+
+
+SMALL_IS_BETTER = ("mse", "mae")
+"""Metrics that are errors."""
+
+
+def goals_of(metrics: Sequence[str]) -> dict[str, bool]:
+    """Returns the default goals: maximize metrics unless they are errors, minimize costs."""
+    return {**{one: one not in SMALL_IS_BETTER for one in metrics}, **dict.fromkeys(COSTS, False)}
+
+
+def best(rows: Sequence[Row], goals: Mapping[str, bool], search: SearchPlan | None = None) -> list[bool]:
+    """Returns, per row, whether no other row for the same target is at least as good in every goal and better in
+    one. Unknown goals are ignored. A search compares all targets, and only variants within its limits."""
+    allowed = [r.result.failure is None and (search is None or keeps_limits(r.result, search)) for r in rows]
+    points = [_point(row, goals) if ok else None for row, ok in zip(rows, allowed, strict=True)]
+    groups: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if points[number] is not None:
+            groups.setdefault("" if search else row.job.target, []).append(number)
+    marked = [False] * len(rows)
+    for numbers in groups.values():
+        for number in numbers:
+            rivals = (points[other] for other in numbers if other != number)
+            marked[number] = not any(_beats(rival, points[number]) for rival in rivals)
+    return marked
+
+
+Point = tuple[float | None, ...]
+
+
+def _point(row: Row, goals: Mapping[str, bool]) -> Point | None:
+    """Returns the goals of a row as numbers to minimize; None if the row has none."""
+    found = [row.result.value(name) for name in goals]
+    signs = [-1 if is_large else 1 for is_large in goals.values()]
+    if all(one is None for one in found):
+        return None
+    return tuple(None if one is None else sign * one for one, sign in zip(found, signs, strict=True))
+
+
+def _beats(one: Point | None, other: Point | None) -> bool:
+    assert one is not None
+    assert other is not None
+    pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
+    return bool(pairs) and all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of a sweep: costs against metrics, the best variants numbered as in the table."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pillion.sweep.jobs import Job
+from pillion.sweep.pareto import COSTS
+from pillion.sweep.runner import Row
+
+FORMS = ("svg", "png")
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
+"""Colours that are distinguishable with any colour vision."""
+_MARKERS = "osD^vPX*<>"
+_TITLES = {
+    "ram_bytes": "RAM: arena and NPU weights (bytes)",
+    "flash_bytes": "flash: code and constants (bytes)",
+    "instructions": "instructions of one inference",
+}
+_WIDE = 20.0
+"""Ratio of largest to smallest value from which an axis is logarithmic."""
+_MOST_LABELS = 40
+_MOST_AT_ONE_PLACE = 4
+_MOST_NAME = 40
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A variant in the picture."""
+
+    number: int
+    row: Row
+    is_best: bool
+
+
+def draw(
+    rows: Sequence[Row], marked: Sequence[bool], goals: Mapping[str, bool], title: str
+) -> dict[str, bytes]:
+    """Returns the picture in each format; none if no two figures are known."""
+    dots = [
+        Dot(number, row, is_best)
+        for number, (row, is_best) in enumerate(zip(rows, marked, strict=True), 1)
+        if row.result.failure is None
+    ]
+    panels = _panels(dots, goals)
+    return _drawn(dots, panels, goals, title) if panels else {}
+
+
+def _panels(dots: Sequence[Dot], goals: Mapping[str, bool]) -> list[tuple[str, str]]:
+    """Returns the pairs of figures (x, y): costs on x, metrics on y if known."""
+    known = [name for name in goals if any(dot.row.result.value(name) is not None for dot in dots)]
+    bought = [name for name in known if name not in COSTS]
+    costs = [name for name in known if name in COSTS]
+    if bought:
+        return [(cost, bought[0]) for cost in costs]
+    return [(a, b) for number, a in enumerate(costs) for b in costs[number + 1 :]]
+
+
+def _drawn(
+    dots: Sequence[Dot], panels: Sequence[tuple[str, str]], goals: Mapping[str, bool], title: str
+) -> dict[str, bytes]:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    settings: Any = {
+        "svg.hashsalt": "pillion",
+        "svg.fonttype": "none",
+        "text.parse_math": False,
+        "font.size": 9,
+    }
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=(4.6 * len(panels), 4.6), layout="constrained")
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        styles = _Styles(dots)
+        for ax, (x, y) in zip(axes, panels, strict=True):
+            _panel(ax, dots, (x, y), goals, styles)
+        figure.legend(handles=styles.legend(dots), loc="outside lower center", ncols=6, frameon=False)
+        figure.suptitle(_short(title), fontsize=11)
+        return {form: _saved(figure, form) for form in FORMS}
+
+
+def _saved(figure: Any, form: str) -> bytes:
+    stream = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # of letters that the font lacks
+        figure.savefig(stream, format=form, dpi=130, metadata={"Date": None} if form == "svg" else {})
+    return stream.getvalue()
+
+
+class _Styles:
+    """Colours by target, or by model if there is one target; markers by model."""
+
+    def __init__(self, dots: Sequence[Dot]) -> None:
+        self.models = list(dict.fromkeys(dot.row.job.model for dot in dots))
+        self.targets = list(dict.fromkeys(dot.row.job.target for dot in dots))
+
+    def colour(self, job: Job) -> str:
+        """Returns the colour of a variant."""
+        number = self.targets.index(job.target) if len(self.targets) > 1 else self.models.index(job.model)
+        return _COLOURS[number % len(_COLOURS)]
+
+    def mark(self, job: Job) -> str:
+        """Returns the marker of a variant."""
+        return _MARKERS[self.models.index(job.model) % len(_MARKERS)]
+
+    def legend(self, dots: Sequence[Dot]) -> list[Any]:
+        """Returns the legend entries: models, targets, and the front."""
+        from matplotlib.lines import Line2D
+
+        jobs = [dot.row.job for dot in dots]
+        several = len(self.targets) > 1
+        models = {job.model: ("#444444" if several else self.colour(job), self.mark(job)) for job in jobs}
+        targets = {job.target: (self.colour(job), "s") for job in jobs}
+        named = [*(models.items() if len(models) > 1 else ()), *(targets.items() if several else ())]
+        line = Line2D([], [], color="#444444", lw=0.8, label="best in these two, by target")
+        return [
+            *(Line2D([], [], color=c, marker=m, ls="", label=_short(name)) for name, (c, m) in named),
+            line,
+        ]
+
+
+def _short(name: str) -> str:
+    """Shortens a name for the picture, and removes characters that it cannot show."""
+    name = "".join(c if c.isprintable() else "�" for c in name)
+    return name if len(name) <= _MOST_NAME else name[: _MOST_NAME - 1] + "…"
+
+
+def _panel(
+    ax: Any, dots: Sequence[Dot], names: tuple[str, str], goals: Mapping[str, bool], styles: _Styles
+) -> None:
+    """Draws all variants that have both figures, and the front through the best."""
+    there = [
+        dot for dot in dots if None not in (dot.row.result.value(names[0]), dot.row.result.value(names[1]))
+    ]
+    for dot in sorted(there, key=lambda dot: dot.is_best):
+        ax.scatter(
+            *_at(dot, names),
+            marker=styles.mark(dot.row.job),
+            s=46 if dot.is_best else 26,
+            color=styles.colour(dot.row.job),
+            alpha=1.0 if dot.is_best else 0.3,
+            linewidths=0,
+            zorder=3 if dot.is_best else 2,
+        )
+    for target in styles.targets:
+        own = [dot for dot in there if dot.row.job.target == target]
+        colour = styles.colour(own[0].row.job) if own and len(styles.targets) > 1 else "#444444"
+        line = staircase([_at(dot, names) for dot in own], goals[names[1]])
+        ax.step(*zip(*line, strict=True) if line else ([], []), where="post", color=colour, lw=0.8, zorder=1)
+    _number(ax, [dot for dot in there if dot.is_best], names)
+    for axis, name in zip((ax.xaxis, ax.yaxis), names, strict=True):
+        _scale(axis, name, [_value(dot, name) for dot in there])
+    _plain_frame(ax)
+
+
+def _number(ax: Any, dots: Sequence[Dot], names: tuple[str, str]) -> None:
+    """Writes the numbers of variants next to their dots; numbers at one place share a row."""
+    places: dict[tuple[float, float], list[str]] = {}
+    for dot in dots[:_MOST_LABELS]:
+        places.setdefault(_at(dot, names), []).append(str(dot.number))
+    for place, numbers in places.items():
+        text = ", ".join(numbers[:_MOST_AT_ONE_PLACE]) + ("…" if len(numbers) > _MOST_AT_ONE_PLACE else "")
+        ax.annotate(text, place, (5, 5), textcoords="offset points", fontsize=8)
+
+
+def _scale(axis: Any, name: str, values: Sequence[float]) -> None:
+    """Sets the label, ticks and scale of an axis."""
+    axis.set_label_text(_TITLES.get(name, _short(name)))
+    if name in COSTS:
+        if values and min(values) > 0 and max(values) > _WIDE * min(values):
+            axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+            axis.set_minor_formatter(lambda number, place: "")
+        axis.set_major_formatter(lambda number, place: f"{number:,.0f}")
+
+
+def _plain_frame(ax: Any) -> None:
+    ax.tick_params(axis="x", rotation=30)
+    ax.grid(color="#dddddd", lw=0.5)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _at(dot: Dot, names: tuple[str, str]) -> tuple[float, float]:
+    return _value(dot, names[0]), _value(dot, names[1])
+
+
+def _value(dot: Dot, name: str) -> float:
+    found = dot.row.result.value(name)
+    assert found is not None
+    return found
+
+
+def staircase(points: Sequence[tuple[float, float]], up_is_better: bool) -> list[tuple[float, float]]:
+    """Returns the points that no other point beats, from left to right; x is minimized."""
+    sign = -1 if up_is_better else 1
+    found: list[tuple[float, float]] = []
+    for x, y in sorted(points, key=lambda point: (point[0], sign * point[1])):
+        if not found or sign * y < sign * found[-1][1]:
+            found.append((x, y))
+    return found

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep file: models, axes, measurements and search goals."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pillion.data.reading_options import AS_IT_IS, Reading
+from pillion.errors import PillionError
+from pillion.evaluation.metrics import metric_of
+from pillion.host_io.atomic_files import suffix_of
+from pillion.host_io.user_code import split_spec
+from pillion.sweep.axes import ARGUMENTS, OF_MODELS, Axis, SweepFolder, any_value, read_axis, read_options
+from pillion.sweep.job_result import Figures
+from pillion.sweep.toml_tables import TOP, TomlTable, number_of, read_toml, shown
+
+ARTEFACTS = ("c", "pte", "tflite")
+"""Formats in which variants are kept."""
+MOST_TRIALS = 100_000
+
+
+@dataclass(frozen=True)
+class ModelPlan:
+    """A model with its own axes."""
+
+    name: str
+    source: str
+    files: tuple[str, ...] = ()
+    axes: Mapping[str, Axis] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """Measurements of each variant, and the formats to keep."""
+
+    instructions: bool = True
+    artefacts: tuple[str, ...] = ("c", "pte")
+    data: str | None = None
+    metrics: tuple[str, ...] = ()
+    limit: int | None = None
+    reading: Reading = AS_IT_IS
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Returns the names of the metrics in results; a user's function may add others."""
+        return tuple(one.rpartition(":")[2] for one in self.metrics)
+
+    @property
+    def has_own_metrics(self) -> bool:
+        """Whether the metrics include a user's function."""
+        return any(split_spec(one)[1] for one in self.metrics)
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """The goals of a search: figures to minimize or maximize, under limits."""
+
+    goals: Mapping[str, bool]
+    """Whether to maximize, by figure."""
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    at_least: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """The content of a sweep file."""
+
+    path: Path
+    models: tuple[ModelPlan, ...]
+    options: Mapping[str, Axis]
+    measure: MeasureOptions = MeasureOptions()
+    search: SearchPlan | None = None
+
+    def axes_of(self, model: ModelPlan) -> dict[str, Axis]:
+        """Returns all axes of a model, those of its factory first, so that variants of one model follow each
+        other."""
+        return {**model.axes, **{key: axis for key, axis in self.options.items() if key not in model.axes}}
+
+
+def read_plan(path: Path) -> SweepFile:
+    """Reads a sweep file. Its paths are relative to its folder."""
+    top = TomlTable(read_toml(path), path, TOP)
+    place = SweepFolder(path.resolve().parent)
+    tables, options_table = top.tables("model"), top.table("options") or TomlTable({}, path, "[options]")
+    measure_table, search_table = top.table("measure"), top.table("search")
+    top.done()
+    if not tables:
+        raise top.wrong("it names no model", "[[model]] for each model", '[[model]]\nsource = "net.py:Net"')
+    options = read_options(options_table, place)
+    options_table.done()
+    models = tuple(_model(one, place) for one in tables)
+    measure = _measure(measure_table, place)
+    search = _search(search_table, measure)
+    _require_names(top, models)
+    _require_targets(top, models, options)
+    return SweepFile(path, models, options, measure, search)
+
+
+def _model(table: TomlTable, place: SweepFolder) -> ModelPlan:
+    source = table.need("source", what=str, example='"net.py:Net", or a name of `pillion models`')
+    name = table.take("name", what=str) or _short(source)
+    axes = read_options(table, place)
+    for key, convert in OF_MODELS.items():
+        values = table.take(key)
+        if values is not None:
+            axes[key] = read_axis(table, key, values, convert, place)
+    files = table.take("files", [], what=list)
+    if not all(isinstance(one, str) for one in files):
+        raise table.wrong(f"files = {shown(files)}", "a list of paths", 'files = ["weights.pt"]')
+    arguments = table.table("arguments")
+    table.done()
+    if arguments is not None:
+        if ".py:" not in source:
+            raise table.wrong(
+                f"arguments of {shown(source)}",
+                "arguments go with file.py:factory",
+                "leave [model.arguments] out",
+            )
+        for key, values in arguments.rest().items():
+            axes[ARGUMENTS + key] = read_axis(arguments, key, values, any_value, place)
+    return ModelPlan(name, place.model(source), tuple(map(place.path, files)), axes)
+
+
+def _short(source: str) -> str:
+    """Returns the model's name in the table."""
+    file, colon, name = source.rpartition(":")
+    return name.lower() if colon and suffix_of(file) == ".py" else Path(source).stem
+
+
+def _measure(table: TomlTable | None, place: SweepFolder) -> MeasureOptions:
+    if table is None:
+        return MeasureOptions()
+    usual = MeasureOptions()
+    artefacts = tuple(table.take("artefacts", list(usual.artefacts), what=list))
+    if not set(map(str, artefacts)) <= set(ARTEFACTS):
+        raise table.wrong(
+            f"artefacts = {shown(artefacts)}", f"of {', '.join(ARTEFACTS)}", 'artefacts = ["c"]'
+        )
+    metrics, data = table.take("metrics"), table.take("data", what=str)
+    metrics = [metrics] if isinstance(metrics, str) else metrics or []
+    if not isinstance(metrics, list) or not all(isinstance(one, str) for one in metrics):
+        raise table.wrong(f"metrics = {shown(metrics)}", "a list of names", 'metrics = ["top1"]')
+    found = MeasureOptions(
+        table.take("instructions", True, what=bool),
+        artefacts,
+        place.data(data) if data else None,
+        tuple(map(place.metric, metrics)) or (("top1",) if data else ()),
+        table.take("limit", what=int),
+        _reading(table, place),
+    )
+    table.done()
+    _check_measure(table, found)
+    return found
+
+
+def _reading(table: TomlTable, place: SweepFolder) -> Reading:
+    """Reads the data options of `pillion eval`."""
+    labels, column = table.take("labels", what=str), table.take("label_column", what=str)
+    classes, divide = table.take("classes", [], what=list), table.take("divide", what=float)
+    lists = {key: table.take(key, []) for key in ("mean", "std")}
+    lists = {key: one if isinstance(one, list) else [one] for key, one in lists.items()}
+    for key, numbers in lists.items():
+        if any(number_of(one) is None or isinstance(one, str) for one in numbers):
+            raise table.wrong(f"{key} = {shown(numbers)}", "a number, or a list of them", f"{key} = 0.5")
+    if not all(isinstance(one, str) for one in classes):
+        raise table.wrong(f"classes = {shown(classes)}", "a list of names", 'classes = ["no", "yes"]')
+    return Reading(
+        labels=Path(place.path(labels)) if labels else None,
+        label_column=column,
+        classes=tuple(classes),
+        fit=table.take("fit", "exact", what=str),
+        divide=divide,
+        mean=tuple(map(float, lists["mean"])),
+        std=tuple(map(float, lists["std"])),
+    )
+
+
+def _check_measure(table: TomlTable, found: MeasureOptions) -> None:
+    if found.data is None and (found.metrics or found.limit is not None or found.reading != AS_IT_IS):
+        raise table.wrong(
+            "metrics, limit or how to read without data", "accuracy needs data", 'data = "test.npz"'
+        )
+    if found.limit is not None and found.limit < 1:
+        raise table.wrong(f"limit = {found.limit}", "a number of samples above 0", "leave it out")
+    if set(found.metric_names) & set(Figures.names()):
+        raise table.wrong(
+            f"metrics = {shown(found.metrics)}", "other names than those of figures", "rename it"
+        )
+    for name in found.metrics:
+        if not split_spec(name)[1]:
+            metric_of(name)
+
+
+def _search(table: TomlTable | None, measure: MeasureOptions) -> SearchPlan | None:
+    if table is None:
+        return None
+    goals: dict[str, bool] = {}
+    for key, is_large in (("maximize", True), ("minimize", False)):
+        several = table.take(key, [])
+        for name in several if isinstance(several, list) else [several]:
+            goals[_figure(table, key, name, measure)] = is_large
+    limits = {key: _limits(table.table(key), measure) for key in ("at_most", "at_least")}
+    seed = table.take("seed", 0, what=int)
+    table.done()
+    if not goals:
+        raise table.wrong("no goal", "maximize or minimize names a figure", 'minimize = "instructions"')
+    if not 0 <= seed < 2**32:
+        raise table.wrong(f"seed = {seed}", "a seed has 32 bits", "seed = 0")
+    return SearchPlan(goals, limits["at_most"], limits["at_least"], seed)
+
+
+def check_trials(trials: int) -> None:
+    """Raises if the number of trials is not positive or too large."""
+    if not 1 <= trials <= MOST_TRIALS:
+        raise PillionError(
+            f"{trials:,} trials are no search",
+            rule=f"1 to {MOST_TRIALS:,} trials",
+            here=f"--search {trials}",
+            help="--search 200",
+        )
+
+
+def _limits(table: TomlTable | None, measure: MeasureOptions) -> dict[str, float]:
+    if table is None:
+        return {}
+    found = {}
+    for key, value in table.rest().items():
+        name, number = _figure(table, key, key, measure), number_of(value)
+        if number is None:
+            raise table.wrong(
+                f"{key} = {shown(value)}", "a number, or a size like 256 KB", f'{key} = "256 KB"'
+            )
+        found[name] = number
+    return found
+
+
+def _figure(table: TomlTable, key: str, name: Any, measure: MeasureOptions) -> str:
+    """Checks the name of a figure that variants have, or that a user's function may return."""
+    known = (*Figures.names(), *measure.metric_names)
+    if not isinstance(name, str) or (name not in known and not measure.has_own_metrics):
+        close = difflib.get_close_matches(str(name), known, n=1)
+        help = f"did you mean `{close[0]}`?" if close else "one of these; [measure] names metrics"
+        raise table.wrong(f"{key}: {shown(name)}", f"figures: {', '.join(known)}", help)
+    if name in Figures.measured() and not measure.instructions:
+        raise table.wrong(
+            f"{key}: {name}, which is not measured", "[measure] instructions", "instructions = true"
+        )
+    return name
+
+
+def _require_names(top: TomlTable, models: tuple[ModelPlan, ...]) -> None:
+    names = [model.name for model in models]
+    twice = next((one for number, one in enumerate(names) if one in names[:number]), None)
+    if twice is not None:
+        raise top.wrong(
+            f"two models are called {twice}", "each model has its own name", 'name = "…" in [[model]]'
+        )
+
+
+def _require_targets(top: TomlTable, models: tuple[ModelPlan, ...], options: Mapping[str, Axis]) -> None:
+    if any("target" not in {**options, **model.axes} for model in models):
+        raise top.wrong("no target", "[options] names one or more", '[options]\ntarget = ["cortex-m33"]')

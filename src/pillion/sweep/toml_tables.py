@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strict reading of TOML tables: every key is requested by name and type, and other keys are refused."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import read_text
+
+MOST_BYTES = 1 << 20
+"""Largest file that is read."""
+_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
+_NAMES[dict] = "a table"
+_MOST_WORDS = 60
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Reads a TOML file. Raises with the line of a syntax error."""
+    text = read_text(path, "sweep", MOST_BYTES)
+    toml = _toml()
+    try:
+        return dict(toml.loads(text))
+    except toml.TOMLDecodeError as error:
+        raise _no_toml(path, str(error)) from None
+    except RecursionError:
+        raise _no_toml(path, "it is nested too deeply") from None
+
+
+def _toml() -> Any:
+    """Returns the TOML parser of Python 3.11, or its backport."""
+    for name in ("tomllib", "tomli"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+    raise PillionError(
+        "there is no reader for TOML files",
+        rule="Python 3.11 has one, Python 3.10 needs a package",
+        here="neither `tomllib` nor `tomli`",
+        help="pip install 'pillion[sweep]'",
+    )
+
+
+def _no_toml(path: Path, reason: str) -> PillionError:
+    return PillionError(
+        f"{path} is not a TOML file",
+        rule='TOML: tables in [brackets], key = value, texts in "quotes"',
+        here=reason,
+        help="correct the file at this place; the guide has a whole one (docs/guide/sweep.md)",
+    )
+
+
+def shown(data: object) -> str:
+    """Returns a value of the file as short text, safe for terminals."""
+    words = repr(data) if not isinstance(data, str) else f'"{data}"'
+    words = "".join(c if c.isprintable() else "�" for c in words)
+    return words if len(words) <= _MOST_WORDS else words[:_MOST_WORDS] + "…"
+
+
+class TomlTable:
+    """A table of the file. Readers take its keys one by one, then call `done`."""
+
+    def __init__(self, data: Mapping[str, Any], path: Path, place: str) -> None:
+        self._left = dict(data)
+        self._asked: list[str] = []
+        self.path, self.place = path, place
+
+    def take(self, key: str, default: Any = None, *, what: type | None = None) -> Any:
+        """Returns the value of a key with the given type, or the default."""
+        self._asked.append(key)
+        if key not in self._left:
+            return default
+        value = self._left.pop(key)
+        if what is None or type(value) is what or (what is float and type(value) is int):
+            return value
+        found = f"{_NAMES.get(type(value), type(value).__name__)}: {shown(value)}"
+        raise self.wrong(f"`{key}` is {found}", f"{_NAMES[what]}", f"{key} = …, as {_NAMES[what]}")
+
+    def need(self, key: str, *, what: type | None = None, example: str) -> Any:
+        """Returns the value of a required key."""
+        value = self.take(key, what=what)
+        if value is None:
+            raise self.wrong(f"there is no `{key}`", f"`{key}` must be there", f"{key} = {example}")
+        return value
+
+    def table(self, key: str) -> TomlTable | None:
+        """Returns the table under a key, if there is one."""
+        data = self.take(key, what=dict)
+        return None if data is None else TomlTable(data, self.path, f"[{self._inside(key)}]")
+
+    def tables(self, key: str) -> list[TomlTable]:
+        """Returns an array of tables."""
+        data = self.take(key, [], what=list)
+        if not all(isinstance(one, dict) for one in data):
+            raise self.wrong(f"`{key}` is no list of tables", f"[[{key}]] before each", f"[[{key}]]")
+        name = self._inside(key)
+        return [TomlTable(one, self.path, f"[[{name}]] {number}") for number, one in enumerate(data, 1)]
+
+    def rest(self) -> dict[str, Any]:
+        """Returns all keys not taken yet, for tables with free keys."""
+        left, self._left = self._left, {}
+        return left
+
+    def done(self) -> None:
+        """Raises if keys are left, with the nearest known key."""
+        for key in self._left:
+            close = difflib.get_close_matches(key, self._asked, n=1)
+            raise PillionError(
+                f"{self.path} has `{shown(key)[1:-1]}` in {self.place}, which means nothing",
+                rule="known there: " + ", ".join(sorted(self._asked)),
+                here=f"{shown(key)[1:-1]} = {shown(self._left[key])}",
+                help=f"did you mean `{close[0]}`?" if close else "leave it out",
+            )
+
+    def wrong(self, here: str, rule: str, help: str) -> PillionError:
+        """Returns the error for a value of this table."""
+        return PillionError(f"{self.path} cannot be used", rule=rule, here=f"{self.place}: {here}", help=help)
+
+    def _inside(self, key: str) -> str:
+        inner = self.place.strip("[]").split("]")[0]
+        return key if self.place == TOP else f"{inner}.{key}"
+
+
+TOP = "the file itself"
+"""The name of the top-level table in messages."""
+_UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "K": 1000, "M": 10**6}
+
+
+def number_of(text: object) -> float | None:
+    """Returns a number, also from `256 KB` (1 KB is 1024 bytes) or `20 M`; None if the text is no number."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return text if abs(text) < float("inf") else None
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([KM]?B?)", text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    size = float(match[1]) * _UNITS[match[2]]
+    return int(size) if size.is_integer() else size

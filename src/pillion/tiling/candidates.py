@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Candidates for tiling: each part of a graph, whole or as a stripe, with its memory and the instructions that it
+adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from itertools import accumulate
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.tile_variants import VariantCache, memory_of
+from pillion.errors import PillionError
+from pillion.ir.access import ROWS, Span, row_bytes
+from pillion.ir.graph import Graph
+from pillion.ir.types import Value
+from pillion.memory import schedule
+from pillion.memory.demand import RowDemand
+from pillion.memory.events import Event, aligned, is_alias
+from pillion.memory.warm_up import WarmUp, preview
+from pillion.ops import Region, as_region
+from pillion.ops.region import rows_made, why_not_in_rows
+from pillion.tiling.stripe import Stripe
+from pillion.tiling.tiling_costs import TilingCosts
+
+LONGEST_REGION, LONGEST_OF_MANY = 40, 24
+"""The maximum number of ops in a region, in small graphs and in graphs of more than `MANY` ops."""
+MANY = 48
+LEAST_SHARE = 0.8
+"""A lower bound for the true cost of a region, as a share of its first estimate."""
+
+LEAST_BORDER = 0.75
+"""A lower bound for the live share of a region's operands and results while all inner tensors have rows."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run some ops, whole or as a stripe: its live bytes and the instructions that it adds."""
+
+    bytes: int
+    cost: float
+    stripe: Stripe | None = None
+
+
+NO_WAY = Candidate(1 << 60, 0.0)
+"""The candidate of an op that cannot run whole, because its operand never lies in the arena as a whole."""
+
+
+@dataclass
+class Candidates:
+    """All candidates for the parts of one graph."""
+
+    graph: Graph
+    choices: Sequence[Choice]
+    isa: Isa
+    fed: Value | None = None
+    """The input that is delivered row by row."""
+    known: VariantCache = field(default_factory=VariantCache)
+    """The tile variants of ops that were looked at."""
+    _found: dict[tuple[int, int, int, int], Candidate | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ops = self.graph.ops
+        self.fed_at = next((i for i, op in enumerate(ops) if self.fed in op.activations), 0)
+        self.needs = [memory_of(choice) for choice in self.choices]
+        self.born = {v: -1 for v in self.graph.sources} | {
+            v: i for i, op in enumerate(ops) for v in op.results
+        }
+        self.last = {v: i for i, op in enumerate(ops) for v in op.activations}
+        self.last |= {v: len(ops) for v in self.graph.ends}
+        self.why = [why_not_in_rows(op) for op in ops]
+        self._crossing = self._bytes_between_ops()
+        self.live = [self._crossing[i] - self._used_up(i, i + 1) for i in range(len(ops))]
+        self.whole = [self._whole(i) for i in range(len(ops))]
+        self.costs = TilingCosts(self.graph, self.choices, self.isa, self.known)
+        self.instructions = self.costs.of_whole()
+        self._is_border = self._borders()
+        self._needed = RowDemand()
+        self._kept: dict[Value, int] = {}
+        self._fresh = [0] * len(ops)
+        for i in range(len(ops)):
+            self._look_at_window(i)
+        self._scratch: dict[tuple[int, int], int] = {}
+        self._least_costs: dict[tuple[int, int, int], float] = {}
+
+    def _bytes_between_ops(self) -> list[int]:
+        """Returns, for each boundary between two ops, the bytes of the values that cross it."""
+        changes = [0] * (len(self.graph.ops) + 2)
+        for v, born in self.born.items():
+            if born < (last := self.last.get(v, -1)):
+                changes[born + 1] += self._bytes(v)
+                changes[last + 1] -= self._bytes(v)
+        return list(accumulate(changes))[:-1]
+
+    def _used_up(self, first: int, end: int) -> int:
+        """Returns the bytes of earlier values that only these ops read."""
+        read = {v for op in self.graph.ops[first:end] for v in op.activations}
+        return sum(self._bytes(v) for v in read if self.born[v] < first and self.last[v] < end)
+
+    def _bytes(self, value: Value) -> int:
+        return 0 if value is self.fed else aligned(value.type.size_bytes)
+
+    def _whole(self, i: int) -> Candidate:
+        """Returns the candidate of an op that runs whole: other live values, operands, the result unless it is in
+        place, scratch."""
+        op, need = self.graph.ops[i], self.needs[i]
+        if self.fed in op.activations:
+            return NO_WAY
+        dying = [v for v in need.in_place if self.last.get(v) == i]
+        over = bool(dying) and self._bytes(op.results[0]) <= max(map(self._bytes, dying))
+        operands = sum(self._bytes(v) for v in dict.fromkeys(op.activations) if self.last[v] == i)
+        results = 0 if over or op.kind == "reshape" else sum(map(self._bytes, op.results))
+        return Candidate(self.live[i] + operands + results + aligned(need.scratch_bytes), 0.0)
+
+    def spans(self, above: int) -> Iterator[tuple[int, int]]:
+        """Yields the parts that may be a region and contain an op that needs more than `above` bytes when it runs
+        whole."""
+        longest = LONGEST_REGION if len(self.whole) <= MANY else LONGEST_OF_MANY
+        hot = [way.bytes > above for way in self.whole]
+        for first in range(len(hot)):
+            if not self._is_border[first]:
+                continue
+            is_hot = False
+            least, most = self._lengths(first, longest)
+            for end in range(first + 1, min(first + most, len(hot)) + 1):
+                if self.why[end - 1]:
+                    break
+                is_hot |= hot[end - 1]
+                is_border = self._is_border[end] or self.is_fed(first)
+                if is_hot and end - first >= least and is_border and self._has_rows(end - 1):
+                    yield first, end
+                if self._folds(end - 1):
+                    break
+
+    def _lengths(self, first: int, longest: int) -> tuple[int, int]:
+        """Returns the least and the greatest number of ops of a region that begins here. All readers of a fed
+        input belong to one region, which begins with the first of them."""
+        if self.fed is None or first > self.last[self.fed]:
+            return 1, longest
+        if self.is_fed(first):
+            return self.last[self.fed] + 1 - first, longest
+        return 1, self.fed_at - first
+
+    def _borders(self) -> list[bool]:
+        """Decides for each boundary between two ops whether regions may begin or end there: not at a local maximum
+        of the bytes that cross it."""
+        ends = [bool(why) or self._folds(i) for i, why in enumerate(self.why)]
+        free = [
+            True,
+            *(before or bool(after) for before, after in zip(ends, self.why[1:], strict=False)),
+            True,
+        ]
+        free[self.fed_at] = True
+        sizes = [0, *self._crossing, 0]
+        return [is_free or not _is_edge_of_a_top(sizes, at) for at, is_free in enumerate(free, 1)]
+
+    def floor(self) -> int:
+        """Returns the bytes that every plan needs: those of ops that belong to no region."""
+        inside = [False] * len(self.whole)
+        for first, end in self.spans(0):
+            inside[first:end] = [True] * (end - first)
+        alone = (way.bytes for way, is_inside in zip(self.whole, inside, strict=True) if not is_inside)
+        return max((size for size in alone if size < NO_WAY.bytes), default=0)
+
+    def least_extra(self, bound: int) -> float:
+        """Estimates the fewest instructions that stripes within a bound add: every op that exceeds the bound when
+        it runs whole is called at least once more."""
+        return sum(self.costs.of_further_call(i) for i, way in enumerate(self.whole) if way.bytes > bound)
+
+    def _has_rows(self, i: int) -> bool:
+        return rows_made(self.graph.ops[i]) > 1 and self.graph.ops[i].kind != "reshape"
+
+    def _folds(self, i: int) -> bool:
+        """Whether an op is a tiled reduction, whose result has no rows."""
+        return self.graph.ops[i].folded_bytes > 0
+
+    def region(self, first: int, end: int, rows: int, grain: int = 0) -> Candidate | None:
+        """Returns the candidate of a part as a region with `rows` rows per step; None if it is impossible."""
+        key = (first, end, rows, grain)
+        if key not in self._found:
+            self._found[key] = self._region(first, end, rows, grain)
+        return self._found[key]
+
+    def may_fit(self, first: int, end: int, rows: int, grain: int, bound: int) -> bool:
+        """Whether a region fits, or was not examined yet."""
+        key = (first, end, rows, grain)
+        way = self._found.get(key)
+        return way.bytes <= bound if way is not None else key not in self._found
+
+    def _region(self, first: int, end: int, rows: int, grain: int) -> Candidate | None:
+        fed = self._fed_name(first)
+        units = tuple(choice.kernel.row_unit for choice in self.choices[first:end])
+        units = units if any(unit > 1 for unit in units) else ()
+        region = as_region(self.graph, first, end, rows, grain, fed, units)
+        if rows >= rows_made(region.body.ops[-1]):
+            return None
+        try:
+            region.check()
+        except PillionError:
+            return None
+        used_up = {x for x in region.xs if self.last[x] < end and x is not region.fed_value}
+        seen = preview(
+            region,
+            lambda op, made: self._scratch_bytes(first + op, made),
+            self._needed,
+            used_up,
+            warm_up_steps(rows),
+        )
+        return Candidate(
+            aligned(self.beside(first, end) + seen.bytes),
+            self._cost(region, first, seen),
+            Stripe(first, end, rows, grain, fed, units),
+        )
+
+    def is_fed(self, first: int) -> bool:
+        """Whether a region that begins here receives its rows from outside."""
+        return self.fed is not None and first == self.fed_at
+
+    def _fed_name(self, first: int) -> str:
+        """Returns the name of the fed input of a region that begins here, or nothing."""
+        return self.fed.name if self.fed is not None and self.is_fed(first) else ""
+
+    def beside(self, first: int, end: int) -> int:
+        """Returns the bytes of unrelated values that are live while a region runs."""
+        return self._crossing[first] - self._used_up(first, end)
+
+    def _look_at_window(self, i: int) -> None:
+        """Records the operand bytes that an op reads for one row, and those that it keeps for the next row."""
+        op = self.graph.ops[i]
+        unit = op.row_unit
+        middle = rows_made(op) // 2 // unit * unit if not self.why[i] else 0
+        for x in dict.fromkeys(op.activations) if not self.why[i] else ():
+            now, then = op.input_rows(x, Span(middle, unit)), op.input_rows(x, Span(middle + unit, unit))
+            if now is not None and then is not None:
+                kept = min(max(now.end - then.first, 0), now.count) * row_bytes(x)
+                self._kept[x] = max(self._kept.get(x, 0), kept)
+                self._fresh[i] = max(self._fresh[i], now.count * row_bytes(x) - kept)
+
+    def least(self, first: int, end: int) -> int:
+        """Estimates the fewest bytes that any region of these ops needs: unrelated values, rows kept of each inner
+        tensor, and what one op reads."""
+        used_up = self._used_up(first, end)
+        made = [v for i in range(first, end) for v in self.graph.ops[i].results]
+        left = sum(self._bytes(v) for v in made if self.last.get(v, -1) >= end)
+        kept = sum(self._kept.get(v, 0) for v in made if self.last.get(v, -1) < end)
+        fresh = max(self._fresh[first + 1 : end], default=0)
+        border = max(min(used_up, left), int(LEAST_BORDER * max(used_up, left)))
+        return self._crossing[first] - used_up + border + kept + fresh
+
+    def _scratch_bytes(self, i: int, rows: int) -> int:
+        if self._folds(i):  # it is kept, and counted so
+            return 0
+        if (i, rows) not in self._scratch:
+            self._scratch[i, rows] = aligned(self.known.memory(self.costs.form(i, rows)).scratch_bytes)
+        return self._scratch[i, rows]
+
+    def _cost(self, region: Region, first: int, seen: WarmUp) -> float:
+        """Returns the instructions that a region adds: calls beyond those of the whole ops, and moves."""
+        images = region.ys[0].shape[0]
+        calls = sum(
+            times * self.costs.beyond(first + i, rows)
+            for i, runs in enumerate(seen.runs)
+            for rows, times in runs.items()
+        )
+        calls += sum(
+            self.costs.at_edges(first + i, max(runs, key=runs.__getitem__))
+            for i, runs in enumerate(seen.runs)
+            if runs
+        )
+        return images * (calls + seen.moved_bytes * self.costs.of_moved_byte)
+
+    def least_cost(self, first: int, end: int, rows: int) -> float:
+        """Returns a lower bound for the added instructions, as if each op ran once per step."""
+        key = (first, end, rows)
+        if key not in self._least_costs:
+            steps = warm_up_steps(rows)
+            height = rows_made(self.graph.ops[end - 1])
+            before = self._made(first, end, min((steps - 1) * rows, height))
+            after = self._made(first, end, min(steps * rows, height))
+            self._least_costs[key] = LEAST_SHARE * sum(
+                steps * rows_made(self.graph.ops[i]) / made * self.costs.beyond(i, made - before[i])
+                for i, made in after.items()
+                if made > before[i]
+            )
+        return self._least_costs[key]
+
+    def _made(self, first: int, end: int, rows: int) -> dict[int, int]:
+        """Returns the rows of each result of a region while the last one has `rows` rows."""
+        made = dict.fromkeys(range(first, end - 1), 0) | {end - 1: rows}
+        for i in range(end - 1, first - 1, -1):
+            op = self.graph.ops[i]
+            if not made[i] or is_alias(op):
+                continue
+            for x, span in self._needed.spans(op, Span(0, made[i])).items():
+                at = self.born[x]
+                if at >= first:
+                    made[at] = max(made[at], x.shape[ROWS] if span is None else span.end)
+        return made
+
+    def like(self, stripes: Sequence[Stripe]) -> Iterator[tuple[Stripe, ...]]:
+        """Yields variations of stripes: one begins or ends elsewhere, or has other rows per step."""
+        for i, one in enumerate(stripes):
+            before = stripes[i - 1].end if i else 0
+            after = stripes[i + 1].first if i + 1 < len(stripes) else len(self.whole)
+            others = (
+                replace(one, first=one.first - 1),
+                replace(one, first=one.first + 1),
+                replace(one, end=one.end + 1),
+                replace(one, end=one.end - 1),
+                replace(one, rows=max(one.rows // 2, 1)),
+                one if one.grain else replace(one, rows=2 * one.rows, grain=one.rows),
+            )
+            for other in others:
+                is_there = before <= other.first < other.end <= after
+                if (
+                    other == one
+                    or not is_there
+                    or (self.fed is not None and one.fed and not self._is_fed_all(other))
+                    or any(self.why[other.first : other.end])
+                ):
+                    continue
+                if not self._has_rows(other.end - 1):
+                    continue
+                way = self.region(other.first, other.end, other.rows, other.grain)
+                if way is not None and way.stripe is not None:
+                    yield (*stripes[:i], way.stripe, *stripes[i + 1 :])
+
+    def _is_fed_all(self, one: Stripe) -> bool:
+        """Whether a stripe contains all readers of a fed input."""
+        return self.is_fed(one.first) and (self.fed is None or self.last[self.fed] < one.end)
+
+    def counted(self, one: Stripe, events: Sequence[Event] = ()) -> float:
+        """Returns the instructions that a stripe adds, counted over the whole schedule instead of its first steps."""
+        events = events or schedule(as_region(self.graph, *astuple(one))).events
+        return self.costs.of_events(one.first, events)
+
+    def cost(self, stripes: Sequence[Stripe]) -> float:
+        """Estimates the instructions that stripes add."""
+        ways = (self.region(s.first, s.end, s.rows, s.grain) for s in stripes)
+        return sum(way.cost for way in ways if way)
+
+
+def warm_up_steps(rows: int) -> int:
+    """Returns the number of steps to simulate, enough to predict the others."""
+    return 3 if rows < 8 else 2
+
+
+def _is_edge_of_a_top(sizes: Sequence[int], at: int) -> bool:
+    """Whether a size is the first or the last of equal ones between smaller ones."""
+    here = sizes[at]
+    before = next((size for size in sizes[at::-1] if size != here), here)
+    after = next((size for size in sizes[at:] if size != here), here)
+    return max(before, after) < here and not sizes[at - 1] == here == sizes[at + 1]

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search for stripes that satisfy a memory budget.
+
+Costs are estimates: instructions of additional kernel calls (`Kernel.call_cost`) and of moves. Memory is the
+number of live bytes; the chosen plan is made in full."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.lower import CProgram, pack_constants
+from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan, with_least_memory
+from pillion.emitters.c.tile_variants import VariantCache
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.types import DType, Value
+from pillion.memory.events import ALIGNMENT
+from pillion.ops import Quantize, Transpose
+from pillion.tiling.candidates import MANY, Candidates
+from pillion.tiling.memory_budget import WITHOUT_TILING, MemoryBudget
+from pillion.tiling.rows_in import require_rows_in
+from pillion.tiling.shortest_path import Paths
+from pillion.tiling.stripe import Stripe, striped
+
+BOUNDS_TRIED = 10
+"""Bounds for which plans are made before a budget is refused."""
+SURE = 0.96
+"""The share of a price that estimates may reach: for the nets of docs/performance.md they are up to 4 % too low."""
+EXTRA_FOR_ROWS = 0.01
+"""The default price of row input, as a share of instructions."""
+NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1, 1.15, 1.2)
+"""Multiples of the least bound for which plans are made: live bytes are a lower bound of a plan."""
+
+PRICES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Shares of instructions for which the smallest plans are made before a bound is refused."""
+FAR, NEARBY = 1.03, 16
+"""How much larger than the least bound a plan is whose variations are tried, and the maximum number of variations."""
+COUNTED_AGAIN, LESS = 3, 0.97
+"""How often cheaper plans are sought after counting the whole schedule exceeds the price, and by which factor
+cheaper."""
+
+
+@dataclass(frozen=True)
+class TilingPlan:
+    """Stripes and the resulting memory plan."""
+
+    stripes: tuple[Stripe, ...]
+    arranged: KernelPlan | CProgram
+
+    @property
+    def bytes(self) -> int:
+        """The size of the arena."""
+        return self.arranged.memory.arena_bytes
+
+    @property
+    def settled(self) -> TilingPlan:
+        """The same stripes with a memory plan of the largest effort, as for the final program."""
+        found = self.arranged
+        return replace(self, arranged=with_least_memory(found)) if isinstance(found, KernelPlan) else self
+
+    @cached_property
+    def program(self) -> CProgram:
+        """The lowered program."""
+        if not isinstance(self.arranged, KernelPlan):
+            return self.arranged
+        return pack_constants(with_least_memory(self.arranged))
+
+
+def plan_with(
+    graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...], known: VariantCache | None = None
+) -> TilingPlan:
+    """Returns the plan of a graph with stripes. `whole` is its program without stripes; `known` are tile variants
+    of other plans."""
+    if not stripes:
+        return TilingPlan((), whole)
+    known = known_forms(whole) if known is None else known
+    return TilingPlan(
+        stripes, select_and_plan(striped(graph, stripes), whole.isa, whole.optimize, known, whole.workspaces)
+    )
+
+
+def known_forms(whole: CProgram) -> VariantCache:
+    """Returns the ops of a program without stripes, with their kernels, as tile variants."""
+    kept = {one.op for one in whole.sums}
+    return VariantCache(step.choice for step in whole.steps if step.choice.op not in kept)
+
+
+def find_stripes(graph: Graph, whole: CProgram, wish: MemoryBudget, beside: int = 0) -> TilingPlan:
+    """Returns the stripes for a budget. `whole` is the program without stripes; `beside` is RAM outside the arena."""
+    if wish == WITHOUT_TILING or not graph.ops:
+        return TilingPlan((), whole)
+    ways = ways_of(graph, whole, require_rows_in(graph, wish.rows_in) if wish.rows_in else None)
+    search = TilingSearch(Paths(ways), whole)
+    if wish.max_ram is not None:
+        return search.within(wish.max_ram, beside)
+    usual = EXTRA_FOR_ROWS if wish.rows_in else 0.0
+    budget = SURE * (usual if wish.extra is None else wish.extra) * ways.instructions
+    return search.for_extra(budget, wish.least_saving(search.whole.memory.arena_bytes))
+
+
+def ways_of(graph: Graph, whole: CProgram, fed: Value | None) -> Candidates:
+    """Returns the candidates of a graph, of which one input may be fed row by row. `whole` is its program without
+    stripes."""
+    kernels = {step.choice.op: step.choice.kernel for step in whole.steps}
+    return Candidates(
+        graph, [Choice(op, kernels[op], ()) for op in graph.ops], whole.isa, fed, known_forms(whole)
+    )
+
+
+def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
+    """Estimates the share of instructions that stripes add to the program without stripes."""
+    names = {stripe.fed for stripe in stripes if stripe.fed}
+    ways = ways_of(graph, whole, next((value for value in graph.inputs if value.name in names), None))
+    return sum(map(ways.counted, stripes)) / max(ways.instructions, 1)
+
+
+@dataclass(frozen=True)
+class TilingSearch:
+    """The search for the plan of one graph."""
+
+    paths: Paths
+    whole: CProgram
+
+    @property
+    def ways(self) -> Candidates:
+        """The candidates for the parts of the graph."""
+        return self.paths.ways
+
+    def plan(self, stripes: tuple[Stripe, ...]) -> TilingPlan:
+        """Makes the plan with stripes."""
+        return plan_with(self.ways.graph, self.whole, stripes, self.ways.known)
+
+    def simplest(self) -> TilingPlan:
+        """Returns the plan without stripes or, with row input, the cheapest one."""
+        stripes = self.paths.simplest
+        if stripes is None:
+            raise _not_by_rows(self.ways.graph)
+        return self.plan(stripes)
+
+    def for_extra(self, budget: float, worth: int = 0) -> TilingPlan:
+        """Returns the smallest plan within the price, or the simplest plan if that saves less than `worth` bytes."""
+        simplest = self.simplest()
+        budget = max(budget, self.ways.cost(simplest.stripes), self.counted(simplest))
+        if not budget or (worth and self.paths.most - self.ways.floor() < worth):
+            return simplest
+        if worth and self.paths.cheapest(self.paths.most - worth // 2, budget, any_will_do=True) is None:
+            return simplest
+        bound = self._least_bound(budget)
+        if worth and self.paths.most - bound < worth // 2:
+            return simplest
+        best = self._smallest_near(bound, budget, simplest)
+        if best.stripes and best.bytes > FAR * bound and len(self.ways.whole) <= MANY:
+            best = self._nearby(best, budget)
+        return best if simplest.bytes - best.bytes >= worth else simplest
+
+    def _smallest_near(self, bound: int, budget: float, simplest: TilingPlan) -> TilingPlan:
+        """Returns the smallest plan for bounds near a given one whose cost, counted over the whole schedule, is
+        within the price; else the simplest plan. If the first estimate was too low, it searches again with a
+        lower price."""
+        allowed = budget
+        for _ in range(COUNTED_AGAIN):
+            near = dict.fromkeys(self.paths.cheapest(int(bound * more), allowed) for more in NEAR_BOUNDS)
+            plans = [self.plan(stripes) for stripes in near if stripes is not None]
+            fitting = [plan for plan in plans if self.counted(plan) <= budget]
+            if fitting:
+                return min([simplest, *fitting], key=lambda plan: plan.bytes)
+            least = min(map(self.counted, plans), default=0.0)
+            allowed *= min(budget / least, 1.0) * LESS if least > 0 else LESS
+        return simplest
+
+    def counted(self, plan: TilingPlan) -> float:
+        """Counts the instructions that the stripes of a plan add over the whole schedule."""
+        arranged = plan.arranged
+        regions = arranged.regions.values() if isinstance(arranged, KernelPlan) else ()
+        return sum(
+            self.ways.counted(one, region.schedule.events)
+            for one, region in zip(plan.stripes, regions, strict=False)
+        )
+
+    def _nearby(self, plan: TilingPlan, budget: float) -> TilingPlan:
+        """Returns the smallest of a plan and its variations: similar live bytes may be placed more tightly."""
+        tried = 0
+        for _ in plan.stripes:
+            others = [
+                stripes
+                for stripes in dict.fromkeys(self.ways.like(plan.stripes))
+                if self.ways.cost(stripes) <= budget
+            ][: NEARBY - tried]
+            tried += len(others)
+            made = [other for other in map(self.plan, others) if self.counted(other) <= budget]
+            best = min([plan, *made], key=lambda one: one.bytes)
+            if best is plan:
+                break
+            plan = best
+        return plan
+
+    def _least_bound(self, budget: float = math.inf) -> int:
+        """Returns the least bound, to a quarter of a percent, that is possible at the price."""
+        low, high = self.ways.floor(), self.paths.most
+        while high - low > max(high // 400, ALIGNMENT):
+            middle = math.isqrt(low * high) if 0 < 2 * low < high else (low + high) // 2
+            stripes = self.paths.cheapest(middle, budget, any_will_do=True)
+            low, high = (low, middle) if stripes is not None else (middle, high)
+        return high
+
+    def within(self, limit: int, beside: int) -> TilingPlan:
+        """Returns the cheapest plan that fits."""
+        room = limit - beside
+        simplest = self.simplest()
+        if simplest.bytes <= room:
+            return simplest
+        bound = room
+        while bound > 0 and (stripes := self.paths.cheapest(bound)) is not None:
+            plan = self.plan(stripes)
+            if plan.bytes <= room:
+                return plan
+            bound -= max((plan.bytes - room) // 2, ALIGNMENT)
+        smallest = simplest
+        for plan in self._by_price():
+            if plan.bytes <= room:
+                return plan
+            smallest = min(smallest, plan, key=lambda one: one.bytes)
+        smallest = self._smallest(smallest).settled
+        if smallest.bytes <= room:
+            return smallest
+        raise self._too_small(limit, beside, simplest.bytes, smallest.bytes)
+
+    def _by_price(self) -> Iterator[TilingPlan]:
+        """Yields the smallest plans for rising prices: live bytes are an estimate, and a plan may be placed more
+        tightly."""
+        yield from (self.for_extra(share * self.ways.instructions) for share in PRICES)
+
+    def _smallest(self, simplest: TilingPlan) -> TilingPlan:
+        """Returns the smallest of the plans for bounds from the least upwards: live bytes are a lower bound, and
+        sometimes a larger bound has the smaller plan."""
+        least, most = max(self._least_bound(), 1), self.paths.most
+        bounds = [int(least * (most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
+        found = [self.paths.cheapest(bound) for bound in bounds]
+        tried = dict.fromkeys(stripes for stripes in found if stripes)
+        return min([simplest, *map(self.plan, tried)], key=lambda plan: plan.bytes)
+
+    def _too_small(self, limit: int, beside: int, simplest: int, smallest: int) -> PillionError:
+        """Returns the error if nothing fits, with the least that would."""
+        ways, least = self.ways, smallest + beside
+        blocking = max(
+            (i for i, why in enumerate(ways.why) if why), key=lambda i: ways.whole[i].bytes, default=None
+        )
+        op = ways.graph.ops[blocking] if blocking is not None else None
+        reason = (
+            f"; {op.kind} `{op.name}` takes {ways.whole[blocking].bytes:,} bytes: {ways.why[blocking]}"
+            if op and blocking is not None and ways.whole[blocking].bytes > limit - beside
+            else ""
+        )
+        return PillionError(
+            f"`{ways.graph.name}` does not fit into {limit:,} bytes of RAM",
+            rule="--max-ram is at least what the smallest plan needs",
+            here=f"{simplest + beside:,} bytes without stripes, {least:,} with{reason}",
+            help=f"--max-ram {least}, {_smaller_borders(ways.graph)}a smaller input, or a narrower model",
+        )
+
+
+def _smaller_borders(graph: Graph) -> str:
+    """Names the options that shrink the input: int8 is a quarter of float32, and NHWC images are not copied."""
+    readers = [graph.only_user(value) for value in graph.inputs]
+    readers += [graph.only_user(op.y) for op in readers if isinstance(op, Quantize)]
+    options = ["--io-dtype int8"] if any(value.dtype is DType.FLOAT32 for value in graph.inputs) else []
+    options += ["--io-layout nhwc"] if any(isinstance(op, Transpose) for op in readers) else []
+    return f"{' '.join(options)} (a smaller input buffer), " if options else ""
+
+
+def _not_by_rows(graph: Graph) -> PillionError:
+    return PillionError(
+        f"`{graph.name}` cannot be handed its input row by row",
+        rule="the ops that read the input can run together a few rows at a time",
+        here="no region of ops from the first that reads it on makes a result that has rows",
+        help="leave --rows-in out",
+    )

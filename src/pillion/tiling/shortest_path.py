@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lazy shortest-path search for the cheapest candidates that together run a graph within a bound.
+
+Pricing a candidate takes a thousand times as long as traversing it. Candidates are priced by a lower bound
+until they lie on the shortest path; once all of that path is priced, no other path is shorter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+
+from pillion.devices.cortex_m import Isa
+from pillion.tiling.candidates import NO_WAY, Candidate, Candidates
+from pillion.tiling.stripe import Stripe
+
+ROWS_TRIED = {Isa.MVE: (1, 2, 4, 6, 8, 16)}
+"""Rows per step that are tried, by instruction set."""
+ALL_ROWS_TRIED = (1, 2, 3, 4, 6, 8, 16)
+"""The default: kernels of the other cores compute three pixels at once, so three rows leave none over."""
+CHEAP = 0.0005
+"""The share of all instructions below which no cheaper candidate is sought."""
+GRAINS_TRIED = ((1, 1), (1, 2), (4, 2), (3, 3), (6, 3))
+"""Rows per step and the maximum rows per op run, tried if the default needs too much memory."""
+
+Part = tuple[int, int]
+"""Ops, from the first to before the end."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way to run the first ops of a graph: its cost and its parts."""
+
+    cost: float
+    parts: tuple[tuple[Part, Candidate | None], ...] = ()
+    """The parts; unpriced ones have no candidate yet."""
+
+    @property
+    def unknown(self) -> list[Part]:
+        """The unpriced parts."""
+        return [part for part, way in self.parts if way is None]
+
+    @property
+    def stripes(self) -> tuple[Stripe, ...]:
+        """The stripes of a fully priced path."""
+        return tuple(way.stripe for _, way in self.parts if way and way.stripe)
+
+
+@dataclass
+class Paths:
+    """The search over the candidates of one graph."""
+
+    ways: Candidates
+
+    @cached_property
+    def simplest(self) -> tuple[Stripe, ...] | None:
+        """The cheapest required stripes: none, unless an input is fed row by row; None if that is impossible."""
+        return self.cheapest(NO_WAY.bytes - 1) if self.ways.fed is not None else ()
+
+    @cached_property
+    def most(self) -> int:
+        """The live bytes if all ops run whole, except those that cannot."""
+        whole = max((way.bytes for way in self.ways.whole if way is not NO_WAY), default=0)
+        forced = [self.ways.region(s.first, s.end, s.rows, s.grain) for s in self.simplest or ()]
+        return max([whole, *(way.bytes for way in forced if way)])
+
+    def cheapest(
+        self, bound: int, budget: float = math.inf, *, any_will_do: bool = False
+    ) -> tuple[Stripe, ...] | None:
+        """Returns the stripes of the cheapest path within `bound` bytes; None if none is within the budget. With
+        `any_will_do`, the first path found."""
+        if self.ways.least_extra(bound) > budget:
+            return None
+        can_be = (part for part in self.ways.spans(bound) if self.ways.least(*part) <= bound)
+        costs = ((part, self._least_cost(part, bound)) for part in can_be)
+        parts: dict[Part, float | Candidate] = {part: cost for part, cost in costs if cost <= budget}
+        while path := self._shortest(parts, bound, budget):
+            unknown = path.unknown
+            if not unknown:
+                return path.stripes
+            for part in unknown:
+                way = self._cheapest_fit(part, bound, budget)
+                if way is None:
+                    del parts[part]
+                    break  # the others may not lie on the next path
+                parts[part] = way
+            if any_will_do and (stripes := self._as_it_is(path, parts, budget)) is not None:
+                return stripes
+        return None
+
+    @staticmethod
+    def _as_it_is(
+        path: Path, parts: dict[Part, float | Candidate], budget: float
+    ) -> tuple[Stripe, ...] | None:
+        """Returns the stripes of a path that is fully priced by now, if it is within the budget."""
+        found = [way or parts.get(part) for part, way in path.parts]
+        ways = [way for way in found if isinstance(way, Candidate)]
+        if len(ways) < len(found) or sum(way.cost for way in ways) > budget:
+            return None
+        return Path(0, tuple(((0, 0), way) for way in ways)).stripes
+
+    def _shortest(self, parts: dict[Part, float | Candidate], bound: int, budget: float) -> Path | None:
+        """Returns the shortest path, with lower bounds for unpriced parts; None if none is within the budget."""
+        by_end: dict[int, list[tuple[int, float | Candidate]]] = {}
+        for (first, end), known in parts.items():
+            by_end.setdefault(end, []).append((first, known))
+        best: list[tuple[float, int, Candidate | None] | None] = [(0.0, 0, None)]
+        for end, whole in enumerate(self.ways.whole, 1):
+            steps = by_end.get(end, []) + [(end - 1, whole)] * (whole.bytes <= bound)
+            found: tuple[float, int, Candidate | None] | None = None
+            for first, known in steps:
+                before = best[first]
+                way = known if isinstance(known, Candidate) else None
+                cost = way.cost if way else known
+                if before is None or before[0] + cost > budget:  # type: ignore[operator]  # a number
+                    continue
+                if found is None or before[0] + cost < found[0]:  # type: ignore[operator]  # a number
+                    found = before[0] + cost, first, way  # type: ignore[operator]  # a number
+            best.append(found)
+        return _backwards(best)
+
+    def _least_cost(self, part: Part, bound: int) -> float:
+        """Returns a lower bound for all candidates of a part that may fit; infinite if none does."""
+        steps = [(rows, 0) for rows in self._rows]
+        can_be = list(takewhile(lambda step: self.ways.may_fit(*part, *step, bound), steps))
+        if not can_be:
+            can_be = list(takewhile(lambda step: self.ways.may_fit(*part, *step, bound), GRAINS_TRIED))
+        return self.ways.least_cost(*part, max(can_be)[0]) if can_be else math.inf
+
+    @property
+    def _rows(self) -> Sequence[int]:
+        return ROWS_TRIED.get(self.ways.isa, ALL_ROWS_TRIED)
+
+    def _cheapest_fit(self, part: Part, bound: int, budget: float) -> Candidate | None:
+        """Returns the cheapest candidate of a part that fits."""
+        steps = [(rows, 0) for rows in self._rows]
+        # Where all fit, those with the most rows are the cheapest ones.
+        fits = list(self._fitting(part, steps[::-1] if bound >= NO_WAY.bytes - 1 else steps, bound, budget))
+        if not fits:
+            fits = list(self._fitting(part, GRAINS_TRIED, bound, budget))
+        return min(fits, key=lambda way: way.cost, default=None)
+
+    def _fitting(
+        self, part: Part, steps: Sequence[tuple[int, int]], bound: int, budget: float
+    ) -> Iterator[Candidate]:
+        """Yields candidates of a part until one is too large; skips those that certainly cost too much."""
+        least = math.inf
+        for rows, grain in steps:
+            if self.ways.least_cost(*part, rows) > min(budget, least):
+                continue
+            way = self.ways.region(*part, rows, grain)
+            if way is None or way.bytes > bound:
+                return
+            yield way
+            least = min(least, way.cost)
+            if way.cost < CHEAP * self.ways.instructions:
+                return
+
+
+def _backwards(best: Sequence[tuple[float, int, Candidate | None] | None]) -> Path | None:
+    """Reconstructs the path from the best step to each position."""
+    end, parts = len(best) - 1, []
+    last = best[end]
+    if last is None:
+        return None
+    while end and (step := best[end]) is not None:
+        parts.append(((step[1], end), step[2]))
+        end = step[1]
+    return Path(last[0], tuple(reversed(parts)))

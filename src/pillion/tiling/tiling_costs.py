@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cost estimates of tiles: instructions of an op that computes a few rows at a time, beyond those of the whole op."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pillion.devices.cortex_m import Isa
+from pillion.devices.cortex_m.estimate import instructions
+from pillion.emitters.c.kernel import A_CALL
+from pillion.emitters.c.kernel_choice import Choice, choose, choose_together
+from pillion.emitters.c.tile_variants import VariantCache
+from pillion.ir.access import Span, row_bytes
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.verdict import all_ok
+from pillion.memory.events import Event, Firing, Move, is_alias
+from pillion.ops.region import rows_made, why_not_in_rows
+
+INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 1.0, Isa.SCALAR: 1.0, Isa.PORTABLE: 1.0}
+"""Measured in the emulator, loops included."""
+INSTRUCTIONS_PER_KEPT_BYTE = 0.75
+"""For each call of a tiled reduction, whose partial results are read and written."""
+
+
+class TilingCosts:
+    """The instructions of the ops of one graph, as declared by their kernels."""
+
+    def __init__(
+        self, graph: Graph, choices: Sequence[Choice], isa: Isa, known: VariantCache | None = None
+    ) -> None:
+        self.graph, self.choices, self.isa = graph, choices, isa
+        self.known = known or VariantCache()
+        self.of_moved_byte = INSTRUCTIONS_PER_MOVED_BYTE[isa]
+        self._forms: dict[tuple[int, int], Choice] = {}
+        self._beyond: dict[tuple[int, int], float] = {}
+        self._edges: dict[tuple[int, int], float] = {}
+        self._further: dict[int, float] = {}
+
+    def of_whole(self) -> float:
+        """Returns the instructions of all ops run whole: the lower of two estimates, so that no share of them is
+        underestimated."""
+        known = [
+            (choice.kernel.work, choice.op, instructions(choice.op, self.isa)) for choice in self.choices
+        ]
+        return sum(min(work(op), usual) if work else usual for work, op, usual in known)
+
+    def of_events(self, first: int, events: Sequence[Event]) -> float:
+        """Returns the instructions that the events of a region add, each run by the kernel and the padding of its
+        rows."""
+        fired: dict[int, Counter[tuple[Op, int]]] = {}
+        for event in events:
+            if isinstance(event, Firing):
+                op = self.graph.ops[first + event.op]
+                form = op if is_alias(op) or op.folded_bytes else self.known.of(op, event.span).op
+                fired.setdefault(first + event.op, Counter())[form, event.span.count] += 1
+        moved = sum(
+            event.bytes if isinstance(event, Move) else event.rows * row_bytes(event.value)
+            for event in events
+            if not isinstance(event, Firing)
+        )
+        return sum(self._of_runs(i, runs) for i, runs in fired.items()) + moved * self.of_moved_byte
+
+    def _of_runs(self, i: int, runs: Counter[tuple[Op, int]]) -> float:
+        """Returns the instructions that all runs of one op add, by tile variant."""
+        forms = tuple(dict.fromkeys(form for form, _ in runs))
+        chosen = {form: self._choice(form) for form in forms}
+        usual = max(forms, key=lambda form: sum(n for (one, _), n in runs.items() if one is form))
+        chosen |= choose_together(forms, usual, chosen, self.graph.arithmetic, self.isa)
+        return sum(times * self._beyond_of(i, chosen[form], rows) for (form, rows), times in runs.items())
+
+    def _choice(self, form: Op) -> Choice:
+        if form not in self.known.choices:
+            (self.known.choices[form],) = choose(self.graph.replace(ops=(form,)), self.isa)
+        return self.known.choices[form]
+
+    def form(self, i: int, rows: int) -> Choice:
+        """Returns the kernel of an op for some rows in the middle of the image; it may differ from that of the
+        whole op."""
+        if (i, rows) not in self._forms:
+            first = rows_made(self.graph.ops[i]) // 2 // rows * rows
+            self._forms[i, rows] = self._form_at(i, Span(first, rows))
+        return self._forms[i, rows]
+
+    def _form_at(self, i: int, span: Span) -> Choice:
+        """Returns the kernel of an op for given rows: that of the whole op, if others would need constants of
+        their own."""
+        form, kernel = self.known.of(self.graph.ops[i], span).op, self.choices[i].kernel
+        if kernel.has_private_constants and all_ok(kernel.check(form, self.graph.arithmetic)):
+            return Choice(form, kernel, ())
+        return self._choice(form)
+
+    def at_edges(self, i: int, rows: int) -> float:
+        """Returns the additional instructions of the calls for the first and the last rows of an image."""
+        if (i, rows) not in self._edges:
+            op, count = self.graph.ops[i], rows_made(self.graph.ops[i])
+            if is_alias(op) or op.folded_bytes or 2 * rows > count:
+                self._edges[i, rows] = 0.0
+            else:
+                middle = self.beyond(i, rows)
+                ends = (Span(0, rows), Span(count - rows, rows))
+                self._edges[i, rows] = sum(
+                    self._beyond_of(i, self._form_at(i, end), rows) - middle for end in ends
+                )
+        return self._edges[i, rows]
+
+    def of_further_call(self, i: int) -> float:
+        """Returns a lower bound for the instructions of splitting an op into two calls."""
+        if i not in self._further:
+            self._further[i] = self._of_halves(i)
+        return self._further[i]
+
+    def _of_halves(self, i: int) -> float:
+        op, kernel = self.graph.ops[i], self.choices[i].kernel
+        half = -(-rows_made(op) // 2)
+        if is_alias(op) or op.folded_bytes or why_not_in_rows(op) or half == rows_made(op):
+            return 0.0
+        if kernel.work and kernel.call_cost is A_CALL:
+            form = self.known.of(op, Span(rows_made(op) - half, half)).op
+            return max(2 * kernel.work(form) - kernel.work(op), 0.0)
+        return kernel.call_cost.instructions(op, kernel.call_cost.pixels)
+
+    def beyond(self, i: int, rows: int) -> float:
+        """Returns the instructions of a call for some rows, beyond their share of the whole op."""
+        if (i, rows) not in self._beyond:
+            op = self.graph.ops[i]
+            is_whole = is_alias(op) or op.folded_bytes
+            form = self.choices[i] if is_whole else self.form(i, rows)
+            self._beyond[i, rows] = self._beyond_of(i, form, rows)
+        return self._beyond[i, rows]
+
+    def _beyond_of(self, i: int, form: Choice, rows: int) -> float:
+        """Returns the same for a tile variant with its kernel."""
+        op, whole = self.graph.ops[i], self.choices[i].kernel
+        if is_alias(op):
+            return 0.0
+        if op.folded_bytes:
+            return whole.call_cost.call + INSTRUCTIONS_PER_KEPT_BYTE * op.folded_bytes
+        share = rows / (rows_made(op) * op.results[0].shape[0])
+        is_said = form.kernel is whole and whole.call_cost is not A_CALL
+        if whole.work and form.kernel.work and not is_said:
+            return form.kernel.work(form.op) - share * whole.work(op)
+        return form.kernel.call_cost.instructions(op, rows) - share * whole.call_cost.instructions(
+            op, rows_made(op)
+        )

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search for the cheapest ways: it finds what a look at all of them finds, and looks at few."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+
+import pillion
+from pillion import zoo
+from pillion.program import Program
+from pillion.tiling.candidates import Candidate, Candidates
+from pillion.tiling.memory_budget import parse_memory_budget
+from pillion.tiling.search import find_stripes, ways_of
+from pillion.tiling.shortest_path import Paths
+
+
+@cache
+def program(name: str, target: str) -> Program:
+    module, example = zoo.build(name)
+    return pillion.compile(
+        module, example, target=target, io_dtype="int8", io_layout="nhwc", extra=0, progress=False
+    )
+
+
+def cheapest_of_all(ways: Candidates, bound: int) -> float:
+    """What the cheapest way to run everything costs, from all ways of all parts."""
+    paths = Paths(ways)
+    best = [0.0] + [math.inf] * len(ways.whole)
+    parts: dict[int, list[tuple[int, Candidate]]] = {}
+    for first, end in ways.spans(bound):
+        way = paths._cheapest_fit((first, end), bound, math.inf)
+        parts.setdefault(end, []).extend([(first, way)] if way else [])
+    for end, whole in enumerate(ways.whole, 1):
+        known = [*parts.get(end, []), *[(end - 1, whole)] * (whole.bytes <= bound)]
+        best[end] = min((best[first] + way.cost for first, way in known), default=math.inf)
+    return best[-1]
+
+
+@pytest.mark.parametrize(("target", "fed"), [("cortex-m33", False), ("cortex-m55", True)])
+def test_no_path_is_cheaper(target: str, fed: bool) -> None:
+    whole = program("mobilenet_v1_025", target)
+    value = whole.graph.inputs[0] if fed else None
+    ways = ways_of(whole.graph, whole.whole, value)
+    most = Paths(ways).most
+    for share in (0.8, 0.55, 0.1):
+        bound = int(share * most)
+        found = Paths(ways_of(whole.graph, whole.whole, value)).cheapest(bound)
+        least = cheapest_of_all(ways, bound)
+        assert (found is None) == (least == math.inf)
+        assert found is None or ways.cost(found) == pytest.approx(least)
+
+
+def test_any_path_within_the_budget_will_do_where_a_bound_is_looked_for() -> None:
+    whole = program("mobilenet_v1_025", "cortex-m33")
+    ways = ways_of(whole.graph, whole.whole, None)
+    paths = Paths(ways)
+    bound = int(0.6 * paths.most)
+    least = paths.cheapest(bound)
+    assert least is not None
+    cost = ways.cost(least)
+    some = Paths(ways).cheapest(bound, 2 * cost, any_will_do=True)
+    assert some is not None
+    assert cost <= ways.cost(some) <= 2 * cost
+    assert all(
+        way.bytes <= bound for way in (ways.region(s.first, s.end, s.rows, s.grain) for s in some) if way
+    )
+    assert Paths(ways).cheapest(bound, 0.9 * cost, any_will_do=True) is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "most"),
+    [
+        ({"extra": "1%"}, 300),
+        ({"extra": "5%"}, 440),
+        ({"max_ram": "36K"}, 410),
+        ({"rows_in": True, "extra": "5%"}, 380),
+    ],
+)
+def test_few_ways_are_looked_at(wish: dict[str, object], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look at one is nearly all of the work: many more there are that may fit."""
+    whole = program("mobilenet_v1_025", "cortex-m33")
+    looked_at: list[object] = []
+    look = Candidates._region
+
+    def counted(ways: Candidates, *part: int) -> Candidate | None:
+        looked_at.append(part)
+        return look(ways, *part)
+
+    monkeypatch.setattr(Candidates, "_region", counted)
+    assert find_stripes(whole.graph, whole.whole, parse_memory_budget(**wish)).stripes  # type: ignore[arg-type]  # wishes as they are typed
+    assert len(looked_at) <= most

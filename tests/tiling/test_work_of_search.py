@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work of the default search for stripes: in proportion to the ops, and little where nothing is gained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from counted import SLACK, assert_grows, work
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.accumulators import channels_of
+from pillion.emitters.c.lower import lower
+from pillion.ir.graph import Graph
+from pillion.ir.types import DType, PerTensor, TensorType, Value
+from pillion.ir.verify import verify
+from pillion.ops import Conv2d
+from pillion.tiling.memory_budget import DEFAULT_BUDGET
+from pillion.tiling.search import find_stripes
+
+LEVELS = PerTensor(0.05, -3)
+
+
+def chain(count: int, side: int = 16, channels: int = 8) -> Graph:
+    """Small convolutions one after another: a further call of each costs more than 1 % of it."""
+    random = np.random.default_rng(1)
+    of_image = TensorType((1, side, side, channels), DType.INT8, LEVELS)
+    x = first = Value("x", of_image)
+    ops = []
+    for number in range(count):
+        weights = random.integers(-127, 128, (channels, 3, 3, channels)).astype(np.int8)
+        bias = random.integers(-999, 999, channels).astype(np.int32)
+        y = Value(f"y{number}", of_image)
+        w = Value(f"w{number}", TensorType(weights.shape, DType.INT8, PerTensor(0.004)), weights)
+        b = Value(f"b{number}", TensorType(bias.shape, DType.INT32, PerTensor(0.0002)), bias)
+        ops.append(Conv2d(x=x, weights=w, bias=b, y=y, stride=(1, 1), padding=(1, 1, 1, 1)))
+        x = y
+    return verify(Graph("chain", (first,), tuple(ops), (x,)))
+
+
+def searching(isa: Isa) -> Callable[[int], Callable[[], object]]:
+    def action(count: int) -> Callable[[], object]:
+        graph = chain(count)
+        whole = lower(graph, isa)
+        return lambda: find_stripes(graph, whole, DEFAULT_BUDGET)
+
+    return action
+
+
+@pytest.mark.parametrize("isa", [Isa.MVE, Isa.DSP])
+def test_the_search_takes_work_in_proportion_to_the_ops(isa: Isa) -> None:
+    assert_grows(searching(isa), 50)
+
+
+def test_the_search_takes_little_where_nothing_is_gained() -> None:
+    graph = chain(60)
+    whole = lower(graph, Isa.MVE)
+    assert find_stripes(graph, whole, DEFAULT_BUDGET).stripes == ()
+    search = work(lambda: find_stripes(graph, whole, DEFAULT_BUDGET))
+    assert search <= 0.3 * SLACK * work(lambda: lower(graph, Isa.MVE))
+
+
+def test_forms_of_a_layer_share_its_channels() -> None:
+    """The zero point is folded into the sums of a layer once, not for each kernel that is tried for each form."""
+    (op,) = chain(1).ops
+    form = replace(op, padding=(0, 1, 2, 1))
+    assert channels_of(form).folded is channels_of(op).folded
+    other = replace(op, low=0)
+    assert channels_of(other).folded is not channels_of(op).folded
+    assert channels_of(other).low == 0
