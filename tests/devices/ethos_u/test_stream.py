@@ -337,7 +337,7 @@ def test_single_bit_faults_are_found(name: str, accelerator: str, trials: int) -
         for port in made.inputs
     }
     found = faults_found(made.interpreter, inputs, tuple(port.place for port in made.outputs), trials)
-    assert found >= 0.95 * trials, f"{found} of {trials}"
+    assert found >= 0.9 * trials, f"{found} of {trials}"
 
 
 def _zoo(name: str) -> Graph:
