@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,13 @@ Each with the reason why that is right, or what is missing.
 
 
 def mutants_page(table: Table) -> str:
-    """The whole page."""
+    """The whole page. Raises if the campaign was not made for this version: each release has one of its own."""
     record: dict[str, Any] = json.loads(RECORD.read_text("utf-8"))
+    if record["version"] != version("pillion"):
+        raise SystemExit(
+            f"error: benchmarks/mutants.json is of version {record['version']}, the project of {version('pillion')}\n"
+            "  help  make mutants draws and judges the faults again (an hour)"
+        )
     parts = record["parts"]
     faults, killed = (sum(p[key] for p in parts.values()) for key in ("faults", "killed"))
     intro = INTRO.format(

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORD: dict[str, Any] = json.loads((ROOT / "benchmarks" / "mutants.json").read_text("utf-8"))
 PARTS = {"ir", "ops", "memory", "place", "passes", "quantize", "importers", "emitters", "kernels"}
@@ -23,3 +25,14 @@ def test_nine_of_ten_faults_were_noticed() -> None:
 
 def test_every_survivor_has_a_reason() -> None:
     assert [s["path"] for s in RECORD["survivors"] if len(s["reason"]) < 10] == []
+
+
+def test_an_older_version_s_campaign_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    import mutants_page
+
+    old = tmp_path / "mutants.json"
+    old.write_text(json.dumps({**RECORD, "version": "0.0.9"}), "utf-8")
+    monkeypatch.setattr(mutants_page, "RECORD", old)
+    with pytest.raises(SystemExit, match=r"of version 0\.0\.9.*\n.*make mutants"):
+        mutants_page.mutants_page(lambda head, rows: "")

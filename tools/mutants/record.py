@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -68,5 +69,11 @@ def write_record(path: Path, rows: list[dict[str, Any]], seed: int) -> None:
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True
     ).stdout.strip()
-    record = {"commit": commit, "seed": seed, "parts": parts, "survivors": left}
+    record = {
+        "version": version("pillion"),
+        "commit": commit,
+        "seed": seed,
+        "parts": parts,
+        "survivors": left,
+    }
     path.write_text(json.dumps(record, indent=1) + "\n", "utf-8")

@@ -109,7 +109,10 @@ def helps(tree: ast.AST) -> Iterator[str]:
 
 def test_all_code_that_messages_name_is_tried_here() -> None:
     files = [*SOURCES.glob("rewrite/**/*.py"), *SOURCES.glob("rows/*.py")]
-    files += [SOURCES / f"{name}.py" for name in ("export", "buffers_as_states", "to_graph", "tensor_sizes", "input_types")]
+    files += [
+        SOURCES / f"{name}.py"
+        for name in ("export", "buffers_as_states", "to_graph", "tensor_sizes", "input_types")
+    ]
     found = {text for file in files for text in helps(ast.parse(file.read_text())) if CODE.search(text)}
     found = {text for text in found if not text.startswith(OF_NAMES)}
     assert found - CALLS == set(WRITTEN)

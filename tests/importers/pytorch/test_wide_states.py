@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.ir.types import DType
-from pillion.ops import Repeat, WideAdd
+from pillion.ops import Dequantize, Repeat, WideAdd
 from pillion.ops.scan import leaves
 from pillion.passes import demote_sums
 
@@ -106,6 +106,8 @@ def test_states_with_small_changes_have_16_bits(
     assert DType.INT16 not in carried(narrow)
     assert noise(net, program) < 0.75 * noise(net, narrow)
     assert [v.type for v in program.graph.outputs] == [v.type for v in narrow.graph.outputs]
+    given_back = [op.x.dtype for op in program.graph.ops if isinstance(op, Dequantize)]
+    assert given_back.count(DType.INT16) == wide  # the last states are outputs, with all of their bits
 
 
 @pytest.mark.parametrize(("kind", "stateful"), [("leaky", False), ("leaky", True), ("lstm", True)])
