@@ -30,10 +30,11 @@ from pillion.ir.stream_io import Streaming
 from pillion.ir.text import to_text
 from pillion.memory import MemoryPlan
 from pillion.memory.inside import bytes_inside
-from pillion.ops import Segment
+from pillion.ops import Segment, leaves
 from pillion.option_values import Runtime
 from pillion.partition import Ledger, inline_segments
-from pillion.passes import legalize_for_runtime, sum_hard_sigmoids
+from pillion.passes import legalize_for_runtime, legalize_functions, sum_hard_sigmoids
+from pillion.passes import run as run_passes
 from pillion.report.collect import collect
 from pillion.report.notebook import notebook_html
 from pillion.report.page import require_template_engine, write_page
@@ -213,8 +214,13 @@ class Program:
 
     def tflite(self) -> bytes:
         """Returns the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
-        graph = sum_hard_sigmoids(inline_segments(self._for_others(".tflite")))
-        return tflite.emit(graph.replace(arithmetic=Arithmetic.TFLITE))
+        graph = run_passes(inline_segments(self._for_others(".tflite")), (sum_hard_sigmoids,))
+        usual = run_passes(graph, (legalize_functions,))
+        if len(list(leaves(usual.ops))) > len(list(leaves(graph.ops))):
+            warn(
+                ".tflite: sigmoids and tanh have steps of 1/256 and 1/128 there, and finer ones in C (docs/guide/quantization.md)"
+            )
+        return tflite.emit(usual.replace(arithmetic=Arithmetic.TFLITE))
 
     def pte(self, runtime: Runtime = "1.4") -> bytes:
         """Returns an ExecuTorch program: kernel calls for the core, delegate calls for the NPU's segments."""

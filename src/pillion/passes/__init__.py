@@ -26,6 +26,7 @@ from pillion.passes.int8_states import int8_states
 from pillion.passes.integer import integer
 from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
 from pillion.passes.legalize_for_runtime import legalize_for_runtime
+from pillion.passes.legalize_functions import legalize_functions
 from pillion.passes.legalize_nearest import legalize_nearest
 from pillion.passes.legalize_softmax import legalize_softmax
 from pillion.passes.materialize_constants import materialize_constants
@@ -54,6 +55,7 @@ __all__ = [
     "int8_io",
     "legalize_embedding_bags",
     "legalize_for_runtime",
+    "legalize_functions",
     "legalize_nearest",
     "legalize_softmax",
     "materialize_constants",

@@ -34,7 +34,7 @@ MOVEMENT = (Reshape, Transpose, Slice, Pad)
 WISHES = QuantizationConstraints(
     functions_by_name=True,
     shared=frozenset({"avg_pool2d"}),
-    fixed=frozenset({"softmax", "add", "concat"}),
+    fixed=frozenset({"softmax", "lut", "add", "concat"}),
     copies_of_convolutions=True,
 )
 RULES = {family: rules(family) for family in Family}

@@ -28,7 +28,7 @@ WISHES = QuantizationConstraints(
     functions_by_name=True,
     symmetric_operands=frozenset({"batch_matmul"}),
     shared=frozenset({"mean", "reduce_max", "reduce_min", "avg_pool2d"}),
-    fixed=frozenset({"softmax", "add", "concat"}),
+    fixed=frozenset({"softmax", "lut", "add", "concat"}),
     per_tensor_weights=frozenset({"linear"}),
     copies_of_convolutions=True,
 )

@@ -234,7 +234,9 @@ def _share(node: Node, plan: AnnotationPlan, wishes: QuantizationConstraints, *,
         _read_each(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
         if node not in plan.fused and is_tensor(node):
             finer = rule.kind not in wishes.fixed and _takes_any_steps(node, plan, wishes, outputs=counted)
-            sharing.add(node, None if finer else rule.fixed).shares |= finer
+            group = sharing.add(node, None if finer else rule.fixed)
+            group.shares |= finer
+            group.demanded |= rule.function is None or rule.kind in wishes.fixed
 
 
 def _takes_any_steps(
@@ -362,7 +364,8 @@ class Annotator:
         self._first[root] = site
         group = self.plan.sharing.group(site)
         if group.fixed is not None:
-            return self.specs.fixed(*group.fixed)
+            is_fixed = group.demanded or not self.specs.counted
+            return (self.specs.fixed if is_fixed else self.specs.function)(*group.fixed)
         if group.shares:
             return self.specs.shares
         if group.norm is not None and not group.symmetric and self.specs.counted:

@@ -68,6 +68,7 @@ def _pairs(prepared: GraphModule) -> Iterator[tuple[HistogramRange, HistogramRan
                 if (
                     isinstance(own, HistogramRange)
                     and isinstance(joined, HistogramRange)
+                    and own.may_clip
                     and _alike(own, joined)
                 ):
                     yield own, joined

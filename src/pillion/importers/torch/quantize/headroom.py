@@ -31,16 +31,21 @@ def add_headroom(prepared: GraphModule) -> None:
     range. Skips models with loops, whose outputs are states."""
     if any(node.target in BEGINS for node in prepared.graph.nodes):
         return
-    calls: dict[Any, int] = {}
-    for node in prepared.graph.find_nodes(op="call_module"):
-        observer = observer_of(prepared, node)
-        calls[observer] = calls.get(observer, 0) + 1
     outputs = {observer_of(prepared, node) for node in prepared.graph.output_node().all_input_nodes}
-    for observer, count in calls.items():
+    for observer, count in calls_of_observers(prepared).items():
         if observer in outputs and isinstance(observer, HistogramRange) and has_finite_range(observer):
             samples = values_by_sample(observer, count)
             if len(samples) >= FEWEST:
                 _widen(observer, samples, best_headroom(samples))
+
+
+def calls_of_observers(prepared: GraphModule) -> dict[Any, int]:
+    """Returns how often a run calls each observer."""
+    calls: dict[Any, int] = {}
+    for node in prepared.graph.find_nodes(op="call_module"):
+        observer = observer_of(prepared, node)
+        calls[observer] = calls.get(observer, 0) + 1
+    return calls
 
 
 def values_by_sample(observer: HistogramRange, calls: int) -> list[Tensor]:

@@ -31,6 +31,8 @@ ENOUGH = 4096
 class HistogramRange(MinMaxRange):
     """Observes the range and a histogram symmetric around zero; keeps the values while they are few."""
 
+    may_clip = True
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.counts = torch.zeros(BINS, dtype=torch.float64)
@@ -78,7 +80,7 @@ def choose_ranges(prepared: GraphModule, ranges: str) -> None:
     if ranges not in METHODS:
         return
     for part in prepared.modules():
-        if isinstance(part, HistogramRange) and part.reach > 0:
+        if isinstance(part, HistogramRange) and part.may_clip and part.reach > 0:
             low, high = min(0.0, float(part.min_val)), max(0.0, float(part.max_val))
             narrowed = METHODS[ranges](part, low, high)
             if narrowed != (low, high):

@@ -27,6 +27,7 @@ from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.concat_ranges import merge_concat_ranges
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.equalize import equalize
+from pillion.importers.torch.quantize.function_ranges import calibrate_functions
 from pillion.importers.torch.quantize.headroom import add_headroom
 from pillion.importers.torch.quantize.int16_states import use_int16_states
 from pillion.importers.torch.quantize.int16_sums import use_int16_sums
@@ -103,6 +104,7 @@ def ptq(
         use_int16_sums(prepared, quantizer.wishes)
     choose_ranges(prepared, ranges)
     if ranges == "auto":
+        calibrate_functions(prepared)
         add_headroom(prepared)
     apply_known_ranges(prepared)
     raise_noise_floor(prepared)

@@ -26,6 +26,8 @@ class ScaleGroup:
     """Common parameters of some sites."""
 
     fixed: tuple[float, int] | None = None
+    demanded: bool = False
+    """Whether a device or another runtime demands the fixed parameters."""
     symmetric: bool = False
     shares: bool = False
     """Whether the values are softmax outputs in [0, 1]."""
@@ -71,6 +73,7 @@ class Sharing:
         if a != b:
             self._parents[b] = a
             joined = self._groups.pop(b)
+            self._groups[a].demanded |= joined.demanded
             self._groups[a].symmetric |= joined.symmetric
             self._groups[a].shares |= joined.shares
             self._groups[a].scores |= joined.scores

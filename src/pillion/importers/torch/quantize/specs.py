@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
 
+from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_sums import RowVarianceRange
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.importers.torch.quantize.shared_scales import Norm
@@ -80,6 +81,11 @@ class Specs:
             quant_max=127,
             qscheme=torch.per_tensor_affine,
         )
+
+    def function(self, scale: float, zero_point: int) -> QuantizationSpec:
+        """Returns the format of a function's result, with these parameters unless calibration gives finer ones."""
+        observer = FunctionRange.with_args(eps=SMALLEST_SCALE, usual=(scale, zero_point))
+        return _spec(observer, torch.per_tensor_affine, -128)
 
     def _per_tensor(self, scheme: torch.qscheme, low: int) -> QuantizationSpec:
         return _spec(self._tensor_observer, scheme, low)

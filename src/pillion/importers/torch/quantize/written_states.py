@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 from pillion.errors import warn
 from pillion.importers.torch.fx_nodes import constant_of
 from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
+from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Widening, is_smooth, step_of
 from pillion.importers.torch.quantize.int16_tensors import observer_of
 from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
@@ -45,16 +46,34 @@ def share_ranges(prepared: GraphModule, memory: Memory) -> None:
     """Returns the read and the written value of each state one range, so that its integers persist between runs."""
     for _, before, after in _states(prepared, memory):
         ends = [observer_of(prepared, node) for node in (before, after)]
-        if ends[0] is not ends[1] and all(isinstance(end, MinMaxRange) for end in ends):
-            low, high = min(float(end.min_val) for end in ends), max(float(end.max_val) for end in ends)
-            for end in ends:
-                end.min_val.fill_(low)
-                end.max_val.fill_(high)
-        elif isinstance(ends[0], MinMaxRange) and hasattr(ends[1], "scale") and _is_alone(prepared, before):
-            scale, zero = (float(n) for n in ends[1].calculate_qparams())
-            low, high = ((level - zero) * scale for level in (ends[1].quant_min, ends[1].quant_max + 1))
-            if low <= float(ends[0].min_val) and float(ends[0].max_val) <= high:
-                before.target = after.target
+        are_observed = all(isinstance(end, MinMaxRange) for end in ends)
+        held = _representable(ends[1])
+        fits = isinstance(ends[0], MinMaxRange) and held is not None and _lies_in(ends[0], *held)
+        if ends[0] is not ends[1] and are_observed and (held is None or fits):
+            _unite(*ends)
+        if fits and _is_alone(prepared, before):
+            before.target = after.target
+
+
+def _representable(observer: Any) -> tuple[float, float] | None:
+    """Least and largest value of a format that calibration does not widen; None for other formats."""
+    if isinstance(observer, FunctionRange):
+        return observer.ends
+    if not hasattr(observer, "scale"):
+        return None
+    scale, zero = (float(n) for n in observer.calculate_qparams())
+    return (observer.quant_min - zero) * scale, (observer.quant_max + 1 - zero) * scale
+
+
+def _lies_in(observer: MinMaxRange, low: float, high: float) -> bool:
+    return low <= float(observer.min_val) and float(observer.max_val) <= high
+
+
+def _unite(*observers: MinMaxRange) -> None:
+    low, high = min(float(o.min_val) for o in observers), max(float(o.max_val) for o in observers)
+    for observer in observers:
+        observer.min_val.fill_(low)
+        observer.max_val.fill_(high)
 
 
 def widen_written_states(prepared: GraphModule, wishes: QuantizationConstraints, memory: Memory) -> None:

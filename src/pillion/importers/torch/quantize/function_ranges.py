@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges of sigmoid and tanh: those that calibration saw, where it saw both answers, and otherwise the function's
+whole range. Data without a hit say nothing about how sure a hit will be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from pillion.importers.torch.loop_nodes import BEGINS
+from pillion.importers.torch.quantize.headroom import FEWEST, calls_of_observers, values_by_sample
+from pillion.importers.torch.quantize.int16_tensors import observer_of
+from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
+from pillion.importers.torch.train.trained_ranges import FINER_THAN_DEFAULT
+
+
+class FunctionRange(HistogramRange):
+    """Observes a function's results. Has the function's usual scale and zero point until `is_calibrated` is set."""
+
+    may_clip = False
+
+    def __init__(self, *args: Any, usual: tuple[float, int], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.usual = usual
+        self.is_calibrated = False
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest value of the function."""
+        scale, zero_point = self.usual
+        return (-128 - zero_point) * scale, (128 - zero_point) * scale
+
+    def shows_both_answers(self, *, is_output: bool) -> bool:
+        """Whether the values lie on both sides of the middle, and those of outputs reach beyond a quarter of the range."""
+        low, high = self.ends
+        middle = (low + high) / 2
+        least, most = float(self.min_val), float(self.max_val)
+        reaches = max(most, -least) > high / 2
+        return least < middle < most and (reaches or not is_output)
+
+    def _calculate_qparams(self, low: Tensor, high: Tensor) -> Any:
+        scale, zero_point = self.usual
+        if self.is_calibrated:
+            lowest, highest = self.ends
+            found = super()._calculate_qparams(low.clamp(min=lowest), high.clamp(max=highest))
+            if float(found[0]) < FINER_THAN_DEFAULT * scale:
+                return found
+        return torch.full((1,), scale), torch.full((1,), zero_point, dtype=torch.int64)
+
+
+def calibrate_functions(prepared: GraphModule) -> None:
+    """Gives functions the ranges that calibration saw. Outputs need samples enough to tell how much headroom they
+    want."""
+    calls = calls_of_observers(prepared)
+    outputs = {observer_of(prepared, node) for node in prepared.graph.output_node().all_input_nodes}
+    has_loops = any(node.target in BEGINS for node in prepared.graph.nodes)
+    for observer, count in calls.items():
+        if isinstance(observer, FunctionRange):
+            is_output = observer in outputs
+            is_known = not has_loops and (
+                observer.kept is None or len(values_by_sample(observer, count)) >= FEWEST
+            )
+            observer.is_calibrated = observer.shows_both_answers(is_output=is_output) and (
+                is_known or not is_output
+            )
