@@ -13,7 +13,7 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__
 
 MIRRORS = (
     # Every door and every list of kernels has a file for each family of operators.
-    ("ops", "importers", "emitters", "importers/torch/rewrite"),
+    ("ops", "codecs", "importers", "emitters", "importers/torch/rewrite"),
     # Processors answer the same questions.
     ("devices/cortex_m", "devices/neutron", "devices/ethos_u", "devices"),
     # A command is named like the module that does its work.

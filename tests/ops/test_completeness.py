@@ -51,7 +51,7 @@ def portable_kernel(cls: type[Op]) -> Iterator[str]:
 
 def tflite_writer(cls: type[Op]) -> Iterator[str]:
     if cls not in TFLITE_ROWS:
-        yield f"src/pillion/emitters/tflite/table.py: {cls.__name__} in ROWS ({PURPOSE})"
+        yield f"src/pillion/codecs/tflite/rows.py: a Row of {cls.__name__}, or emitters/tflite/table.py: {cls.__name__} in ROWS ({PURPOSE})"
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 
-from pillion.emitters.tflite.node import Node, integers
+from pillion.codecs.tflite.node import Node, integers
 from pillion.ir.types import DType, TensorType, Value
 from pillion.ops.detections import Detections, parts
 from pillion.schemas import tflite

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.tflite.exact import fused, int8_only, padding_code, refusal
-from pillion.emitters.tflite.node import Node, integers
+from pillion.codecs.tflite.exact import fused, int8_only, padding_code, refusal
+from pillion.codecs.tflite.node import Node, integers
 from pillion.emitters.tflite.uint8 import between_uint8
 from pillion.ir.types import PerTensor, TensorType, Value, constant
 from pillion.ops.conv import Convolution

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pillion.emitters.tflite.exact import refusal
-from pillion.emitters.tflite.node import Node
+from pillion.codecs.tflite.exact import refusal
+from pillion.codecs.tflite.node import Node
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.state import State

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.tflite import compare_select
-from pillion.emitters.tflite.detections import detections
-from pillion.emitters.tflite.exact import (
+from pillion.codecs.tflite.exact import (
     bias_of,
     bounded,
     fused,
@@ -19,14 +17,13 @@ from pillion.emitters.tflite.exact import (
     require_constants,
     symmetric,
 )
-from pillion.emitters.tflite.integer_arithmetic import whole
-from pillion.emitters.tflite.matmul import batch_matmul
-from pillion.emitters.tflite.node import Node, Writing, integers
+from pillion.codecs.tflite.node import Node, Writing, integers
+from pillion.codecs.tflite.rows import MOST_AXES, WRITERS
+from pillion.codecs.tflite.rows import ROWS as ROWS_BOTH_WAYS
+from pillion.emitters.tflite import compare_select
+from pillion.emitters.tflite.detections import detections
 from pillion.emitters.tflite.pool import avg_pool, avg_pool_up, max_pool, pad_node, padded
 from pillion.emitters.tflite.recurrent import RecurrentLayer, half, layer_nodes
-from pillion.emitters.tflite.reduce import reduction
-from pillion.emitters.tflite.resize import resize
-from pillion.emitters.tflite.squares import l2_normalize, squared_difference
 from pillion.emitters.tflite.transpose_conv import transpose_conv
 from pillion.emitters.tflite.uint8 import between_uint8, in_uint8
 from pillion.ir import numerics
@@ -36,18 +33,15 @@ from pillion.ir.types import Value, constant
 from pillion.ops.clamp import (
     Clamp,
 )
-from pillion.ops.compare_select import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
+from pillion.ops.compare_select import ArgMax, ArgMin, TopPlaces, TopValues, Where
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.detections import Detections
-from pillion.ops.div import Div
-from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub
 from pillion.ops.embedding_bag import Bag
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.indexing import Cast, Gather
 from pillion.ops.integer_arithmetic import Whole
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.linear import Linear
-from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.lut import (
     Lut,
@@ -55,14 +49,11 @@ from pillion.ops.lut import (
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
 from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
-from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
+from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice
 from pillion.ops.normalize import Standardize
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
-from pillion.ops.prelu import Prelu
-from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
-from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
-from pillion.ops.softmax import OUTPUT, Softmax
-from pillion.ops.squared_difference import SquaredDifference
+from pillion.ops.reduce import Mean
+from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.unary_functions import (
@@ -72,7 +63,6 @@ from pillion.ops.wide_add import WideAdd
 from pillion.ops.wide_lut import WideLut
 from pillion.ops.wide_mul import WideMul
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import Table
 from pillion.schemas.tflite import Activation, Padding
 
 HALVES = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
@@ -149,44 +139,6 @@ def _scaled_sums_fit(op: Linear) -> None:
         raise refusal(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
 
 
-def _arithmetic(code: str, options: tflite.AddOptions | tflite.SubOptions | tflite.MulOptions) -> Writing:
-    def row(op: Add | Sub | Mul) -> list[Node]:
-        int8_only(op)
-
-        def build(y: Value, activation: Activation) -> Node:
-            return Node(code, (op.a, op.b), (y,), replace(options, fused_activation=activation))
-
-        return fused(op, op.y, op.low, op.high, build)
-
-    return row
-
-
-def _sum(code: str, options: tflite.AddOptions | tflite.SubOptions) -> Writing:
-    """Returns a row that refuses left shifts: LiteRT's ADD aborts and its SUB is undefined if the ratio of
-    the common scale to the result's does not round to less than 1."""
-
-    def row(op: Add | Sub) -> list[Node]:
-        int8_only(op)
-        if op.rescale[2].shift > 0:
-            largest = max(op.a.scale, op.b.scale)
-            raise refusal(
-                op,
-                f"{code}: the result's scale is more than 2^-19 of the larger operand scale",
-                f"{op.y.scale!r} of {largest!r}",
-            )
-        return _arithmetic(code, options)(op)
-
-    return row
-
-
-def _extremum(code: str) -> Writing:
-    def row(op: Binary) -> list[Node]:
-        int8_only(op)
-        return [Node(code, (op.a, op.b), (op.y,), tflite.MaximumMinimumOptions())]
-
-    return row
-
-
 def _lut(op: Lut) -> list[Node]:
     int8_only(op)
     tflite_entries(op)  # refuses what LiteRT would refuse or leave undefined
@@ -198,24 +150,7 @@ def _lut(op: Lut) -> list[Node]:
             return [Node("SUB", (zero, op.x), (op.y,), tflite.SubOptions(pot_scale_int16=False))]
         case Function.SQUARE:
             return [Node("MUL", (op.x, op.x), (op.y,), tflite.MulOptions())]
-        case Function.LEAKY_RELU:
-            return [_leaky_relu(op.x, op.y, op.alpha)]
-    code, options = FUNCTIONS[op.function]
-    return [Node(code, (op.x,), (op.y,), options)]
-
-
-FUNCTIONS: dict[Function, tuple[str, Table | None]] = {
-    Function.SIGMOID: ("LOGISTIC", None),
-    Function.TANH: ("TANH", None),
-    Function.HARDSWISH: ("HARD_SWISH", tflite.HardSwishOptions()),
-    Function.GELU: ("GELU", tflite.GeluOptions(approximate=False)),
-    Function.GELU_TANH: ("GELU", tflite.GeluOptions(approximate=True)),
-    Function.EXP: ("EXP", tflite.ExpOptions()),
-    Function.LOG: ("LOG", None),
-    Function.SQRT: ("SQRT", None),
-    Function.RSQRT: ("RSQRT", None),
-    Function.ABS: ("ABS", tflite.AbsOptions()),
-}
+    return WRITERS[Lut](op)
 
 
 def _leaky_relu(x: Value, y: Value, alpha: float) -> Node:
@@ -241,32 +176,41 @@ RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
 
 
 def _resize_in_float(op: ResizeBilinearFloat) -> list[Node]:
-    (node,) = resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions)(op)
+    (node,) = WRITERS[ResizeBilinear](op)
     return between_uint8(op, node)
 
 
 def _mean(op: Mean) -> list[Node]:
     """Returns a mean; without axes, a requantization."""
+    return WRITERS[Mean](op) if op.axes else _quantize(op)
+
+
+def _whole(op: Whole) -> list[Node]:
+    known = [row.fixed["calculation"] for row in ROWS_BOTH_WAYS if row.op is Whole]
+    if op.calculation not in known:
+        rule = f"LiteRT computes {', '.join(calculation.value for calculation in known)} of whole numbers"
+        raise refusal(op, rule, op.calculation.value, "write C: -o folder/")
+    return WRITERS[Whole](op)
+
+
+def _batch_matmul(op: BatchMatmul) -> list[Node]:
+    """Returns the operators of a matrix product, which has no fused activation."""
+    int8_only(op, *op.operands, op.y)
+    is_bounded = (op.low, op.high) != (-128, 127)
+    y = Value(f"{op.name}/unbounded", op.y.type) if is_bounded else op.y
+    options = tflite.BatchMatMulOptions(adj_x=op.adj_x, adj_y=op.adj_y)
+    product = Node("BATCH_MATMUL", (op.a, op.b), (y,), options)
+    return [product, *(bounded(op, y, op.y, op.low, op.high) if is_bounded else [])]
+
+
+def _l2_normalize(op: L2Normalize) -> list[Node]:
+    """Returns the operator; with headroom on uint8, between two conversions."""
     int8_only(op)
-    if not op.axes:
-        return _quantize(op)
-    axes = integers(f"{op.name}/axes", op.axes)
-    return [Node("MEAN", (op.x, axes), (op.y,), tflite.ReducerOptions(keep_dims=op.keepdims))]
-
-
-def _softmax(op: Softmax) -> list[Node]:
-    int8_only(op)
-    if op.y.quant != OUTPUT:
-        rule = "LiteRT's softmax has steps of 1/256"
-        raise refusal(
-            op, rule, f"steps of {op.y.scale:g}", "saving a program as .tflite gives it the usual ones"
-        )
-    return [Node("SOFTMAX", (op.x,), (op.y,), tflite.SoftmaxOptions(beta=1.0))]
-
-
-def _log_softmax(op: LogSoftmax) -> list[Node]:
-    int8_only(op)
-    return [Node("LOG_SOFTMAX", (op.x,), (op.y,))]
+    if op.x.type.rank > MOST_AXES:
+        rule = f"LiteRT takes vectors in tensors of at most {MOST_AXES} axes"
+        raise refusal(op, rule, repr(op.x), "join axes by a reshape")
+    node = Node("L2_NORMALIZATION", (op.x,), (op.y,), tflite.L2NormOptions())
+    return between_uint8(op, node) if op.headroom else [node]
 
 
 def _concat(op: Concat) -> list[Node]:
@@ -301,11 +245,6 @@ def _reshape(op: Reshape) -> list[Node]:
     return [Node("RESHAPE", (op.x, shape), (op.y,), tflite.ReshapeOptions(new_shape=list(op.y.shape)))]
 
 
-def _transpose(op: Transpose) -> list[Node]:
-    order = integers(f"{op.name}/order", op.order)
-    return [Node("TRANSPOSE", (op.x, order), (op.y,), tflite.TransposeOptions())]
-
-
 def _flip(op: Flip) -> list[Node]:
     """Returns an operator per axis: LiteRT supports several only if they are adjacent."""
     between = [Value(f"{op.name}/{axis}", op.y.type) for axis in op.axes[1:]]
@@ -322,42 +261,18 @@ def _dequantize(op: Dequantize) -> list[Node]:
     return [Node("DEQUANTIZE", (op.x,), (op.y,), tflite.DequantizeOptions())]
 
 
-def _prelu(op: Prelu) -> list[Node]:
-    int8_only(op, *op.operands, op.y)
-    return [Node("PRELU", (op.x, op.slope), (op.y,))]
-
-
-def _div(op: Div) -> list[Node]:
-    """Returns a division; LiteRT fails if a computed divisor is zero."""
-    int8_only(op, *op.operands, op.y)
-    if not op.is_defined_in_litert:
-        rule = "DIV: the ratio of the scales lets LiteRT shift every quotient by at most 31 places"
-        raise refusal(op, rule, f"{op.ratio!r}", "multiply by the reciprocal")
-
-    def build(y: Value, activation: Activation) -> Node:
-        return Node("DIV", (op.a, op.b), (y,), tflite.DivOptions(fused_activation=activation))
-
-    return fused(op, op.y, op.low, op.high, build)
-
-
 ROWS: dict[type[Op], Writing | None] = {
+    **WRITERS,
     Conv2d: _conv,
     DepthwiseConv2d: _depthwise,
     Linear: _linear,
-    Add: _sum("ADD", tflite.AddOptions(pot_scale_int16=False)),
-    Sub: _sum("SUB", tflite.SubOptions(pot_scale_int16=False)),
-    Mul: _arithmetic("MUL", tflite.MulOptions()),
-    Minimum: compare_select.or_logical(_extremum("MINIMUM")),
-    Maximum: compare_select.or_logical(_extremum("MAXIMUM")),
     Lut: _lut,
     Clamp: _clamp,
     AvgPool2d: avg_pool,
     AvgPool2dUp: avg_pool_up,
     MaxPool2d: max_pool,
     Mean: _mean,
-    Softmax: _softmax,
-    LogSoftmax: _log_softmax,
-    L2Normalize: l2_normalize,
+    L2Normalize: _l2_normalize,
     # Decomposed by `passes.compose_norms`.
     Standardize: None,
     # Demoted to 8 bits by `passes.demote_sums`.
@@ -370,22 +285,14 @@ ROWS: dict[type[Op], Writing | None] = {
     Slice: _slice,
     Pad: _pad,
     Reshape: _reshape,
-    Transpose: _transpose,
     Flip: _flip,
     Quantize: _quantize,
     Dequantize: _dequantize,
     Requantize: _quantize,
     TransposeConv2d: transpose_conv,
-    BatchMatmul: batch_matmul,
-    Div: _div,
-    SquaredDifference: squared_difference,
-    Prelu: _prelu,
-    ReduceSum: reduction("SUM"),
-    ReduceMax: compare_select.or_logical(reduction("REDUCE_MAX")),
-    ReduceMin: compare_select.or_logical(reduction("REDUCE_MIN")),
+    BatchMatmul: _batch_matmul,
     Gather: compare_select.gather,
-    Compare: compare_select.compare,
-    Whole: whole,
+    Whole: _whole,
     Where: compare_select.where,
     ArgMax: compare_select.place,
     ArgMin: compare_select.place,
@@ -396,8 +303,6 @@ ROWS: dict[type[Op], Writing | None] = {
     **dict.fromkeys(HALVES),
     RecurrentLayer: layer_nodes,
     Detections: detections,
-    ResizeNearest: resize("RESIZE_NEAREST_NEIGHBOR", tflite.ResizeNearestNeighborOptions),
-    ResizeBilinear: resize("RESIZE_BILINEAR", tflite.ResizeBilinearOptions),
     ResizeBilinearFloat: _resize_in_float,
 }
 """None is a deliberate refusal."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pillion.emitters.tflite.exact import bias_of, fused, int8_only, refusal, require_constants, symmetric
-from pillion.emitters.tflite.node import Node, integers
+from pillion.codecs.tflite.exact import bias_of, fused, int8_only, refusal, require_constants, symmetric
+from pillion.codecs.tflite.node import Node, integers
 from pillion.ir.types import TensorType, Value
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pillion.emitters.tflite.node import Node
+from pillion.codecs.tflite.node import Node
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ops.conv import Convolution

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from pillion.emitters.tflite.node import Node
+from pillion.codecs.tflite.node import Node
 from pillion.emitters.tflite.table import nodes
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, Names

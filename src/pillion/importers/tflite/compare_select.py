@@ -8,64 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.tflite.geometry import axis_of
-from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.codecs.tflite.geometry import axis_of
+from pillion.codecs.tflite.operands import require_one_of
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.movement import reshaped
 from pillion.ir.op import Op
 from pillion.ir.size_limits import LARGEST
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import DType, TensorType, Value, constant
 from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
-from pillion.ops.elementwise import Maximum, Minimum
 from pillion.ops.indexing import SOURCES, Cast, Gather
-from pillion.ops.integer_arithmetic import Calculation, Whole
 from pillion.ops.movement import Concat, Reshape
-from pillion.ops.reduce import ReduceMax, ReduceMin
 from pillion.schemas import tflite
-
-ORDERED = (DType.INT8, DType.INT32)
-"""Element types of all comparisons; bool supports only equality."""
-
-
-def require_one_of(call: ReadOperator, value: Value, *types: DType) -> None:
-    """Raises unless a tensor has one of these element types; int8 must have one scale."""
-    fits = value.dtype in types and (value.dtype is not DType.INT8 or isinstance(value.type.quant, PerTensor))
-    if not fits:
-        names = " or ".join("int8 with one scale" if t is DType.INT8 else t.value for t in types)
-        raise call.refuse(f"operands are {names}", repr(value), "convert with full integer quantization")
-
-
-def compare(relation: Relation) -> Reading:
-    """Returns the reader of a comparison."""
-    also = (DType.BOOL,) if relation in (Relation.EQUAL, Relation.NOT_EQUAL) else ()
-
-    def row(call: ReadOperator) -> list[Op]:
-        a, b = call.operand(0), call.operand(1)
-        for value in (a, b):
-            require_one_of(call, value, *ORDERED, *also)
-        return [Compare(a=a, b=b, y=call.result, relation=relation, source=call.source)]
-
-    return row
-
-
-def whole(calculation: Calculation) -> Reading:
-    """Returns the reader of an int32 calculation."""
-
-    def row(call: ReadOperator) -> list[Op]:
-        a, b = call.operand(0), call.operand(1)
-        for value in (a, b):
-            require_one_of(call, value, DType.INT32)
-        activation = getattr(call.options, "fused_activation", 0)
-        if activation:
-            raise call.refuse("calculations with whole numbers have no activation", activation)
-        return [Whole(a=a, b=b, y=call.result, calculation=calculation, source=call.source)]
-
-    return row
-
-
-def or_whole(reading: Reading, calculation: Calculation) -> Reading:
-    """Returns a reader that uses the int32 calculation for int32 operands, otherwise `reading`."""
-    of_whole_numbers = whole(calculation)
-    return lambda call: (of_whole_numbers if call.operand(0).dtype is DType.INT32 else reading)(call)
 
 
 def logical_not(call: ReadOperator) -> list[Op]:
@@ -74,31 +27,6 @@ def logical_not(call: ReadOperator) -> list[Op]:
     require_one_of(call, x, DType.BOOL)
     no = constant(call.fresh(f"{call.result.name}/false"), np.zeros((1,) * min(x.type.rank, 1), np.bool_))
     return [Compare(a=x, b=no, y=call.result, relation=Relation.EQUAL, source=call.source)]
-
-
-def logical(cls: type[Minimum] | type[Maximum]) -> Reading:
-    """Returns the reader of `and` or `or`, as an extremum of booleans."""
-
-    def row(call: ReadOperator) -> list[Op]:
-        a, b = call.operand(0), call.operand(1)
-        for value in (a, b, call.result):
-            require_one_of(call, value, DType.BOOL)
-        return [cls(a=a, b=b, y=call.result, source=call.source)]
-
-    return row
-
-
-def any_or_all(cls: type[ReduceMax] | type[ReduceMin]) -> Reading:
-    """Returns the reader of `any` or `all`, as an extremum of booleans along axes."""
-
-    def row(call: ReadOperator) -> list[Op]:
-        x = call.operand(0)
-        require_one_of(call, x, DType.BOOL)
-        axes = tuple(sorted({axis_of(call, axis, x.type.rank) for axis in call.integers(1)}))
-        keepdims = call.options_as(tflite.ReducerOptions).keep_dims
-        return [cls(x=x, y=call.result, axes=axes, keepdims=keepdims, source=call.source)]
-
-    return row
 
 
 def select(call: ReadOperator) -> list[Op]:
@@ -278,14 +206,7 @@ def _one(held: Value) -> Value:
 
 
 ROWS: dict[str, Reading] = {
-    **{relation.name: compare(relation) for relation in Relation},
-    "LOGICAL_AND": logical(Minimum),
-    "LOGICAL_OR": logical(Maximum),
     "LOGICAL_NOT": logical_not,
-    "REDUCE_ANY": any_or_all(ReduceMax),
-    "REDUCE_ALL": any_or_all(ReduceMin),
-    "FLOOR_DIV": whole(Calculation.FLOOR_DIV),
-    "FLOOR_MOD": whole(Calculation.FLOOR_MOD),
     "SELECT": select,
     "SELECT_V2": select,
     "ARG_MAX": place(ArgMax),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ops.detections import Detections, parts

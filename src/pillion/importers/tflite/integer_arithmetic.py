@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pillion.codecs.tflite.geometry import axis_of, sorted_axes
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.file_diagnosis import OTHER_WAY
-from pillion.importers.tflite.geometry import axis_of
-from pillion.importers.tflite.model import Reading, ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape, TensorType, Value, constant
 from pillion.ops.integer_arithmetic import Calculation, Whole
@@ -140,7 +140,7 @@ def along_axes(calculation: Calculation) -> Reading:
 
     def row(call: ReadOperator) -> list[Op]:
         x, made = _operand(call), _Writing(call)
-        axes = sorted({axis_of(call, axis, x.type.rank) for axis in call.integers(1)})
+        axes = sorted_axes(call)
         keepdims = call.options_as(tflite.ReducerOptions).keep_dims
         kept = [1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes]
         if tuple(kept) != call.result.shape:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pillion.codecs.tflite.read_operator import MAX_RANK, ReadOperator
 from pillion.importers.tflite.loop_body import LoopBody
-from pillion.importers.tflite.model import MAX_RANK, ReadOperator, TfliteReader
+from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite.step_slices import Chosen, chosen
 from pillion.importers.tflite.trip_count import TripCount, refused_loop
 from pillion.ir.types import Array

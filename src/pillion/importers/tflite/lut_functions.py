@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.importers.tflite.model import Reading, ReadOperator
-from pillion.importers.tflite.operands import int8_only
+from pillion.codecs.tflite.operands import require_int8
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.ir.numerics import Int64Array, saturate
 from pillion.ir.op import Op
 from pillion.ir.types import constant
@@ -17,7 +17,7 @@ from pillion.ops.unary_functions import Function
 
 def elu(call: ReadOperator) -> list[Op]:
     """Reads an ELU as LiteRT's optimized kernel computes it; the reference kernels lack it."""
-    int8_only(call)
+    require_int8(call)
     x = call.operand(0)
     lut = Lut(x=x, y=call.result, function=Function.ELU, table=None, alpha=1.0, source=call.source)
     levels = np.arange(-128, 128, dtype=np.int64) - x.zero_point
@@ -31,7 +31,7 @@ def _elu(x: Floats) -> Floats:
 def negated(call: ReadOperator) -> list[Op]:
     """Reads a NEG as LiteRT computes it: it negates the stored integers regardless of zero points, and keeps
     -128."""
-    int8_only(call)
+    require_int8(call)
     bytes_ = np.arange(-128, 128, dtype=np.int64)
     return [_table(call, np.where(bytes_ == -128, -128, -bytes_))]
 

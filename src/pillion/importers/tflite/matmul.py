@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from pillion.importers.tflite.model import ReadOperator
+from pillion.codecs.tflite.operands import require_int8
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.movement import reshaped
-from pillion.importers.tflite.operands import int8_only
 from pillion.ir.op import Op
 from pillion.ir.types import Shape, Value, constant
 from pillion.ops.indexing import Gather
@@ -20,7 +20,7 @@ from pillion.schemas import tflite
 
 def batch_matmul(call: ReadOperator) -> list[Op]:
     """Reads a matrix product; all axes before the last two are one batch."""
-    int8_only(call, 2)
+    require_int8(call, 2)
     options, y = call.options_as(tflite.BatchMatMulOptions), call.result
     outer = _batches(call, y)
     made = [_as_batch(call, call.operand(number), outer) for number in (0, 1)]

@@ -7,11 +7,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from pillion.importers.tflite.geometry import axis_of, strides
-from pillion.importers.tflite.model import ReadOperator
+from pillion.codecs.tflite.geometry import axes_in_order, axis_of, strides
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, Shape, Value, constant
-from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
+from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice
 from pillion.schemas import tflite
 
 
@@ -50,18 +50,9 @@ def reshape(call: ReadOperator) -> list[Op]:
     return [Reshape(x=call.operand(0), y=call.result, source=call.source)]
 
 
-def transpose(call: ReadOperator) -> list[Op]:
-    """Reads a transpose."""
-    x = call.operand(0)
-    order = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
-    return [Transpose(x=x, y=call.result, order=order, source=call.source)]
-
-
 def reverse(call: ReadOperator) -> list[Op]:
     """Reads REVERSE_V2, elements in reverse order along axes."""
-    x = call.operand(0)
-    axes = tuple(axis_of(call, axis, x.type.rank) for axis in call.integers(1))
-    return [Flip(x=x, y=call.result, axes=axes, source=call.source)]
+    return [Flip(x=call.operand(0), y=call.result, axes=axes_in_order(call), source=call.source)]
 
 
 def pad(call: ReadOperator) -> list[Op]:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.importers.tflite.geometry import axis_of, strides
+from pillion.codecs.tflite.geometry import axis_of, strides
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.loop_analysis import subgraph
-from pillion.importers.tflite.model import ReadOperator, is_open, tensor_of
+from pillion.importers.tflite.model import is_open, tensor_of
 from pillion.ir.types import Shape, Value
 from pillion.schemas import tflite
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.importers.tflite.model import Reading, ReadOperator
-from pillion.importers.tflite.operands import int8_only
+from pillion.codecs.tflite.operands import require_int8
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.output_shapes import OUTPUT_STATE
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import INT16_MAX, Arithmetic
@@ -101,7 +101,7 @@ class _Layer:
 
 
 def _layer(call: ReadOperator) -> _Layer:
-    int8_only(call)
+    require_int8(call)
     options = call.options_as(tflite.SequenceLstmOptions)
     held = [name for name, numbers in PARTS.items() if any(call.optional(n) is not None for n in numbers)]
     held += ["coupled gates"] if call.optional(INPUT_WEIGHTS) is None else []
@@ -218,7 +218,7 @@ def _exchanged(x: Value, y: Value, source: str) -> Op:
 
 def svdf(call: ReadOperator) -> list[Op]:
     """Returns the filters' memory, which is a state, and their output."""
-    int8_only(call)
+    require_int8(call)
     options, y = call.options_as(tflite.SvdfOptions), call.result
     feature, time, memory = call.constant(1), call.constant(2), call.operand(4)
     if options.fused_activation != Activation.RELU or options.rank < 1:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.movement import reshaped
 from pillion.importers.tflite.output_shapes import with_shape
 from pillion.ir.op import Op

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.induction import Numbers, WholeNumbers
 from pillion.importers.tflite.loop_body import LoopBody
-from pillion.importers.tflite.model import ReadOperator, TfliteReader
+from pillion.importers.tflite.model import TfliteReader
 from pillion.ir.types import Array
 
 LONGEST = 2**16

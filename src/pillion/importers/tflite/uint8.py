@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pillion.importers.tflite.model import UNSIGNED_BY, TfliteReader
+from pillion.codecs.tflite.read_operator import UNSIGNED_BY
+from pillion.importers.tflite.model import TfliteReader
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops.formats import Requantize

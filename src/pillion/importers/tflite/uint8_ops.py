@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from pillion.importers.tflite.model import UNSIGNED_BY, Reading, ReadOperator
+from pillion.codecs.tflite.read_operator import UNSIGNED_BY, Reading, ReadOperator
 from pillion.importers.tflite.weight_zero_points import WEIGHTED, in_int8
 from pillion.ir.numerics import Arithmetic, round_half_away, saturate
 from pillion.ir.op import Op

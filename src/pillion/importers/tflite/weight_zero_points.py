@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from pillion.importers.tflite.model import Reading, ReadOperator
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.movement import reshaped
 from pillion.ir.op import Op
 from pillion.ir.types import Array, PerTensor, Value, constant

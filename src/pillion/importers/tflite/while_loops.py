@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.file_diagnosis import together
 from pillion.importers.tflite.loop_analysis import Element, LoopRows, WhileLoop, loop_of
-from pillion.importers.tflite.model import Reading, ReadOperator, TfliteReader
+from pillion.importers.tflite.model import TfliteReader
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op

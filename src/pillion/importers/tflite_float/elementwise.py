@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pillion.importers.tflite.geometry import axis_of
-from pillion.importers.tflite.model import ReadOperator
+from pillion.codecs.tflite.geometry import axis_of, sorted_axes
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite_float.readings import ACTIVATIONS, FloatCall, Reading, activation, computed
 from pillion.ir.types import DType
 from pillion.schemas import tflite
@@ -36,8 +36,7 @@ def reduced(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Reading:
     """Returns the reader of a reduction."""
 
     def row(call: ReadOperator) -> FloatCall:
-        rank = call.operand(0).type.rank
-        axes = sorted({axis_of(call, axis, rank) for axis in call.integers(1)})
+        axes = [*sorted_axes(call)]
         keep = call.options_as(tflite.ReducerOptions).keep_dims
         return computed(call, lambda x: compute(x, axes, keep) if axes else x)
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.loop_analysis import loop_of
-from pillion.importers.tflite.model import ReadOperator
 from pillion.importers.tflite.output_shapes import with_computed_shapes
 from pillion.importers.tflite_float import elementwise, layers, movement, while_loops
 from pillion.importers.tflite_float.elementwise import TORCH

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pillion.importers.tflite.geometry import sides
-from pillion.importers.tflite.model import ReadOperator
-from pillion.importers.tflite.operands import with_axes
+from pillion.codecs.tflite.geometry import sides
+from pillion.codecs.tflite.operands import with_axes
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite_float.readings import (
     FloatCall,
     Parts,

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pillion.codecs.tflite.geometry import axis_of
+from pillion.codecs.tflite.read_operator import Reading as Int8Reading
+from pillion.codecs.tflite.read_operator import ReadOperator
+from pillion.codecs.tflite.rows import READERS
 from pillion.importers.tflite import movement, space_batch
-from pillion.importers.tflite.geometry import axis_of
-from pillion.importers.tflite.model import Reading as Int8Reading
-from pillion.importers.tflite.model import ReadOperator
 from pillion.importers.tflite_float.readings import FloatCall, Reading, activation, computed
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.schemas import tflite
@@ -104,7 +105,7 @@ ROWS: dict[str, Reading] = {
     "RESHAPE": moved(movement.reshape),
     "SQUEEZE": moved(movement.reshape),
     "EXPAND_DIMS": moved(movement.reshape),
-    "TRANSPOSE": moved(movement.transpose),
+    "TRANSPOSE": moved(READERS["TRANSPOSE"]),
     "CONCATENATION": concat,
     "PACK": moved(movement.pack),
     "UNPACK": moved(movement.unpack),

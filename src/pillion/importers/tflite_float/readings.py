@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pillion.importers.tflite.model import ReadOperator
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.types import DType
 from pillion.schemas.tflite import Activation
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.loop_analysis import Element, LoopRows, WhileLoop
-from pillion.importers.tflite.model import ReadOperator
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
 from pillion.ir.types import Array, DType, constant
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pillion.emitters.tflite.node import Node
+from pillion.codecs.tflite.node import Node
 from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import (

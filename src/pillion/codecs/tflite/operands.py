@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from pillion.importers.tflite.model import ReadOperator
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.size_limits import check_sizes
@@ -16,7 +16,7 @@ from pillion.ops.elementwise import Sum
 from pillion.ops.squared_difference import SquaredDifference
 
 
-def int8_only(call: ReadOperator, operands: int = 1) -> None:
+def require_int8(call: ReadOperator, operands: int = 1) -> None:
     """Raises unless results and the first operands are int8 with one scale."""
     for value in (*call.inputs[:operands], *call.outputs):
         if value is None or value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
@@ -25,6 +25,14 @@ def int8_only(call: ReadOperator, operands: int = 1) -> None:
                 repr(value),
                 "convert with full integer quantization",
             )
+
+
+def require_one_of(call: ReadOperator, value: Value, *types: DType) -> None:
+    """Raises unless a tensor has one of these element types; int8 must have one scale."""
+    has_scale = value.dtype is not DType.INT8 or isinstance(value.type.quant, PerTensor)
+    if value.dtype not in types or not has_scale:
+        names = " or ".join("int8 with one scale" if t is DType.INT8 else t.value for t in types)
+        raise call.refuse(f"operands are {names}", repr(value), "convert with full integer quantization")
 
 
 def with_axes(call: ReadOperator, value: Value, rank: int) -> Value:

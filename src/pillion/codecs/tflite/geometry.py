@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from pillion.importers.tflite.model import ReadOperator
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.types import Pair, Shape, Sides, Value
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels
 from pillion.schemas.tflite import Activation, Padding, StridedSliceOptions
@@ -48,6 +48,33 @@ def axis_of(call: ReadOperator, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
     return axis % rank
+
+
+def axes_in_order(call: ReadOperator) -> tuple[int, ...]:
+    """Returns the axes in the second operand, as they are ordered there."""
+    rank = call.operand(0).type.rank
+    return tuple(axis_of(call, axis, rank) for axis in call.integers(1))
+
+
+def sorted_axes(call: ReadOperator) -> tuple[int, ...]:
+    """Returns the axes in the second operand, each once, in ascending order."""
+    return tuple(sorted({*axes_in_order(call)}))
+
+
+LARGEST_IMAGE = 2**15
+"""The largest side of a resize: positions have 32 bits, 10 of them fractional."""
+
+
+def resized(call: ReadOperator) -> Pair:
+    """Returns the size of a resized image; the second operand may repeat it."""
+    y = call.result
+    if y.type.rank != 4:
+        raise call.refuse(f"`{y.name}` has 4 axes", list(y.shape))
+    size = (y.shape[1], y.shape[2])
+    call.require_shape(1, size)
+    if max(size) > LARGEST_IMAGE:
+        raise call.refuse(f"an image has at most {LARGEST_IMAGE} rows and columns", size)
+    return size
 
 
 @dataclass(frozen=True)

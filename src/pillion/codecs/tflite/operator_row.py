@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row says once how an operator of the format and an op correspond; reading and writing follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from pillion.codecs.tflite.exact import fused, int8_only
+from pillion.codecs.tflite.geometry import levels, sorted_axes
+from pillion.codecs.tflite.node import Node, Writing, integers
+from pillion.codecs.tflite.operands import require_int8, require_one_of
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
+from pillion.ir.op import Op
+from pillion.ir.types import DType, Value
+from pillion.schemas.flatbuffer import Table
+from pillion.schemas.tflite import Activation
+
+INT8 = (DType.INT8,)
+"""Quantized arithmetic: operands and results are int8 with one scale."""
+ANY: tuple[DType, ...] = ()
+
+
+def accept(*_: Any) -> None:
+    """Accepts every op."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operator whose operands and options are the fields of one op."""
+
+    code: str
+    op: type[Any]
+    operands: tuple[str, ...] = ("x",)
+    """The fields that are operands, in the operator's order."""
+    options: type[Table] | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Attributes of the op, and the options with the same values."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes for which the operator stands."""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """Options with a known value."""
+    numbers: str = ""
+    """The attribute in a constant behind the operands."""
+    read_numbers: Callable[[ReadOperator], tuple[int, ...]] = sorted_axes
+    is_bounded: bool = False
+    """Whether the bounds of the result are a fused activation."""
+    types: tuple[DType, ...] = INT8
+    """The element types of the operands, or `ANY`."""
+    check_read: Callable[[ReadOperator, Any], None] = accept
+    """Raises on an operator whose op is wrong."""
+    check_written: Callable[[Any], None] = accept
+    """Raises on an op that LiteRT computes in another way."""
+
+    def takes(self, call: ReadOperator) -> bool:
+        """Whether an operator has the row's element type and options."""
+        if self.types and call.operand(0).dtype not in self.types:
+            return False
+        options = call.options_as(self.options) if self.options and self.said else None
+        return all(getattr(options, name) == value for name, value in self.said.items())
+
+    def says(self, op: Op) -> bool:
+        """Whether the operator stands for an op."""
+        return all(getattr(op, name) == value for name, value in self.fixed.items())
+
+    def read(self, call: ReadOperator) -> list[Op]:
+        """Returns the op of an operator."""
+        operands = {name: call.operand(place) for place, name in enumerate(self.operands)}
+        if self.types == INT8:
+            require_int8(call, len(operands))
+        for value in operands.values() if self.types not in (INT8, ANY) else ():
+            require_one_of(call, value, *self.types)
+        attributes: dict[str, Any] = {**self.fixed}
+        if self.numbers:
+            attributes[self.numbers] = self.read_numbers(call)
+        if self.options and (self.fields or self.is_bounded):
+            options: Any = call.options_as(self.options)
+            attributes |= {name: getattr(options, option) for name, option in self.fields.items()}
+            attributes |= levels(call, call.result, options.fused_activation) if self.is_bounded else {}
+        made: Op = self.op(**operands, y=call.result, source=call.source, **attributes)
+        self.check_read(call, made)
+        return [made]
+
+    def write(self, op: Any) -> list[Node]:
+        """Returns the operator of an op, and those of its bounds."""
+        if self.types == INT8:
+            int8_only(op, *op.operands, *op.results)
+        self.check_written(op)
+        inputs: list[Value] = [getattr(op, name) for name in self.operands]
+        if self.numbers:
+            inputs.append(integers(f"{op.name}/{self.numbers}", getattr(op, self.numbers)))
+        said = {option: getattr(op, name) for name, option in self.fields.items()}
+        options: Any = self.options(**said, **self.said) if self.options else None
+
+        def build(y: Value, activation: Activation) -> Node:
+            fitting = replace(options, fused_activation=activation) if self.is_bounded else options
+            return Node(self.code, tuple(inputs), (y,), fitting)
+
+        return fused(op, op.y, op.low, op.high, build) if self.is_bounded else [build(op.y, Activation.NONE)]
+
+
+def readers(rows: Sequence[Row]) -> dict[str, Reading]:
+    """Returns the reader of each operator: the first row that takes it; otherwise the first one refuses it."""
+
+    def reader(same: Sequence[Row]) -> Reading:
+        return lambda call: next((row for row in same if row.takes(call)), same[0]).read(call)
+
+    ordered = sorted(rows, key=lambda row: row.code)
+    return {code: reader(list(same)) for code, same in groupby(ordered, lambda row: row.code)}
+
+
+def writers(rows: Sequence[Row]) -> dict[type[Op], Writing]:
+    """Returns the writer of each op: by the row of its attributes and element type."""
+
+    def writer(same: Sequence[Row], op: Op) -> list[Node]:
+        fitting, dtype = [row for row in same if row.says(op)], op.operands[0].dtype
+        return next((row for row in fitting if dtype in row.types), fitting[0]).write(op)
+
+    kinds = {row.op for row in rows}
+    return {kind: partial(writer, [row for row in rows if row.op is kind]) for kind in kinds}

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of the operators that are one op each, and what LiteRT's kernels require of these ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pillion.codecs.tflite.exact import int8_only, refusal
+from pillion.codecs.tflite.geometry import axes_in_order, resized
+from pillion.codecs.tflite.operator_row import ANY, Row, readers, writers
+from pillion.codecs.tflite.read_operator import ReadOperator
+from pillion.ir.types import DType, Value
+from pillion.ops.compare_select import Compare, Relation
+from pillion.ops.div import Div
+from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub, Sum
+from pillion.ops.integer_arithmetic import Calculation, Whole
+from pillion.ops.log_softmax import LogSoftmax
+from pillion.ops.lut import Lut
+from pillion.ops.movement import Transpose
+from pillion.ops.prelu import Prelu
+from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
+from pillion.ops.softmax import OUTPUT, Softmax
+from pillion.ops.squared_difference import SquaredDifference
+from pillion.ops.unary_functions import Function
+from pillion.schemas import tflite
+
+PAIR = ("a", "b")
+INT32, BOOL = (DType.INT32,), (DType.BOOL,)
+MOST_AXES = 4
+"""The most axes along which LiteRT's kernels broadcast."""
+DIVISIONS = (Calculation.FLOOR_DIV, Calculation.FLOOR_MOD)
+
+
+def require_few_axes(op: Any, most: int = MOST_AXES) -> None:
+    """Raises if operands need a broadcast along more axes than LiteRT supports."""
+    if len({v.shape for v in op.operands}) > 1 and op.y.type.rank > most:
+        raise refusal(op, f"LiteRT broadcasts at most {most} axes", repr(op.y), "join axes by a reshape")
+
+
+def _sum_grows_little(op: Sum) -> None:
+    """Raises on left shifts: LiteRT's ADD aborts and its SUB is undefined if the ratio of the common scale to
+    the result's does not round to less than 1."""
+    if op.rescale[2].shift > 0:
+        rule = f"{op.kind.upper()}: the result's scale is more than 2^-19 of the larger operand scale"
+        raise refusal(op, rule, f"{op.y.scale!r} of {max(op.a.scale, op.b.scale)!r}")
+
+
+def _quotients_are_defined(op: Div) -> None:
+    """Raises if LiteRT's shift is undefined. LiteRT also fails if a computed divisor is zero."""
+    if not op.is_defined_in_litert:
+        rule = "DIV: the ratio of the scales lets LiteRT shift every quotient by at most 31 places"
+        raise refusal(op, rule, f"{op.ratio!r}", "multiply by the reciprocal")
+
+
+def _has_steps_of_litert(op: Softmax) -> None:
+    if op.y.quant != OUTPUT:
+        rule, help = (
+            "LiteRT's softmax has steps of 1/256",
+            "saving a program as .tflite gives it the usual ones",
+        )
+        raise refusal(op, rule, f"steps of {op.y.scale:g}", help)
+
+
+def _is_read_div(call: ReadOperator, op: Div) -> None:
+    if not op.is_defined_in_litert:
+        rule = "the ratio of the scales is so large that LiteRT defines every quotient"
+        raise call.refuse(rule, repr(op.ratio))
+
+
+def _is_read_softmax(call: ReadOperator, op: Softmax) -> None:
+    beta = call.options_as(tflite.SoftmaxOptions).beta
+    if beta != 1:
+        help = "multiply by beta in the layer before, whose weights can hold it"
+        raise call.refuse("beta is 1", beta, help)
+    if op.y.type.quant != OUTPUT:
+        raise call.refuse("the result has scale 1/256 and zero point -128", repr(op.y))
+
+
+def _is_compared(op: Compare) -> None:
+    """Raises on operands that LiteRT does not compare. Booleans support only equality."""
+    require_few_axes(op)
+    if op.a.dtype is DType.INT8:
+        int8_only(op, op.a, op.b)
+        coarse = next((v for v in (op.a, op.b) if v.scale >= 1), None)
+        if coarse is not None:
+            rule = "LiteRT compares operands whose scales are below 1"
+            raise refusal(op, rule, f"`{coarse.name}`: {coarse.scale:.6g}", "divide both by a number")
+    elif op.a.dtype is DType.BOOL and op.relation not in (Relation.EQUAL, Relation.NOT_EQUAL):
+        rule = "LiteRT compares booleans for equality"
+        raise refusal(op, rule, op.relation.value, "logical_and and logical_not say the same")
+    elif op.a.dtype not in (DType.BOOL, DType.INT32):
+        raise refusal(op, "int8, int32 or bool is compared", repr(op.a), "quantize the model")
+
+
+def _has_no_activation(call: ReadOperator, _: Whole) -> None:
+    activation = getattr(call.options, "fused_activation", 0)
+    if activation:
+        raise call.refuse("calculations with whole numbers have no activation", activation)
+
+
+def _is_calculated(op: Whole) -> None:
+    """Raises on calculations that LiteRT does not define. It fails on a division by 0."""
+    require_few_axes(op)
+    is_safe = op.b.is_constant and int(op.b.constant.min()) > 0
+    if op.calculation in DIVISIONS and not is_safe:
+        rule = "LiteRT stops at a divisor of 0: it is a constant above 0"
+        raise refusal(op, rule, repr(op.b), "write C: -o folder/")
+    if op.calculation is Calculation.SHIFT_RIGHT and not _is_amount(op.b):
+        rule = "LiteRT moves by 0 to 31 places, and by one of these where more or less is asked for: the places are constants"
+        raise refusal(op, rule, repr(op.b), "write C: -o folder/")
+
+
+def _is_amount(places: Value) -> bool:
+    return places.is_constant and int(places.constant.min()) >= 0 and int(places.constant.max()) < 32
+
+
+def _sum(code: str, op: type[Any], options: Any) -> Row:
+    """Returns the row of a sum or difference. The option is for int16 tensors; LiteRT's default is true."""
+    said = {"pot_scale_int16": False}
+    return Row(code, op, PAIR, options, said=said, is_bounded=True, check_written=_sum_grows_little)
+
+
+def _calculation(code: str, calculation: Calculation, options: Any = None) -> Row:
+    fixed = {"calculation": calculation}
+    checks: Any = {"check_read": _has_no_activation, "check_written": _is_calculated}
+    return Row(code, Whole, PAIR, options, fixed=fixed, types=INT32, **checks)
+
+
+def _comparison(relation: Relation) -> Row:
+    more = BOOL if relation in (Relation.EQUAL, Relation.NOT_EQUAL) else ()
+    types, fixed = (DType.INT8, DType.INT32, *more), {"relation": relation}
+    return Row(relation.name, Compare, PAIR, fixed=fixed, types=types, check_written=_is_compared)
+
+
+def _function(code: str, function: Function, options: Any = None, **more: Any) -> Row:
+    return Row(code, Lut, options=options, fixed={"function": function}, **more)
+
+
+def _reduction(code: str, op: type[Any], types: tuple[DType, ...] = (DType.INT8,)) -> Row:
+    fields = {"keepdims": "keep_dims"}
+    return Row(code, op, options=tflite.ReducerOptions, fields=fields, numbers="axes", types=types)
+
+
+def _resize(code: str, op: type[Any], options: type[Any]) -> Row:
+    fields = {"align_corners": "align_corners", "half_pixel": "half_pixel_centers"}
+    return Row(code, op, options=options, fields=fields, numbers="size", read_numbers=resized)
+
+
+ROWS = (
+    _sum("ADD", Add, tflite.AddOptions),
+    _sum("SUB", Sub, tflite.SubOptions),
+    Row("MUL", Mul, PAIR, tflite.MulOptions, is_bounded=True),
+    Row(
+        "DIV",
+        Div,
+        PAIR,
+        tflite.DivOptions,
+        is_bounded=True,
+        check_read=_is_read_div,
+        check_written=_quotients_are_defined,
+    ),
+    Row("MINIMUM", Minimum, PAIR, tflite.MaximumMinimumOptions),
+    Row("MAXIMUM", Maximum, PAIR, tflite.MaximumMinimumOptions),
+    Row("SQUARED_DIFFERENCE", SquaredDifference, PAIR, check_written=require_few_axes),
+    Row("PRELU", Prelu, ("x", "slope")),
+    Row("LOGICAL_AND", Minimum, PAIR, types=BOOL),
+    Row("LOGICAL_OR", Maximum, PAIR, types=BOOL),
+    *map(_comparison, Relation),
+    _calculation("ADD", Calculation.ADD, tflite.AddOptions),
+    _calculation("SUB", Calculation.SUB, tflite.SubOptions),
+    _calculation("MUL", Calculation.MUL, tflite.MulOptions),
+    _calculation("MINIMUM", Calculation.MINIMUM, tflite.MaximumMinimumOptions),
+    _calculation("MAXIMUM", Calculation.MAXIMUM, tflite.MaximumMinimumOptions),
+    _calculation("FLOOR_DIV", Calculation.FLOOR_DIV),
+    _calculation("FLOOR_MOD", Calculation.FLOOR_MOD),
+    _calculation("BITWISE_XOR", Calculation.XOR),
+    _calculation("RIGHT_SHIFT", Calculation.SHIFT_RIGHT),
+    _function("LOGISTIC", Function.SIGMOID),
+    _function("TANH", Function.TANH),
+    _function("HARD_SWISH", Function.HARDSWISH, tflite.HardSwishOptions),
+    _function("GELU", Function.GELU, tflite.GeluOptions, said={"approximate": False}),
+    _function("GELU", Function.GELU_TANH, tflite.GeluOptions, said={"approximate": True}),
+    _function("EXP", Function.EXP, tflite.ExpOptions),
+    _function("LOG", Function.LOG),
+    _function("SQRT", Function.SQRT),
+    _function("RSQRT", Function.RSQRT),
+    _function("ABS", Function.ABS, tflite.AbsOptions),
+    _function("LEAKY_RELU", Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}),
+    Row(
+        "SOFTMAX",
+        Softmax,
+        options=tflite.SoftmaxOptions,
+        said={"beta": 1.0},
+        check_read=_is_read_softmax,
+        check_written=_has_steps_of_litert,
+    ),
+    Row("LOG_SOFTMAX", LogSoftmax),
+    _reduction("MEAN", Mean),
+    _reduction("SUM", ReduceSum),
+    _reduction("REDUCE_MAX", ReduceMax),
+    _reduction("REDUCE_MIN", ReduceMin),
+    _reduction("REDUCE_ANY", ReduceMax, BOOL),
+    _reduction("REDUCE_ALL", ReduceMin, BOOL),
+    Row(
+        "TRANSPOSE",
+        Transpose,
+        options=tflite.TransposeOptions,
+        numbers="order",
+        read_numbers=axes_in_order,
+        types=ANY,
+    ),
+    _resize("RESIZE_BILINEAR", ResizeBilinear, tflite.ResizeBilinearOptions),
+    _resize("RESIZE_NEAREST_NEIGHBOR", ResizeNearest, tflite.ResizeNearestNeighborOptions),
+)
+READERS, WRITERS = readers(ROWS), writers(ROWS)
