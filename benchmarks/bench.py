@@ -35,10 +35,10 @@ from compare import GUARDED, worse
 import pillion
 import streams
 from pillion import zoo
-from pillion.boards.board import Optimize
 from pillion.boards.toolchain import QEMU, arm_compiler
 from pillion.ops.conv import Convolution
 from pillion.ops.linear import Linear
+from pillion.option_values import Optimize
 from pillion.program import Program
 
 HERE = Path(__file__).resolve().parent

@@ -9,8 +9,8 @@ import numpy as np
 
 import pillion
 from pillion import zoo
+from pillion.compile_options import Memory
 from pillion.program import Program
-from pillion.tiling.memory_budget import parse_memory_budget
 
 MODELS: dict[str, tuple[str, int | None, str]] = {
     "resnet8": ("resnet8", None, "24K"),
@@ -46,7 +46,7 @@ def measured(label: str, core: str, board: str) -> Figures:
     )
     found = {"whole": on_board(whole, board)}
     for wish, asked in wishes(max_ram).items():
-        found[wish] = on_board(whole.within(parse_memory_budget(**asked)), board)
+        found[wish] = on_board(whole.within(Memory(**asked)), board)
     return found
 
 

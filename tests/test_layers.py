@@ -13,12 +13,15 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "pillion"
 
-GROUND = {"errors", "option_values"}
+OPTIONS = {"option_values", "option_record", "option_parsers", "compile_options"}
+GROUND = {"errors"} | OPTIONS
 FLOOR = GROUND | {"ir", "ops"}
 FILES = GROUND | {"host_io"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "option_values": set(),
+    **dict.fromkeys(
+        ("option_values", "option_record", "option_parsers", "compile_options"), {"errors"} | OPTIONS
+    ),
     "model_names": FILES | {"zoo"},
     "host_io": GROUND,
     "schemas": GROUND,

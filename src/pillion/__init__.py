@@ -14,20 +14,34 @@ from typing import TYPE_CHECKING, Any
 from pillion.errors import PillionError
 
 if TYPE_CHECKING:
+    from pillion.compile_options import (
+        CompileOptions,
+        Io,
+        Loading,
+        Memory,
+        PlacementOptions,
+        Quantization,
+        Stream,
+        Tuning,
+    )
     from pillion.compiler import compile, float_weights, load, prepare_qat
     from pillion.evaluation.evaluate import evaluate
     from pillion.evaluation.evaluation_result import Evaluation
-    from pillion.ir.tuning import Tuning
-    from pillion.partition import PlacementOptions
     from pillion.program import Program
     from pillion.run.verify import verify
 
 __version__ = "0.1.0"
 __all__ = [
+    "CompileOptions",
     "Evaluation",
+    "Io",
+    "Loading",
+    "Memory",
     "PillionError",
     "PlacementOptions",
     "Program",
+    "Quantization",
+    "Stream",
     "Tuning",
     "__version__",
     "compile",
@@ -38,18 +52,15 @@ __all__ = [
     "verify",
 ]
 
-_LAZY = {
-    "compile": "pillion.compiler",
-    "load": "pillion.compiler",
-    "Program": "pillion.program",
-    "PlacementOptions": "pillion.partition",
-    "Tuning": "pillion.ir.tuning",
-    "prepare_qat": "pillion.compiler",
-    "float_weights": "pillion.compiler",
-    "verify": "pillion.run.verify",
-    "evaluate": "pillion.evaluation.evaluate",
-    "Evaluation": "pillion.evaluation.evaluation_result",
+_MODULES = {
+    "pillion.compiler": "compile float_weights load prepare_qat",
+    "pillion.compile_options": "CompileOptions Io Loading Memory PlacementOptions Quantization Stream Tuning",
+    "pillion.evaluation.evaluate": "evaluate",
+    "pillion.evaluation.evaluation_result": "Evaluation",
+    "pillion.program": "Program",
+    "pillion.run.verify": "verify",
 }
+_LAZY = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

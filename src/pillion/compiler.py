@@ -16,16 +16,27 @@ A stage refuses what it cannot do, with the rule, the value and the way out; not
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Union, get_args
+from typing import TYPE_CHECKING, Any, Union
 
 from pillion import passes
-from pillion.boards.board import BOARDS, Board, Optimize, another_core
+from pillion.boards.board import BOARDS, Board, another_core
+from pillion.compile_options import (
+    DEFAULT_OPTIONS,
+    CompileOptions,
+    Io,
+    Loading,
+    Memory,
+    PlacementOptions,
+    Quantization,
+    Stream,
+    Streamed,
+)
 from pillion.emitters.segments import cost_of
-from pillion.errors import PillionError, one_of
+from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.progress import showing_progress, stage
 from pillion.importers import pte, tflite
@@ -33,7 +44,6 @@ from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import explicit_multipliers
-from pillion.ir.tuning import Tuning
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.ir.verify import verify as verified
@@ -41,27 +51,17 @@ from pillion.model_names import is_int8_file, refuse_useless
 from pillion.ops import Segment
 from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
 from pillion.ops.persistent_state import with_persistent_states
-from pillion.ops.state_bindings import Pairs, bind_states
+from pillion.ops.state_bindings import bind_states
 from pillion.ops.state_io import states_as_io
-from pillion.option_values import ArithmeticName, IoDtype, IoLayout, StateForm
-from pillion.partition import (
-    Placement,
-    PlacementOptions,
-    all_on_cpu,
-    inline_segments,
-    partition,
-    partition_loops,
-    restore,
-)
+from pillion.option_values import ArithmeticName, IoDtype, Optimize
+from pillion.partition import Placement, all_on_cpu, inline_segments, partition, partition_loops, restore
 from pillion.partition.cpu_patterns import refuse_unmatched_patterns
 from pillion.partition.processors import require_same_units
 from pillion.passes.integer import float_ops
 from pillion.program import Program
 from pillion.run.float_interface import FloatModel
-from pillion.streams.stream_spec import Streamed, StreamSpec, parse_stream_spec
 from pillion.streams.to_stream import streamed
 from pillion.targets import NPUS, Target, compiled_operators, example_with_npu, find_target
-from pillion.tiling.memory_budget import DEFAULT_BUDGET, WITHOUT_TILING, MemoryBudget, parse_memory_budget
 
 if TYPE_CHECKING:
     import torch
@@ -80,137 +80,104 @@ AS_IN_LITERT = QuantizationConstraints(fixed=frozenset({"softmax", "lut", "add"}
 """The parameters that LiteRT's kernels fix."""
 
 
-@dataclass(frozen=True)
-class CompileOptions:
-    """The options of the stages after reading."""
-
-    io_dtype: IoDtype = "float32"
-    state: StateForm = "kept"
-    stateful: bool = False
-    """Whether recurrent layers continue from the previous run."""
-    state_pairs: Pairs | None = None
-    """Outputs, by number, that become inputs, by name, of the next run."""
-    placement: PlacementOptions = field(default_factory=PlacementOptions)
-    optimize: Optimize = "speed"
-    memory: MemoryBudget = WITHOUT_TILING
-    stream: StreamSpec | None = None
-
-    def __post_init__(self) -> None:
-        one_of("io_dtype", self.io_dtype, get_args(IoDtype))
-        one_of("state", self.state, get_args(StateForm))
-        one_of("optimize", self.optimize, get_args(Optimize))
-        if self.stream is not None and self.memory.rows_in:
-            raise PillionError(
-                "rows of an input that comes by frames",
-                rule="--rows-in hands over one window row by row, --stream the new frames of a window that moves",
-                here="--rows-in and --stream",
-                help="leave one of them out",
-            )
-
-    @property
-    def memory_budget(self) -> MemoryBudget:
-        """The budget, without the default search for stripes if they gain little (streams) or cost code (size)."""
-        is_default_useless = self.stream is not None or self.optimize == "size"
-        return WITHOUT_TILING if is_default_useless and self.memory == DEFAULT_BUDGET else self.memory
-
-
 @showing_progress
 def compile(
     model: Model,
     example_inputs: Inputs | None = None,
     *,
     target: str,
-    calibrate: Iterable[Inputs] | str | Path | None = None,
-    name: str | None = None,
-    io_dtype: IoDtype = "float32",
-    io_layout: IoLayout | None = None,
-    state: StateForm = "kept",
-    stateful: bool = False,
-    state_pairs: Pairs | None = None,
-    input_size: int | tuple[int, int] | None = None,
-    weights: str | Path | None = None,
-    trust_pickle: bool = False,
-    progress: Progress | bool | None = None,
-    tuning: Tuning | None = None,
+    quantize: Quantization | None = None,
+    loading: Loading | None = None,
+    io: Io | None = None,
+    memory: Memory | None = None,
+    stream: Stream | Streamed | None = None,
     placement: PlacementOptions | None = None,
     arithmetic: ArithmeticName | None = None,
     optimize: Optimize = "speed",
-    max_ram: int | str | None = None,
-    extra: float | str | None = None,
-    rows_in: bool | str = False,
-    stream: Streamed | None = None,
-    hop: int | None = None,
+    name: str | None = None,
+    progress: Progress | bool | None = None,
     watch: passes.Watch | None = None,
+    **keywords: Any,
 ) -> Program:
     """Compiles a model for a target.
 
-    Data: `example_inputs` go with modules and exported programs; files describe their own inputs. `calibrate` (samples, or
-    their path) decides the ranges; without it, the example inputs do. `tuning` (`pillion.Tuning`) improves accuracy where
-    quantization costs much. `weights` and `input_size` apply to zoo models, `weights` also to `net.py:Net`. `trust_pickle`
-    executes code in a .pt2.
+    Data: `example_inputs` go with modules and exported programs; files describe their own inputs. `quantize`
+    (`pillion.Quantization`) holds calibration data and what improves accuracy, `loading` (`pillion.Loading`) what zoo models
+    and files need.
 
-    Inputs and outputs: `io_dtype` is their type, `io_layout` the axis order of images (default: `"nhwc"` with `rows_in`,
-    otherwise `"nchw"`). `arithmetic` selects the arithmetic to reproduce bit for bit (default: the source framework's);
-    `Program.change_of_arithmetic` measures the difference.
+    Form: `io` (`pillion.Io`) describes inputs, outputs and state. `arithmetic` selects the arithmetic to reproduce bit for
+    bit (default: the source framework's); `Program.change_of_arithmetic` measures the difference. `optimize` selects fast or
+    small code. `name` is the program's, as in NAME_run in C.
 
-    State: `stateful` recurrent layers continue from the previous run; `state_pairs={"h": 1}` carries output 1 into input
-    `h`; `state="io"` turns all states into inputs and outputs. `stream` (`"x:2"`, an input and its time axis) and `hop` make
-    a program that takes `hop` new frames per run and computes the outputs of the whole window: see `Program.stream`.
-
-    Code and memory: `placement` keeps ops on the CPU, or prefers or demands the NPU. `optimize` selects fast or small code.
-    `max_ram` (`"256K"`) limits the RAM of the C; parts of the model then run a few rows at a time. `extra` (`"5%"`) limits
-    the additional instructions for that (default: 1 % if it saves much; 0 disables). `rows_in` feeds an input row by row
-    without a buffer: the largest, or the named one.
+    Execution: `placement` (`pillion.PlacementOptions`) keeps ops on the CPU, or prefers or demands the NPU. `memory`
+    (`pillion.Memory`) limits the RAM of the C; parts of the model then run a few rows at a time. `stream` (`pillion.Stream`)
+    makes a program that takes a few new frames per run and computes the outputs of the whole window: see `Program.stream`.
 
     Progress: bars on a terminal, unless `progress` is False, or a function that is called after each calibration sample.
-    `watch` receives the graph after each pass."""
+    `watch` receives the graph after each pass.
+
+    Fields of the records are also accepted as `keywords`, by the names of the command line: `io_dtype="int8"`, `max_ram="256K"`,
+    `calibrate=samples`, `stream="x:2", hop=2`, and `tuning` for the fields of `pillion.Tuning`."""
+    if stream is not None and not isinstance(stream, Stream):
+        keywords["stream"] = stream
     options = CompileOptions(
-        io_dtype,
-        state,
-        stateful,
-        state_pairs,
-        placement or PlacementOptions(),
+        loading or Loading(),
+        quantize or Quantization(),
+        io or Io(),
+        arithmetic,
         optimize,
-        parse_memory_budget(max_ram, extra, rows_in),
-        parse_stream_spec(stream, hop),
-    )
-    if io_layout is not None:
-        one_of("io_layout", io_layout, get_args(IoLayout))
-    if arithmetic is not None:
-        one_of("arithmetic", arithmetic, get_args(ArithmeticName))
+        name,
+        placement or PlacementOptions(),
+        memory or Memory(),
+        stream if isinstance(stream, Stream) else Stream(),
+    ).with_keywords(keywords)
+    return compile_with(model, example_inputs, target, options, progress, watch)
+
+
+def compile_with(
+    model: Model,
+    example_inputs: Inputs | None,
+    target: str,
+    options: CompileOptions,
+    progress: Progress | bool | None = None,
+    watch: passes.Watch | None = None,
+) -> Program:
+    """Compiles a model for a target with all options in one record."""
     chip = find_target(target)
+    loading, quantize, arithmetic = options.loading, options.quantize, options.arithmetic
     source_options = {
-        "weights": weights,
-        "input_size": input_size,
-        "trust_pickle": trust_pickle or None,
-        "io_layout": "nhwc" if io_layout == "nhwc" else None,
+        "weights": loading.weights,
+        "input_size": loading.size,
+        "trust_pickle": loading.trust_pickle or None,
+        "io_layout": "nhwc" if options.io.layout == "nhwc" else None,
     }
-    data = {"example_inputs": example_inputs, "calibrate": calibrate, "tuning": tuning}
     opened = opened_tflite(model)
     source = opened.raw if opened is not None else None
     quantizing: dict[str, Any] = {
         "wishes": chip.quantization if arithmetic in (None, "cmsis-nn") else chip.quantization | AS_IN_LITERT,
-        "calibrate": calibrate,
+        "calibrate": quantize.calibrate,
         "progress": progress if callable(progress) else None,
-        "tuning": tuning or Tuning(),
+        "tuning": quantize,
+        "name": options.name,
     }
     floats: FloatModel | None = None
     if opened is not None and opened.computes_in_float:
         refuse_useless(str(model), source_options)
-        read = read_float_tflite(opened, example_inputs, name=name, **quantizing)
+        read = read_float_tflite(opened, example_inputs, **quantizing)
         graph, floats, source = read.graph, read.floats, None
     elif is_int8_file(model):
+        tuning = quantize.tuning or None
+        data = {"example_inputs": example_inputs, "calibrate": quantize.calibrate, "tuning": tuning}
         refuse_useless(str(model), {**data, **source_options})
-        graph = read_int8(opened or model, name)
+        graph = read_int8(opened or model, options.name)
     else:
         read = read_torch(
             model,
             example_inputs,
-            name=name,
-            nhwc=(io_layout or ("nhwc" if options.memory.rows_in else "nchw")) == "nhwc",
-            input_size=input_size,
-            weights=weights,
-            trust_pickle=trust_pickle,
+            nhwc=options.is_nhwc,
+            input_size=loading.size,
+            weights=loading.weights,
+            trust_pickle=loading.trust_pickle,
             **quantizing,
         )
         graph, floats = read.graph, read.floats
@@ -242,23 +209,23 @@ def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
 def finish(
     graph: Graph,
     chip: Target,
-    options: CompileOptions = CompileOptions(),
+    options: CompileOptions = DEFAULT_OPTIONS,
     *,
     floats: FloatModel | None = None,
     watch: passes.Watch | None = None,
 ) -> Program:
     """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from."""
     with stage(f"compiling for {chip.name}"):
-        graph = window = to_integers(graph, options.io_dtype, watch)
+        graph = window = to_integers(graph, options.io.dtype, watch)
         if floats is not None:
             warn_of_mixed_scales(graph)
-        is_stream = options.stream is not None
-        if options.stream is not None:
+        is_stream, pairs = bool(options.stream.inputs), options.io.state_pairs
+        if is_stream:
             graph, floats = passes.run(streamed(graph, options.stream), passes.AFTER_STREAMING, watch), None
-        elif options.stateful:  # streams keep what recurrent layers carry
+        elif options.io.stateful:  # streams keep what recurrent layers carry
             graph = with_persistent_states(graph)
-        graph = bind_states(graph, options.state_pairs) if options.state_pairs else graph
-        graph = states_as_io(graph) if options.state == "io" else graph
+        graph = bind_states(graph, pairs) if pairs else graph
+        graph = states_as_io(graph) if options.io.state == "io" else graph
         placed = place(chip, graph, options.placement, watch, unrolls=not is_stream)
         if is_stream and chip.npu is not None:
             require_same_units(

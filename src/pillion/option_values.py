@@ -16,6 +16,8 @@ ArithmeticName = Literal["cmsis-nn", "tflite", "tflite-integer"]
 Ranges = Literal["auto", "minmax", "percentile", "mse"]
 """How calibration chooses a tensor's range: everything seen, all but the rarest values, or least squared error.
 `auto` chooses the last if its error is much lower, otherwise the first."""
+Optimize = Literal["speed", "size"]
+"""Whether kernels are chosen and compiled for speed or size."""
 Runtime = Literal["1.4", "main"]
 """ExecuTorch version whose operators a .pte calls."""
 REFERENCE, HOST, EXECUTORCH, LITERT, NPU = "reference", "host", "executorch", "litert", "npu"

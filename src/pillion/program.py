@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-from pillion.boards.board import Optimize, find_board
+from pillion.boards.board import find_board
 from pillion.boards.project_layout import NPU_FOLDER
+from pillion.compile_options import Memory
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m.memories import find_memories
 from pillion.devices.payloads import Copied, Payloads, marked, payloads_in_file
@@ -31,7 +32,7 @@ from pillion.ir.text import to_text
 from pillion.memory import MemoryPlan
 from pillion.memory.inside import bytes_inside
 from pillion.ops import Segment, leaves
-from pillion.option_values import Runtime
+from pillion.option_values import Optimize, Runtime
 from pillion.partition import Ledger, inline_segments
 from pillion.passes import legalize_for_runtime, legalize_functions, sum_hard_sigmoids
 from pillion.passes import run as run_passes
@@ -45,12 +46,11 @@ from pillion.run.executor_list import find_executor
 from pillion.run.float_interface import FloatModel
 from pillion.run.input_checks import check_fit, fitted
 from pillion.run.selftest_samples import SelfTestSamples, no_selftest, samples_of
-from pillion.run.stream import Stream
+from pillion.run.stream import StreamSession
 from pillion.run.stream_steps import steps
 from pillion.run.time_estimate import Conditions, TimeEstimate, estimate_program
 from pillion.run.verify import SAMPLES, Verification, verify
 from pillion.targets import Target, executable
-from pillion.tiling.memory_budget import WITHOUT_TILING, MemoryBudget
 from pillion.tiling.rows_in import require_rows_in, with_rows_last
 from pillion.tiling.search import TilingPlan, find_stripes, plan_with
 from pillion.tiling.stripe import Stripe
@@ -66,7 +66,7 @@ class Program:
     """Where each op runs, and why."""
     optimize: Optimize = "speed"
     """Whether kernels are chosen and compiled for speed or size."""
-    memory_budget: MemoryBudget | tuple[Stripe, ...] = WITHOUT_TILING
+    memory_budget: Memory | tuple[Stripe, ...] = ()
     """Memory limits for the C, or the stripes already chosen for them."""
     file: ReadProgram | None = None
     """The .pte file that the program was read from; the ExecuTorch runtime runs it unchanged."""
@@ -82,13 +82,11 @@ class Program:
         own = {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None, "source": None}
         return own | {"_known": self.stripes} if "_plan" in self.__dict__ else own
 
-    def within(self, wish: MemoryBudget) -> Program:
-        """Returns the program tiled to meet a memory budget. Its outputs are the same."""
-        graph = (
-            with_rows_last(self.graph, require_rows_in(self.graph, wish.rows_in))
-            if wish.rows_in
-            else self.graph
-        )
+    def within(self, wish: Memory | tuple[Stripe, ...]) -> Program:
+        """Returns the program tiled to meet memory limits. Its outputs are the same."""
+        graph, rows = self.graph, wish.by_rows if isinstance(wish, Memory) else False
+        if rows:
+            graph = with_rows_last(graph, require_rows_in(graph, rows))
         if graph is not self.graph:
             program = replace(
                 self, graph=graph, memory_budget=wish, ledger=self.ledger.in_order_of(graph.ops)
@@ -96,7 +94,7 @@ class Program:
         else:
             program = replace(self, memory_budget=wish)
             program.__dict__.update({name: held for name, held in self.__dict__.items() if name == "whole"})
-        if wish.is_asked:
+        if wish != Memory():
             program.stripes  # noqa: B018  # what cannot be is refused now
         return program
 
@@ -104,7 +102,7 @@ class Program:
     def _plan(self) -> TilingPlan:
         """The chosen stripes and the memory plan with them."""
         wanted = self.__dict__.get("_known", self.memory_budget)
-        if isinstance(wanted, MemoryBudget):
+        if isinstance(wanted, Memory):
             return find_stripes(self.graph, self.whole, wanted, self.npu_memory.ram_bytes)
         return plan_with(self.graph, self.whole, wanted)
 
@@ -249,8 +247,7 @@ class Program:
         that bundles the samples."""
         path = Path(path)
         form = form_of(path)
-        is_asked = not isinstance(self.memory_budget, MemoryBudget) or self.memory_budget.is_asked
-        if form in (".pte", ".tflite") and is_asked and self.stripes:
+        if form in (".pte", ".tflite") and self.memory_budget != Memory() and self.stripes:
             raise _whole_tensors(self, form)
         one_of("runtime", runtime, get_args(Runtime))
         if form == ".tflite" and selftest is not None:
@@ -289,7 +286,7 @@ class Program:
 
     def of(self, graph: Graph) -> Program:
         """Returns a program for another graph, such as a part of this one, with the same target."""
-        return replace(self, graph=graph, memory_budget=WITHOUT_TILING, file=None, source=None)
+        return replace(self, graph=graph, memory_budget=(), file=None, source=None)
 
     def run(self, *inputs: Any, on: str = REFERENCE) -> Outputs:
         """Runs one sample from reset states, and returns its outputs as numpy arrays. `on` names an executor:
@@ -315,11 +312,11 @@ class Program:
 
     def stream(
         self, on: str = REFERENCE, *, timeout: float = TIMEOUT_SECONDS, native: bool = False
-    ) -> Stream:
+    ) -> StreamSession:
         """Returns a session that keeps states between runs: `step` runs once, `run` several times, `reset` starts
         again. A program compiled with `stream` takes a few new frames per step. `on` names an executor, as in
         `run`."""
-        return Stream(self, on, RunOptions(timeout, native=native))
+        return StreamSession(self, on, RunOptions(timeout, native=native))
 
     def time(
         self,

@@ -10,13 +10,13 @@ import pytest
 from shell import Call
 
 import pillion as api
+from pillion.compile_options import PlacementOptions
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Linear
 from pillion.ops.example_values import conv_bias, conv_weights, make, value
-from pillion.partition import PlacementOptions
 from pillion.targets import TARGETS
 
 NAMES = tuple(one.value for one in Arithmetic)

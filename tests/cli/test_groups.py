@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import pytest
 import typer.main
@@ -13,15 +13,19 @@ from shell import Call, refused
 
 from pillion.cli import app
 from pillion.cli.dataclass_options import changed_options, dataclass_options
-from pillion.cli.option_groups import (
-    BuildOptions,
-    ExecutionOptions,
-    FormOptions,
-    PlacementFlags,
-    QuantizationOptions,
-    TimingOptions,
+from pillion.cli.option_groups import TimingOptions
+from pillion.compile_options import (
+    KEYWORDS,
+    CompileOptions,
+    Io,
+    Loading,
+    Memory,
+    PlacementOptions,
+    Quantization,
+    Stream,
 )
 from pillion.errors import PillionError
+from pillion.option_record import option_fields
 
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
 COMPILING = ("compile", "explain", "report", "verify", "eval", "compare")
@@ -29,12 +33,9 @@ ON_ITS_WAY = ("compile", "explain", "report", "verify", "train")
 
 
 def leaves(group: Any) -> set[str]:
-    hints = get_type_hints(group)
-    return {
-        leaf
-        for field in fields(group)
-        for leaf in (leaves(hints[field.name]) if is_dataclass(hints[field.name]) else {field.name})
-    }
+    if group is TimingOptions:
+        return {field.name for field in fields(group)}
+    return {one.keyword for one in option_fields(group)}
 
 
 def params(name: str) -> set[str]:
@@ -43,15 +44,15 @@ def params(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", COMPILING)
 def test_commands_that_compile_take_all_that_says_how(name: str) -> None:
-    assert leaves(BuildOptions) | {"quantize"} <= params(name)
+    assert leaves(CompileOptions) - leaves(Memory) - leaves(Stream) | {"quantize"} <= params(name)
 
 
 @pytest.mark.parametrize("name", ON_ITS_WAY)
 def test_programs_run_in_parts_wherever_they_are_looked_at(name: str) -> None:
-    assert leaves(ExecutionOptions) <= params(name)
+    assert leaves(Memory) | leaves(Stream) <= params(name)
 
 
-@pytest.mark.parametrize("group", [QuantizationOptions, FormOptions, PlacementFlags, TimingOptions])
+@pytest.mark.parametrize("group", [Quantization, Io, Stream, PlacementOptions, TimingOptions])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_has_a_part_of_a_group(name: str, group: type) -> None:
     assert leaves(group) <= params(name) or not leaves(group) & params(name)
@@ -91,18 +92,54 @@ def test_what_was_typed_is_named_as_it_is_typed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "typed", "words"),
+    ("typed", "words"),
     [
-        (FormOptions, {"io_dtype": "int4"}, "--io-dtype"),
-        (FormOptions, {"state_pair": ["h"]}, "--state-pair h"),
-        (QuantizationOptions, {"ranges": "most"}, "--ranges"),
-        (ExecutionOptions, {"extra": "5"}, "--extra"),
-        (ExecutionOptions, {"hop": 2}, "--hop"),
+        (("--io-dtype", "int4"), "--io-dtype is one of float32, int8, uint8"),
+        (("--state-pair", "h"), "--state-pair h names no pair"),
+        (("--ranges", "most"), "--ranges is one of"),
+        (("--extra", "5"), "--extra 5"),
+        (("--hop", "2"), "--hop goes with --stream"),
+        (("--input-size", "0"), "--input-size 0 is not a size"),
     ],
 )
-def test_a_group_is_checked_when_it_is_made(group: Any, typed: dict[str, Any], words: str) -> None:
+def test_options_are_checked_before_the_compiler_is_loaded(
+    pillion: Call, typed: tuple[str, str], words: str
+) -> None:
+    refused(pillion("compile", "no.pt2", "-t", "cortex-m3", "-o", "x.pte", *typed), words)
+
+
+@pytest.mark.parametrize(
+    ("record", "given", "words"),
+    [
+        (Io, {"dtype": "int4"}, 'dtype="int8"|dtype is one of'),
+        (Io, {"pairs": ["h"]}, "names no pair"),
+        (Quantization, {"ranges": "most"}, "ranges is one of"),
+        (Memory, {"max_ram": "1K", "extra": "5%"}, "two wishes"),
+        (Stream, {"hop": 2}, "frames of no stream"),
+        (Loading, {"input_size": "9x"}, "is not a size"),
+        (CompileOptions, {"optimize": "fast"}, "optimize is one of"),
+        (CompileOptions, {"stream": Stream("x:1"), "memory": Memory(rows_in=True)}, "rows of an input"),
+    ],
+)
+def test_a_record_is_checked_when_it_is_made(record: Any, given: dict[str, Any], words: str) -> None:
     with pytest.raises(PillionError, match=words):
-        group(**typed)
+        record(**given)
+
+
+def test_a_keyword_changes_the_field_of_a_record() -> None:
+    given = {"io_dtype": "int8", "stream": "x:2", "hop": 3, "equalize": True, "optimize": "size"}
+    assert CompileOptions().with_keywords(given) == CompileOptions(
+        io=Io(dtype="int8"), stream=Stream("x:2", 3), quantize=Quantization(equalize=True), optimize="size"
+    )
+    tuned = CompileOptions().with_keywords({"calibrate": "data", "tuning": Quantization(ranges="mse")})
+    assert tuned.quantize == Quantization("data", "mse")
+    with pytest.raises(TypeError, match="'io_type'"):
+        CompileOptions().with_keywords({"io_type": "int8"})
+
+
+def test_every_option_has_one_name_and_a_short_help() -> None:
+    assert len(KEYWORDS) == len(option_fields(CompileOptions))
+    assert all(one.option.help.endswith(".") and len(one.option.help) <= 80 for one in KEYWORDS.values())
 
 
 def test_a_written_program_is_compiled_already(pillion: Call, tmp_path: Path) -> None:

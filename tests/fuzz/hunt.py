@@ -18,12 +18,12 @@ from fuzz.choices import Choices, from_seed
 from fuzz.recipes import NETS, OFTEN, grown
 from fuzz.remembering_programs import states_keep_the_meaning, states_on
 from fuzz.together import smallest, together
-from pillion.boards.board import Optimize
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.text import to_text
+from pillion.option_values import Optimize
 
 MOST_TEXT = 6000
 """Characters of a program that are shown."""

@@ -14,7 +14,7 @@ from fuzz.repeating import repeated
 from judge.inputs import samples as samples_for_kernels
 from partition.graphs import EAGER, SOME_NPU, one_by_one
 from pillion import passes
-from pillion.boards.board import Optimize
+from pillion.compile_options import PlacementOptions
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c.lower import lower
 from pillion.emitters.c.project import project_files
@@ -42,7 +42,8 @@ from pillion.ops import (
     unrolled,
 )
 from pillion.ops.example_values import random_like
-from pillion.partition import PlacementOptions, partition
+from pillion.option_values import Optimize
+from pillion.partition import partition
 from pillion.passes.int8_io import int8_io
 from pillion.passes.split_groups import split_groups
 from pillion.program import Program

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fuzz.choices import Choices, from_seed
 from fuzz.memory_walk import check_plan
 from pillion import passes
+from pillion.compile_options import PlacementOptions
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph, Names
@@ -20,7 +21,7 @@ from pillion.ir.verify import verify
 from pillion.ops import Clamp, Concat, Slice
 from pillion.ops.example_values import random_like
 from pillion.ops.state_io import states_as_io
-from pillion.partition import PlacementOptions, partition
+from pillion.partition import partition
 from pillion.program import Program
 from pillion.run.executor import DEFAULTS, Executor, RunOptions
 from pillion.run.executor_list import find_executor

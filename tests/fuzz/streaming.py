@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fuzz.choices import Choices
+from pillion.compile_options import Stream
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.lower import lower
 from pillion.emitters.c.model_source import model_c
@@ -21,7 +22,6 @@ from pillion.ops import parse
 from pillion.program import Program
 from pillion.run.executor import RunOptions
 from pillion.run.host_executor import Host
-from pillion.streams.stream_spec import StreamSpec
 from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
 from streams.stream_checks import in_reference, require_windows, signals, steps
@@ -47,7 +47,7 @@ def hops(graph: Graph) -> Iterator[Graph]:
             for hop in (1, 2) if size > 2 else ():
                 same = tuple((v.name, axis) for v in others if v.type.rank > axis and v.shape[axis] == size)
                 try:
-                    yield streamed(graph, StreamSpec(((value.name, axis), *same), hop))
+                    yield streamed(graph, Stream(((value.name, axis), *same), hop))
                 except PillionError as refusal:
                     if not (refusal.rule and refusal.here and refusal.help):
                         raise

@@ -15,13 +15,13 @@ from pte_seeds import FOREIGN
 
 import pillion
 from pillion.boards.board import find_board
+from pillion.compile_options import PlacementOptions
 from pillion.compiler import load
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.ir.types import Array
 from pillion.ops import Segment
 from pillion.ops.example_values import random_like
-from pillion.partition import PlacementOptions
 from pillion.program import Program
 
 RUNTIME = pytest.mark.skipif(

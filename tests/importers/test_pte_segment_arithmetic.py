@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pillion
+from pillion.compile_options import PlacementOptions
 from pillion.emitters.segments import marked_payloads
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
@@ -15,7 +16,6 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add, Segment
 from pillion.ops.example_values import value
-from pillion.partition import PlacementOptions
 from pillion.schemas.ir_payload import IrPayload, parse_ir
 from pillion.targets import WITH_NPU
 

@@ -15,8 +15,8 @@ from net_file import answers, litert
 
 import pillion
 from pillion.cli.named_program import NamedProgramOptions
-from pillion.cli.option_groups import BuildOptions, QuantizationOptions
 from pillion.cli.request import Request, check
+from pillion.compile_options import CompileOptions, Quantization
 from pillion.errors import PillionError
 from pillion.importers import tflite
 from pillion.importers.tflite_float import float_module
@@ -271,7 +271,7 @@ def test_the_command_line_takes_data_for_files_that_are_to_be_quantized(tmp_path
         (tmp_path / name).write_bytes(raw)
     data = tmp_path / "samples.npz"
     np.savez(data, np.zeros((1, 31, 25, 3), np.float32))
-    how = BuildOptions(quantizing=QuantizationOptions(calibrate=data))
+    how = CompileOptions(quantize=Quantization(calibrate=data))
     check(Request(str(tmp_path / "net.tflite"), "cortex-m33", True, how))
     with pytest.raises(PillionError, match="inside"):
         check(Request(str(tmp_path / "other.pte"), "cortex-m33", True, how))

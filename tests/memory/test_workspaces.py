@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 import pillion
+from pillion.compile_options import PlacementOptions
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.ir.workspace import Workspace
 from pillion.memory.first_fit import put_in_place
 from pillion.memory.live_blocks import Block
 from pillion.ops import Segment
-from pillion.partition import PlacementOptions
 from pillion.program import Program
 from pillion.targets import WITH_NPU
 

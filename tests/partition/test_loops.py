@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.partition import PlacementOptions, inline_segments, loop_copies
+from pillion.compile_options import PlacementOptions
+from pillion.partition import inline_segments, loop_copies
 from pillion.partition.loop_copies import RULE
 from pillion.program import Program
 from pillion.run.float_interface import imported_name

@@ -26,7 +26,8 @@ class Gated(torch.nn.Module):
 
 def kinds(target: str, *keep_on_cpu: str) -> Counter[str]:
     import pillion
-    from pillion.partition import PlacementOptions, inline_segments
+    from pillion.compile_options import PlacementOptions
+    from pillion.partition import inline_segments
 
     torch.manual_seed(1)
     x = (torch.randn(1, 3, 17, 13),)

@@ -11,6 +11,7 @@ import pytest
 
 from devices.neutron.rule_cases import conv
 from partition.graphs import EAGER, SHAPE, add, chain, graph_of, on_cpu, on_npu, segments, value
+from pillion.compile_options import PlacementOptions
 from pillion.devices.cortex_m import Isa
 from pillion.devices.neutron import N3_64
 from pillion.errors import PillionError
@@ -41,7 +42,7 @@ from pillion.ops import (
     Transpose,
 )
 from pillion.ops.example_values import random_like
-from pillion.partition import Placement, PlacementOptions, Unit, inline_segments, partition
+from pillion.partition import Placement, Unit, inline_segments, partition
 
 BYTES = 6 * 4 * 8
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition.graphs import EAGER, EXAMPLES, Growing, graph_of, one_by_one, segments, value
+from pillion.compile_options import PlacementOptions
 from pillion.devices.cortex_m import Isa
 from pillion.devices.neutron import N3_64
 from pillion.emitters.tflite import emit
@@ -24,7 +25,7 @@ from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d, Function, Lut, Pad, Segment, Transpose
 from pillion.ops.example_values import random_like
-from pillion.partition import Placement, PlacementOptions, Unit, partition
+from pillion.partition import Placement, Unit, partition
 
 STEPS = st.tuples(st.sampled_from(EXAMPLES), st.lists(st.integers(0, 4), min_size=1, max_size=3))
 

@@ -13,8 +13,8 @@ import torch
 from branches import SHAPE, Branches
 
 import pillion
+from pillion.compile_options import PlacementOptions
 from pillion.ir.types import Array
-from pillion.partition import PlacementOptions
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import write_page

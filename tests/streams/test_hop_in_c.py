@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from pillion.boards.toolchain import HOST_COMPILER
+from pillion.compile_options import Stream
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verify import verify
 from pillion.program import Program
-from pillion.streams.stream_spec import StreamSpec
 from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
 from streams.stream_checks import signals
@@ -73,7 +73,7 @@ def net(axis: int, strides: tuple[int, ...], head: str) -> tuple[Graph, TimeNet]
     return verify(made.graph(26)), made
 
 
-def calls_of(graph: Graph, wish: StreamSpec, calls: int) -> list[Array]:
+def calls_of(graph: Graph, wish: Stream, calls: int) -> list[Array]:
     """A random signal, a hop at a time."""
     axis = wish.axes[0][1]
     hop = streamed(graph, wish)
@@ -91,7 +91,7 @@ def test_c_answers_when_python_does(
     tmp_path: Path, axis: int, strides: tuple[int, ...], hop: int, head: str, calls_of_a_run: int
 ) -> None:
     graph, _ = net(axis, strides, "max" if head == "mean" else head)
-    wish = StreamSpec((("x", axis),), hop)
+    wish = Stream((("x", axis),), hop)
     program = Program(streamed(graph, wish), find_target("cortex-m3"))
     assert program.streaming is not None
     assert program.streaming.calls == calls_of_a_run
@@ -117,7 +117,7 @@ def spoken(answer: tuple[Array, ...]) -> bytes:
 def test_streams_in_turn_answer_after_every_frame(tmp_path: Path) -> None:
     """With a stride of two: two streams in one arena, the second one a frame later, and an answer to each window."""
     graph, _ = net(1, (2, 1), "flatten")
-    wish = StreamSpec((("x", 1),), 2)
+    wish = Stream((("x", 1),), 2)
     program = Program(streamed(graph, wish), find_target("cortex-m3"))
     (signal,) = signals(graph, program.streaming, 30, 5) if program.streaming else ([],)
     hops = [signal[:, first : first + 2] for first in range(signal.shape[1] - 1)]
@@ -134,9 +134,9 @@ def test_streams_in_turn_answer_after_every_frame(tmp_path: Path) -> None:
 
 def test_steps_take_the_frames_of_a_call() -> None:
     graph, _ = net(1, (2, 1), "flatten")
-    program = Program(streamed(graph, StreamSpec((("x", 1),), 1)), find_target("cortex-m3"))
+    program = Program(streamed(graph, Stream((("x", 1),), 1)), find_target("cortex-m3"))
     stream = program.stream()
-    frames = calls_of(graph, StreamSpec((("x", 1),), 1), 26)
+    frames = calls_of(graph, Stream((("x", 1),), 1), 26)
     answers = [stream.step(one) for one in frames]
     assert [bool(a) for a in answers] == [False] * 25 + [True]
     stream.reset()

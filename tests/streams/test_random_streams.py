@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 from fuzz.choices import from_seed
+from pillion.compile_options import Stream
 from pillion.ir.graph import Graph
 from pillion.ir.stream_io import Answer, Meaning, Streaming
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.ir.verify import verify
 from pillion.ops import parse
-from pillion.streams.stream_spec import StreamSpec
 from pillion.streams.to_stream import streamed
 from streams.stream_checks import in_reference, newest, require_windows, signals, steps
 from streams.time_nets import HEADS, Layer, TimeNet, drawn, smallest_window
 
 
 def stream_of(net: TimeNet, graph: Graph, hop: int) -> tuple[Graph, Streaming]:
-    made = streamed(graph, StreamSpec((("x", net.axis),), hop))
+    made = streamed(graph, Stream((("x", net.axis),), hop))
     assert made.streaming is not None
     return verify(parse(to_text(made))), made.streaming
 

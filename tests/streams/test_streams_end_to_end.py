@@ -14,11 +14,11 @@ from torch.nn import functional
 
 import pillion
 from fuzz.choices import from_seed
+from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.stream_io import Meaning
 from pillion.ir.verify import verify
 from pillion.program import Program
-from pillion.streams.stream_spec import StreamSpec
 from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
 from streams.retimed import retimed
@@ -259,7 +259,7 @@ def require_c(seed: int, target: str, on: str) -> None:
     frames = smallest_window(net, 36)
     assert frames is not None
     whole = verify(net.graph(frames))
-    graph = streamed(whole, StreamSpec((("x", net.axis),), choices.pick((1, 2))))
+    graph = streamed(whole, Stream((("x", net.axis),), choices.pick((1, 2))))
     assert graph.streaming is not None
     held = signals(whole, graph.streaming, 60, seed)
     given = list(steps(whole, graph.streaming, held, 60))

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import pytest
 
+from pillion.compile_options import PlacementOptions, Stream
 from pillion.compiler import place
 from pillion.errors import PillionError
 from pillion.ir.verify import verify
-from pillion.partition import PlacementOptions
 from pillion.partition.processors import require_same_units
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import write_page
 from pillion.report.subject import ReportOptions
-from pillion.streams.stream_spec import StreamSpec
 from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
 from streams.stream_checks import require_windows, signals, steps
@@ -22,7 +21,7 @@ from streams.time_nets import Layer, TimeNet
 
 CHIP = find_target("imxrt700")
 NET = TimeNet(tuple(Layer("conv", 3, channels=16, seed=s) for s in (1, 2)), 5, 8, 1, False, "mean", 3)
-WISH = StreamSpec((("x", 1),), 2)
+WISH = Stream((("x", 1),), 2)
 
 
 def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:

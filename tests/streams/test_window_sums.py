@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pillion.compile_options import Stream
 from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -16,7 +17,6 @@ from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, co
 from pillion.ir.verify import verify
 from pillion.ops import AvgPool2d, Clamp, Conv2d, Mean, Pad, ReduceMax, ReduceSum
 from pillion.program import Program
-from pillion.streams.stream_spec import StreamSpec
 from pillion.streams.to_stream import streamed
 from pillion.targets import find_target
 from streams.stream_checks import in_reference, require_windows, signals, steps
@@ -80,7 +80,7 @@ def _end(end: str, y: Value, rows: int) -> Any:
 
 
 def hop_of(graph: Graph, hop: int) -> tuple[Graph, Streaming]:
-    made = streamed(graph, StreamSpec((("x", 1),), hop))
+    made = streamed(graph, Stream((("x", 1),), hop))
     assert made.streaming is not None
     return made, made.streaming
 

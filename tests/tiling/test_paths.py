@@ -10,9 +10,9 @@ import pytest
 
 import pillion
 from pillion import zoo
+from pillion.compile_options import Memory
 from pillion.program import Program
 from pillion.tiling.candidates import Candidate, Candidates
-from pillion.tiling.memory_budget import parse_memory_budget
 from pillion.tiling.search import find_stripes, ways_of
 from pillion.tiling.shortest_path import Paths
 
@@ -90,5 +90,5 @@ def test_few_ways_are_looked_at(wish: dict[str, object], most: int, monkeypatch:
         return look(ways, *part)
 
     monkeypatch.setattr(Candidates, "_region", counted)
-    assert find_stripes(whole.graph, whole.whole, parse_memory_budget(**wish)).stripes  # type: ignore[arg-type]  # wishes as they are typed
+    assert find_stripes(whole.graph, whole.whole, Memory(**wish)).stripes  # type: ignore[arg-type]  # wishes as they are typed
     assert len(looked_at) <= most

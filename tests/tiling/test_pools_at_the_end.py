@@ -15,6 +15,7 @@ from torch import nn
 
 import pillion
 from fuzz.properties import board_is_the_reference, host_is_the_reference, samples
+from pillion.compile_options import Memory
 from pillion.emitters.c.lower import lower
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -24,7 +25,6 @@ from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.ops import Clamp, Mean, ReduceMax, ReduceMin, ReduceSum, as_region
 from pillion.program import Program
-from pillion.tiling.memory_budget import parse_memory_budget
 from pillion.tiling.stripe import Stripe, striped
 
 SHAPES = (
@@ -116,7 +116,7 @@ def test_what_is_made_of_all_of_a_picture_ends_a_stripe(fold: Callable[..., torc
         extra=0,
         progress=False,
     )
-    program = plain.within(parse_memory_budget(rows_in=True, extra="100%"))
+    program = plain.within(Memory(rows_in=True, extra="100%"))
     (stripe,) = program.stripes
     assert program.graph.ops[stripe.end - 1].kind == kind
     assert program.memory.arena_bytes < plain.memory.arena_bytes // 4
@@ -196,7 +196,7 @@ def whole() -> Program:
 
 
 def test_a_whole_net_is_one_stripe_up_to_its_classifier(whole: Program) -> None:
-    program = whole.within(parse_memory_budget(rows_in=True, extra="100%"))
+    program = whole.within(Memory(rows_in=True, extra="100%"))
     (stripe,) = program.stripes
     assert isinstance(program.graph.ops[stripe.end - 1], Mean)
     x = np.random.default_rng(2).integers(-128, 128, whole.graph.inputs[0].shape).astype(np.int8)
@@ -207,7 +207,7 @@ def test_a_whole_net_is_one_stripe_up_to_its_classifier(whole: Program) -> None:
 
 def test_what_is_kept_is_planned(whole: Program) -> None:
     """The sums have a place of their own from the first row to the last: no buffer of the stripe lies there meanwhile."""
-    program = whole.within(parse_memory_budget(rows_in=True, extra="100%"))
+    program = whole.within(Memory(rows_in=True, extra="100%"))
     memory = program.memory
     region = lower(striped(whole.graph, program.stripes), whole.target.isa).graph.ops[0]
     mean = region.body.ops[-1]  # type: ignore[attr-defined]  # a region

@@ -13,12 +13,12 @@ import torch
 from torch import nn
 
 import pillion
+from pillion.compile_options import Memory
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.program import Program
 from pillion.run.selftest_samples import run_selftest
-from pillion.tiling.memory_budget import parse_memory_budget
 from pillion.tiling.rows_in import with_rows_last
 
 BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}
@@ -96,7 +96,7 @@ def given(program: Program, seed: int = 0) -> tuple[Array, ...]:
 @pytest.mark.parametrize("extra", ["0%", "100%"])
 def test_one_of_several_inputs_comes_by_rows(name: str, io_dtype: str, extra: str) -> None:
     plain = scene(io_dtype=io_dtype)
-    program = plain.within(parse_memory_budget(rows_in=name, extra=extra))
+    program = plain.within(Memory(rows_in=name, extra=extra))
     assert [stripe.fed for stripe in program.stripes if stripe.fed] == [name]
     assert extra == "0%" or program.memory.arena_bytes < plain.memory.arena_bytes
     x = given(plain, 1)
@@ -135,7 +135,7 @@ def test_what_has_nothing_to_do_with_the_rows_runs_before_them() -> None:
 @pytest.mark.parametrize("net", [scene, mixed])
 def test_the_project_says_and_tests_it(net: object, tmp_path: Path) -> None:
     assert callable(net)
-    program: Program = net().within(parse_memory_budget(rows_in=True, extra="100%"))
+    program: Program = net().within(Memory(rows_in=True, extra="100%"))
     folder = program.firmware(tmp_path / "fw", selftest=[given(program, seed) for seed in (1, 2, 3)])
     assert not run_selftest(folder, "host").differs
     places = {buffer.name: buffer.offset for buffer in read_manifest(folder).inputs}
@@ -153,7 +153,7 @@ def test_the_project_says_and_tests_it(net: object, tmp_path: Path) -> None:
 
 def test_what_is_remembered_goes_on_from_picture_to_picture() -> None:
     plain = mixed()
-    program = plain.within(parse_memory_budget(rows_in=True, extra="100%"))
+    program = plain.within(Memory(rows_in=True, extra="100%"))
     assert program.graph.states
     assert program.stripes[0].fed
     pictures = [given(plain, seed) for seed in range(4)]
@@ -170,7 +170,7 @@ def test_what_is_remembered_goes_on_from_picture_to_picture() -> None:
 @pytest.mark.parametrize("target", list(BOARDS))
 def test_boards_do_the_same(target: str) -> None:
     plain = scene(target)
-    program = plain.within(parse_memory_budget(rows_in="now", extra="20%"))
+    program = plain.within(Memory(rows_in="now", extra="20%"))
     x = given(plain, 3)
     run = program.measure(*x, on=BOARDS[target])
     assert np.array_equal(run.outputs[0], plain.graph.reference(*x)[0])
@@ -180,7 +180,7 @@ def test_boards_do_the_same(target: str) -> None:
     remembering = mixed(target)
     stream, other = (
         remembering.stream(),
-        remembering.within(parse_memory_budget(rows_in=True)).stream(BOARDS[target]),
+        remembering.within(Memory(rows_in=True)).stream(BOARDS[target]),
     )
     pictures = [given(remembering, seed) for seed in range(3)]
     answers = other.run(pictures)
@@ -189,8 +189,8 @@ def test_boards_do_the_same(target: str) -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(PillionError, match="--rows-of") as refusal:
-        scene().within(parse_memory_budget(rows_in="then"))
+        scene().within(Memory(rows_in="then"))
     assert "now" in str(refusal.value.help) + str(refusal.value.rule)
     with pytest.raises(PillionError, match="row by row") as refusal:
-        scene().within(parse_memory_budget(rows_in="facts"))
+        scene().within(Memory(rows_in="facts"))
     assert "has no rows" in refusal.value.here

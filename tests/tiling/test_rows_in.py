@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 import pillion
+from pillion.compile_options import Memory
 from pillion.emitters.c import selftest_source as c_selftest
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.program import Program
 from pillion.run.selftest_samples import run_selftest
-from pillion.tiling.memory_budget import parse_memory_budget
 
 HEIGHT, WIDTH = 67, 41
 BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}
@@ -56,7 +56,7 @@ def whole(target: str = "cortex-m33", batch: int = 1, io_dtype: str = "int8") ->
 
 
 def by_rows(program: Program, **wish: object) -> Program:
-    return program.within(parse_memory_budget(rows_in=True, **wish))  # type: ignore[arg-type]  # wishes as they are typed
+    return program.within(Memory(rows_in=True, **wish))  # type: ignore[arg-type]  # wishes as they are typed
 
 
 def picture(program: Program, seed: int = 0) -> Array:
@@ -98,7 +98,7 @@ def test_boards_do_the_same(target: str, io_dtype: str) -> None:
 
 @pytest.mark.parametrize("way", [{"rows_in": True}, {"extra": "100%"}, {"rows_in": True, "extra": "100%"}])
 def test_the_self_test_looks_at_what_leaves_a_region(way: dict[str, object], tmp_path: Path) -> None:
-    program = whole().within(parse_memory_budget(**way))  # type: ignore[arg-type]  # wishes as they are typed
+    program = whole().within(Memory(**way))  # type: ignore[arg-type]  # wishes as they are typed
     samples = [(picture(program, seed),) for seed in (1, 2)]
     folder = program.firmware(tmp_path / "fw", selftest=samples)
     assert not run_selftest(folder, "host").differs

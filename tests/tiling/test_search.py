@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 import pillion
+from pillion.compile_options import Memory
 from pillion.emitters.c.select_and_plan import KernelPlan
 from pillion.errors import PillionError
 from pillion.program import Program
 from pillion.tiling import search
-from pillion.tiling.memory_budget import MemoryBudget, parse_memory_budget
 from pillion.tiling.shortest_path import Paths
 
 
@@ -61,8 +61,8 @@ def answers_alike(program: Program, on: str) -> bool:
 
 def test_a_wish_that_is_fulfilled_changes_nothing() -> None:
     assert whole().stripes == ()
-    assert whole().within(MemoryBudget()).stripes == ()
-    assert whole().within(MemoryBudget(max_ram=10**6)).stripes == ()
+    assert whole().within(()).stripes == ()
+    assert whole().within(Memory(max_ram=10**6)).stripes == ()
 
 
 def wide(channels: int = 16, size: int = 48) -> nn.Module:
@@ -114,14 +114,14 @@ def test_no_search_where_no_stripe_can_help(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_plan_fits(share: float, batch: int) -> None:
     plain = whole(batch=batch)
     limit = int((plain.memory.arena_bytes - 61 * 37 * 3 * batch) * share + 61 * 37 * 3 * batch)
-    program = plain.within(MemoryBudget(max_ram=limit))
+    program = plain.within(Memory(max_ram=limit))
     assert program.stripes
     assert program.memory.arena_bytes <= limit < plain.memory.arena_bytes
     assert answers_alike(program, "host")
 
 
 def test_less_extra_work_takes_more_memory() -> None:
-    plans = [whole().within(MemoryBudget(extra=extra)) for extra in (0.001, 0.01, 0.05, 1.0)]
+    plans = [whole().within(Memory(extra=extra)) for extra in (0.001, 0.01, 0.05, 1.0)]
     sizes = [plan.memory.arena_bytes for plan in plans]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < 0.5 * whole().memory.arena_bytes
@@ -131,7 +131,7 @@ def test_less_extra_work_takes_more_memory() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
 def test_boards_give_the_same_bytes_in_the_memory_that_was_planned(target: str, board: str) -> None:
-    program = whole(target).within(MemoryBudget(extra=1.0))
+    program = whole(target).within(Memory(extra=1.0))
     x = np.random.default_rng(4).integers(-128, 128, program.graph.inputs[0].shape).astype(np.int8)
     run = program.measure(x, on=board)
     assert np.array_equal(run.outputs[0], program.graph.reference(x)[0])
@@ -168,7 +168,7 @@ def test_places_are_looked_for_thoroughly_before_a_wish_is_refused(monkeypatch: 
 
 @pytest.mark.parametrize("form", ["x.pte", "x.tflite"])
 def test_other_forms_hold_whole_tensors(form: str, tmp_path: Path) -> None:
-    program = whole().within(MemoryBudget(extra=0.5))
+    program = whole().within(Memory(extra=0.5))
     with pytest.raises(PillionError, match="a few rows at a time"):
         program.save(tmp_path / form)
     assert not list(tmp_path.iterdir())
@@ -178,33 +178,33 @@ def test_other_forms_hold_whole_tensors(form: str, tmp_path: Path) -> None:
     ("given", "found"), [("256K", 262_144), ("1 MB", 1_048_576), (4096, 4096), ("3kib", 3072)]
 )
 def test_sizes(given: int | str, found: int) -> None:
-    assert parse_memory_budget(max_ram=given).max_ram == found
+    assert Memory(max_ram=given).limit == found
 
 
 @pytest.mark.parametrize("given", ["", "0", "-1", "K", "4G", "1e9", "256 KK", 2.5, "9" * 40])
 def test_nonsense_is_no_size(given: object) -> None:
     with pytest.raises(PillionError, match="no size of memory"):
-        parse_memory_budget(max_ram=given)  # type: ignore[arg-type]  # what users may give
+        Memory(max_ram=given)  # type: ignore[arg-type]  # what users may give
 
 
 @pytest.mark.parametrize(("given", "found"), [("5%", 0.05), (0.5, 0.5), ("0.5 %", 0.005), (0, 0.0)])
 def test_shares(given: float | str, found: float) -> None:
-    assert parse_memory_budget(extra=given).extra == pytest.approx(found)
+    assert Memory(extra=given).share == pytest.approx(found)
 
 
 @pytest.mark.parametrize("given", ["5", "-1%", "101%", 1.5, -0.1, float("nan"), "%", "1e3%"])
 def test_nonsense_is_no_share(given: float | str) -> None:
     with pytest.raises(PillionError, match="no share"):
-        parse_memory_budget(extra=given)
+        Memory(extra=given)
 
 
 def test_two_wishes_are_one_too_many() -> None:
     with pytest.raises(PillionError, match="two wishes"):
-        parse_memory_budget(max_ram="1K", extra="1%")
+        Memory(max_ram="1K", extra="1%")
 
 
 def test_a_report_shows_what_runs_in_rows(tmp_path: Path) -> None:
-    program = whole().within(MemoryBudget(extra=1.0))
+    program = whole().within(Memory(extra=1.0))
     assert program.stripes
     page = program.report(tmp_path / "r.html", measure=False).read_text("utf-8")
     assert f"{program.memory.arena_bytes:,}" in page
@@ -221,5 +221,5 @@ def test_a_bound_is_kept_that_a_price_reaches(core: str) -> None:
     module, example = zoo.build("yolo_two_heads")
     program = pillion.compile(module, example, target=core, io_dtype="int8", io_layout="nhwc", extra=0)
     for extra in (0.01, 0.05):
-        reached = program.within(parse_memory_budget(extra=extra)).memory.arena_bytes
-        assert program.within(parse_memory_budget(max_ram=reached)).memory.arena_bytes <= reached
+        reached = program.within(Memory(extra=extra)).memory.arena_bytes
+        assert program.within(Memory(max_ram=reached)).memory.arena_bytes <= reached

@@ -14,6 +14,7 @@ from torch.nn.functional import interpolate
 
 import pillion
 from fuzz.properties import board_is_the_reference, host_is_the_reference
+from pillion.compile_options import Memory
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.lower import lower
 from pillion.emitters.c.model_source import model_c
@@ -23,7 +24,6 @@ from pillion.ir.verify import verify
 from pillion.ops import ResizeBilinear, parse
 from pillion.ops.region import why_not_in_rows
 from pillion.program import Program
-from pillion.tiling.memory_budget import parse_memory_budget
 from pillion.tiling.stripe import Stripe, striped
 
 
@@ -180,7 +180,7 @@ def test_boards_do_the_same(target: str, board: str) -> None:
 
 
 def test_the_search_finds_stripes_through_it() -> None:
-    program = compiled(3).within(parse_memory_budget(extra="100%"))
+    program = compiled(3).within(Memory(extra="100%"))
     (stripe,) = program.stripes
     inside = program.graph.ops[stripe.first + 1 : stripe.end - 1]
     assert any(isinstance(op, ResizeBilinear) for op in inside)

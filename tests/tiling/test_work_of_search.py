@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from counted import SLACK, assert_grows, work
+from pillion.compile_options import Memory
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.lower import lower
@@ -17,7 +18,6 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d
-from pillion.tiling.memory_budget import DEFAULT_BUDGET
 from pillion.tiling.search import find_stripes
 
 LEVELS = PerTensor(0.05, -3)
@@ -44,7 +44,7 @@ def searching(isa: Isa) -> Callable[[int], Callable[[], object]]:
     def action(count: int) -> Callable[[], object]:
         graph = chain(count)
         whole = lower(graph, isa)
-        return lambda: find_stripes(graph, whole, DEFAULT_BUDGET)
+        return lambda: find_stripes(graph, whole, Memory())
 
     return action
 
@@ -57,8 +57,8 @@ def test_the_search_takes_work_in_proportion_to_the_ops(isa: Isa) -> None:
 def test_the_search_takes_little_where_nothing_is_gained() -> None:
     graph = chain(60)
     whole = lower(graph, Isa.MVE)
-    assert find_stripes(graph, whole, DEFAULT_BUDGET).stripes == ()
-    search = work(lambda: find_stripes(graph, whole, DEFAULT_BUDGET))
+    assert find_stripes(graph, whole, Memory()).stripes == ()
+    search = work(lambda: find_stripes(graph, whole, Memory()))
     assert search <= 0.3 * SLACK * work(lambda: lower(graph, Isa.MVE))
 
 

@@ -10,12 +10,10 @@ from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib import resources
 from types import MappingProxyType
-from typing import Literal
 
 from pillion.boards.project_layout import HARNESS_FOLDER, HOST_FOLDER
 from pillion.errors import PillionError
-
-Optimize = Literal["speed", "size"]
+from pillion.option_values import Optimize
 
 # Measured with GCC 12.2 on 3x3 convolution, depthwise and linear kernels in portable C, on all five boards:
 # -O3 takes 2 to 4 % more instructions than -O2 and 8 to 10 % more code; -Os takes 64 to 101 % more and 18 %

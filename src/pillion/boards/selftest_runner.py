@@ -8,13 +8,14 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-from pillion.boards.board import OPTIMIZE_FLAGS, Board, Optimize
+from pillion.boards.board import OPTIMIZE_FLAGS, Board
 from pillion.boards.build import Compiler, Sources, compile_objects, link
 from pillion.boards.firmware import C_FLAGS, Firmware, read_firmware
 from pillion.boards.project_layout import HARNESS_FOLDER, SELFTEST_FOLDER, host_folder
 from pillion.boards.qemu import linked
 from pillion.boards.toolchain import QEMU, host_compiler
 from pillion.errors import PillionError
+from pillion.option_values import Optimize
 
 SOURCES = ("main.c", "selftest.c")
 HEADERS = ("selftest.h", "../harness/harness.h", "../harness/semihosting.h")

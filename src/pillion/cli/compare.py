@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 from pillion.cli import completion, console
 from pillion.cli.application import app
 from pillion.cli.data_options import DataReadingOptions
+from pillion.cli.dataclass_options import Without
 from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, WorkersOption
 from pillion.cli.help import CHECK, DATA, argument, option
-from pillion.cli.option_groups import BuildOptions, NamedProgram
+from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request
+from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import ensure_folder, named_errors, write_whole
 
@@ -59,7 +61,7 @@ def compare(
     workers: WorkersOption = None,
     read: DataReadingOptions,
     quantize: ImpliedOption = True,
-    how: BuildOptions,
+    options: Annotated[CompileOptions, Without(("memory", "stream"))],
     as_json: JsonOption = False,
 ) -> None:
     """Show where a program loses precision, or how two programs differ.
@@ -69,7 +71,7 @@ def compare(
     from pillion.cli.named_program import NamedProgramOptions
 
     reading = read.reading
-    request = Request(program.name, target or "", True, how)
+    request = Request(program.name, target or "", True, options)
     named = NamedProgramOptions(request, float_model, reading)
     if other is None:
         _layers(named, data, reading, limit, picture, as_json)

@@ -10,7 +10,7 @@ from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
 from pillion.cli.data_options import PreprocessingOptions
 from pillion.cli.help import MAKE, RESULT, option
-from pillion.cli.option_groups import BuildOptions, ExecutionOptions, NamedModel, TimingOptions
+from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import (
     ForceOption,
     JsonOption,
@@ -20,6 +20,7 @@ from pillion.cli.options import (
     TargetOption,
 )
 from pillion.cli.request import Request, build, check, write
+from pillion.compile_options import CompileOptions
 from pillion.host_io.atomic_files import form_of
 
 
@@ -45,9 +46,8 @@ def compile(
     output: OutputOption,
     target: TargetOption,
     quantize: QuantizeOption = False,
-    how: BuildOptions,
+    options: CompileOptions,
     fitting: PreprocessingOptions,
-    parts: ExecutionOptions,
     runtime: Annotated[
         str,
         option(
@@ -81,7 +81,7 @@ def compile(
 
     A float model needs -q to be quantized, best with representative data (--calibrate). A model that cannot be
     compiled is refused with the rule, the line in your model, and a way out."""
-    request = Request(model.name, target, quantize, how, parts, intermediates, runtime)
+    request = Request(model.name, target, quantize, options, intermediates, runtime)
     form_of(output)
     check(request)
     request = fitting.fitted(request)
@@ -104,6 +104,6 @@ def compile(
     }
     if page is not None:
         facts |= report_files.write_program_report(
-            program, page, request, how.quantizing.calibrate, quiet=as_json
+            program, page, request, options.quantize.calibrate, quiet=as_json
         )
     console.show(facts, as_json)

@@ -74,7 +74,7 @@ class PreprocessingOptions:
 
     def fitted(self, request: Request) -> Request:
         """Returns the request with its calibration data opened, if a fitting option is set."""
-        return replace(request, samples=self.opened(request.how.quantizing.calibrate))
+        return replace(request, samples=self.opened(request.options.quantize.calibrate))
 
     def opened(self, calibrate: Path | None) -> Source | None:
         """Opens the calibration data if a fitting option is set; otherwise returns None."""

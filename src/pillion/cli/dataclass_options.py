@@ -6,28 +6,51 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from inspect import Parameter, Signature, signature
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, Optional, get_args, get_origin, get_type_hints
 
 from typer.models import OptionInfo
 
+from pillion.cli import completion
+from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
+from pillion.compile_options import Loading, Memory, PlacementOptions, Quantization, Stream
+from pillion.errors import one_of
+from pillion.option_record import Option, OptionField, option_fields
+
 Command = Callable[..., None]
+HEADINGS = {
+    Loading: INPUT,
+    Quantization: QUANTIZATION,
+    PlacementOptions: PLACEMENT,
+    Memory: MEMORY,
+    Stream: STREAM,
+}
+"""Headings of the compile options in the help; others are about the result."""
+
+
+class Without(tuple[str, ...]):
+    """Fields of an options group that a command does not take, as its annotation."""
 
 
 def dataclass_options(command: Command) -> Command:
     """Returns the command with dataclass parameters, nested ones included, expanded to options. It builds the
     dataclasses from the typed values."""
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(_kind(hint))}
     parameters = [
         one
         for parameter in signature(command).parameters.values()
-        for one in _parameters(parameter.replace(annotation=hints[parameter.name]))
+        for one in (
+            _options(groups[parameter.name])
+            if parameter.name in groups
+            else [parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])]
+        )
     ]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        made = {name: _made(kind, given) for name, kind in groups.items()}
+        made = {name: _made(_kind(hint), given) for name, hint in groups.items()}
         command(**given, **made)
 
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks for
@@ -37,45 +60,93 @@ def dataclass_options(command: Command) -> Command:
 
 def changed_options(group: Any) -> dict[str, Any]:
     """Returns a group's options that differ from their defaults, by command line name."""
-    hints = get_type_hints(type(group), include_extras=True)
+    kind: Any = type(group)
     given: dict[str, Any] = {}
-    for field in fields(group):
+    for field in fields(kind):
         value = getattr(group, field.name)
         if is_dataclass(value):
             given |= changed_options(value)
         elif value != field.default:
-            given[_option(field.name, hints[field.name])] = value
+            given[_long_name(_option(kind, field.name))] = value
     return given
 
 
-def _parameters(parameter: Parameter) -> Iterator[Parameter]:
-    """Yields the parameter itself, or one for each field of its dataclass."""
-    if not is_dataclass(parameter.annotation):
-        yield parameter.replace(kind=Parameter.KEYWORD_ONLY)
-        return
-    hints = get_type_hints(parameter.annotation, include_extras=True)
-    for field in fields(parameter.annotation):
-        one = Parameter(
-            field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        yield from _parameters(one)
+def _kind(hint: Any) -> Any:
+    """Returns the type that an annotation is about."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _made(kind: Any, given: dict[str, Any]) -> Any:
-    """Builds a dataclass from its typed values, and removes these from the arguments."""
-    hints = get_type_hints(kind)
-    return kind(
-        **{
-            field.name: _made(hints[field.name], given)
-            if is_dataclass(hints[field.name])
-            else given.pop(field.name)
-            for field in fields(kind)
-        }
+def _options(hint: Any) -> Iterator[Parameter]:
+    """Yields an option for each field of a dataclass and of those in it."""
+    left_out = [name for one in get_args(hint)[1:] if isinstance(one, Without) for name in one]
+    hints = _hints(_kind(hint))
+    for name in hints:
+        if name in left_out:
+            continue
+        if is_dataclass(hints[name]):
+            yield from _options(Annotated[hints[name], Without(left_out)])
+        else:
+            yield _option(_kind(hint), name)
+
+
+@cache
+def _hints(group: Any) -> dict[str, Any]:
+    """Returns the annotation of each field."""
+    hints = get_type_hints(group, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(group)}
+
+
+@cache
+def _option(group: Any, name: str) -> Parameter:
+    """Returns the option of one field: declared for the command line, or made from a compile option."""
+    annotation = _hints(group)[name]
+    if isinstance(get_args(annotation)[1], Option):
+        return _of_record(_record_field(group, name), HEADINGS.get(group, RESULT))
+    (default,) = [field.default for field in fields(group) if field.name == name]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _record_field(group: Any, name: str) -> OptionField:
+    return next(one for one in option_fields(group) if one.field == name)
+
+
+def _of_record(one: OptionField, heading: str) -> Parameter:
+    """Returns a compile option for the command line."""
+    declared, default = one.option, one.default
+    typed, name = declared.typed, f"--{one.keyword.replace('_', '-')}"
+    settings: dict[str, Any] = {"metavar": declared.metavar}
+    if isinstance(default, bool):
+        typed, name = bool, f"{name}/--no-{name[2:]}" if default else name
+    elif one.choices:
+        typed = Optional[str] if default is None else str
+        settings = {"metavar": "|".join(one.choices), "complete": completion.one_of_these(*one.choices)}
+    return Parameter(
+        one.keyword,
+        Parameter.KEYWORD_ONLY,
+        default=None if default == () else default,
+        annotation=Annotated[typed, option(heading, declared.help, declared.names or name, **settings)],
     )
 
 
-def _option(name: str, hint: Any) -> str:
+def _made(group: Any, given: dict[str, Any]) -> Any:
+    """Builds a dataclass from its typed values, and removes these from the arguments."""
+    made: dict[str, Any] = {}
+    for name, hint in _hints(group).items():
+        if is_dataclass(hint):
+            made[name] = _made(hint, given)
+            continue
+        parameter = _option(group, name)
+        value = given.pop(parameter.name, None)
+        if value in (None, []):
+            continue  # the default
+        if isinstance(get_args(hint)[1], Option) and _record_field(group, name).choices:
+            one_of(_long_name(parameter), value, _record_field(group, name).choices)
+        made[name] = tuple(value) if isinstance(value, list) else value
+    return group(**made)
+
+
+def _long_name(parameter: Parameter) -> str:
     """Returns the long command line name of an option."""
-    (info,) = [one for one in get_args(hint)[1:] if isinstance(one, OptionInfo)]
+    (info,) = [one for one in get_args(parameter.annotation)[1:] if isinstance(one, OptionInfo)]
     declared = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
-    return next((one for one in declared if one.startswith("--")), f"--{name.replace('_', '-')}")
+    return next((one for one in declared if one.startswith("--")), f"--{parameter.name.replace('_', '-')}")

@@ -13,10 +13,12 @@ import typer
 from pillion.cli import console
 from pillion.cli.application import app
 from pillion.cli.data_options import DataOption, DataReadingOptions, LimitOption
+from pillion.cli.dataclass_options import Without
 from pillion.cli.help import CHECK, DATA, GATES, RUNNING, option
-from pillion.cli.option_groups import BuildOptions, NamedProgram
+from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption, SchedulerOption
 from pillion.cli.request import Request
+from pillion.compile_options import CompileOptions
 
 if TYPE_CHECKING:
     from pillion.evaluation.gates import Limits
@@ -129,7 +131,7 @@ def evaluate(
     ] = 60.0,
     read: DataReadingOptions,
     quantize: ImpliedOption = True,
-    how: BuildOptions,
+    options: Annotated[CompileOptions, Without(("memory", "stream"))],
     as_json: JsonOption = False,
 ) -> None:
     """Measure the accuracy of a program on a data set.
@@ -149,7 +151,7 @@ def evaluate(
     limits.check(metric)
     reading = read.reading
     source = open_data(data, reading)
-    named = NamedProgramOptions(Request(program.name, target or "", True, how), float_model, reading)
+    named = NamedProgramOptions(Request(program.name, target or "", True, options), float_model, reading)
     with console.progress(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats(beside=not only_int8)

@@ -10,9 +10,10 @@ from pillion.cli import console, program_facts
 from pillion.cli.application import app
 from pillion.cli.data_options import PreprocessingOptions
 from pillion.cli.help import LOOK
-from pillion.cli.option_groups import BuildOptions, ExecutionOptions, NamedModel, TimingOptions
+from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption, TargetsOption
 from pillion.cli.request import Request, build, check
+from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 
 
@@ -30,9 +31,8 @@ def explain(
     model: NamedModel,
     target: TargetsOption,
     quantize: ImpliedOption = True,
-    how: BuildOptions,
+    options: CompileOptions,
     fitting: PreprocessingOptions,
-    parts: ExecutionOptions,
     timing: TimingOptions,
     as_json: JsonOption = False,
 ) -> None:
@@ -40,7 +40,7 @@ def explain(
 
     With an NPU: the unit, the rule that decided, and a change that would move the op. On a core: the kernel and
     the reason for it. With several targets: a comparison side by side. Nothing is written."""
-    request = Request(model.name, target[0], True, how, parts)
+    request = Request(model.name, target[0], True, options)
     requests = [replace(request, target=one) for one in dict.fromkeys(target)]
     for one in requests:
         check(one)

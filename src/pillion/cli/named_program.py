@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.option_groups import SourceOptions
 from pillion.cli.request import Request, build, hush, refuse_build_options
+from pillion.compile_options import Loading
 from pillion.compiler import load, opened_tflite
 from pillion.data.python_data import open_data
 from pillion.data.reading_options import AS_IT_IS, Reading
@@ -75,7 +75,7 @@ class NamedProgramOptions:
 
     def _calibrated(self) -> Request:
         """Returns the request with its calibration data opened; data and calibration are normalized alike."""
-        path = self.request.how.quantizing.calibrate
+        path = self.request.options.quantize.calibrate
         if path is None or self.is_written:
             return self.request
         reading = replace(self.reading, labels=None, label_column=None, classes=())
@@ -86,7 +86,7 @@ class NamedProgramOptions:
         from pillion.importers.torch.float_model import float_model
 
         hush()
-        source = self.request.how.source
+        source = self.request.options.loading
         more: dict[str, Any] = {"trust_pickle": source.trust_pickle}
         if suffix_of(spec) != ".pt2":
             more["weights"] = source.weights
@@ -104,11 +104,11 @@ class NamedProgramOptions:
             )
 
     def _refuse_options(self) -> None:
-        how = self.request.how
+        options = self.request.options
         if self.float_model is not None:
-            how = replace(how, source=SourceOptions())
+            options = replace(options, loading=Loading())
         target = self.request.target if Path(self.spec).is_dir() else ""
-        refuse_build_options(self.spec, how, target)
+        refuse_build_options(self.spec, options, target)
 
 
 def _float_file(spec: str) -> TorchModel | None:

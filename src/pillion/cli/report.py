@@ -10,9 +10,10 @@ from pillion.cli import console
 from pillion.cli.application import app
 from pillion.cli.data_options import PreprocessingOptions
 from pillion.cli.help import LOOK, option
-from pillion.cli.option_groups import BuildOptions, ExecutionOptions, NamedModel, TimingOptions
+from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request, build, check_there
+from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
@@ -49,9 +50,8 @@ def report_command(
     ] = True,
     quantize: ImpliedOption = True,
     timing: TimingOptions,
-    how: BuildOptions,
+    options: CompileOptions,
     fitting: PreprocessingOptions,
-    parts: ExecutionOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Show a compiled model on one page.
@@ -65,15 +65,15 @@ def report_command(
     conditions = timing.conditions
     if data is not None:
         check_there(split_spec(str(data))[0])
-    request = Request(model.name, target or "", True, how, parts)
-    if how.quantizing.calibrate is not None or data is None:
+    request = Request(model.name, target or "", True, options)
+    if options.quantize.calibrate is not None or data is None:
         request = fitting.fitted(request)
     with console.progress(quiet=as_json) as progress:
         program = _program(request, progress)
     facts = collect_facts(
         program,
         request,
-        data or how.quantizing.calibrate,
+        data or options.quantize.calibrate,
         opened=None if data is None else fitting.opened(data),
         samples=samples,
         measure=measure,

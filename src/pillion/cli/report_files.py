@@ -62,7 +62,7 @@ def collect_facts(
     quiet: bool = False,
 ) -> Facts:
     """Collects a program's facts, with a progress bar for many samples. `opened` is data opened earlier."""
-    is_calibration = data == request.how.quantizing.calibrate
+    is_calibration = data == request.options.quantize.calibrate
     asked: Any = opened or (request.samples if is_calibration else None) or data
     command = join(["pillion", *sys.argv[1:]])
     with console.stages(quiet, "looking") as (bar, stage):
@@ -77,8 +77,8 @@ def _files(request: Request, data: Path | None) -> dict[str, Path]:
     model = Path(request.model.partition(".py:")[0] + ".py" if ".py:" in request.model else request.model)
     given: dict[str, Any] = {
         "the model's file": model,
-        "weights": request.how.source.weights,
-        "calibration data": request.how.quantizing.calibrate,
-        "data": None if data == request.how.quantizing.calibrate else data,
+        "weights": request.options.loading.weights,
+        "calibration data": request.options.quantize.calibrate,
+        "data": None if data == request.options.quantize.calibrate else data,
     }
     return {what: path for what, path in given.items() if path is not None and path.exists()}

@@ -12,19 +12,18 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pillion.cli.console import warn
 from pillion.cli.dataclass_options import changed_options
-from pillion.cli.option_groups import DEFAULT_BUILD, DEFAULT_EXECUTION, BuildOptions, ExecutionOptions
+from pillion.compile_options import DEFAULT_OPTIONS, CompileOptions
 from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.host_io.atomic_files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.host_io.progress import stage
 from pillion.host_io.user_code import split_spec
-from pillion.ir.tuning import Tuning
 from pillion.model_names import FILES as MODEL_FILES
 from pillion.model_names import check_named, is_int8_file, refuse_useless
 from pillion.option_values import Runtime
@@ -44,8 +43,7 @@ class Request:
     model: str
     target: str
     quantize: bool = False
-    how: BuildOptions = DEFAULT_BUILD
-    parts: ExecutionOptions = DEFAULT_EXECUTION
+    options: CompileOptions = DEFAULT_OPTIONS
     intermediates: Path | None = None
     runtime: str = "1.4"
     samples: Source | None = None
@@ -53,7 +51,7 @@ class Request:
 
     def __post_init__(self) -> None:
         one_of("--runtime", self.runtime, get_args(Runtime))
-        quantizing = self.how.quantizing
+        quantizing = self.options.quantize
         if quantizing.calibrate and not self.quantize:
             raise PillionError(
                 "--calibrate is data for quantizing",
@@ -61,7 +59,7 @@ class Request:
                 here=f"--calibrate {quantizing.calibrate}",
                 help="add --quantize",
             )
-        if quantizing.tuning != Tuning() and not self.quantize:
+        if quantizing.tuning and not self.quantize:
             raise PillionError(
                 "there is nothing to tune",
                 rule="--ranges, --equalize and --no-correct-biases go with --quantize",
@@ -94,7 +92,7 @@ def check(request: Request) -> None:
     find_target(request.target)
     if not is_int8_file(request.model):
         _require_quantize(request)
-    for path in (request.how.quantizing.calibrate, request.how.source.weights):
+    for path in (request.options.quantize.calibrate, request.options.loading.weights):
         if path is not None and request.samples is None:
             check_there(split_spec(str(path))[0])
 
@@ -117,18 +115,10 @@ def build(request: Request, progress: Progress | None = None) -> Program:
     from pillion.cli.intermediates import Intermediates
 
     kept = Intermediates(request.intermediates) if request.intermediates else None
-    source, quantizing = request.how.source, request.how.quantizing
-    program = compile_for(
-        request,
-        request.model,
-        calibrate=request.samples or quantizing.calibrate,
-        input_size=source.size,
-        weights=source.weights,
-        trust_pickle=source.trust_pickle,
-        tuning=quantizing.tuning if quantizing.tuning != Tuning() else None,
-        progress=progress,
-        watch=kept.watch if kept else None,
-    )
+    if request.samples is not None:
+        quantize = replace(request.options.quantize, calibrate=request.samples)
+        request = replace(request, options=replace(request.options, quantize=quantize))
+    program = compile_for(request, request.model, progress=progress, watch=kept.watch if kept else None)
     if kept:
         kept.keep(program)
     return program
@@ -138,20 +128,20 @@ def refuse_options(request: Request) -> None:
     """Raises if an option contradicts what an int8 file has fixed. A .tflite with --quantize may compute in float;
     this is checked when it is read."""
     is_to_be = request.quantize and suffix_of(request.model) == ".tflite"
-    given = changed_options(request.how.source)
+    given = changed_options(request.options.loading)
     if not is_to_be:
-        given |= changed_options(request.how.quantizing)
-    if request.how.form.io_layout == "nhwc":
-        given["--io-layout"] = request.how.form.io_layout
+        given |= changed_options(request.options.quantize)
+    if request.options.io.layout == "nhwc":
+        given["--io-layout"] = request.options.io.layout
     refuse_useless(request.model, given)
 
 
 def refuse_build_options(
-    program: str | Path, how: BuildOptions, target: str | None = None, *more: object
+    program: str | Path, options: CompileOptions, target: str | None = None, *more: object
 ) -> None:
     """Raises if compile options are given for a program that is compiled already."""
     given = {"--target": target} if target else {}
-    for group in (how, *more):
+    for group in (options, *more):
         given |= changed_options(group)
     if given:
         raise PillionError(
@@ -172,7 +162,7 @@ def _require_quantize(request: Request) -> None:
             here=f"{request.model}, no --quantize",
             help="add --quantize (and --calibrate with real data for real accuracy)",
         )
-    if request.how.quantizing.calibrate is None:
+    if request.options.quantize.calibrate is None:
         warn("no --calibrate: ranges come from the example input alone, and accuracy suffers")
 
 
@@ -206,20 +196,9 @@ def compile_for(
     """Compiles a model, by name or object, as requested; with `quiet`, without warnings."""
     import_compiler(model)
     from pillion import compiler
-    from pillion.partition import PlacementOptions
 
-    placing = request.how.placing
     with _warnings_in_a_line("ignore" if quiet else "always"):
-        return compiler.compile(
-            model,
-            example_inputs,
-            target=request.target,
-            placement=PlacementOptions(
-                tuple(placing.keep_on_cpu or ()), placing.only_npu, placing.prefer_npu
-            ),
-            **{**options, **request.how.form.given()},
-            **request.parts.given(),
-        )
+        return compiler.compile_with(model, example_inputs, request.target, request.options, **options)
 
 
 @contextmanager

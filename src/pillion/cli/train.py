@@ -8,25 +8,12 @@ from typing import Annotated, Optional
 
 from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
+from pillion.cli.dataclass_options import Without
 from pillion.cli.help import MAKE, argument
-from pillion.cli.option_groups import (
-    BuildOptions,
-    ExecutionOptions,
-    FormOptions,
-    PlacementFlags,
-    SourceOptions,
-    require_once,
-)
-from pillion.cli.options import (
-    ForceOption,
-    JsonOption,
-    ModelOption,
-    OutputOption,
-    SizeOption,
-    TargetOption,
-    WeightsOption,
-)
+from pillion.cli.option_groups import require_once
+from pillion.cli.options import ForceOption, JsonOption, ModelOption, OutputOption, TargetOption
 from pillion.cli.request import Request, check_training
+from pillion.compile_options import CompileOptions
 from pillion.host_io.atomic_files import form_of
 from pillion.host_io.progress import shown
 
@@ -58,11 +45,7 @@ def train(
     output: OutputOption,
     target: TargetOption,
     model: ModelOption = None,
-    weights: WeightsOption = None,
-    input_size: SizeOption = None,
-    form: FormOptions,
-    placing: PlacementFlags,
-    parts: ExecutionOptions,
+    options: Annotated[CompileOptions, Without(("quantize", "trust_pickle"))],
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,9 +54,8 @@ def train(
     FUNCTION(model) trains the module that it gets, and returns it. The untrained model is compiled first, so
     that problems show before the training. Output of your loop is unchanged; with --json it goes to standard
     error."""
-    how = BuildOptions(SourceOptions(weights, input_size=input_size), form=form, placing=placing)
     require_once(named, model)
-    request = Request(named or model or "", target, how=how, parts=parts)
+    request = Request(named or model or "", target, options=options)
     form_of(output)
     check_training(function, request)
     from pillion.cli.train_loop import train as run_training

@@ -18,6 +18,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from pillion.cli.request import Request, compile_for, hush, write
+from pillion.compile_options import Loading
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import form_of, suffix_of
@@ -45,17 +46,18 @@ def train(
     hush()
     file, loop = _loop(function)
     spec = _trainable(request.model) or f"{file.path}:{MODEL}"
-    module, inputs, name = capture.build(
-        spec, input_size=request.how.source.size, weights=request.how.source.weights, opened=file
-    )
+    loading = request.options.loading
+    module, inputs, name = capture.build(spec, input_size=loading.size, weights=loading.weights, opened=file)
     name = name if request.model else type(module).__name__.lower()
-    request = replace(request, model=spec, quantize=True)
+    # A module has its weights; what the user calls the program goes before.
+    options = replace(request.options, loading=Loading(), name=request.options.name or name)
+    request = replace(request, model=spec, quantize=True, options=options)
     # What is not trained yet is not worth a warning.
-    _rehearse(compile_for(request, module, inputs, name=name, quiet=True), output, force)
+    _rehearse(compile_for(request, module, inputs, quiet=True), output, force)
     prepared = prepare_qat(module, inputs, request.target)
     with beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
         trained = _trained(loop, prepared, function, file.path)
-    program = compile_for(request, trained, inputs, name=name)
+    program = compile_for(request, trained, inputs)
     write(program, output, force=force)
     return program, int(trained.batches_seen)
 

@@ -13,9 +13,10 @@ from pillion.cli import completion, console
 from pillion.cli.application import app
 from pillion.cli.data_options import PreprocessingOptions
 from pillion.cli.help import CHECK, INPUT, RUNNING, option
-from pillion.cli.option_groups import BuildOptions, ExecutionOptions, NamedProgram
+from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import JsonOption, QuantizeOption
 from pillion.cli.request import Request, build, check_program, read_inputs, refuse_build_options
+from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
@@ -49,9 +50,8 @@ def verify(
         ),
     ] = None,
     quantize: QuantizeOption = False,
-    how: BuildOptions,
+    options: CompileOptions,
     fitting: PreprocessingOptions,
-    parts: ExecutionOptions,
     samples: Annotated[int, option(RUNNING, "Number of random inputs.", min=1, metavar="N")] = 3,
     seed: Annotated[int, option(RUNNING, "Seed of the random inputs.", min=0, metavar="N")] = 0,
     input: Annotated[
@@ -72,7 +72,7 @@ def verify(
     if program.named and not _is_model(program.named, target):
         path = Path(program.named)
         check_program(path)
-        refuse_build_options(path, how, None if suffix_of(path) == ".pte" else target, parts, fitting)
+        refuse_build_options(path, options, None if suffix_of(path) == ".pte" else target, fitting)
         arrays = read_inputs(input) if input else None
         with console.progress(quiet=as_json):
             found = _verify_file(path, target, samples, seed, arrays)
@@ -80,7 +80,7 @@ def verify(
         return
     _require_target(program.name, target)
     arrays = read_inputs(input) if input else None
-    request = fitting.fitted(Request(program.name, target or "", quantize, how, parts))
+    request = fitting.fitted(Request(program.name, target or "", quantize, options))
     with console.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)
     _show(found, as_json)

@@ -6,14 +6,13 @@ from __future__ import annotations
 from pillion.partition.inline import inline_segments
 from pillion.partition.ledger import Entry, Ledger, Unit
 from pillion.partition.loop_copies import partition_loops
-from pillion.partition.partition import Placement, PlacementOptions, all_on_cpu, partition
+from pillion.partition.partition import Placement, all_on_cpu, partition
 from pillion.partition.restore import restore
 
 __all__ = [
     "Entry",
     "Ledger",
     "Placement",
-    "PlacementOptions",
     "Unit",
     "all_on_cpu",
     "inline_segments",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from pillion.compile_options import PlacementOptions
 from pillion.devices.cortex_m import Isa
 from pillion.devices.device import Device
 from pillion.ir.graph import Graph
@@ -15,7 +16,7 @@ from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
 from pillion.ops.scan import Repeat, runs, unrolled
 from pillion.partition.ledger import LoopEntry, Unit
-from pillion.partition.partition import Costs, Placement, PlacementOptions, partition, require_all
+from pillion.partition.partition import Costs, Placement, partition, require_all
 
 MOST_COPIES = 1024
 """The most ops of an unrolled loop: each of them costs flash and compile time."""
@@ -40,7 +41,7 @@ def partition_loops(
     copied: list[LoopEntry] = []
     for loop in [op for op in graph.ops if isinstance(op, Repeat)]:
         count = sum(one.times for one in runs([loop]))
-        if options.keeps(loop):
+        if options.keeps(loop.name, loop.kind):
             continue
         if count > MOST_COPIES:
             kept[loop] = Verdict(RULE, False, f"at most {MOST_COPIES:,} ops in all steps", f"{count:,}")

@@ -7,12 +7,12 @@ converters fail on segments that only move data."""
 
 from __future__ import annotations
 
-import fnmatch
 import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pillion.compile_options import DEFAULT_OPTIONS, PlacementOptions
 from pillion.devices import cortex_m
 from pillion.devices.cortex_m import Isa
 from pillion.devices.device import Device
@@ -34,25 +34,6 @@ CPU_BYTES_PER_CYCLE = 4
 BEGIN_CYCLES = 150
 """The NPU's cycles for an op of few elements without a better estimate: Vela 5.2's for sums and products of
 32 elements on an Ethos-U55."""
-
-
-@dataclass(frozen=True)
-class PlacementOptions:
-    """The user's constraints: the ops that stay on the CPU, and whether the NPU may, should or must run all
-    others."""
-
-    keep_on_cpu: tuple[str, ...] = ()
-    """Globs on names or kinds of ops."""
-    only_npu: bool = False
-    """Refuses a program with other ops on the CPU."""
-    prefer_npu: bool = False
-    """Runs all allowed ops on the NPU, even if the CPU is estimated to be faster."""
-
-    def keeps(self, op: Op) -> str | None:
-        """Returns the pattern that keeps an op on the CPU, or None."""
-        return next(
-            (p for p in self.keep_on_cpu if fnmatch.fnmatch(op.name, p) or fnmatch.fnmatch(op.kind, p)), None
-        )
 
 
 @dataclass(frozen=True)
@@ -79,7 +60,7 @@ def partition(
     graph: Graph,
     npu: Device,
     isa: Isa,
-    options: PlacementOptions = PlacementOptions(),  # frozen
+    options: PlacementOptions = DEFAULT_OPTIONS.placement,
     costs: Costs = no_estimate,
 ) -> Placement:
     """Cuts a graph into segments for the NPU and ops for the CPU. `costs` estimates a segment on the NPU."""
@@ -131,7 +112,7 @@ def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
 
 
 def _judge(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...]:
-    pattern = options.keeps(op)
+    pattern = options.keeps(op.name, op.kind)
     kept = (
         ()
         if pattern is None

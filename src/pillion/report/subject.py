@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pillion.boards.board import Optimize
 from pillion.devices.payloads import Payloads
 from pillion.emitters.c.lower import CProgram
 from pillion.emitters.c.manifest import NpuMemory
 from pillion.host_io.atomic_files import Content
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
+from pillion.option_values import Optimize
 from pillion.partition import Ledger
 from pillion.run.float_interface import FloatModel
 from pillion.run.time_estimate import Conditions

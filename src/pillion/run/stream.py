@@ -42,7 +42,7 @@ class _Session(Protocol):
         """Releases the session's resources."""
 
 
-class Stream:
+class StreamSession:
     """A program's runs over time, each from the states of the previous one. The first run starts with reset
     states.
 
@@ -94,7 +94,7 @@ class Stream:
         """Ends the program's process, which otherwise ends with this object."""
         self._session.close()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> StreamSession:
         return self
 
     def __exit__(self, *_: object) -> None:

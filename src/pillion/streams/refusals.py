@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 
+from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ops import BatchMatmul, Repeat, Softmax, Standardize
-from pillion.streams.stream_spec import StreamSpec
 
 CAUSAL = (
     "no padding in time, or padding in front only: F.pad(x, (k - 1, 0)) before a convolution without padding, "
@@ -136,11 +136,11 @@ def begins_later(op: Op, x: Value) -> PillionError:
     )
 
 
-def find_inputs(graph: Graph, wish: StreamSpec) -> dict[Value, int]:
+def find_inputs(graph: Graph, wish: Stream) -> dict[Value, int]:
     """Returns the inputs that a specification names, with their time axes."""
     known = {v.name: v for v in graph.inputs}
     found: dict[Value, int] = {}
-    for name, axis in wish.axes:
+    for name, axis in wish.inputs:
         value = known.get(name)
         if value is None:
             listed = ", ".join(f"{v.name}{list(v.shape)}" for v in graph.inputs)
@@ -166,28 +166,28 @@ def _longest(value: Value) -> int:
     return max(range(value.type.rank), key=lambda axis: value.shape[axis], default=0)
 
 
-def require_shorter(graph: Graph, wish: StreamSpec, hop: int, frames: int) -> None:
+def require_shorter(graph: Graph, wish: Stream, hop: int, frames: int) -> None:
     """Raises if a call would take the whole window."""
     if hop < frames:
         return
-    name, axis = wish.axes[0]
-    why = f", a multiple of {wish.hop} and of all strides in time," if hop != wish.hop else ""
+    name, axis = wish.inputs[0]
+    why = f", a multiple of {wish.frames} and of all strides in time," if hop != wish.frames else ""
     raise PillionError(
         f"{hop} new frames are the whole window of `{graph.name}`",
         rule=f"a call takes fewer frames than the window's {frames}, along axis {axis} of `{name}`",
-        here=f"--hop {wish.hop}: {hop} frames{why} are new in each answer",
+        here=f"--hop {wish.frames}: {hop} frames{why} are new in each answer",
         help="a smaller --hop, another axis, or leave --stream out: nothing would be kept",
     )
 
 
-def shares_no_frames(graph: Graph, wish: StreamSpec, value: Value, axis: int) -> PillionError:
+def shares_no_frames(graph: Graph, wish: Stream, value: Value, axis: int) -> PillionError:
     """Returns the error for inputs of different rates, of which a call would take a fraction of a frame."""
     frames = value.shape[axis]
-    first, its_axis = wish.axes[0]
+    first, its_axis = wish.inputs[0]
     window = next(v.shape[its_axis] for v in graph.inputs if v.name == first)
     return PillionError(
-        f"{wish.hop} new frames of `{first}` are no whole number of frames of `{value.name}`",
+        f"{wish.frames} new frames of `{first}` are no whole number of frames of `{value.name}`",
         rule="all streamed inputs are fed in step: as large a part of their windows at a time",
-        here=f"windows of {window} and {frames} frames, --hop {wish.hop}",
+        here=f"windows of {window} and {frames} frames, --hop {wish.frames}",
         help=f"--hop {window // math.gcd(window, frames)}",
     )

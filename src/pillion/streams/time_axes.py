@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from pillion.compile_options import Stream
 from pillion.ir.access import AxisMap, Span
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -21,7 +22,6 @@ from pillion.ops.compare_select import Place
 from pillion.ops.pool import Pool
 from pillion.ops.reduce import Reduction
 from pillion.streams import refusals
-from pillion.streams.stream_spec import StreamSpec
 
 ENDS_OF_TIME = (Reduction, Place, Pool, Linear, Reshape)
 """Ops that may reduce the whole window; what follows is recomputed in every call."""
@@ -230,20 +230,20 @@ def _reaches(op: Op, other: Value, axis: int) -> bool:
     return any(isinstance(found, AxisMap) and found.axis == axis and size > 1 for found, size in meets)
 
 
-def follow(graph: Graph, wish: StreamSpec) -> Tracks:
+def follow(graph: Graph, wish: Stream) -> Tracks:
     """Finds the time axes of a graph. The hop becomes the least multiple of the requested one in which every value
     gets whole rows."""
     inputs = refusals.find_inputs(graph, wish)
     window = next(iter(inputs.items()))
     frames = window[0].shape[window[1]]
-    hop = wish.hop
+    hop = wish.frames
     while True:
         refusals.require_shorter(graph, wish, hop, frames)
         tracks = Tracks(graph, hop, frames)
         try:
             for value, axis in inputs.items():
                 step = Fraction(hop * value.shape[axis], frames)
-                if Fraction(wish.hop * value.shape[axis], frames).denominator > 1:
+                if Fraction(wish.frames * value.shape[axis], frames).denominator > 1:
                     raise refusals.shares_no_frames(graph, wish, value, axis)
                 tracks.rows[value] = Track(axis, value.shape[axis], int(step), Fraction(0))
                 tracks.ready[value] = 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.access import AxisMap, Span
 from pillion.ir.graph import Graph, Names
@@ -24,7 +25,6 @@ from pillion.ir.verify import verify
 from pillion.ops import Concat, Repeat, Slice
 from pillion.streams import refusals
 from pillion.streams.pixels import gathered_pixels
-from pillion.streams.stream_spec import StreamSpec
 from pillion.streams.time_axes import RowFiring, Track, Tracks, Use, follow
 
 
@@ -232,7 +232,7 @@ def _answers(tracks: Tracks, meaning: Meaning) -> Iterator[Answer]:
         yield Answer(value.name, first, track.step, track.axis) if track else Answer(value.name, first)
 
 
-def streamed(graph: Graph, wish: StreamSpec) -> Graph:
+def streamed(graph: Graph, wish: Stream) -> Graph:
     """Returns the graph of one hop, with the description of its inputs and outputs."""
     tracks = follow(graph, wish)
     hop, meaning = _made(tracks)
@@ -240,6 +240,6 @@ def streamed(graph: Graph, wish: StreamSpec) -> Graph:
         Fed(v.name, t.axis, t.size, t.step)
         for v, t in ((v, tracks.rows[v]) for v in graph.inputs if v in tracks.rows)
     )
-    streaming = Streaming(fed, tuple(_answers(tracks, meaning)), meaning, tracks.hop // wish.hop)
+    streaming = Streaming(fed, tuple(_answers(tracks, meaning)), meaning, tracks.hop // wish.frames)
     hop = gathered_pixels(verify(hop, "streamed"))
     return verify(hop.replace(streaming=streaming), "gathered_pixels")

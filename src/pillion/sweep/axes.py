@@ -7,14 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from pillion.boards.board import Optimize
+from pillion.compile_options import DEFAULT_OPTIONS, KEYWORDS
 from pillion.host_io.atomic_files import suffix_of
-from pillion.option_values import IoDtype, IoLayout
+from pillion.option_record import OptionField
 from pillion.sweep.toml_tables import TomlTable, shown
 from pillion.targets import find_target
-from pillion.tiling.memory_budget import parse_memory_budget
 
 Value = str | int | float | bool | tuple[Any, ...]
 """Value of an option or argument. Lists become tuples, so that variants are hashable."""
@@ -181,26 +180,32 @@ def any_value(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Val
     return value
 
 
-def _memory(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
-    """Checks a memory option and returns it unchanged."""
+def _typed(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+    """Checks an option by its record, and returns it unchanged."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise table.wrong(f"{key} = {shown(value)}", "as on the command line", f'{key} = ["256K"]')
-    parse_memory_budget(**{key: value})  # type: ignore[arg-type]  # it says so itself
+        raise table.wrong(f"{key} = {shown(value)}", "as on the command line", f'{key} = ["…"]')
+    DEFAULT_OPTIONS.with_keywords({key: value})
     return value
 
 
+def _converter(one: OptionField) -> Convert:
+    """Returns the check of a compile option's values in a sweep."""
+    if one.choices:
+        return _one_of(one.choices)
+    if isinstance(one.default, bool):
+        return _yes_or_no
+    if one.default == ():
+        return _patterns
+    return {"calibrate": _path, "weights": _path, "input_size": _size}.get(one.keyword, _typed)
+
+
+NO_AXES = ("trust_pickle", "name", "state", "stateful", "state_pairs", "stream", "hop", "rows_in", "rows_of")
+"""Compile options that a sweep does not vary: what a program is, or how it is called, differs with them."""
+_AXES = [one for one in KEYWORDS.values() if one.keyword not in NO_AXES]
 FOR_ALL: Mapping[str, Convert] = {
     "target": _target,
-    "optimize": _one_of(get_args(Optimize)),
-    "max_ram": _memory,
-    "extra": _memory,
-    "calibrate": _path,
-    "io_dtype": _one_of(get_args(IoDtype)),
-    "io_layout": _one_of(get_args(IoLayout)),
-    "keep_on_cpu": _patterns,
-    "only_npu": _yes_or_no,
-    "prefer_npu": _yes_or_no,
+    **{one.keyword: _converter(one) for one in _AXES if one.record != "loading"},
 }
-"""`pillion compile` options allowed in [options] and in a [[model]]."""
-OF_MODELS: Mapping[str, Convert] = {"weights": _path, "input_size": _size}
-"""`pillion compile` options allowed only in a [[model]]."""
+"""Compile options allowed in [options] and in a [[model]]."""
+OF_MODELS: Mapping[str, Convert] = {one.keyword: _converter(one) for one in _AXES if one.record == "loading"}
+"""Compile options allowed only in a [[model]]."""

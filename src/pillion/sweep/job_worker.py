@@ -25,8 +25,8 @@ from pillion.host_io.atomic_files import parts_of
 from pillion.host_io.call_arguments import accepted_arguments
 from pillion.host_io.user_code import beside, function_of, run_user_code, split_spec
 from pillion.model_names import is_int8_file
-from pillion.partition import PlacementOptions
 from pillion.program import Program
+from pillion.sweep.axes import FOR_ALL, OF_MODELS
 from pillion.sweep.fingerprint import name_of_content, name_of_pillion, name_of_tools
 from pillion.sweep.job_result import Failure, Figures, JobOutput, JobResult, failure_of
 from pillion.sweep.jobs import Job, names_a_function
@@ -164,21 +164,16 @@ def _compiled(job: Job, files: dict[str, bytes]) -> JobResult:
     return JobResult(_figures(program, costs), metrics, left_out=left_out)
 
 
-PASSED_ON = ("optimize", "io_dtype", "io_layout", "max_ram", "extra")
-"""Options passed to `compile` unchanged."""
-
-
 def compile_job(job: Job) -> Program:
     """Compiles the program of a job, with a fixed random seed."""
     model, inputs, name = _model(job)
-    given = {k: job.option(k) for k in PASSED_ON if job.option(k) is not None}
-    demands = [bool(job.option(name)) for name in ("only_npu", "prefer_npu")]
-    placement = PlacementOptions(job.option("keep_on_cpu") or (), *demands)
-    if not is_int8_file(model) or job.option("calibrate") is not None:
+    given = {key: job.option(key) for key in (*FOR_ALL, *OF_MODELS) if job.option(key) is not None}
+    target = given.pop("target")
+    if not is_int8_file(model) or "calibrate" in given:
         given["calibrate"] = _calibration(job)
-    if isinstance(model, str):
-        given |= {k: job.option(k) for k in ("weights", "input_size") if job.option(k) is not None}
-    return compiler.compile(model, inputs, target=job.target, name=name, placement=placement, **given)
+    if not isinstance(model, str):  # it is made from these already
+        given = {key: value for key, value in given.items() if key not in OF_MODELS}
+    return compiler.compile(model, inputs, target=target, name=name, **given)
 
 
 def _model(job: Job) -> tuple[Any, Any, str | None]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pillion.compile_options import Memory
 from pillion.emitters.c.kernel_choice import Choice
 from pillion.emitters.c.lower import CProgram, pack_constants
 from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan, with_least_memory
@@ -21,7 +22,6 @@ from pillion.ir.types import DType, Value
 from pillion.memory.events import ALIGNMENT
 from pillion.ops import Quantize, Transpose
 from pillion.tiling.candidates import MANY, Candidates
-from pillion.tiling.memory_budget import WITHOUT_TILING, MemoryBudget
 from pillion.tiling.rows_in import require_rows_in
 from pillion.tiling.shortest_path import Paths
 from pillion.tiling.stripe import Stripe, striped
@@ -30,8 +30,11 @@ BOUNDS_TRIED = 10
 """Bounds for which plans are made before a budget is refused."""
 SURE = 0.96
 """The share of a price that estimates may reach: for the nets of docs/performance.md they are up to 4 % too low."""
-EXTRA_FOR_ROWS = 0.01
-"""The default price of row input, as a share of instructions."""
+DEFAULT_EXTRA = 0.01
+"""The default price of less RAM and of row input, as a share of instructions."""
+WORTH_BYTES, WORTH_SHARE = 4096, 0.1
+"""The least RAM that default stripes must save, in bytes and of the arena: their code takes one to three thousand
+bytes of flash."""
 NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1, 1.15, 1.2)
 """Multiples of the least bound for which plans are made: live bytes are a lower bound of a plan."""
 
@@ -89,17 +92,17 @@ def known_forms(whole: CProgram) -> VariantCache:
     return VariantCache(step.choice for step in whole.steps if step.choice.op not in kept)
 
 
-def find_stripes(graph: Graph, whole: CProgram, wish: MemoryBudget, beside: int = 0) -> TilingPlan:
+def find_stripes(graph: Graph, whole: CProgram, wish: Memory, beside: int = 0) -> TilingPlan:
     """Returns the stripes for a budget. `whole` is the program without stripes; `beside` is RAM outside the arena."""
-    if wish == WITHOUT_TILING or not graph.ops:
+    if not graph.ops:
         return TilingPlan((), whole)
-    ways = ways_of(graph, whole, require_rows_in(graph, wish.rows_in) if wish.rows_in else None)
+    ways = ways_of(graph, whole, require_rows_in(graph, wish.by_rows) if wish.by_rows else None)
     search = TilingSearch(Paths(ways), whole)
-    if wish.max_ram is not None:
-        return search.within(wish.max_ram, beside)
-    usual = EXTRA_FOR_ROWS if wish.rows_in else 0.0
-    budget = SURE * (usual if wish.extra is None else wish.extra) * ways.instructions
-    return search.for_extra(budget, wish.least_saving(search.whole.memory.arena_bytes))
+    if wish.limit is not None:
+        return search.within(wish.limit, beside)
+    share = DEFAULT_EXTRA if wish.share is None else wish.share
+    worth = max(WORTH_BYTES, int(WORTH_SHARE * search.whole.memory.arena_bytes)) if wish.is_default else 0
+    return search.for_extra(SURE * share * ways.instructions, worth)
 
 
 def ways_of(graph: Graph, whole: CProgram, fed: Value | None) -> Candidates:

@@ -15,6 +15,7 @@ from torch import nn
 import pillion
 from ethos_streams import compiled, needs_vela, tflite_of
 from pillion.cli.intermediates import Intermediates
+from pillion.compile_options import PlacementOptions
 from pillion.devices.ethos_u import converter, payload
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
 from pillion.devices.ethos_u.vela import MemoryMode, VelaSettings, compile_segment, vela_process
@@ -25,7 +26,6 @@ from pillion.importers.pte.container import Container
 from pillion.ir.graph import Graph
 from pillion.ops import Conv2d, Segment
 from pillion.option_values import Runtime
-from pillion.partition import PlacementOptions
 from pillion.program import Program
 from pillion.run.executorch import ExecuTorch
 from pillion.targets import executable, find_target

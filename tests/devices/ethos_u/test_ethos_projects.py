@@ -17,11 +17,11 @@ from torch import nn
 
 import pillion
 from ethos_streams import needs_vela
+from pillion.compile_options import PlacementOptions
 from pillion.devices.ethos_u import host_driver
 from pillion.devices.ethos_u.payload import parse
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
-from pillion.partition import PlacementOptions
 from pillion.run.executor import RunOptions
 from pillion.run.executor_list import run_folder
 from pillion.run.verify import verify_project

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ethos_streams import needs_vela
-from pillion.compiler import CompileOptions, finish
+from pillion.compile_options import CompileOptions, PlacementOptions
+from pillion.compiler import finish
 from pillion.devices.ethos_u import ETHOS_U
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -18,7 +19,6 @@ from pillion.ir.types import PerChannel, constant
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d, DepthwiseConv2d
 from pillion.ops.example_values import make, value
-from pillion.partition import PlacementOptions
 from pillion.targets import find_target
 
 SIZES = ("ethos-u55-32", "ethos-u55-256", "ethos-u65-256", "ethos-u85-256")

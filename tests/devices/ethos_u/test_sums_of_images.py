@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import pillion
 from ethos_streams import needs_vela
-from pillion.partition import PlacementOptions
+from pillion.compile_options import PlacementOptions
 from pillion.program import Program
 
 

@@ -14,13 +14,13 @@ import pillion
 from passes.test_split_groups import graph_of, grouped
 from passes.test_sum_hard_sigmoids import LEVELS, function_of
 from pillion import zoo
+from pillion.compile_options import PlacementOptions
 from pillion.devices.neutron import N3_64
 from pillion.ir.graph import Graph
 from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import Segment
 from pillion.ops.example_values import value
-from pillion.partition import PlacementOptions
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.partition import PlacementOptions
+from pillion.compile_options import PlacementOptions
 
 
 class Summed(nn.Module):

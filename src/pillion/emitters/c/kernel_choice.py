@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c import dsp, host, mve, portable, scalar
 from pillion.emitters.c.kernel import Kernel
@@ -16,6 +15,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Repeat, Segment
+from pillion.option_values import Optimize
 
 BYTE_OF_FLASH = 2.0
 """Instructions that each call must save for a further byte of flash; an op may be called once for each tile."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.kernel_choice import Choice
@@ -37,6 +36,7 @@ from pillion.memory import (
     words_of_state,
 )
 from pillion.ops import Region, Repeat, Segment, leaves
+from pillion.option_values import Optimize
 
 POINTER_BYTES = 4
 """The size of a pointer on every Cortex-M."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, read_text
@@ -20,6 +19,7 @@ from pillion.host_io.project_folders import Listing, check_paths, finish_stopped
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.stream_io import Streaming
 from pillion.ir.types import DType, PerTensor, Shape, TensorType
+from pillion.option_values import Optimize
 
 MANIFEST = "manifest.json"
 MOST_BYTES = 1 << 26

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pillion.boards.board import Optimize
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import Choice, choose, choose_together
 from pillion.emitters.c.running_sums import RunningSums, running_sums, window_kernels, with_places
@@ -32,6 +31,7 @@ from pillion.memory import (
 )
 from pillion.ops import Region, Repeat, Segment, leaves
 from pillion.ops.state_io import with_own_ends
+from pillion.option_values import Optimize
 
 
 @dataclass(frozen=True)

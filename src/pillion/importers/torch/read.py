@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from pillion.compile_options import Quantization
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.buffers_as_states import as_stateful
@@ -25,7 +26,6 @@ from pillion.importers.torch.to_graph import import_with_origins
 from pillion.importers.torch.user_inputs import Batches, as_model
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
-from pillion.ir.tuning import Tuning
 from pillion.ir.verify import refuse_float
 
 
@@ -49,7 +49,7 @@ def read(
     input_size: capture.InputSize = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
-    tuning: Tuning = DEFAULT_TUNING,
+    tuning: Quantization = DEFAULT_TUNING,
 ) -> ReadModel:
     """Imports a module, an exported program, or a model that `-m` names: a zoo model, `file.py:factory`, a .pt2.
 
@@ -122,7 +122,7 @@ def _quantized(
     progress: Progress | None,
     wishes: QuantizationConstraints,
     nhwc: bool,
-    tuning: Tuning,
+    tuning: Quantization,
 ) -> ReadModel:
     refuse = _refusing(name)
     if isinstance(model, QatModule):
@@ -136,11 +136,11 @@ def _quantized(
     return ReadModel(graph, FloatNet(module, origins) if module is not None else None)
 
 
-def _require_no_tuning(model: QatModule, tuning: Tuning) -> None:
-    if tuning != DEFAULT_TUNING:
+def _require_no_tuning(model: QatModule, tuning: Quantization) -> None:
+    if tuning.tuning:
         raise PillionError(
             f"`{model.preparation.name}` is prepared for training",
             rule="tuning (--ranges, --equalize, --no-correct-biases) is for models that are quantized after training",
-            here=f"{tuning}",
+            here=", ".join(f"{name}={value!r}" for name, value in tuning.tuning.items()),
             help="leave tuning out: training has learned with the ranges that it has",
         )

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
+from pillion.compile_options import Quantization
 from pillion.data.python_data import items_of
 from pillion.errors import PillionError, warn
 from pillion.host_io.progress import stage
@@ -48,7 +49,6 @@ from pillion.importers.torch.rewrite.clamp_masks import clamp_masks
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.importers.torch.user_inputs import Batches, as_batches, as_inputs, as_samples
 from pillion.ir.constraints import QuantizationConstraints
-from pillion.ir.tuning import Tuning
 
 Inputs = Sequence[Tensor]
 Follow = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
@@ -56,7 +56,7 @@ Follow = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
 Progress = Callable[[int, int | None], None]
 """Called after each batch with the number of batches done, and the total if known."""
 
-DEFAULT_TUNING = Tuning()
+DEFAULT_TUNING = Quantization()
 FEW = 64
 """Samples for equalizing channels."""
 ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
@@ -70,7 +70,7 @@ def ptq(
     wishes: QuantizationConstraints | None = None,
     refuse: Callable[[Sequence[FloatOp]], None] | None = None,
     memory: Memory | None = None,
-    tuning: Tuning = DEFAULT_TUNING,
+    tuning: Quantization = DEFAULT_TUNING,
 ) -> QuantizedProgram:
     """Quantizes a trained model to int8. Without calibration data, the example inputs are used, with a warning.
     `memory` adds states to samples that must follow one another.
@@ -151,7 +151,7 @@ def names_of_inputs(module: nn.Module) -> tuple[str, ...]:
     return tuple(str(node.target) for node in graph.graph.find_nodes(op="placeholder"))
 
 
-def _without_states(tuning: Tuning) -> Tuning:
+def _without_states(tuning: Quantization) -> Quantization:
     """Tuning without equalization, which states do not allow."""
     if tuning.equalize:
         warn("--equalize is left out: the model remembers from run to run")

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `pillion.compile`, as records: each field has its default, its help and its check.
+
+The command line, the axes of sweeps, the keywords of `compile` and a page of the docs are made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+from pillion.errors import PillionError
+from pillion.option_parsers import parse_bytes, parse_hop, parse_pairs, parse_share, parse_size, parse_streams
+from pillion.option_record import Checked, Option, OptionField, option_fields
+from pillion.option_values import ArithmeticName, IoDtype, IoLayout, Optimize, Ranges, StateForm
+
+Streamed = str | Sequence[str | tuple[str, int]] | Mapping[str, int]
+"""`"x:2"`, several of these, or a mapping of names to axes."""
+
+
+@dataclass(frozen=True)
+class Loading(Checked):
+    """How a named model is loaded."""
+
+    weights: Annotated[
+        str | Path | None,
+        Option(
+            "Weights for a zoo name or file.py:factory (.pt, .safetensors, .npz, .bin).",
+            "FILE",
+            typed=Optional[Path],
+        ),
+    ] = None
+    trust_pickle: Annotated[bool, Option("Execute code in a .pt2, if you trust its maker.")] = False
+    input_size: Annotated[
+        int | str | tuple[int, int] | None,
+        Option("Height and width of the input: 96 or 96x128 (zoo models).", "SIZE"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.size
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width of the input."""
+        return parse_size(self.input_size)
+
+
+@dataclass(frozen=True)
+class Quantization(Checked):
+    """How a float model becomes int8: calibration data (without it, the example inputs) and tuning."""
+
+    calibrate: Annotated[
+        Any,
+        Option(
+            "Representative inputs for calibration: file, folder or file.py:function.",
+            "PATH",
+            typed=Optional[Path],
+        ),
+    ] = None
+    ranges: Annotated[
+        Ranges, Option("Range of each tensor: all values, without rarest, or least squared error.")
+    ] = "auto"
+    equalize: Annotated[
+        bool, Option("Equalize channel ranges between layers that can share the factors.")
+    ] = False
+    correct_biases: Annotated[
+        bool, Option("Correct biases by the shift of channel means (from 4 samples).")
+    ] = True
+
+    @property
+    def tuning(self) -> dict[str, Any]:
+        """The options besides the data that differ from their defaults."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "calibrate"}
+        return {name: value for name, value in own.items() if value != getattr(type(self), name)}
+
+
+Tuning = Quantization
+"""The name for options besides the data, as in `compile(…, calibrate=samples, tuning=Tuning(equalize=True))`."""
+
+
+@dataclass(frozen=True)
+class Io(Checked):
+    """Inputs, outputs and state of the program."""
+
+    dtype: Annotated[IoDtype, Option("Data type of inputs and outputs.", keyword="io_dtype")] = "float32"
+    layout: Annotated[
+        Optional[IoLayout],
+        Option("Axis order of images (default: nhwc with --rows-in, otherwise nchw).", keyword="io_layout"),
+    ] = None
+    state: Annotated[StateForm, Option("Keep state between runs, or pass it in and out of each run.")] = (
+        "kept"
+    )
+    stateful: Annotated[bool, Option("Recurrent layers continue from the previous run.")] = False
+    pairs: Annotated[
+        Mapping[str, int] | Sequence[str] | None,
+        Option(
+            "Carry an output (number) into an input (name): h:1. May be repeated.",
+            "INPUT:OUTPUT",
+            "state_pairs",
+            "--state-pair",
+            Optional[list[str]],
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.state_pairs
+
+    @property
+    def state_pairs(self) -> Mapping[str, int]:
+        """Outputs, by number, that become inputs, by name, of the next run."""
+        return parse_pairs(self.pairs)
+
+
+@dataclass(frozen=True)
+class PlacementOptions(Checked):
+    """The user's constraints: the ops that stay on the CPU, and whether the NPU may, should or must run all
+    others."""
+
+    keep_on_cpu: Annotated[
+        tuple[str, ...],
+        Option(
+            "Keep ops of this name or kind off the NPU: softmax, 'conv*'. May be repeated.",
+            "PATTERN",
+            typed=Optional[list[str]],
+        ),
+    ] = ()
+    only_npu: Annotated[bool, Option("Run everything on the NPU; fail, with reasons, if an op cannot.")] = (
+        False
+    )
+    prefer_npu: Annotated[
+        bool, Option("Use the NPU wherever possible, even if the core is estimated faster.")
+    ] = False
+
+    def keeps(self, name: str, kind: str) -> str | None:
+        """Returns the pattern that keeps an op on the CPU, or None."""
+        return next((p for p in self.keep_on_cpu if fnmatch(name, p) or fnmatch(kind, p)), None)
+
+
+@dataclass(frozen=True)
+class Memory(Checked):
+    """A bound on the RAM of the C, or the instructions that less RAM may cost. With neither, few instructions are
+    spent if they save much."""
+
+    max_ram: Annotated[
+        int | str | None,
+        Option("RAM limit of the C: 256K. Large tensors are then computed by rows.", "SIZE"),
+    ] = None
+    extra: Annotated[
+        float | str | None,
+        Option("Extra instructions allowed for less RAM (default: 1% if it saves much).", "PERCENT"),
+    ] = None
+    rows_in: Annotated[
+        bool | str,
+        Option("Feed the largest input row by row, as a camera does, without a buffer."),
+    ] = False
+    rows_of: Annotated[Optional[str], Option("As --rows-in, for the input of this name.", "INPUT")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_ram is not None and self.extra is not None:
+            raise PillionError(
+                "two wishes for the memory",
+                rule="--max-ram finds the least extra work for some memory, --extra the least memory for some extra work",
+                here=f"--max-ram {self.max_ram} --extra {self.extra}",
+                help="give one of them",
+            )
+        _ = self.limit, self.share
+
+    @property
+    def limit(self) -> int | None:
+        """The maximum RAM in bytes; the cheapest plan that fits is chosen."""
+        return None if self.max_ram is None else parse_bytes(self.max_ram)
+
+    @property
+    def share(self) -> float | None:
+        """The share of instructions that may be added; the smallest plan within it is chosen."""
+        return None if self.extra is None else parse_share(self.extra)
+
+    @property
+    def by_rows(self) -> bool | str:
+        """Whether an input is delivered row by row and never lies in the arena as a whole; or its name."""
+        return self.rows_of or self.rows_in
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the user asked for nothing."""
+        return self == Memory()
+
+
+@dataclass(frozen=True)
+class Stream(Checked):
+    """Inputs by name with their time axis (none: whole windows), and the new frames per call."""
+
+    axes: Annotated[
+        Streamed,
+        Option(
+            "Feed an input frame by frame along its time axis: x:2.",
+            "INPUT:AXIS",
+            "stream",
+            typed=Optional[list[str]],
+        ),
+    ] = ()
+    hop: Annotated[
+        Optional[int],
+        Option(
+            "With --stream: new frames per run, a multiple of all strides (default: 1).",
+            "FRAMES",
+            typed=Optional[int],
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inputs = self.inputs
+        if self.hop is not None and not inputs:
+            raise PillionError(
+                "frames of no stream",
+                rule="--hop goes with --stream: the new frames of each call",
+                here=f"--hop {self.hop}",
+                help="--stream INPUT:AXIS --hop 1, or leave --hop out",
+            )
+        _ = self.frames
+
+    @property
+    def inputs(self) -> tuple[tuple[str, int], ...]:
+        """The streamed inputs, each with its time axis."""
+        return parse_streams(self.axes)
+
+    @property
+    def frames(self) -> int:
+        """The new frames per call."""
+        return parse_hop(self.hop)
+
+
+@dataclass(frozen=True)
+class CompileOptions(Checked):
+    """All options of `compile` but the model and the target."""
+
+    loading: Loading = Loading()
+    quantize: Quantization = Quantization()
+    io: Io = Io()
+    arithmetic: Annotated[
+        Optional[ArithmeticName],
+        Option("Arithmetic to reproduce bit for bit (default: the source framework's)."),
+    ] = None
+    optimize: Annotated[Optimize, Option("Fast kernels, or few and small ones.")] = "speed"
+    name: Annotated[
+        Optional[str],
+        Option("Name of the program, as in NAME_run in C (default: the model's).", "NAME"),
+    ] = None
+    placement: PlacementOptions = PlacementOptions()
+    memory: Memory = Memory()
+    stream: Stream = Stream()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stream.inputs and self.memory.by_rows:
+            raise PillionError(
+                "rows of an input that comes by frames",
+                rule="--rows-in hands over one window row by row, --stream the new frames of a window that moves",
+                here="--rows-in and --stream",
+                help="leave one of them out",
+            )
+
+    @property
+    def is_nhwc(self) -> bool:
+        """Whether image inputs and outputs are channels-last."""
+        return (self.io.layout or ("nhwc" if self.memory.by_rows else "nchw")) == "nhwc"
+
+    @property
+    def memory_budget(self) -> Memory | tuple[()]:
+        """The memory wishes, without the default search for stripes if they gain little (streams) or cost code
+        (size)."""
+        is_default_useless = self.stream.inputs or self.optimize == "size"
+        return () if is_default_useless and self.memory.is_default else self.memory
+
+    def with_keywords(self, keywords: Mapping[str, Any]) -> CompileOptions:
+        """Returns the options changed by keywords: fields of all records under one name each, as sweeps and the
+        command line spell them, and `tuning`."""
+        changes: dict[str, dict[str, Any]] = {}
+        for name, value in keywords.items():
+            if name == "tuning":
+                changes.setdefault("quantize", {}).update(value.tuning if value is not None else {})
+            elif name in KEYWORDS:
+                changes.setdefault(KEYWORDS[name].record, {})[KEYWORDS[name].field] = value
+            else:
+                raise TypeError(f"compile() got an unexpected keyword argument {name!r}")
+        own = changes.pop("", {})
+        return replace(self, **{r: replace(getattr(self, r), **new) for r, new in changes.items()}, **own)
+
+
+KEYWORDS: Mapping[str, OptionField] = {one.keyword: one for one in option_fields(CompileOptions)}
+"""All options of `compile` by keyword."""
+DEFAULT_OPTIONS = CompileOptions()
+"""The defaults of all options."""

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of options: dataclasses whose fields declare their help, their spelling and their choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, Optional, get_args, get_origin, get_type_hints
+
+from pillion.errors import one_of
+
+
+@dataclass(frozen=True)
+class Option:
+    """The help text of a field, and its form on the command line."""
+
+    help: str
+    metavar: str | None = None
+    keyword: str = ""
+    """Its name among the keywords of `compile` and the axes of sweeps, if not the field's."""
+    names: str = ""
+    """Its names on the command line, if they do not follow from the keyword."""
+    typed: Any = Optional[str]
+    """Type on the command line of a field that is neither a flag nor a choice."""
+
+
+class Checked:
+    """A record that refuses unknown values of its choices."""
+
+    def __post_init__(self) -> None:
+        record: Any = type(self)
+        for one in option_fields(record):
+            value = getattr(self, one.field, None)
+            if not one.record and one.choices and not (value is None and one.default is None):
+                one_of(one.field, value, one.choices)
+
+
+@dataclass(frozen=True)
+class OptionField:
+    """A field of a record with what its annotation declares."""
+
+    record: str
+    """The field of `CompileOptions` that holds the record; empty for its own fields."""
+    field: str
+    default: Any
+    option: Option
+    choices: tuple[str, ...]
+    """The accepted texts; none for other types."""
+
+    @property
+    def keyword(self) -> str:
+        """The name among the keywords of `compile`."""
+        return self.option.keyword or self.field
+
+
+@cache
+def option_fields(record: type[Any], name: str = "") -> tuple[OptionField, ...]:
+    """Returns the option fields of a record, with those of the records in it."""
+    return tuple(_option_fields(record, name))
+
+
+def _option_fields(record: type[Any], name: str) -> Iterator[OptionField]:
+    hints = get_type_hints(record, include_extras=True)
+    for one in fields(record):
+        hint = hints[one.name]
+        if is_dataclass(hint):
+            yield from _option_fields(hint, one.name)  # type: ignore[arg-type]  # it is a class
+            continue
+        kind, option = get_args(hint)
+        yield OptionField(name, one.name, one.default, option, _choices(kind))
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    """Returns the texts of a Literal, or of an optional one."""
+    literals = [k for k in (kind, *get_args(kind)) if get_origin(k) is Literal]
+    return get_args(literals[0]) if literals else ()
