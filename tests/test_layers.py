@@ -77,6 +77,7 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 """Part → the parts that it may import beside itself. Each file of the package belongs to one of these parts, or stands above all."""
+ALLOWED["pipeline"] = FLOOR | {"passes", "devices", "streams", "targets"}
 ALLOWED["program"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
 ALLOWED["compiler"] = set(ALLOWED)
 ALLOWED["evaluation"] = set(ALLOWED)

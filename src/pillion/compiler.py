@@ -46,21 +46,17 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import explicit_multipliers
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
-from pillion.ir.verify import verify as verified
 from pillion.model_names import is_int8_file, refuse_useless
 from pillion.ops import Segment
 from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
-from pillion.ops.persistent_state import with_persistent_states
-from pillion.ops.state_bindings import bind_states
-from pillion.ops.state_io import states_as_io
-from pillion.option_values import ArithmeticName, IoDtype, Optimize
+from pillion.option_values import ArithmeticName, Optimize
 from pillion.partition import Placement, all_on_cpu, inline_segments, partition, partition_loops, restore
 from pillion.partition.cpu_patterns import refuse_unmatched_patterns
 from pillion.partition.processors import require_same_units
 from pillion.passes.integer import float_ops
+from pillion.pipeline import CONSTANTS, STATE_STEPS, UNROLLED, integer_steps, npu_steps, run_steps
 from pillion.program import Program
 from pillion.run.float_interface import FloatModel
-from pillion.streams.to_stream import streamed
 from pillion.targets import NPUS, Target, compiled_operators, example_with_npu, find_target
 
 if TYPE_CHECKING:
@@ -216,16 +212,12 @@ def finish(
 ) -> Program:
     """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from."""
     with stage(f"compiling for {chip.name}"):
-        graph = window = to_integers(graph, options.io.dtype, watch)
+        graph = window = to_integers(graph, options, watch)
         if floats is not None:
             warn_of_mixed_scales(graph)
-        is_stream, pairs = bool(options.stream.inputs), options.io.state_pairs
-        if is_stream:
-            graph, floats = passes.run(streamed(graph, options.stream), passes.AFTER_STREAMING, watch), None
-        elif options.io.stateful:  # streams keep what recurrent layers carry
-            graph = with_persistent_states(graph)
-        graph = bind_states(graph, pairs) if pairs else graph
-        graph = states_as_io(graph) if options.io.state == "io" else graph
+        graph = run_steps(STATE_STEPS, graph, options, watch)
+        is_stream = bool(options.stream.inputs)
+        floats = None if is_stream else floats
         placed = place(chip, graph, options.placement, watch, unrolls=not is_stream)
         if is_stream and chip.npu is not None:
             require_same_units(
@@ -279,15 +271,14 @@ def read_int8(model: Any, name: str | None) -> Graph:
     return graph.replace(name=name) if name else graph
 
 
-def to_integers(graph: Graph, io_dtype: IoDtype, watch: passes.Watch | None) -> Graph:
+def to_integers(graph: Graph, options: CompileOptions, watch: passes.Watch | None) -> Graph:
     """Legalizes every op between inputs and outputs to integer arithmetic, and merges data movement."""
     graph = graph.replace(name=model_name(graph.name))
     if watch:
         watch("import", graph)
-    of_litert = (passes.legalize_embedding_bags,) if graph.arithmetic.is_tflite else ()
-    graph = passes.run(graph, passes.PIPELINE + of_litert + passes.BORDERS[io_dtype], watch)
+    graph = run_steps(integer_steps(), graph, options, watch)
     refuse_float(graph.name, [(f"{op.kind} {op.name}", op.source, reason) for op, reason in float_ops(graph)])
-    graph = verified(passes.materialize_constants(graph), "materialize_constants")
+    graph = CONSTANTS.apply(graph, options, watch)
     require_computed_outputs(graph)
     return graph
 
@@ -299,11 +290,12 @@ def place(
     if chip.npu is None:
         refuse_npu_options(chip, options)
         return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
-    rewritten = passes.run(graph, (passes.canonicalize_multipliers, *chip.npu.rewrites), watch)
+    before = tuple(step.function for step in npu_steps(chip.npu))
+    rewritten = passes.run(graph, before, watch)
     refuse_unmatched_patterns(rewritten, options)
     npu, name = chip.npu, chip.converter_name
     request = (rewritten, npu, chip.isa, options, lambda body: cost_of(body, npu, name))
-    placed = partition_loops(*request, passes.after_unrolling) if unrolls else partition(*request)
+    placed = partition_loops(*request, UNROLLED.function) if unrolls else partition(*request)
     placed = restore(graph, rewritten, placed, chip.isa)
     if watch:
         watch("place", placed.graph)

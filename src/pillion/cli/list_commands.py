@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands `pillion targets`, `models` and `ops`."""
+"""The commands `pillion targets`, `models`, `passes` and `ops`."""
 
 from __future__ import annotations
 
@@ -47,6 +47,19 @@ def models(as_json: JsonOption = False) -> None:
         for m in zoo.MODELS.values()
     ]
     console.show_rows(rows, ("name", "aliases", "input", "summary"), as_json)
+
+
+@app.command(
+    rich_help_panel=LOOK,
+    epilog="""
+pillion passes             names of the files that --intermediates writes
+""",
+)
+def passes(as_json: JsonOption = False) -> None:
+    """List the graph passes in the order in which they run, and when each runs."""
+    from pillion.pipeline import describe_passes
+
+    console.show_rows(describe_passes(), ("pass", "when", "summary"), as_json)
 
 
 @app.command(

@@ -43,11 +43,11 @@ from pillion.passes.uint8_io import uint8_io
 
 __all__ = [
     "AFTER_STREAMING",
-    "BORDERS",
     "PIPELINE",
     "Pass",
     "Watch",
     "after_unrolling",
+    "apply",
     "canonicalize_multipliers",
     "compose_magnitudes",
     "compose_norms",
@@ -90,9 +90,6 @@ PIPELINE: tuple[Pass, ...] = (
     merge_duplicates,
 )
 
-BORDERS: dict[str, tuple[Pass, ...]] = {"float32": (), "int8": (int8_io,), "uint8": (uint8_io,)}
-"""Passes that give inputs and outputs the element type that the user asked for."""
-
 AFTER_STREAMING: tuple[Pass, ...] = (merge_movement, merge_duplicates)
 """Passes that clean up after `streams` made tensors smaller."""
 
@@ -116,7 +113,13 @@ def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None =
     """Runs passes in order and verifies the graph before and after each one."""
     verify(graph, "import")
     for one in passes:
-        graph = verify(one(_inside(one, graph)), one.__name__)
-        if watch:
-            watch(one.__name__, graph)
+        graph = apply(one, graph, watch)
+    return graph
+
+
+def apply(one: Pass, graph: Graph, watch: Watch | None = None) -> Graph:
+    """Runs a pass, also in the bodies of loops, and verifies the graph after it."""
+    graph = verify(one(_inside(one, graph)), one.__name__)
+    if watch:
+        watch(one.__name__, graph)
     return graph
