@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matmul_ops import every_size
-from sum_ops import every_block
+from sum_ops import every_block, every_extreme
 from with_a_number import operations
 
 from kernels.op_cases import Run, check, check_runs, kernel_of
@@ -218,6 +218,10 @@ def test_sums_and_means(arithmetic: Arithmetic) -> None:
     assert {op.kind for op in ops} >= {"mean"}
     assert len(ops) > 60
     check(M33, ops, arithmetic=arithmetic)
+
+
+def test_extremes() -> None:
+    check_runs(M33, every_extreme())
 
 
 @pytest.mark.parametrize("level", [-128, 127])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matmul_ops import every_size
 from mve_ops import Run, check, every_pair, kernel_of, refusals, with_random_data
-from sum_ops import every_block
+from sum_ops import every_block, every_extreme
 from with_a_number import operations
 
 from pillion.emitters.c import mve
@@ -262,6 +262,10 @@ def test_sums_and_means(arithmetic: Arithmetic) -> None:
 def test_sums_over_axes_with_others_between() -> None:
     x = value("x", (2, 3, 5, 7), 0.05, 3)
     assert refusals(make(Mean, value("y", (), 0.03, 7), x=x, axes=(0, 2))) == ["axes"]
+
+
+def test_extremes() -> None:
+    check(every_extreme())
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------

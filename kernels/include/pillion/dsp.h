@@ -153,6 +153,15 @@ typedef struct {
 void pillion_transpose_conv2d_s8_dsp(const pillion_transpose_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
 
+/* Extremes: y[outer][inner] are the largest, or the smallest, of x[outer][reduced][inner]. Between the tiles of
+ * one op, the scratch memory holds the results so far. */
+typedef struct {
+    int32_t outer, reduced, inner, is_first, is_last;
+} pillion_reduce_max_s8_dsp_params;
+void pillion_reduce_max_s8_dsp(const pillion_reduce_max_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_reduce_max_s8_dsp_params pillion_reduce_min_s8_dsp_params;
+void pillion_reduce_min_s8_dsp(const pillion_reduce_min_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Sums and means: y[outer][inner] = requantize(the sum of x[outer][reduced][inner] - in_zp) + out_zp; inner is 1, or 4
  * and more. round = (2 * out_zp + 1) << (right - 1). */
 typedef struct {

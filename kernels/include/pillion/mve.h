@@ -235,6 +235,16 @@ typedef struct {
 void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
 
+/* Extremes: y[outer][inner] are the largest, or the smallest, of x[outer][reduced][inner]. Between the tiles of
+ * one op, the scratch memory holds the results so far. Reads up to 15 bytes beyond x; the scratch memory holds a multiple of 16
+ * results. */
+typedef struct {
+    int32_t outer, reduced, inner, is_first, is_last;
+} pillion_reduce_max_s8_mve_params;
+void pillion_reduce_max_s8_mve(const pillion_reduce_max_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_reduce_max_s8_mve_params pillion_reduce_min_s8_mve_params;
+void pillion_reduce_min_s8_mve(const pillion_reduce_min_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Sums and means: y[outer][inner] = requantize(the sum of x[outer][reduced][inner] - in_zp) + out_zp. Reads up to 7 bytes
  * beyond x. */
 typedef struct {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DSP kernel of means and sums over adjacent axes."""
+"""The DSP kernels of means, sums and extrema over adjacent axes."""
 
 from __future__ import annotations
 
+from pillion.emitters.c import extremes
 from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT, rounding
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.kernel_library import DSP
@@ -41,4 +42,8 @@ def calls(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Call, ...]:
     return (Call(SUM, params, (op.x,), op.y),)
 
 
-KERNELS: tuple[Kernel, ...] = (DSP.kernel(Mean, calls, check), DSP.kernel(ReduceSum, calls, check))
+KERNELS: tuple[Kernel, ...] = (
+    DSP.kernel(Mean, calls, check),
+    DSP.kernel(ReduceSum, calls, check),
+    *extremes.kernels(DSP),
+)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium kernels of means and sums over adjacent axes."""
+"""The Helium kernels of means, sums and extrema over adjacent axes."""
 
 from __future__ import annotations
 
+from pillion.emitters.c import extremes
 from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.kernel_conditions import int8
 from pillion.emitters.c.kernel_library import MVE
@@ -37,7 +38,7 @@ def calls(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Call, ...]:
 
 
 LANES = 16
-"""Sums that are updated together."""
+"""Results that are updated together."""
 
 
 def check_tile(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -75,4 +76,5 @@ KERNELS: tuple[Kernel, ...] = (
     tile_kernel(ReduceSum),
     MVE.kernel(Mean, calls, check, overread_bytes=OVERREAD_BYTES),
     MVE.kernel(ReduceSum, calls, check, overread_bytes=OVERREAD_BYTES),
+    *extremes.kernels(MVE, LANES, OVERREAD_BYTES),
 )
