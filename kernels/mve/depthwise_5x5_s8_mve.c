@@ -193,8 +193,10 @@ void pillion_depthwise_5x5_s8_mve(const pillion_depthwise_5x5_s8_mve_params *p, 
     pillion_mve_fill(plane, p->in_zp, p->plane_bytes);
     for (int32_t n = 0; n < p->images; n++, x += p->image_bytes, out += p->output_bytes) {
         channel_5x5 c = {x, plane, out, p->kernels, p->numbers, p->out_zp};
-        for (int32_t i = 0; i < p->channels; i++, c.x++, c.y++, c.kernel += 26, c.numbers += 3) {
-            channel(&c, p->layout);
+        for (int32_t left = p->channels; left > 0; left--, c.x++) {
+            for (int32_t filters = p->filters; filters > 0; filters--, c.y++, c.kernel += 26, c.numbers += 3) {
+                channel(&c, p->layout);
+            }
         }
     }
     pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);

@@ -114,9 +114,11 @@ void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8
     for (int32_t n = 0; n < p->images; n++, x += p->image_bytes, out += p->output_bytes) {
         pillion_mve_strip_channel c = {scratch, out, p->numbers, p->kernels + 1, p->out_zp};
         const int8_t *in = x;
-        for (int32_t left = p->channels; left > 0; left--, in++, c.y++, c.numbers += 3, c.kernel += 12) {
+        for (int32_t left = p->channels; left > 0; left--, in++) {
             build_strips(build, in, scratch);
-            outputs(&c, passes);
+            for (int32_t filters = p->filters; filters > 0; filters--, c.y++, c.numbers += 3, c.kernel += 12) {
+                outputs(&c, passes);
+            }
             __asm__ volatile("" : : : "q4", "q5", "q6", "q7"); /* neither saves them: this function does, once */
         }
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Depthwise convolution, 16 channels at a time, with any stride and padding.
+ * Depthwise convolution, 16 channels of outputs at a time, with any stride and padding.
  *
- * The input rows of some output rows are copied into scratch, padding included, 16 bytes to a pixel. Two taps are
+ * The input rows of some output rows are copied into scratch, padding included, 16 bytes to a pixel; where a channel has several filters,
+ * a byte for each of them. Two taps are
  * multiplied at a time: VMULLB and VMULLT widen to 16 bits, in which two products may be added (|w0| + |w1| <= 255), then
  * to 32. The four vectors of sums are those of the channels {0 4 8 12}, {2 6 10 14}, {1 5 9 13}, {3 7 11 15}, so that
  * narrowing into bottom and top halves restores the order. Where x has but one block of rows, y may be x. */

@@ -5,13 +5,42 @@
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
 
+/* Of each of some pixels, `step` bytes apart, 16 bytes at the offsets in `lanes`; at least one pixel. */
+static void gather_plane(int8_t *to, const int8_t *from, const uint8_t *lanes, int32_t step, int32_t count) {
+    __asm__ volatile(
+        "vldrb.u8 q1, [%[lanes]]\n"
+        "dls lr, %[count]\n"
+        "1: vldrb.u8 q0, [%[from], q1]\n"
+        "add %[from], %[step]\n"
+        "vstrb.8 q0, [%[to]], #16\n"
+        "le lr, 1b\n"
+        : [to] "+&r"(to), [from] "+&r"(from)
+        : [lanes] "r"(lanes), [step] "r"(step), [count] "r"(count)
+        : "lr", "q0", "q1", "cc", "memory");
+}
+
+/* The input channel of each of 16 outputs, counted from that of the first one, which is a filter of this number. */
+static void number_inputs(int32_t filter, int32_t filters, uint8_t *lanes) {
+    for (int32_t i = 0; i < 16; i++) {
+        lanes[i] = (uint8_t)((filter + i) / filters);
+    }
+}
+
 /* Rows from `top` on of 16 channels, with padding on the left and, where rows are outside the image, all over. */
-static void load_rows(const pillion_depthwise_any_s8_mve_params *p, const int8_t *image, int32_t top, int32_t rows, int8_t *to) {
+static void load_rows(const pillion_depthwise_any_s8_mve_params *p, const int8_t *image, int32_t c, int32_t top, int32_t rows, int8_t *to) {
+    const int32_t filters = p->filters, step = p->channels / filters;
+    uint8_t lanes[16];
+    if (filters > 1) {
+        number_inputs(c % filters, filters, lanes);
+    }
+    image += c / filters;
     for (int32_t row = top; row < top + rows; row++, to += p->plane_row_bytes) {
         if (row < 0 || row >= p->in_h) {
             pillion_mve_fill(to, p->in_zp, p->plane_row_bytes);
+        } else if (filters > 1) {
+            gather_plane(to + p->left_bytes, image + row * p->in_row_bytes, lanes, step, p->copy_w);
         } else {
-            pillion_mve_copy_plane(to + p->left_bytes, image + row * p->in_row_bytes, p->channels, p->copy_w);
+            pillion_mve_copy_plane(to + p->left_bytes, image + row * p->in_row_bytes, step, p->copy_w);
         }
     }
 }
@@ -25,7 +54,7 @@ static void block(const pillion_depthwise_any_s8_mve_params *p, const int8_t *im
         pillion_mve_wide_state s = {p->taps, constants, scratch, p->tap_count >> 1, y + c, p->out_w, p->out_zp, p->window_step,
                    p->channels, left < 16 ? (1 << left) - 1 : 0xFFFF, p->window_skip, rows,
                    p->low >= p->out_zp, p->plane_row_bytes};
-        load_rows(p, image + c, top, (rows - 1) * p->stride_h + p->window_rows, scratch);
+        load_rows(p, image, c, top, (rows - 1) * p->stride_h + p->window_rows, scratch);
         outputs(&s);
     }
 }

@@ -35,6 +35,7 @@ class Layer:
         seen = self.seen()
         if self.depthwise:
             taps = s.weights.T.reshape(*g.kernel, g.out_c).astype(np.float64)
+            seen = np.repeat(seen, g.out_c // g.in_c, axis=-1)
             return self.finish(np.einsum("nyxhwc,hwc->nyxc", seen, taps).astype(np.int64))
         acc = np.empty((*seen.shape[:3], g.out_c), np.int64)
         group_in, group_out = g.in_c // g.groups, g.out_c // g.groups

@@ -47,6 +47,15 @@ def layers() -> list[DepthwiseConv2d]:
     ]
 
 
+def several_filters() -> list[DepthwiseConv2d]:
+    return [
+        depthwise((1, h, w, 4), (3, 3), multiplier=m, seed=1, stride=(s, s), padding=(1, 1, 1, 1))
+        for s in (1, 2)
+        for h, w in ((9, 9), (24, 24), (17, 33))
+        for m in (4, 8)
+    ]
+
+
 def five_by_five() -> list[DepthwiseConv2d]:
     """Whole images, and a few rows of them."""
     sizes = [(h, w, 2) for h, w in SIZES] + [(rows + 4, 20, 0) for rows in (1, 2, 3, 4, 6)]
@@ -68,7 +77,7 @@ def chosen(op: DepthwiseConv2d) -> Kernel:
     return choose(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0].kernel
 
 
-@pytest.mark.parametrize(("made", "kinds"), [(layers, 3), (five_by_five, 2)])
+@pytest.mark.parametrize(("made", "kinds"), [(layers, 3), (several_filters, 3), (five_by_five, 2)])
 def test_estimates_are_close_and_the_choice_is_the_cheapest(
     made: Callable[[], list[DepthwiseConv2d]], kinds: int
 ) -> None:

@@ -111,6 +111,20 @@ def test_every_number_of_channels(variant: Variant) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
+def test_several_filters_for_each_channel(variant: Variant) -> None:
+    rng = np.random.default_rng(4)
+    layers = [
+        layer(rng, geometry(size, c, c * filters, (3, 3), stride(variant), images=2), depthwise=True)
+        for size in [(9, 11), (7, 21)]
+        for c, filters in [(1, 3), (2, 2), (3, 7), (5, 16), (7, 5), (2, 33), (17, 2)]
+    ]
+    taken = list(filter(variant.takes, layers))
+    assert len(taken) >= 7
+    check(variant, taken)
+    assert not any(variant.in_place(case.geometry) for case in taken)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
 def test_in_place(variant: Variant) -> None:
     rng = np.random.default_rng(5)
     sizes = [(9, 9), (12, 8), (7, 21), (16, 16)]
@@ -157,7 +171,6 @@ def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> ConvGeom
         (STRIPS, ["kernel"], depthwise((16, 16), kernel=(5, 5))),
         (STRIPS, ["stride"], depthwise((17, 17), stride=(1, 2))),
         (STRIPS, ["dilation"], depthwise((16, 16), dilation=(2, 2))),
-        (STRIPS, ["multiplier"], geometry((16, 16), 4, 8, (3, 3))),
         (STRIPS, ["image"], depthwise((7, 7))),
         (STRIPS, ["padding"], geometry((16, 20), 4, 4, (3, 3), padding=(3, 0, 0, 0))),
         (STRIPS, ["row"], geometry((8, 5000), 16, 16, (3, 3))),
@@ -165,7 +178,6 @@ def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> ConvGeom
         (STRIPS_2, ["image"], depthwise((13, 13), stride=(2, 2))),
         (WIDE_3X3, ["kernel"], depthwise((8, 8), kernel=(3, 2))),
         (WIDE_3X3, ["dilation"], depthwise((8, 8), dilation=(2, 2))),
-        (WIDE, ["multiplier"], geometry((16, 16), 4, 8, (3, 3))),
     ],
 )
 def test_refuses(variant: Variant, rules: Sequence[str], refused: ConvGeometry) -> None:

@@ -86,6 +86,17 @@ def test_every_number_of_channels(stride: int) -> None:
 
 
 @pytest.mark.parametrize("stride", STRIDES)
+def test_several_filters_for_each_channel(stride: int) -> None:
+    rng = np.random.default_rng(4)
+    layers = [
+        layer(rng, geometry(size, c, c * filters, (5, 5), (stride, stride), images=2), depthwise=True)
+        for size in [(9, 11), (8, 23)]
+        for c, filters in [(1, 3), (3, 7), (5, 2), (2, 17)]
+    ]
+    check(PLANE, layers)
+
+
+@pytest.mark.parametrize("stride", STRIDES)
 def test_in_place(stride: int) -> None:
     rng = np.random.default_rng(5)
     sizes, channels = [(9, 9), (12, 8), (7, 21), (16, 16), (37, 35)], (1, 4, 15, 16, 33)
@@ -126,7 +137,6 @@ def test_least_weights_of_all() -> None:
         (["stride"], geometry((17, 17), 4, 4, (5, 5), (1, 2))),
         (["stride"], geometry((17, 17), 4, 4, (5, 5), (3, 3))),
         (["dilation"], geometry((16, 16), 4, 4, (5, 5), dilation=(2, 2))),
-        (["multiplier"], geometry((16, 16), 4, 8, (5, 5))),
         (["image"], depthwise((3, 30))),
         (["image"], depthwise((5, 3))),
         (["row"], depthwise((16, 16), channels=4370)),

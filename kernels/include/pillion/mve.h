@@ -97,14 +97,14 @@ void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const 
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_mve_params;
 void pillion_conv2d_3x3_fours_s8_mve(const pillion_conv2d_3x3_fours_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Depthwise convolution by strips, one channel at a time: 3x3 at stride 1; out_c = in_c. y may be x.
+/* Depthwise convolution by strips, one channel at a time: 3x3 at stride 1. y may be x where there is one filter for each channel.
  * Scratch: strip_bytes. */
 typedef struct {
     int32_t images, image_bytes, output_bytes; /* of one image */
-    int32_t channels, strip_bytes;
+    int32_t channels, filters, strip_bytes;    /* input channels, filters for each */
     const int32_t *build, *passes;             /* see strips.h */
-    const int8_t *kernels;                     /* a zero; {3 columns of 3 weights and a zero} x channels */
-    const int32_t *numbers;                    /* {bias, multiplier, shift} x channels */
+    const int8_t *kernels;                     /* a zero; {3 columns of 3 weights and a zero} x outputs */
+    const int32_t *numbers;                    /* {bias, multiplier, shift} x outputs */
     int32_t in_zp, out_zp, low, high;
     int32_t relu;                              /* not 0 where results below out_zp become out_zp */
 } pillion_depthwise_3x3_s8_mve_params;
@@ -116,22 +116,23 @@ typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_mve
 void pillion_depthwise_3x3_stride2_s8_mve(const pillion_depthwise_3x3_stride2_s8_mve_params *p, const int8_t *x,
                                             int8_t *y, void *scratch);
 
-/* Depthwise convolution by 5x5 at stride 1 or 2, one channel at a time; out_c = in_c. y may be x.
+/* Depthwise convolution by 5x5 at stride 1 or 2, one channel at a time. y may be x where there is one filter for each channel.
  * Scratch: 64 + plane_bytes, aligned to 4. */
 typedef struct {
     int32_t images, image_bytes, output_bytes; /* of one image */
-    int32_t channels, plane_bytes;
+    int32_t channels, filters, plane_bytes;    /* input channels, filters for each */
     const int32_t *layout;                     /* see kernels/mve/depthwise_5x5_s8_mve.c */
-    const int8_t *kernels;                     /* {25 weights and a zero} x channels */
-    const int32_t *numbers;                    /* {bias, multiplier, shift} x channels */
+    const int8_t *kernels;                     /* {25 weights and a zero} x outputs */
+    const int32_t *numbers;                    /* {bias, multiplier, shift} x outputs */
     int32_t in_zp, out_zp, low, high;
 } pillion_depthwise_5x5_s8_mve_params;
 void pillion_depthwise_5x5_s8_mve(const pillion_depthwise_5x5_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Depthwise convolution with any kernel, 16 channels at a time; out_c = in_c. Reads up to 15 bytes beyond x. y may be x
- * where block_rows = out_h. Scratch: scratch_bytes. */
+/* Depthwise convolution with any kernel, 16 outputs at a time. Reads up to 15 bytes beyond x. y may be x where block_rows = out_h and
+ * filters = 1. Scratch: scratch_bytes. */
 typedef struct {
-    int32_t images, in_h, in_row_bytes, channels;
+    int32_t images, in_h, in_row_bytes;
+    int32_t channels, filters;          /* of outputs; filters for each channel of inputs */
     int32_t out_h, out_w, stride_h, pad_top;
     int32_t left_bytes, copy_w;         /* padding on the left, columns of the image that the windows see */
     int32_t plane_row_bytes;            /* 16 bytes of each column, with padding */

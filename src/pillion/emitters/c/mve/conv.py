@@ -165,12 +165,17 @@ def for_one_input_channel(variant: ConvVariant) -> ConvVariant:
     return replace(variant, verdicts=verdicts)
 
 
+def has_one_filter(g: ConvGeometry) -> bool:
+    """Whether a depthwise result may overwrite the image: channel by channel, with one filter for each."""
+    return g.in_c == g.out_c
+
+
 STRIPS = ConvVariant(
     MVE.routine("depthwise_3x3_s8", "strips"),
     depthwise_strips.depthwise_3x3_verdicts,
     depthwise_strips.depthwise_3x3_params,
     depthwise_strips.depthwise_3x3_scratch,
-    in_place=lambda g: True,
+    in_place=has_one_filter,
     work=depthwise_strips.strips_work,
 )
 STRIPS_STRIDE_2 = ConvVariant(
@@ -178,7 +183,7 @@ STRIPS_STRIDE_2 = ConvVariant(
     depthwise_strips.depthwise_3x3_stride2_verdicts,
     depthwise_strips.depthwise_3x3_params,
     depthwise_strips.depthwise_3x3_scratch,
-    in_place=lambda g: True,
+    in_place=has_one_filter,
     work=depthwise_strips.strips_work,
 )
 PLANE_5X5 = ConvVariant(
@@ -186,7 +191,7 @@ PLANE_5X5 = ConvVariant(
     depthwise_5x5.depthwise_5x5_verdicts,
     depthwise_5x5.depthwise_5x5_params,
     depthwise_5x5.depthwise_5x5_scratch,
-    in_place=lambda g: True,
+    in_place=has_one_filter,
     work=depthwise_5x5.depthwise_5x5_work,
 )
 WIDE = ConvVariant(
@@ -275,13 +280,13 @@ KERNELS: tuple[Kernel, ...] = (
     *(variant.kernel(name, Conv2d) for name, variant in IM2COL_FEW.items()),
     IM2COL_KERNEL,
     subpixel.kernel(MVE, IM2COL_KERNEL, "conv2d_im2col_s8", "im2col", "dot", "dot_any", "dot_group"),
+    for_one_input_channel(IM2COL_16).kernel("depthwise_im2col_k16", DepthwiseConv2d),
+    for_one_input_channel(IM2COL).kernel("depthwise_im2col", DepthwiseConv2d),
     STRIPS.kernel("depthwise_3x3", DepthwiseConv2d),
     STRIPS_STRIDE_2.kernel("depthwise_3x3_stride2", DepthwiseConv2d),
     PLANE_5X5.kernel("depthwise_5x5", DepthwiseConv2d),
     WIDE_3X3.kernel("depthwise_3x3_wide", DepthwiseConv2d),
     WIDE.kernel("depthwise_any", DepthwiseConv2d),
-    for_one_input_channel(IM2COL_16).kernel("depthwise_im2col_k16", DepthwiseConv2d),
-    for_one_input_channel(IM2COL).kernel("depthwise_im2col", DepthwiseConv2d),
     MVE.kernel(Linear, calls_linear, check_linear, overread_bytes=OVERREAD_BYTES),
     MVE.kernel(
         Linear,

@@ -72,7 +72,6 @@ def depthwise_5x5_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict
         Verdict("kernel", g.kernel == (5, 5), "5x5", "x".join(map(str, g.kernel))),
         Verdict("stride", g.stride in ((1, 1), (2, 2)), "1 or 2", "x".join(map(str, g.stride))),
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
-        Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
         Verdict(
             "image",
             g.out_size[0] >= ROWS and g.out_size[0] * g.out_size[1] >= LEAST_OUTPUTS,
@@ -106,7 +105,7 @@ def depthwise_5x5_work(g: ConvGeometry) -> float:
     (rows, columns), groups, out_w = _copied(g), len(plane_of(g).groups), g.out_size[1]
     blocks, of_outputs = -(-columns // COLUMNS), -(-out_w // _block(g.stride[0]))
     counts = (1, blocks, rows * blocks, groups, groups * of_outputs, groups * out_w)
-    return g.images * g.in_c * float(np.dot(WORK, counts))
+    return g.images * g.out_c * float(np.dot(WORK, counts))
 
 
 def depthwise_5x5_params(g: ConvGeometry, channels: Channels) -> Params:
@@ -116,6 +115,7 @@ def depthwise_5x5_params(g: ConvGeometry, channels: Channels) -> Params:
         "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,
         "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
         "channels": g.in_c,
+        "filters": g.out_c // g.in_c,
         "plane_bytes": plane_of(g).bytes,
         "layout": np.concatenate([_build(g), _outputs(g)]),
         "kernels": np.pad(channels.folded.weights, ((0, 0), (0, 1))).reshape(-1),

@@ -29,7 +29,6 @@ def depthwise_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ..
     taps = np.abs(_odd_taps(channels.folded).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (
-        Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
         Verdict("weights", pair <= 255, "magnitudes of two taps add up to at most 255", str(pair)),
         Verdict("columns", columns_of(g) > 0, "windows reach the image", f"padding {g.pad_left}"),
         right_shifts(channels),
@@ -82,7 +81,7 @@ def depthwise_scratch(g: ConvGeometry) -> int:
 
 def depthwise_in_place(g: ConvGeometry) -> bool:
     """Whether the result may overwrite the image: all rows of 16 channels are read before they are written."""
-    return plane_of(g).block_rows == g.out_size[0]
+    return g.in_c == g.out_c and plane_of(g).block_rows == g.out_size[0]
 
 
 def wide_work(g: ConvGeometry) -> float:
@@ -90,7 +89,7 @@ def wide_work(g: ConvGeometry) -> float:
     plane, (out_h, out_w) = plane_of(g), g.out_size
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
     counts = (1, out_h * out_w, out_h, rows, rows * columns_of(g))
-    return g.images * -(-g.in_c // 16) * float(np.dot(WIDE_WORK, counts))
+    return g.images * -(-g.out_c // 16) * float(np.dot(WIDE_WORK, counts))
 
 
 def any_work(g: ConvGeometry) -> float:
@@ -99,7 +98,7 @@ def any_work(g: ConvGeometry) -> float:
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
     pairs = g.kernel[0] * g.kernel[1] // 2
     counts = (1, out_h * out_w, out_h * out_w * pairs, out_h, rows, rows * columns_of(g))
-    return g.images * -(-g.in_c // 16) * float(np.dot(ANY_WORK, counts))
+    return g.images * -(-g.out_c // 16) * float(np.dot(ANY_WORK, counts))
 
 
 def depthwise_params(g: ConvGeometry, channels: Channels) -> Params:
@@ -112,7 +111,8 @@ def depthwise_params(g: ConvGeometry, channels: Channels) -> Params:
         "images": g.images,
         "in_h": g.in_size[0],
         "in_row_bytes": g.in_size[1] * g.in_c,
-        "channels": g.in_c,
+        "channels": g.out_c,
+        "filters": g.out_c // g.in_c,
         "out_h": g.out_size[0],
         "out_w": g.out_size[1],
         "stride_h": g.stride[0],

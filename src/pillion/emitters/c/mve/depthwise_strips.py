@@ -71,8 +71,8 @@ class Strips:
 def strips_of(g: ConvGeometry) -> Strips:
     """Returns the layout in strips; the longer side of the output lies along them."""
     (h, w), (out_h, out_w) = g.in_size, g.out_size
-    rows = Axis(h, out_h, g.pad_top, w * g.in_c, out_w * g.in_c)
-    columns = Axis(w, out_w, g.pad_left, g.in_c, g.in_c)
+    rows = Axis(h, out_h, g.pad_top, w * g.in_c, out_w * g.out_c)
+    columns = Axis(w, out_w, g.pad_left, g.in_c, g.out_c)
     transposed = out_h > out_w
     return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, g.stride[0])
 
@@ -92,7 +92,6 @@ def _strip_verdicts(g: ConvGeometry, channels: Channels, stride: int) -> tuple[V
         Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
         Verdict("stride", g.stride == (stride, stride), str(stride), "x".join(map(str, g.stride))),
         Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
-        Verdict("multiplier", g.in_c == g.out_c, "one filter for a channel", str(g.out_c // g.in_c)),
     )
     if not all_ok(shape):
         return shape  # strips exist for stride 1 and 2 only
@@ -134,6 +133,7 @@ def depthwise_3x3_params(g: ConvGeometry, channels: Channels) -> Params:
         "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,
         "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
         "channels": g.in_c,
+        "filters": g.out_c // g.in_c,
         "strip_bytes": s.bytes,
         "build": _build(s, channels.in_zp),
         "passes": np.concatenate(_passes(s)),
@@ -166,7 +166,7 @@ def strips_work(g: ConvGeometry) -> float:
     outputs = sum(
         (r.end - r.first) * (run + r.blocks * (block + LONE_ROW * (r.block > s.block))) for r in _runs(s)
     )
-    return g.images * g.in_c * (channel + -(-s.filled // 8) * of_columns + outputs)
+    return g.images * (g.in_c * -(-s.filled // 8) * of_columns + g.out_c * (channel + outputs))
 
 
 def _kernels(channels: Channels, transposed: bool) -> NDArray[np.int8]:
