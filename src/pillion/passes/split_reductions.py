@@ -23,9 +23,9 @@ def _of_one_axis(op: Op, names: Names) -> list[Op] | None:
     last = op.x.type.rank - 1
     axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
     is_taken = len(op.axes) == 1 and (op.keepdims or op.axes != (last,))
-    if is_taken or not axes or not _neighbours(axes, op.x.shape):
+    if is_taken or not axes or not neighbours(axes, op.x.shape):
         return None
-    outer, summed, inner = _joined(axes, op.x.shape)
+    outer, summed, inner = joined(axes, op.x.shape)
     rows = Value(
         names.fresh(f"{op.name}_rows"), TensorType((outer, summed, inner), DType.INT8, op.x.type.quant)
     )
@@ -37,13 +37,13 @@ def _of_one_axis(op: Op, names: Names) -> list[Op] | None:
     ]
 
 
-def _neighbours(axes: Sequence[int], shape: Shape) -> bool:
+def neighbours(axes: Sequence[int], shape: Shape) -> bool:
     """Whether no axis of more than one element lies between the given axes."""
     between = set(range(min(axes), max(axes))) - set(axes)
     return all(shape[axis] == 1 for axis in between)
 
 
-def _joined(axes: Sequence[int], shape: Shape) -> tuple[int, int, int]:
+def joined(axes: Sequence[int], shape: Shape) -> tuple[int, int, int]:
     """Returns the number of elements before, along and behind the axes."""
     first, end = min(axes), max(axes) + 1
     return math.prod(shape[:first]), math.prod(shape[first:end]), math.prod(shape[end:])

@@ -3,6 +3,7 @@
 
 limits, rules           the ops that NXP's converter supports
 fixits/                 changes that may satisfy a rule
+sums                    a pass before partitioning
 removed_by_converter    ops that the converter removes
 estimate                costs of ops
 converter/              from a segment's TFLite file to NPU code"""
@@ -17,6 +18,7 @@ from pillion.devices.neutron.fixits import fixits_for
 from pillion.devices.neutron.limits import NeutronGeometry
 from pillion.devices.neutron.removed_by_converter import is_removed
 from pillion.devices.neutron.rules import SUPPORTED, UNSUPPORTED, rules
+from pillion.devices.neutron.sums import layers_for_sums
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.passes.legalize_nearest import legalize_nearest
 from pillion.passes.per_channel_requantize import per_channel_requantize
@@ -33,7 +35,7 @@ WISHES = QuantizationConstraints(
     copies_of_convolutions=True,
 )
 """The constraints on quantization that the rules require. ReduceSum has none, because requantizing to a sum's
-scale loses its operand's precision; sums become means and products."""
+scale loses its operand's precision; sums become layers, or else means and products."""
 
 
 def neutron(name: str, geometry: NeutronGeometry) -> Device:
@@ -47,7 +49,10 @@ def neutron(name: str, geometry: NeutronGeometry) -> Device:
         estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,
         wishes=WISHES,
-        rewrites=(split_groups, per_channel_requantize, legalize_nearest, sum_hard_sigmoids, rescale_sums),
+        rewrites=(
+            *(split_groups, per_channel_requantize, legalize_nearest, sum_hard_sigmoids),
+            *(layers_for_sums(rules(geometry)), rescale_sums),
+        ),
         fixits=fixits_for,
         removes=is_removed,
         delegate="NeutronBackend",

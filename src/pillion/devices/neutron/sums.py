@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converts sums to layers with weights of 1. Neutron's reductions have one scale for operand and result: a sum as a
+mean and a product loses 8 to 21 dB, a layer rounds once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pillion.devices.device import Rule
+from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.verdict import all_ok
+from pillion.ops import DepthwiseConv2d, Linear, ReduceSum, Reshape
+from pillion.passes.split_reductions import joined, neighbours
+
+ONE = PerTensor(1.0, 0)
+
+
+def layers_for_sums(rules: Sequence[Rule]) -> Callable[[Graph], Graph]:
+    """Returns the pass for an NPU with these rules."""
+
+    def sums_as_layers(graph: Graph) -> Graph:
+        """Converts sums over neighbouring axes to linear layers or depthwise convolutions with weights of 1, if
+        these satisfy all rules. Sums of a .tflite file stay, as their bytes are the file's."""
+        if graph.arithmetic is not Arithmetic.CMSIS_NN:
+            return graph
+        names = Names(list(graph.values))
+        return rewrite(graph, lambda _, op: _layer(op, names, rules))
+
+    return sums_as_layers
+
+
+def _layer(op: Op, names: Names, rules: Sequence[Rule]) -> list[Op] | None:
+    if not isinstance(op, ReduceSum) or op.x.dtype is not DType.INT8 or op.y.dtype is not DType.INT8:
+        return None
+    axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
+    if not axes or not neighbours(axes, op.x.shape):
+        return None
+    made = _Sum(op, *joined(axes, op.x.shape), last=op.x.shape[max(axes)], names=names).ops()
+    return (
+        made
+        if all_ok(rule.judge(one) for one in made for rule in rules if isinstance(one, rule.op))
+        else None
+    )
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A sum over the middle of three axes."""
+
+    op: ReduceSum
+    outer: int
+    summed: int
+    inner: int
+    last: int
+    """Elements along the last of the original axes."""
+    names: Names
+
+    def ops(self) -> list[Op]:
+        """Returns the layer, between reshapes where the shapes differ."""
+        is_linear = self.inner == 1
+        window = (self.summed // self.last, self.last) if self.outer == 1 else (1, self.summed)
+        shape = (self.outer, self.summed) if is_linear else (1, self.outer * window[0], window[1], self.inner)
+        x = self.reshaped(self.op.x, shape)
+        y = self.reshaped(self.op.y, (self.outer, 1) if is_linear else (1, self.outer, 1, self.inner))
+        ones = np.ones((1, self.summed) if is_linear else (1, *window, self.inner), np.int8)
+        layer = (Linear if is_linear else DepthwiseConv2d)(
+            x=x,
+            weights=constant(self.names.fresh(f"{self.op.name}_ones"), ones, ONE),
+            bias=constant(self.names.fresh(f"{self.op.name}_bias"), np.zeros(self.inner, np.int32)),
+            y=y,
+            source=self.op.source,
+        )
+        before = [Reshape(x=self.op.x, y=x, source=self.op.source)] if x is not self.op.x else []
+        after = [Reshape(x=y, y=self.op.y, source=self.op.source)] if y is not self.op.y else []
+        return [*before, layer, *after]
+
+    def reshaped(self, value: Value, shape: Shape) -> Value:
+        """Returns a value of another shape; itself where that is its shape."""
+        if value.shape == shape:
+            return value
+        return Value(self.names.fresh(f"{value.name}_rows"), TensorType(shape, DType.INT8, value.type.quant))
