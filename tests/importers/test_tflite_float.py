@@ -152,6 +152,7 @@ SINGLE: dict[str, bytes] = {
     "transposed convolution": b"",
     "split": b"",
     "matmul": b"",
+    "floor mod of two": b"",
 }  # fmt: skip
 
 
@@ -185,7 +186,18 @@ def _matmul() -> bytes:
     )
 
 
-SINGLE |= {"transposed convolution": _transposed(), "split": _split(), "matmul": _matmul()}
+def _floor_mod() -> bytes:
+    net = FloatFile(3)
+    pair = [net.input(2, 3, 5), net.input(3, 1)]
+    return net.bytes(net.add("FLOOR_MOD", pair, net.tensor(2, 3, 5)))
+
+
+SINGLE |= {
+    "transposed convolution": _transposed(),
+    "split": _split(),
+    "matmul": _matmul(),
+    "floor mod of two": _floor_mod(),
+}
 
 
 @pytest.mark.parametrize("name", SINGLE)
@@ -199,6 +211,55 @@ def test_every_operator_computes_what_litert_computes(name: str) -> None:
     for found, other in zip(made if isinstance(made, tuple) else (made,), wanted, strict=True):
         assert tuple(found.shape) == other.shape
         np.testing.assert_allclose(found.numpy(), other, rtol=2e-5, atol=2e-6)
+
+
+def recurrent(weights: str = "float32", time_major: bool = False) -> bytes:
+    """An LSTM of 7 steps of 5 numbers with 6 cells, as Keras makes it, and a layer behind its last step."""
+    net = FloatFile(4, weights)
+    x = net.input(*((7, 1, 5) if time_major else (1, 7, 5)), name="x")
+    matrices = [net.weights(2 * net.random(6, fan, fan=fan), per_channel=False) for fan in [5] * 4 + [6] * 4]
+    biases = [net.constant(net.rng.normal(0, 0.3, 6).astype(np.float32)) for _ in range(4)]
+    states = [net.tensor(1, 6, name=name, is_variable=True) for name in "hc"]
+    operands = [x, *matrices, -1, -1, -1, *biases, -1, -1, *states, -1, -1, -1, -1]
+    options = schema.SequenceLstmOptions(fused_activation=schema.Activation.TANH, time_major=time_major)
+    shape = (7, 1, 6) if time_major else (1, 7, 6)
+    y = net.add("UNIDIRECTIONAL_SEQUENCE_LSTM", operands, net.tensor(*shape), options)
+    axis = 0 if time_major else 1
+    first = [np.array(held, np.int32) for held in ([6 * (a == axis) for a in range(3)], [1 if a == axis else n for a, n in enumerate(shape)])]
+    last = net.add("SLICE", [y, *map(net.constant, first)], net.tensor(1, 1, 6), schema.SliceOptions())
+    return net.bytes(net.connected(last, 3), y)
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_an_lstm_continues_from_the_previous_run(tmp_path: Path, time_major: bool) -> None:
+    raw = recurrent(time_major=time_major)
+    (tmp_path / "net.tflite").write_bytes(raw)
+    rng = np.random.default_rng(1)
+    shape = (7, 1, 5) if time_major else (1, 7, 5)
+    steps = [rng.normal(size=shape).astype(np.float32) for _ in range(60)]
+    interpreter = litert(raw)
+    wanted = [answers(interpreter, [x]) for x in steps]
+    module, _ = float_module(tflite.open_file(raw))
+    with torch.no_grad():
+        for x, ys in zip(steps, wanted, strict=True):
+            for found, y in zip(module(torch.from_numpy(x)), ys, strict=True):
+                np.testing.assert_allclose(found.numpy(), y, atol=2e-6)
+    program = pillion.compile(tmp_path / "net.tflite", target="cortex-m33", calibrate=steps)
+    assert [state.initial.shape for state in program.graph.states] == [(1, 6), (1, 6)]
+    found = program.stream().run([[x] for x in steps])
+    for place in range(2):
+        theirs = np.stack([ys[place] for ys in wanted])
+        assert decibels(theirs, np.stack([ys[place] for ys in found])) >= 25
+    assert {op.source.partition(":")[0] for op in program.graph if op.source} == {"net.tflite"}
+    host = program.stream("host").run([[x] for x in steps[:9]])
+    assert [y.tobytes() for ys in host for y in ys] == [y.tobytes() for ys in found[:9] for y in ys]
+
+
+def test_an_lstm_with_8_bit_weights(tmp_path: Path) -> None:
+    module, (x,) = float_module(tflite.open_file(recurrent("int8")))
+    exact, _ = float_module(tflite.open_file(recurrent()))
+    with torch.no_grad():
+        assert decibels(exact(x)[1].numpy(), module(x)[1].numpy()) > 30
 
 
 def test_it_says_how_to_quantize(tmp_path: Path) -> None:

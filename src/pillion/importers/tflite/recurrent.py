@@ -100,8 +100,8 @@ class _Layer:
         return [cell, output]
 
 
-def _layer(call: ReadOperator) -> _Layer:
-    require_int8(call)
+def require_plain(call: ReadOperator) -> tflite.SequenceLstmOptions:
+    """Returns the options of an LSTM. Raises if it has more than four gates with tanh."""
     options = call.options_as(tflite.SequenceLstmOptions)
     held = [name for name, numbers in PARTS.items() if any(call.optional(n) is not None for n in numbers)]
     held += ["coupled gates"] if call.optional(INPUT_WEIGHTS) is None else []
@@ -112,6 +112,12 @@ def _layer(call: ReadOperator) -> _Layer:
         raise call.refuse(rule, ", ".join(held), "\n".join(WITHOUT[name] for name in held))
     if options.fused_activation != Activation.TANH or options.diagonal_recurrent_tensors:
         raise call.refuse("an LSTM has tanh as its activation, and whole recurrent weights", options)
+    return options
+
+
+def _layer(call: ReadOperator) -> _Layer:
+    require_int8(call)
+    options = require_plain(call)
     h, c = call.operand(OUTPUT_STATE), call.operand(CELL_STATE)
     x, y = call.operand(0), call.result
     if h.is_constant or c.is_constant or (h.dtype, c.dtype) != (DType.INT8, DType.INT16) or x.type.rank != 3:

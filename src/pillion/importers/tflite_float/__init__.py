@@ -21,6 +21,7 @@ from pillion.importers.tflite.file_diagnosis import (
 from pillion.importers.tflite.loop_analysis import subgraphs_of_loops
 from pillion.importers.tflite_float.float_module import PREFIX, ROWS, FloatModule, check_shapes, examples
 from pillion.importers.tflite_float.reader import FloatReader
+from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
 from pillion.importers.torch.export import export
 from pillion.ir.graph import clean_name
 
@@ -49,14 +50,18 @@ def _require_known(opened: OpenedTflite) -> None:
         )
 
 
-def float_program(opened: OpenedTflite) -> tuple[ExportedProgram, tuple[Tensor, ...]]:
-    """Returns the exported program of a file and example inputs; each node's source line is its operator
-    number."""
+def float_program(opened: OpenedTflite) -> tuple[ExportedProgram | StatefulModule, tuple[Tensor, ...]]:
+    """Returns the exported program of a file, or its module if it has states, and example inputs. Each node's
+    source line is its operator number."""
     module, inputs = float_module(opened)
-    exported = export(module, inputs)
+    stateful = as_stateful(module, inputs)
+    exported = export(stateful, (*inputs, *stateful.first)) if stateful else export(module, inputs)
     for node in exported.graph.nodes:
         _say_where(node, clean_name(opened.name))
-    return exported, inputs
+    if stateful is None:
+        return exported, inputs
+    stateful.exported = exported
+    return stateful, inputs
 
 
 _NUMBER = re.compile(rf"{PREFIX}(\d+)_(\w+)")

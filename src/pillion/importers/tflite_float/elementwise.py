@@ -62,12 +62,11 @@ def gelu(call: ReadOperator) -> FloatCall:
 
 
 def floor_mod(call: ReadOperator) -> FloatCall:
-    """Reads a remainder with the divisor's sign: integers, or floats with a constant divisor."""
+    """Reads a remainder with the divisor's sign."""
     a, b = call.operand(0), call.operand(1)
-    if DType.FLOAT32 not in (a.dtype, b.dtype) or a.is_constant:
+    is_one_number = b.dtype is DType.FLOAT32 and b.is_constant and b.type.elements == 1
+    if a.is_constant or not is_one_number:
         return computed(call, torch.remainder, operands=(0, 1))
-    if not b.is_constant or b.type.elements != 1:
-        raise call.refuse("the divisor of real numbers is one known number", repr(b))
     divisor = float(b.constant.reshape(()))
     return computed(call, lambda x: torch.remainder(x, divisor))
 

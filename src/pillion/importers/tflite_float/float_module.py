@@ -17,7 +17,7 @@ from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.loop_analysis import loop_of
 from pillion.importers.tflite.output_shapes import with_computed_shapes
-from pillion.importers.tflite_float import elementwise, layers, movement, while_loops
+from pillion.importers.tflite_float import elementwise, layers, movement, recurrent, while_loops
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.tflite_float.readings import FloatCall, Reading
@@ -27,7 +27,7 @@ from pillion.ir.types import Array, DType, Value, constant
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
 
-ROWS: dict[str, Reading] = {**layers.ROWS, **elementwise.ROWS, **movement.ROWS}
+ROWS: dict[str, Reading] = {**layers.ROWS, **elementwise.ROWS, **movement.ROWS, **recurrent.ROWS}
 """The reader of each operator, by its name in the format."""
 
 
@@ -36,18 +36,25 @@ PREFIX = "operator_"
 
 
 class FloatOperator(nn.Module):
-    """One operator of the file with its parameters."""
+    """One operator of the file with its parameters and states."""
 
     def __init__(self, made: FloatCall) -> None:
         super().__init__()
         self.compute = made.forward
         for name, part in made.parts.items():
             self.register_parameter(name, part)
+        self.states = tuple(made.states)
+        for name, state in made.states.items():
+            self.register_buffer(name, state)
 
     def forward(self, *operands: Tensor) -> tuple[Tensor, ...]:
-        """Returns the results as a tuple."""
-        made = self.compute(*operands)
-        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        """Returns the results as a tuple, and updates the states."""
+        made = self.compute(*operands, *map(self.get_buffer, self.states))
+        results = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        count = len(results) - len(self.states)
+        for name, state in zip(self.states, results[count:], strict=True):
+            self.get_buffer(name).copy_(state)
+        return results[:count]
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,14 @@ Forward = Callable[..., Any]
 
 @dataclass(frozen=True)
 class FloatCall:
-    """An operator in PyTorch: its function, operands and parameters."""
+    """An operator in PyTorch: its function, operands, parameters, and states by name. The function takes the states after the operands and
+    returns the new ones after the results."""
 
     call: ReadOperator
     forward: Forward
     operands: tuple[int, ...]
     parts: Mapping[str, nn.Parameter] = field(default_factory=dict)
+    states: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 Reading = Callable[[ReadOperator], FloatCall]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.export import ExportedProgram
 from torch.func import functional_call
 from torch.utils import _pytree
 
@@ -34,6 +35,8 @@ class StatefulModule(nn.Module):
         self.first = tuple(held[name].detach().clone() for name in names)
         self.now: tuple[Tensor, ...] | None = None
         self.steps, self.squares = 0, [0.0] * len(self.names)
+        self.exported: ExportedProgram | None = None
+        """The captured module, if it was captured already."""
         self.forward = self._with_names()
 
     def _with_names(self) -> Callable[..., tuple[Tensor, ...]]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pillion.compile_options import Quantization
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
-from pillion.importers.torch.buffers_as_states import as_stateful
+from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
 from pillion.importers.torch.fixed_arguments import fix_arguments
 from pillion.importers.torch.float_origin import FloatNet
 from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
@@ -23,7 +23,7 @@ from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress
 from pillion.importers.torch.rewrite.functionalize import refused_writes
 from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
 from pillion.importers.torch.to_graph import import_with_origins
-from pillion.importers.torch.user_inputs import Batches, as_model
+from pillion.importers.torch.user_inputs import Batches, as_inputs, as_model
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
 from pillion.ir.verify import refuse_float
@@ -64,6 +64,8 @@ def read(
         found, inputs = (source.module if is_trained else source.exported), source.example_inputs
         stateful = None if is_trained else as_stateful(source.module, inputs)
         name = name or source.name
+    elif isinstance(model, StatefulModule):
+        found, stateful, inputs, name = model, model, as_inputs(example_inputs, "example_inputs"), name or "model"
     else:
         found, inputs, calibrate = fix_arguments(as_model(model), example_inputs, calibrate)
         name = name or (
@@ -73,7 +75,8 @@ def read(
             _require_none_prepared(found)
         stateful = None if isinstance(found, QatModule) else as_stateful(found, inputs)
     if stateful is not None:
-        with_states = ptq(stateful, inputs, calibrate, progress, wishes, _refusing(name), stateful, tuning)
+        captured = stateful.exported or stateful
+        with_states = ptq(captured, inputs, calibrate, progress, wishes, _refusing(name), stateful, tuning)
         graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
         return ReadModel(stateful.with_states(graph, nhwc), None)
     return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc, tuning)

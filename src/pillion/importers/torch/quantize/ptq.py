@@ -77,9 +77,9 @@ def ptq(
 
     `refuse` receives the float ops before calibration, which may take long."""
     inputs = as_inputs(example_inputs, "example_inputs")
-    if isinstance(model, ExportedProgram):
-        check_examples(model, inputs)
     whole = memory.observed(inputs) if memory else inputs
+    if isinstance(model, ExportedProgram):
+        check_examples(model, whole)
     exported = model if isinstance(model, ExportedProgram) else export(model, whole)
     tuning = _without_states(tuning) if memory else tuning
     ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
