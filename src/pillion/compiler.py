@@ -147,6 +147,7 @@ def compile_with(
         "trust_pickle": loading.trust_pickle or None,
         "io_layout": "nhwc" if options.io.layout == "nhwc" else None,
     }
+    has_data = quantize.calibrate is not None or example_inputs is not None
     opened = opened_tflite(model)
     source = opened.raw if opened is not None else None
     quantizing: dict[str, Any] = {
@@ -161,6 +162,9 @@ def compile_with(
         refuse_useless(str(model), source_options)
         read = read_float_tflite(opened, example_inputs, **quantizing)
         graph, floats, source = read.graph, read.floats, None
+    elif opened is not None and has_data and opened.has_float_parts:
+        refuse_useless(str(model), source_options)
+        graph, source = read_partly_float_tflite(opened, example_inputs, **quantizing), None
     elif is_int8_file(model):
         tuning = quantize.tuning or None
         data = {"example_inputs": example_inputs, "calibrate": quantize.calibrate, "tuning": tuning}
@@ -259,6 +263,24 @@ def read_float_tflite(opened: tflite.OpenedTflite, example_inputs: Any, **option
     exported, examples = float_program(opened)
     name = options.pop("name") or opened.name
     return read_torch(exported, examples if example_inputs is None else example_inputs, name=name, **options)
+
+
+def read_partly_float_tflite(
+    opened: tflite.OpenedTflite, example_inputs: Any, *, name: str | None, calibrate: Any, **options: Any
+) -> Graph:
+    """Reads an int8 .tflite file with float operators, which are quantized by calibration data or example
+    inputs."""
+    with stage("importing PyTorch"):
+        from pillion.importers.tflite_float.partly_float import partly_float_graph
+
+    options["wishes"] |= AS_IN_LITERT
+
+    def quantize(part: Any, examples: Any, samples: Any) -> Graph:
+        return read_torch(part, examples, calibrate=samples, name=opened.name, **options).graph
+
+    samples = [example_inputs] if calibrate is None else calibrate
+    graph = partly_float_graph(opened, samples, quantize)
+    return graph.replace(name=name) if name else graph
 
 
 def read_int8(model: Any, name: str | None) -> Graph:

@@ -225,7 +225,13 @@ def recurrent(weights: str = "float32", time_major: bool = False) -> bytes:
     shape = (7, 1, 6) if time_major else (1, 7, 6)
     y = net.add("UNIDIRECTIONAL_SEQUENCE_LSTM", operands, net.tensor(*shape), options)
     axis = 0 if time_major else 1
-    first = [np.array(held, np.int32) for held in ([6 * (a == axis) for a in range(3)], [1 if a == axis else n for a, n in enumerate(shape)])]
+    first = [
+        np.array(held, np.int32)
+        for held in (
+            [6 * (a == axis) for a in range(3)],
+            [1 if a == axis else n for a, n in enumerate(shape)],
+        )
+    ]
     last = net.add("SLICE", [y, *map(net.constant, first)], net.tensor(1, 1, 6), schema.SliceOptions())
     return net.bytes(net.connected(last, 3), y)
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from pillion.ir.graph import Graph
-from pillion.ops import in_copies, leaves
+from pillion.ops import Lut, in_copies, leaves
+from pillion.ops.lut_tflite import ENTRIES
 
 
 def emit(graph: Graph) -> bytes:
@@ -25,7 +26,8 @@ def require_operators(graph: Graph) -> None:
     from pillion.emitters.tflite.table import ROWS, nodes
 
     for op in leaves(with_layers(graph).ops):
-        if type(op) in ROWS and ROWS[type(op)] is None:
+        is_other_function = isinstance(op, Lut) and op.function not in ENTRIES
+        if (type(op) in ROWS and ROWS[type(op)] is None) or is_other_function:
             nodes(op)
 
 

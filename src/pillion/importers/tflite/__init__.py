@@ -15,7 +15,7 @@ from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_whole
 from pillion.importers.tflite.buffers import resolve_buffers
 from pillion.importers.tflite.file_diagnosis import explained
-from pillion.importers.tflite.float_files import computes_in_float, is_hybrid
+from pillion.importers.tflite.float_files import computes_in_float, is_hybrid, is_partly_float
 from pillion.importers.tflite.loop_analysis import subgraphs_of_loops
 from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite.table import ROWS, ops_of
@@ -50,6 +50,17 @@ class OpenedTflite:
     def computes_in_float(self) -> bool:
         """Whether the model is to be quantized."""
         return computes_in_float(self.model)
+
+    @property
+    def has_float_parts(self) -> bool:
+        """Whether some operators of an int8 file are to be quantized: no int8 form reads them."""
+        if not is_partly_float(self.model):
+            return False
+        try:
+            self.graph()
+        except PillionError:
+            return True
+        return False
 
     @contextmanager
     def reading(self) -> Iterator[None]:

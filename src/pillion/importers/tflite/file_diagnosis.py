@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pillion.errors import PillionError
+from pillion.importers.tflite.float_files import is_partly_float
 from pillion.importers.tflite.refusal_reasons import REASONS
 from pillion.ir.graph import clean_name
 from pillion.schemas import tflite
@@ -19,7 +20,7 @@ NAMED = 6
 """The number of tensors that a message names before it counts the rest."""
 OTHER_WAY = "compile the PyTorch model that the file was made from: -m net.py:Net --quantize"
 WITH_DATA = "pillion compile -m FILE --quantize --calibrate DATA"
-"""The advice for files whose activations are all float."""
+"""The advice for files with float activations."""
 QUANTIZED = (
     "convert with full integer quantization: converter.optimizations = [tf.lite.Optimize.DEFAULT], a representative_dataset and "
     "target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]"
@@ -200,7 +201,7 @@ def floating(file: Diagnosis) -> Finding | None:
         what, rule = "computes in float, with weights of 16 bits", "operators compute on int8"
     else:
         what, rule = "computes in float", "operators compute on int8"
-    way = "" if inside else f"{WITH_DATA}, "
+    way = "" if inside and not is_partly_float(file.model) else f"{WITH_DATA}, "
     return Finding(f"`{file.name}` {what}", rule, ops, f"{way}{QUANTIZED}, or {OTHER_WAY}")
 
 

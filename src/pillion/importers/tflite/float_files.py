@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detects files that compute in float. Such files are quantized through PyTorch
+"""Detects files that compute in float, as a whole or in parts, which are quantized through PyTorch
 (`importers.tflite_float`)."""
 
 from __future__ import annotations
@@ -14,16 +14,39 @@ NEITHER = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM")
 models."""
 
 
+FLOATS = (ElementType.FLOAT32, ElementType.FLOAT16)
+STATEFUL = (
+    "VAR_HANDLE",
+    "READ_VARIABLE",
+    "ASSIGN_VARIABLE",
+    "CALL_ONCE",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "SVDF",
+)
+"""Operators that remember, which files of both arithmetics do not have."""
+
+
 def computes_in_float(model: tflite.Model) -> bool:
     """Whether a file's operators have float results and no quantized ones."""
+    is_quantized, is_float = arithmetics(model)
+    return is_float and not is_quantized
+
+
+def is_partly_float(model: tflite.Model) -> bool:
+    """Whether some operators of a file compute in float, and others on quantized tensors; none remembers."""
+    names = {operator_name(model, code) for code in range(len(model.operator_codes))}
+    return all(arithmetics(model)) and names.isdisjoint(STATEFUL)
+
+
+def arithmetics(model: tflite.Model) -> tuple[bool, bool]:
+    """Whether operators of a file have quantized results, and whether some have float ones."""
     if not model.subgraphs:
-        return False
+        return False, False
     graph = model.subgraphs[0]
-    names = [operator_name(model, one.opcode_index) for one in graph.operators]
     made = {
         number
-        for name, one in zip(names, graph.operators, strict=True)
-        if name not in NEITHER
+        for one in graph.operators
+        if operator_name(model, one.opcode_index) not in NEITHER
         for number in one.outputs
         if 0 <= number < len(graph.tensors)
     }
@@ -31,7 +54,19 @@ def computes_in_float(model: tflite.Model) -> bool:
     is_quantized = any(
         t.type in INTEGERS and t.quantization is not None and t.quantization.scale for t in tensors
     )
-    return not is_quantized and any(t.type == ElementType.FLOAT32 for t in tensors)
+    return is_quantized, any(t.type == ElementType.FLOAT32 for t in tensors)
+
+
+def is_float_operator(model: tflite.Model, operator: tflite.Operator) -> bool:
+    """Whether an operator of a file reads or makes real numbers, and does not convert activations."""
+    graph = model.subgraphs[0]
+    name = operator_name(model, operator.opcode_index)
+    touched = [graph.tensors[n] for n in (*operator.inputs, *operator.outputs) if 0 <= n < len(graph.tensors)]
+    if name == "DEQUANTIZE":  # of constants, as weights of 16 bits
+        return all(
+            t.buffer < len(model.buffers) and model.buffers[t.buffer].data is not None for t in touched[:1]
+        )
+    return name not in ("QUANTIZE", "CUSTOM") and any(t.type in FLOATS for t in touched)
 
 
 def is_hybrid(model: tflite.Model) -> bool:

@@ -32,6 +32,8 @@ class TfliteReader:
         self.names = Names()
         self.where = ""
         """The place of the subgraph, for messages."""
+        self.first = 0
+        """The number of the first operator in the file."""
         self.depth = 0
         """The nesting depth of the subgraph."""
         self.values: dict[int, Value] = {}
@@ -42,7 +44,7 @@ class TfliteReader:
 
     def calls(self) -> Iterator[ReadOperator]:
         """Yields the operators in execution order; each is read after the previous ones are converted."""
-        for number, operator in enumerate(self.subgraph.operators):
+        for number, operator in enumerate(self.subgraph.operators, self.first):
             code = self.code(operator.opcode_index)
             if code in CODES:
                 self.variables.take(number, code, operator)

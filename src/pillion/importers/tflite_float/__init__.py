@@ -55,13 +55,18 @@ def float_program(opened: OpenedTflite) -> tuple[ExportedProgram | StatefulModul
     source line is its operator number."""
     module, inputs = float_module(opened)
     stateful = as_stateful(module, inputs)
-    exported = export(stateful, (*inputs, *stateful.first)) if stateful else export(module, inputs)
-    for node in exported.graph.nodes:
-        _say_where(node, clean_name(opened.name))
     if stateful is None:
-        return exported, inputs
-    stateful.exported = exported
+        return captured(module, inputs, opened.name), inputs
+    stateful.exported = captured(stateful, (*inputs, *stateful.first), opened.name)
     return stateful, inputs
+
+
+def captured(module: nn.Module, inputs: tuple[Tensor, ...], name: str) -> ExportedProgram:
+    """Returns the exported program of a module of a file with this name."""
+    exported = export(module, inputs)
+    for node in exported.graph.nodes:
+        _say_where(node, clean_name(name))
+    return exported
 
 
 _NUMBER = re.compile(rf"{PREFIX}(\d+)_(\w+)")
@@ -76,4 +81,4 @@ def _say_where(node: Node, name: str) -> None:
         node.meta["stack_trace"] = f'File "{name}.tflite", line {found[-1][1]}, in {found[-1][2]}'
 
 
-__all__ = ["float_module", "float_program"]
+__all__ = ["captured", "float_module", "float_program"]

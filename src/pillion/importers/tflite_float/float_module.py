@@ -75,7 +75,7 @@ class FloatModule(nn.Module):
         graph = borders or reader.subgraph
         self.steps: list[FloatStep] = []
         self.inputs = tuple(reader.value(number) for number in graph.inputs)
-        for number, call in enumerate(reader.calls()):
+        for number, call in enumerate(reader.calls(), reader.first):
             self._take(reader, number, call)
         self.outputs = tuple(reader.value(number) for number in graph.outputs)
         self._require_made(self.outputs)

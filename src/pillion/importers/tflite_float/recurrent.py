@@ -34,7 +34,12 @@ def lstm(call: ReadOperator) -> FloatCall:
             "convert with full integer quantization, or without cell_clip",
         )
     x, h, c = call.operand(0), call.operand(OUTPUT_STATE), call.operand(CELL_STATE)
-    if (x.dtype, h.dtype, c.dtype) != (DType.FLOAT32,) * 3 or h.is_constant or c.is_constant or h.shape != c.shape:
+    if (
+        (x.dtype, h.dtype, c.dtype) != (DType.FLOAT32,) * 3
+        or h.is_constant
+        or c.is_constant
+        or h.shape != c.shape
+    ):
         raise call.refuse("input and states are float32, and states are no constants", f"{x!r}, {h!r}, {c!r}")
     cells = h.shape[1]
     parts: Parts = {

@@ -65,7 +65,12 @@ def read(
         stateful = None if is_trained else as_stateful(source.module, inputs)
         name = name or source.name
     elif isinstance(model, StatefulModule):
-        found, stateful, inputs, name = model, model, as_inputs(example_inputs, "example_inputs"), name or "model"
+        found, stateful, inputs, name = (
+            model,
+            model,
+            as_inputs(example_inputs, "example_inputs"),
+            name or "model",
+        )
     else:
         found, inputs, calibrate = fix_arguments(as_model(model), example_inputs, calibrate)
         name = name or (

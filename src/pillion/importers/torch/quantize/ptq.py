@@ -195,13 +195,18 @@ def observe(
             if progress is not None:
                 progress(done, total)
     if not done:
-        raise PillionError(
-            "there is no calibration data",
-            rule="at least one batch of inputs",
-            here="the iterable was empty",
-            help="give inputs like those that the model will see, or leave `calibrate` out",
-        )
+        raise no_calibration_data()
     return seen
+
+
+def no_calibration_data() -> PillionError:
+    """Returns the error for an empty iterable of samples."""
+    return PillionError(
+        "there is no calibration data",
+        rule="at least one batch of inputs",
+        here="the iterable was empty",
+        help="give inputs like those that the model will see, or leave `calibrate` out",
+    )
 
 
 def _count(samples: Iterable[Any]) -> int | None:
