@@ -160,6 +160,41 @@ def test_a_float_model_written_for_one_sample_is_not_run_on_batches() -> None:
         np.testing.assert_allclose(a, b, atol=1e-5)  # float32 in another order of operations
 
 
+def test_recurrent_float_models_are_not_run_on_batches() -> None:
+    """torch writes beyond the states of one sample, without a word."""
+
+    class Recurrent(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.LSTM(5, 7, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x)[0][:, -1]
+
+    runs = [(np.random.default_rng(n).normal(size=(1, 3, 5)).astype(np.float32),) for n in range(40)]
+    made = float_model(Recurrent(), torch.zeros(1, 3, 5))
+    first, second = made.outputs(runs), made.outputs(runs)
+    assert not made._takes_batches
+    assert [y.tobytes() for (y,) in first] == [y.tobytes() for (y,) in second]
+
+
+def test_float_models_that_remember_begin_anew_with_each_sample() -> None:
+    class Sums(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.ones(1, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            total = self.total + x
+            self.total.copy_(total)
+            return total
+
+    made = float_model(Sums(), torch.zeros(1, 3))
+    runs = [(np.full((1, 3), n, np.float32),) for n in range(5)]
+    for _ in range(2):
+        assert [y.tolist() for (y,) in made.outputs(runs)] == [[[n + 1.0] * 3] for n in range(5)]
+
+
 def test_executors_agree_byte_for_byte() -> None:
     found = pillion.evaluate(nets.classifier(), (X, Y), agree=("reference", "litert"), agree_samples=5)
     reference, litert = found.agreements

@@ -18,9 +18,11 @@ from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.export import export, quiet
 from pillion.importers.torch.fixed_arguments import fix_arguments
+from pillion.importers.torch.fx_nodes import calls
 from pillion.importers.torch.input_types import cast_to_model
 from pillion.importers.torch.loop_nodes import has_loops, run
 from pillion.importers.torch.quantize import QatModule
+from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.user_inputs import as_model
 from pillion.ir.types import Array
 
@@ -37,6 +39,16 @@ class TorchModel:
     input_shapes: tuple[tuple[int, ...], ...]
     _runs: list[GraphModule] = field(default_factory=list, repr=False)
     _takes_batches: bool | None = None
+    _first: dict[str, Tensor] = field(init=False, repr=False)
+    """The buffers before the first run, if the graph writes into tensors."""
+
+    def __post_init__(self) -> None:
+        writes = any(
+            getattr(node.target, "_schema", None) and node.target._schema.is_mutable
+            for node in self.exported.graph.nodes
+        )
+        buffers = self.module().named_buffers() if writes else ()
+        self._first = {name: buffer.detach().clone() for name, buffer in buffers}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_runs": []}
@@ -56,8 +68,11 @@ class TorchModel:
             return self.exported.module(check_guards=False)
 
     def _run(self, inputs: Sequence[Tensor]) -> tuple[Array, ...]:
+        """Returns the outputs of a run from the first states, as programs run samples."""
         if not self._runs:
             self._runs.append(self.module())
+        for name, first in self._first.items():
+            self._runs[0].get_buffer(name).copy_(first)
         with torch.no_grad():
             own = cast_to_model(self._runs[0].graph, inputs)
             # `forward` is not a call, which would want the batch of the example.
@@ -68,6 +83,12 @@ class TorchModel:
         )
         return tuple(y.detach().cpu().resolve_neg().numpy() for y in some if isinstance(y, Tensor))
 
+    def _remembers(self) -> bool:
+        """Whether the last run has changed a buffer."""
+        return any(
+            not torch.equal(self._runs[0].get_buffer(name), first) for name, first in self._first.items()
+        )
+
     def _run_batch(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
         rows = len(runs[0][0])
         inputs = [torch.from_numpy(np.concatenate(column)) for column in zip(*runs, strict=True)]
@@ -77,7 +98,12 @@ class TorchModel:
         return [tuple(y[at : at + rows] for y in outputs) for at in range(0, rows * len(runs), rows)]
 
     def _is_batchable(self, runs: Sequence[Sequence[Array]], alone: Sequence[tuple[Array, ...]]) -> bool:
-        """Whether batched samples give the same results as single ones; a model may be written for batch 1."""
+        """Whether batched samples give the same results as single ones; a model may be written for batch 1.
+
+        torch does not check that the states of a recurrent layer have the batch of its sequence, and writes
+        beyond them. Models that remember take one sample after the other."""
+        if self._remembers() or calls(self.exported.graph, LAYERS):
+            return False
         if any(not x.ndim for x in runs[0]) or any(not y.ndim for y in alone[0]):
             return False
         try:
