@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pillion.importers.tflite.model import ReadOperator
+from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.output_shapes import OUTPUT_STATE
 from pillion.importers.tflite.recurrent import (
     BIASES,
