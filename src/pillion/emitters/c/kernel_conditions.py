@@ -1,15 +1,155 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions that many kernels share, as verdicts."""
+"""Conditions of kernels: functions of an op, or of an op and its arithmetic, that return verdicts."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from inspect import signature
+from typing import Any, TypeVar
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Value
-from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Convolution
-from pillion.ops.linear import Linear
-from pillion.ops.transpose_conv import TransposeConv2d
+from pillion.ir.verdict import Verdict, all_ok
+
+OpClass = TypeVar("OpClass", bound=Op)
+Found = TypeVar("Found")
+OfOp = Callable[[OpClass], Found] | Callable[[OpClass, Arithmetic], Found]
+Verdicts = Verdict | Iterable[Verdict]
+Condition = OfOp[OpClass, Verdicts]
+Check = Callable[[OpClass, Arithmetic], tuple[Verdict, ...]]
+
+
+def of_both(function: OfOp[OpClass, Found]) -> Callable[[OpClass, Arithmetic], Found]:
+    """Returns a function of an op alone as a function of an op and its arithmetic."""
+    given: Any = function
+    if len(signature(given).parameters) == 1:
+        return lambda op, arithmetic: given(op)
+    return lambda op, arithmetic: given(op, arithmetic)
+
+
+def all_of(*conditions: Condition[OpClass]) -> Check[OpClass]:
+    """Returns the condition that has the verdicts of all conditions."""
+    functions = [of_both(condition) for condition in conditions]
+    return lambda op, arithmetic: tuple(v for each in functions for v in _tuple(each(op, arithmetic)))
+
+
+def short_circuit(*conditions: Condition[OpClass]) -> Check[OpClass]:
+    """Returns the condition that evaluates conditions in order and stops at the first that fails, so that later
+    ones may rely on earlier ones."""
+    functions = [of_both(condition) for condition in conditions]
+
+    def check(op: OpClass, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+        found: tuple[Verdict, ...] = ()
+        for each in functions:
+            found += _tuple(each(op, arithmetic))
+            if not all_ok(found):
+                break
+        return found
+
+    return check
+
+
+def _tuple(verdicts: Verdicts) -> tuple[Verdict, ...]:
+    return (verdicts,) if isinstance(verdicts, Verdict) else tuple(verdicts)
+
+
+def dtypes(fields: str, *allowed: DType) -> Check[Any]:
+    """Returns the condition that the named operands and results have one of the allowed types."""
+    wanted = " or ".join(dtype.value for dtype in allowed)
+
+    def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
+        values = {name: getattr(op, name) for name in fields.split()}
+        return tuple(Verdict(n, v.dtype in allowed, wanted, v.dtype.value) for n, v in values.items())
+
+    return check
+
+
+INT8_X = dtypes("x", DType.INT8)
+INT8_XY = dtypes("x y", DType.INT8)
+INT8_ABY = dtypes("a b y", DType.INT8)
+
+
+def constants(fields: str) -> Check[Any]:
+    """Returns the condition that the named operands are constant, for kernels that pack them at compile time."""
+
+    def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
+        values = {name: getattr(op, name).is_constant for name in fields.split()}
+        return tuple(
+            Verdict(name, known, "a constant", "a constant" if known else "computed")
+            for name, known in values.items()
+        )
+
+    return check
+
+
+LAYER: Check[Any] = all_of(dtypes("x y weights", DType.INT8), constants("weights bias"))
+"""Input, weights and result of a layer are int8; weights and bias are constant."""
+
+
+def all_int8(op: Op) -> tuple[Verdict, ...]:
+    """Checks whether all computed operands and results of an op are int8."""
+    return int8_values(*dict.fromkeys((*op.activations, *op.results)))
+
+
+def int8_values(*values: Value) -> tuple[Verdict, ...]:
+    """Checks whether values are int8; the verdicts have their names."""
+    return tuple(Verdict(v.name, v.dtype is DType.INT8, "int8", v.dtype.value) for v in values)
+
+
+def in_arithmetic(wanted: Arithmetic) -> Check[Any]:
+    """Returns the condition that the graph has an arithmetic."""
+    return lambda op, found: (Verdict("arithmetic", found is wanted, wanted.value, found.value),)
+
+
+def fixed_point(op: Op, arithmetic: Arithmetic) -> Verdict:
+    """Checks whether a layer is rescaled in fixed point; LiteRT rescales fully connected layers in double
+    precision."""
+    is_fixed = arithmetic is not Arithmetic.TFLITE
+    return Verdict("arithmetic", is_fixed, "scaled in fixed point", arithmetic.value)
+
+
+def equals(field: str, wanted: object) -> Check[Any]:
+    """Returns the condition that a field of the op has a value."""
+
+    def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
+        found = getattr(op, field)
+        return (Verdict(field, found == wanted, str(wanted), str(found)),)
+
+    return check
+
+
+def multiple_of(field: str, unit: int) -> Check[Any]:
+    """Returns the condition that a field of the op is a multiple of a number."""
+
+    def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
+        found = getattr(op, field)
+        return (Verdict(field, found % unit == 0, f"a multiple of {unit}", str(found)),)
+
+    return check
+
+
+def within(rule: str, number: int, least: float = -math.inf, most: float = math.inf) -> Verdict:
+    """Checks whether a number lies between two limits, of which one may be missing."""
+    if most == math.inf:
+        wanted = f"at least {least}"
+    else:
+        wanted = f"at most {most}" if least == -math.inf else f"{least} to {most}"
+    return Verdict(rule, least <= number <= most, wanted, str(number))
+
+
+def same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:
+    """Returns the computed operands that have the shape of the result, which may overwrite their memory."""
+    return tuple(v for v in dict.fromkeys(operands) if not v.is_constant and v.shape == op.results[0].shape)
+
+
+def in_fields(op: Op, fields: str) -> tuple[Value, ...]:
+    """Returns the operands in the named fields."""
+    return tuple(getattr(op, name) for name in fields.split())
+
+
+# --- in today's form, until every kernel has the other ------------------------------------------------------------------
 
 
 def int8(**values: Value) -> tuple[Verdict, ...]:
@@ -25,26 +165,6 @@ def int8_or_bool(**values: Value) -> tuple[Verdict, ...]:
     )
 
 
-def constants(**values: Value) -> tuple[Verdict, ...]:
-    """Checks whether weights are constant, for kernels that pack them at compile time."""
-    return tuple(
-        Verdict(name, v.is_constant, "a constant", "a constant" if v.is_constant else "computed")
-        for name, v in values.items()
-    )
-
-
-def layer_operands(
-    op: Convolution | Linear | TransposeConv2d, arithmetic: Arithmetic | None = None
-) -> tuple[Verdict, ...]:
+def layer_operands(op: Any, arithmetic: Arithmetic = Arithmetic.CMSIS_NN) -> tuple[Verdict, ...]:
     """Checks whether input, weights and result of a layer are int8, and whether weights and bias are constant."""
-    return (*int8(x=op.x, y=op.y, weights=op.weights), *constants(weights=op.weights, bias=op.bias))
-
-
-def all_int8(op: Op, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
-    """Checks whether all computed operands and results of an op are int8."""
-    return int8(**{v.name: v for v in dict.fromkeys((*op.activations, *op.results))})
-
-
-def same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:
-    """Returns the computed operands that have the shape of the result, which may overwrite their memory."""
-    return tuple(v for v in dict.fromkeys(operands) if not v.is_constant and v.shape == op.results[0].shape)
+    return LAYER(op, arithmetic)

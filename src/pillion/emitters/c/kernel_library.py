@@ -4,24 +4,34 @@ suffix."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Routine
+from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params, Routine
+from pillion.emitters.c.kernel_conditions import Condition, OfOp, all_of, in_fields, of_both, same_shape
+from pillion.emitters.c.op_fields import with_op_fields
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op
+from pillion.ir.op import Op, operand_fields
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 
 OpClass = TypeVar("OpClass", bound=Op)
+PACKED = {"weights", "bias", "input_weights", "recurrent_weights", "anchors", "thresholds"}
+"""Operands that params hold in packed form; all others are arguments of kernels."""
 Calls = Callable[[OpClass, Arithmetic], tuple[Call, ...]]
 
 
 def base_name(routine: Routine) -> str:
     """Returns the name of a function without the prefix and the suffix of its library."""
     return routine.name.removeprefix("pillion_").removesuffix(f"_{routine.source.split('/')[0]}")
+
+
+def argument_fields(op: type[Op]) -> list[str]:
+    """Returns the operands that kernels of an op receive as arguments; its params hold the optional ones, too."""
+    optional = {f.name for f in fields(op) if f.default is None}
+    return [name for name in operand_fields(op) if name not in PACKED | optional]
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,42 @@ class Library:
 
     def _file(self, name: str) -> str:
         return f"{self.isa.value}/{name}{self.suffix}.c"
+
+    def spec(
+        self,
+        op: type[OpClass],
+        routine: str | Routine | OfOp[OpClass, str],
+        params: OfOp[OpClass, Params] = lambda op: {},
+        *,
+        requires: Sequence[Condition[OpClass]] = (),
+        operands: str | Callable[[OpClass], tuple[Value, ...]] = "",
+        in_place: str | Callable[[OpClass], tuple[Value, ...]] = "",
+        counts_rows: Callable[[OpClass], bool] = lambda op: False,
+        also: tuple[str, ...] = (),
+        **memory_and_cost: Any,
+    ) -> Kernel:
+        """Returns a kernel of one call. The routine is named without prefix and suffix, or depends on the op;
+        `also` names files that it shares with other kernels.
+
+        `params` holds the fields of its struct that do not follow from the op's own (op_fields.py). Its arguments
+        are the `operands`, by field; by default all that are not packed. The result may overwrite those operands
+        in the fields `in_place` that have its shape. All conditions of `requires` are evaluated."""
+        of_name = None if isinstance(routine, (str, Routine)) else of_both(routine)
+        of_params = of_both(params)
+        default = " ".join(argument_fields(op))
+
+        def calls(made: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
+            named = of_name(made, arithmetic) if of_name else routine
+            chosen = named if isinstance(named, Routine) else self.routine(str(named), *also)
+            given = in_fields(made, operands or default) if isinstance(operands, str) else operands(made)
+            full = with_op_fields(chosen.params_type, of_params(made, arithmetic), made)
+            return (Call(chosen, full, given, made.results[0], counts_rows(made)),)
+
+        def shaped(made: OpClass) -> tuple[Value, ...]:
+            return same_shape(made, *in_fields(made, str(in_place)))
+
+        overwritten = shaped if isinstance(in_place, str) else in_place
+        return self.kernel(op, calls, all_of(*requires), in_place=overwritten, **memory_and_cost)
 
     def kernel(
         self,

@@ -7,13 +7,14 @@ import math
 from itertools import groupby
 
 from pillion.emitters.c.kernel import Params, scaling
-from pillion.emitters.c.kernel_conditions import int8
+from pillion.emitters.c.kernel_conditions import INT8_XY, Check, in_arithmetic, within
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
-from pillion.ops.reduce import SUM_BYTES, Mean, ReduceSum
+from pillion.ops.reduce import SUM_BYTES, Mean, ReduceSum, Reduction
 
 MeanOrSum = Mean | ReduceSum
+MEANS: tuple[type[MeanOrSum], ...] = (Mean, ReduceSum)
 Block = tuple[int, int, int]
 """Elements before, along and behind the reduced axes."""
 
@@ -37,28 +38,36 @@ def multiplier(op: MeanOrSum, arithmetic: Arithmetic) -> Multiplier:
     return op.multiplier(arithmetic) if isinstance(op, Mean) else op.multiplier
 
 
-def check_block(op: MeanOrSum, arithmetic: Arithmetic, limit: int) -> tuple[Verdict, ...]:
-    """Checks whether a mean or sum reduces adjacent axes, and whether its sums stay below a limit."""
+def adjacent(op: Reduction) -> Verdict:
+    """Checks whether a reduction is over adjacent axes."""
     is_block = block_of(op.x.shape, op.axes) is not None
-    largest = 255 * op.count
-    verdicts = (
-        *int8(x=op.x, y=op.y),
-        Verdict("axes", is_block, "neighbours", f"{op.axes} of {list(op.x.shape)}"),
-        Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}"),
-    )
-    return (*check_rounding(op, arithmetic), *verdicts)
+    return Verdict("axes", is_block, "neighbours", f"{op.axes} of {list(op.x.shape)}")
 
 
-def check_rounding(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def sums_below(limit: int) -> Check[MeanOrSum]:
+    """Returns the condition that a mean or sum reduces adjacent axes of int8, and that its sums are below a limit."""
+
+    def check(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+        largest = 255 * op.count
+        fits = Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")
+        return (*as_means(op, arithmetic), *INT8_XY(op, arithmetic), adjacent(op), fits)
+
+    return check
+
+
+def as_means(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Checks whether a sum is rescaled as means are."""
-    wanted = Arithmetic.CMSIS_NN
-    is_sum = isinstance(op, ReduceSum)
-    return (Verdict("arithmetic", arithmetic is wanted, wanted.value, arithmetic.value),) if is_sum else ()
+    return in_arithmetic(Arithmetic.CMSIS_NN)(op, arithmetic) if isinstance(op, ReduceSum) else ()
 
 
-def check_is_tile(op: MeanOrSum) -> Verdict:
+def is_tile(op: MeanOrSum) -> Verdict:
     """Checks whether a mean or sum reduces one tile of rows."""
     return Verdict("rows", op.is_part, f"some of a {op.kind}'s", "all")
+
+
+def shifted_right(least: int, most: int) -> Check[MeanOrSum]:
+    """Returns the condition that a mean or sum is rescaled by a right shift within limits."""
+    return lambda op, arithmetic: (within("right_shift", -multiplier(op, arithmetic).shift, least, most),)
 
 
 def partial_sum_params(op: MeanOrSum) -> Params:
@@ -68,7 +77,7 @@ def partial_sum_params(op: MeanOrSum) -> Params:
     return {
         **{"reduced": op.x.type.elements // inner, "inner": inner},
         **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
-        **{"offset": op.count * op.x.zero_point, "out_zp": op.y.zero_point},
+        "offset": op.count * op.x.zero_point,
     }
 
 
@@ -77,14 +86,9 @@ def tile_params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
     return {**partial_sum_params(op), **scaling(multiplier(op, arithmetic))}
 
 
-def check_right_shift(right: int, least: int, most: int) -> Verdict:
-    """Checks whether a right shift is within a kernel's range."""
-    return Verdict("right_shift", least <= right <= most, f"{least} to {most}", str(right))
-
-
-def block_sizes(op: MeanOrSum) -> dict[str, int]:
-    """Returns the three sizes of the block, and the operand's zero point, as parameters."""
+def block_sizes(op: Reduction) -> dict[str, int]:
+    """Returns the three sizes of the block as parameters."""
     block = block_of(op.x.shape, op.axes)
     assert block is not None, "asked only of what the kernels take"
     outer, reduced, inner = block
-    return {"outer": outer, "reduced": reduced, "inner": inner, "in_zp": op.x.zero_point}
+    return {"outer": outer, "reduced": reduced, "inner": inner}

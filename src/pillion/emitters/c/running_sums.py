@@ -18,7 +18,6 @@ from pillion.emitters.c.sliding_sums import SlidingSums, WindowKernel, sliding_s
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.verdict import all_ok
 from pillion.memory import MemoryPlan, SlidingBuffer
 from pillion.memory.events import aligned
 
@@ -62,8 +61,7 @@ def running_sums(
     complete window."""
     known = tuple(kernels)
     for sums in sliding_sums(graph, joints):
-        taking = (k for k in known if all_ok(k.check(sums, graph.arithmetic)))
-        kernel = next(taking, None)
+        kernel = next((k for k in known if k.takes(sums, graph.arithmetic)), None)
         if kernel is not None:
             yield RunningSums(sums, kernel)
 

@@ -6,17 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int32Array
-from pillion.emitters.c.kernel import Call, Params
-from pillion.emitters.c.reduction_blocks import block_of, check_block
+from pillion.emitters.c.kernel import Call, Params, Routine
+from pillion.emitters.c.kernel_conditions import Check
+from pillion.emitters.c.op_fields import with_op_fields
+from pillion.emitters.c.reduction_blocks import block_of
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType
-from pillion.ir.verdict import Verdict
+from pillion.ir.verdict import all_ok
 from pillion.memory import SlidingBuffer
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp
 from pillion.ops.reduce import Mean, ReduceSum
@@ -55,11 +58,28 @@ class WindowKernel:
     """A kernel that keeps sums, whose address it receives as its scratch memory."""
 
     name: str
-    call: Callable[[SlidingSums, Arithmetic], Call]
-    check: Callable[[SlidingSums, Arithmetic], tuple[Verdict, ...]]
+    kinds: tuple[type[Op], ...]
+    routine: Routine
+    params: Callable[[Any, Arithmetic], Params]
+    """The fields, besides the sizes, that do not follow from the op."""
+    requires: Check[Any]
+    """The conditions of the op."""
+    fits: Callable[[SlidingSums], bool] = lambda sums: True
+    """Whether the window is within the kernel's limits."""
     stored: Callable[[SlidingSums], Int32Array] = lambda sums: sums.initial
     """The memory layout of the sums after a reset."""
     overread_bytes: int = 0
+
+    def takes(self, sums: SlidingSums, arithmetic: Arithmetic) -> bool:
+        """Whether the kernel computes an op exactly."""
+        is_one = isinstance(sums.op, self.kinds) and all_ok(self.requires(sums.op, arithmetic))
+        return is_one and self.fits(sums)
+
+    def call(self, sums: SlidingSums, arithmetic: Arithmetic) -> Call:
+        """Returns the call that updates the sums."""
+        op: Any = sums.op
+        given = {**sums.sizes, **self.params(op, arithmetic)}
+        return Call(self.routine, with_op_fields(self.routine.params_type, given, op), (op.x,), op.y)
 
 
 def sliding_sums(graph: Graph, joints: Iterable[SlidingBuffer]) -> Iterator[SlidingSums]:
@@ -90,14 +110,3 @@ def less_zero_points(sums: SlidingSums) -> Int32Array:
     """Returns the sums of the kept rows after a reset, minus the zero points of the complete window."""
     zero_point = sums.joint.join.y.zero_point
     return np.asarray(sums.initial - sums.window * zero_point, np.int32)
-
-
-def check_kind(op: Op, *kinds: type[Op]) -> tuple[Verdict, ...]:
-    """Checks whether an op is of a class that the kernel computes."""
-    return (Verdict("op", isinstance(op, kinds), " or ".join(kind.kind for kind in kinds), op.kind),)
-
-
-def check_sums(op: Mean | ReduceSum, arithmetic: Arithmetic, limit: int = 2**31) -> tuple[Verdict, ...]:
-    """Checks the types, the axes and the sums of a mean or sum, and whether it is rescaled as the window kernels
-    do."""
-    return check_block(op, arithmetic, limit)

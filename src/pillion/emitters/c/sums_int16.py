@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 
-from pillion.emitters.c.kernel import Call, Params
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import Check, all_of, short_circuit, within
 from pillion.emitters.c.kernel_library import Library
-from pillion.emitters.c.portable.elementwise import check_wide_binary, element_bytes, product_factors
+from pillion.emitters.c.portable.elementwise import WIDE_ABY, element_bytes, few_axes, in_place_wide
 from pillion.emitters.c.rowwise_params import rows_params, rows_verdict
-from pillion.ir.numerics import Arithmetic
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict
 from pillion.ops.wide_add import WideAdd
 from pillion.ops.wide_mul import WideMul
 
@@ -49,29 +50,30 @@ def largest_sum(op: WideAdd) -> int:
     return max(max(sums), -min(sums) - 1)
 
 
-def check_sum(
-    op: WideAdd, arithmetic: Arithmetic, least: int, most: int, bits_of: BitsOf
-) -> tuple[Verdict, ...]:
-    """Checks the element types, the broadcasting, the shift and the bits of the sum."""
-    known = check_wide_binary(op, arithmetic)
-    if not all_ok(known):
-        return known
-    found, bits = largest_sum(op).bit_length(), bits_of(op.places)
-    return (
-        *known,
-        rows_verdict(op),
-        Verdict("places", least <= op.places <= most, f"{least} to {most}", str(op.places)),
-        Verdict("sum", found <= bits, f"below 2^{bits}", f"up to 2^{found}"),
+def sum_condition(least: int, most: int, bits_of: BitsOf) -> Check[WideAdd]:
+    """Returns the condition of the element types, the broadcasting, the shift and the bits of a sum."""
+
+    def sum_fits(op: WideAdd) -> Verdict:
+        found, bits = largest_sum(op).bit_length(), bits_of(op.places)
+        return Verdict("sum", found <= bits, f"below 2^{bits}", f"up to 2^{found}")
+
+    of_sum = all_of(rows_verdict, lambda op: within("places", op.places, least, most), sum_fits)
+    return short_circuit(all_of(WIDE_ABY, few_axes), of_sum)
+
+
+def operands(op: WideAdd) -> tuple[Value, ...]:
+    """Returns the operands of a sum, the wider one first."""
+    ordered = wider_first(op).op
+    return ordered.a, ordered.b
+
+
+def product_kernel(library: Library) -> Kernel:
+    """Builds the kernel of products."""
+    return library.spec(
+        WideMul,
+        "wide_mul",
+        row_params,
+        requires=(short_circuit(all_of(WIDE_ABY, few_axes), rows_verdict),),
+        in_place=in_place_wide,
+        name="wide_mul",
     )
-
-
-def check_product(op: WideMul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks the element types and the broadcasting."""
-    known = check_wide_binary(op, arithmetic)
-    return (*known, rows_verdict(op)) if all_ok(known) else known
-
-
-def calls_product(library: Library, op: WideMul) -> tuple[Call, ...]:
-    """Returns the call of a product."""
-    params = {**row_params(op), **product_factors(op)}
-    return (Call(library.routine("wide_mul"), params, (op.a, op.b), op.y),)

@@ -11,39 +11,41 @@ import numpy as np
 from pillion.emitters.c import sums_int16
 from pillion.emitters.c.channel_scaling import MOST_SHIFT, rounding
 from pillion.emitters.c.dsp import pair_formula
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_conditions import int8, same_shape
-from pillion.emitters.c.kernel_library import DSP
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import (
+    INT8_ABY,
+    INT8_X,
+    INT8_XY,
+    all_of,
+    in_arithmetic,
+    same_shape,
+    short_circuit,
+    within,
+)
+from pillion.emitters.c.kernel_library import DSP, Library
 from pillion.emitters.c.portable.elementwise import (
-    calls_dequantize,
-    calls_quantize,
-    check_dequantize,
-    check_scale,
+    INT8_Y,
+    TO_FLOAT,
+    dequantize_params,
+    finite_reciprocal,
     in_place_wide,
+    quantize_params,
+    quantize_routine,
 )
 from pillion.emitters.c.portable.normalize import int64_fields
-from pillion.emitters.c.portable.pool import calls_pool, check_pool
+from pillion.emitters.c.portable.pool import pool_routine
 from pillion.emitters.c.strides import collapsed, contiguous_steps
-from pillion.emitters.c.table_lookup import (
-    EVERY_INT8,
-    TableLookup,
-    check_clamp,
-    check_requantize,
-    in_place_unary,
-)
+from pillion.emitters.c.table_lookup import EVERY_INT8, TableLookup
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
-from pillion.ir.verdict import Verdict, all_ok
-from pillion.ops.clamp import Clamp
+from pillion.ir.verdict import Verdict
 from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
-from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.movement import Transpose
-from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
+from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
 from pillion.ops.wide_add import MOST_PLACES, WideAdd
-from pillion.ops.wide_mul import WideMul
 
 TABLE = TableLookup(DSP, is_unsigned=True)
-POOL = DSP.port(calls_pool, "clamp")
 
 # --- two operands -----------------------------------------------------------------------------------------------------
 
@@ -68,16 +70,23 @@ def full_and_broadcast(op: Binary) -> tuple[Value, Value] | None:
     return None
 
 
-def check_shapes(op: Binary) -> tuple[Verdict, ...]:
+def fitting_shapes(op: Binary) -> Verdict:
     """Checks whether the operands have equal shapes, or one broadcasts along the last axes of the other."""
-    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
-    fits = Verdict(
-        "shapes",
-        full_and_broadcast(op) is not None,
+    wanted, got = (
         "equal, or one repeats along the last axes of the other",
-        got,
+        f"{list(op.a.shape)} and {list(op.b.shape)}",
     )
-    return (*int8(a=op.a, b=op.b, y=op.y), fits)
+    return Verdict("shapes", full_and_broadcast(op) is not None, wanted, got)
+
+
+SHAPES = all_of(INT8_ABY, fitting_shapes)
+
+
+def ordered(op: Binary) -> tuple[Value, Value]:
+    """Returns the operands of an op with fitting shapes, the larger one first."""
+    operands = full_and_broadcast(op)
+    assert operands is not None
+    return operands
 
 
 def row_params(op: Binary) -> Params:
@@ -99,85 +108,104 @@ def formula(op: Sum, arithmetic: Arithmetic) -> pair_formula.PairFormula | None:
     return pair_formula.find(wanted, op.slopes, op.low, op.high)
 
 
-def check_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def has_formula(op: Sum, arithmetic: Arithmetic) -> Verdict:
     """Checks whether a cheap formula computes the sum of every pair of numbers."""
-    shapes = check_shapes(op)
-    if not all_ok(shapes):
-        return shapes
-    found = formula(op, arithmetic)
+    found = formula(op, arithmetic) is not None
     wanted = "(a x1 + b x2 + c) >> shift, right for all pairs"
-    return (*shapes, Verdict("formula", found is not None, wanted, "found" if found else "none found"))
+    return Verdict("formula", found, wanted, "found" if found else "none found")
 
 
-def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the sum kernel, with the larger operand first."""
-    found, operands = formula(op, arithmetic), full_and_broadcast(op)
+def sum_params(op: Sum, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of the sum kernel, with the larger operand first."""
+    found = formula(op, arithmetic)
     assert found is not None
-    assert operands is not None
-    a, b = (found.a, found.b) if operands[0] is op.a else (found.b, found.a)
-    last: Params = {"a": a, "b": b, "c": found.c, "shift": found.shift, "low": op.low, "high": op.high}
-    return (Call(DSP.routine("sum_s8", "clamp"), {**row_params(op), **last}, operands, op.y),)
+    a, b = (found.a, found.b) if ordered(op)[0] is op.a else (found.b, found.a)
+    return {**row_params(op), "a": a, "b": b, "c": found.c, "shift": found.shift}
+
+
+def sum_kernel(library: Library, op: type[Sum]) -> Kernel:
+    """Builds the kernel of sums or differences by a cheap formula."""
+    return library.spec(
+        op,
+        "sum_s8",
+        sum_params,
+        requires=(short_circuit(SHAPES, has_formula),),
+        operands=ordered,
+        in_place=in_place_full,
+        also=clamped(library),
+        name="sum",
+    )
+
+
+def clamped(library: Library) -> tuple[str, ...]:
+    """Returns the name of the file that the library's kernels share for bounds other than those of int8."""
+    return ("clamp",) if library is DSP else ()
 
 
 MOST_LEFT = 15
 """The largest left shift of a 16-bit operand that fits 32 bits."""
 
 
-def check_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the operands can be shifted so far left that the result lies in the upper word of their sum."""
-    return sums_int16.check_sum(
-        op, arithmetic, 32 - MOST_LEFT, MOST_PLACES, lambda places: 31 + min(places, 32)
-    )
+WIDE_SUM = sums_int16.sum_condition(32 - MOST_LEFT, MOST_PLACES, lambda places: 31 + min(places, 32))
+"""The operands can be shifted so far left that the result lies in the upper word of their sum."""
 
 
-def calls_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a 16-bit sum."""
+def wide_sum_params(op: WideAdd) -> Params:
+    """Returns the parameters of a 16-bit sum."""
     ordered = sums_int16.wider_first(op)
     first, second = ordered.multipliers
     left, right = max(32 - op.places, 0), max(op.places - 32, 0)
-    params: Params = {
+    return {
         **sums_int16.row_params(ordered.op),
         **{"a_multiplier": first, "b_multiplier": second},
         **int64_fields(op.offset << left, "offset"),
         **{"left": left, "right": right},
     }
-    return (Call(DSP.routine("wide_add"), params, (ordered.op.a, ordered.op.b), op.y),)
 
 
-def check_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def right_shift(op: Mul, arithmetic: Arithmetic) -> Verdict:
     """Checks whether a product is rescaled by a right shift within the kernel's range."""
-    shapes = check_shapes(op)
-    if not all_ok(shapes):
-        return shapes
-    right = -op.multiplier(arithmetic).shift
-    return (
-        *shapes,
-        Verdict("right_shift", 1 <= right <= MOST_SHIFT, f"1 to {MOST_SHIFT}", str(right)),
-    )
+    return within("right_shift", -op.multiplier(arithmetic).shift, 1, MOST_SHIFT)
 
 
-def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the product kernel, with the larger operand first."""
-    operands, m = full_and_broadcast(op), op.multiplier(arithmetic)
-    assert operands is not None
-    params: Params = {
+def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of the product kernel, with the larger operand first."""
+    (first, second), m = ordered(op), op.multiplier(arithmetic)
+    return {
         **row_params(op),
-        **{"zp1": operands[0].zero_point, "zp2": operands[1].zero_point},
+        **{"zp1": first.zero_point, "zp2": second.zero_point},
         **{"round": rounding(op.y.zero_point, -m.shift), "multiplier": m.mantissa, "right": -m.shift},
-        **{"low": op.low, "high": op.high},
     }
-    return (Call(DSP.routine("mul_s8", "clamp"), params, operands, op.y),)
+
+
+def mul_kernel(library: Library) -> Kernel:
+    """Builds the kernel of products."""
+    return library.spec(
+        Mul,
+        "mul_s8",
+        mul_params,
+        requires=(short_circuit(SHAPES, right_shift),),
+        operands=ordered,
+        in_place=in_place_full,
+        also=clamped(library),
+        name="mul",
+    )
 
 
 # --- one operand ------------------------------------------------------------------------------------------------------
 
 
-def check_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the graph rounds as the kernel does; LiteRT rounds ties away from zero."""
-    rounding = Verdict(
-        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
+def quantize_kernel(library: Library, name: str = "quantize") -> Kernel:
+    """Builds the kernel of quantizations. It rounds ties to even; LiteRT rounds them away from zero."""
+    requires = (in_arithmetic(Arithmetic.CMSIS_NN), INT8_Y, finite_reciprocal)
+    return library.spec(
+        Quantize, quantize_routine, quantize_params, requires=requires, in_place="x", name=name
     )
-    return (rounding, *check_scale(op, arithmetic))
+
+
+def dequantize_kernel(library: Library, name: str = "dequantize") -> Kernel:
+    """Builds the kernel of dequantizations of int8."""
+    return library.spec(Dequantize, "dequantize_s8", dequantize_params, requires=TO_FLOAT, name=name)
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------
@@ -186,11 +214,9 @@ MOST_PIXELS = 255
 """The widest window whose row sums fit 16 bits."""
 
 
-def check_avg_pool(op: AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def sums_fit(op: Pool) -> Verdict:
     """Checks whether the row sums of an average pool fit 16 bits."""
-    width = op.kernel[1]
-    row_fits = Verdict("kernel_width", width <= MOST_PIXELS, f"at most {MOST_PIXELS}", str(width))
-    return (*check_pool(op, arithmetic), row_fits)
+    return within("kernel_width", op.kernel[1], most=MOST_PIXELS)
 
 
 # --- movement ---------------------------------------------------------------------------------------------------------
@@ -205,47 +231,40 @@ def matrices(op: Transpose) -> tuple[int, int, int] | None:
     return (batch, rows, columns) if x_steps[-2:] == (1, columns) else None
 
 
-def check_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def two_axes(op: Transpose) -> Verdict:
     """Checks whether a transpose exchanges two axes, or two groups of adjacent axes."""
-    two_axes = Verdict(
-        "order", matrices(op) is not None, "two axes or groups of axes change places", str(op.order)
-    )
-    return (*int8(x=op.x), two_axes)
+    wanted = "two axes or groups of axes change places"
+    return Verdict("order", matrices(op) is not None, wanted, str(op.order))
 
 
-def calls_transpose(op: Transpose, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel that transposes matrices."""
-    sizes = matrices(op)
-    assert sizes is not None
-    return (
-        Call(
-            DSP.routine("transpose_s8"),
-            dict(zip(("batch", "rows", "columns"), sizes, strict=True)),
-            (op.x,),
-            op.y,
-        ),
-    )
+def transpose_params(op: Transpose) -> Params:
+    """Returns the parameters of the kernel that transposes matrices."""
+    return dict(zip(("batch", "rows", "columns"), matrices(op) or (), strict=True))
 
 
 KERNELS: tuple[Kernel, ...] = (
     *TABLE.kernels(),
-    DSP.kernel(Add, calls_sum, check_sum, name="sum", in_place=in_place_full),
-    DSP.kernel(Sub, calls_sum, check_sum, name="sum", in_place=in_place_full),
-    DSP.kernel(WideAdd, calls_wide_sum, check_wide_sum, name="wide_add", in_place=in_place_wide),
-    DSP.kernel(
-        WideMul,
-        lambda op, arithmetic: sums_int16.calls_product(DSP, op),
-        sums_int16.check_product,
-        name="wide_mul",
+    sum_kernel(DSP, Add),
+    sum_kernel(DSP, Sub),
+    DSP.spec(
+        WideAdd,
+        "wide_add",
+        wide_sum_params,
+        requires=(WIDE_SUM,),
+        operands=sums_int16.operands,
         in_place=in_place_wide,
+        name="wide_add",
     ),
-    DSP.kernel(Mul, calls_mul, check_mul, name="mul", in_place=in_place_full),
-    DSP.kernel(Requantize, TABLE.requantize, check_requantize, name="lut", in_place=in_place_unary),
-    DSP.kernel(Clamp, TABLE.clamp, check_clamp, name="lut", in_place=in_place_unary),
-    DSP.kernel(Quantize, DSP.port(calls_quantize), check_quantize, name="quantize", in_place=in_place_unary),
-    DSP.kernel(Dequantize, DSP.port(calls_dequantize), check_dequantize, name="dequantize"),
-    DSP.kernel(AvgPool2d, POOL, check_avg_pool, name="avg_pool2d"),
-    DSP.kernel(AvgPool2dUp, POOL, check_avg_pool, name="avg_pool2d_up"),
-    DSP.kernel(Transpose, calls_transpose, check_transpose, name="transpose"),
-    DSP.kernel(MaxPool2d, POOL, check_pool, name="max_pool2d"),
+    sums_int16.product_kernel(DSP),
+    mul_kernel(DSP),
+    TABLE.requantize("lut"),
+    TABLE.clamp("lut"),
+    quantize_kernel(DSP),
+    dequantize_kernel(DSP),
+    *(
+        DSP.spec(op, pool_routine, requires=(INT8_XY, sums_fit), also=("clamp",), name=op.kind)
+        for op in (AvgPool2d, AvgPool2dUp)
+    ),
+    DSP.spec(Transpose, "transpose_s8", transpose_params, requires=(INT8_X, two_axes), name="transpose"),
+    DSP.spec(MaxPool2d, pool_routine, requires=(INT8_XY,), also=("clamp",), name="max_pool2d"),
 )

@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT, rounding
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_conditions import int8
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import INT8_ABY, short_circuit, within
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, in_fours, operands, walk_params
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.matmul import BatchMatmul
-
-MATMUL = DSP.routine("batch_matmul_s8", "clamp")
-
 
 OVERREAD_BYTES = 7
 """Moving vectors are read in eights; elements behind the end meet held zeros."""
@@ -27,28 +24,19 @@ def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
     return held.count * (45 + 38 * eights) + moving.count * (each_moving + in_fours(held) * group)
 
 
-def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the matrix product."""
+def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of the matrix product."""
     m = op.multiplier(arithmetic)
-    params: Params = {
-        **walk_params(op, cost),
-        "multiplier": m.mantissa,
-        "round": rounding(op.y.zero_point, -m.shift),
-        **{"right": -m.shift, "low": op.low, "high": op.high},
-    }
-    return (Call(MATMUL, params, operands(op, cost), op.y),)
+    half = rounding(op.y.zero_point, -m.shift)
+    return {**walk_params(op, cost), "multiplier": m.mantissa, "round": half, "right": -m.shift}
 
 
-def check(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def sum_fits(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Checks whether sums and right shift are within the kernel's limits."""
-    known = int8(a=op.a, b=op.b, y=op.y)
-    if not all_ok(known):
-        return known
-    right, limit = -op.multiplier(arithmetic).shift, SUM_LIMIT
+    fits = op.largest_sum < SUM_LIMIT
     return (
-        *known,
-        Verdict("sum", op.largest_sum < limit, f"below {limit}", f"up to {op.largest_sum}"),
-        Verdict("right_shift", 1 <= right <= MOST_SHIFT, f"1 to {MOST_SHIFT}", str(right)),
+        Verdict("sum", fits, f"below {SUM_LIMIT}", f"up to {op.largest_sum}"),
+        within("right_shift", -op.multiplier(arithmetic).shift, 1, MOST_SHIFT),
     )
 
 
@@ -61,5 +49,14 @@ def scratch_bytes(op: BatchMatmul) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.kernel(BatchMatmul, calls, check, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
+    DSP.spec(
+        BatchMatmul,
+        "batch_matmul_s8",
+        params,
+        requires=(short_circuit(INT8_ABY, sum_fits),),
+        operands=lambda op: operands(op, cost),
+        scratch_bytes=scratch_bytes,
+        overread_bytes=OVERREAD_BYTES,
+        also=("clamp",),
+    ),
 )

@@ -4,28 +4,27 @@
 from __future__ import annotations
 
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_conditions import INT8_XY, equals
 from pillion.emitters.c.kernel_library import DSP
-from pillion.emitters.c.portable import normalize as portable
+from pillion.emitters.c.portable.normalize import INT16_TO_INT8, params
 from pillion.ops.normalize import Standardize
 
-
-def scratch_bytes(op: Standardize) -> int:
-    """Returns the scratch bytes: four numbers for each channel if there are groups."""
-    return 16 * op.x.shape[-1] if op.groups > 1 else 0
-
-
 KERNELS: tuple[Kernel, ...] = (
-    DSP.kernel(
+    DSP.spec(
         Standardize,
-        DSP.port(portable.calls_norm_wide, "clamp"),
-        portable.check_wide_group,
+        "standardize_s16",
+        params,
+        requires=(*INT16_TO_INT8, equals("groups", 1)),
+        also=("clamp",),
         name="standardize_wide",
     ),
-    DSP.kernel(
+    DSP.spec(
         Standardize,
-        DSP.port(portable.calls_norm, "clamp"),
-        portable.check,
-        scratch_bytes=scratch_bytes,
-        in_place=portable.in_place,
+        "standardize_s8",
+        params,
+        requires=(INT8_XY,),
+        scratch_bytes=lambda op: 16 * op.x.shape[-1] if op.groups > 1 else 0,  # four numbers for each channel
+        in_place="x",
+        also=("clamp",),
     ),
 )

@@ -8,18 +8,16 @@ import numpy as np
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
 from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
 from pillion.emitters.c.dsp.pack import B_LIMIT, in_fours, pack_pairs
-from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.portable import recurrent as portable
-from pillion.ir.numerics import Arithmetic, Multipliers
+from pillion.ir.numerics import Multipliers
 from pillion.ir.types import Array
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.lstm import Gated, LstmCell, LstmOutput
 from pillion.ops.svdf import SvdfMemory
 
-CELL = DSP.routine("lstm_cell_s16", "gates")
-OUTPUT = DSP.routine("lstm_output_s8", "gates")
-MEMORY = DSP.routine("svdf_memory_s16", "gates")
 LEAST_WEIGHT = -127
 """The smallest weight: 256 * -128 plus a negative number does not fit 16 bits."""
 
@@ -57,7 +55,7 @@ def gate_params(op: Gated) -> Params:
         portable.gate_multipliers(op, m) for m in (op.input_multipliers, op.recurrent_multipliers)
     )
     return {
-        **{name: plain[name] for name in ("batch", "inputs", "outputs", "cells")},
+        **{name: plain[name] for name in ("inputs", "outputs")},
         "groups": in_fours(op.cells),
         **{"eights": eights(op.x.shape[1]), "recurrent_eights": eights(op.h.shape[1])},
         "stream": pack(weights, bias, op.gates),
@@ -66,26 +64,14 @@ def gate_params(op: Gated) -> Params:
     }
 
 
-def calls_cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that computes the next cell state."""
-    return (Call(CELL, {**gate_params(op), **portable.cell_bounds(op)}, (op.x, op.h, op.c), op.y),)
-
-
-def calls_output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that computes the output of a step."""
-    return (Call(OUTPUT, {**gate_params(op), **portable.output_scale(op)}, (op.x, op.h, op.c), op.y),)
-
-
-def calls_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that pushes an input into the filters' memory."""
+def memory_params(op: SvdfMemory) -> Params:
+    """Returns weights, biases and multipliers of the filters as parameters."""
     plain = portable.filter_params(op)
-    params: Params = {
-        **{name: plain[name] for name in ("batch", "inputs", "filters", "length")},
-        **{"groups": in_fours(op.filters), "eights": eights(op.x.shape[1])},
+    return {
+        **{"inputs": plain["inputs"], "groups": in_fours(op.filters), "eights": eights(op.x.shape[1])},
         "stream": pack(np.asarray(plain["weights"]), np.asarray(plain["bias"])),
         "scalings": scalings((op.multiplier,)),
     }
-    return (Call(MEMORY, params, (op.x, op.memory), op.y),)
 
 
 def check_sums(weights: tuple[Array, ...], largest: int, multipliers: Multipliers) -> tuple[Verdict, ...]:
@@ -105,22 +91,16 @@ def check_sums(weights: tuple[Array, ...], largest: int, multipliers: Multiplier
     )
 
 
-def check_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def gates_fit(op: LstmCell | LstmOutput) -> tuple[Verdict, ...]:
     """Checks whether the gates of an LSTM step are within the kernel's limits."""
-    known = portable.check(op, arithmetic)
-    if not all_ok(known):
-        return known
     weights = op.input_weights.constant, op.recurrent_weights.constant
     largest = max(largest for largest, _ in Gated.largest_sums(op))
-    return (*known, *check_sums(weights, largest, (*op.input_multipliers, *op.recurrent_multipliers)))
+    return check_sums(weights, largest, (*op.input_multipliers, *op.recurrent_multipliers))
 
 
-def check_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def filters_fit(op: SvdfMemory) -> tuple[Verdict, ...]:
     """Checks whether the filters of an SVDF are within the kernel's limits."""
-    known = portable.check(op, arithmetic)
-    if not all_ok(known):
-        return known
-    return (*known, *check_sums((op.weights.constant,), op.largest_sum, (op.multiplier,)))
+    return check_sums((op.weights.constant,), op.largest_sum, (op.multiplier,))
 
 
 def gates_bytes(op: Gated) -> int:
@@ -134,9 +114,30 @@ def memory_bytes(op: SvdfMemory) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.kernel(LstmCell, calls_cell, check_gates, scratch_bytes=gates_bytes, in_place=portable.in_place_cell),
-    DSP.kernel(LstmOutput, calls_output, check_gates, scratch_bytes=gates_bytes),
-    DSP.kernel(
-        SvdfMemory, calls_memory, check_memory, scratch_bytes=memory_bytes, in_place=portable.in_place_memory
+    DSP.spec(
+        LstmCell,
+        "lstm_cell_s16",
+        lambda op: {**gate_params(op), **portable.cell_bounds(op)},
+        requires=(short_circuit(portable.state_types, gates_fit),),
+        scratch_bytes=gates_bytes,
+        in_place="c",
+        also=("gates",),
+    ),
+    DSP.spec(
+        LstmOutput,
+        "lstm_output_s8",
+        lambda op: {**gate_params(op), **portable.output_scale(op)},
+        requires=(short_circuit(portable.state_types, gates_fit),),
+        scratch_bytes=gates_bytes,
+        also=("gates",),
+    ),
+    DSP.spec(
+        SvdfMemory,
+        "svdf_memory_s16",
+        memory_params,
+        requires=(short_circuit(portable.state_types, filters_fit),),
+        scratch_bytes=memory_bytes,
+        in_place="memory",
+        also=("gates",),
     ),
 )

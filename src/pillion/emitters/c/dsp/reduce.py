@@ -5,45 +5,40 @@ from __future__ import annotations
 
 from pillion.emitters.c import extremes
 from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT, rounding
-from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import all_of, short_circuit
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.reduction_blocks import (
+    MEANS,
     MeanOrSum,
     block_sizes,
-    check_block,
-    check_right_shift,
     multiplier,
+    shifted_right,
+    sums_below,
 )
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.verdict import Verdict, all_ok
-from pillion.ops.reduce import Mean, ReduceSum
-
-SUM = DSP.routine("reduce_sum_s8")
+from pillion.ir.verdict import Verdict
 
 
-def check(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether axes, sums and right shift are within the kernel's limits."""
-    known = check_block(op, arithmetic, SUM_LIMIT)
-    if not all_ok(known):
-        return known
+def single_or_four(op: MeanOrSum) -> Verdict:
+    """Checks whether results are computed one by one, or at least four neighbours together."""
     inner = block_sizes(op)["inner"]
-    return (
-        *known,
-        Verdict("inner", inner not in (2, 3), "results one by one, or 4 neighbours and more", str(inner)),
-        check_right_shift(-multiplier(op, arithmetic).shift, 1, MOST_SHIFT),
-    )
+    return Verdict("inner", inner not in (2, 3), "results one by one, or 4 neighbours and more", str(inner))
 
 
-def calls(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel."""
+def rescaling(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
+    """Returns the scale of a mean or sum as parameters."""
     m = multiplier(op, arithmetic)
-    half = rounding(op.y.zero_point, -m.shift)
-    params: Params = {**block_sizes(op), "multiplier": m.mantissa, "round": half, "right": -m.shift}
-    return (Call(SUM, params, (op.x,), op.y),)
+    return {"multiplier": m.mantissa, "round": rounding(op.y.zero_point, -m.shift), "right": -m.shift}
 
 
+def params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of the kernel."""
+    return {**block_sizes(op), **rescaling(op, arithmetic)}
+
+
+BLOCK = short_circuit(sums_below(SUM_LIMIT), all_of(single_or_four, shifted_right(1, MOST_SHIFT)))
 KERNELS: tuple[Kernel, ...] = (
-    DSP.kernel(Mean, calls, check),
-    DSP.kernel(ReduceSum, calls, check),
+    *(DSP.spec(op, "reduce_sum_s8", params, requires=(BLOCK,)) for op in MEANS),
     *extremes.kernels(DSP),
 )

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_conditions import int8
+from pillion.emitters.c.kernel import Kernel, Params, scaling
+from pillion.emitters.c.kernel_conditions import INT8_ABY, short_circuit, within
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, operands, sides, walk_params
 from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.matmul import BatchMatmul
 
 FURTHEST_LANE = 7
@@ -33,28 +33,17 @@ def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
     )
 
 
-def calls(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the matrix product."""
-    m = op.multiplier(arithmetic)
-    params: Params = {
-        **walk_params(op, cost),
-        **{"multiplier": m.mantissa, "shift": m.shift},
-        **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
-    }
-    return (Call(MVE.routine("batch_matmul_s8"), params, operands(op, cost), op.y),)
+def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of the matrix product."""
+    return {**walk_params(op, cost), **scaling(op.multiplier(arithmetic))}
 
 
-def check(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def steps_fit(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Checks whether steps and right shift are within the kernel's limits."""
-    known = int8(a=op.a, b=op.b, y=op.y)
-    if not all_ok(known):
-        return known
     furthest = FURTHEST_LANE * max(side.element_step for side in sides(op))
-    right = -op.multiplier(arithmetic).shift
     return (
-        *known,
         Verdict("step", furthest < 2**16, f"{FURTHEST_LANE} of them below {2**16}", str(furthest)),
-        Verdict("right_shift", 1 <= right <= 31, "1 to 31", str(right)),
+        within("right_shift", -op.multiplier(arithmetic).shift, 1, 31),
     )
 
 
@@ -67,5 +56,13 @@ def scratch_bytes(op: BatchMatmul) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.kernel(BatchMatmul, calls, check, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES),
+    MVE.spec(
+        BatchMatmul,
+        "batch_matmul_s8",
+        params,
+        requires=(short_circuit(INT8_ABY, steps_fit),),
+        operands=lambda op: operands(op, cost),
+        scratch_bytes=scratch_bytes,
+        overread_bytes=OVERREAD_BYTES,
+    ),
 )

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_conditions import INT8_XY, equals
 from pillion.emitters.c.kernel_library import MVE
-from pillion.emitters.c.portable import normalize as portable
-from pillion.ir.numerics import Arithmetic
+from pillion.emitters.c.portable.normalize import INT16_TO_INT8, params
 from pillion.ir.verdict import Verdict
 from pillion.ops.normalize import Standardize
 
@@ -19,13 +19,11 @@ FEW_CHANNELS = 48
 """With fewer channels, their constants are repeated in scratch, so that several positions fill a vector."""
 
 
-def check(op: Standardize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether a norm maps int8 to int8, and whether the squares of each channel fit 32 bits if there are
-    groups."""
+def few_positions(op: Standardize) -> Verdict:
+    """Checks whether the squares of each channel fit 32 bits if there are groups."""
     positions = math.prod(op.x.shape[op.axis : -1])
     fits = op.groups == 1 or positions <= MOST_POSITIONS
-    few = Verdict("positions", fits, f"one group, or at most {MOST_POSITIONS}", str(positions))
-    return (*portable.check(op, arithmetic), few)
+    return Verdict("positions", fits, f"one group, or at most {MOST_POSITIONS}", str(positions))
 
 
 def scratch_bytes(op: Standardize) -> int:
@@ -38,14 +36,19 @@ def scratch_bytes(op: Standardize) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.kernel(
-        Standardize, MVE.port(portable.calls_norm_wide), portable.check_wide_group, name="standardize_wide"
-    ),
-    MVE.kernel(
+    MVE.spec(
         Standardize,
-        MVE.port(portable.calls_norm),
-        check,
+        "standardize_s16",
+        params,
+        requires=(*INT16_TO_INT8, equals("groups", 1)),
+        name="standardize_wide",
+    ),
+    MVE.spec(
+        Standardize,
+        "standardize_s8",
+        params,
+        requires=(INT8_XY, few_positions),
         scratch_bytes=scratch_bytes,
-        in_place=portable.in_place,
+        in_place="x",
     ),
 )

@@ -6,22 +6,20 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
-from pillion.emitters.c.kernel import Call, Kernel, Params
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import all_of, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES, no_left_shift, sign_correction
 from pillion.emitters.c.mve.pack import EVEN, ODD, as_words, chunks
 from pillion.emitters.c.portable import recurrent as portable
-from pillion.ir.numerics import Arithmetic, Multipliers
+from pillion.ir.numerics import Multipliers
 from pillion.ir.types import Array
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.lstm import Gated, LstmCell, LstmOutput
 from pillion.ops.svdf import SvdfMemory
 
 ROWS = 8
 """Rows of weights that are summed together."""
-CELL = MVE.routine("lstm_cell_s16", "gates")
-OUTPUT = MVE.routine("lstm_output_s8", "gates")
-MEMORY = MVE.routine("svdf_memory_s16", "gates")
 
 
 def groups(rows: int) -> int:
@@ -69,7 +67,7 @@ def gate_params(op: Gated) -> Params:
         )
     }
     return {
-        **{name: plain[name] for name in ("batch", "inputs", "outputs", "cells")},
+        **{name: plain[name] for name in ("inputs", "outputs")},
         "groups": groups(op.cells),
         **{"chunks": chunks(op.x.shape[1]), "recurrent_chunks": chunks(op.h.shape[1])},
         **packed,
@@ -77,44 +75,29 @@ def gate_params(op: Gated) -> Params:
     }
 
 
-def calls_cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that computes the next cell state."""
-    return (Call(CELL, {**gate_params(op), **portable.cell_bounds(op)}, (op.x, op.h, op.c), op.y),)
+def output_params(op: LstmOutput) -> Params:
+    """Returns the parameters of the output of a step."""
+    fix = sign_correction(op.multiplier.shift)
+    return {**gate_params(op), **portable.output_scale(op), "out_fix": fix}
 
 
-def calls_output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that computes the output of a step."""
-    params = {**gate_params(op), **portable.output_scale(op), "out_fix": sign_correction(op.multiplier.shift)}
-    return (Call(OUTPUT, params, (op.x, op.h, op.c), op.y),)
-
-
-def calls_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that pushes an input into the filters' memory."""
+def memory_params(op: SvdfMemory) -> Params:
+    """Returns weights, biases and multipliers of the filters as parameters."""
     plain = portable.filter_params(op)
-    params: Params = {
-        **{name: plain[name] for name in ("batch", "inputs", "filters", "length")},
-        **{"groups": groups(op.filters), "chunks": chunks(op.x.shape[1])},
+    return {
+        **{"inputs": plain["inputs"], "groups": groups(op.filters), "chunks": chunks(op.x.shape[1])},
         "constants": pack(np.asarray(plain["weights"]), np.asarray(plain["bias"])),
         "scalings": scalings((op.multiplier,)),
     }
-    return (Call(MEMORY, params, (op.x, op.memory), op.y),)
 
 
-def check_gates(op: LstmCell | LstmOutput, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks the element types, whether there are inputs, and whether the output is rescaled by a right shift."""
-    few = min(op.x.shape[1], op.h.shape[1])
-    known = (*portable.check(op, arithmetic), Verdict("inputs", few > 0, "one at least", str(few)))
-    return (
-        (*known, no_left_shift(op.multiplier.shift))
-        if isinstance(op, LstmOutput) and all_ok(known)
-        else known
-    )
+def some_inputs(op: Gated | SvdfMemory) -> Verdict:
+    """Checks whether there are inputs."""
+    few = min(v.shape[1] for v in ((op.x, op.h) if isinstance(op, Gated) else (op.x,)))
+    return Verdict("inputs", few > 0, "one at least", str(few))
 
 
-def check_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks the element types, and whether there are inputs."""
-    inputs = op.x.shape[1]
-    return (*portable.check(op, arithmetic), Verdict("inputs", inputs > 0, "one at least", str(inputs)))
+WITH_INPUTS = all_of(portable.state_types, some_inputs)
 
 
 def scratch_bytes(op: Gated) -> int:
@@ -123,23 +106,33 @@ def scratch_bytes(op: Gated) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.kernel(
+    MVE.spec(
         LstmCell,
-        calls_cell,
-        check_gates,
+        "lstm_cell_s16",
+        lambda op: {**gate_params(op), **portable.cell_bounds(op)},
+        requires=(WITH_INPUTS,),
         scratch_bytes=scratch_bytes,
-        in_place=portable.in_place_cell,
+        in_place="c",
         overread_bytes=OVERREAD_BYTES,
+        also=("gates",),
     ),
-    MVE.kernel(
-        LstmOutput, calls_output, check_gates, scratch_bytes=scratch_bytes, overread_bytes=OVERREAD_BYTES
+    MVE.spec(
+        LstmOutput,
+        "lstm_output_s8",
+        output_params,
+        requires=(short_circuit(WITH_INPUTS, lambda op: no_left_shift(op.multiplier.shift)),),
+        scratch_bytes=scratch_bytes,
+        overread_bytes=OVERREAD_BYTES,
+        also=("gates",),
     ),
-    MVE.kernel(
+    MVE.spec(
         SvdfMemory,
-        calls_memory,
-        check_memory,
+        "svdf_memory_s16",
+        memory_params,
+        requires=(WITH_INPUTS,),
         scratch_bytes=lambda op: 2 * ROWS * groups(op.filters),
-        in_place=portable.in_place_memory,
+        in_place="memory",
         overread_bytes=OVERREAD_BYTES,
+        also=("gates",),
     ),
 )

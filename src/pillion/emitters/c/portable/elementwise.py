@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_conditions import int8, int8_or_bool, same_shape
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import INT8_ABY, INT8_XY, dtypes, same_shape
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.portable.normalize import int64_fields
 from pillion.emitters.c.portable.walk import WalkRows, rows_of
 from pillion.emitters.c.strides import broadcast_steps, numbers
-from pillion.emitters.c.table_lookup import TableLookup, check_clamp, check_requantize, in_place_unary
+from pillion.emitters.c.table_lookup import TableLookup
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
-from pillion.ops.elementwise import Add, Binary, Extremum, Maximum, Minimum, Mul, Sub, Sum
-from pillion.ops.formats import Dequantize, Quantize, Requantize
+from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub, Sum
+from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.wide_add import TYPES, WideAdd
 from pillion.ops.wide_lut import WideLut
@@ -33,6 +36,11 @@ def broadcast_walk(op: Binary) -> WalkRows:
     return rows_of(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
 
 
+def few_axes(op: Binary) -> tuple[Verdict, ...]:
+    """Checks whether the walk over two operands has few enough axes."""
+    return broadcast_walk(op).few_axes
+
+
 def broadcast_params(op: Binary) -> Params:
     """Returns the walk over two operands as parameters."""
     rows = broadcast_walk(op)
@@ -41,29 +49,31 @@ def broadcast_params(op: Binary) -> Params:
     return {**rows.params, "a_step": a_step, "b_step": b_step, **rows.axes, **steps}
 
 
-def calls_sum(op: Sum, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a sum or difference."""
-    a, b, out = op.rescale
-    params: Params = {
-        **broadcast_params(op),
-        **{"a_zp": op.a.zero_point, "a_multiplier": a.mantissa, "a_shift": a.shift},
-        **{"b_zp": op.b.zero_point, "b_multiplier": b.mantissa, "b_shift": b.shift, "b_sign": op.sign},
-        **{"out_multiplier": out.mantissa, "out_shift": out.shift},
-        **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
+def sum_scales(op: Sum | SquaredDifference) -> dict[str, int]:
+    """Returns the multipliers of both operands and of the result as parameters."""
+    names = zip(("a", "b", "out"), op.rescale, strict=True)
+    return {
+        f"{name}_{part}": number
+        for name, m in names
+        for part, number in (("multiplier", m.mantissa), ("shift", m.shift))
     }
-    return (Call(PORTABLE.routine("add_s8"), params, (op.a, op.b), op.y),)
 
 
-def calls_wide_sum(op: WideAdd, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a 16-bit sum."""
+def sum_params(op: Sum) -> Params:
+    """Returns the parameters of a sum or difference."""
+    return {**broadcast_params(op), **sum_scales(op), "b_sign": op.sign}
+
+
+def squared_difference_params(op: SquaredDifference) -> Params:
+    """Returns the parameters of a squared difference."""
+    return {**broadcast_params(op), **sum_scales(op), "low": -128, "high": 127}
+
+
+def wide_sum_params(op: WideAdd) -> Params:
+    """Returns the parameters of a 16-bit sum."""
     first, second = op.multipliers
-    params: Params = {
-        **broadcast_params(op),
-        **element_bytes(op),
-        **{"a_multiplier": first, "b_multiplier": second, "places": op.places},
-        **int64_fields(op.offset, "offset"),
-    }
-    return (Call(PORTABLE.routine("wide_add"), params, (op.a, op.b), op.y),)
+    scale: Params = {"a_multiplier": first, "b_multiplier": second, **int64_fields(op.offset, "offset")}
+    return {**broadcast_params(op), **element_bytes(op), **scale}
 
 
 def element_bytes(op: WideAdd | WideMul) -> Params:
@@ -71,96 +81,42 @@ def element_bytes(op: WideAdd | WideMul) -> Params:
     return {f"{name}_bytes": v.dtype.size_bytes for name, v in (("a", op.a), ("b", op.b), ("y", op.y))}
 
 
-def product_factors(op: WideMul) -> Params:
-    """Returns the scale and the zero points of a 16-bit product as parameters."""
-    zeros: Params = {"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "out_zp": op.y.zero_point}
-    return {**zeros, "multiplier": op.multiplier, "left": op.left}
-
-
-def calls_wide_mul(op: WideMul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a 16-bit product."""
-    params: Params = {**broadcast_params(op), **element_bytes(op), **product_factors(op)}
-    return (Call(PORTABLE.routine("wide_mul"), params, (op.a, op.b), op.y),)
-
-
-def calls_wide_lut(op: WideLut, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a 16-bit unary function."""
-    return (
-        Call(PORTABLE.routine("wide_lut"), {"count": op.y.type.elements, "table": op.entries}, (op.x,), op.y),
-    )
-
-
-def check_wide_lut(op: WideLut, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks the element types of a 16-bit unary function."""
-    values = {"x": op.x, "y": op.y}
-    return tuple(Verdict(n, v.dtype is DType.INT16, "int16", v.dtype.value) for n, v in values.items())
-
-
-def check_wide_binary(op: WideAdd | WideMul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks the element types of a 16-bit sum or product and the number of its axes."""
-    values = {"a": op.a, "b": op.b, "y": op.y}
-    types = tuple(Verdict(n, v.dtype in TYPES, "int8 or int16", v.dtype.value) for n, v in values.items())
-    return (*types, *broadcast_walk(op).few_axes)
-
-
 def in_place_wide(op: WideAdd | WideMul) -> tuple[Value, ...]:
     """Returns the operands of the result's element type, whose memory it may overwrite."""
     return same_shape(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
 
 
-def calls_squared_difference(op: SquaredDifference, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a squared difference."""
-    a, b, out = op.rescale
-    params: Params = {
-        **broadcast_params(op),
-        **{"a_zp": op.a.zero_point, "a_multiplier": a.mantissa, "a_shift": a.shift},
-        **{"b_zp": op.b.zero_point, "b_multiplier": b.mantissa, "b_shift": b.shift},
-        **{"out_multiplier": out.mantissa, "out_shift": out.shift},
-        **{"out_zp": op.y.zero_point, "low": -128, "high": 127},
-    }
-    return (Call(PORTABLE.routine("squared_difference_s8"), params, (op.a, op.b), op.y),)
-
-
-def calls_mul(op: Mul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a product."""
+def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a product."""
     m = op.multiplier(arithmetic)
-    params: Params = {
-        **broadcast_params(op),
-        **{"a_zp": op.a.zero_point, "b_zp": op.b.zero_point, "multiplier": m.mantissa, "shift": m.shift},
-        **{"out_zp": op.y.zero_point, "low": op.low, "high": op.high},
-    }
-    return (Call(PORTABLE.routine("mul_s8"), params, (op.a, op.b), op.y),)
+    return {**broadcast_params(op), "multiplier": m.mantissa, "shift": m.shift}
 
 
-def calls_extremum(op: Extremum, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of an elementwise minimum or maximum."""
-    return (Call(PORTABLE.routine(f"{op.kind}_s8"), broadcast_params(op), (op.a, op.b), op.y),)
-
-
-def check_binary(op: Binary, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks the element types of a binary op and the number of its axes."""
-    return (*int8(a=op.a, b=op.b, y=op.y), *broadcast_walk(op).few_axes)
-
-
-def check_extremum(op: Extremum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether a minimum or maximum is of int8 or bool, and the number of its axes."""
-    return (*int8_or_bool(a=op.a, b=op.b, y=op.y), *broadcast_walk(op).few_axes)
-
-
-def in_place_binary(op: Binary) -> tuple[Value, ...]:
-    """Returns the operands whose memory the result may overwrite."""
-    return same_shape(op, op.a, op.b)
-
+WIDE_ABY = dtypes("a b y", *TYPES)
+INT16_XY = dtypes("x y", DType.INT16)
+INT8_OR_BOOL_ABY = dtypes("a b y", DType.INT8, DType.BOOL)
 
 # --- one operand ------------------------------------------------------------------------------------------------------
 
 
-def calls_clamp(op: Clamp, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a clamp: a comparison, or a table lookup if the scale changes."""
-    if op.x.quant != op.y.quant:
-        return TABLE.clamp(op, arithmetic)
-    params: Params = {"count": op.y.type.elements, "low": op.low, "high": op.high}
-    return (Call(PORTABLE.routine("clamp_s8"), params, (op.x,), op.y),)
+def count(op: Any) -> Params:
+    """Returns the number of elements as parameters."""
+    return {"count": op.y.type.elements}
+
+
+def wide_lut_params(op: WideLut) -> Params:
+    """Returns the parameters of a 16-bit unary function."""
+    return {**count(op), "table": op.entries}
+
+
+def clamp_routine(op: Clamp) -> str:
+    """Returns the routine of a clamp: a comparison, or a table lookup if the scale changes."""
+    return "clamp_s8" if op.x.quant == op.y.quant else "lut_s8"
+
+
+def clamp_params(table: TableLookup, op: Clamp, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a clamp."""
+    return count(op) if op.x.quant == op.y.quant else table.bytes(op, arithmetic)
 
 
 # --- between real numbers and integers --------------------------------------------------------------------------------
@@ -172,60 +128,75 @@ def reciprocal(op: Quantize) -> float:
         return float(np.float32(1) / np.float32(op.y.scale))
 
 
-def calls_quantize(op: Quantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a quantization in the graph's arithmetic."""
-    shared: Params = {"count": op.y.type.elements, "out_zp": op.y.zero_point}
-    if arithmetic.is_tflite:
-        return (Call(PORTABLE.routine("quantize_tflite_s8"), {**shared, "scale": op.y.scale}, (op.x,), op.y),)
-    return (Call(PORTABLE.routine("quantize_s8"), {**shared, "reciprocal": reciprocal(op)}, (op.x,), op.y),)
+def quantize_routine(op: Quantize, arithmetic: Arithmetic) -> str:
+    """Returns the routine of a quantization in the graph's arithmetic."""
+    return "quantize_tflite_s8" if arithmetic.is_tflite else "quantize_s8"
 
 
-def check_scale(op: Quantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the result is int8 and its scale has a finite reciprocal."""
-    is_finite = bool(np.isfinite(reciprocal(op)))
-    return (*int8(y=op.y), Verdict("scale", is_finite, "a finite reciprocal", repr(op.y.scale)))
+def quantize_params(op: Quantize, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a quantization in the graph's arithmetic."""
+    scale = {"scale": op.y.scale} if arithmetic.is_tflite else {"reciprocal": reciprocal(op)}
+    return {**count(op), **scale}
 
 
-def calls_dequantize(op: Dequantize, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a dequantization."""
-    params: Params = {"count": op.y.type.elements, "in_zp": op.x.zero_point, "scale": op.x.scale}
-    return (
-        Call(
-            PORTABLE.routine(f"dequantize_{'s16' if op.x.dtype is DType.INT16 else 's8'}"),
-            params,
-            (op.x,),
-            op.y,
-        ),
-    )
+def finite_reciprocal(op: Quantize) -> Verdict:
+    """Checks whether the scale of a quantization has a finite reciprocal."""
+    return Verdict("scale", bool(np.isfinite(reciprocal(op))), "a finite reciprocal", repr(op.y.scale))
 
 
-def check_dequantize_wide(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether an int8 or int16 tensor has a single scale and becomes float32."""
-    held = Verdict("x", op.x.dtype in TYPES, "int8 or int16", op.x.dtype.value)
-    return (held, *(one for one in check_dequantize(op, arithmetic) if one.rule != "x"))
+def dequantize_params(op: Dequantize) -> Params:
+    """Returns the parameters of a dequantization."""
+    return {**count(op), "scale": op.x.scale}
 
 
-def check_dequantize(op: Dequantize, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether an int8 tensor has a single scale and becomes float32."""
+def one_scale(op: Dequantize) -> Verdict:
+    """Checks whether a tensor has a single scale."""
     is_plain = isinstance(op.x.type.quant, PerTensor)
-    scales = Verdict("scales", is_plain, "one for the tensor", "one" if is_plain else "one per channel")
-    result = Verdict("y", op.y.dtype is DType.FLOAT32, "float32", op.y.dtype.value)
-    return (*int8(x=op.x), result, scales)
+    return Verdict("scales", is_plain, "one for the tensor", "one" if is_plain else "one per channel")
 
+
+INT8_Y = dtypes("y", DType.INT8)
+TO_FLOAT = (dtypes("x", DType.INT8), dtypes("y", DType.FLOAT32), one_scale)
+"""An int8 tensor of a single scale becomes float32."""
 
 KERNELS: tuple[Kernel, ...] = (
     *TABLE.kernels(),
-    PORTABLE.kernel(Add, calls_sum, check_binary, in_place=in_place_binary),
-    PORTABLE.kernel(WideAdd, calls_wide_sum, check_wide_binary, in_place=in_place_wide),
-    PORTABLE.kernel(WideMul, calls_wide_mul, check_wide_binary, in_place=in_place_wide),
-    PORTABLE.kernel(WideLut, calls_wide_lut, check_wide_lut, in_place=in_place_unary),
-    PORTABLE.kernel(Sub, calls_sum, check_binary, in_place=in_place_binary),
-    PORTABLE.kernel(SquaredDifference, calls_squared_difference, check_binary, in_place=in_place_binary),
-    PORTABLE.kernel(Mul, calls_mul, check_binary, in_place=in_place_binary),
-    PORTABLE.kernel(Minimum, calls_extremum, check_extremum, in_place=in_place_binary),
-    PORTABLE.kernel(Maximum, calls_extremum, check_extremum, in_place=in_place_binary),
-    PORTABLE.kernel(Clamp, calls_clamp, check_clamp, in_place=in_place_unary),
-    PORTABLE.kernel(Quantize, calls_quantize, check_scale, in_place=in_place_unary),
-    PORTABLE.kernel(Dequantize, calls_dequantize, check_dequantize_wide),
-    PORTABLE.kernel(Requantize, TABLE.requantize, check_requantize, in_place=in_place_unary),
+    PORTABLE.spec(Add, "add_s8", sum_params, requires=(INT8_ABY, few_axes), in_place="a b"),
+    PORTABLE.spec(
+        WideAdd, "wide_add", wide_sum_params, requires=(WIDE_ABY, few_axes), in_place=in_place_wide
+    ),
+    PORTABLE.spec(
+        WideMul,
+        "wide_mul",
+        lambda op: {**broadcast_params(op), **element_bytes(op)},
+        requires=(WIDE_ABY, few_axes),
+        in_place=in_place_wide,
+    ),
+    PORTABLE.spec(WideLut, "wide_lut", wide_lut_params, requires=(INT16_XY,), in_place="x"),
+    PORTABLE.spec(Sub, "add_s8", sum_params, requires=(INT8_ABY, few_axes), in_place="a b"),
+    PORTABLE.spec(
+        SquaredDifference,
+        "squared_difference_s8",
+        squared_difference_params,
+        requires=(INT8_ABY, few_axes),
+        in_place="a b",
+    ),
+    PORTABLE.spec(Mul, "mul_s8", mul_params, requires=(INT8_ABY, few_axes), in_place="a b"),
+    *(
+        PORTABLE.spec(
+            op, f"{op.kind}_s8", broadcast_params, requires=(INT8_OR_BOOL_ABY, few_axes), in_place="a b"
+        )
+        for op in (Minimum, Maximum)
+    ),
+    PORTABLE.spec(Clamp, clamp_routine, partial(clamp_params, TABLE), requires=(INT8_XY,), in_place="x"),
+    PORTABLE.spec(
+        Quantize, quantize_routine, quantize_params, requires=(INT8_Y, finite_reciprocal), in_place="x"
+    ),
+    PORTABLE.spec(
+        Dequantize,
+        lambda op: f"dequantize_{'s16' if op.x.dtype is DType.INT16 else 's8'}",
+        dequantize_params,
+        requires=(dtypes("x", *TYPES), *TO_FLOAT[1:]),
+    ),
+    TABLE.requantize(),
 )

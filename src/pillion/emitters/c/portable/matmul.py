@@ -3,33 +3,23 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
+from pillion.emitters.c.kernel import Kernel, Params, scaling
 from pillion.emitters.c.kernel_conditions import all_int8
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ops.matmul import BatchMatmul
 
 
-def calls_batch_matmul(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a matrix product; transposed operands are read with other steps."""
-    rows, depth, columns = op.rows, op.depth, op.columns
-    params: Params = {
+def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a matrix product; transposed operands are read with other steps."""
+    return {
         "batch": op.a.shape[0],
-        "rows": rows,
-        "depth": depth,
-        "columns": columns,
-        "a_row_step": 1 if op.adj_x else depth,
-        "a_depth_step": rows if op.adj_x else 1,
-        "b_depth_step": 1 if op.adj_y else columns,
-        "b_column_step": depth if op.adj_y else 1,
-        "a_zp": op.a.zero_point,
-        "b_zp": op.b.zero_point,
-        "out_zp": op.y.zero_point,
-        "low": op.low,
-        "high": op.high,
+        "a_row_step": 1 if op.adj_x else op.depth,
+        "a_depth_step": op.rows if op.adj_x else 1,
+        "b_depth_step": 1 if op.adj_y else op.columns,
+        "b_column_step": op.depth if op.adj_y else 1,
         **scaling(op.multiplier(arithmetic)),
     }
-    return (Call(PORTABLE.routine("batch_matmul_s8"), params, (op.a, op.b), op.y),)
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.kernel(BatchMatmul, calls_batch_matmul, all_int8),)
+KERNELS: tuple[Kernel, ...] = (PORTABLE.spec(BatchMatmul, "batch_matmul_s8", params, requires=(all_int8,)),)

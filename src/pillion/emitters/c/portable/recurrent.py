@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
+from pillion.emitters.c.kernel import Kernel, Params, scaling
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir import numerics
-from pillion.ir.numerics import INT16_MAX, Arithmetic, Multipliers
+from pillion.ir.numerics import INT16_MAX, Multipliers
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Value
+from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.lstm import FRACTION_BITS, Gated, LstmCell, LstmOutput
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
@@ -23,18 +23,11 @@ def gate_params(op: Gated) -> Params:
     multiplier, shift = numerics.mantissas_and_shifts(op.input_multipliers, op.gates)
     recurrent_multiplier, recurrent_shift = numerics.mantissas_and_shifts(op.recurrent_multipliers, op.gates)
     return {
-        "batch": op.x.shape[0],
-        "inputs": op.x.shape[1],
-        "outputs": op.h.shape[1],
-        "cells": op.cells,
-        "weights": weights,
-        "recurrent": recurrent,
-        "bias": bias.astype(np.int32),
+        **{"inputs": op.x.shape[1], "outputs": op.h.shape[1]},
+        **{"weights": weights, "recurrent": recurrent, "bias": bias.astype(np.int32)},
         "recurrent_bias": (-op.h.zero_point * numerics.row_sums(recurrent)).astype(np.int32),
-        "multiplier": multiplier,
-        "shift": shift,
-        "recurrent_multiplier": recurrent_multiplier,
-        "recurrent_shift": recurrent_shift,
+        **{"multiplier": multiplier, "shift": shift},
+        **{"recurrent_multiplier": recurrent_multiplier, "recurrent_shift": recurrent_shift},
     }
 
 
@@ -43,22 +36,10 @@ def gate_multipliers(op: Gated, multipliers: Multipliers) -> Multipliers:
     return tuple(multipliers[gate % len(multipliers)] for gate in range(op.gates))
 
 
-def calls_cell(op: LstmCell, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that computes the next cell state."""
-    params: Params = {**gate_params(op), **cell_bounds(op)}
-    return (Call(PORTABLE.routine("lstm_cell_s16"), params, (op.x, op.h, op.c), op.y),)
-
-
 def cell_bounds(op: LstmCell) -> Params:
     """Returns the shift and the bounds of the cell state as parameters."""
     low, high = (-op.clip, op.clip) if op.clip else (-INT16_MAX - 1, INT16_MAX)
     return {"places": 2 * FRACTION_BITS + op.cell_exponent, "low": low, "high": high}
-
-
-def calls_output(op: LstmOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that computes the output of a step."""
-    params: Params = {**gate_params(op), **output_scale(op)}
-    return (Call(PORTABLE.routine("lstm_output_s8"), params, (op.x, op.h, op.c), op.y),)
 
 
 def output_scale(op: LstmOutput) -> Params:
@@ -66,56 +47,32 @@ def output_scale(op: LstmOutput) -> Params:
     m = op.multiplier
     return {
         "integer_bits": FRACTION_BITS + op.cell_exponent,
-        "out_multiplier": m.mantissa,
-        "out_shift": m.shift,
-        "out_zp": op.y.zero_point,
+        **{"out_multiplier": m.mantissa, "out_shift": m.shift},
     }
-
-
-def in_place_cell(op: LstmCell) -> tuple[Value, ...]:
-    """Returns the old cell state, whose memory the new one may overwrite."""
-    return (op.c,)
-
-
-def calls_memory(op: SvdfMemory, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that pushes an input into the filters' memory."""
-    return (Call(PORTABLE.routine("svdf_memory_s16"), filter_params(op), (op.x, op.memory), op.y),)
 
 
 def filter_params(op: SvdfMemory) -> Params:
     """Returns sizes, weights and scale of the filters as parameters, with the zero point folded into the biases."""
     weights = op.weights.constant
     return {
-        "batch": op.x.shape[0],
         "inputs": op.x.shape[1],
-        "filters": op.filters,
-        "length": op.length,
         **scaling(op.multiplier),
         "weights": weights,
         "bias": (-op.x.zero_point * numerics.row_sums(weights)).astype(np.int32),
     }
 
 
-def calls_svdf_output(op: SvdfOutput, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that weights the filters' memory."""
-    params: Params = {
+def svdf_output_params(op: SvdfOutput) -> Params:
+    """Returns the parameters of the weighted filters' memory."""
+    return {
         "batch": op.memory.shape[0],
-        "units": op.units,
         "remembered": op.memory.shape[1] // op.units,
         **scaling(op.multiplier),
-        "out_zp": op.y.zero_point,
-        "weights": op.weights.constant,
-        "bias": op.bias.constant,
+        **{"weights": op.weights.constant, "bias": op.bias.constant},
     }
-    return (Call(PORTABLE.routine("svdf_output_s8"), params, (op.memory,), op.y),)
 
 
-def in_place_memory(op: SvdfMemory) -> tuple[Value, ...]:
-    """Returns the old memory, which the new one may overwrite."""
-    return (op.memory,)
-
-
-def check(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def state_types(op: Op) -> tuple[Verdict, ...]:
     """Checks whether cell state and filter memory are int16, and all other computed values int8."""
     held = (
         {op.c}
@@ -133,8 +90,19 @@ def check(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.kernel(SvdfMemory, calls_memory, check, in_place=in_place_memory),
-    PORTABLE.kernel(SvdfOutput, calls_svdf_output, check),
-    PORTABLE.kernel(LstmCell, calls_cell, check, in_place=in_place_cell),
-    PORTABLE.kernel(LstmOutput, calls_output, check),
+    PORTABLE.spec(SvdfMemory, "svdf_memory_s16", filter_params, requires=(state_types,), in_place="memory"),
+    PORTABLE.spec(SvdfOutput, "svdf_output_s8", svdf_output_params, requires=(state_types,)),
+    PORTABLE.spec(
+        LstmCell,
+        "lstm_cell_s16",
+        lambda op: {**gate_params(op), **cell_bounds(op)},
+        requires=(state_types,),
+        in_place="c",
+    ),
+    PORTABLE.spec(
+        LstmOutput,
+        "lstm_output_s8",
+        lambda op: {**gate_params(op), **output_scale(op)},
+        requires=(state_types,),
+    ),
 )

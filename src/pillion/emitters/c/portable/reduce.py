@@ -3,49 +3,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Call, Kernel, Params, scaling
-from pillion.emitters.c.kernel_conditions import int8, int8_or_bool
+from pillion.emitters.c.kernel import Kernel, Params, scaling
+from pillion.emitters.c.kernel_conditions import INT8_XY, dtypes
 from pillion.emitters.c.kernel_library import PORTABLE
-from pillion.emitters.c.reduction_blocks import check_is_tile, partial_sum_params, tile_params
+from pillion.emitters.c.reduction_blocks import is_tile, partial_sum_params
 from pillion.emitters.c.strides import collapsed, contiguous_steps, few_axes, numbers
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Shape
+from pillion.ir.types import DType, Shape
 from pillion.ir.verdict import Verdict
 from pillion.ops.reduce import Extremes, ReduceMax, ReduceMin, ReduceSum, Reduction
 
-OpClass = TypeVar("OpClass", bound=Reduction)
-Calls = Callable[[OpClass, Arithmetic], tuple[Call, ...]]
-Checks = Callable[[OpClass, Arithmetic], tuple[Verdict, ...]]
 
-
-def calls_reduction(op: Reduction, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a sum, minimum or maximum over any axes."""
-    (kept_extent, [kept_step]), (extent, [step]) = reduction_axes(op)
-    params: Params = {
-        "results": op.y.type.elements,
-        "kept_axes": len(kept_extent),
-        "kept_extent": numbers(kept_extent),
-        "kept_step": numbers(kept_step),
-        "count": op.count,
-        "axes": len(extent),
-        "extent": numbers(extent),
-        "step": numbers(step),
-    }
+def routine(op: Reduction, arithmetic: Arithmetic) -> str:
+    """Returns the routine of a reduction, or of one tile of it, in the graph's arithmetic."""
     if not isinstance(op, ReduceSum):
-        return (Call(PORTABLE.routine(f"{op.kind}_s8"), params, (op.x,), op.y),)
-    params = {**params, "in_zp": op.x.zero_point, "out_zp": op.y.zero_point}
+        return f"{op.kind}{'_rows' * op.is_part}_s8"
+    if arithmetic is Arithmetic.CMSIS_NN:
+        return "mean_rows_s8" if op.is_part else "reduce_sum_s8"
+    return f"reduce_sum{'_rows' * op.is_part}_{'tflite' if arithmetic is Arithmetic.TFLITE else 'once'}_s8"
+
+
+def scale(op: ReduceSum, arithmetic: Arithmetic) -> Params:
+    """Returns the scale of a sum in the graph's arithmetic as parameters."""
     if arithmetic is Arithmetic.TFLITE:
-        rounded_once: Params = {**params, "ratio": np.array([op.ratio], np.float64)}
-        return (Call(PORTABLE.routine("reduce_sum_tflite_s8"), rounded_once, (op.x,), op.y),)
+        return {"ratio": np.array([op.ratio], np.float64)}
     if arithmetic is Arithmetic.TFLITE_INTEGER:
-        once: Params = {**params, "multiplier": op.multiplier.mantissa, "right": 31 - op.multiplier.shift}
-        return (Call(PORTABLE.routine("reduce_sum_once_s8"), once, (op.x,), op.y),)
-    return (Call(PORTABLE.routine("reduce_sum_s8"), {**params, **scaling(op.multiplier)}, (op.x,), op.y),)
+        return {"multiplier": op.multiplier.mantissa, "right": 31 - op.multiplier.shift}
+    return scaling(op.multiplier)
+
+
+def params(op: Reduction, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a sum, minimum or maximum over any axes."""
+    (kept_extent, [kept_step]), (extent, [step]) = reduction_axes(op)
+    return {
+        **{"results": op.y.type.elements, "kept_axes": len(kept_extent), "axes": len(extent)},
+        **{"kept_extent": numbers(kept_extent), "kept_step": numbers(kept_step)},
+        **{"extent": numbers(extent), "step": numbers(step)},
+        **(scale(op, arithmetic) if isinstance(op, ReduceSum) else {}),
+    }
+
+
+def sum_tile_params(op: ReduceSum, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters with which a tile is added to the partial sums, which are rescaled after the last one."""
+    return {**partial_sum_params(op), **scale(op, arithmetic)}
+
+
+def extremum_tile_params(op: Extremes) -> Params:
+    """Returns the parameters with which the extrema of the tiles before are updated."""
+    assert op.part is not None
+    inner = op.folded_bytes
+    return {
+        **{"reduced": op.x.type.elements // inner, "inner": inner},
+        **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
+    }
 
 
 def reduction_axes(op: Reduction) -> list[tuple[Shape, list[Shape]]]:
@@ -55,61 +69,38 @@ def reduction_axes(op: Reduction) -> list[tuple[Shape, list[Shape]]]:
     return [collapsed(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides]
 
 
-def check(op: Reduction, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks the element types of a reduction and the number of its axes."""
-    types = int8(x=op.x, y=op.y) if isinstance(op, ReduceSum) else int8_or_bool(x=op.x, y=op.y)
-    return (*types, *few_axes(*(len(extent) for extent, _ in reduction_axes(op))))
+def few_reduction_axes(op: Reduction) -> tuple[Verdict, ...]:
+    """Checks the number of axes of a reduction."""
+    return few_axes(*(len(extent) for extent, _ in reduction_axes(op)))
 
 
-def calls_extremum_tile(op: Extremes, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that updates the extrema of the tiles before with one more tile."""
-    assert op.part is not None
-    inner = op.folded_bytes
-    params: Params = {
-        **{"reduced": op.x.type.elements // inner, "inner": inner},
-        **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
-    }
-    return (Call(PORTABLE.routine(f"{op.kind}_rows_s8"), params, (op.x,), op.y),)
+def of_extreme(op: Extremes) -> Verdict:
+    """Checks whether an extremum reduces one tile."""
+    return Verdict("rows", op.is_part, "some of an extreme's", "all")
 
 
-def check_extremum_tile(op: Extremes, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether an extremum reduces one tile, and the element types."""
-    return (Verdict("rows", op.is_part, "some of an extreme's", "all"), *int8_or_bool(x=op.x, y=op.y))
-
-
-def calls_sum_tile(op: ReduceSum, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call that adds a tile to the partial sums, and rescales them after the last one."""
-    if arithmetic is Arithmetic.TFLITE:
-        exact: Params = {**partial_sum_params(op), "ratio": np.array([op.ratio], np.float64)}
-        return (Call(PORTABLE.routine("reduce_sum_rows_tflite_s8"), exact, (op.x,), op.y),)
-    if arithmetic is Arithmetic.TFLITE_INTEGER:
-        once: Params = {
-            **partial_sum_params(op),
-            **{"multiplier": op.multiplier.mantissa, "right": 31 - op.multiplier.shift},
-        }
-        return (Call(PORTABLE.routine("reduce_sum_rows_once_s8"), once, (op.x,), op.y),)
-    return (Call(PORTABLE.routine("mean_rows_s8"), tile_params(op, arithmetic), (op.x,), op.y),)
-
-
-def check_sum_tile(op: ReduceSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether a sum reduces one tile, and the element types."""
-    return (check_is_tile(op), *int8(x=op.x, y=op.y))
-
-
-def tile_kernel(op: type[OpClass], calls: Calls[OpClass], check: Checks[OpClass]) -> Kernel:
-    """Builds the kernel of a tiled reduction."""
-    return PORTABLE.kernel(
-        op,
-        calls,
-        check,
-        name=f"{op.kind}_rows",
-        scratch_bytes=lambda made: made.folded_bytes,
-        is_tiled=True,
-    )
-
+INT8_OR_BOOL = dtypes("x y", DType.INT8, DType.BOOL)
+TILE: dict[str, Any] = {"scratch_bytes": lambda op: op.folded_bytes, "is_tiled": True}
+"""Tiled reductions keep their partial results in scratch memory."""
 
 KERNELS: tuple[Kernel, ...] = (
-    *(PORTABLE.kernel(op, calls_reduction, check) for op in (ReduceSum, ReduceMax, ReduceMin)),
-    tile_kernel(ReduceSum, calls_sum_tile, check_sum_tile),
-    *(tile_kernel(op, calls_extremum_tile, check_extremum_tile) for op in (ReduceMax, ReduceMin)),
+    PORTABLE.spec(ReduceSum, routine, params, requires=(INT8_XY, few_reduction_axes)),
+    *(
+        PORTABLE.spec(op, routine, params, requires=(INT8_OR_BOOL, few_reduction_axes))
+        for op in (ReduceMax, ReduceMin)
+    ),
+    PORTABLE.spec(
+        ReduceSum, routine, sum_tile_params, requires=(is_tile, INT8_XY), name="reduce_sum_rows", **TILE
+    ),
+    *(
+        PORTABLE.spec(
+            op,
+            routine,
+            extremum_tile_params,
+            requires=(of_extreme, INT8_OR_BOOL),
+            name=f"{op.kind}_rows",
+            **TILE,
+        )
+        for op in (ReduceMax, ReduceMin)
+    ),
 )
