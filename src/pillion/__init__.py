@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from pillion.evaluation.evaluate import evaluate
     from pillion.evaluation.evaluation_result import Evaluation
     from pillion.program import Program
+    from pillion.registry import REGISTRY, Registry
     from pillion.run.verify import verify
 
 __version__ = "0.1.0"
 __all__ = [
+    "REGISTRY",
     "CompileOptions",
     "Evaluation",
     "Io",
@@ -41,6 +43,7 @@ __all__ = [
     "PlacementOptions",
     "Program",
     "Quantization",
+    "Registry",
     "Stream",
     "Tuning",
     "__version__",
@@ -58,6 +61,7 @@ _MODULES = {
     "pillion.evaluation.evaluate": "evaluate",
     "pillion.evaluation.evaluation_result": "Evaluation",
     "pillion.program": "Program",
+    "pillion.registry": "REGISTRY Registry",
     "pillion.run.verify": "verify",
 }
 _LAZY = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -53,9 +53,10 @@ from pillion.option_values import ArithmeticName, Optimize
 from pillion.partition import Placement, all_on_cpu, inline_segments, partition, partition_loops, restore
 from pillion.partition.cpu_patterns import refuse_unmatched_patterns
 from pillion.partition.processors import require_same_units
+from pillion.pass_pipeline import CONSTANTS, STATE_STEPS, UNROLLED, integer_steps, npu_steps, run_steps
 from pillion.passes.integer import float_ops
-from pillion.pipeline import CONSTANTS, STATE_STEPS, UNROLLED, integer_steps, npu_steps, run_steps
 from pillion.program import Program
+from pillion.registry import REGISTRY
 from pillion.run.float_interface import FloatModel
 from pillion.targets import NPUS, Target, compiled_operators, example_with_npu, find_target
 
@@ -283,13 +284,17 @@ def read_partly_float_tflite(
     return graph.replace(name=name) if name else graph
 
 
+def read_pte(path: Path) -> Graph:
+    """Reads a .pte file. Its NPU segments become ops again, so that they can be placed anew."""
+    return inline_segments(pte.read(path).graph)
+
+
 def read_int8(model: Any, name: str | None) -> Graph:
-    """Reads an int8 file. NPU segments of a .pte become ops again, so that they can be placed anew."""
-    graph = (
-        model.graph()
-        if isinstance(model, tflite.OpenedTflite)
-        else inline_segments(pte.read(Path(model)).graph)
-    )
+    """Reads an int8 file."""
+    if isinstance(model, tflite.OpenedTflite):
+        graph = model.graph()
+    else:
+        graph = REGISTRY.importers.get(suffix_of(os.fspath(model)), read_pte)(Path(model))
     return graph.replace(name=name) if name else graph
 
 

@@ -13,13 +13,23 @@ from pillion import zoo
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import MODEL_FILES, regular_file, suffix_of
 from pillion.host_io.user_code import split_spec
+from pillion.registry import REGISTRY
 
 INT8_FILES = (".tflite", ".pte")
 """Suffixes of models that are quantized already."""
 WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz")
 """Suffixes of files with weights, or with a module that only its own code can read."""
-FILES = (".pt2", *INT8_FILES)
-"""Suffixes of model files; a .py file is a model with `:factory` behind it."""
+
+
+def int8_suffixes() -> tuple[str, ...]:
+    """Returns the suffixes of int8 models, those of plug-ins included."""
+    return (*INT8_FILES, *REGISTRY.importers)
+
+
+def file_suffixes() -> tuple[str, ...]:
+    """Returns the suffixes of model files; a .py file is a model with `:factory` behind it."""
+    return (".pt2", *int8_suffixes())
+
 
 _KERAS = "tf.lite.TFLiteConverter of TensorFlow makes a .tflite of it, in int8 or in float, which is read"
 OTHER_FORMS = {
@@ -33,7 +43,7 @@ def check_named(spec: str) -> None:
     """Raises if the name cannot be a model: an unknown zoo name, or a missing file."""
     file, factory = split_spec(spec)
     suffix = ".py" if factory else suffix_of(spec)
-    if factory or suffix in FILES:
+    if factory or suffix in file_suffixes():
         regular_file(file, suffix)
     elif zoo.find(spec) is None and not _looks_like_path(spec):
         zoo.want(spec)
@@ -43,7 +53,7 @@ def check_named(spec: str) -> None:
 
 def is_int8_file(model: object) -> bool:
     """Whether the model is a .tflite or .pte file. A .tflite may still compute in float."""
-    return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in INT8_FILES
+    return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in int8_suffixes()
 
 
 def refuse_useless(model: str, options: Mapping[str, object]) -> None:

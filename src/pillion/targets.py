@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pillion.devices import ethos_u, neutron
@@ -12,6 +13,7 @@ from pillion.devices.device import Device
 from pillion.devices.payloads import Executable
 from pillion.errors import PillionError
 from pillion.ir.constraints import QuantizationConstraints
+from pillion.registry import REGISTRY
 
 NUMBER_FORMAT = "+int8"
 """Optional suffix of a target's name; int8 is the only number format."""
@@ -116,20 +118,26 @@ _CHIPS = (
 )
 """The chips. Facts without a public source are marked as from memory."""
 
-_NPUS = (neutron.N3_64, neutron.N1_16, *ethos_u.ETHOS_U.values())
-NPUS = {npu.name: npu for npu in _NPUS}
+for _npu in (neutron.N3_64, neutron.N1_16, *ethos_u.ETHOS_U.values()):
+    REGISTRY.add_npu(_npu)
+for _target in (*map(_cpu, CORES.values()), *_CHIPS):
+    REGISTRY.add_target(_target)
+NPUS: Mapping[str, Device] = REGISTRY.npus
 """NPUs by name; a target may be named as core plus NPU."""
-TARGETS: dict[str, Target] = {target.name: target for target in (*map(_cpu, CORES.values()), *_CHIPS)}
-WITH_NPU = tuple(target for target in TARGETS.values() if target.npu is not None)
-"""Targets with an NPU; messages use the first as their example."""
-_ALIASES = {alias: target.name for target in TARGETS.values() for alias in target.aliases}
+TARGETS: Mapping[str, Target] = REGISTRY.targets
+"""Targets by name, those of plug-ins included."""
+
+
+def _aliases() -> dict[str, str]:
+    """Returns the name of the target of each alias."""
+    return {alias: target.name for target in TARGETS.values() for alias in target.aliases}
 
 
 def find_target(name: str) -> Target:
     """Returns the target of this name; `+int8` is optional."""
     wanted = str(name).lower()
     for candidate in (wanted, wanted + NUMBER_FORMAT, wanted.removesuffix(NUMBER_FORMAT)):
-        candidate = _ALIASES.get(candidate, candidate)
+        candidate = _aliases().get(candidate, candidate)
         if candidate in TARGETS:
             return TARGETS[candidate]
     if (made := _composed(wanted.replace(NUMBER_FORMAT, ""))) is not None:
@@ -168,7 +176,7 @@ def _suggestion(wanted: str) -> str:
         return (
             f"--target {CORE_OF_CHIPS[chip]}, the core of {chip} chips; `pillion targets` lists all targets"
         )
-    close = difflib.get_close_matches(wanted, [*TARGETS, *CORES, *_ALIASES], n=1)
+    close = difflib.get_close_matches(wanted, [*TARGETS, *CORES, *_aliases()], n=1)
     return f"did you mean `{close[0]}`?" if close else "`pillion targets` lists all targets"
 
 
@@ -207,9 +215,14 @@ def compiled_operators() -> dict[str, str]:
     return {name: whose for npu in NPUS.values() for name, whose in npu.file_operators}
 
 
+def with_npu() -> tuple[Target, ...]:
+    """Returns the targets with an NPU; messages use the first as their example."""
+    return tuple(target for target in TARGETS.values() if target.npu is not None)
+
+
 def example_with_npu() -> str:
     """Returns `--target` with a chip that has an NPU, for messages."""
-    return f"--target {WITH_NPU[0].name}" if WITH_NPU else "a target with an NPU"
+    return next((f"--target {target.name}" for target in with_npu()), "a target with an NPU")
 
 
 def describe_targets() -> list[dict[str, str | None]]:

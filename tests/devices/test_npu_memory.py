@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import pillion
+from pillion import REGISTRY
 from pillion.cli.program_facts import compiled, ran
 from pillion.devices.ethos_u.vela import available
 from pillion.emitters.c.manifest import read_manifest
@@ -115,10 +116,11 @@ int ethosu_invoke_v3(struct ethosu_driver *npu, const void *code, const int byte
 @pytest.mark.skipif(not available(), reason="Vela is not installed: pip install 'pillion[ethos-u]'")
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-g++"), reason="needs arm-none-eabi-g++")
 @pytest.mark.parametrize("target", ["cortex-m55+ethos-u55-128", "alif-e8", DEDICATED.name])
-def test_a_link_has_as_many_bytes(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_has_as_many_bytes(target: str, tmp_path: Path) -> None:
     """A linked product has no RAM but that of the program and the driver's error code; its arrays are the constants."""
-    monkeypatch.setitem(TARGETS, DEDICATED.name, DEDICATED)
-    program = pillion.compile(Net().eval(), (X,), target=target)
+    with REGISTRY.changed() as registry:
+        registry.add_target(DEDICATED)
+        program = pillion.compile(Net().eval(), (X,), target=target)
     folder = program.firmware(tmp_path / "fw")
     assert bool(program.payloads.fast_bytes) == (target == DEDICATED.name)
     (tmp_path / "ethosu_driver.h").write_text(re.sub(r" \{[^}]*\}", ";", DRIVER))

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import pillion
-from pillion import targets
+from pillion import REGISTRY, Registry
 from pillion.devices.cortex_m import CORES
 from pillion.devices.device import Device, Rule
 from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload
@@ -26,7 +26,7 @@ from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import render
 from pillion.report.subject import ReportOptions
-from pillion.targets import Target
+from pillion.targets import Target, find_target
 
 REWRITTEN: list[str] = []
 
@@ -85,15 +85,21 @@ class Net(nn.Module):
 X = torch.linspace(-1, 1, 3 * 7 * 6).reshape(1, 3, 7, 6)
 
 
-def compiled(monkeypatch: pytest.MonkeyPatch, npu: Device = NPU) -> Program:
-    chip = Target("chip", "a chip", CORES["cortex-m33"], npu, converter_name="chip-r1")
-    monkeypatch.setitem(targets.TARGETS, "chip", chip)
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with REGISTRY.changed() as changed:
+        yield changed
+
+
+def compiled(registry: Registry, npu: Device = NPU) -> Program:
+    registry.add_npu(npu)
+    registry.add_target(Target("chip", "a chip", CORES["cortex-m33"], npu, converter_name="chip-r1"))
     REWRITTEN.clear()
     return pillion.compile(Net().eval(), (X,), target="chip")
 
 
-def test_it_is_placed_explained_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = compiled(monkeypatch)
+def test_it_is_placed_explained_and_run(registry: Registry) -> None:
+    program = compiled(registry)
     assert REWRITTEN == ["net"]
     segments = [op for op in program.graph.ops if isinstance(op, Segment)]
     assert [op.kind for segment in segments for op in segment.body] == ["conv2d"]
@@ -106,18 +112,16 @@ def test_it_is_placed_explained_and_run(monkeypatch: pytest.MonkeyPatch) -> None
     assert any(isinstance(op, Lut) for op in program.graph.ops)
 
 
-def test_without_a_converter_its_segments_are_tflite(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = compiled(monkeypatch)
+def test_without_a_converter_its_segments_are_tflite(registry: Registry) -> None:
+    program = compiled(registry)
     assert (program.payloads.converter, len(program.payloads.segments)) == ("", 1)
     assert program.payloads.summary == "1 segment, as TFLite: there is no converter"
     assert [one.id for one in Container(program.pte(), "net").plan.delegates] == ["SecondBackend"]
     assert program.verify(1).ok
 
 
-def test_its_converter_is_asked_with_the_name_of_the_chip(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program = compiled(monkeypatch, dataclasses.replace(NPU, payloads=backwards))
+def test_its_converter_is_asked_with_the_name_of_the_chip(registry: Registry, tmp_path: Path) -> None:
+    program = compiled(registry, dataclasses.replace(NPU, payloads=backwards))
     (segment,) = program.payloads.segments
     assert segment.payload == segment.tflite[::-1]
     assert program.payloads.summary == "1 segment, converted by backwards 1.0"
@@ -128,11 +132,21 @@ def test_its_converter_is_asked_with_the_name_of_the_chip(
     assert (tmp_path / "net_chip.txt").read_text() == "chip-r1"
 
 
-def test_a_report_knows_it_by_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = compiled(monkeypatch)
+def test_a_report_knows_it_by_its_rules(registry: Registry) -> None:
+    program = compiled(registry)
     facts = collect(program, ReportOptions(measure=False))
     assert facts.npu == NPU.name
     assert {op.kernel.name for op in facts.ops if op.unit == "npu"} == {NPU.name}
     assert [op.unit for op in facts.ops] == [entry.unit.value for entry in program.ledger]
     assert facts.npu_payload == program.payloads.summary
     assert NPU.name in render(facts)
+
+
+def test_it_goes_when_the_registry_is_as_before() -> None:
+    with REGISTRY.changed() as registry:
+        registry.add_npu(NPU)
+        assert find_target("cortex-m55+second-npu").npu is NPU
+        with pytest.raises(pillion.PillionError, match="there is a NPU `second-npu` already"):
+            registry.add_npu(NPU)
+    with pytest.raises(pillion.PillionError, match="there is no target"):
+        find_target("cortex-m55+second-npu")

@@ -32,11 +32,11 @@ from pillion.importers.tflite.table import ROWS as TFLITE_READER
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, operand_fields
 from pillion.ops import ALL_OPS, KINDS, Lut, Standardize
-from pillion.targets import WITH_NPU
+from pillion.targets import with_npu
 
 ROOT = Path(__file__).parents[2]
 PURPOSE = "None = refused on purpose"
-NPUS = {target.npu for target in WITH_NPU if target.npu}
+NPUS = {target.npu for target in with_npu() if target.npu}
 
 
 def list_of_ops(cls: type[Op]) -> Iterator[str]:

@@ -10,13 +10,16 @@ from typing import Any
 from pillion.devices.cortex_m import CORES, Core
 from pillion.devices.device import Device
 from pillion.errors import PillionError
-from pillion.ops import ALL_OPS
+from pillion.ops import listed_ops
 from pillion.targets import NPUS, TARGETS
 
 TableRow = Mapping[str, Any]
 
-NICKNAMES = {nick: name for name in reversed(NPUS) for nick in ("npu", name.split("-")[0])}
-"""Short names of NPUs: `npu` is the first NPU, a family name the first of its family."""
+
+def nicknames() -> dict[str, str]:
+    """Returns the short names of NPUs: `npu` is the first NPU, a family name the first of its family."""
+    return {nick: name for name in reversed([*NPUS]) for nick in ("npu", name.split("-")[0])}
+
 
 RULE_COLUMNS = ("op", "rule", "wants", "source")
 KERNEL_COLUMNS = ("op", "kernels")
@@ -37,18 +40,18 @@ def kernels_of(core: Core) -> list[TableRow]:
     from pillion.emitters.c.kernel_choice import kernels
 
     table = kernels(core.isa)
-    return [{"op": op.kind, "kernels": [k.name for k in table if k.op is op]} for op in ALL_OPS]
+    return [{"op": op.kind, "kernels": [k.name for k in table if k.op is op]} for op in listed_ops()]
 
 
 def known_devices() -> list[str]:
     """Returns all names that `describe_device` accepts."""
-    return [*NPUS, *CORES, *TARGETS, *NICKNAMES]
+    return [*NPUS, *CORES, *TARGETS, *nicknames()]
 
 
 def describe_device(name: str) -> tuple[list[TableRow], tuple[str, ...]]:
     """Returns the rows and columns for an NPU or a core. A target means its NPU, or its core if it has none."""
     wanted = name.lower()
-    wanted = NICKNAMES.get(wanted, wanted)
+    wanted = nicknames().get(wanted, wanted)
     for target in TARGETS.values():
         if wanted in (target.name, *target.aliases):
             wanted = target.npu.name if target.npu else target.core.name

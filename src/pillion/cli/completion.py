@@ -9,6 +9,7 @@ from pathlib import Path
 from pillion import zoo
 from pillion.boards.board import BOARDS
 from pillion.option_values import EXECUTORS
+from pillion.registry import REGISTRY
 
 Complete = Callable[[str], list[str]]
 """Maps the typed text to the values that begin with it."""
@@ -41,7 +42,7 @@ def targets(incomplete: str) -> list[str]:
 
 def places(incomplete: str) -> list[str]:
     """Completes executors and boards, for `--on`."""
-    return _beginning(incomplete, (*EXECUTORS, *BOARDS))
+    return _beginning(incomplete, dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS)))
 
 
 def devices(incomplete: str) -> list[str]:

@@ -24,8 +24,7 @@ from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.host_io.atomic_files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.host_io.progress import stage
 from pillion.host_io.user_code import split_spec
-from pillion.model_names import FILES as MODEL_FILES
-from pillion.model_names import check_named, is_int8_file, refuse_useless
+from pillion.model_names import check_named, file_suffixes, is_int8_file, refuse_useless
 from pillion.option_values import Runtime
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def check_training(function: str, request: Request) -> None:
     file, name = split_spec(function)
     if name:
         regular_file(file, ".py")
-    if request.model and suffix_of(request.model) not in MODEL_FILES:
+    if request.model and suffix_of(request.model) not in file_suffixes():
         check_named(request.model)
     from pillion.targets import find_target
 

@@ -16,6 +16,7 @@ from pillion.cli.request import check_program, read_inputs, write_outputs
 from pillion.errors import PillionError, one_of
 from pillion.host_io.atomic_files import suffix_of
 from pillion.option_values import EXECUTORS
+from pillion.registry import REGISTRY
 
 if TYPE_CHECKING:
     from pillion.ir.stream_io import Streaming
@@ -85,7 +86,7 @@ def run(
     `pillion targets` lists the board of each target. Running a C project compiles and executes its code: run
     only projects that you trust."""
 
-    one_of("--on", on, (*EXECUTORS, *BOARDS))
+    one_of("--on", on, tuple(dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS))))
     if (profile or timing.clock) and on not in BOARDS:
         raise PillionError(
             f"{'--profile' if profile else '--clock'} counts instructions on a board",

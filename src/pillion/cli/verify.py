@@ -20,8 +20,7 @@ from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
-from pillion.model_names import FILES as MODEL_FILES
-from pillion.model_names import check_named
+from pillion.model_names import check_named, file_suffixes
 
 if TYPE_CHECKING:
     from pillion.ir.types import Array
@@ -90,7 +89,9 @@ def _is_model(named: str, target: str | None) -> bool:
     """Whether the argument is a model. A folder of that name takes precedence over the zoo."""
     if Path(named).is_dir() or suffix_of(named) == ".pte":
         return False
-    looks_like_one = split_spec(named)[1] or suffix_of(named) in MODEL_FILES or zoo.find(named) is not None
+    looks_like_one = (
+        split_spec(named)[1] or suffix_of(named) in file_suffixes() or zoo.find(named) is not None
+    )
     return bool(target or looks_like_one)
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pillion.ir import text
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -46,6 +48,7 @@ from pillion.ops.unary_functions import (
 from pillion.ops.wide_add import WideAdd
 from pillion.ops.wide_lut import WideLut
 from pillion.ops.wide_mul import WideMul
+from pillion.registry import REGISTRY
 
 ALL_OPS: tuple[type[Op], ...] = (
     Conv2d,
@@ -107,14 +110,16 @@ ALL_OPS: tuple[type[Op], ...] = (
     Requantize,
 )
 
-KINDS: dict[str, type[Op]] = {
-    Segment.kind: Segment,
-    Region.kind: Region,
-    Repeat.kind: Repeat,
-    **{op.kind: op for op in ALL_OPS},
-}
+for _op in (Segment, Region, Repeat, *ALL_OPS):
+    REGISTRY.add_op(_op)
+KINDS: Mapping[str, type[Op]] = REGISTRY.ops
 """Op classes by kind, the name in the text form. Segments, regions and loops are made by compilation and hold
 other ops."""
+
+
+def listed_ops() -> tuple[type[Op], ...]:
+    """Returns the ops of models, those of plug-ins included."""
+    return tuple(op for op in KINDS.values() if op not in (Segment, Region, Repeat))
 
 
 def parse(source: str) -> Graph:
@@ -193,6 +198,7 @@ __all__ = [
     "has_repeats",
     "in_copies",
     "leaves",
+    "listed_ops",
     "parse",
     "runs",
     "unrolled",

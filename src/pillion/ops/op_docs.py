@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 
-from pillion.ops import ALL_OPS
+from pillion.ops import listed_ops
 
 
 def summary(cls: type) -> str:
@@ -16,4 +16,6 @@ def summary(cls: type) -> str:
 
 def describe_ops() -> list[dict[str, str]]:
     """Returns the table of all ops for the reference docs."""
-    return [{"op": op.kind, "summary": summary(op), "quantization": op.quantization.value} for op in ALL_OPS]
+    return [
+        {"op": op.kind, "summary": summary(op), "quantization": op.quantization.value} for op in listed_ops()
+    ]

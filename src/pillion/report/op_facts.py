@@ -16,7 +16,7 @@ from pillion.ops import Repeat, Segment, leaves
 from pillion.partition import Entry, Unit
 from pillion.report.report_facts import EdgeFacts, KernelFacts, OpFacts, RuleFacts, SegmentFacts, TensorFacts
 from pillion.report.subject import Subject
-from pillion.targets import WITH_NPU
+from pillion.targets import NPUS
 
 LONGEST_ATTRIBUTE = 120
 OUTSIDE = -1
@@ -75,7 +75,7 @@ def op_facts(subject: Subject, instructions: Sequence[int] | None) -> tuple[OpFa
 def _as_read(placed: PlacedOp, subject: Subject) -> Entry:
     """Returns the ledger entry of an op in a program read from a file, which records the unit but no reason."""
     op, isa = placed.op, subject.target.isa
-    npu = next((t.npu for t in WITH_NPU if t.npu and t.npu.name == placed.device), None)
+    npu = NPUS.get(placed.device)
     on_npu = placed.segment is not None
     said = Verdict("file.placement", on_npu, "what the file says", placed.device or "a kernel of the core")
     verdicts = (*npu.judge(op), said) if npu else (said,)

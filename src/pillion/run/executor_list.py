@@ -13,6 +13,7 @@ from pillion.errors import PillionError, one_of
 from pillion.host_io.progress import shown, stage
 from pillion.ir.types import Array
 from pillion.option_values import EXECUTORS, HOST, NPU
+from pillion.registry import REGISTRY
 from pillion.run.emulated_board import EmulatedBoard, run_on_board
 from pillion.run.executor import (
     DEFAULTS,
@@ -32,23 +33,27 @@ from pillion.run.npu_executor import NpuCode
 from pillion.run.npu_project import run_on_npu
 from pillion.run.reference import Reference
 
-PLACES = (*EXECUTORS, *BOARDS)
-"""All names for `on`."""
+for _executor in (Reference(), Host(), ExecuTorch(), LiteRt(), LiteRtFile(), NpuCode()):
+    REGISTRY.add_executor(_executor)
+
+
+def places() -> tuple[str, ...]:
+    """Returns all names for `on`."""
+    return (*REGISTRY.executors, *BOARDS)
 
 
 def find_executor(on: str) -> Executor:
     """Returns the executor of this name; raises if it does not exist."""
-    one_of("on", on, PLACES)
-    known = (Reference(), Host(), ExecuTorch(), LiteRt(), LiteRtFile(), NpuCode())
-    named: dict[str, Executor] = {executor.name: executor for executor in known}
-    return named.get(on) or EmulatedBoard(on)
+    one_of("on", on, places())
+    return REGISTRY.executors.get(on) or EmulatedBoard(on)
 
 
 def executors_of(program: Runnable) -> list[Executor]:
     """Returns all executors for a program, the reference first; that of its file only if it has one."""
     file: list[Executor] = [LiteRtFile()] if program.source is not None else []
     usual: list[Executor] = [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt()]
-    return [*usual, *file, NpuCode()]
+    others = [one for name, one in REGISTRY.executors.items() if name not in EXECUTORS]
+    return [*usual, *file, NpuCode(), *others]
 
 
 def require_tools(on: str) -> None:

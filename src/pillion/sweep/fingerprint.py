@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pillion
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
-from pillion.emitters.c.params_structs import kernel_folder
+from pillion.emitters.c.params_structs import kernel_folders
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file, suffix_of
 
@@ -103,7 +103,7 @@ def files_of(name: str) -> list[Path]:
 def name_of_pillion() -> str:
     """Returns a hash of this Pillion: version, source files, and packages that affect quantization."""
     total = hashlib.sha256()
-    for root in (Path(pillion.__file__).parent, kernel_folder()):
+    for root in (Path(pillion.__file__).parent, *kernel_folders()):
         for file in sorted(one for one in root.rglob("*") if one.is_file() and one.suffix != ".pyc"):
             total.update(f"{file.relative_to(root).as_posix()}\0".encode())
             total.update(file.read_bytes())

@@ -16,6 +16,7 @@ from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
 from pillion.ops import Repeat, Segment
 from pillion.option_values import Optimize
+from pillion.registry import REGISTRY
 
 BYTE_OF_FLASH = 2.0
 """Instructions that each call must save for a further byte of flash; an op may be called once for each tile."""
@@ -56,14 +57,16 @@ LOOP = Kernel("loop", Repeat, calls=lambda op, arithmetic: ())
 
 
 def kernels(isa: Isa) -> tuple[Kernel, ...]:
-    """Returns all kernels of an instruction set, the most specialized first."""
+    """Returns all kernels of an instruction set, the most specialized first, and those of plug-ins before ours."""
     specialized = {
         Isa.MVE: mve.KERNELS,
         Isa.DSP: dsp.KERNELS,
         Isa.SCALAR: scalar.KERNELS,
         Isa.HOST: host.KERNELS,
     }
-    return (*specialized.get(isa, ()), *portable.KERNELS)
+    others = REGISTRY.kernels
+    first = (*others.get(isa, ()), *specialized[isa]) if isa in specialized else ()
+    return (*first, *others.get(Isa.PORTABLE, ()), *portable.KERNELS)
 
 
 def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice, ...]:

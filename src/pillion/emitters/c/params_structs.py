@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pillion.registry import REGISTRY
+
 HEADERS = (
     *("choosing.h", "norms.h", "recurrent.h", "kernels.h"),
     *("scalar.h", "dsp.h", "mve.h", "host.h"),
@@ -60,13 +62,36 @@ def kernel_folder() -> Path:
     return inside if inside.is_dir() else beside
 
 
-@cache
+def kernel_folders() -> tuple[Path, ...]:
+    """Returns the folders of kernels: the library, and those of plug-ins."""
+    return (kernel_folder(), *REGISTRY.kernel_folders)
+
+
+def kernel_file(path: str) -> Path:
+    """Returns a file of the kernel library or of a plug-in by its path below the folder."""
+    places = [folder / path for folder in kernel_folders()]
+    return next((place for place in places if place.exists()), places[0])
+
+
+def public_headers() -> list[Path]:
+    """Returns the headers that every kernel may include."""
+    return [
+        header for one in kernel_folders() for header in sorted((one / "include" / "pillion").glob("*.h"))
+    ]
+
+
 def params_structs() -> Mapping[str, tuple[ParamsField, ...]]:
     """Returns struct name → fields, for all headers. Several names may share one struct."""
+    library, *others = kernel_folders()
+    more = [header for header in public_headers() if not header.is_relative_to(library)] if others else []
+    return _structs_of((*(library / "include" / "pillion" / header for header in HEADERS), *more))
+
+
+@cache
+def _structs_of(headers: tuple[Path, ...]) -> Mapping[str, tuple[ParamsField, ...]]:
     found: dict[str, tuple[ParamsField, ...]] = {}
-    for header in HEADERS:
-        text = (kernel_folder() / "include" / "pillion" / header).read_text("utf-8")
-        found.update(_structs(_COMMENT.sub("", text), found))
+    for header in headers:
+        found.update(_structs(_COMMENT.sub("", header.read_text("utf-8")), found))
     return found
 
 

@@ -33,7 +33,7 @@ from pillion.emitters.c.manifest import (
     manifest_in,
 )
 from pillion.emitters.c.npu_segments import inner_program, npu_header, segment_steps, stand_ins
-from pillion.emitters.c.params_structs import kernel_folder
+from pillion.emitters.c.params_structs import kernel_file, public_headers
 from pillion.emitters.c.readme import readme
 from pillion.emitters.c.selftest_source import SelfTest, selftest_files
 from pillion.errors import PillionError
@@ -129,22 +129,20 @@ def _model_files(program: CProgram) -> dict[str, Content]:
 
 def _kernel_files(programs: Sequence[CProgram], elsewhere: Collection[str] = ()) -> dict[str, str]:
     """Returns the sources of the kernels in use in one flat folder, without those that `elsewhere` contains."""
-    root = kernel_folder()
     routines = [routine for program in programs for routine in program.routines]
     sources = {source for routine in routines for source in (routine.source, *routine.also)}
     files: dict[str, str] = {}
     for source in sorted(sources):
         if f"{KERNEL_FOLDER}/{Path(source).name}" not in elsewhere:
-            _add_with_headers(root / source, files)
+            _add_with_headers(kernel_file(source), files)
     return files
 
 
 def _kernel_headers() -> dict[str, str]:
     """Returns the headers that every kernel may include."""
-    headers = sorted((kernel_folder() / "include" / "pillion").glob("*.h"))
     return {
         f"{KERNEL_HEADERS}/pillion/{header.name}": header.read_text("utf-8")
-        for header in headers
+        for header in public_headers()
         if header.name != HOST.header
     }
 
@@ -152,7 +150,7 @@ def _kernel_headers() -> dict[str, str]:
 def _header_of_host() -> dict[str, str]:
     """Returns the header of the host kernels, which no product contains."""
     path = f"pillion/{HOST.header}"
-    return {f"{KERNEL_HEADERS}/{path}": (kernel_folder() / "include" / path).read_text("utf-8")}
+    return {f"{KERNEL_HEADERS}/{path}": kernel_file(f"include/{path}").read_text("utf-8")}
 
 
 def _add_with_headers(source: Path, files: dict[str, str]) -> None:

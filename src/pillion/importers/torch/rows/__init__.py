@@ -6,6 +6,8 @@ how calls are quantized. Rows exist for the canonical forms that `rewrite` produ
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from pillion.importers.torch.rows import (
     compare_select,
     convolutions,
@@ -21,6 +23,7 @@ from pillion.importers.torch.rows import (
 )
 from pillion.importers.torch.rows.table import ROWS
 from pillion.importers.torch.rows.unary import TABULATED
+from pillion.registry import REGISTRY
 
 PARTS = (
     convolutions,
@@ -36,5 +39,8 @@ PARTS = (
     loops,
 )
 """All modules with rows."""
+
+for _module in REGISTRY.torch_rows:
+    import_module(_module)
 
 __all__ = ["PARTS", "ROWS", "TABULATED"]

@@ -18,6 +18,7 @@ from pillion.ir.verify import verify
 from pillion.ops.persistent_state import with_persistent_states
 from pillion.ops.state_bindings import bind_states
 from pillion.ops.state_io import states_as_io
+from pillion.registry import REGISTRY
 from pillion.streams.to_stream import streamed
 from pillion.targets import NPUS
 
@@ -73,6 +74,7 @@ def integer_steps() -> tuple[Step, ...]:
         ),
         Step(passes.int8_io, "--io-dtype int8", lambda _, options: options.io.dtype == "int8"),
         Step(passes.uint8_io, "--io-dtype uint8", lambda _, options: options.io.dtype == "uint8"),
+        *REGISTRY.passes.values(),
     )
 
 
