@@ -420,3 +420,37 @@ def test_the_first_samples_of_a_folder_are_of_all_classes(tmp_path: Path) -> Non
     assert labels(Reading(labels=tmp_path.parent / "labels.npy")) == [0, 1, 2, 3, 4, 5]
     named = open_data(tmp_path, Reading(labels=tmp_path.parent / "labels.npy"))
     assert [float(s.inputs[0].max()) for s in named.samples(wanted)] == [0, 1, 2, 0, 0, 1]
+
+
+def test_the_most_samples_are_spread_over_data_sorted_by_class(tmp_path: Path) -> None:
+    """As many as wanted, from first to last, whatever holds them; files that are left out are not read."""
+    x, y = np.arange(101 * 5, dtype=np.float32).reshape(101, 5), np.arange(101) // 11
+    wanted = InputSpec("x", (1, 5))
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    np.save(tmp_path / "data.npy", x)
+    np.save(tmp_path / "labels.npy", y)
+    rows = [",".join(map(str, [*line, label])) for line, label in zip(x, y, strict=True)]
+    (tmp_path / "data.csv").write_text("\n".join(["a,b,c,d,e,label", *rows]))
+    sources = [
+        open_data(tmp_path / "data.npz"),
+        open_data(tmp_path / "data.npy", Reading(labels=tmp_path / "labels.npy")),
+        open_data(tmp_path / "data.csv"),
+        open_data((x, y)),
+        open_data(list(zip(x, y, strict=True))),
+    ]
+    for source in sources:
+        for most in (1, 7, 33, 50, 100, 101, 500):
+            found = list(source.samples([wanted], most))
+            assert len(found) == min(most, 101)
+            numbers = [int(s.inputs[0][0, 0]) // 5 for s in found]
+            assert numbers == sorted(set(numbers))
+            assert [int(s.label) for s in found if s.label is not None] == [n // 11 for n in numbers]
+            steps = np.diff(numbers)
+            assert not len(steps) or steps.max() <= 2 * math.ceil(101 / most)
+    folder = tmp_path / "images"
+    for number in range(9):
+        image(folder / f"{number}.png", seed=number)
+    (folder / "3.png").write_bytes(b"no image")
+    source = open_data(folder, Reading(labels=tmp_path / "nine.npy"))
+    np.save(tmp_path / "nine.npy", np.arange(9))
+    assert [int(s.label) for s in source.samples([COLOUR], 4)] == [0, 2, 4, 6]

@@ -26,7 +26,9 @@ DataOption = Annotated[
         metavar="PATH",
     ),
 ]
-LimitOption = Annotated[Optional[int], option(DATA, "Most samples to use.", metavar="N", min=1)]
+LimitOption = Annotated[
+    Optional[int], option(DATA, "Most samples to use, spread over the data.", metavar="N", min=1)
+]
 LabelsOption = Annotated[
     Optional[Path], option(DATA, "File with the labels: an .npy, or a table with one column.", metavar="FILE")
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from pillion.data import image_files, text_tables, wav_files
 from pillion.data.array_samples import as_array, inputs_and_label, read_named, samples_of_arrays
 from pillion.data.reading_options import Reading
-from pillion.data.sample import Array, InputSpec, Sample, does_not_fit
+from pillion.data.sample import Array, InputSpec, Sample, does_not_fit, spread, spread_samples
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file, suffix_of
 from pillion.host_io.user_code import run_user_code
@@ -148,17 +148,28 @@ class Files:
         one_each = all(FORMATS[suffix_of(file)] in ONE_EACH for file, _ in self.found)
         return len(self.found) if one_each else None
 
-    def samples(self, wanted: Sequence[InputSpec]) -> Iterator[Sample]:
-        """Reads the files lazily, one after another."""
+    def samples(self, wanted: Sequence[InputSpec], most: int | None = None) -> Iterator[Sample]:
+        """Reads the files lazily, one after another. Files of one sample that are left out are not read."""
         if not self.found:
             raise _no_data(self.path, "a folder without such files")
         labels = self._labels_beside()
-        read = self._read(wanted)
-        yield from read if labels is None else _with_labels(read, labels, self)
+        count = self.count()
+        if count is None:
+            read = self._read(wanted, self.found)
+            yield from spread_samples(read if labels is None else _with_labels(read, labels, self), most)
+            return
+        if labels is not None and len(labels) != count:
+            raise _other_count(self, f"{count:,} samples, {len(labels):,} labels")
+        is_mixed = labels is None and self.found[0][1] is not None
+        chosen = range(min(count, most or count)) if is_mixed else spread(count, most)
+        read = self._read(wanted, [self.found[number] for number in chosen])
+        yield from read if labels is None else _with_labels(read, [labels[number] for number in chosen], self)
 
-    def _read(self, wanted: Sequence[InputSpec]) -> Iterator[Sample]:
+    def _read(
+        self, wanted: Sequence[InputSpec], files: Sequence[tuple[Path, str | None]]
+    ) -> Iterator[Sample]:
         numbers = {name: number for number, name in enumerate(self.classes)}
-        for file, folder in self.found:
+        for file, folder in files:
             label = None if folder is None else self._class_of(folder, numbers)
             for sample in FORMATS[suffix_of(file)](file, wanted, self):
                 yield sample if label is None else replace(sample, label=label)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pillion.data.array_samples import as_array, inputs_and_label, samples_of_arrays
 from pillion.data.file_formats import open_files
 from pillion.data.reading_options import AS_IT_IS, Reading
-from pillion.data.sample import Array, InputSpec, Sample, Source
+from pillion.data.sample import Array, InputSpec, Sample, Source, spread, spread_samples
 from pillion.errors import PillionError
 from pillion.host_io.user_code import function_of, run_user_code, split_spec
 
@@ -39,23 +40,31 @@ class PythonData:
         except TypeError:  # a dataset of a stream has a len that raises
             return None
 
-    def samples(self, wanted: Sequence[InputSpec]) -> Iterator[Sample]:
-        """Yields the samples; batches are split."""
-        for number, item in enumerate(self._items(wanted), start=1):
+    def samples(self, wanted: Sequence[InputSpec], most: int | None = None) -> Iterator[Sample]:
+        """Yields the samples; batches are split. Those of arrays and datasets are spread."""
+        if self._is_one_item(wanted):
+            yield from spread_samples(self._of_items([(1, self.things)], wanted), most)
+            return
+        count = self.count() if most else None
+        if count is None:
+            items = enumerate(items_of(self.things, self.name), start=1)
+        else:
+            items = ((number + 1, self.things[number]) for number in spread(count, most))
+        yield from islice(self._of_items(items, wanted), most)
+
+    def _of_items(self, items: Iterable[tuple[int, Any]], wanted: Sequence[InputSpec]) -> Iterator[Sample]:
+        for number, item in items:
             place = f"item {number} of {self.name}"
             inputs, label = inputs_and_label(_parts(item, place, len(wanted)), wanted, place)
             yield from samples_of_arrays(inputs, label, wanted, place, self.reading)
 
-    def _items(self, wanted: Sequence[InputSpec]) -> Iterator[Any]:
+    def _is_one_item(self, wanted: Sequence[InputSpec]) -> bool:
         things = self.things
-        if (
+        return (
             isinstance(things, Mapping)
             or _is_array(things)
             or (_is_arrays(things) and _is_whole(things, wanted))
-        ):
-            yield things
-        else:
-            yield from items_of(things, self.name)
+        )
 
 
 def _is_array(things: Any) -> bool:
@@ -162,13 +171,13 @@ class OpenedData:
         """Returns None, because counting would call the function."""
         return None
 
-    def samples(self, wanted: Sequence[InputSpec]) -> Iterator[Sample]:
+    def samples(self, wanted: Sequence[InputSpec], most: int | None = None) -> Iterator[Sample]:
         """Calls the function and yields its samples."""
         if not self._opened:
             self._opened.append(function_of(self.spec, FUNCTION))
         made = run_user_code(self._opened[0], self.spec, rule=FUNCTION)
         given = PythonData(made, self.reading, self.spec)
-        yield from _watched(given.samples(wanted), self.spec)
+        yield from _watched(given.samples(wanted, most), self.spec)
 
 
 def _watched(samples: Iterator[Sample], spec: str) -> Iterator[Sample]:

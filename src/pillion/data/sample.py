@@ -81,8 +81,9 @@ class Source(Protocol):
     def count(self) -> int | None:
         """Returns the number of samples, if it is known before reading."""
 
-    def samples(self, wanted: Sequence[InputSpec]) -> Iterator[Sample]:
-        """Reads the samples for a program with these inputs."""
+    def samples(self, wanted: Sequence[InputSpec], most: int | None = None) -> Iterator[Sample]:
+        """Reads the samples for a program with these inputs. At most `most` are spread over the data, which may be
+        sorted by class; streams of unknown length give their first ones."""
 
 
 def as_input_dtype(array: Array, wanted: InputSpec, place: str) -> Array:
@@ -189,6 +190,26 @@ def batched(
 
 def _together(samples: Sequence[Sample]) -> tuple[Array, ...]:
     return tuple(np.concatenate(parts) for parts in zip(*(s.inputs for s in samples), strict=True))
+
+
+def spread(count: int, most: int | None) -> list[int]:
+    """Returns the numbers of at most `most` of these samples, in equal steps."""
+    return [number * count // most for number in range(most)] if most and most < count else [*range(count)]
+
+
+def spread_samples(samples: Iterator[Sample], most: int | None) -> Iterator[Sample]:
+    """Yields at most `most` samples in equal steps. Reads all, and holds twice as many as it yields."""
+    if most is None:
+        yield from samples
+        return
+    held: list[Sample] = []
+    step = 1
+    for number, sample in enumerate(samples):
+        if number % step == 0:
+            held.append(sample)
+        if len(held) > 2 * most:
+            held, step = held[::2], 2 * step
+    yield from (held[number] for number in spread(len(held), most))
 
 
 def elements(shape: Sequence[int]) -> int:

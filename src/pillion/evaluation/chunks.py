@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,9 +27,7 @@ class Chunk:
 
 def chunks_of(source: Source, borders: ProgramIo, limit: int | None) -> Iterator[Chunk]:
     """Yields samples in chunks of a number of samples or bytes."""
-    samples: Iterator[Sample] = source.samples(borders.inputs)
-    if limit is not None:
-        samples = itertools.islice(samples, limit)
+    samples = source.samples(borders.inputs, limit)
     runs: list[tuple[Array, ...]] = []
     made_of: list[tuple[Sample, ...]] = []
     size = sum(elements(one.shape) * one.dtype.size_bytes for one in borders.inputs)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -43,7 +42,7 @@ def compare_layers(
     borders = program_io(program)
     beside = FloatReference(float_model, borders)
     layers = LayerByLayer(borders.model, borders.target, program.graph, tensors)
-    samples = itertools.islice(open_data(data, reading).samples(borders.inputs), limit)
+    samples = open_data(data, reading).samples(borders.inputs, limit)
     for number, (inputs, _) in enumerate(batched(samples, borders.inputs), start=1):
         given = [one.quantized(x) for one, x in zip(borders.inputs, inputs, strict=True)]
         real = [one.real(x) for one, x in zip(borders.inputs, inputs, strict=True)]

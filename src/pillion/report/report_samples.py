@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 from pillion.data.python_data import open_data
@@ -19,7 +18,7 @@ def samples(given: Any, inputs: Sequence[Value], shapes: Sequence[Shape], most: 
         InputSpec(v.name, shape, v.dtype, *((v.scale, v.zero_point) if v.is_quantized else ()))
         for v, shape in zip(inputs, shapes, strict=True)
     ]
-    found = [list(arrays) for arrays, _ in islice(batched(open_data(given).samples(wanted), wanted), most)]
+    found = [list(arrays) for arrays, _ in batched(open_data(given).samples(wanted, most), wanted)]
     if not found:
         raise PillionError(
             "there are no samples to look at",

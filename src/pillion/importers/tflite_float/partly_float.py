@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from pillion.data.python_data import items_of
 from pillion.importers.tflite import OpenedTflite
 from pillion.importers.tflite.float_files import is_float_operator
 from pillion.importers.tflite.model import TfliteReader
@@ -25,8 +24,8 @@ from pillion.importers.tflite_float import captured
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.float_module import FloatModule, check_shapes, examples
 from pillion.importers.tflite_float.reader import FloatReader
-from pillion.importers.torch.quantize.ptq import no_calibration_data
-from pillion.importers.torch.user_inputs import Batches, as_batches, as_samples
+from pillion.importers.torch.quantize.ptq import all_samples, no_calibration_data
+from pillion.importers.torch.user_inputs import Batches
 from pillion.ir.graph import Graph, model_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -149,6 +148,4 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
 def _samples(inputs: Sequence[Value], samples: Batches) -> list[tuple[Tensor, ...]]:
     """Returns all samples as tensors of the inputs' types."""
     given = tuple(torch.zeros(v.shape, dtype=TORCH[v.dtype]) for v in inputs)
-    names = tuple(v.name for v in inputs)
-    items = enumerate(items_of(as_batches(samples, given, names), "calibrate"), start=1)
-    return [sample for number, item in items for sample in as_samples(item, number, given, names)]
+    return list(all_samples(samples, given, tuple(v.name for v in inputs)))

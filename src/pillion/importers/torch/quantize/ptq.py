@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
@@ -135,12 +135,19 @@ def first_samples(
     batches: Batches, examples: Sequence[Tensor], names: Sequence[str] = ()
 ) -> tuple[list[tuple[Tensor, ...]], Iterable[Any]]:
     """Returns the first samples, and an iterable over all of them."""
-    items = enumerate(items_of(as_batches(batches, examples, names), "calibrate"), start=1)
-    samples = (sample for number, item in items for sample in as_samples(item, number, examples, names))
+    samples = all_samples(batches, examples, names)
     few = list(islice(samples, FEW))
     for number, sample in enumerate(few, start=1):
         require_finite(sample, number)
     return few, chain(few, samples)
+
+
+def all_samples(
+    batches: Batches, examples: Sequence[Tensor], names: Sequence[str]
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yields all samples, in the examples' shapes and types."""
+    for number, item in enumerate(items_of(as_batches(batches, examples, names), "calibrate"), start=1):
+        yield from as_samples(item, number, examples, names)
 
 
 def names_of_inputs(module: nn.Module) -> tuple[str, ...]:
