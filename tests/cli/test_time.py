@@ -130,11 +130,6 @@ def test_an_emulator_without_plugins_is_no_reason_to_fail(
     assert "invalid option -plugin" in time.basis
 
 
-def test_cores_that_no_board_stands_for_are_estimated_from_multiplications() -> None:
-    time = compiled("cortex-m23").time("48MHz")
-    assert time.basis == "multiplications and elements of each op, nothing was run: none has such a core"
-
-
 @pytest.mark.qemu
 def test_a_board_that_cannot_run_the_kernels_is_refused() -> None:
     with pytest.raises(PillionError, match="compiled for cortex-m55"):

@@ -46,9 +46,8 @@ class PythonData:
             yield from spread_samples(self._of_items([(1, self.things)], wanted), most)
             return
         count = self.count() if most else None
-        if count is None:
-            items = enumerate(items_of(self.things, self.name), start=1)
-        else:
+        items: Iterable[tuple[int, Any]] = enumerate(items_of(self.things, self.name), start=1)
+        if count is not None:
             items = ((number + 1, self.things[number]) for number in spread(count, most))
         yield from islice(self._of_items(items, wanted), most)
 

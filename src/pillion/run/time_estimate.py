@@ -34,9 +34,13 @@ from pillion.targets import Target, find_target
 
 STAND_INS: Mapping[str, str] = {
     "cortex-m0plus": "microbit",
+    "cortex-m1": "microbit",
+    "cortex-m23": "microbit",
     "cortex-m33+nodsp": "mps2-an385",
     "cortex-m35p+nodsp": "mps2-an385",
     "cortex-m35p": "mps2-an505",
+    "cortex-m52": "mps3-an547",
+    "cortex-m52+nomve": "mps2-an505",
     "cortex-m55+nomve": "mps2-an505",
     "cortex-m85+nomve": "mps2-an505",
     "cortex-m85": "mps3-an547",
@@ -143,11 +147,7 @@ def estimate_program(
 
 def countable(core: Core, on: str | None = None) -> Verdict:
     """Returns whether the instructions of a core can be counted here, and on which board."""
-    board = on or core.board or STAND_INS.get(core.name)
-    if board is None:
-        return Verdict(
-            "time.board", False, "an emulated board that runs the kernels", core.name, "none has such a core"
-        )
+    board = on or core.board or STAND_INS[core.name]
     found = judged("time.tools", ARM_COMPILER.path, DISASSEMBLER.path, QEMU.path, host_compiler)
     return dataclasses.replace(found, got=board) if found.ok else found
 

@@ -5,7 +5,7 @@ row names its source, or the substitute if the manufacturer publishes no table."
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pillion.devices.cortex_m.classes import Class
 from pillion.devices.cycle_range import CycleRange
@@ -134,6 +134,25 @@ CYCLES: Mapping[str, CoreCycles] = {
         source="Arm, Cortex-M85 Software Optimization Guide (107950): two issues a cycle, two beats a cycle, branches predicted",
     ),
 }
-CYCLES = {**CYCLES, "cortex-m35p": CYCLES["cortex-m33"]}
-"""Cycle tables by core name. Cores without a row have no emulated board on which instructions could be
-counted."""
+_NO_TABLE = "Arm publishes no table"
+CYCLES = {
+    **CYCLES,
+    "cortex-m1": replace(
+        CYCLES["cortex-m0"], source=f"the table of Cortex-M0, which has three stages, too: {_NO_TABLE}"
+    ),
+    "cortex-m23": replace(
+        CYCLES["cortex-m0plus"], source=f"the table of Cortex-M0+, which has two stages, too: {_NO_TABLE}"
+    ),
+    "cortex-m35p": CYCLES["cortex-m33"],
+    "cortex-m52": replace(
+        CYCLES["cortex-m55"],
+        cycles={
+            **CYCLES["cortex-m55"].cycles,
+            Class.VECTOR: _band(1, 4),
+            Class.VECTOR_MEMORY: _band(1, 4),
+            Class.VECTOR_GATHER: _band(4, 32),
+        },
+        source=f"the table of Cortex-M55, with one beat a cycle in the worst case: {_NO_TABLE}",
+    ),
+}
+"""Cycle tables by core name, without extensions: one for every core."""
