@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pillion.ir import text
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ops.clamp import (
-    Clamp,
-)
+from pillion.ops.clamp import Clamp
 from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.detections import Detections
@@ -24,9 +22,7 @@ from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
-from pillion.ops.lut import (
-    Lut,
-)
+from pillion.ops.lut import Lut
 from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
@@ -42,9 +38,7 @@ from pillion.ops.softmax import Softmax
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
-from pillion.ops.unary_functions import (
-    Function,
-)
+from pillion.ops.unary_functions import Function
 from pillion.ops.wide_add import WideAdd
 from pillion.ops.wide_lut import WideLut
 from pillion.ops.wide_mul import WideMul

@@ -87,7 +87,19 @@ class Operator(Table):
     intermediates: list[int] | None = some_numbers(8, "i")
 
 
-class Conv2DOptions(Table):
+OPTIONS: dict[int, type[Table]] = {}
+"""Option tables by the format's number."""
+
+
+class Options(Table):
+    """The base of option tables."""
+
+    def __init_subclass__(cls, number: int) -> None:
+        super().__init_subclass__()
+        OPTIONS[number] = cls
+
+
+class Conv2DOptions(Options, number=1):
     padding: int = scalar(0, "b")
     stride_w: int = scalar(1, "i")
     stride_h: int = scalar(2, "i")
@@ -96,7 +108,7 @@ class Conv2DOptions(Table):
     dilation_h: int = scalar(5, "i", 1)
 
 
-class DepthwiseConv2DOptions(Table):
+class DepthwiseConv2DOptions(Options, number=2):
     padding: int = scalar(0, "b")
     stride_w: int = scalar(1, "i")
     stride_h: int = scalar(2, "i")
@@ -106,7 +118,7 @@ class DepthwiseConv2DOptions(Table):
     dilation_h: int = scalar(6, "i", 1)
 
 
-class Pool2DOptions(Table):
+class Pool2DOptions(Options, number=5):
     padding: int = scalar(0, "b")
     stride_w: int = scalar(1, "i")
     stride_h: int = scalar(2, "i")
@@ -115,60 +127,60 @@ class Pool2DOptions(Table):
     fused_activation: int = scalar(5, "b")
 
 
-class FullyConnectedOptions(Table):
+class FullyConnectedOptions(Options, number=8):
     fused_activation: int = scalar(0, "b")
     weights_format: int = scalar(1, "b")
     keep_num_dims: bool = scalar(2, "?")
 
 
-class SoftmaxOptions(Table):
+class SoftmaxOptions(Options, number=9):
     beta: float = scalar(0, "f")
 
 
-class ConcatenationOptions(Table):
+class ConcatenationOptions(Options, number=10):
     axis: int = scalar(0, "i")
     fused_activation: int = scalar(1, "b")
 
 
-class AddOptions(Table):
+class AddOptions(Options, number=11):
     fused_activation: int = scalar(0, "b")
     pot_scale_int16: bool = scalar(1, "?", True)
 
 
-class SubOptions(Table):
+class SubOptions(Options, number=28):
     fused_activation: int = scalar(0, "b")
     pot_scale_int16: bool = scalar(1, "?", True)
 
 
-class MulOptions(Table):
+class MulOptions(Options, number=21):
     fused_activation: int = scalar(0, "b")
 
 
-class ReshapeOptions(Table):
+class ReshapeOptions(Options, number=17):
     new_shape: list[int] = numbers(0, "i")
 
 
-class PadOptions(Table):
+class PadOptions(Options, number=22):
     pass
 
 
-class PadV2Options(Table):
+class PadV2Options(Options, number=43):
     pass
 
 
-class TransposeOptions(Table):
+class TransposeOptions(Options, number=26):
     pass
 
 
-class ReducerOptions(Table):
+class ReducerOptions(Options, number=27):
     keep_dims: bool = scalar(0, "?")
 
 
-class SqueezeOptions(Table):
+class SqueezeOptions(Options, number=30):
     squeeze_dims: list[int] = numbers(0, "i")
 
 
-class StridedSliceOptions(Table):
+class StridedSliceOptions(Options, number=32):
     begin_mask: int = scalar(0, "i")
     end_mask: int = scalar(1, "i")
     ellipsis_mask: int = scalar(2, "i")
@@ -177,23 +189,23 @@ class StridedSliceOptions(Table):
     offset: bool = scalar(5, "?")
 
 
-class ExpOptions(Table):
+class ExpOptions(Options, number=33):
     pass
 
 
-class SplitOptions(Table):
+class SplitOptions(Options, number=35):
     num_splits: int = scalar(0, "i")
 
 
-class SplitVOptions(Table):
+class SplitVOptions(Options, number=79):
     num_splits: int = scalar(0, "i")
 
 
-class DivOptions(Table):
+class DivOptions(Options, number=29):
     fused_activation: int = scalar(0, "b")
 
 
-class TransposeConvOptions(Table):
+class TransposeConvOptions(Options, number=49):
     padding: int = scalar(0, "b")
     stride_w: int = scalar(1, "i")
     stride_h: int = scalar(2, "i")
@@ -201,87 +213,87 @@ class TransposeConvOptions(Table):
     quantized_bias_type: int = scalar(4, "b")
 
 
-class ResizeBilinearOptions(Table):
+class ResizeBilinearOptions(Options, number=15):
     align_corners: bool = scalar(2, "?")
     half_pixel_centers: bool = scalar(3, "?")
 
 
-class ResizeNearestNeighborOptions(Table):
+class ResizeNearestNeighborOptions(Options, number=74):
     align_corners: bool = scalar(0, "?")
     half_pixel_centers: bool = scalar(1, "?")
 
 
-class BatchMatMulOptions(Table):
+class BatchMatMulOptions(Options, number=101):
     adj_x: bool = scalar(0, "?")
     adj_y: bool = scalar(1, "?")
     asymmetric_quantize_inputs: bool = scalar(2, "?")
 
 
-class DequantizeOptions(Table):
+class DequantizeOptions(Options, number=38):
     pass
 
 
-class MaximumMinimumOptions(Table):
+class MaximumMinimumOptions(Options, number=39):
     pass
 
 
-class SliceOptions(Table):
+class SliceOptions(Options, number=48):
     pass
 
 
-class PackOptions(Table):
+class PackOptions(Options, number=59):
     values_count: int = scalar(0, "i")
     axis: int = scalar(1, "i")
 
 
-class UnpackOptions(Table):
+class UnpackOptions(Options, number=64):
     num: int = scalar(0, "i")
     axis: int = scalar(1, "i")
 
 
-class LeakyReluOptions(Table):
+class LeakyReluOptions(Options, number=75):
     alpha: float = scalar(0, "f")
 
 
-class AbsOptions(Table):
+class AbsOptions(Options, number=78):
     pass
 
 
-class QuantizeOptions(Table):
+class QuantizeOptions(Options, number=89):
     pass
 
 
-class HardSwishOptions(Table):
+class HardSwishOptions(Options, number=91):
     pass
 
 
-class GeluOptions(Table):
+class GeluOptions(Options, number=116):
     approximate: bool = scalar(0, "?")
 
 
-class GatherOptions(Table):
+class GatherOptions(Options, number=23):
     axis: int = scalar(0, "i")
     batch_dims: int = scalar(1, "i")
 
 
-class ArgMaxOptions(Table):
+class ArgMaxOptions(Options, number=40):
     output_type: int = scalar(0, "b")
 
 
-class ArgMinOptions(Table):
+class ArgMinOptions(Options, number=57):
     output_type: int = scalar(0, "b")
 
 
-class CastOptions(Table):
+class CastOptions(Options, number=37):
     in_data_type: int = scalar(0, "b")
     out_data_type: int = scalar(1, "b")
 
 
-class OneHotOptions(Table):
+class OneHotOptions(Options, number=61):
     axis: int = scalar(0, "i")
 
 
-class SequenceLstmOptions(Table):
+class SequenceLstmOptions(Options, number=71):
     fused_activation: int = scalar(0, "b")
     cell_clip: float = scalar(1, "f")
     projection_clip: float = scalar(2, "f")
@@ -290,124 +302,66 @@ class SequenceLstmOptions(Table):
     diagonal_recurrent_tensors: bool = scalar(5, "?")
 
 
-class SpaceToDepthOptions(Table):
+class SpaceToDepthOptions(Options, number=19):
     block_size: int = scalar(0, "i")
 
 
-class DepthToSpaceOptions(Table):
+class DepthToSpaceOptions(Options, number=94):
     block_size: int = scalar(0, "i")
 
 
-class MirrorPadOptions(Table):
+class MirrorPadOptions(Options, number=77):
     mode: int = scalar(0, "b")
 
 
-class SvdfOptions(Table):
+class SvdfOptions(Options, number=6):
     rank: int = scalar(0, "i")
     fused_activation: int = scalar(1, "b")
     asymmetric_quantize_inputs: bool = scalar(2, "?")
 
 
-class CallOnceOptions(Table):
+class CallOnceOptions(Options, number=103):
     init_subgraph_index: int = scalar(0, "i")
 
 
-class WhileOptions(Table):
+class WhileOptions(Options, number=93):
     cond_subgraph_index: int = scalar(0, "i")
     body_subgraph_index: int = scalar(1, "i")
 
 
-class DynamicUpdateSliceOptions(Table):
+class DynamicUpdateSliceOptions(Options, number=117):
     pass
 
 
-class VarHandleOptions(Table):
+class VarHandleOptions(Options, number=111):
     container: str = text(0)
     shared_name: str = text(1)
 
 
-class ReadVariableOptions(Table):
+class ReadVariableOptions(Options, number=112):
     pass
 
 
-class ShapeOptions(Table):
+class ShapeOptions(Options, number=55):
     out_type: int = scalar(0, "b")
 
 
-class CumsumOptions(Table):
+class CumsumOptions(Options, number=102):
     exclusive: bool = scalar(0, "?")
     reverse: bool = scalar(1, "?")
 
 
-class ReverseSequenceOptions(Table):
+class ReverseSequenceOptions(Options, number=87):
     seq_dim: int = scalar(0, "i")
     batch_dim: int = scalar(1, "i")
 
 
-class L2NormOptions(Table):
+class L2NormOptions(Options, number=12):
     fused_activation: int = scalar(0, "b")
 
 
-class AssignVariableOptions(Table):
+class AssignVariableOptions(Options, number=113):
     pass
 
-
-OPTIONS: dict[int, type[Table]] = {
-    1: Conv2DOptions,
-    2: DepthwiseConv2DOptions,
-    5: Pool2DOptions,
-    6: SvdfOptions,
-    8: FullyConnectedOptions,
-    9: SoftmaxOptions,
-    10: ConcatenationOptions,
-    11: AddOptions,
-    12: L2NormOptions,
-    15: ResizeBilinearOptions,
-    17: ReshapeOptions,
-    19: SpaceToDepthOptions,
-    21: MulOptions,
-    22: PadOptions,
-    23: GatherOptions,
-    26: TransposeOptions,
-    27: ReducerOptions,
-    28: SubOptions,
-    29: DivOptions,
-    30: SqueezeOptions,
-    32: StridedSliceOptions,
-    33: ExpOptions,
-    35: SplitOptions,
-    37: CastOptions,
-    38: DequantizeOptions,
-    39: MaximumMinimumOptions,
-    40: ArgMaxOptions,
-    43: PadV2Options,
-    48: SliceOptions,
-    49: TransposeConvOptions,
-    55: ShapeOptions,
-    57: ArgMinOptions,
-    59: PackOptions,
-    61: OneHotOptions,
-    64: UnpackOptions,
-    71: SequenceLstmOptions,
-    74: ResizeNearestNeighborOptions,
-    75: LeakyReluOptions,
-    77: MirrorPadOptions,
-    78: AbsOptions,
-    79: SplitVOptions,
-    87: ReverseSequenceOptions,
-    89: QuantizeOptions,
-    91: HardSwishOptions,
-    93: WhileOptions,
-    94: DepthToSpaceOptions,
-    101: BatchMatMulOptions,
-    102: CumsumOptions,
-    103: CallOnceOptions,
-    111: VarHandleOptions,
-    112: ReadVariableOptions,
-    113: AssignVariableOptions,
-    116: GeluOptions,
-    117: DynamicUpdateSliceOptions,
-}
-"""Option tables by the format's number."""
 
 OPTION_NUMBERS = {cls: number for number, cls in OPTIONS.items()}

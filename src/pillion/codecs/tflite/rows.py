@@ -5,31 +5,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from pillion import ops
 from pillion.codecs.tflite.exact import int8_only, refusal
 from pillion.codecs.tflite.geometry import axes_in_order, resized
 from pillion.codecs.tflite.operator_row import ANY, Row, readers, writers
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.types import DType, Value
-from pillion.ops.compare_select import Compare, Relation
-from pillion.ops.div import Div
-from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub, Sum
-from pillion.ops.integer_arithmetic import Calculation, Whole
-from pillion.ops.log_softmax import LogSoftmax
-from pillion.ops.lut import Lut
-from pillion.ops.movement import Transpose
-from pillion.ops.prelu import Prelu
-from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
-from pillion.ops.resize import ResizeBilinear, ResizeNearest
-from pillion.ops.softmax import OUTPUT, Softmax
-from pillion.ops.squared_difference import SquaredDifference
-from pillion.ops.unary_functions import Function
+from pillion.ops.elementwise import Sum
+from pillion.ops.softmax import OUTPUT
 from pillion.schemas import tflite
 
 PAIR = ("a", "b")
 INT32, BOOL = (DType.INT32,), (DType.BOOL,)
 MOST_AXES = 4
 """The most axes along which LiteRT's kernels broadcast."""
-DIVISIONS = (Calculation.FLOOR_DIV, Calculation.FLOOR_MOD)
+DIVISIONS = (ops.Calculation.FLOOR_DIV, ops.Calculation.FLOOR_MOD)
 
 
 def require_few_axes(op: Any, most: int = MOST_AXES) -> None:
@@ -46,14 +36,14 @@ def _sum_grows_little(op: Sum) -> None:
         raise refusal(op, rule, f"{op.y.scale!r} of {max(op.a.scale, op.b.scale)!r}")
 
 
-def _quotients_are_defined(op: Div) -> None:
+def _quotients_are_defined(op: ops.Div) -> None:
     """Raises if LiteRT's shift is undefined. LiteRT also fails if a computed divisor is zero."""
     if not op.is_defined_in_litert:
         rule = "DIV: the ratio of the scales lets LiteRT shift every quotient by at most 31 places"
         raise refusal(op, rule, f"{op.ratio!r}", "multiply by the reciprocal")
 
 
-def _has_steps_of_litert(op: Softmax) -> None:
+def _has_steps_of_litert(op: ops.Softmax) -> None:
     if op.y.quant != OUTPUT:
         rule, help = (
             "LiteRT's softmax has steps of 1/256",
@@ -62,13 +52,13 @@ def _has_steps_of_litert(op: Softmax) -> None:
         raise refusal(op, rule, f"steps of {op.y.scale:g}", help)
 
 
-def _is_read_div(call: ReadOperator, op: Div) -> None:
+def _is_read_div(call: ReadOperator, op: ops.Div) -> None:
     if not op.is_defined_in_litert:
         rule = "the ratio of the scales is so large that LiteRT defines every quotient"
         raise call.refuse(rule, repr(op.ratio))
 
 
-def _is_read_softmax(call: ReadOperator, op: Softmax) -> None:
+def _is_read_softmax(call: ReadOperator, op: ops.Softmax) -> None:
     beta = call.options_as(tflite.SoftmaxOptions).beta
     if beta != 1:
         help = "multiply by beta in the layer before, whose weights can hold it"
@@ -77,7 +67,7 @@ def _is_read_softmax(call: ReadOperator, op: Softmax) -> None:
         raise call.refuse("the result has scale 1/256 and zero point -128", repr(op.y))
 
 
-def _is_compared(op: Compare) -> None:
+def _is_compared(op: ops.Compare) -> None:
     """Raises on operands that LiteRT does not compare. Booleans support only equality."""
     require_few_axes(op)
     if op.a.dtype is DType.INT8:
@@ -86,27 +76,27 @@ def _is_compared(op: Compare) -> None:
         if coarse is not None:
             rule = "LiteRT compares operands whose scales are below 1"
             raise refusal(op, rule, f"`{coarse.name}`: {coarse.scale:.6g}", "divide both by a number")
-    elif op.a.dtype is DType.BOOL and op.relation not in (Relation.EQUAL, Relation.NOT_EQUAL):
+    elif op.a.dtype is DType.BOOL and op.relation not in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL):
         rule = "LiteRT compares booleans for equality"
         raise refusal(op, rule, op.relation.value, "logical_and and logical_not say the same")
     elif op.a.dtype not in (DType.BOOL, DType.INT32):
         raise refusal(op, "int8, int32 or bool is compared", repr(op.a), "quantize the model")
 
 
-def _has_no_activation(call: ReadOperator, _: Whole) -> None:
+def _has_no_activation(call: ReadOperator, _: ops.Whole) -> None:
     activation = getattr(call.options, "fused_activation", 0)
     if activation:
         raise call.refuse("calculations with whole numbers have no activation", activation)
 
 
-def _is_calculated(op: Whole) -> None:
+def _is_calculated(op: ops.Whole) -> None:
     """Raises on calculations that LiteRT does not define. It fails on a division by 0."""
     require_few_axes(op)
     is_safe = op.b.is_constant and int(op.b.constant.min()) > 0
     if op.calculation in DIVISIONS and not is_safe:
         rule = "LiteRT stops at a divisor of 0: it is a constant above 0"
         raise refusal(op, rule, repr(op.b), "write C: -o folder/")
-    if op.calculation is Calculation.SHIFT_RIGHT and not _is_amount(op.b):
+    if op.calculation is ops.Calculation.SHIFT_RIGHT and not _is_amount(op.b):
         rule = "LiteRT moves by 0 to 31 places, and by one of these where more or less is asked for: the places are constants"
         raise refusal(op, rule, repr(op.b), "write C: -o folder/")
 
@@ -121,20 +111,20 @@ def _sum(code: str, op: type[Any], options: Any) -> Row:
     return Row(code, op, PAIR, options, said=said, is_bounded=True, check_written=_sum_grows_little)
 
 
-def _calculation(code: str, calculation: Calculation, options: Any = None) -> Row:
+def _calculation(code: str, calculation: ops.Calculation, options: Any = None) -> Row:
     fixed = {"calculation": calculation}
     checks: Any = {"check_read": _has_no_activation, "check_written": _is_calculated}
-    return Row(code, Whole, PAIR, options, fixed=fixed, types=INT32, **checks)
+    return Row(code, ops.Whole, PAIR, options, fixed=fixed, types=INT32, **checks)
 
 
-def _comparison(relation: Relation) -> Row:
-    more = BOOL if relation in (Relation.EQUAL, Relation.NOT_EQUAL) else ()
+def _comparison(relation: ops.Relation) -> Row:
+    more = BOOL if relation in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL) else ()
     types, fixed = (DType.INT8, DType.INT32, *more), {"relation": relation}
-    return Row(relation.name, Compare, PAIR, fixed=fixed, types=types, check_written=_is_compared)
+    return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, check_written=_is_compared)
 
 
-def _function(code: str, function: Function, options: Any = None, **more: Any) -> Row:
-    return Row(code, Lut, options=options, fixed={"function": function}, **more)
+def _function(code: str, function: ops.Function, options: Any = None, **more: Any) -> Row:
+    return Row(code, ops.Lut, options=options, fixed={"function": function}, **more)
 
 
 def _reduction(code: str, op: type[Any], types: tuple[DType, ...] = (DType.INT8,)) -> Row:
@@ -148,69 +138,69 @@ def _resize(code: str, op: type[Any], options: type[Any]) -> Row:
 
 
 ROWS = (
-    _sum("ADD", Add, tflite.AddOptions),
-    _sum("SUB", Sub, tflite.SubOptions),
-    Row("MUL", Mul, PAIR, tflite.MulOptions, is_bounded=True),
+    _sum("ADD", ops.Add, tflite.AddOptions),
+    _sum("SUB", ops.Sub, tflite.SubOptions),
+    Row("MUL", ops.Mul, PAIR, tflite.MulOptions, is_bounded=True),
     Row(
         "DIV",
-        Div,
+        ops.Div,
         PAIR,
         tflite.DivOptions,
         is_bounded=True,
         check_read=_is_read_div,
         check_written=_quotients_are_defined,
     ),
-    Row("MINIMUM", Minimum, PAIR, tflite.MaximumMinimumOptions),
-    Row("MAXIMUM", Maximum, PAIR, tflite.MaximumMinimumOptions),
-    Row("SQUARED_DIFFERENCE", SquaredDifference, PAIR, check_written=require_few_axes),
-    Row("PRELU", Prelu, ("x", "slope")),
-    Row("LOGICAL_AND", Minimum, PAIR, types=BOOL),
-    Row("LOGICAL_OR", Maximum, PAIR, types=BOOL),
-    *map(_comparison, Relation),
-    _calculation("ADD", Calculation.ADD, tflite.AddOptions),
-    _calculation("SUB", Calculation.SUB, tflite.SubOptions),
-    _calculation("MUL", Calculation.MUL, tflite.MulOptions),
-    _calculation("MINIMUM", Calculation.MINIMUM, tflite.MaximumMinimumOptions),
-    _calculation("MAXIMUM", Calculation.MAXIMUM, tflite.MaximumMinimumOptions),
-    _calculation("FLOOR_DIV", Calculation.FLOOR_DIV),
-    _calculation("FLOOR_MOD", Calculation.FLOOR_MOD),
-    _calculation("BITWISE_XOR", Calculation.XOR),
-    _calculation("RIGHT_SHIFT", Calculation.SHIFT_RIGHT),
-    _function("LOGISTIC", Function.SIGMOID),
-    _function("TANH", Function.TANH),
-    _function("HARD_SWISH", Function.HARDSWISH, tflite.HardSwishOptions),
-    _function("GELU", Function.GELU, tflite.GeluOptions, said={"approximate": False}),
-    _function("GELU", Function.GELU_TANH, tflite.GeluOptions, said={"approximate": True}),
-    _function("EXP", Function.EXP, tflite.ExpOptions),
-    _function("LOG", Function.LOG),
-    _function("SQRT", Function.SQRT),
-    _function("RSQRT", Function.RSQRT),
-    _function("ABS", Function.ABS, tflite.AbsOptions),
-    _function("LEAKY_RELU", Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}),
+    Row("MINIMUM", ops.Minimum, PAIR, tflite.MaximumMinimumOptions),
+    Row("MAXIMUM", ops.Maximum, PAIR, tflite.MaximumMinimumOptions),
+    Row("SQUARED_DIFFERENCE", ops.SquaredDifference, PAIR, check_written=require_few_axes),
+    Row("PRELU", ops.Prelu, ("x", "slope")),
+    Row("LOGICAL_AND", ops.Minimum, PAIR, types=BOOL),
+    Row("LOGICAL_OR", ops.Maximum, PAIR, types=BOOL),
+    *map(_comparison, ops.Relation),
+    _calculation("ADD", ops.Calculation.ADD, tflite.AddOptions),
+    _calculation("SUB", ops.Calculation.SUB, tflite.SubOptions),
+    _calculation("MUL", ops.Calculation.MUL, tflite.MulOptions),
+    _calculation("MINIMUM", ops.Calculation.MINIMUM, tflite.MaximumMinimumOptions),
+    _calculation("MAXIMUM", ops.Calculation.MAXIMUM, tflite.MaximumMinimumOptions),
+    _calculation("FLOOR_DIV", ops.Calculation.FLOOR_DIV),
+    _calculation("FLOOR_MOD", ops.Calculation.FLOOR_MOD),
+    _calculation("BITWISE_XOR", ops.Calculation.XOR),
+    _calculation("RIGHT_SHIFT", ops.Calculation.SHIFT_RIGHT),
+    _function("LOGISTIC", ops.Function.SIGMOID),
+    _function("TANH", ops.Function.TANH),
+    _function("HARD_SWISH", ops.Function.HARDSWISH, tflite.HardSwishOptions),
+    _function("GELU", ops.Function.GELU, tflite.GeluOptions, said={"approximate": False}),
+    _function("GELU", ops.Function.GELU_TANH, tflite.GeluOptions, said={"approximate": True}),
+    _function("EXP", ops.Function.EXP, tflite.ExpOptions),
+    _function("LOG", ops.Function.LOG),
+    _function("SQRT", ops.Function.SQRT),
+    _function("RSQRT", ops.Function.RSQRT),
+    _function("ABS", ops.Function.ABS, tflite.AbsOptions),
+    _function("LEAKY_RELU", ops.Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}),
     Row(
         "SOFTMAX",
-        Softmax,
+        ops.Softmax,
         options=tflite.SoftmaxOptions,
         said={"beta": 1.0},
         check_read=_is_read_softmax,
         check_written=_has_steps_of_litert,
     ),
-    Row("LOG_SOFTMAX", LogSoftmax),
-    _reduction("MEAN", Mean),
-    _reduction("SUM", ReduceSum),
-    _reduction("REDUCE_MAX", ReduceMax),
-    _reduction("REDUCE_MIN", ReduceMin),
-    _reduction("REDUCE_ANY", ReduceMax, BOOL),
-    _reduction("REDUCE_ALL", ReduceMin, BOOL),
+    Row("LOG_SOFTMAX", ops.LogSoftmax),
+    _reduction("MEAN", ops.Mean),
+    _reduction("SUM", ops.ReduceSum),
+    _reduction("REDUCE_MAX", ops.ReduceMax),
+    _reduction("REDUCE_MIN", ops.ReduceMin),
+    _reduction("REDUCE_ANY", ops.ReduceMax, BOOL),
+    _reduction("REDUCE_ALL", ops.ReduceMin, BOOL),
     Row(
         "TRANSPOSE",
-        Transpose,
+        ops.Transpose,
         options=tflite.TransposeOptions,
         numbers="order",
         read_numbers=axes_in_order,
         types=ANY,
     ),
-    _resize("RESIZE_BILINEAR", ResizeBilinear, tflite.ResizeBilinearOptions),
-    _resize("RESIZE_NEAREST_NEIGHBOR", ResizeNearest, tflite.ResizeNearestNeighborOptions),
+    _resize("RESIZE_BILINEAR", ops.ResizeBilinear, tflite.ResizeBilinearOptions),
+    _resize("RESIZE_NEAREST_NEIGHBOR", ops.ResizeNearest, tflite.ResizeNearestNeighborOptions),
 )
 READERS, WRITERS = readers(ROWS), writers(ROWS)

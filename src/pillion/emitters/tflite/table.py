@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pillion import ops
 from pillion.codecs.tflite.exact import (
     bias_of,
     bounded,
@@ -30,42 +31,12 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, explicit_multipliers
 from pillion.ir.types import Value, constant
-from pillion.ops.clamp import (
-    Clamp,
-)
-from pillion.ops.compare_select import ArgMax, ArgMin, TopPlaces, TopValues, Where
-from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
-from pillion.ops.detections import Detections
-from pillion.ops.embedding_bag import Bag
-from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.indexing import Cast, Gather
-from pillion.ops.integer_arithmetic import Whole
-from pillion.ops.l2_normalize import L2Normalize
-from pillion.ops.linear import Linear
-from pillion.ops.lstm import LstmCell, LstmOutput
-from pillion.ops.lut import (
-    Lut,
-)
+from pillion.ops.conv import Convolution
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
-from pillion.ops.magnitude import Magnitude
-from pillion.ops.matmul import BatchMatmul
-from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice
-from pillion.ops.normalize import Standardize
-from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
-from pillion.ops.reduce import Mean
-from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat
-from pillion.ops.svdf import SvdfMemory, SvdfOutput
-from pillion.ops.transpose_conv import TransposeConv2d
-from pillion.ops.unary_functions import (
-    Function,
-)
-from pillion.ops.wide_add import WideAdd
-from pillion.ops.wide_lut import WideLut
-from pillion.ops.wide_mul import WideMul
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Activation, Padding
 
-HALVES = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
+HALVES = (ops.LstmCell, ops.LstmOutput, ops.SvdfMemory, ops.SvdfOutput)
 """Halves of recurrent layers; files have complete layers."""
 FROM_SCALES = (
     "compile the model itself, from PyTorch or .tflite; or write C or a .pte, whose kernels take multipliers"
@@ -87,11 +58,11 @@ def nodes(op: Op) -> list[Node]:
     return row(op)
 
 
-def _conv(op: Conv2d) -> list[Node]:
+def _conv(op: ops.Conv2d) -> list[Node]:
     return _convolution(op, "CONV_2D", tflite.Conv2DOptions())
 
 
-def _depthwise(op: DepthwiseConv2d) -> list[Node]:
+def _depthwise(op: ops.DepthwiseConv2d) -> list[Node]:
     options = tflite.DepthwiseConv2DOptions(depth_multiplier=op.depth_multiplier)
     return _convolution(op, "DEPTHWISE_CONV_2D", options)
 
@@ -116,7 +87,7 @@ def _convolution(
     return [*before, *fused(op, op.y, op.low, op.high, build)]
 
 
-def _linear(op: Linear) -> list[Node]:
+def _linear(op: ops.Linear) -> list[Node]:
     int8_only(op)
     require_constants(op, op.weights, op.bias)
 
@@ -130,7 +101,7 @@ def _linear(op: Linear) -> list[Node]:
     return fused(op, op.y, op.low, op.high, build)
 
 
-def _scaled_sums_fit(op: Linear) -> None:
+def _scaled_sums_fit(op: ops.Linear) -> None:
     """Raises if a scaled accumulator may exceed 32 bits: LiteRT converts it before it saturates, which is
     undefined in C."""
     weights, bias = op.weights.constant.astype(np.float64), op.bias.constant.astype(np.float64)
@@ -139,25 +110,25 @@ def _scaled_sums_fit(op: Linear) -> None:
         raise refusal(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
 
 
-def _lut(op: Lut) -> list[Node]:
+def _lut(op: ops.Lut) -> list[Node]:
     int8_only(op)
     tflite_entries(op)  # refuses what LiteRT would refuse or leave undefined
     match op.function:
-        case Function.CLAMP:
+        case ops.Function.CLAMP:
             return _clamp(as_clamp(op))
-        case Function.NEG:
+        case ops.Function.NEG:
             zero = constant(f"{op.name}/zero", np.full(1, op.x.zero_point, np.int8), op.x.quant)
             return [Node("SUB", (zero, op.x), (op.y,), tflite.SubOptions(pot_scale_int16=False))]
-        case Function.SQUARE:
+        case ops.Function.SQUARE:
             return [Node("MUL", (op.x, op.x), (op.y,), tflite.MulOptions())]
-    return WRITERS[Lut](op)
+    return WRITERS[ops.Lut](op)
 
 
 def _leaky_relu(x: Value, y: Value, alpha: float) -> Node:
     return Node("LEAKY_RELU", (x,), (y,), tflite.LeakyReluOptions(alpha=alpha))
 
 
-def _clamp(op: Clamp) -> list[Node]:
+def _clamp(op: ops.Clamp) -> list[Node]:
     """Returns one of the relu family, or a minimum and a maximum. A leaky relu with slope 1 requantizes as
     the relu family does, without bounds."""
     int8_only(op)
@@ -175,25 +146,25 @@ def _clamp(op: Clamp) -> list[Node]:
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
 
 
-def _resize_in_float(op: ResizeBilinearFloat) -> list[Node]:
-    (node,) = WRITERS[ResizeBilinear](op)
+def _resize_in_float(op: ops.ResizeBilinearFloat) -> list[Node]:
+    (node,) = WRITERS[ops.ResizeBilinear](op)
     return between_uint8(op, node)
 
 
-def _mean(op: Mean) -> list[Node]:
+def _mean(op: ops.Mean) -> list[Node]:
     """Returns a mean; without axes, a requantization."""
-    return WRITERS[Mean](op) if op.axes else _quantize(op)
+    return WRITERS[ops.Mean](op) if op.axes else _quantize(op)
 
 
-def _whole(op: Whole) -> list[Node]:
-    known = [row.fixed["calculation"] for row in ROWS_BOTH_WAYS if row.op is Whole]
+def _whole(op: ops.Whole) -> list[Node]:
+    known = [row.fixed["calculation"] for row in ROWS_BOTH_WAYS if row.op is ops.Whole]
     if op.calculation not in known:
         rule = f"LiteRT computes {', '.join(calculation.value for calculation in known)} of whole numbers"
         raise refusal(op, rule, op.calculation.value, "write C: -o folder/")
-    return WRITERS[Whole](op)
+    return WRITERS[ops.Whole](op)
 
 
-def _batch_matmul(op: BatchMatmul) -> list[Node]:
+def _batch_matmul(op: ops.BatchMatmul) -> list[Node]:
     """Returns the operators of a matrix product, which has no fused activation."""
     int8_only(op, *op.operands, op.y)
     is_bounded = (op.low, op.high) != (-128, 127)
@@ -203,7 +174,7 @@ def _batch_matmul(op: BatchMatmul) -> list[Node]:
     return [product, *(bounded(op, y, op.y, op.low, op.high) if is_bounded else [])]
 
 
-def _l2_normalize(op: L2Normalize) -> list[Node]:
+def _l2_normalize(op: ops.L2Normalize) -> list[Node]:
     """Returns the operator; with headroom on uint8, between two conversions."""
     int8_only(op)
     if op.x.type.rank > MOST_AXES:
@@ -213,11 +184,11 @@ def _l2_normalize(op: L2Normalize) -> list[Node]:
     return between_uint8(op, node) if op.headroom else [node]
 
 
-def _concat(op: Concat) -> list[Node]:
+def _concat(op: ops.Concat) -> list[Node]:
     return [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))]
 
 
-def _slice(op: Slice) -> list[Node]:
+def _slice(op: ops.Slice) -> list[Node]:
     begin = integers(f"{op.name}/begin", op.begin)
     if set(op.step) <= {1}:
         size = integers(f"{op.name}/size", op.y.shape)
@@ -231,13 +202,13 @@ def _slice(op: Slice) -> list[Node]:
 MAX_RANK_PAD = 5
 
 
-def _pad(op: Pad) -> list[Node]:
+def _pad(op: ops.Pad) -> list[Node]:
     if op.x.type.rank > MAX_RANK_PAD:
         raise refusal(op, f"PAD takes at most {MAX_RANK_PAD} axes", repr(op.x), "join axes by a reshape")
     return [pad_node(op.name, op.x, op.y, op.before, op.after, op.value)]
 
 
-def _reshape(op: Reshape) -> list[Node]:
+def _reshape(op: ops.Reshape) -> list[Node]:
     """Returns a RESHAPE; a SQUEEZE for a scalar result, whose shape has no data."""
     if not op.y.shape and op.x.shape:
         return [Node("SQUEEZE", (op.x,), (op.y,), tflite.SqueezeOptions())]
@@ -245,64 +216,64 @@ def _reshape(op: Reshape) -> list[Node]:
     return [Node("RESHAPE", (op.x, shape), (op.y,), tflite.ReshapeOptions(new_shape=list(op.y.shape)))]
 
 
-def _flip(op: Flip) -> list[Node]:
+def _flip(op: ops.Flip) -> list[Node]:
     """Returns an operator per axis: LiteRT supports several only if they are adjacent."""
     between = [Value(f"{op.name}/{axis}", op.y.type) for axis in op.axes[1:]]
     steps = zip(op.axes, (op.x, *between), (*between, op.y), strict=True)
     return [Node("REVERSE_V2", (x, integers(f"{op.name}/axis", [axis])), (y,)) for axis, x, y in steps]
 
 
-def _quantize(op: Quantize | Requantize | Mean) -> list[Node]:
+def _quantize(op: ops.Quantize | ops.Requantize | ops.Mean) -> list[Node]:
     return [Node("QUANTIZE", (op.x,), (op.y,), tflite.QuantizeOptions())]
 
 
-def _dequantize(op: Dequantize) -> list[Node]:
+def _dequantize(op: ops.Dequantize) -> list[Node]:
     int8_only(op, op.x)
     return [Node("DEQUANTIZE", (op.x,), (op.y,), tflite.DequantizeOptions())]
 
 
 ROWS: dict[type[Op], Writing | None] = {
     **WRITERS,
-    Conv2d: _conv,
-    DepthwiseConv2d: _depthwise,
-    Linear: _linear,
-    Lut: _lut,
-    Clamp: _clamp,
-    AvgPool2d: avg_pool,
-    AvgPool2dUp: avg_pool_up,
-    MaxPool2d: max_pool,
-    Mean: _mean,
-    L2Normalize: _l2_normalize,
+    ops.Conv2d: _conv,
+    ops.DepthwiseConv2d: _depthwise,
+    ops.Linear: _linear,
+    ops.Lut: _lut,
+    ops.Clamp: _clamp,
+    ops.AvgPool2d: avg_pool,
+    ops.AvgPool2dUp: avg_pool_up,
+    ops.MaxPool2d: max_pool,
+    ops.Mean: _mean,
+    ops.L2Normalize: _l2_normalize,
     # Decomposed by `passes.compose_norms`.
-    Standardize: None,
+    ops.Standardize: None,
     # Demoted to 8 bits by `passes.demote_sums`.
-    **dict.fromkeys((WideAdd, WideLut, WideMul)),
+    **dict.fromkeys((ops.WideAdd, ops.WideLut, ops.WideMul)),
     # Legalized to one scale by `passes.legalize_embedding_bags`.
-    Bag: None,
+    ops.Bag: None,
     # Decomposed by `passes.compose_magnitudes`.
-    Magnitude: None,
-    Concat: _concat,
-    Slice: _slice,
-    Pad: _pad,
-    Reshape: _reshape,
-    Flip: _flip,
-    Quantize: _quantize,
-    Dequantize: _dequantize,
-    Requantize: _quantize,
-    TransposeConv2d: transpose_conv,
-    BatchMatmul: _batch_matmul,
-    Gather: compare_select.gather,
-    Whole: _whole,
-    Where: compare_select.where,
-    ArgMax: compare_select.place,
-    ArgMin: compare_select.place,
-    TopValues: compare_select.top,
-    TopPlaces: compare_select.top,
-    Cast: compare_select.cast,
+    ops.Magnitude: None,
+    ops.Concat: _concat,
+    ops.Slice: _slice,
+    ops.Pad: _pad,
+    ops.Reshape: _reshape,
+    ops.Flip: _flip,
+    ops.Quantize: _quantize,
+    ops.Dequantize: _dequantize,
+    ops.Requantize: _quantize,
+    ops.TransposeConv2d: transpose_conv,
+    ops.BatchMatmul: _batch_matmul,
+    ops.Gather: compare_select.gather,
+    ops.Whole: _whole,
+    ops.Where: compare_select.where,
+    ops.ArgMax: compare_select.place,
+    ops.ArgMin: compare_select.place,
+    ops.TopValues: compare_select.top,
+    ops.TopPlaces: compare_select.top,
+    ops.Cast: compare_select.cast,
     # Halves of an operator have no form of their own.
     **dict.fromkeys(HALVES),
     RecurrentLayer: layer_nodes,
-    Detections: detections,
-    ResizeBilinearFloat: _resize_in_float,
+    ops.Detections: detections,
+    ops.ResizeBilinearFloat: _resize_in_float,
 }
 """None is a deliberate refusal."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pillion import ops
 from pillion.codecs.tflite.geometry import levels, sides
 from pillion.codecs.tflite.operands import bias_of, checked, require_int8, with_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
@@ -30,15 +31,9 @@ from pillion.importers.tflite.uint8_ops import unsigned
 from pillion.importers.tflite.weight_zero_points import in_int8
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
-from pillion.ops.clamp import (
-    Clamp,
-)
-from pillion.ops.conv import Conv2d, DepthwiseConv2d, without_idle_biases
-from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.l2_normalize import FRACTION_BITS, L2Normalize
-from pillion.ops.linear import Linear
+from pillion.ops.conv import without_idle_biases
+from pillion.ops.l2_normalize import FRACTION_BITS
 from pillion.ops.lut_tflite import activation_levels
-from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.schemas import tflite
 
 
@@ -60,11 +55,11 @@ def ops_of(call: ReadOperator) -> list[Op]:
 def _conv(call: ReadOperator) -> list[Op]:
     options = call.options_as(tflite.Conv2DOptions)
     groups = max(_image(call).shape[3] // _filters(call).shape[3], 1)
-    return [_convolution(call, Conv2d, options, 0, groups=groups)]
+    return [_convolution(call, ops.Conv2d, options, 0, groups=groups)]
 
 
 def _depthwise(call: ReadOperator) -> list[Op]:
-    return [_convolution(call, DepthwiseConv2d, call.options_as(tflite.DepthwiseConv2DOptions), 3)]
+    return [_convolution(call, ops.DepthwiseConv2d, call.options_as(tflite.DepthwiseConv2DOptions), 3)]
 
 
 def _image(call: ReadOperator) -> Value:
@@ -100,7 +95,7 @@ def _linear(call: ReadOperator) -> list[Op]:
     bias, bounds = bias_of(call, 2, x, weights, out), levels(call, y, options.fused_activation)
     rows = x.shape if options.keep_num_dims else (x.type.elements // features, features)
     before, x = shapes.reshaped(call, x, rows)
-    made = Linear(
+    made = ops.Linear(
         x=x, weights=weights, bias=bias, y=y, source=call.source, low=bounds["low"], high=bounds["high"]
     )
     return [*before, without_idle_biases(made, call.fresh)]
@@ -110,7 +105,7 @@ def _clamp(call: ReadOperator) -> list[Op]:
     require_int8(call)
     y = call.result
     low, high = activation_levels(call.code, y.quant)
-    return [Clamp(x=call.operand(0), y=y, low=low, high=high, source=call.source)]
+    return [ops.Clamp(x=call.operand(0), y=y, low=low, high=high, source=call.source)]
 
 
 def _pool(cls: Any) -> Reading:
@@ -131,16 +126,16 @@ def _quantize(call: ReadOperator) -> list[Op]:
     if y.dtype is not DType.INT8 or not isinstance(y.type.quant, PerTensor):
         raise call.refuse("the result is int8 with one scale", repr(y))
     if x.dtype is DType.FLOAT32:
-        return [Quantize(x=x, y=y, source=call.source)]
+        return [ops.Quantize(x=x, y=y, source=call.source)]
     require_int8(call)
-    return [Requantize(x=x, y=y, source=call.source)]
+    return [ops.Requantize(x=x, y=y, source=call.source)]
 
 
 def _dequantize(call: ReadOperator) -> list[Op]:
     x = call.operand(0)
     if x.dtype is not DType.INT8 or x.type.quant is None:
         raise call.refuse("the operand is quantized int8", repr(x))
-    return [Dequantize(x=x, y=call.result, source=call.source)]
+    return [ops.Dequantize(x=x, y=call.result, source=call.source)]
 
 
 def _l2_normalize(call: ReadOperator) -> list[Op]:
@@ -151,7 +146,7 @@ def _l2_normalize(call: ReadOperator) -> list[Op]:
     if activation:
         raise call.refuse("a norm has no activation", activation, "an activation of its own behind it")
     headroom = FRACTION_BITS if call.is_unsigned else 0
-    return [L2Normalize(x=call.operand(0), y=call.result, headroom=headroom, source=call.source)]
+    return [ops.L2Normalize(x=call.operand(0), y=call.result, headroom=headroom, source=call.source)]
 
 
 ROWS: dict[str, Reading] = {
@@ -163,8 +158,8 @@ ROWS: dict[str, Reading] = {
     "RELU6": _clamp,
     "RELU_N1_TO_1": _clamp,
     "RELU_0_TO_1": _clamp,
-    "AVERAGE_POOL_2D": _pool(AvgPool2d),
-    "MAX_POOL_2D": _pool(MaxPool2d),
+    "AVERAGE_POOL_2D": _pool(ops.AvgPool2d),
+    "MAX_POOL_2D": _pool(ops.MaxPool2d),
     "L2_NORMALIZATION": _l2_normalize,
     "CONCATENATION": shapes.concat,
     "SPLIT": shapes.split,

@@ -10,9 +10,7 @@ from torch._ops import OpOverload
 from pillion.importers.torch.rewrite.decompose import KEPT
 from pillion.importers.torch.rewrite.functionalize import CASTS, DROPOUTS, SAME_VALUES
 from pillion.importers.torch.rewrite.lower_complex import LOWERINGS as COMPLEX_LOWERINGS
-from pillion.importers.torch.rewrite.norm_calls import (
-    OPERATORS,
-)
+from pillion.importers.torch.rewrite.norm_calls import OPERATORS
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.rewrite.synonyms import SYNONYMS
 from pillion.importers.torch.rewrite.tensor_decompositions import DECOMPOSITIONS
