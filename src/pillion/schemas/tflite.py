@@ -42,6 +42,11 @@ class OperatorCode(Table):
     version: int = scalar(2, "i", 1)
     builtin_code: int = scalar(3, "i")
 
+    @property
+    def number(self) -> int:
+        """The operator's number, which old files have in the first field."""
+        return max(self.builtin_code, self.deprecated_builtin_code)
+
 
 class SubGraph(Table):
     tensors: list[Tensor] = tables(0, lambda: Tensor)

@@ -19,6 +19,7 @@ from pillion.ir.types import (
     Quant,
     Shape,
     Sides,
+    TensorType,
     Value,
     constant,
 )
@@ -60,13 +61,24 @@ def symmetric(op: Op, weights: Value) -> Value:
 
 def bias_of(op: Convolution | Linear) -> Value:
     """Returns the bias with the accumulator's scale."""
-    quant: Quant
-    match op.weights.type.quant:
-        case PerChannel(scales):
-            quant = PerChannel(tuple(max(op.x.scale * scale, LEAST_SCALE) for scale in scales), 0)
-        case _:
-            quant = PerTensor(max(op.x.scale * op.weights.scale, LEAST_SCALE))
-    return constant(op.bias.name, op.bias.constant, quant)
+    return constant(op.bias.name, op.bias.constant, accumulator(op.x, op.weights))
+
+
+def accumulator(x: Value, weights: Value) -> Quant:
+    """Returns the quantization of sums of products."""
+    scales = tuple(max(x.scale * scale, LEAST_SCALE) for scale in weights.channel_scales.tolist())
+    return PerChannel(scales, 0) if isinstance(weights.type.quant, PerChannel) else PerTensor(scales[0])
+
+
+UNSIGNED_BY = 128
+"""The offset between uint8 numbers and the int8 numbers as which they are read."""
+
+
+def as_uint8(type: TensorType) -> TensorType:
+    """Returns the uint8 type of an int8 tensor."""
+    quant = type.quant
+    assert isinstance(quant, PerTensor)
+    return TensorType(type.shape, DType.UINT8, PerTensor(quant.scale, quant.zero_point + UNSIGNED_BY))
 
 
 def padding_code(

@@ -7,11 +7,12 @@ from math import inf
 
 import numpy as np
 
+from pillion.codecs.tflite.exact import accumulator
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.size_limits import check_sizes
-from pillion.ir.types import LEAST_SCALE, DType, PerChannel, PerTensor, Quant, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant
 from pillion.ops.elementwise import Sum
 from pillion.ops.squared_difference import SquaredDifference
 
@@ -42,26 +43,18 @@ def with_axes(call: ReadOperator, value: Value, rank: int) -> Value:
     return value
 
 
-def accumulator(call: ReadOperator, x: Value, weights: Value) -> Quant:
-    """Returns the quantization of the accumulators; raises for asymmetric weights."""
-    match weights.type.quant:
-        case PerChannel(scales):
-            return PerChannel(tuple(max(x.scale * scale, LEAST_SCALE) for scale in scales), 0)
-        case PerTensor(scale, 0):
-            return PerTensor(max(x.scale * scale, LEAST_SCALE))
-        case quant:
-            raise call.refuse(
-                "weights are quantized with zero point 0",
-                quant,
-                "convert with target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]: weights are around zero then",
-            )
-
-
 def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels: int) -> Value:
     """Returns the bias with the accumulators' scale; zeros if it is omitted."""
     if 0 in weights.shape:  # an empty shape takes no bytes in the file, so its other axes may have any size
         raise call.refuse("weights have at least one element", repr(weights))
-    quant = accumulator(call, x, weights)
+    held = weights.type.quant
+    if not (isinstance(held, PerChannel) or (isinstance(held, PerTensor) and not held.zero_point)):
+        raise call.refuse(
+            "weights are quantized with zero point 0",
+            held,
+            "convert with target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]: weights are around zero then",
+        )
+    quant = accumulator(x, weights)
     given = call.optional(number)
     if given is None:
         return constant(call.fresh(f"{call.result.name}/bias"), np.zeros(channels, np.int32), quant)

@@ -14,8 +14,6 @@ from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table
 
 MAX_RANK = 8
-UNSIGNED_BY = 128
-"""The offset between uint8 numbers and the int8 numbers as which they are read."""
 Options = TypeVar("Options", bound=Table)
 Keeping = Callable[[str, Value, Value, Array], None]
 """Records a state: its name, the values before and after a run, and its initial value."""

@@ -10,14 +10,12 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pillion.codecs.tflite.exact import UNSIGNED_BY, as_uint8
 from pillion.codecs.tflite.node import Node
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import PerTensor, Value, constant
 from pillion.ops.conv import Convolution
 from pillion.schemas import tflite
-
-APART = 128
-"""The difference between a tensor's zero points in uint8 and int8."""
 
 
 def in_uint8(op: Convolution, nodes: list[Node]) -> list[Node]:
@@ -30,16 +28,16 @@ def in_uint8(op: Convolution, nodes: list[Node]) -> list[Node]:
 
 
 def _one(op: Convolution, node: Node) -> list[Node]:
-    levels = (op.weights.constant.astype(np.int16) + APART).astype(np.uint8)
-    weights = constant(f"{op.name}/weights_uint8", levels, PerTensor(op.weights.scale, APART))
+    levels = (op.weights.constant.astype(np.int16) + UNSIGNED_BY).astype(np.uint8)
+    weights = constant(f"{op.name}/weights_uint8", levels, PerTensor(op.weights.scale, UNSIGNED_BY))
     return between_uint8(op, node, {op.weights: weights})
 
 
 def between_uint8(op: Op, node: Node, instead: Mapping[Value, Value] = MappingProxyType({})) -> list[Node]:
     """Returns an operator on uint8 between two conversions, with some operands replaced."""
-    y = _unsigned(node.outputs[0], f"{op.name}/uint8")
+    y = Value(f"{op.name}/uint8", as_uint8(node.outputs[0].type))
     x = next(v for v in node.inputs if v is not None and not v.is_constant)
-    inner = _unsigned(x, f"{op.name}/operand_uint8")
+    inner = Value(f"{op.name}/operand_uint8", as_uint8(x.type))
     instead = {**instead, x: inner}
     return [
         Node("QUANTIZE", (x,), (inner,), tflite.QuantizeOptions()),
@@ -48,7 +46,3 @@ def between_uint8(op: Op, node: Node, instead: Mapping[Value, Value] = MappingPr
         ),
         Node("QUANTIZE", (y,), node.outputs, tflite.QuantizeOptions()),
     ]
-
-
-def _unsigned(value: Value, name: str) -> Value:
-    return Value(name, TensorType(value.shape, DType.UINT8, PerTensor(value.scale, value.zero_point + APART)))

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from pillion.errors import PillionError
 from pillion.importers.tflite.float_files import is_partly_float
+from pillion.importers.tflite.model import operator_name
 from pillion.importers.tflite.refusal_reasons import REASONS
 from pillion.ir.graph import clean_name
 from pillion.schemas import tflite
@@ -67,20 +68,10 @@ class Diagnosis:
         self.model, self.name, self.known, self.compiled = model, name, known, {**COMPILED, **compiled}
         self.graph = model.subgraphs[0]
 
-    def code(self, operator: tflite.Operator) -> str:
-        """Returns the name of an operator; empty if the file has none."""
-        codes = self.model.operator_codes
-        if operator.opcode_index >= len(codes):
-            return ""
-        code = codes[operator.opcode_index]
-        number = max(code.builtin_code, code.deprecated_builtin_code)
-        name = tflite.OPERATORS[number] if 0 <= number < len(tflite.OPERATORS) else ""
-        return f"CUSTOM {clean_name(code.custom_code)}" if name == "CUSTOM" else name
-
     @cached_property
     def codes(self) -> list[str]:
         """The names of all operators of the main subgraph, in order."""
-        return [self.code(operator) for operator in self.graph.operators]
+        return [operator_name(self.model, operator.opcode_index) for operator in self.graph.operators]
 
     def tensors(self, numbers: Sequence[int]) -> list[tflite.Tensor]:
         """Returns the tensors with these indices, ignoring invalid ones."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from pillion.importers.tflite.model import operator_name
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
 
@@ -46,7 +47,7 @@ def arithmetics(model: tflite.Model) -> tuple[bool, bool]:
     made = {
         number
         for one in graph.operators
-        if operator_name(model, one.opcode_index) not in NEITHER
+        if not _is_neither(model, one)
         for number in one.outputs
         if 0 <= number < len(graph.tensors)
     }
@@ -66,7 +67,7 @@ def is_float_operator(model: tflite.Model, operator: tflite.Operator) -> bool:
         return all(
             t.buffer < len(model.buffers) and model.buffers[t.buffer].data is not None for t in touched[:1]
         )
-    return name not in ("QUANTIZE", "CUSTOM") and any(t.type in FLOATS for t in touched)
+    return not name.startswith(("QUANTIZE", "CUSTOM")) and any(t.type in FLOATS for t in touched)
 
 
 def is_hybrid(model: tflite.Model) -> bool:
@@ -75,7 +76,7 @@ def is_hybrid(model: tflite.Model) -> bool:
     handed = {
         number
         for one in graph.operators
-        if operator_name(model, one.opcode_index) not in NEITHER
+        if not _is_neither(model, one)
         for number in one.inputs
         if 0 <= number < len(graph.tensors)
     }
@@ -85,10 +86,5 @@ def is_hybrid(model: tflite.Model) -> bool:
     )
 
 
-def operator_name(model: tflite.Model, index: int) -> str:
-    """Returns the name of an operator code; empty if the format has none."""
-    if index >= len(model.operator_codes):
-        return ""
-    code = model.operator_codes[index]
-    number = max(code.builtin_code, code.deprecated_builtin_code)
-    return tflite.OPERATORS[number] if 0 <= number < len(tflite.OPERATORS) else ""
+def _is_neither(model: tflite.Model, operator: tflite.Operator) -> bool:
+    return operator_name(model, operator.opcode_index).startswith(NEITHER)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pillion.codecs.tflite.read_operator import MAX_RANK, UNSIGNED_BY, ReadOperator
+from pillion.codecs.tflite.exact import UNSIGNED_BY
+from pillion.codecs.tflite.read_operator import MAX_RANK, ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.variables import CODES, Variables
 from pillion.ir.graph import Names, clean_name
@@ -112,15 +113,13 @@ class TfliteReader:
         self.values[number] = value
 
     def code(self, index: int) -> str:
-        """Returns the name of an operator code; a custom operator's own name follows `CUSTOM`."""
+        """Returns the name of an operator code; raises if the format has none."""
         if index >= len(self.model.operator_codes):
             raise MalformedError(f"operator code {index} of {len(self.model.operator_codes)}")
-        code = self.model.operator_codes[index]
-        number = max(code.builtin_code, code.deprecated_builtin_code)
-        if not 0 <= number < len(tflite.OPERATORS):
-            raise MalformedError(f"there is no operator number {number}")
-        name = tflite.OPERATORS[number]
-        return f"CUSTOM {clean_name(code.custom_code)}" if name == "CUSTOM" else name
+        name = operator_name(self.model, index)
+        if not name:
+            raise MalformedError(f"there is no operator number {self.model.operator_codes[index].number}")
+        return name
 
     def value(self, number: int) -> Value:
         """Returns the value of a tensor, created at the first use."""
@@ -164,6 +163,16 @@ class TfliteReader:
         if buffer.data is None or not buffer.data.size:
             return None
         return buffer.data ^ np.uint8(UNSIGNED_BY) if is_unsigned(tensor) else buffer.data
+
+
+def operator_name(model: tflite.Model, index: int) -> str:
+    """Returns the name of an operator code, a custom operator's own behind `CUSTOM`; empty if the format has
+    none."""
+    code = model.operator_codes[index] if index < len(model.operator_codes) else None
+    if code is None or not 0 <= code.number < len(tflite.OPERATORS):
+        return ""
+    name = tflite.OPERATORS[code.number]
+    return f"CUSTOM {clean_name(code.custom_code)}" if name == "CUSTOM" else name
 
 
 def tensor_of(subgraph: tflite.SubGraph, number: int) -> tflite.Tensor:

@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 
+from pillion.codecs.tflite.exact import UNSIGNED_BY
 from pillion.codecs.tflite.geometry import axis_of
 from pillion.codecs.tflite.operands import require_one_of
-from pillion.codecs.tflite.read_operator import UNSIGNED_BY, Reading, ReadOperator
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.movement import reshaped
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value, constant

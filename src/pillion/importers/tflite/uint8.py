@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pillion.codecs.tflite.read_operator import UNSIGNED_BY
+from pillion.codecs.tflite.exact import as_uint8
 from pillion.importers.tflite.model import TfliteReader
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value
+from pillion.ir.types import DType, Value
 from pillion.ops.formats import Requantize
 
 
@@ -49,10 +49,3 @@ class Uint8Boundary:
                 made[number] = Value(name, outer.type)
                 ops.append(Requantize(x=inner, y=made[number], to=DType.UINT8, source="uint8 output"))
         return tuple(made[n] for n in self.reader.subgraph.outputs), ops
-
-
-def as_uint8(type: TensorType) -> TensorType:
-    """Returns a tensor's type in the file."""
-    quant = type.quant
-    assert isinstance(quant, PerTensor)
-    return TensorType(type.shape, DType.UINT8, PerTensor(quant.scale, quant.zero_point + UNSIGNED_BY))

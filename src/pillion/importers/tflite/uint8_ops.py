@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from pillion.codecs.tflite.read_operator import UNSIGNED_BY, Reading, ReadOperator
+from pillion.codecs.tflite.exact import UNSIGNED_BY
+from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.weight_zero_points import WEIGHTED, in_int8
 from pillion.ir.numerics import Arithmetic, round_half_away, saturate
 from pillion.ir.op import Op
@@ -21,44 +22,17 @@ from pillion.ops.pool import AvgPool2d, AvgPool2dUp
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat
 from pillion.ops.unary_functions import Function
 
-SAME = frozenset(
-    {
-        *("ADD", "SUB", "MUL", "MINIMUM", "MAXIMUM", "PRELU", "LEAKY_RELU", "RELU", "RELU6", "RELU_N1_TO_1"),
-        *("RELU_0_TO_1", "LOGISTIC", "TANH", "HARD_SWISH", "GELU", "SOFTMAX", "LOG_SOFTMAX", "MAX_POOL_2D"),
-        *("MEAN", "REDUCE_MAX", "REDUCE_MIN", "RESIZE_NEAREST_NEIGHBOR", "CONCATENATION", "SPLIT", "SPLIT_V"),
-        *("PACK", "UNPACK", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "SHAPE", "RESHAPE", "SQUEEZE"),
-        *("EXPAND_DIMS", "TRANSPOSE", "REVERSE_V2", "QUANTIZE", "DEQUANTIZE", "GATHER", "TILE"),
-        *("ARG_MAX", "ARG_MIN", "L2_NORMALIZATION", "CUSTOM TFLite_Detection_PostProcess"),
-        *(
-            "SPACE_TO_DEPTH",
-            "DEPTH_TO_SPACE",
-            "SPACE_TO_BATCH_ND",
-            "BATCH_TO_SPACE_ND",
-            "MIRROR_PAD",
-            "GATHER_ND",
-        ),
-        *(
-            "LESS",
-            "LESS_EQUAL",
-            "GREATER",
-            "GREATER_EQUAL",
-            "EQUAL",
-            "NOT_EQUAL",
-            "SELECT",
-            "SELECT_V2",
-            "ONE_HOT",
-        ),
-        *(
-            "TOPK_V2",
-            "EMBEDDING_LOOKUP",
-            "SCATTER_ND",
-            "REVERSE_SEQUENCE",
-            "DYNAMIC_UPDATE_SLICE",
-            "SHAPE",
-            "RANK",
-        ),
-    }
-)
+SAME = frozenset({
+    "ADD", "SUB", "MUL", "MINIMUM", "MAXIMUM", "PRELU", "LEAKY_RELU", "RELU", "RELU6", "RELU_N1_TO_1",
+    "RELU_0_TO_1", "LOGISTIC", "TANH", "HARD_SWISH", "GELU", "SOFTMAX", "LOG_SOFTMAX", "MAX_POOL_2D", "MEAN",
+    "REDUCE_MAX", "REDUCE_MIN", "RESIZE_NEAREST_NEIGHBOR", "CONCATENATION", "SPLIT", "SPLIT_V", "PACK",
+    "UNPACK", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "SHAPE", "RESHAPE", "SQUEEZE", "EXPAND_DIMS",
+    "TRANSPOSE", "REVERSE_V2", "QUANTIZE", "DEQUANTIZE", "GATHER", "TILE", "ARG_MAX", "ARG_MIN",
+    "L2_NORMALIZATION", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND",
+    "MIRROR_PAD", "GATHER_ND", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL",
+    "SELECT", "SELECT_V2", "ONE_HOT", "TOPK_V2", "EMBEDDING_LOOKUP", "SCATTER_ND", "REVERSE_SEQUENCE",
+    "DYNAMIC_UPDATE_SLICE", "RANK", "CUSTOM TFLite_Detection_PostProcess",
+})  # fmt: skip
 """Operators with the same results on uint8 as on int8, which tests compare."""
 OWN = {"AVERAGE_POOL_2D": AvgPool2d, "RESIZE_BILINEAR": ResizeBilinear}
 """Operators with other rounding on uint8, and their op on int8."""

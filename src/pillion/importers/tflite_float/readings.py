@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pillion.codecs.tflite.read_operator import ReadOperator
-from pillion.ir.types import DType
 from pillion.schemas.tflite import Activation
 
 Parts = dict[str, nn.Parameter]
@@ -69,11 +68,3 @@ def activation(call: ReadOperator, code: int) -> Callable[[Tensor], Tensor]:
     if name not in ACTIVATIONS:
         raise call.refuse(f"a fused activation is one of {', '.join(ACTIVATIONS)}", name)
     return ACTIVATIONS[name]
-
-
-def float_only(call: ReadOperator, *numbers: int) -> None:
-    """Raises unless operands are float32."""
-    for number in numbers:
-        value = call.operand(number)
-        if value.dtype is not DType.FLOAT32:
-            raise call.refuse("operands are float32", repr(value))
