@@ -11,13 +11,13 @@ import numpy as np
 from pillion.codecs.tflite.geometry import axis_of
 from pillion.codecs.tflite.operands import require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.importers.tflite.movement import reshaped
+from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
 from pillion.ir.size_limits import LARGEST
 from pillion.ir.types import DType, TensorType, Value, constant
 from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
 from pillion.ops.indexing import SOURCES, Cast, Gather
-from pillion.ops.movement import Concat, Reshape
+from pillion.ops.movement import Reshape
 from pillion.schemas import tflite
 
 
@@ -35,17 +35,15 @@ def select(call: ReadOperator) -> list[Op]:
     require_one_of(call, condition, DType.BOOL)
     for value in (a, b):
         require_one_of(call, value, DType.INT8, DType.INT32, DType.BOOL)
-    before: list[Op] = []
+    made = OpChain(call)
     if call.code == "SELECT" and condition.type.rank == 1 and a.type.rank > 1:
         column = (*condition.shape, *(1,) * (a.type.rank - 1))
         if condition.is_constant:
             held = condition.constant.reshape(column)
             condition = constant(call.fresh(f"{y.name}/condition"), held)
         else:
-            moved = call.intermediate("condition", column, condition)
-            before.append(Reshape(x=condition, y=moved, source=call.source))
-            condition = moved
-    return [*before, Where(condition=condition, a=a, b=b, y=y, source=call.source)]
+            condition = made.reshape(condition, column, "condition")
+    return [*made.ops, Where(condition=condition, a=a, b=b, y=y, source=call.source)]
 
 
 def place(cls: type[Op]) -> Reading:
@@ -118,8 +116,7 @@ def cast(call: ReadOperator) -> list[Op]:
 
 def tile(call: ReadOperator) -> list[Op]:
     """Reads a repetition as concatenations of the operand with itself, axis by axis."""
-    x, counts = call.operand(0), call.integers(1)
-    return _repeated(call, x, counts)
+    return _repeated(OpChain(call), call.operand(0), call.integers(1))
 
 
 def broadcast_to(call: ReadOperator) -> list[Op]:
@@ -131,23 +128,21 @@ def broadcast_to(call: ReadOperator) -> list[Op]:
     fits = len(shape) == y.type.rank and all(a in (1, b) for a, b in zip(shape, y.shape, strict=True))
     if not fits or not same:
         raise call.refuse("a result of the same type, in which axes of 1 are larger", f"{x!r} to {y!r}")
-    before, x = reshaped(call, x, shape)
-    return [*before, *_repeated(call, x, [b // a for a, b in zip(shape, y.shape, strict=True)])]
+    made = OpChain(call)
+    return _repeated(made, made.reshape(x, shape), [b // a for a, b in zip(shape, y.shape, strict=True)])
 
 
-def _repeated(call: ReadOperator, x: Value, counts: list[int]) -> list[Op]:
+def _repeated(made: OpChain, x: Value, counts: list[int]) -> list[Op]:
     """Returns concatenations of a tensor with itself."""
-    y = call.result
+    call, y = made.call, made.call.result
     if math.prod(counts) * x.type.size_bytes > LARGEST:
         raise call.refuse(f"a tensor has at most {LARGEST} bytes", f"{x!r} times {counts}")
     axes = [axis for axis, count in enumerate(counts) if count > 1]
-    ops: list[Op] = []
     for axis in axes:
-        shape = tuple(d * counts[axis] if i == axis else d for i, d in enumerate(x.shape))
-        made = y if axis == axes[-1] else call.intermediate("tiled", shape, x)
-        ops.append(Concat(xs=(x,) * counts[axis], y=made, axis=axis, source=call.source))
-        x = made
-    return ops or [Reshape(x=x, y=y, source=call.source)]
+        x = made.concat((x,) * counts[axis], axis, y if axis == axes[-1] else "tiled")
+    if not axes:
+        made.reshape(x, y.shape, y)
+    return made.ops
 
 
 def fill(call: ReadOperator) -> list[Op]:
@@ -183,21 +178,15 @@ def one_hot(call: ReadOperator) -> list[Op]:
             "one depth, an axis of the result, which has that size", f"{depth}, axis {axis}, {y!r}"
         )
     shape = (*numbers.shape[:axis], 1, *numbers.shape[axis:])
-    column = call.intermediate("column", shape, numbers)
-    places = np.arange(depth[0], dtype=np.int32).reshape(-1, *(1,) * (rank - 1 - axis))
-    is_there = Value(call.fresh(f"{y.name}/is_there"), TensorType(y.shape, DType.BOOL))
-    first: Op = Reshape(x=numbers, y=column, source=call.source)
+    made = OpChain(call)
+    column = made.reshape(numbers, shape, "column")
     if numbers.is_constant:
-        column = constant(column.name, numbers.constant.reshape(shape))
-    compared = Compare(
-        a=column,
-        b=constant(call.fresh(f"{y.name}/places"), places),
-        y=is_there,
-        relation=Relation.EQUAL,
-        source=call.source,
-    )
-    made = Where(condition=is_there, a=_one(on), b=_one(off), y=y, source=call.source)
-    return [compared, made] if numbers.is_constant else [first, compared, made]
+        made.ops, column = [], constant(column.name, numbers.constant.reshape(shape))
+    places = made.numbers(np.arange(depth[0]).reshape(-1, *(1,) * (rank - 1 - axis)), "places")
+    is_there = Value(call.fresh(f"{y.name}/is_there"), TensorType(y.shape, DType.BOOL))
+    made.add(Compare, is_there, y.shape, numbers, a=column, b=places, relation=Relation.EQUAL)
+    made.add(Where, y, y.shape, y, condition=is_there, a=_one(on), b=_one(off))
+    return made.ops
 
 
 def _one(held: Value) -> Value:

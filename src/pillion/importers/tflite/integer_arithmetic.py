@@ -9,66 +9,37 @@ import numpy as np
 from pillion.codecs.tflite.geometry import axis_of, sorted_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.file_diagnosis import OTHER_WAY
+from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, Value, constant
 from pillion.ops.integer_arithmetic import Calculation, Whole
-from pillion.ops.movement import Flip, Pad, Reshape, Slice
 from pillion.schemas import tflite
 
 LONGEST = 2**16
 """The most elements of a range."""
 
 
-class _Writing:
-    """The ops of one int32 operator, under construction."""
-
-    def __init__(self, call: ReadOperator) -> None:
-        self.call, self.ops = call, list[Op]()
-
-    def value(self, name: str, shape: Shape) -> Value:
-        """Returns a new int32 tensor."""
-        fresh = self.call.fresh(f"{self.call.outputs[0].name}/{name}")
-        return Value(fresh, TensorType(shape, DType.INT32))
+class _Calculations(OpChain):
+    """The ops of one operator on int32."""
 
     def calculated(self, calculation: Calculation, a: Value, b: Value) -> Value:
         """Adds a calculation and returns its result."""
-        y = self.value(calculation.value, np.broadcast_shapes(a.shape, b.shape))
-        self.ops.append(Whole(a=a, b=b, y=y, calculation=calculation, source=self.call.source))
-        return y
-
-    def number(self, number: int) -> Value:
-        """Returns a scalar constant."""
-        name = self.call.fresh(f"{self.call.outputs[0].name}/number")
-        return constant(name, np.array(number, np.int32))
-
-    def cut(self, x: Value, axis: int, begin: int, size: int) -> Value:
-        """Adds a slice along one axis and returns its result."""
-        y = self.value("part", (*x.shape[:axis], size, *x.shape[axis + 1 :]))
-        first = tuple(begin if i == axis else 0 for i in range(x.type.rank))
-        self.ops.append(Slice(x=x, y=y, begin=first, step=(1,) * x.type.rank, source=self.call.source))
-        return y
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        return self.add(Whole, calculation.value, shape, a, a=a, b=b, calculation=calculation)
 
     def moved(self, x: Value, axis: int, places: int) -> Value:
         """Adds a shift along an axis that fills with zeros, and returns its result."""
         size = x.shape[axis]
         if places >= size:
             return constant(self.call.fresh(f"{x.name}/zeros"), np.zeros(x.shape, np.int32))
-        y = self.value("moved", x.shape)
-        before = tuple(places if i == axis else 0 for i in range(x.type.rank))
         none = (0,) * x.type.rank
-        part = self.cut(x, axis, 0, size - places)
-        self.ops.append(Pad(x=part, y=y, before=before, after=none, value=0, source=self.call.source))
-        return y
-
-    def turned(self, x: Value, axis: int) -> Value:
-        """Adds a reversal of an axis and returns its result."""
-        y = self.value("turned", x.shape)
-        self.ops.append(Flip(x=x, y=y, axes=(axis,), source=self.call.source))
-        return y
+        before = tuple(places if i == axis else 0 for i in range(x.type.rank))
+        return self.pad(self.cut(x, axis, 0, size - places), before, none, "moved")
 
     def end(self, x: Value) -> list[Op]:
         """Returns all ops; the last one writes the operator's result."""
-        return [*self.ops, Reshape(x=x, y=self.call.result, source=self.call.source)]
+        self.reshape(x, x.shape, self.call.result)
+        return self.ops
 
 
 def _operand(call: ReadOperator, number: int = 0) -> Value:
@@ -86,7 +57,7 @@ def by_type(of_int8: Reading, of_whole_numbers: Reading) -> Reading:
 
 def sums(call: ReadOperator) -> list[Op]:
     """Reads a sum of several tensors."""
-    made = _Writing(call)
+    made = _Calculations(call)
     x = _operand(call)
     for number in range(1, len(call.inputs)):
         x = made.calculated(Calculation.ADD, x, _operand(call, number))
@@ -98,39 +69,39 @@ def cumulative_sum(call: ReadOperator) -> list[Op]:
     x, axes, options = _operand(call), call.integers(1), call.options_as(tflite.CumsumOptions)
     if len(axes) != 1:
         raise call.refuse("there is one axis", axes)
-    axis, made = axis_of(call, axes[0], x.type.rank), _Writing(call)
-    x = made.turned(x, axis) if options.reverse else x
+    axis, made = axis_of(call, axes[0], x.type.rank), _Calculations(call)
+    x = made.flip(x, axis, "turned") if options.reverse else x
     x = made.moved(x, axis, 1) if options.exclusive else x
     places = 1
     while places < x.shape[axis]:
         x = made.calculated(Calculation.ADD, x, made.moved(x, axis, places))
         places *= 2
-    return made.end(made.turned(x, axis) if options.reverse else x)
+    return made.end(made.flip(x, axis, "turned") if options.reverse else x)
 
 
 def sign(call: ReadOperator) -> list[Op]:
     """Reads a sign as a clamp to -1 and 1."""
-    made = _Writing(call)
-    least = made.calculated(Calculation.MAXIMUM, _operand(call), made.number(-1))
-    return made.end(made.calculated(Calculation.MINIMUM, least, made.number(1)))
+    made = _Calculations(call)
+    least = made.calculated(Calculation.MAXIMUM, _operand(call), made.numbers(-1, "number"))
+    return made.end(made.calculated(Calculation.MINIMUM, least, made.numbers(1, "number")))
 
 
 def negated(call: ReadOperator) -> list[Op]:
     """Reads a negation as 0 - x."""
-    made = _Writing(call)
-    return made.end(made.calculated(Calculation.SUB, made.number(0), _operand(call)))
+    made = _Calculations(call)
+    return made.end(made.calculated(Calculation.SUB, made.numbers(0, "number"), _operand(call)))
 
 
 def absolute(call: ReadOperator) -> list[Op]:
     """Reads an absolute value as max(x, -x)."""
-    made, x = _Writing(call), _operand(call)
-    other = made.calculated(Calculation.SUB, made.number(0), x)
+    made, x = _Calculations(call), _operand(call)
+    other = made.calculated(Calculation.SUB, made.numbers(0, "number"), x)
     return made.end(made.calculated(Calculation.MAXIMUM, x, other))
 
 
 def squared(call: ReadOperator) -> list[Op]:
     """Reads squared differences."""
-    made = _Writing(call)
+    made = _Calculations(call)
     apart = made.calculated(Calculation.SUB, _operand(call), _operand(call, 1))
     return made.end(made.calculated(Calculation.MUL, apart, apart))
 
@@ -139,7 +110,7 @@ def along_axes(calculation: Calculation) -> Reading:
     """Returns the reader of an int32 reduction."""
 
     def row(call: ReadOperator) -> list[Op]:
-        x, made = _operand(call), _Writing(call)
+        x, made = _operand(call), _Calculations(call)
         axes = sorted_axes(call)
         keepdims = call.options_as(tflite.ReducerOptions).keep_dims
         kept = [1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes]
@@ -152,7 +123,7 @@ def along_axes(calculation: Calculation) -> Reading:
     return row
 
 
-def _reduced(made: _Writing, x: Value, axis: int, calculation: Calculation) -> Value:
+def _reduced(made: _Calculations, x: Value, axis: int, calculation: Calculation) -> Value:
     """Returns the reduction along an axis: halves are combined until one element is left; odd elements follow
     at the end."""
     left: list[Value] = []
@@ -194,19 +165,19 @@ def common_shape(call: ReadOperator) -> list[Op]:
 
 def exclusive_or(call: ReadOperator) -> list[Op]:
     """Reads a bitwise exclusive or."""
-    made = _Writing(call)
+    made = _Calculations(call)
     return made.end(made.calculated(Calculation.XOR, _operand(call), _operand(call, 1)))
 
 
 def right_shift(call: ReadOperator) -> list[Op]:
     """Reads a right shift, with the shift amount clamped to 0 to 31."""
-    x, places, made = _operand(call), _operand(call, 1), _Writing(call)
+    x, places, made = _operand(call), _operand(call, 1), _Calculations(call)
     if places.is_constant:
         held = np.clip(places.constant, 0, 31)
-        places = constant(call.fresh(f"{call.result.name}/places"), np.asarray(held, np.int32))
+        places = made.numbers(held, "places")
     else:
-        least = made.calculated(Calculation.MAXIMUM, places, made.number(0))
-        places = made.calculated(Calculation.MINIMUM, least, made.number(31))
+        least = made.calculated(Calculation.MAXIMUM, places, made.numbers(0, "number"))
+        places = made.calculated(Calculation.MINIMUM, least, made.numbers(31, "number"))
     return made.end(made.calculated(Calculation.SHIFT_RIGHT, x, places))
 
 

@@ -3,24 +3,15 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-
 import numpy as np
 
 from pillion.codecs.tflite.geometry import axes_in_order, axis_of, strides
 from pillion.codecs.tflite.read_operator import ReadOperator
+from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Shape, Value, constant
+from pillion.ir.types import PerTensor, Value, constant
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice
 from pillion.schemas import tflite
-
-
-def reshaped(call: ReadOperator, x: Value, shape: Shape) -> tuple[list[Op], Value]:
-    """Returns an operand in another shape, and the ops that reshape it."""
-    if x.shape == shape:
-        return [], x
-    y = call.intermediate("reshaped", shape, x)
-    return [Reshape(x=x, y=y, source=call.source)], y
 
 
 def shape_of(call: ReadOperator) -> list[Op]:
@@ -79,20 +70,20 @@ def _padded(call: ReadOperator, x: Value, y: Value, value: float) -> Op:
 
 def slice(call: ReadOperator) -> list[Op]:
     """Reads a slice."""
-    return [_cut(call, call.operand(0), call.result, tuple(call.integers(1)))]
-
-
-def _cut(call: ReadOperator, x: Value, y: Value, begin: tuple[int, ...], step: tuple[int, ...] = ()) -> Op:
-    return Slice(x=x, y=y, begin=begin, step=step or (1,) * x.type.rank, source=call.source)
+    made, y = OpChain(call), call.result
+    made.slice(call.operand(0), tuple(call.integers(1)), y.shape, y)
+    return made.ops
 
 
 def strided_slice(call: ReadOperator) -> list[Op]:
     """Reads a strided slice; axes of one index may be dropped."""
-    x, y = call.operand(0), call.result
+    x, y, made = call.operand(0), call.result, OpChain(call)
     taken = strides(call, x.shape, call.options_as(tflite.StridedSliceOptions))
-    part = y if taken.sizes == y.shape else call.intermediate("part", taken.sizes, x)
-    made = [_cut(call, x, part, taken.begin, taken.step)]
-    return made if part is y else [*made, Reshape(x=part, y=y, source=call.source)]
+    is_whole = taken.sizes == y.shape
+    part = made.add(Slice, y if is_whole else "part", taken.sizes, x, x=x, begin=taken.begin, step=taken.step)
+    if not is_whole:
+        made.reshape(part, y.shape, y)
+    return made.ops
 
 
 def split(call: ReadOperator) -> list[Op]:
@@ -111,30 +102,26 @@ def split_v(call: ReadOperator) -> list[Op]:
 
 def _parts(call: ReadOperator, x: Value, axis: int) -> list[Op]:
     """Returns consecutive slices along an axis."""
-    ends = accumulate(y.shape[axis] for y in call.outputs)
-    begins = (end - y.shape[axis] for y, end in zip(call.outputs, ends, strict=True))
-    places = (tuple(at if i == axis else 0 for i in range(x.type.rank)) for at in begins)
-    return [_cut(call, x, y, place) for y, place in zip(call.outputs, places, strict=True)]
+    made, begin = OpChain(call), 0
+    for y in call.outputs:
+        made.cut(x, axis, begin, y.shape[axis], y)
+        begin += y.shape[axis]
+    return made.ops
 
 
 def pack(call: ReadOperator) -> list[Op]:
     """Reads a stack: each operand gets a new axis, along which they are concatenated."""
-    y = call.result
+    y, made = call.result, OpChain(call)
     axis = axis_of(call, call.options_as(tflite.PackOptions).axis, y.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(y.shape))
-    made = [reshaped(call, call.operand(n), shape) for n in range(len(call.inputs))]
-    ops = [op for before, _ in made for op in before]
-    return [*ops, Concat(xs=tuple(x for _, x in made), y=y, axis=axis, source=call.source)]
+    made.concat([made.reshape(call.operand(n), shape) for n in range(len(call.inputs))], axis, y)
+    return made.ops
 
 
 def unpack(call: ReadOperator) -> list[Op]:
     """Reads an unpacking: consecutive slices along an axis, which is then dropped."""
-    x = call.operand(0)
+    x, made = call.operand(0), OpChain(call)
     axis = axis_of(call, call.options_as(tflite.UnpackOptions).axis, x.type.rank)
-    shape = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
-    ops: list[Op] = []
     for number, y in enumerate(call.outputs):
-        part = call.intermediate("part", shape, x)
-        ops.append(_cut(call, x, part, tuple(number if i == axis else 0 for i in range(x.type.rank))))
-        ops.append(Reshape(x=part, y=y, source=call.source))
-    return ops
+        made.reshape(made.cut(x, axis, number, 1), y.shape, y)
+    return made.ops

@@ -11,12 +11,10 @@ from pillion.codecs.tflite.exact import UNSIGNED_BY
 from pillion.codecs.tflite.geometry import axis_of
 from pillion.codecs.tflite.operands import require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.importers.tflite.movement import reshaped
+from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Value, constant
+from pillion.ir.types import DType, constant
 from pillion.ops.compare_select import Where
-from pillion.ops.indexing import Gather
-from pillion.ops.movement import Concat, Pad, Reshape
 from pillion.schemas import tflite
 
 MOVED = (DType.INT8, DType.INT32, DType.BOOL)
@@ -39,21 +37,13 @@ def scatter_nd(call: ReadOperator) -> list[Op]:
         )
     source = np.full(math.prod(outer), count, np.int32)
     source[places] = np.arange(count)
-    before, rows = reshaped(call, x, (count, *inner))
+    made = OpChain(call)
+    rows = made.reshape(x, (count, *inner))
     zero = -UNSIGNED_BY if call.is_unsigned else 0
     empty = constant(call.fresh(f"{y.name}/empty"), np.full((1, *inner), zero, x.dtype.numpy), x.type.quant)
-    both = call.intermediate("rows", (count + 1, *inner), x)
-    taken = call.intermediate("placed", (source.size, *inner), x)
-    return [
-        *before,
-        Concat(xs=(rows, empty), y=both, axis=0, source=call.source),
-        Gather(x=both, indices=_numbers(call, source), y=taken, axis=0, source=call.source),
-        Reshape(x=taken, y=y, source=call.source),
-    ]
-
-
-def _numbers(call: ReadOperator, numbers: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> Value:
-    return constant(call.fresh(f"{call.outputs[0].name}/numbers"), numbers)
+    both = made.concat((rows, empty), 0, "rows")
+    made.reshape(made.gather(both, made.numbers(source), "placed"), y.shape, y)
+    return made.ops
 
 
 def reverse_sequence(call: ReadOperator) -> list[Op]:
@@ -74,13 +64,10 @@ def reverse_sequence(call: ReadOperator) -> list[Op]:
     length = np.array(lengths)[places[batch]]
     places[time] = np.where(places[time] < length, length - 1 - places[time], places[time])
     flat = np.ravel_multi_index(tuple(places), outer).ravel().astype(np.int32)
-    before, rows = reshaped(call, x, (flat.size, *inner))
-    taken = call.intermediate("reversed", (flat.size, *inner), x)
-    return [
-        *before,
-        Gather(x=rows, indices=_numbers(call, flat), y=taken, axis=0, source=call.source),
-        Reshape(x=taken, y=call.result, source=call.source),
-    ]
+    made = OpChain(call)
+    taken = made.gather(made.reshape(x, (flat.size, *inner)), made.numbers(flat), "reversed")
+    made.reshape(taken, call.result.shape, call.result)
+    return made.ops
 
 
 def update_slice(call: ReadOperator) -> list[Op]:
@@ -99,13 +86,9 @@ def update_slice(call: ReadOperator) -> list[Op]:
     after = tuple(d - p - b for b, (_, d, p) in zip(before, sizes, strict=True))
     inside = np.zeros(x.shape, np.bool_)
     inside[tuple(slice(b, b + p) for b, p in zip(before, part.shape, strict=True))] = True
-    wide = call.intermediate("part", x.shape, x)
-    fill = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
-    where = constant(call.fresh(f"{y.name}/inside"), inside)
-    return [
-        Pad(x=part, y=wide, before=before, after=after, value=fill, source=call.source),
-        Where(condition=where, a=wide, b=x, y=y, source=call.source),
-    ]
+    where, made = constant(call.fresh(f"{y.name}/inside"), inside), OpChain(call)
+    made.add(Where, y, y.shape, x, condition=where, a=made.pad(part, before, after, "part"), b=x)
+    return made.ops
 
 
 ROWS: dict[str, Reading] = {

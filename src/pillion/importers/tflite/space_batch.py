@@ -9,40 +9,39 @@ from collections.abc import Sequence
 import numpy as np
 
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.importers.tflite.movement import reshaped
+from pillion.importers.tflite.op_chain import OpChain
 from pillion.importers.tflite.output_shapes import with_shape
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Shape, Value, constant
-from pillion.ops.indexing import Gather
-from pillion.ops.movement import Pad, Reshape, Slice, Transpose
+from pillion.ir.types import DType, Shape, Value, constant
 from pillion.schemas import tflite
 
 
-def _blocks(call: ReadOperator, x: Value, apart: Shape, order: Sequence[int], y: Value) -> list[Op]:
-    """Returns a reshape that splits axes, a transposition, and a reshape to the result."""
-    parts = call.intermediate("parts", apart, x)
-    moved = call.intermediate("moved", tuple(apart[i] for i in order), x)
-    return [
-        Reshape(x=x, y=parts, source=call.source),
-        Transpose(x=parts, y=moved, order=tuple(order), source=call.source),
-        Reshape(x=moved, y=y, source=call.source),
-    ]
+def _blocks(
+    made: OpChain, x: Value, apart: Shape, order: Sequence[int], shape: Shape, y: Value | str
+) -> Value:
+    """Adds a reshape that splits axes, a transposition, and a reshape that joins them."""
+    moved = made.transpose(made.reshape(x, apart, "parts"), order, "moved")
+    return made.reshape(moved, shape, y)
 
 
 def space_to_depth(call: ReadOperator) -> list[Op]:
     """Reads blocks of pixels as channels."""
     x, block = call.operand(0), call.options_as(tflite.SpaceToDepthOptions).block_size
     n, h, w, c = x.shape
-    apart = (n, h // block, block, w // block, block, c)
-    return _blocks(call, x, apart, (0, 1, 3, 2, 4, 5), call.result)
+    return _of_image(call, (n, h // block, block, w // block, block, c))
 
 
 def depth_to_space(call: ReadOperator) -> list[Op]:
     """Reads channels as blocks of pixels."""
     x, block = call.operand(0), call.options_as(tflite.DepthToSpaceOptions).block_size
     n, h, w, c = x.shape
-    apart = (n, h, w, block, block, c // block**2)
-    return _blocks(call, x, apart, (0, 1, 3, 2, 4, 5), call.result)
+    return _of_image(call, (n, h, w, block, block, c // block**2))
+
+
+def _of_image(call: ReadOperator, apart: Shape) -> list[Op]:
+    made, y = OpChain(call), call.result
+    _blocks(made, call.operand(0), apart, (0, 1, 3, 2, 4, 5), y.shape, y)
+    return made.ops
 
 
 def _block_and_borders(call: ReadOperator) -> tuple[Value, list[int], list[int]]:
@@ -63,18 +62,15 @@ def space_to_batch(call: ReadOperator) -> list[Op]:
     shape = tuple(b + d + a for b, d, a in zip(before, x.shape, after, strict=True))
     if any(d % b for d, b in zip(shape[1:], block, strict=False)):
         raise call.refuse("axes are whole blocks", f"{list(shape)} in blocks of {block}")
-    ops: list[Op] = []
-    if any(borders):
-        padded = call.intermediate("padded", shape, x)
-        fill = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
-        ops.append(Pad(x=x, y=padded, before=before, after=after, value=fill, source=call.source))
-        x = padded
+    made = OpChain(call)
+    x = made.pad(x, before, after, "padded") if any(borders) else x
     pairs = [part for d, b in zip(shape[1:], block, strict=False) for part in (d // b, b)]
     count = len(block)
     order = (*(2 + 2 * i for i in range(count)), 0, *(1 + 2 * i for i in range(count)))
     apart = (shape[0], *pairs, *shape[1 + count :])
     y = with_shape(call, call.result, (shape[0] * math.prod(block), *pairs[::2], *shape[1 + count :]))
-    return [*ops, *_blocks(call, x, apart, (*order, *range(1 + 2 * count, len(apart))), y)]
+    _blocks(made, x, apart, (*order, *range(1 + 2 * count, len(apart))), y.shape, y)
+    return made.ops
 
 
 def batch_to_space(call: ReadOperator) -> list[Op]:
@@ -94,11 +90,11 @@ def batch_to_space(call: ReadOperator) -> list[Op]:
     order = [count, *(i for n in range(count) for i in (count + 1 + n, n))]
     order += range(2 * count + 1, len(apart))
     y = with_shape(call, call.result, left)
-    if not any(crops):
-        return _blocks(call, x, apart, order, y)
-    joined = call.intermediate("joined", whole, x)
-    cut = Slice(x=joined, y=y, begin=begin, step=(1,) * len(whole), source=call.source)
-    return [*_blocks(call, x, apart, order, joined), cut]
+    made = OpChain(call)
+    joined = _blocks(made, x, apart, order, whole, "joined" if any(crops) else y)
+    if any(crops):
+        made.slice(joined, begin, left, y)
+    return made.ops
 
 
 def mirror_pad(call: ReadOperator) -> list[Op]:
@@ -112,7 +108,7 @@ def mirror_pad(call: ReadOperator) -> list[Op]:
             f"paddings are {x.type.rank} pairs, the mode is REFLECT or SYMMETRIC", f"{pairs}, {mode}"
         )
     axes = [axis for axis in range(x.type.rank) if any(pairs[2 * axis : 2 * axis + 2])]
-    ops: list[Op] = []
+    made = OpChain(call)
     for axis in axes:
         size, (before, after) = x.shape[axis], pairs[2 * axis : 2 * axis + 2]
         if max(before, after) > size - own:
@@ -122,17 +118,11 @@ def mirror_pad(call: ReadOperator) -> list[Op]:
             *range(size),
             *range(size - 1 - own, size - 1 - own - after, -1),
         ]
-        ops.append(_taken(call, x, numbers, axis, call.result if axis == axes[-1] else None))
-        x = ops[-1].results[0]
-    return ops or [Reshape(x=x, y=with_shape(call, call.result, x.shape), source=call.source)]
-
-
-def _taken(call: ReadOperator, x: Value, numbers: Sequence[int], axis: int, y: Value | None) -> Op:
-    """Returns slices at known indices."""
-    shape = tuple(len(numbers) if i == axis else d for i, d in enumerate(x.shape))
-    made = y or call.intermediate("taken", shape, x)
-    indices = constant(call.fresh(f"{call.result.name}/numbers"), np.array(numbers, np.int32))
-    return Gather(x=x, indices=indices, y=made, axis=axis, source=call.source)
+        y = call.result if axis == axes[-1] else "taken"
+        x = made.gather(x, made.numbers(numbers), y, axis)
+    if not axes:
+        made.reshape(x, x.shape, with_shape(call, call.result, x.shape))
+    return made.ops
 
 
 def gather_nd(call: ReadOperator) -> list[Op]:
@@ -142,20 +132,21 @@ def gather_nd(call: ReadOperator) -> list[Op]:
     if not 0 < depth <= x.type.rank or numbers.dtype is not DType.INT32:
         raise call.refuse(f"up to {x.type.rank} numbers of int32 for each slice", repr(numbers))
     outer, inner = x.shape[:depth], x.shape[depth:]
-    before, flat = reshaped(call, x, (math.prod(outer), *inner))
+    made = OpChain(call)
+    flat = made.reshape(x, (math.prod(outer), *inner))
     if numbers.is_constant:
         held = numbers.constant.astype(np.int64)
         if (held < 0).any() or (held >= outer).any():
             raise call.refuse(f"numbers are inside of {list(outer)}", repr(numbers))
         one = np.ravel_multi_index(tuple(held[..., i] for i in range(depth)), outer)
-        indices = constant(call.fresh(f"{y.name}/numbers"), np.asarray(one, np.int32))
-        return [*before, Gather(x=flat, indices=indices, y=y, axis=0, source=call.source)]
+        made.gather(flat, made.numbers(one), y)
+        return made.ops
     if depth > 1:
         raise call.refuse(
             "computed numbers are one for each slice", repr(numbers), "tf.gather along one axis"
         )
-    more, indices = reshaped(call, numbers, numbers.shape[:-1])
-    return [*before, *more, Gather(x=flat, indices=indices, y=y, axis=0, source=call.source)]
+    made.gather(flat, made.reshape(numbers, numbers.shape[:-1]), y)
+    return made.ops
 
 
 def zeros_like(call: ReadOperator) -> list[Op]:

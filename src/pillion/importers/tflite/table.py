@@ -25,6 +25,7 @@ from pillion.importers.tflite import (
 from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.constant_folding import folded
 from pillion.importers.tflite.matmul import batch_matmul
+from pillion.importers.tflite.op_chain import OpChain
 from pillion.importers.tflite.output_shapes import with_computed_shapes
 from pillion.importers.tflite.transpose_conv import transpose_conv
 from pillion.importers.tflite.uint8_ops import unsigned
@@ -94,11 +95,11 @@ def _linear(call: ReadOperator) -> list[Op]:
         raise call.refuse(f"the operand is rows of {features} elements, weights are [out, in]", list(x.shape))
     bias, bounds = bias_of(call, 2, x, weights, out), levels(call, y, options.fused_activation)
     rows = x.shape if options.keep_num_dims else (x.type.elements // features, features)
-    before, x = shapes.reshaped(call, x, rows)
-    made = ops.Linear(
-        x=x, weights=weights, bias=bias, y=y, source=call.source, low=bounds["low"], high=bounds["high"]
-    )
-    return [*before, without_idle_biases(made, call.fresh)]
+    made = OpChain(call)
+    x = made.reshape(x, rows)
+    made.add(ops.Linear, y, y.shape, y, x=x, weights=weights, bias=bias, **bounds)
+    *before, linear = made.ops
+    return [*before, without_idle_biases(linear, call.fresh)]
 
 
 def _clamp(call: ReadOperator) -> list[Op]:

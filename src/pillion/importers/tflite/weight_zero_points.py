@@ -9,11 +9,10 @@ import dataclasses
 import numpy as np
 
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.importers.tflite.movement import reshaped
+from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
 from pillion.ir.types import Array, PerTensor, Value, constant
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
-from pillion.ops.movement import Concat, Reshape
 from pillion.schemas import tflite
 
 WEIGHTED = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 2}
@@ -69,19 +68,17 @@ def _in_int8(weights: Value) -> list[Array]:
 def _by_channels(call: ReadOperator, row: Reading, weights: Value, parts: list[Array]) -> list[Op]:
     """Repeats the channels once per int8 part."""
     place, features = WEIGHTED[call.code], weights.shape[-1]
-    before: list[Op] = []
-    x = call.operand(place)
+    x, made = call.operand(place), OpChain(call)
     is_flat = (
         call.code == "FULLY_CONNECTED" and not call.options_as(tflite.FullyConnectedOptions).keep_num_dims
     )
     if is_flat and x.type.elements % features == 0:
-        before, x = reshaped(call, x, (x.type.elements // features, features))
+        x = made.reshape(x, (x.type.elements // features, features))
     if x.type.rank < 1 or x.shape[-1] != features:
         raise call.refuse(f"the operand is rows of {features} elements", list(x.shape))
-    y = call.intermediate("channels", (*x.shape[:-1], features * len(parts)), x)
-    more = Concat(xs=(x,) * len(parts), y=y, axis=x.type.rank - 1, source=call.source)
+    y = made.concat((x,) * len(parts), x.type.rank - 1, "channels")
     changed = {place: y, 1: _held(call, weights, np.concatenate(parts, -1))}
-    return [*before, more, *row(_with(call, changed))]
+    return [*made.ops, *row(_with(call, changed))]
 
 
 def _by_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> list[Op]:
@@ -91,8 +88,8 @@ def _by_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> 
         return [op]
     x, count = op.x, len(parts)
     n, h, w, c = x.shape
-    wide = call.intermediate("twice", (n, h, w * count, c), x)
-    rows = call.intermediate("rows", (n, h * count, w, c), x)
+    before = OpChain(call)
+    rows = before.reshape(before.concat((x,) * count, 2, "twice"), (n, h * count, w, c), "rows")
     held = np.stack([_spread(part, op.dilation[0]) for part in parts], axis=2)
     shape = (held.shape[0], held.shape[1] * count, *held.shape[3:])
     top, left, bottom, right = op.padding
@@ -104,11 +101,7 @@ def _by_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> 
         dilation=(1, op.dilation[1]),
         padding=(top * count, left, bottom * count, right),
     )
-    return [
-        Concat(xs=(x,) * count, y=wide, axis=2, source=call.source),
-        Reshape(x=wide, y=rows, source=call.source),
-        made,
-    ]
+    return [*before.ops, made]
 
 
 def _spread(weights: Array, dilation: int) -> Array:

@@ -14,7 +14,7 @@ from pillion.codecs.tflite.geometry import axis_of
 from pillion.codecs.tflite.read_operator import Reading as Int8Reading
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.codecs.tflite.rows import READERS
-from pillion.importers.tflite import movement, space_batch
+from pillion.importers.tflite import compare_select, movement, space_batch
 from pillion.importers.tflite_float.readings import FloatCall, Reading, activation, computed
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.schemas import tflite
@@ -84,12 +84,6 @@ def gather(call: ReadOperator) -> FloatCall:
     return computed(call, forward, operands=(0, 1))
 
 
-def tile(call: ReadOperator) -> FloatCall:
-    """Reads a tensor repeated along its axes."""
-    counts = call.integers(1)
-    return computed(call, lambda x: x.repeat(counts))
-
-
 def fill(call: ReadOperator) -> FloatCall:
     """Reads a tensor of one number."""
     shape = call.result.shape
@@ -117,7 +111,7 @@ ROWS: dict[str, Reading] = {
     "PAD": moved(movement.pad),
     "PADV2": moved(movement.padv2),
     "GATHER": gather,
-    "TILE": tile,
+    "TILE": moved(compare_select.tile),
     "SPACE_TO_DEPTH": moved(space_batch.space_to_depth),
     "DEPTH_TO_SPACE": moved(space_batch.depth_to_space),
 }
