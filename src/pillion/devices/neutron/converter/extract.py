@@ -85,8 +85,7 @@ def _only_operator(file: tflite.Model, graph: tflite.SubGraph) -> tflite.Operato
 
 def _operator_name(file: tflite.Model, operator: tflite.Operator) -> str:
     code = _at(file.operator_codes, operator.opcode_index, "operator code")
-    number = max(code.builtin_code, code.deprecated_builtin_code)
-    return code.custom_code or _at(tflite.OPERATORS, number, "operator")
+    return code.custom_code or _at(tflite.OPERATORS, code.number, "operator")
 
 
 def _counts(operator: tflite.Operator) -> str:
