@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.emitters.c.kernel_conditions import LAYER, Check, short_circuit
 from pillion.ir import numerics
 from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
 from pillion.ops.linear import Linear
 
@@ -95,3 +99,8 @@ def _channels(op: Convolution | Linear) -> Channels:
     weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
     bias, levels = np.asarray(op.bias.constant, np.int32), (op.x.zero_point, op.y.zero_point, op.low, op.high)
     return Channels(np.ascontiguousarray(weights, np.int8), bias, *op.multipliers, *levels)
+
+
+def with_channels(verdicts: Callable[[Channels], Iterable[Verdict]]) -> Check[Any]:
+    """Returns the condition that a layer of int8 has constant weights, and that its channels meet conditions."""
+    return short_circuit(LAYER, lambda op: verdicts(channels_of(op)))

@@ -130,13 +130,15 @@ def multiple_of(field: str, unit: int) -> Check[Any]:
     return check
 
 
-def within(rule: str, number: int, least: float = -math.inf, most: float = math.inf) -> Verdict:
+def within(
+    rule: str, number: int, least: float = -math.inf, most: float = math.inf, unit: str = ""
+) -> Verdict:
     """Checks whether a number lies between two limits, of which one may be missing."""
     if most == math.inf:
         wanted = f"at least {least}"
     else:
         wanted = f"at most {most}" if least == -math.inf else f"{least} to {most}"
-    return Verdict(rule, least <= number <= most, wanted, str(number))
+    return Verdict(rule, least <= number <= most, f"{wanted} {unit}".rstrip(), str(number))
 
 
 def same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:

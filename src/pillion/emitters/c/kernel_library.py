@@ -5,7 +5,7 @@ suffix."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from pillion.devices.cortex_m import Isa
@@ -21,11 +21,6 @@ OpClass = TypeVar("OpClass", bound=Op)
 PACKED = {"weights", "bias", "input_weights", "recurrent_weights", "anchors", "thresholds"}
 """Operands that params hold in packed form; all others are arguments of kernels."""
 Calls = Callable[[OpClass, Arithmetic], tuple[Call, ...]]
-
-
-def base_name(routine: Routine) -> str:
-    """Returns the name of a function without the prefix and the suffix of its library."""
-    return routine.name.removeprefix("pillion_").removesuffix(f"_{routine.source.split('/')[0]}")
 
 
 def argument_fields(op: type[Op]) -> list[str]:
@@ -52,22 +47,13 @@ class Library:
             f"pillion_{name}{self.suffix}", self._file(name), self.header, tuple(map(self._file, also))
         )
 
-    def port(self, calls: Calls[OpClass], *also: str) -> Calls[OpClass]:
-        """Returns the calls of another library's kernel with this library's function of the same name."""
-
-        def ported(op: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
-            made = calls(op, arithmetic)
-            return tuple(replace(call, routine=self.routine(base_name(call.routine), *also)) for call in made)
-
-        return ported
-
     def _file(self, name: str) -> str:
         return f"{self.isa.value}/{name}{self.suffix}.c"
 
     def spec(
         self,
         op: type[OpClass],
-        routine: str | Routine | OfOp[OpClass, str],
+        routine: str | Routine | OfOp[OpClass, str] = "",
         params: OfOp[OpClass, Params] = lambda op: {},
         *,
         requires: Sequence[Condition[OpClass]] = (),
@@ -75,30 +61,52 @@ class Library:
         in_place: str | Callable[[OpClass], tuple[Value, ...]] = "",
         counts_rows: Callable[[OpClass], bool] = lambda op: False,
         also: tuple[str, ...] = (),
+        calls: Calls[OpClass] | None = None,
+        name: str = "",
         **memory_and_cost: Any,
     ) -> Kernel:
-        """Returns a kernel of one call. The routine is named without prefix and suffix, or depends on the op;
-        `also` names files that it shares with other kernels.
+        """Returns a kernel of this library. Its functions are called only with ops of the kernel's class.
 
-        `params` holds the fields of its struct that do not follow from the op's own (op_fields.py). Its arguments
-        are the `operands`, by field; by default all that are not packed. The result may overwrite those operands
-        in the fields `in_place` that have its shape. All conditions of `requires` are evaluated."""
+        A kernel of one call names its routine, without prefix and suffix, perhaps by a function of the op; `also`
+        names files that it shares with other kernels. `params` has the fields of its struct that do not follow
+        from the op's own (op_fields.py). Its arguments are the `operands`, by field; by default all that are not
+        packed. Other kernels have a function `calls`; a result without elements needs none.
+
+        All conditions of `requires` are evaluated. The result may overwrite those operands in the fields
+        `in_place` that have its shape."""
+        made = calls or self._one_call(
+            routine, params, operands or " ".join(argument_fields(op)), also, counts_rows
+        )
+
+        def calls_for_elements(one: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
+            return made(one, arithmetic) if one.results[0].type.elements else ()
+
+        def of_shape(one: OpClass) -> tuple[Value, ...]:
+            return same_shape(one, *in_fields(one, in_place)) if isinstance(in_place, str) else in_place(one)
+
+        functions: Any = {"calls": calls_for_elements, "check": all_of(*requires), "in_place": of_shape}
+        return Kernel(f"{name or op.kind}{self.suffix}", op, **functions, **memory_and_cost)
+
+    def _one_call(
+        self,
+        routine: str | Routine | OfOp[OpClass, str],
+        params: OfOp[OpClass, Params],
+        operands: str | Callable[[OpClass], tuple[Value, ...]],
+        also: tuple[str, ...],
+        counts_rows: Callable[[OpClass], bool],
+    ) -> Calls[OpClass]:
+        """Returns the function that makes the call of a kernel."""
         of_name = None if isinstance(routine, (str, Routine)) else of_both(routine)
         of_params = of_both(params)
-        default = " ".join(argument_fields(op))
 
-        def calls(made: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
-            named = of_name(made, arithmetic) if of_name else routine
+        def calls(op: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
+            named = of_name(op, arithmetic) if of_name else routine
             chosen = named if isinstance(named, Routine) else self.routine(str(named), *also)
-            given = in_fields(made, operands or default) if isinstance(operands, str) else operands(made)
-            full = with_op_fields(chosen.params_type, of_params(made, arithmetic), made)
-            return (Call(chosen, full, given, made.results[0], counts_rows(made)),)
+            given = in_fields(op, operands) if isinstance(operands, str) else operands(op)
+            full = with_op_fields(chosen.params_type, of_params(op, arithmetic), op)
+            return (Call(chosen, full, given, op.results[0], counts_rows(op)),)
 
-        def shaped(made: OpClass) -> tuple[Value, ...]:
-            return same_shape(made, *in_fields(made, str(in_place)))
-
-        overwritten = shaped if isinstance(in_place, str) else in_place
-        return self.kernel(op, calls, all_of(*requires), in_place=overwritten, **memory_and_cost)
+        return calls
 
     def kernel(
         self,

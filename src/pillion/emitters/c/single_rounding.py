@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int32Array, Int64Array, channels_of
-from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel_conditions import LAYER, all_of, in_arithmetic, short_circuit
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.linear import Linear
 
 MOST_SHIFT = 22
@@ -85,22 +85,14 @@ def _rounded(sums: Int64Array, ratios: NDArray[np.float64]) -> Int64Array:
     return numerics.round_half_away(sums * ratios[:, None]).astype(np.int64)
 
 
-def check(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether a fully connected layer has LiteRT's arithmetic and integer constants that reproduce it."""
-    is_litert = Verdict(
-        "arithmetic", arithmetic is Arithmetic.TFLITE, Arithmetic.TFLITE.value, arithmetic.value
-    )
-    known = (
-        is_litert,
-        *layer_operands(op),
-    )
-    if not all_ok(known):
-        return known
+def has_integers(op: Linear) -> Verdict:
+    """Checks whether integer constants reproduce LiteRT's arithmetic."""
     found = numbers(op) is not None
-    return (
-        *known,
-        Verdict("scale", found, "integers that round as doubles do", "found" if found else "none found"),
-    )
+    return Verdict("scale", found, "integers that round as doubles do", "found" if found else "none found")
+
+
+EXACT = short_circuit(all_of(in_arithmetic(Arithmetic.TFLITE), LAYER), has_integers)
+"""A fully connected layer has LiteRT's arithmetic and integer constants that reproduce it."""
 
 
 def packed_numbers(op: Linear) -> Int32Array:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel_conditions import LAYER, all_of, short_circuit
 from pillion.emitters.c.kernel_library import Library
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.types import TensorType, Value, constant
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.transpose_conv import TransposeConv2d
 
@@ -83,12 +83,14 @@ def _ends(distances: Iterable[int]) -> tuple[int, int]:
     return min(seen), max(seen)
 
 
-def check_phases(op: TransposeConv2d) -> tuple[Verdict, ...]:
+def whole_strides(op: TransposeConv2d) -> Verdict:
     """Checks whether a transposed convolution splits into phases: the width of its result is a multiple of the
     stride."""
     width, stride = op.y.shape[2], op.stride[1]
-    known = layer_operands(op)
-    return (*known, Verdict("width", width % stride == 0, f"a multiple of stride {stride}", str(width)))
+    return Verdict("width", width % stride == 0, f"a multiple of stride {stride}", str(width))
+
+
+PHASES = all_of(LAYER, whole_strides)
 
 
 def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:
@@ -96,23 +98,20 @@ def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:
     routine = library.routine("transpose_conv2d_s8", *also)
 
     def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-        made = ((phase, convolution.calls(phase.conv, arithmetic)) for phase in phases(op))
         return tuple(
             Call(routine, {**call.params, **phase_addresses(op, phase)}, (op.x,), op.y)
-            for phase, calls in made
-            for call in calls
+            for phase in phases(op)
+            for call in convolution.calls(phase.conv, arithmetic)
         )
 
-    def check(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-        known = check_phases(op)
-        if not all_ok(known):
-            return known
-        return (*known, *(v for phase in phases(op) for v in convolution.check(phase.conv, arithmetic)))
+    def phases_fit(op: TransposeConv2d, arithmetic: Arithmetic) -> Iterable[Verdict]:
+        return (v for phase in phases(op) for v in convolution.check(phase.conv, arithmetic))
 
     def scratch_bytes(op: TransposeConv2d) -> int:
         return max(convolution.scratch_bytes(phase.conv) for phase in phases(op))
 
-    return library.kernel(TransposeConv2d, calls, check, scratch_bytes=scratch_bytes)
+    requires = (short_circuit(PHASES, phases_fit),)
+    return library.spec(TransposeConv2d, calls=calls, requires=requires, scratch_bytes=scratch_bytes)
 
 
 def phase_addresses(op: TransposeConv2d, phase: Phase) -> Params:

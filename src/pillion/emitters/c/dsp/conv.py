@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,15 +13,14 @@ from pillion.emitters.c import subpixel
 from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv_cost, pack, winograd
-from pillion.emitters.c.dsp.linear import LINEAR, linear_params
-from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, Routine
-from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.dsp.linear import DOT, LINEAR, linear_params, scratch_linear
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
+from pillion.emitters.c.kernel_conditions import Condition, equals, multiple_of, within
 from pillion.emitters.c.kernel_library import DSP
-from pillion.emitters.c.portable.conv import image, swapped, window
-from pillion.ir.numerics import Arithmetic
+from pillion.emitters.c.portable.conv import image, plain_1x1, swapped, window
 from pillion.ir.types import Pair, Value
-from pillion.ir.verdict import Verdict, all_ok
-from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ir.verdict import Verdict
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
 
 BLOCK_BYTES = 24
 """The size of four widened inputs of three pixels."""
@@ -40,48 +41,9 @@ DEPTHWISE_WINDOWS: dict[str, Window | None] = {
 }
 """Variant → the kernel, stride and dilation that it is specialized for; None for any."""
 
-CONV_1X1 = DSP.routine("conv2d_1x1_s8", "dot", "dot_1", "clamp")
-CONV = DSP.routine("conv2d_s8", "dot", "clamp")
-CONV_RING = DSP.routine("conv2d_ring_s8", "dot", "clamp")
-CONV_THIN = DSP.routine("conv2d_thin_s8", "dot", "clamp")
-CONV_FEW_PIXELS = DSP.routine("conv2d_lone_s8", "linear_s8", "clamp")
-DEPTHWISE = {name: DSP.routine(f"{name}_s8", "depthwise", "clamp") for name in DEPTHWISE_WINDOWS}
-
-
-def check_channels(op: Conv2d) -> Verdict:
-    """Checks whether the input channels are a multiple of four, which one 32-bit load reads."""
-    return Verdict("in_channels", op.in_channels % 4 == 0, "a multiple of 4", str(op.in_channels))
-
-
-def check_dot(op: Conv2d) -> tuple[Verdict, ...]:
-    """Checks the conditions under which a convolution is computed exactly by dot products of complete windows."""
-    operands = layer_operands(op)
-    one_group = Verdict("groups", op.groups == 1, "1", str(op.groups))
-    return (*operands, one_group, *(pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()))
-
-
-def check_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the kernel of 1x1 windows computes a convolution exactly."""
-    got = f"{op.kernel}, stride {op.stride}, padding {op.padding}"
-    plain = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
-    return (Verdict("window", plain, "1x1, stride 1, no padding", got), check_channels(op), *check_dot(op))
-
-
-def check_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the kernel of any window computes a convolution exactly."""
-    return (check_channels(op), *check_dot(op))
-
-
-def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel of 1x1 windows."""
-    n, h, w, _ = op.y.shape
-    last = {"pixels": n * h * w, "in_c": op.in_channels, "low": op.low, "high": op.high}
-    return (Call(CONV_1X1, {**pack.pack_dot(channels_of(op)), **last}, (op.x,), op.y),)
-
-
-def geometry(op: Convolution) -> Params:
-    """Returns the image and the window as parameters."""
-    return {**image(op), **window(op)}
+ONE_GROUP: tuple[Condition[Conv2d], ...] = (equals("groups", 1), DOT)
+ANY_WINDOW: tuple[Condition[Conv2d], ...] = (multiple_of("in_channels", 4), *ONE_GROUP)
+"""Input channels are a multiple of four, which one 32-bit load reads."""
 
 
 def ring_rows(op: Conv2d) -> int:
@@ -96,23 +58,19 @@ def ring_bytes(op: Conv2d) -> int:
     return 2 * ring_rows(op) * columns * op.in_channels
 
 
-def check_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def ring_pays(op: Conv2d) -> Iterator[Verdict]:
     """Checks whether a ring pays: windows must overlap, and the ring must be small relative to the image."""
     overlaps = any(k > s for k, s in zip(op.kernel, op.stride, strict=True))
-    image, size = op.x.type.size_bytes + op.y.type.size_bytes, ring_bytes(op)
+    image = op.x.type.size_bytes + op.y.type.size_bytes
     most = max(min(SMALL_RING, image), image // 8)
-    return (
-        Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation)),
-        Verdict("windows", overlaps, "larger than the stride", f"{op.kernel}, stride {op.stride}"),
-        Verdict("ring", size <= most, f"at most {most} bytes", str(size)),
-        *check_conv(op, arithmetic),
-    )
+    yield Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation))
+    yield Verdict("windows", overlaps, "larger than the stride", f"{op.kernel}, stride {op.stride}")
+    yield within("ring", ring_bytes(op), most=most, unit="bytes")
 
 
-def calls_window(op: Conv2d, routine: Routine, channels: Channels, place: Params) -> tuple[Call, ...]:
-    """Returns the call of a kernel that gathers windows; all of them have the same parameters."""
-    bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high}
-    return (Call(routine, {**pack.pack_dot(channels), **place, **bounds}, (op.x,), op.y),)
+def dot_params(op: Conv2d) -> Params:
+    """Returns the packed channels as parameters."""
+    return pack.pack_dot(channels_of(op))
 
 
 def thin_channels(op: Conv2d) -> Channels:
@@ -126,25 +84,9 @@ def thin_channels(op: Conv2d) -> Channels:
     return replace(channels, weights=channels.weights[:, inputs])
 
 
-def calls_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel of any window."""
-    return calls_window(op, CONV, channels_of(op), geometry(op))
-
-
-def calls_ring(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel that keeps widened image rows in a ring."""
-    place = {key: size for key, size in geometry(op).items() if not key.startswith("dilation")}
-    return calls_window(op, CONV_RING, channels_of(op), {**place, "ring_rows": ring_rows(op)})
-
-
 def scratch_ring(op: Conv2d) -> int:
     """Returns the scratch bytes of the ring kernel: those of 1x1, then the ring."""
     return scratch_1x1(op) + ring_bytes(op)
-
-
-def calls_thin(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel for few input channels."""
-    return calls_window(op, CONV_THIN, thin_channels(op), geometry(op))
 
 
 def scratch_1x1(op: Conv2d) -> int:
@@ -164,12 +106,10 @@ def scratch_thin(op: Conv2d) -> int:
     return scratch_1x1(op) + 3 * op.weights_per_output.shape[1]
 
 
-def check_depthwise(op: DepthwiseConv2d, window: Window | None) -> tuple[Verdict, ...]:
-    """Checks whether a depthwise convolution has the kernel's window, and whether the kernel is exact."""
+def has_window(op: DepthwiseConv2d, window: Window | None) -> Verdict:
+    """Checks whether a depthwise convolution has the kernel's window."""
     got = (op.kernel, op.stride, op.dilation)
-    operands = layer_operands(op)
-    numbers = pack.dot_verdicts(channels_of(op)) if all_ok(operands) else ()
-    return (Verdict("window", window in (got, None), str(window), str(got)), *operands, *numbers)
+    return Verdict("window", window in (got, None), str(window), str(got))
 
 
 def outputs_computed(width: int) -> int:
@@ -183,19 +123,16 @@ def is_transposed(op: DepthwiseConv2d) -> bool:
     return (outputs_computed(h) + 1) * w < (outputs_computed(w) + 1) * h
 
 
-def calls_depthwise(op: DepthwiseConv2d, routine: Routine) -> tuple[Call, ...]:
-    """Returns the call of a depthwise kernel, with heights and widths swapped if groups of four fit the height
-    better."""
-    transposed = is_transposed(op)
-    channels = channels_of(op)
+def depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the depthwise kernels, with heights and widths swapped if groups of four fit the
+    height better."""
+    transposed, channels = is_transposed(op), channels_of(op)
+    sizes: Params = {**image(op), **window(op)}
     if transposed:
         weights = channels.weights.reshape(-1, *op.kernel).swapaxes(1, 2)
         channels = replace(channels, weights=weights.reshape(channels.weights.shape))
-    sizes = swapped(geometry(op)) if transposed else geometry(op)
-    bounds = {"in_zp": op.x.zero_point, "low": op.low, "high": op.high, "out_c": op.out_channels}
-    packed = pack.pack_depthwise(channels)
-    params = {**sizes, **bounds, "rectified": packed["rectified"], "transposed": int(transposed), **packed}
-    return (Call(routine, params, (op.x,), op.y),)
+        sizes = swapped(sizes)
+    return {**sizes, "transposed": int(transposed), **pack.pack_depthwise(channels)}
 
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
@@ -216,112 +153,128 @@ def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
 
 def depthwise_kernel(name: str, window: Window | None) -> Kernel:
     """Builds the depthwise kernel for one window, or for any."""
-    return DSP.kernel(
+    return DSP.spec(
         DepthwiseConv2d,
-        lambda op, _: calls_depthwise(op, DEPTHWISE[name]),
-        lambda op, _: check_depthwise(op, window),
+        f"{name}_s8",
+        depthwise_params,
+        requires=(lambda op: has_window(op, window), DOT),
         name=name,
         scratch_bytes=scratch_depthwise,
         in_place=in_place_depthwise,
         call_cost=CallCost(100.0, channel=115.0, reread=2.4),
+        also=("depthwise", "clamp"),
     )
 
 
-def check_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def one_or_two_pixels(op: Conv2d) -> Iterator[Verdict]:
     """Checks whether a convolution is a fully connected layer over at most two pixels; for three, 1x1 is faster."""
     n, h, w, _ = op.y.shape
     pointwise = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
     everything = (op.kernel, (h, w), op.padding) == (op.x.shape[1:3], (1, 1), (0, 0, 0, 0))
     got = f"{op.kernel} of {op.x.shape[1:3]}, padding {op.padding}"
-    return (
-        Verdict("window", pointwise or everything, "1x1 or the whole image", got),
-        Verdict("pixels", n * h * w <= MOST_LINEAR_PIXELS, f"at most {MOST_LINEAR_PIXELS}", str(n * h * w)),
-        *check_dot(op),
-    )
+    yield Verdict("window", pointwise or everything, "1x1 or the whole image", got)
+    yield within("pixels", n * h * w, most=MOST_LINEAR_PIXELS)
 
 
-def calls_whole(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the fully connected kernel for a convolution over the whole image, or of very few 1x1
-    windows."""
-    n, h, w, _ = op.y.shape
-    return (Call(LINEAR, linear_params(channels_of(op), n * h * w), (op.x,), op.y),)
+def pixels_as_rows(op: Conv2d) -> Params:
+    """Returns the parameters of the fully connected kernel with pixels as rows."""
+    return linear_params(channels_of(op), math.prod(op.y.shape[:3]))
 
 
-def scratch_whole(op: Conv2d) -> int:
-    """Returns the scratch bytes of a convolution that runs as a fully connected layer."""
-    return pack.group_channels(scale_channels(channels_of(op))).row_bytes
-
-
-def check_few_pixels(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def few_pixels(op: Conv2d) -> Iterator[Verdict]:
     """Checks whether a convolution computes so few pixels without padding that each pays as a row of a fully
     connected layer."""
     n, h, w, _ = op.y.shape
-    return (
-        Verdict("pixels", n == 1 and h * w in FEW_PIXEL_COUNTS, "1, 2 or 4 of one image", f"{n} x {h} x {w}"),
-        Verdict("padding", not any(op.padding), "none", str(op.padding)),
-        *check_dot(op),
-    )
+    is_few = n == 1 and h * w in FEW_PIXEL_COUNTS
+    yield Verdict("pixels", is_few, "1, 2 or 4 of one image", f"{n} x {h} x {w}")
+    yield Verdict("padding", not any(op.padding), "none", str(op.padding))
 
 
-def calls_few_pixels(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a convolution of few pixels."""
+def few_pixels_params(op: Conv2d) -> Params:
+    """Returns the parameters of a convolution of few pixels."""
     _, out_h, out_w, _ = op.y.shape
     _, _, in_w, in_c = op.x.shape
     is_whole = op.dilation[1] == 1
-    place: Params = {
+    return {
+        **pixels_as_rows(op),
         **{"windows": out_h, "window_row_step": op.stride[0] * in_w * in_c},
         **{"row_windows": out_w, "window_step": op.stride[1] * in_c},
         **{"kernel_rows": op.kernel[0], "kernel_row_step": op.dilation[0] * in_w * in_c},
         **{"pieces": 1 if is_whole else op.kernel[1], "piece_step": op.dilation[1] * in_c},
-        **{"piece_bytes": in_c * (op.kernel[1] if is_whole else 1), "gathered": scratch_whole(op)},
+        **{"piece_bytes": in_c * (op.kernel[1] if is_whole else 1), "gathered": scratch_linear(op)},
     }
-    return (Call(CONV_FEW_PIXELS, {**linear_params(channels_of(op), out_h * out_w), **place}, (op.x,), op.y),)
 
 
 def scratch_few_pixels(op: Conv2d) -> int:
     """Returns the scratch bytes of a convolution of few pixels: those of the fully connected layer, then the
     windows."""
     _, out_h, out_w, _ = op.y.shape
-    return scratch_whole(op) + out_h * out_w * op.weights_per_output.shape[1]
+    return scratch_linear(op) + out_h * out_w * op.weights_per_output.shape[1]
 
 
 THREE_PIXELS = CallCost(185.0, pixels=3, remainder=0.75)
 """Groups of three pixels share each load of weights; a remainder of one or two costs about as much as three."""
 
-CONV_KERNEL = DSP.kernel(
+CONV_KERNEL = DSP.spec(
     Conv2d,
-    calls_conv,
-    check_conv,
+    "conv2d_s8",
+    dot_params,
+    requires=ANY_WINDOW,
     name="conv2d",
     scratch_bytes=scratch_conv,
     work=conv_cost.gathering_work,
+    also=("dot", "clamp"),
 )
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.kernel(Conv2d, calls_whole, check_whole, name="conv2d_whole", scratch_bytes=scratch_whole),
-    DSP.kernel(
-        Conv2d, calls_1x1, check_1x1, name="conv2d_1x1", scratch_bytes=scratch_1x1, call_cost=THREE_PIXELS
+    DSP.spec(
+        Conv2d,
+        LINEAR,
+        pixels_as_rows,
+        requires=(one_or_two_pixels, *ONE_GROUP),
+        name="conv2d_whole",
+        scratch_bytes=scratch_linear,
     ),
-    DSP.kernel(
-        Conv2d, calls_few_pixels, check_few_pixels, name="conv2d_lone", scratch_bytes=scratch_few_pixels
+    DSP.spec(
+        Conv2d,
+        "conv2d_1x1_s8",
+        lambda op: {**dot_params(op), "pixels": math.prod(op.y.shape[:3])},
+        requires=(plain_1x1, *ANY_WINDOW),
+        name="conv2d_1x1",
+        scratch_bytes=scratch_1x1,
+        call_cost=THREE_PIXELS,
+        also=("dot", "dot_1", "clamp"),
+    ),
+    DSP.spec(
+        Conv2d,
+        "conv2d_lone_s8",
+        few_pixels_params,
+        requires=(few_pixels, *ONE_GROUP),
+        name="conv2d_lone",
+        scratch_bytes=scratch_few_pixels,
+        also=("linear_s8", "clamp"),
     ),
     winograd.KERNEL,
-    DSP.kernel(
+    DSP.spec(
         Conv2d,
-        calls_ring,
-        check_ring,
+        "conv2d_ring_s8",
+        lambda op: {**dot_params(op), "ring_rows": ring_rows(op)},
+        requires=(ring_pays, *ANY_WINDOW),
         name="conv2d_ring",
         scratch_bytes=scratch_ring,
         work=lambda op: conv_cost.ring_work(op, ring_rows(op)),
+        also=("dot", "clamp"),
     ),
     CONV_KERNEL,
-    DSP.kernel(
+    DSP.spec(
         Conv2d,
-        calls_thin,
-        lambda op, _: check_dot(op),
+        "conv2d_thin_s8",
+        lambda op: pack.pack_dot(thin_channels(op)),
+        requires=ONE_GROUP,
         name="conv2d_thin",
         scratch_bytes=scratch_thin,
         call_cost=CallCost(400.0, pixels=3, remainder=2.3),
+        also=("dot", "clamp"),
     ),
     subpixel.kernel(DSP, CONV_KERNEL, "conv2d_s8", "dot", "clamp"),
     *(depthwise_kernel(name, window) for name, window in DEPTHWISE_WINDOWS.items()),

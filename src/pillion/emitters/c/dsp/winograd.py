@@ -9,15 +9,12 @@ import numpy as np
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, channels_of
 from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels
 from pillion.emitters.c.dsp import pack
-from pillion.emitters.c.kernel import Call, Params
-from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel import Params
+from pillion.emitters.c.kernel_conditions import LAYER, all_of, equals, multiple_of, short_circuit, within
 from pillion.emitters.c.kernel_library import DSP
-from pillion.emitters.c.portable.conv import image
-from pillion.ir.numerics import Arithmetic
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 
-ROUTINE = DSP.routine("conv2d_winograd_s8", "winograd", "winograd_tiles", "clamp")
 PLACES, TILES, RESULTS = 16, 3, 4
 """Products of a channel pair for each tile, tiles of a block, results of a tile."""
 UNROLLED, OTHER_JUMPS = 8, 24
@@ -39,27 +36,14 @@ STEP, JOINED = 8.0, 356.0
 """Instructions for two inputs at a position, and for the output transform of three tiles and two channels."""
 
 
-def check(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether a convolution has the kernel's window, and whether all sums fit 32 bits."""
+def plain_3x3(op: Conv2d) -> Verdict:
+    """Checks whether a convolution has the kernel's window."""
     got = f"{op.kernel}, stride {op.stride}, dilation {op.dilation}"
     plain = (op.kernel, op.stride, op.dilation) == ((3, 3), (1, 1), (1, 1))
-    operands = layer_operands(op)
-    if not all_ok(operands):
-        return operands
-    more = further_bytes(op)
-    return (
-        Verdict("window", plain, "3x3, stride 1, no dilation", got),
-        Verdict("groups", op.groups == 1, "1", str(op.groups)),
-        Verdict("in_channels", op.in_channels % 4 == 0, "a multiple of 4", str(op.in_channels)),
-        Verdict("out_channels", op.out_channels % 2 == 0, "a multiple of 2", str(op.out_channels)),
-        *operands,
-        *pack.dot_verdicts(channels_of(op)),
-        _sums_fit(op),
-        Verdict("further flash", more <= MOST_FLASH, f"at most {MOST_FLASH} bytes", str(more)),
-    )
+    return Verdict("window", plain, "3x3, stride 1, no dilation", got)
 
 
-def _sums_fit(op: Conv2d) -> Verdict:
+def sums_fit(op: Conv2d) -> Verdict:
     """Checks whether four times the bias plus the sums of all positions fit 32 bits."""
     bias = int(np.abs(scale_channels(channels_of(op)).sums).max(initial=0))
     reach = 4 * bias + op.in_channels * LARGEST_PLACE
@@ -104,20 +88,11 @@ def _inside(op: Conv2d, axis: int) -> int:
     return sum(0 <= start <= size - 4 for start in starts)
 
 
-def calls(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel."""
-    channels = channels_of(op)
-    scaled = scale_channels(channels)
-    params: Params = {
-        **{
-            "weights": prepared_weights(scaled.weights, op.in_channels),
-            "constants": packed_constants(scaled),
-        },
-        **{**image(op), "out_c": op.out_channels},
-        **{"pad_top": op.padding[0], "pad_left": op.padding[1], "in_zp": op.x.zero_point},
-        **{"low": op.low, "high": op.high},
-    }
-    return (Call(ROUTINE, params, (op.x,), op.y),)
+def params(op: Conv2d) -> Params:
+    """Returns the parameters of the kernel."""
+    scaled = scale_channels(channels_of(op))
+    weights = prepared_weights(scaled.weights, op.in_channels)
+    return {"weights": weights, "constants": packed_constants(scaled)}
 
 
 def prepared_weights(weights: Int8Array, in_c: int) -> Int32Array:
@@ -135,10 +110,16 @@ def packed_constants(scaled: ScaledChannels) -> Int32Array:
     return pack.stream_of(4 * scaled.sums.reshape(-1, 2), scales.reshape(-1, 6))
 
 
-KERNEL = DSP.kernel(
+CONDITIONS = (
+    *(plain_3x3, equals("groups", 1), multiple_of("in_channels", 4), multiple_of("out_channels", 2)),
+    *(lambda op: pack.dot_verdicts(channels_of(op)), sums_fit),
+    lambda op: within("further flash", further_bytes(op), most=MOST_FLASH, unit="bytes"),
+)
+KERNEL = DSP.spec(
     Conv2d,
-    calls,
-    check,
+    "conv2d_winograd_s8",
+    params,
+    requires=(short_circuit(LAYER, all_of(*CONDITIONS)),),
     name="conv2d_winograd",
     scratch_bytes=scratch,
     overread_bytes=1,
@@ -146,4 +127,5 @@ KERNEL = DSP.kernel(
     extra_flash=further_bytes,
     has_private_constants=True,
     row_unit=2,
+    also=("winograd", "winograd_tiles", "clamp"),
 )

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import channels_of
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import LAYER, equals, short_circuit
 from pillion.emitters.c.kernel_library import HOST
 from pillion.emitters.c.portable.conv import bias_for_unsigned
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
 
@@ -33,8 +35,6 @@ SLACK = 64
 ZIPPED = 256
 """The size of four rows of one column for a block of channels."""
 
-CONV, DEPTHWISE = HOST.routine("conv2d_s8"), HOST.routine("depthwise_conv2d_s8")
-
 # --- scales -----------------------------------------------------------------------------------------------------------
 
 
@@ -44,22 +44,19 @@ def right_shifts(op: Convolution | Linear) -> NDArray[np.int32]:
     return np.where(mantissas == 0, 1, -shifts).astype(np.int32)
 
 
-def check_scales(op: Convolution | Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether weights are constant, and whether sums are rescaled as in the kernels: doubled, multiplied in
-    64 bits and shifted right."""
-    operands = layer_operands(op)
-    if not all_ok(operands):
-        return operands
+def fixed_point(op: Convolution | Linear, arithmetic: Arithmetic) -> Iterator[Verdict]:
+    """Checks whether sums are rescaled as in the kernels: doubled, multiplied in 64 bits and shifted right."""
     is_real = isinstance(op, Linear) and arithmetic is Arithmetic.TFLITE
     rights, bounds = right_shifts(op), channels_of(op).bounds()
     least, most = int(rights.min(initial=MOST_RIGHT)), int(rights.max(initial=1))
     largest = max(int(np.abs(end).max(initial=0)) for end in bounds)
-    return (
-        *operands,
-        Verdict("multiplier", not is_real, "fixed point", "a double" if is_real else "fixed point"),
-        Verdict("right_shift", least >= 1 and most <= MOST_RIGHT, f"1 to {MOST_RIGHT}", f"{least} to {most}"),
-        Verdict("sums", largest < LARGEST_SUM, f"below {LARGEST_SUM}", str(largest)),
-    )
+    in_range = least >= 1 and most <= MOST_RIGHT
+    yield Verdict("multiplier", not is_real, "fixed point", "a double" if is_real else "fixed point")
+    yield Verdict("right_shift", in_range, f"1 to {MOST_RIGHT}", f"{least} to {most}")
+    yield Verdict("sums", largest < LARGEST_SUM, f"below {LARGEST_SUM}", str(largest))
+
+
+SCALES = short_circuit(LAYER, fixed_point)
 
 
 def pad_to_multiple(values: Array, count: int) -> Array:
@@ -68,13 +65,12 @@ def pad_to_multiple(values: Array, count: int) -> Array:
 
 
 def sums_and_scales(op: Convolution | Linear, weights: Array, whole: int) -> Params:
-    """Returns the biases and scales of all channels, and the zero points and bounds, as parameters."""
+    """Returns the biases and scales of all channels as parameters."""
     bias = bias_for_unsigned(op.bias.constant, weights, op.x.zero_point)
     rights = right_shifts(op)
     rectified = int(op.low >= op.y.zero_point and rights.min(initial=2) >= 2)
     arrays = {"bias": bias, "right": rights - rectified, "half": 1 << (rights - rectified - 1)}
     return {
-        **{"in_zp": op.x.zero_point, "out_zp": op.y.zero_point, "low": op.low, "high": op.high},
         "rectified": rectified,
         "multiplier": np.append(pad_to_multiple(op.multipliers[0], whole), np.int32(0)),
         **{key: pad_to_multiple(array.astype(np.int32), whole) for key, array in arrays.items()},
@@ -94,14 +90,10 @@ def pack_blocks(weights: Array) -> NDArray[np.int8]:
     return np.concatenate(laid)
 
 
-def check_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether kernel rows are contiguous, and whether sums are rescaled as in the kernel."""
+def contiguous_rows(op: Conv2d) -> Verdict:
+    """Checks whether kernel rows are contiguous."""
     is_run = op.kernel[1] == 1 or op.dilation[1] == 1
-    return (
-        Verdict("groups", op.groups == 1, "1", str(op.groups)),
-        Verdict("dilation", is_run, "none along the rows", str(op.dilation)),
-        *check_scales(op, arithmetic),
-    )
+    return Verdict("dilation", is_run, "none along the rows", str(op.dilation))
 
 
 def strip_rows(out_h: int, stride_h: int, reach: int, row_bytes: int) -> int:
@@ -110,7 +102,7 @@ def strip_rows(out_h: int, stride_h: int, reach: int, row_bytes: int) -> int:
     return max(1, min(out_h, (rows - reach) // stride_h + 1))
 
 
-def conv_params(op: Conv2d) -> Params:
+def strips_of(op: Conv2d) -> Params:
     """Returns image and window of a convolution. A pointwise one has an image of one column."""
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, out_c = op.y.shape
@@ -119,10 +111,7 @@ def conv_params(op: Conv2d) -> Params:
     columns = (out_w - 1) * op.stride[1] + (op.kernel[1] - 1) * op.dilation[1] + 1
     row_bytes, reach = columns * in_c, (op.kernel[0] - 1) * op.dilation[0] + 1
     return {
-        **{"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c},
-        **{"out_h": out_h, "out_w": out_w, "out_c": out_c},
         **{"kernel_h": op.kernel[0], "stride_h": op.stride[0], "dilation_h": op.dilation[0]},
-        **{"pad_top": op.padding[0], "pad_left": op.padding[1]},
         **{"row_bytes": row_bytes, "column_step": op.stride[1] * in_c},
         **{"kernel_row_step": op.dilation[0] * row_bytes, "fours": -(-op.kernel[1] * in_c // FOUR)},
         "strip_rows": strip_rows(out_h, op.stride[0], reach, row_bytes),
@@ -146,46 +135,29 @@ def strip_bytes(place: Params) -> int:
     return ((number["strip_rows"] - 1) * number["stride_h"] + reach) * number["row_bytes"] + SLACK
 
 
-def calls_conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a convolution."""
+def conv_params(op: Conv2d) -> Params:
+    """Returns the parameters of a convolution."""
     weights = op.weights_per_output
     laid = pack_blocks(weights.reshape(len(weights), op.kernel[0], -1))
-    last = {"weights": laid, **sums_and_scales(op, weights, SIXTEEN)}
-    return (Call(CONV, {**conv_params(op), **last}, (op.x,), op.y),)
-
-
-def scratch_conv(op: Conv2d) -> int:
-    """Returns the scratch bytes of a convolution: one strip."""
-    return strip_bytes(conv_params(op))
+    return {**strips_of(op), "weights": laid, **sums_and_scales(op, weights, SIXTEEN)}
 
 
 # --- linear -----------------------------------------------------------------------------------------------------------
 
 
-def linear_params(op: Linear) -> Params:
+def linear_strips(op: Linear) -> Params:
     """Returns a fully connected layer as a pointwise convolution."""
     return column_of_pixels(op.rows, op.in_features, op.out_features)
 
 
-def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a fully connected layer."""
+def linear_params(op: Linear) -> Params:
+    """Returns the parameters of a fully connected layer."""
     weights = op.weights.constant
-    last = {"weights": pack_blocks(weights[:, None]), **sums_and_scales(op, weights, SIXTEEN)}
-    return (Call(CONV, {**linear_params(op), **last}, (op.x,), op.y),)
-
-
-def scratch_linear(op: Linear) -> int:
-    """Returns the scratch bytes of a fully connected layer: one strip."""
-    return strip_bytes(linear_params(op))
+    laid = pack_blocks(weights[:, None])
+    return {**linear_strips(op), "weights": laid, **sums_and_scales(op, weights, SIXTEEN)}
 
 
 # --- depthwise --------------------------------------------------------------------------------------------------------
-
-
-def check_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the depth multiplier is 1, and whether sums are rescaled as in the kernel."""
-    one = Verdict("depth_multiplier", op.depth_multiplier == 1, "1", str(op.depth_multiplier))
-    return (one, *check_scales(op, arithmetic))
 
 
 def pack_columns(weights: Array) -> NDArray[np.int8]:
@@ -201,19 +173,13 @@ def zipped_columns(op: DepthwiseConv2d) -> int:
     return (op.y.shape[2] - 1) * op.stride[1] + (op.kernel[1] - 1) * op.dilation[1] + 1
 
 
-def calls_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a depthwise convolution."""
-    batch, in_h, in_w, channels = op.x.shape
-    pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
-    params: Params = {
-        **{"batch": batch, "in_h": in_h, "in_w": in_w, "out_h": op.y.shape[1], "out_w": op.y.shape[2]},
-        **{f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")},
-        **{"channels": channels, "pad_top": op.padding[0], "pad_left": op.padding[1]},
+def depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of a depthwise convolution."""
+    return {
         **{"columns": zipped_columns(op), "fours": -(-op.kernel[0] // FOUR)},
         "weights": pack_columns(op.weights.constant[0]),
         **sums_and_scales(op, op.weights_per_output, BLOCK),
     }
-    return (Call(DEPTHWISE, params, (op.x,), op.y),)
 
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
@@ -222,7 +188,25 @@ def scratch_depthwise(op: DepthwiseConv2d) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    HOST.kernel(Conv2d, calls_conv2d, check_conv, scratch_bytes=scratch_conv),
-    HOST.kernel(DepthwiseConv2d, calls_depthwise, check_depthwise, scratch_bytes=scratch_depthwise),
-    HOST.kernel(Linear, calls_linear, check_scales, scratch_bytes=scratch_linear),
+    HOST.spec(
+        Conv2d,
+        "conv2d_s8",
+        conv_params,
+        requires=(equals("groups", 1), contiguous_rows, SCALES),
+        scratch_bytes=lambda op: strip_bytes(strips_of(op)),
+    ),
+    HOST.spec(
+        DepthwiseConv2d,
+        "depthwise_conv2d_s8",
+        depthwise_params,
+        requires=(equals("depth_multiplier", 1), SCALES),
+        scratch_bytes=scratch_depthwise,
+    ),
+    HOST.spec(
+        Linear,
+        "conv2d_s8",
+        linear_params,
+        requires=(SCALES,),
+        scratch_bytes=lambda op: strip_bytes(linear_strips(op)),
+    ),
 )

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from pillion.emitters.c import single_rounding, subpixel
 from pillion.emitters.c.accumulators import Channels, channels_of
-from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params, Routine
-from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel import A_CALL, CallCost, Kernel, Params, Routine
+from pillion.emitters.c.kernel_conditions import LAYER, all_of, fixed_point, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips, pack, pack_3x3
 from pillion.emitters.c.mve.pack import ConvGeometry
-from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
 
@@ -59,31 +58,19 @@ class ConvVariant:
 
     def kernel(self, name: str, op: type[Convolution]) -> Kernel:
         """Returns this kernel for a class of ops."""
-        return MVE.kernel(
+        verdicts, params, work = self.verdicts, self.params, self.work
+        return MVE.spec(
             op,
-            self._calls,
-            self._takes,
+            self.routine,
+            lambda made: params(geometry(made), channels_of(made)),
+            requires=(short_circuit(LAYER, lambda made: verdicts(geometry(made), channels_of(made))),),
             name=name,
-            scratch_bytes=self._scratch,
+            scratch_bytes=lambda made: self.scratch(geometry(made)),
             in_place=self._in_place,
             overread_bytes=self.overread_bytes,
             call_cost=self.call_cost,
-            work=self._work if self.work else None,
+            work=(lambda made: work(geometry(made))) if work else None,
         )
-
-    def _takes(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-        known = layer_operands(op)
-        return (*known, *self.verdicts(geometry(op), channels_of(op))) if all_ok(known) else known
-
-    def _calls(self, op: Convolution, arithmetic: Arithmetic) -> tuple[Call, ...]:
-        return (Call(self.routine, self.params(geometry(op), channels_of(op)), (op.x,), op.y),)
-
-    def _work(self, op: Convolution) -> float:
-        assert self.work is not None
-        return self.work(geometry(op))
-
-    def _scratch(self, op: Convolution) -> int:
-        return self.scratch(geometry(op))
 
     def _in_place(self, op: Convolution) -> tuple[Value, ...]:
         fits = self.in_place(geometry(op)) and op.y.type.size_bytes <= op.x.type.size_bytes
@@ -214,63 +201,38 @@ LINEAR = MVE.routine("linear_s8")
 LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_mve")
 
 
-def check_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the kernel computes a fully connected layer exactly; not one of LiteRT, rescaled in double
-    precision."""
-    rounding = Verdict(
-        "arithmetic", arithmetic is not Arithmetic.TFLITE, "scaled in fixed point", arithmetic.value
-    )
-    known = (
-        rounding,
-        *layer_operands(op),
-    )
-    return (*known, *pack.linear_verdicts(channels_of(op))) if all_ok(known) else known
+def shifted_right(op: Convolution | Linear) -> Verdict:
+    """Checks whether all channels are rescaled by right shifts."""
+    return pack.right_shifts(channels_of(op))
 
 
-def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the fully connected kernel."""
-    return (Call(LINEAR, pack.linear_params(op.rows, channels_of(op)), (op.x,), op.y),)
-
-
-def check_pixel(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def one_pixel(op: Conv2d) -> Iterator[Verdict]:
     """Checks whether a convolution computes one pixel from the whole image: a matrix-vector product."""
-    known = (
-        *layer_operands(op),
-        Verdict("pixels", op.y.shape[:3] == (1, 1, 1), "one", str(op.y.shape[:3])),
-        Verdict("window", op.kernel == op.x.shape[1:3], "the whole image", str(op.kernel)),
-        Verdict("groups", op.groups == 1, "1", str(op.groups)),
-    )
-    return (*known, *pack.linear_verdicts(channels_of(op))) if all_ok(known) else known
+    yield Verdict("pixels", op.y.shape[:3] == (1, 1, 1), "one", str(op.y.shape[:3]))
+    yield Verdict("window", op.kernel == op.x.shape[1:3], "the whole image", str(op.kernel))
+    yield Verdict("groups", op.groups == 1, "1", str(op.groups))
 
 
-def calls_pixel(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the fully connected kernel, which rounds as convolutions do."""
-    return (Call(LINEAR, pack.linear_params(1, channels_of(op)), (op.x,), op.y),)
-
-
-def calls_linear_tflite(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the fully connected kernel with single rounding."""
-    channels = channels_of(op)
-    params: Params = {
-        **{"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features},
-        **{"chunks": pack.chunks(op.in_features), "low": op.low, "high": op.high},
-        **{
-            "constants": pack.stream_of(pack.plain_sums(channels)),
-            "once": single_rounding.packed_numbers(op),
-        },
+def tflite_params(op: Linear) -> Params:
+    """Returns the parameters of the fully connected kernel with single rounding."""
+    constants = pack.stream_of(pack.plain_sums(channels_of(op)))
+    return {
+        **{"chunks": pack.chunks(op.in_features), "constants": constants},
+        "once": single_rounding.packed_numbers(op),
     }
-    return (Call(LINEAR_TFLITE, params, (op.x,), op.y),)
-
-
-def scratch_linear_tflite(op: Linear) -> int:
-    """Returns the scratch bytes of the kernel with single rounding: the sums, in groups of eight."""
-    return 32 * -(-op.out_features // 8)
 
 
 IM2COL_KERNEL = IM2COL.kernel("conv2d_im2col", Conv2d)
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.kernel(Conv2d, calls_pixel, check_pixel, name="conv2d_pixel", overread_bytes=OVERREAD_BYTES),
+    MVE.spec(
+        Conv2d,
+        LINEAR,
+        lambda op: pack.linear_params(1, channels_of(op)),
+        requires=(short_circuit(all_of(LAYER, one_pixel), shifted_right),),
+        name="conv2d_pixel",
+        overread_bytes=OVERREAD_BYTES,
+    ),
     POINTWISE_16.kernel("conv2d_1x1_k16", Conv2d),
     *(variant.kernel(name, Conv2d) for name, variant in POINTWISE_FEW.items()),
     POINTWISE.kernel("conv2d_1x1", Conv2d),
@@ -287,13 +249,20 @@ KERNELS: tuple[Kernel, ...] = (
     PLANE_5X5.kernel("depthwise_5x5", DepthwiseConv2d),
     WIDE_3X3.kernel("depthwise_3x3_wide", DepthwiseConv2d),
     WIDE.kernel("depthwise_any", DepthwiseConv2d),
-    MVE.kernel(Linear, calls_linear, check_linear, overread_bytes=OVERREAD_BYTES),
-    MVE.kernel(
+    MVE.spec(
         Linear,
-        calls_linear_tflite,
-        single_rounding.check,
+        LINEAR,
+        lambda op: pack.linear_params(op.rows, channels_of(op)),
+        requires=(short_circuit(all_of(fixed_point, LAYER), shifted_right),),
+        overread_bytes=OVERREAD_BYTES,
+    ),
+    MVE.spec(
+        Linear,
+        LINEAR_TFLITE,
+        tflite_params,
+        requires=(single_rounding.EXACT,),
         name="linear_tflite",
-        scratch_bytes=scratch_linear_tflite,
+        scratch_bytes=lambda op: 32 * -(-op.out_features // 8),  # the sums, in groups of eight
         overread_bytes=OVERREAD_BYTES,
     ),
 )

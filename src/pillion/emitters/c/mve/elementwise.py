@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c import sums_int16
-from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params, scaling
+from pillion.emitters.c.kernel import CallCost, Kernel, Params, scaling
 from pillion.emitters.c.kernel_conditions import (
     INT8_ABY,
     INT8_XY,
@@ -22,9 +22,9 @@ from pillion.emitters.c.kernel_conditions import (
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve.sum_factors import LEVELS, Factors, find_factors
 from pillion.emitters.c.portable import elementwise as portable
-from pillion.emitters.c.portable import movement as portable_movement
 from pillion.emitters.c.portable import pool as portable_pool
 from pillion.emitters.c.portable.elementwise import sum_scales
+from pillion.emitters.c.portable.movement import copy_kernel
 from pillion.emitters.c.rowwise_params import rows_params, rows_verdict
 from pillion.emitters.c.table_lookup import TableLookup
 from pillion.ir.numerics import INT32_MAX, Arithmetic, wrap32
@@ -186,21 +186,6 @@ def exponentials_bytes(op: Softmax) -> int:
     return 16 * -(-op.x.shape[-1] // 4)
 
 
-# --- movement ---------------------------------------------------------------------------------------------------------
-
-
-def calls_copies(op: Transpose | Slice | Concat | Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the calls of an op's strided copies."""
-    if isinstance(op, Pad):
-        return tuple(_copy(call) for call in portable_movement.calls_pad(op, arithmetic))
-    return tuple(_copy(call) for call in portable_movement.calls_copies(op, arithmetic))
-
-
-def _copy(call: Call) -> Call:
-    is_copy = call.routine.name == "pillion_strided_copy"
-    return Call(MVE.routine("strided_copy"), call.params, call.inputs, call.output) if is_copy else call
-
-
 KERNELS: tuple[Kernel, ...] = (
     *TABLE.kernels(),
     *(
@@ -285,8 +270,6 @@ KERNELS: tuple[Kernel, ...] = (
         in_place="x",
         overread_bytes=OVERREAD_BYTES,
     ),
-    MVE.kernel(Concat, calls_copies, portable_movement.check_copies, call_cost=CallCost(180.0)),
-    MVE.kernel(Slice, calls_copies, portable_movement.check_copies),
-    MVE.kernel(Pad, calls_copies, portable_movement.check_copies),
-    MVE.kernel(Transpose, calls_copies, portable_movement.check_copies),
+    copy_kernel(MVE, Concat, CallCost(180.0)),
+    *(copy_kernel(MVE, op) for op in (Slice, Pad, Transpose)),
 )

@@ -129,11 +129,6 @@ def stream_of(ready: Channels) -> Int32Array:
     return np.concatenate(parts)
 
 
-def linear_verdicts(channels: Channels) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_linear_s8_mve is exact."""
-    return (right_shifts(channels),)
-
-
 def linear_params(rows: int, channels: Channels) -> Params:
     """Returns the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape

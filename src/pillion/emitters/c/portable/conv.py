@@ -8,12 +8,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import LAYER
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -70,38 +71,28 @@ def swapped(params: Params) -> Params:
     return {key: params[key.removesuffix(end) + other.get(end, "")] for key, end in ends.items()}
 
 
-def result_bounds(op: Convolution | Linear | TransposeConv2d) -> Params:
-    """Returns the zero point and the bounds of the result as parameters."""
-    return {"out_zp": op.y.zero_point, "low": op.low, "high": op.high}
+# --- convolutions -----------------------------------------------------------------------------------------------------
 
 
-# --- conv2d -----------------------------------------------------------------------------------------------------------
-
-
-def calls_conv2d(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a convolution."""
-    return (conv_call(op, op.weights_per_output, op.groups),)
-
-
-def conv_call(op: Convolution, weights: Array, groups: int) -> Call:
-    """Returns the call of a convolution with weights [channels, inputs]."""
-    params: Params = {
-        **image(op),
-        "out_c": op.y.shape[-1],
-        **window(op),
-        "groups": groups,
-        "pointwise": int(is_pointwise(op, groups)),
-        "in_zp": op.x.zero_point,
-        **result_bounds(op),
-        **pack_weights(weights, op.bias.constant, op.x.zero_point, groups),
+def conv_params(op: Convolution, groups: int) -> Params:
+    """Returns the parameters of a convolution."""
+    return {
+        **{"groups": groups, "pointwise": int(is_pointwise(op, groups))},
+        **pack_weights(op.weights_per_output, op.bias.constant, op.x.zero_point, groups),
         **scaling(op),
     }
-    return Call(PORTABLE.routine("conv2d_s8"), params, (op.x,), op.y)
 
 
 def is_pointwise(op: Convolution, groups: int) -> bool:
     """Whether windows need no gathering: 1x1, without padding and groups, channels a multiple of four."""
     return op.kernel == (1, 1) and not any(op.padding) and groups == 1 and op.in_channels % FOUR == 0
+
+
+def plain_1x1(op: Conv2d) -> Verdict:
+    """Checks whether a convolution has windows of one pixel, stride 1 and no padding."""
+    got = f"{op.kernel}, stride {op.stride}, padding {op.padding}"
+    plain = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
+    return Verdict("window", plain, "1x1, stride 1, no padding", got)
 
 
 def scratch_conv2d(op: Conv2d) -> int:
@@ -114,25 +105,17 @@ def window_bytes(inputs: int) -> int:
     return -(-inputs // FOUR) * FOUR
 
 
-# --- depthwise --------------------------------------------------------------------------------------------------------
+def depthwise_routine(op: DepthwiseConv2d) -> str:
+    """Returns the routine of a depthwise convolution; with a depth multiplier it is a grouped convolution."""
+    return "depthwise_conv2d_s8" if op.depth_multiplier == 1 else "conv2d_s8"
 
 
-def calls_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a depthwise convolution; with a depth multiplier it is a grouped convolution."""
+def depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of a depthwise convolution."""
     if op.depth_multiplier != 1:
-        return (conv_call(op, op.weights_per_output, op.in_channels),)
-    batch, in_h, in_w, channels = op.x.shape
-    _, out_h, out_w, _ = op.y.shape
-    params: Params = {
-        **{"batch": batch, "in_h": in_h, "in_w": in_w, "out_h": out_h, "out_w": out_w, "channels": channels},
-        **window(op),
-        "in_zp": op.x.zero_point,
-        **result_bounds(op),
-        "weights": np.ascontiguousarray(op.weights.constant).reshape(-1),
-        "bias": np.asarray(op.bias.constant, np.int32),
-        **scaling(op),
-    }
-    return (Call(PORTABLE.routine("depthwise_conv2d_s8"), params, (op.x,), op.y),)
+        return conv_params(op, op.in_channels)
+    weights = np.ascontiguousarray(op.weights.constant).reshape(-1)
+    return {"weights": weights, "bias": np.asarray(op.bias.constant, np.int32), **scaling(op)}
 
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
@@ -146,19 +129,10 @@ def scratch_depthwise(op: DepthwiseConv2d) -> int:
 # --- linear -----------------------------------------------------------------------------------------------------------
 
 
-def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of a fully connected layer in the graph's arithmetic."""
-    sizes: Params = {"rows": op.rows, "in_features": op.in_features, "out_features": op.out_features}
-    shared: Params = {
-        **sizes,
-        **result_bounds(op),
-        **pack_weights(op.weights.constant, op.bias.constant, op.x.zero_point),
-    }
-    if arithmetic is Arithmetic.TFLITE:
-        return (
-            Call(PORTABLE.routine("linear_tflite_s8"), {**shared, "scale": op.ratios.copy()}, (op.x,), op.y),
-        )
-    return (Call(PORTABLE.routine("linear_s8"), {**shared, **scaling(op)}, (op.x,), op.y),)
+def linear_params(op: Linear, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a fully connected layer in the graph's arithmetic."""
+    packed = pack_weights(op.weights.constant, op.bias.constant, op.x.zero_point)
+    return {**packed, **({"scale": op.ratios.copy()} if arithmetic is Arithmetic.TFLITE else scaling(op))}
 
 
 def scratch_linear(op: Linear) -> int:
@@ -168,7 +142,25 @@ def scratch_linear(op: Linear) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.kernel(Conv2d, calls_conv2d, layer_operands, scratch_bytes=scratch_conv2d),
-    PORTABLE.kernel(DepthwiseConv2d, calls_depthwise, layer_operands, scratch_bytes=scratch_depthwise),
-    PORTABLE.kernel(Linear, calls_linear, layer_operands, scratch_bytes=scratch_linear),
+    PORTABLE.spec(
+        Conv2d,
+        "conv2d_s8",
+        lambda op: conv_params(op, op.groups),
+        requires=(LAYER,),
+        scratch_bytes=scratch_conv2d,
+    ),
+    PORTABLE.spec(
+        DepthwiseConv2d,
+        depthwise_routine,
+        depthwise_params,
+        requires=(LAYER,),
+        scratch_bytes=scratch_depthwise,
+    ),
+    PORTABLE.spec(
+        Linear,
+        lambda op, arithmetic: "linear_tflite_s8" if arithmetic is Arithmetic.TFLITE else "linear_s8",
+        linear_params,
+        requires=(LAYER,),
+        scratch_bytes=scratch_linear,
+    ),
 )

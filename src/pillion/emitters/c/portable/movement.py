@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params
+from pillion.emitters.c.kernel_library import PORTABLE, Calls, Library
 from pillion.emitters.c.portable.walk import WalkRows, rows_of
 from pillion.emitters.c.strides import contiguous_steps, numbers
 from pillion.ir.numerics import Arithmetic
@@ -17,6 +17,7 @@ from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
+Copying = Transpose | Slice | Flip | Concat | Pad
 LOOP_PER_RUN = 8
 """Contiguous elements that are copied in the time of one strided element."""
 
@@ -41,9 +42,8 @@ class StridedCopy:
         """The walk over both tensors, row by row."""
         return rows_of(self.extent, [self.x_step, self.y_step], _best_inner_axis)
 
-    @property
-    def call(self) -> Call:
-        """The call of the kernel."""
+    def call(self, library: Library) -> Call:
+        """Returns the call of a library's kernel."""
         rows, size = self.rows, self.x.dtype.size_bytes
         is_run = rows.step == (1, 1)
         in_bytes = [numbers([size * s for s in steps]) for steps in rows.row_step]
@@ -59,7 +59,7 @@ class StridedCopy:
             "x_row_step": in_bytes[0],
             "y_row_step": in_bytes[1],
         }
-        return Call(PORTABLE.routine("strided_copy"), params, (self.x,), self.y)
+        return Call(library.routine("strided_copy"), params, (self.x,), self.y)
 
 
 def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
@@ -116,7 +116,7 @@ def pad_copies(op: Pad) -> tuple[StridedCopy, ...]:
     return (StridedCopy(op.x, op.y, op.x.shape, contiguous_steps(op.x.shape), steps, y_offset=offset),)
 
 
-def copies(op: Transpose | Slice | Flip | Concat | Pad) -> tuple[StridedCopy, ...]:
+def copies(op: Copying) -> tuple[StridedCopy, ...]:
     """Returns the strided copies of an op."""
     match op:
         case Transpose():
@@ -131,45 +131,40 @@ def copies(op: Transpose | Slice | Flip | Concat | Pad) -> tuple[StridedCopy, ..
             return pad_copies(op) if op.x.type.elements else ()
 
 
-def calls_copies(op: Transpose | Slice | Flip | Concat, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the calls of an op's strided copies."""
-    return tuple(copy.call for copy in copies(op))
+def copies_by(library: Library) -> Calls[Copying]:
+    """Returns the function that makes the calls of a library's strided copies, behind a fill with a pad's border."""
+
+    def calls(op: Copying, arithmetic: Arithmetic) -> tuple[Call, ...]:
+        fill = (fill_call(op),) if isinstance(op, Pad) and any((*op.before, *op.after)) else ()
+        return (*fill, *(copy.call(library) for copy in copies(op)))
+
+    return calls
 
 
-def calls_pad(op: Pad, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the calls of a pad: a fill with the border's value, then the copy of the image."""
+def fill_call(op: Pad) -> Call:
+    """Returns the call that fills the result with the border's value."""
     element = np.array([op.value], op.y.dtype.numpy).view(np.uint8)
     params: Params = {"count": op.y.type.elements, "element_bytes": len(element), "element": element}
-    fill = (Call(PORTABLE.routine("fill"), params, (), op.y),) if any((*op.before, *op.after)) else ()
-    return (*fill, *(copy.call for copy in copies(op)))
+    return Call(PORTABLE.routine("fill"), params, (), op.y)
 
 
-def check_copies(op: Transpose | Slice | Flip | Concat | Pad, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def few_copy_axes(op: Copying) -> tuple[Verdict, ...]:
     """Checks whether the copies of an op have few enough axes for the kernel's nested loops."""
     axes = [copy.rows.few_axes[0] for copy in copies(op)]
     return tuple(sorted(axes, key=lambda verdict: verdict.ok)[:1])
 
 
-def calls_reshape(op: Reshape, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns no call, for a reshape: the memory planner puts both values at one address."""
-    return ()
-
-
-def check_reshape(op: Reshape, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Returns no verdicts, for a reshape."""
-    return ()
-
-
-def in_place_reshape(op: Reshape) -> tuple[Value, ...]:
-    """Returns the operand of a reshape, if it is computed; the result shares its memory."""
-    return () if op.x.is_constant else (op.x,)
+def copy_kernel(library: Library, op: type[Copying], call_cost: CallCost = A_CALL) -> Kernel:
+    """Builds the kernel of an op that copies."""
+    return library.spec(op, calls=copies_by(library), requires=(few_copy_axes,), call_cost=call_cost)
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.kernel(Concat, calls_copies, check_copies),
-    PORTABLE.kernel(Slice, calls_copies, check_copies),
-    PORTABLE.kernel(Flip, calls_copies, check_copies),
-    PORTABLE.kernel(Pad, calls_pad, check_copies),
-    PORTABLE.kernel(Reshape, calls_reshape, check_reshape, in_place=in_place_reshape),
-    PORTABLE.kernel(Transpose, calls_copies, check_copies),
+    *(copy_kernel(PORTABLE, op) for op in (Concat, Slice, Flip, Pad)),
+    PORTABLE.spec(  # the memory planner puts both values at one address
+        Reshape,
+        calls=lambda op, arithmetic: (),
+        in_place=lambda op: () if op.x.is_constant else (op.x,),
+    ),
+    copy_kernel(PORTABLE, Transpose),
 )

@@ -4,19 +4,20 @@ time."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from pillion.emitters.c.accumulators import Channels, Int32Array, channels_of
+from pillion.emitters.c.accumulators import Channels, Int32Array, channels_of, with_channels
 from pillion.emitters.c.channel_scaling import ScaledChannels, right_shifts, scale_channels, sums_fit
-from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import layer_operands
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
+from pillion.emitters.c.kernel_conditions import Check, all_of, equals, in_arithmetic, within
 from pillion.emitters.c.kernel_library import SCALAR
-from pillion.emitters.c.portable.conv import image, window
+from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
-from pillion.ir.verdict import Verdict, all_ok
-from pillion.ops.conv import Conv2d, Convolution
+from pillion.ops.conv import Conv2d
 from pillion.ops.linear import Linear
 
 PIXELS = 3
@@ -24,45 +25,9 @@ PAIR = 2
 FOUR = 4
 """Inputs for each iteration of the inner loop."""
 
-CONV_1X1 = SCALAR.routine("conv2d_1x1_s8", "dot")
-CONV = SCALAR.routine("conv2d_s8", "dot")
-
-
-def check_sums(op: Convolution | Linear) -> tuple[Verdict, ...]:
-    """Checks the element types, whether weights and bias are constant, and whether sums and shifts are within the
-    kernels' limits."""
-    operands = layer_operands(op)
-    if not all_ok(operands):
-        return operands
-    scaled = scale_channels(channels_of(op))
-    return (*operands, right_shifts(scaled), sums_fit(scaled))
-
-
-def check_pairs(op: Convolution | Linear, channels: int) -> tuple[Verdict, ...]:
-    """Checks the conditions of sums, and whether there are at least two output channels."""
-    return (Verdict("out_channels", channels >= PAIR, f"at least {PAIR}", str(channels)), *check_sums(op))
-
-
-def check_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the kernel of any window computes a convolution exactly."""
-    one_group = Verdict("groups", op.groups == 1, "1", str(op.groups))
-    return (one_group, *check_pairs(op, op.out_channels))
-
-
-def check_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the kernel of 1x1 windows computes a convolution exactly."""
-    got = f"{op.kernel}, stride {op.stride}, padding {op.padding}"
-    plain = (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0))
-    return (Verdict("window", plain, "1x1, stride 1, no padding", got), *check_conv(op, arithmetic))
-
-
-def check_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the kernel computes a fully connected layer exactly; not one of LiteRT, rescaled in double
-    precision."""
-    rounding = Verdict(
-        "arithmetic", arithmetic is Arithmetic.CMSIS_NN, Arithmetic.CMSIS_NN.value, arithmetic.value
-    )
-    return (rounding, *check_pairs(op, op.out_features))
+SUMS = with_channels(lambda channels: (right_shifts(s := scale_channels(channels)), sums_fit(s)))
+"""Sums and shifts are within the kernels' limits."""
+TWO_CHANNELS = all_of(lambda op: within("out_channels", op.bias.type.elements, PAIR), SUMS)
 
 
 def padded_inputs(count: int) -> int:
@@ -100,55 +65,41 @@ def pack(channels: Channels) -> Params:
     }
 
 
-def calls_1x1(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel of 1x1 windows."""
-    n, h, w, _ = op.y.shape
-    return (_pixels(op, n * h * w, op.in_channels),)
-
-
-def calls_linear(op: Linear, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel of 1x1 windows, with rows as pixels."""
-    return (_pixels(op, op.rows, op.in_features),)
-
-
-def _pixels(op: Conv2d | Linear, pixels: int, in_c: int) -> Call:
-    return Call(CONV_1X1, {**pack(channels_of(op)), "pixels": pixels, "in_c": in_c}, (op.x,), op.y)
-
-
-def calls_conv(op: Conv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the kernel of any window."""
-    params = {**pack(channels_of(op)), **image(op), **window(op), "in_zp": op.x.zero_point}
-    return (Call(CONV, params, (op.x,), op.y),)
-
-
 def block_bytes(inputs: int) -> int:
     """Returns the size of the widened inputs of three pixels."""
     return 4 * PIXELS * padded_inputs(inputs)
 
 
+CONV: tuple[Check[Conv2d], ...] = (equals("groups", 1), TWO_CHANNELS)
 KERNELS: tuple[Kernel, ...] = (
-    SCALAR.kernel(
+    SCALAR.spec(
         Conv2d,
-        calls_1x1,
-        check_1x1,
+        "conv2d_1x1_s8",
+        lambda op: {**pack(channels_of(op)), "pixels": math.prod(op.y.shape[:3])},
+        requires=(plain_1x1, *CONV),
         name="conv2d_1x1",
         scratch_bytes=lambda op: block_bytes(op.in_channels),
         overread_bytes=FOUR - 1,
+        also=("dot",),
     ),
-    SCALAR.kernel(
+    SCALAR.spec(
         Conv2d,
-        calls_conv,
-        check_conv,
+        "conv2d_s8",
+        lambda op: pack(channels_of(op)),
+        requires=CONV,
         name="conv2d",
         scratch_bytes=lambda op: block_bytes(op.weights_per_output.shape[1]),
         call_cost=CallCost(120.0),
+        also=("dot",),
     ),
-    SCALAR.kernel(
+    SCALAR.spec(
         Linear,
-        calls_linear,
-        check_linear,
+        "conv2d_1x1_s8",
+        lambda op: {**pack(channels_of(op)), "pixels": op.rows, "in_c": op.in_features},
+        requires=(in_arithmetic(Arithmetic.CMSIS_NN), TWO_CHANNELS),
         name="linear",
         scratch_bytes=lambda op: block_bytes(op.in_features) if op.rows >= PIXELS else 0,
         overread_bytes=FOUR - 1,
+        also=("dot",),
     ),
 )

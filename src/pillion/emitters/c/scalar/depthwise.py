@@ -9,27 +9,18 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Channels, channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
-from pillion.emitters.c.kernel import Call, CallCost, Kernel, Params
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
+from pillion.emitters.c.kernel_conditions import equals
 from pillion.emitters.c.kernel_library import SCALAR
-from pillion.emitters.c.portable.conv import swapped, window
-from pillion.emitters.c.scalar.conv import channel_scales, check_sums
+from pillion.emitters.c.portable.conv import image, swapped, window
+from pillion.emitters.c.scalar.conv import SUMS, channel_scales
 from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
-from pillion.ir.verdict import Verdict
 from pillion.ops.conv import DepthwiseConv2d
 
 OUTPUTS = 4
 POINTER_BYTES = 8
 """The size of a pointer on 64-bit hosts, on which the kernel is tested."""
-
-DEPTHWISE = SCALAR.routine("depthwise_conv2d_s8")
-
-
-def check_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Checks whether the depth multiplier is 1, and whether the kernel's sums are exact."""
-    got = op.depth_multiplier
-    return (Verdict("depth_multiplier", got == 1, "1", str(got)), *check_sums(op))
 
 
 def outputs_computed(size: int) -> int:
@@ -66,20 +57,16 @@ def pack(channels: Channels, op: DepthwiseConv2d, along_height: bool) -> Params:
     return {"weights": scaled.weights.reshape(-1).astype(np.int8), "constants": numbers.reshape(-1)}
 
 
-def calls_depthwise(op: DepthwiseConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
-    """Returns the call of the depthwise kernel; its rows run along the height where groups of four suit that
-    better."""
+def depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the kernel; its rows run along the height where groups of four suit that better."""
     along_height = is_along_height(op)
-    batch, in_h, in_w, channels = op.x.shape
-    sizes = {"in_h": in_h, "in_w": in_w, "out_h": op.y.shape[1], "out_w": op.y.shape[2]}
+    sizes = {name: image(op)[name] for name in ("in_h", "in_w", "out_h", "out_w")}
     place: Params = {**sizes, **window(op)}
-    params: Params = {
-        **{"batch": batch, "channels": channels, "in_zp": op.x.zero_point, "low": op.low, "high": op.high},
+    return {
         **(swapped(place) if along_height else place),
         **steps(op, along_height),
         **pack(channels_of(op), op, along_height),
     }
-    return (Call(DEPTHWISE, params, (op.x,), op.y),)
 
 
 def ring_size(op: DepthwiseConv2d) -> tuple[int, int]:
@@ -111,10 +98,11 @@ def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    SCALAR.kernel(
+    SCALAR.spec(
         DepthwiseConv2d,
-        calls_depthwise,
-        check_depthwise,
+        "depthwise_conv2d_s8",
+        depthwise_params,
+        requires=(equals("depth_multiplier", 1), SUMS),
         scratch_bytes=scratch_depthwise,
         in_place=in_place_depthwise,
         call_cost=CallCost(100.0, channel=150.0, reread=4.0),
