@@ -286,6 +286,7 @@ class CompileOptions(Checked):
             if name == "tuning":
                 changes.setdefault("quantize", {}).update(value.tuning if value is not None else {})
             elif name in KEYWORDS:
+                KEYWORDS[name].check(name, value)
                 changes.setdefault(KEYWORDS[name].record, {})[KEYWORDS[name].field] = value
             else:
                 raise TypeError(f"compile() got an unexpected keyword argument {name!r}")

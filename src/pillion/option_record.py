@@ -31,9 +31,8 @@ class Checked:
     def __post_init__(self) -> None:
         record: Any = type(self)
         for one in option_fields(record):
-            value = getattr(self, one.field, None)
-            if not one.record and one.choices and not (value is None and one.default is None):
-                one_of(one.field, value, one.choices)
+            if not one.record:
+                one.check(one.field, getattr(self, one.field))
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,11 @@ class OptionField:
     def keyword(self) -> str:
         """The name among the keywords of `compile`."""
         return self.option.keyword or self.field
+
+    def check(self, name: str, value: object) -> None:
+        """Raises if the value is none of the choices. `name` is what the user calls the option."""
+        if self.choices and not (value is None and self.default is None):
+            one_of(name, value, self.choices)
 
 
 @cache

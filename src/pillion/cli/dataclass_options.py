@@ -15,7 +15,6 @@ from typer.models import OptionInfo
 from pillion.cli import completion
 from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
 from pillion.compile_options import Loading, Memory, PlacementOptions, Quantization, Stream
-from pillion.errors import one_of
 from pillion.option_record import Option, OptionField, option_fields
 
 Command = Callable[..., None]
@@ -139,8 +138,8 @@ def _made(group: Any, given: dict[str, Any]) -> Any:
         value = given.pop(parameter.name, None)
         if value in (None, []):
             continue  # the default
-        if isinstance(get_args(hint)[1], Option) and _record_field(group, name).choices:
-            one_of(_long_name(parameter), value, _record_field(group, name).choices)
+        if isinstance(get_args(hint)[1], Option):
+            _record_field(group, name).check(_long_name(parameter), value)
         made[name] = tuple(value) if isinstance(value, list) else value
     return group(**made)
 
