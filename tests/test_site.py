@@ -65,7 +65,16 @@ def test_pictures_are_in_the_pages(site: Path) -> None:
 
 def test_the_api_is_made_from_the_code(site: Path) -> None:
     text = (site / "reference" / "api.html").read_text("utf-8")
-    for name in ("compile", "Program", "arena_bytes", "prepare_qat", "PillionError", "io_layout"):
+    for name in (
+        "compile",
+        "Program",
+        "arena_bytes",
+        "prepare_qat",
+        "PillionError",
+        "io_dtype",
+        "firmware",
+        "measure",
+    ):
         assert name in text
     assert ":::" not in text
 

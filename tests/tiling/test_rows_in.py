@@ -110,7 +110,7 @@ def test_the_self_test_looks_at_what_leaves_a_region(way: dict[str, object], tmp
         assert result.at is not None
         wrong[1, result.at + result.value.type.size_bytes - 1] ^= 1
         planted = c_selftest.SelfTest(test.results, test.inputs, wrong, test.checks)
-        files = program._files(planted)
+        files = program.project(planted)
         (folder / "selftest" / "selftest.c").write_bytes(bytes(files["selftest/selftest.c"]))  # type: ignore[arg-type]  # no text that is made while it is written
         outcome = run_selftest(folder, "host")
         assert outcome.differs, result

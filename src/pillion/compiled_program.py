@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`CompiledProgram`, the record of what was compiled: graph, target, placement, stripes, memory, NPU code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+from typing_extensions import Self
+
+from pillion.boards.project_layout import NPU_FOLDER
+from pillion.compile_options import Memory
+from pillion.devices.payloads import Copied, Payloads, marked, payloads_in_file
+from pillion.emitters.c.lower import CProgram, lower
+from pillion.emitters.c.manifest import NpuMemory
+from pillion.emitters.c.project import project_files
+from pillion.emitters.c.selftest_source import SelfTest
+from pillion.emitters.segments import segment_files
+from pillion.host_io.atomic_files import Content
+from pillion.importers.pte import ReadProgram
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.stream_io import Streaming
+from pillion.memory import MemoryPlan
+from pillion.memory.inside import bytes_inside
+from pillion.ops import Segment
+from pillion.option_values import Optimize
+from pillion.partition import Ledger
+from pillion.run.float_interface import FloatModel
+from pillion.targets import Target, executable
+from pillion.tiling.rows_in import require_rows_in, with_rows_last
+from pillion.tiling.search import TilingPlan, find_stripes, plan_with
+from pillion.tiling.stripe import Stripe
+
+
+@dataclass(frozen=True, repr=False)
+class CompiledProgram:
+    """A compiled model: a graph of integer ops and the target that it is compiled for."""
+
+    graph: Graph
+    target: Target
+    ledger: Ledger = field(default_factory=lambda: Ledger(()))
+    """Where each op runs, and why."""
+    optimize: Optimize = "speed"
+    """Whether kernels are chosen and compiled for speed or size."""
+    memory_budget: Memory | tuple[Stripe, ...] = ()
+    """Memory limits for the C, or the stripes already chosen for them."""
+    file: ReadProgram | None = None
+    """The .pte file that the program was read from; the ExecuTorch runtime runs it unchanged."""
+    source: bytes | None = None
+    """The .tflite file that the model was read from, unchanged; `verify` runs it too."""
+    own_arithmetic: Arithmetic | None = None
+    """The model's own arithmetic, if the program was compiled for another."""
+    floats: FloatModel | None = field(default=None, compare=False)
+    """The float model before quantization, if available; reports compare its tensors."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves the float model, the source file and everything that is quick to recompute out of pickles."""
+        own = {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None, "source": None}
+        return own | {"_known": self.stripes} if "_plan" in self.__dict__ else own
+
+    def within(self, wish: Memory | tuple[Stripe, ...]) -> Self:
+        """Returns the program tiled to meet memory limits. Its outputs are the same."""
+        graph, rows = self.graph, wish.by_rows if isinstance(wish, Memory) else False
+        if rows:
+            graph = with_rows_last(graph, require_rows_in(graph, rows))
+        if graph is not self.graph:
+            program = replace(
+                self, graph=graph, memory_budget=wish, ledger=self.ledger.in_order_of(graph.ops)
+            )
+        else:
+            program = replace(self, memory_budget=wish)
+            program.__dict__.update({name: held for name, held in self.__dict__.items() if name == "whole"})
+        if wish != Memory():
+            program.stripes  # noqa: B018  # what cannot be is refused now
+        return program
+
+    @cached_property
+    def _plan(self) -> TilingPlan:
+        """The chosen stripes and the memory plan with them."""
+        wanted = self.__dict__.get("_known", self.memory_budget)
+        if isinstance(wanted, Memory):
+            return find_stripes(self.graph, self.whole, wanted, self.npu_memory.ram_bytes)
+        return plan_with(self.graph, self.whole, wanted)
+
+    @property
+    def stripes(self) -> tuple[Stripe, ...]:
+        """Groups of ops that the C runs a few rows at a time. If a stripe is fed, its input is handed over row by
+        row."""
+        return self._plan.stripes
+
+    @property
+    def streaming(self) -> Streaming | None:
+        """How the program takes frames over time, if it was compiled with `stream`."""
+        return self.graph.streaming
+
+    def lower(self) -> CProgram:
+        """Runs the last stage of compilation, so that unsupported kernels are refused at once. The default search
+        for stripes waits until the C is needed."""
+        return self.whole
+
+    @cached_property
+    def whole(self) -> CProgram:
+        """The C form without stripes: every op runs on whole tensors."""
+        return lower(self.graph, self.target.isa, self.optimize, self.payloads.workspaces)
+
+    @property
+    def lowered(self) -> CProgram:
+        """The C form: kernels, packed constants and memory plan for the target's core."""
+        return self._plan.program
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """The memory plan: arena offsets of activations, arena size, and its lower bound."""
+        return self.lowered.memory
+
+    @property
+    def npu_constant_bytes(self) -> int:
+        """Bytes of NPU weights that are copied to SRAM before a run; 0 if the NPU reads them from flash."""
+        npu = self.target.npu
+        if npu is None or not npu.copies_weights:
+            return 0
+        bodies = [op.body for op in self.graph.ops if isinstance(op, Segment)]
+        return sum(v.type.size_bytes for body in bodies for v in body.constants)
+
+    @cached_property
+    def npu_memory(self) -> NpuMemory:
+        """Bytes that the NPU's segments need besides the arena and the core's constants, by memory."""
+        made = self.payloads
+        bodies = [op.body for op in self.graph.ops if isinstance(op, Segment) and not op.is_closed]
+        converted = bool(made.converter)
+        scratch = made.scratch_bytes if converted else max(map(bytes_inside, bodies), default=0)
+        weights = sum(v.type.size_bytes for body in bodies for v in body.constants)
+        return NpuMemory(
+            ram_bytes=self.npu_constant_bytes + made.fast_bytes + (0 if made.workspaces else scratch),
+            flash_bytes=made.flash_bytes or weights,
+            is_exact=converted or not made.segments,
+        )
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of constants in flash: the core's, and the NPU's code and weights."""
+        return self.lowered.constant_bytes + self.npu_memory.flash_bytes
+
+    @property
+    def sram_bytes(self) -> int:
+        """Bytes of RAM during a run: arena, states, NPU weights and NPU scratch memory, without the stack. A lower
+        bound if the NPU's converter is missing (`npu_memory.is_exact`)."""
+        return self.memory.arena_bytes + self.memory.state_bytes + self.npu_memory.ram_bytes
+
+    @cached_property
+    def payloads(self) -> Payloads:
+        """The NPU code of each segment. For a target without an NPU, segments keep a form that runs on computers."""
+        if self.file is not None and any(isinstance(op, Segment) and op.is_closed for op in self.graph.ops):
+            return payloads_in_file(self.file.payloads, executable)
+        files, npu = segment_files(self.graph), self.target.npu
+        return npu.payloads(files, self.target.converter_name) if npu else marked(files)
+
+    @cached_property
+    def files(self) -> dict[str, Content]:
+        """Files of the C project: path to content."""
+        return self.project(None)
+
+    def _copied(self) -> list[Copied]:
+        """Returns the tensors copied for each segment, in the target's program or in the host's."""
+        host = lower(self.graph, workspaces=self.payloads.workspaces)
+        return [one | other for one, other in zip(self.lowered.copied, host.copied, strict=True)]
+
+    def project(self, test: SelfTest | None) -> dict[str, Content]:
+        """Returns the files of the C project, with a self-test if there is one."""
+        more: dict[str, Content] = {}
+        for number, segment in enumerate(self.payloads.segments):
+            more[f"npu_segment_{number}.tflite"] = segment.tflite
+            if self.payloads.converter:
+                more[f"npu_segment_{number}.bin"] = segment.payload
+        more |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
+        if self.payloads.sources:
+            sources = self.payloads.sources(self.lowered.graph.name, self._copied())
+            more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
+        return project_files(self.lowered, self.target.name, more, test, self.npu_memory)
+
+    def of(self, graph: Graph) -> Self:
+        """Returns a program for another graph, such as a part of this one, with the same target."""
+        return replace(self, graph=graph, memory_budget=(), file=None, source=None)
+
+    @property
+    def arithmetic(self) -> str:
+        """The arithmetic that the program computes in: one name, or one for the NPU and one for the core."""
+        core, npu = self.graph.arithmetic.value, self.target.npu
+        entries = self.ledger.entries
+        on_npu = sum(entry.segment is not None for entry in entries)
+        if npu is None or not on_npu or (npu.arithmetic.value == core):
+            return core
+        own = npu.arithmetic.value
+        return own if on_npu == len(entries) else f"{own} on the NPU, {core} on the core"
+
+    def __repr__(self) -> str:
+        on_npu = f", {len(self.ledger.on_npu)} on the NPU" if self.target.npu else ""
+        return f"{type(self).__name__}({self.graph.name!r}, {self.target.name!r}, {len(self.graph.ops)} ops{on_npu})"

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes programs: C projects, ExecuTorch programs and TFLite files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+from pillion.compile_options import Memory
+from pillion.compiled_program import CompiledProgram
+from pillion.emitters.c.project import write_project
+from pillion.emitters.c.selftest_source import SelfTest, self_test
+from pillion.emitters.pte import emit as emit_pte
+from pillion.emitters.pte import in_bundle
+from pillion.emitters.tflite import emit as emit_tflite
+from pillion.errors import PillionError, one_of, warn
+from pillion.host_io.atomic_files import form_of, write_whole
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ops import leaves
+from pillion.option_values import Runtime
+from pillion.partition import inline_segments
+from pillion.passes import legalize_for_runtime, legalize_functions, sum_hard_sigmoids
+from pillion.passes import run as run_passes
+from pillion.run.executor import (
+    RunOptions,
+)
+from pillion.run.selftest_samples import SelfTestSamples, no_selftest, samples_of
+from pillion.run.stream_steps import steps
+
+
+def save(
+    program: CompiledProgram,
+    path: str | Path,
+    runtime: Runtime = "1.4",
+    *,
+    force: bool = False,
+    selftest: SelfTestSamples | None = None,
+) -> Path:
+    """Writes the program in the form that the path's suffix selects: `.pte`, `.tflite`, or a C project folder
+    (see `firmware`).
+
+    A `.pte` with NPU code gets files for the NPU's firmware next to it; with `selftest`, also a `.bpte`
+    that bundles the samples."""
+    path = Path(path)
+    form = form_of(path)
+    if form in (".pte", ".tflite") and program.memory_budget != Memory() and program.stripes:
+        raise _whole_tensors(program, form)
+    one_of("runtime", runtime, get_args(Runtime))
+    if form == ".tflite" and selftest is not None:
+        raise no_selftest(path)
+    if form == ".pte":
+        content = pte(program, runtime)
+        bundle = bundled(program, selftest, runtime) if selftest is not None else None
+        for name, text in program.payloads.firmware_files.items():
+            write_whole(path.with_name(f"{path.stem}_{name}"), text.encode())
+        write_whole(path, content)
+        if bundle is not None:
+            write_whole(path.with_suffix(".bpte"), bundle)
+    elif form == ".tflite":
+        if program.own_arithmetic is not None and program.graph.arithmetic is not Arithmetic.TFLITE:
+            raise _litert_rounds_by_itself(program)
+        write_whole(path, tflite(program))
+    else:
+        firmware(program, path, force=force, selftest=selftest)
+    return path
+
+
+def firmware(
+    program: CompiledProgram,
+    folder: str | Path,
+    *,
+    force: bool = False,
+    selftest: SelfTestSamples | None = None,
+) -> Path:
+    """Writes the C project completely or not at all. It replaces an earlier project in the folder and keeps
+    other files. If a file would be lost, or a generated file was edited, it refuses without `force`.
+
+    With `selftest` samples (a file, or inputs of several runs), the project gets a function by which a
+    device checks itself."""
+    test = self_test_of(program, selftest) if selftest is not None else None
+    write_project(program.project(test) if test else program.files, Path(folder), force)
+    return Path(folder)
+
+
+def self_test_of(program: CompiledProgram, samples: SelfTestSamples) -> SelfTest:
+    """Computes the expected outputs of every op for sample inputs of several runs, or for a file of them."""
+    return self_test(program.lowered.graph, samples_of(program.graph, samples))
+
+
+def tflite(program: CompiledProgram) -> bytes:
+    """Returns the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
+    graph = run_passes(inline_segments(_for_others(program, ".tflite")), (sum_hard_sigmoids,))
+    usual = run_passes(graph, (legalize_functions,))
+    if len(list(leaves(usual.ops))) > len(list(leaves(graph.ops))):
+        warn(
+            ".tflite: sigmoids and tanh have steps of 1/256 and 1/128 there, and finer ones in C (docs/guide/quantization.md)"
+        )
+    return emit_tflite(usual.replace(arithmetic=Arithmetic.TFLITE))
+
+
+def pte(program: CompiledProgram, runtime: Runtime = "1.4") -> bytes:
+    """Returns an ExecuTorch program: kernel calls for the core, delegate calls for the NPU's segments."""
+    one_of("runtime", runtime, get_args(Runtime))
+    payloads = [segment.payload for segment in program.payloads.segments]
+    return emit_pte(
+        _for_others(program, ".pte"), program.target.core, runtime, payloads, program.target.delegate
+    )
+
+
+def bundled(program: CompiledProgram, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
+    """Returns a .bpte: the ExecuTorch program bundled with sample inputs and expected outputs."""
+    taken, graph = samples_of(program.graph, samples), _in_files(program)
+    answers = list(steps(graph, taken, RunOptions(stream=True), graph.reference_step))
+    return in_bundle(pte(program, runtime), taken, answers)
+
+
+def _in_files(program: CompiledProgram) -> Graph:
+    """The graph for other runtimes: one scale per softmax and embedding table, 8-bit sums, norms decomposed."""
+    return legalize_for_runtime(program.graph)
+
+
+def _for_others(program: CompiledProgram, form: str) -> Graph:
+    """Returns the graph for other runtimes, and warns of lost precision."""
+    return legalize_for_runtime(program.graph, lambda words: warn(f"{form}: {words}"))
+
+
+def _litert_rounds_by_itself(program: CompiledProgram) -> PillionError:
+    return PillionError(
+        f"a .tflite cannot compute `{program.graph.name}` in {program.graph.arithmetic.value} arithmetic",
+        rule="LiteRT computes a .tflite in tflite arithmetic, whatever it was compiled for",
+        here=f"--arithmetic {program.graph.arithmetic.value}",
+        help="leave --arithmetic out, or write a .pte or a C project: -o folder/",
+    )
+
+
+def _whole_tensors(program: CompiledProgram, form: str) -> PillionError:
+    return PillionError(
+        f"a {form} cannot run `{program.graph.name}` a few rows at a time",
+        rule="stripes, which --max-ram, --extra and --rows-in ask for, are in C projects; runtimes of other programs hold whole tensors",
+        here=f"{len(program.stripes)} stripes",
+        help="-o FOLDER for a C project, or leave --max-ram, --extra and --rows-in out",
+    )

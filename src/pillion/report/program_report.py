@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shows programs: as a report, as the text of their placement, as the text of their graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pillion.compiled_program import CompiledProgram
+from pillion.devices.clock import Clock, parse_clock
+from pillion.host_io.progress import shown
+from pillion.ir.text import to_text
+from pillion.report.collect import collect
+from pillion.report.page import require_template_engine, write_page
+from pillion.report.subject import Progress, ReportOptions, Subject
+from pillion.run.arithmetic_change import ArithmeticChange
+from pillion.run.arithmetic_change import change as arithmetic_change
+from pillion.run.time_estimate import Conditions
+
+
+def report(
+    program: Subject,
+    path: str | Path,
+    data: Any = None,
+    *,
+    samples: int = 16,
+    measure: bool = True,
+    clock: str | float | Clock | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Writes an HTML report: graph, memory, work, placement and, with `data` (samples, or their path),
+    quantization quality.
+
+    At most `samples` samples are used. With `measure`, instructions are counted if cross compiler and
+    emulator are installed. With `clock` (`"160MHz"`, or hertz), the report estimates the time of a run."""
+    require_template_engine()
+    conditions = Conditions(parse_clock(clock, "clock")) if clock is not None else None
+    facts = collect(program, ReportOptions(data, samples, measure, conditions=conditions, progress=progress))
+    write_page(facts, Path(path))
+    return Path(path)
+
+
+def explain(program: CompiledProgram) -> str:
+    """Returns the ledger as text: where each op runs, and why; for a stream, also its inputs and the meaning
+    of its outputs."""
+    over_time = program.streaming.lines if program.streaming else ()
+    loops = (f"loop {one.name}: {one.because}" for one in program.ledger.copied)
+    ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in program.ledger)
+    return "\n".join((*over_time, f"arithmetic: {program.arithmetic}", *loops, *ops))
+
+
+def text(program: CompiledProgram) -> str:
+    """Returns the graph as text, without long constants."""
+    return to_text(program.graph, constants=False)
+
+
+def change_of_arithmetic(
+    program: CompiledProgram, inputs: int | None = None, *, seed: int = 0
+) -> ArithmeticChange | None:
+    """Compares the chosen arithmetic with the model's own on random inputs: how many outputs differ, by how
+    much, and from which ops on. Returns None if both are the same."""
+    if program.own_arithmetic is None:
+        return None
+    with shown():
+        return arithmetic_change(program.graph, program.own_arithmetic, inputs, seed)
