@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matmul_ops import every_size
+from quotient_ops import every_quotient
 from sum_ops import every_block, every_extreme
 from with_a_number import operations
 
@@ -17,6 +18,7 @@ from pillion.emitters.c.dsp import elementwise as dsp_elementwise
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Mul, Sub
 from pillion.ops.example_values import make, real, value
 from pillion.ops.formats import Dequantize, Quantize
@@ -104,6 +106,17 @@ def test_other_cores(board: Target) -> None:
 def test_rows_again_and_again(cls: Any, a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
     a, b = value("a", a_shape, 0.0513, 3), value("b", b_shape, 0.0437, -9)
     check(M33, [make(cls, value("y", (), 0.0811, -3), a=a, b=b)])
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_quotients(arithmetic: Arithmetic) -> None:
+    check_runs(M33, every_quotient(), arithmetic)
+
+
+def test_no_factors_where_quotients_tie() -> None:
+    """Halves that are rounded differently: the portable kernel divides."""
+    op = make(Div, value("y", (), 0.2, 5), a=value("a", (7,), 0.05, 3), b=value("b", (7,), 0.04, -9))
+    assert all(kernel_of(M33, op, arithmetic) is None for arithmetic in Arithmetic)
 
 
 def test_constant_operand() -> None:

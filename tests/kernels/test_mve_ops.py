@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matmul_ops import every_size
 from mve_ops import Run, check, every_pair, kernel_of, refusals, with_random_data
+from quotient_ops import every_quotient
 from sum_ops import every_block, every_extreme
 from with_a_number import operations
 
@@ -160,6 +161,11 @@ def test_slopes_along_the_last_axis(arithmetic: Arithmetic) -> None:
 def test_slopes_along_other_axes() -> None:
     x, slope = value("x", (2, 3, 5), 0.05, 3), value("s", (3, 1), 0.01)
     assert refusals(make(Prelu, value("y", (), 0.03, 7), x=x, slope=slope)) == ["slopes"]
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
+def test_quotients(arithmetic: Arithmetic) -> None:
+    check(every_quotient(), arithmetic)
 
 
 # --- one operand ------------------------------------------------------------------------------------------------------

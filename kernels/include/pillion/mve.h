@@ -227,6 +227,15 @@ typedef struct {
 } pillion_mul_s8_mve_params;
 void pillion_mul_s8_mve(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
+/* Quotients: y = clamp(((a - a_zp) * factors[b] + 2^22 >> 23) + out_zp), by rows of `count` elements with a divisor for each, or one for all
+ * (b_step 0). y may be an operand of its shape. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step, b_step;
+    const int32_t *factors; /* [256], of b from 0 to 127, then from -128 on */
+    int32_t a_zp, out_zp, low, high;
+} pillion_div_s8_mve_params;
+void pillion_div_s8_mve(const pillion_div_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+
 /* Transposed convolution: of every stride_h rows of outputs the same one, in a call for each. A row is a row of a
  * convolution, the outputs between two columns of inputs being channels of one pixel. Scratch as for that. */
 typedef struct {

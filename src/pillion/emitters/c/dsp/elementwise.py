@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pillion.emitters.c import sums_int16
+from pillion.emitters.c import reciprocals, sums_int16
 from pillion.emitters.c.channel_scaling import MOST_SHIFT, rounding
 from pillion.emitters.c.dsp import pair_formula
 from pillion.emitters.c.kernel import Kernel, Params
@@ -257,6 +257,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     sums_int16.product_kernel(DSP),
     mul_kernel(DSP),
+    reciprocals.kernel(DSP, "clamp"),
     TABLE.requantize("lut"),
     TABLE.clamp("lut"),
     quantize_kernel(DSP),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c import sums_int16
+from pillion.emitters.c import reciprocals, sums_int16
 from pillion.emitters.c.kernel import CallCost, Kernel, Params, scaling
 from pillion.emitters.c.kernel_conditions import (
     INT8_ABY,
@@ -222,6 +222,7 @@ KERNELS: tuple[Kernel, ...] = (
         ),
         in_place="a b",
     ),
+    reciprocals.kernel(MVE),
     MVE.spec(
         Prelu,
         "prelu_s8",

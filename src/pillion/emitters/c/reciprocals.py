@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Divisions as multiplications: a factor for each of the 256 divisors, proven for all dividends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import all_int8, short_circuit
+from pillion.emitters.c.kernel_library import Library
+from pillion.emitters.c.portable.elementwise import broadcast_walk
+from pillion.ir.numerics import INT32_MAX, Arithmetic, Int64Array
+from pillion.ir.verdict import Verdict
+from pillion.ops.div import Div
+
+PLACES = 23
+"""The right shift of a product: slopes below 256 fit 32 bits."""
+HALF = 1 << PLACES >> 1
+LEVELS = np.arange(-128, 128, dtype=np.int64)
+TABLE_BYTES = 1024
+
+
+@lru_cache(maxsize=64)
+def factors(op: Div, arithmetic: Arithmetic) -> Int64Array | None:
+    """Returns the factors with which (a * factor + HALF) >> PLACES are the levels of all quotients, for b from -128
+    on; None if one divisor has none."""
+    grid = LEVELS.astype(np.int8)
+    whole: Any = {"low": -128, "high": 127}
+    wanted = replace(op, **whole).reference(arithmetic, grid, grid[:, None]).astype(np.int64)  # by divisor
+    a = LEVELS - op.a.zero_point
+    least = (wanted - op.y.zero_point << PLACES) - HALF
+    most = least + (1 << PLACES) - 1
+    up, down = a > 0, a < 0
+    if not (wanted[:, a == 0] == op.y.zero_point).all():
+        return None
+    # Saturated levels bound a factor on one side only.
+    from_below, from_above = wanted > -128, wanted < 127
+    lows = np.full(wanted.shape, -INT32_MAX)
+    highs = np.full(wanted.shape, INT32_MAX)
+    divide = np.where(a == 0, 1, a)
+    np.copyto(lows, -(-least // divide), where=from_below & up)
+    np.copyto(lows, -(-most // divide), where=from_above & down)
+    np.copyto(highs, most // divide, where=from_above & up)
+    np.copyto(highs, least // divide, where=from_below & down)
+    low, high = np.maximum(lows.max(axis=1), -INT32_MAX), np.minimum(highs.min(axis=1), INT32_MAX)
+    return (low + high) // 2 if (low <= high).all() else None
+
+
+def rows(op: Div) -> Verdict:
+    """Checks whether both operands are walked in rows, with a divisor for each element or for each row."""
+    walk = broadcast_walk(op)
+    is_plain = walk.step in ((1, 1), (1, 0)) and len(walk.extent) <= 1
+    wanted = "equal shapes, whole rows again and again, or a divisor for each row"
+    return Verdict("broadcast", is_plain, wanted, f"{list(op.a.shape)} and {list(op.b.shape)}")
+
+
+def has_factors(op: Div, arithmetic: Arithmetic) -> Verdict:
+    """Checks whether factors compute all quotients exactly."""
+    is_found = factors(op, arithmetic) is not None
+    return Verdict("factors", is_found, "exact for all pairs", "found" if is_found else "none")
+
+
+def params(op: Div, arithmetic: Arithmetic) -> Params:
+    """Returns the walk and the factors, for b from 0 to 127 and from -128 on."""
+    found, walk = factors(op, arithmetic), broadcast_walk(op)
+    assert found is not None
+    a_row_step, b_row_step = (step[0] if step else 0 for step in walk.row_step)
+    return {
+        **walk.params,
+        **{"a_row_step": a_row_step, "b_row_step": b_row_step, "b_step": walk.step[1]},
+        "factors": np.roll(found, 128).astype(np.int32),
+    }
+
+
+def kernel(library: Library, *also: str) -> Kernel:
+    """Returns the kernel of a library."""
+    return library.spec(
+        Div,
+        "div_s8",
+        params,
+        requires=(short_circuit(all_int8, rows, has_factors),),
+        in_place="a b",
+        also=also,
+        extra_flash=lambda op: TABLE_BYTES,
+    )
