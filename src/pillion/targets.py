@@ -29,6 +29,8 @@ class Target:
     npu: Device | None = None
     sram_bytes: int | None = None
     """On-chip RAM, if it is known and limits programs."""
+    flash_bytes: int | None = None
+    """On-chip flash or MRAM, if it is known and limits programs."""
     aliases: tuple[str, ...] = ()
     converter_name: str = ""
     """The chip's name in the NPU vendor's converter."""
@@ -78,6 +80,7 @@ _CHIPS = (
         CORES["cortex-m33"],
         neutron.N1_16,
         sram_bytes=524_288,
+        flash_bytes=2_097_152,
         aliases=("mcxn94x",),
         converter_name="mcxn94x",
     ),
@@ -86,6 +89,7 @@ _CHIPS = (
         "Alif Ensemble E7: Ethos-U55-256 beside a Cortex-M55 (sizes from memory)",
         CORES["cortex-m55"],
         ethos_u.ETHOS_U["ethos-u55-256"],
+        flash_bytes=5_767_168,
     ),
     Target(
         "alif-e8",
@@ -93,6 +97,7 @@ _CHIPS = (
         CORES["cortex-m55"],
         ethos_u.ETHOS_U["ethos-u85-256"],
         sram_bytes=4_718_592,
+        flash_bytes=5_767_168,
     ),
     Target(
         "himax-we2",

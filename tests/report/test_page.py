@@ -26,6 +26,7 @@ from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import island, render
 from pillion.report.pictures.arena_picture import memory, size_in_words, ticks
+from pillion.report.pictures.network import network
 from pillion.report.report_facts import ArenaFacts, Facts, PeakFacts, ResidentFacts, TimeFacts
 from pillion.report.subject import ReportOptions
 from pillion.targets import find_target
@@ -156,6 +157,30 @@ def test_the_verdict_comes_first(
     assert not_said not in before
     assert ('<strong class="bad">1.6 dB</strong>' in page) == (db < 15)
     assert ('<strong class="well">40.0 dB</strong>' in page) == (db > 30)
+
+
+@pytest.mark.parametrize(("there", "verdict"), [(10**6, "Fits"), (100, "Does not fit"), (None, "")])
+def test_flash_has_a_verdict_where_it_is_known(there: int | None, verdict: str, on_cpu: Program) -> None:
+    facts = collect(on_cpu, ReportOptions(measure=False, max_flash=there))
+    before = render(facts).partition('<div class="tiles">')[0]
+    assert (f"{verdict} cortex-m55+int8: ≥ " in before) == bool(verdict), "code was not linked"
+    assert (" flash, without code" in before) == bool(verdict)
+    linked = dataclasses.replace(facts, measured=dataclasses.replace(facts.measured, code_bytes=5000))
+    assert (
+        linked.flash_bytes
+        == facts.flash_bytes + 5000
+        == on_cpu.constant_bytes + on_cpu.lowered.params_bytes + 5000
+    )
+    assert "≥" not in render(linked).partition('<div class="tiles">')[0]
+
+
+def test_boxes_name_the_module_and_the_kind(npu_facts: Facts) -> None:
+    boxes = re.findall(
+        r'<text[^>]*font-weight="600"[^>]*>([^<]*)</text>\s*<text[^>]*>([^<]*)</text>', network(npu_facts)
+    )
+    for op in npu_facts.ops:
+        if op.module:
+            assert (op.module, f"{op.kind} {'×'.join(map(str, op.makes[0].shape))}") in boxes
 
 
 def test_with_a_clock_the_page_tells_time_and_rate(on_cpu: Program, tmp_path: Path) -> None:

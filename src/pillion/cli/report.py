@@ -15,6 +15,7 @@ from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request, build, check_there
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
+from pillion.evaluation.gates import parse_bytes
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
 
@@ -48,6 +49,10 @@ def report_command(
     measure: Annotated[
         bool, option(None, "Count instructions in the emulator, if the tools are installed.")
     ] = True,
+    max_flash: Annotated[
+        Optional[str],
+        option(None, "Flash to fit: 1M (default: the chip's, if it is known).", metavar="SIZE"),
+    ] = None,
     quantize: ImpliedOption = True,
     timing: TimingOptions,
     options: CompileOptions,
@@ -78,6 +83,7 @@ def report_command(
         samples=samples,
         measure=measure,
         conditions=conditions,
+        max_flash=parse_bytes("--max-flash", max_flash),
         quiet=as_json,
     )
     page = write_report(facts, output) if output is not None else {}

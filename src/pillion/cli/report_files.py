@@ -59,6 +59,7 @@ def collect_facts(
     samples: int = ReportOptions.samples,
     measure: bool = True,
     conditions: Conditions | None = None,
+    max_flash: int | None = None,
     quiet: bool = False,
 ) -> Facts:
     """Collects a program's facts, with a progress bar for many samples. `opened` is data opened earlier."""
@@ -68,7 +69,7 @@ def collect_facts(
     with console.stages(quiet, "looking") as (bar, stage):
         files = _files(request, data)
         return collect(
-            program, ReportOptions(asked, samples, measure, command, files, conditions, bar, stage)
+            program, ReportOptions(asked, samples, measure, command, files, conditions, bar, stage, max_flash)
         )
 
 

@@ -70,6 +70,7 @@ def _facts(
         macs=graph.macs,
         sram_bytes=subject.sram_bytes,
         sram_bytes_of_chip=target.sram_bytes,
+        flash_bytes_there=target.flash_bytes if asked.max_flash is None else asked.max_flash,
         npu_constant_bytes=subject.npu_constant_bytes,
         npu_flash_bytes=subject.npu_memory.flash_bytes,
         is_memory_exact=subject.npu_memory.is_exact,

@@ -309,6 +309,8 @@ class Facts:
     macs: int
     sram_bytes: int
     sram_bytes_of_chip: int | None
+    flash_bytes_there: int | None
+    """The user's limit, or the chip's flash; None if neither is known."""
     npu_constant_bytes: int
     """NPU weights copied to RAM."""
     npu_flash_bytes: int
@@ -334,6 +336,17 @@ class Facts:
     def fits(self) -> bool | None:
         """Whether the program fits the chip's RAM; None if the target is a core without known RAM."""
         return None if self.sram_bytes_of_chip is None else self.sram_bytes <= self.sram_bytes_of_chip
+
+    @property
+    def flash_bytes(self) -> int:
+        """Constants, NPU code and weights, and the core's code if it was linked."""
+        code = 0 if self.on_npu else self.measured.code_bytes or 0
+        return self.constant_bytes + self.params_bytes + self.npu_flash_bytes + code
+
+    @property
+    def is_flash_exact(self) -> bool:
+        """Whether the size of all code is known; otherwise flash is a lower bound."""
+        return self.is_memory_exact and not self.on_npu and self.measured.code_bytes is not None
 
     @property
     def output_ratio(self) -> float | None:

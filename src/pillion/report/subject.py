@@ -104,3 +104,5 @@ class ReportOptions:
     """The conditions of a time estimate; None for no estimate."""
     progress: Progress | None = None
     stage: Stage | None = None
+    max_flash: int | None = None
+    """The user's limit in bytes; None for the chip's flash, if it is known."""

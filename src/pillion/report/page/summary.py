@@ -35,14 +35,14 @@ def grade(ratio: float | None) -> str:
 
 def verdicts(facts: Facts) -> list[tuple[str, str]]:
     """Returns the most important conclusions, each with its CSS class."""
-    return [*_fits(facts), *_quality(facts)]
+    return [*_fits(facts), *_fits_flash(facts), *_quality(facts)]
 
 
 def _fits(facts: Facts) -> Iterator[tuple[str, str]]:
     there = facts.sram_bytes_of_chip
     if there is None:
         return
-    sizes = f"{size_in_words(facts.sram_bytes)} of {size_in_words(there)} RAM"
+    sizes = f"{_bound(facts.sram_bytes, facts)} of {size_in_words(there)} RAM"
     yield (
         ("well", f"Fits {facts.target}: {sizes}.")
         if facts.fits
@@ -51,6 +51,23 @@ def _fits(facts: Facts) -> Iterator[tuple[str, str]]:
             f"Does not fit {facts.target}: {sizes}. --max-ram looks for a plan that needs less.",
         )
     )
+
+
+def _fits_flash(facts: Facts) -> Iterator[tuple[str, str]]:
+    there = facts.flash_bytes_there
+    if there is None:
+        return
+    what = "" if facts.is_flash_exact else ", without code whose size is not known here"
+    sizes = f"{_flash_in_words(facts)} of {size_in_words(there)} flash{what}"
+    yield (
+        ("well", f"Fits {facts.target}: {sizes}.")
+        if facts.flash_bytes <= there
+        else ("bad", f"Does not fit {facts.target}: {sizes}. --optimize size makes code smaller.")
+    )
+
+
+def _flash_in_words(facts: Facts) -> str:
+    return f"{'' if facts.is_flash_exact else '≥ '}{size_in_words(facts.flash_bytes)}"
 
 
 def _quality(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -82,9 +99,7 @@ def _tiles(facts: Facts) -> Iterator[Tile]:
     hint = "" if facts.time else "; --clock gives ms"
     yield Tile("#work", "Cycles", f"~{count_in_words(cycles)}", f"estimated by placement, not measured{hint}")
     yield _ram(facts)
-    code = f", code {size_in_words(facts.measured.code_bytes)}" if facts.measured.code_bytes else ""
-    flash = facts.constant_bytes + facts.params_bytes + facts.npu_flash_bytes
-    yield Tile("#flash", "Flash", _bound(flash, facts), f"constants{code}")
+    yield _flash(facts)
     if facts.segments:
         yield Tile("#placement", "Across the border", size_in_words(facts.crossing_bytes), "in one run")
     ratios = [
@@ -107,6 +122,18 @@ def _ram(facts: Facts) -> Tile:
     return Tile(
         "#arena", "RAM", _bound(facts.sram_bytes, facts), f"{fits} {size_in_words(there)}", parts, colour
     )
+
+
+def _flash(facts: Facts) -> Tile:
+    code = facts.flash_bytes - facts.constant_bytes - facts.params_bytes - facts.npu_flash_bytes
+    what = f"constants and {size_in_words(code)} of code" if code else "constants, without code"
+    there = facts.flash_bytes_there
+    if there is None:
+        return Tile("#flash", "Flash", _flash_in_words(facts), what)
+    parts = (("used", min(facts.flash_bytes, there)), ("free", max(there - facts.flash_bytes, 0)))
+    does_fit = facts.flash_bytes <= there
+    note = f"{'of' if does_fit else 'does not fit:'} {size_in_words(there)}; {what}"
+    return Tile("#flash", "Flash", _flash_in_words(facts), note, parts, "" if does_fit else "bad")
 
 
 def _bound(size: int, facts: Facts) -> str:

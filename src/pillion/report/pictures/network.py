@@ -102,8 +102,9 @@ def _op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) -> Elem
     element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", **colour)
     shape = "×".join(map(str, op.makes[0].shape)) if op.makes else ""
     words = {"x": x + 12, "fill": "currentColor"}
-    element(group, "text", fitting(op.kind, WIDTH - 20, 12), y=y + 17, font_weight=600, **words)
-    element(group, "text", fitting(shape, WIDTH - 20), y=y + 32, font_size=11, class_="dim", **words)
+    below = f"{op.kind} {shape}" if op.module else shape
+    element(group, "text", fitting(op.module or op.kind, WIDTH - 20, 12), y=y + 17, font_weight=600, **words)
+    element(group, "text", fitting(below, WIDTH - 20), y=y + 32, font_size=11, class_="dim", **words)
     if share > LEAST_SHARE:
         size = {"width": (WIDTH - 16) * share, "height": 2.5}
         element(group, "rect", x=x + 8, y=y + HEIGHT - 4, rx=1, class_="mark", **size, **colour)
