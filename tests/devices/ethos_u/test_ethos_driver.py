@@ -15,10 +15,13 @@ from torch import nn
 
 import pillion
 from ethos_streams import needs_vela
-from pillion.devices.ethos_u import payload, segment_source
+from pillion.devices.ethos_u import host_driver, payload, segment_source
 from pillion.devices.ethos_u.vela import Compiled
+from pillion.devices.host_driver import CHANNEL
 from pillion.ops import Segment
+from pillion.ops.example_values import random_like
 from pillion.program import Program
+from pillion.run.npu_project import _answering
 
 DRIVER = """
 #include <stddef.h>
@@ -120,6 +123,73 @@ def test_two_models_in_one_firmware_keep_apart_in_either_order(
     command += [libraries[n] for n in order]
     subprocess.run([*command, "-o", str(tmp_path / "run")], check=True, timeout=60)
     assert subprocess.run([tmp_path / "run"], timeout=60).returncode == 0
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.13)
+project(app C)
+add_library(the_driver ethosu_driver.c)
+target_include_directories(the_driver PUBLIC .)
+set(PILLION_NPU_DRIVER the_driver)
+add_subdirectory(first)
+add_subdirectory(second)
+"""
+"""The build of a product with two models, as the guides have it."""
+
+
+@needs_vela
+@pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("cc"), reason="needs cmake and cc")
+def test_cmake_builds_two_models_that_answer_right_in_either_order(
+    program: Program, another: Program, tmp_path: Path
+) -> None:
+    """Each model's own commands and weights are executed, one model after the other, twice."""
+    models = {"first": program, "second": another}
+    for place, model in models.items():
+        model.firmware(tmp_path / place)
+    for name, text in host_driver.driver().files.items():
+        (tmp_path / name).write_text(text)
+    answers = {place: _answer(model) for place, model in models.items()}
+    orders, text = (("first", "second"), ("second", "first")), CMAKE
+    for order in orders:
+        name = "_".join(order)
+        headers = "".join(f'#include "{place}/model/model.h"\n' for place in order)
+        runs = "".join(answers[place][0] for place in order)
+        main = f"#include <stdio.h>\n#include <string.h>\n{headers}int main(void) {{\n{runs}{runs}    return 0;\n}}\n"
+        (tmp_path / f"{name}.c").write_text(main)
+        libraries = " ".join(f"pillion_{models[place].graph.name}" for place in order)
+        text += f"add_executable({name} {name}.c)\ntarget_include_directories({name} PRIVATE .)\ntarget_link_libraries({name} {libraries})\n"
+    (tmp_path / "CMakeLists.txt").write_text(text)
+    for command in (["cmake", "-B", "b"], ["cmake", "--build", "b"]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    payloads = [segment.payload for model in models.values() for segment in model.payloads.segments]
+    for order in orders:
+        with _answering(host_driver.answers(payloads)) as (channel, refused):
+            made = subprocess.run(
+                [tmp_path / "b" / "_".join(order)],
+                capture_output=True,
+                timeout=60,
+                check=True,
+                pass_fds=[channel],
+                env={CHANNEL: str(channel)},
+            )
+        assert not refused
+        assert made.stdout == 2 * b"".join(answers[place][1] for place in order)
+
+
+def _answer(program: Program) -> tuple[str, bytes]:
+    """The C that runs a model on random numbers and writes its outputs, and what they are."""
+    x = program.graph.inputs[0]
+    name, given = program.graph.name, random_like(x)
+    arena = f"{name.upper()}_ARENA_BYTES"
+    wanted = b"".join(y.tobytes() for y in program.run(given))
+    return (
+        f"    {{\n        {_numbers('x', given.tobytes())}"
+        f"        static _Alignas(32) uint8_t arena[{arena}];\n"
+        f"        memcpy({name.upper()}_INPUT_0(arena), x, sizeof x);\n        {name}_run(arena, NULL);\n"
+        f"        fwrite({name.upper()}_OUTPUT_0(arena), 1, {len(wanted)}, stdout);\n    }}\n",
+        wanted,
+    )
 
 
 @needs_vela
