@@ -202,7 +202,7 @@ def _npu(program: Program, sram_bytes: int) -> Facts:
         "ops_on_cpu": len(program.ledger.entries) - on_npu,
         "npu": program.payloads.summary,
         **program.payloads.figures,
-        "npu_flash_bytes": program.npu_memory.flash_bytes,
+        f"npu_flash_bytes{_bound(program.npu_memory.is_exact)}": program.npu_memory.flash_bytes,
         "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
         **_needed(sram_bytes, program.npu_memory.is_exact),
         "sram_bytes_of_chip": program.target.sram_bytes,
@@ -211,7 +211,11 @@ def _npu(program: Program, sram_bytes: int) -> Facts:
 
 def _needed(sram_bytes: int, is_exact: bool) -> Facts:
     """Returns the RAM under its label: exact, or a lower bound without the NPU's converter."""
-    return {f"sram_bytes_needed{'' if is_exact else '_at_least'}": sram_bytes}
+    return {f"sram_bytes_needed{_bound(is_exact)}": sram_bytes}
+
+
+def _bound(is_exact: bool) -> str:
+    return "" if is_exact else "_at_least"
 
 
 def warn_of_memory(program: Program) -> None:
