@@ -83,6 +83,7 @@ ALLOWED["compiled_program"] = (
     FLOOR
     | FILES
     | {
+        "boards",
         "memory",
         "devices",
         "emitters.c",
@@ -95,7 +96,8 @@ ALLOWED["compiled_program"] = (
     }
 )
 ALLOWED["report"].add("compiled_program")
-ALLOWED["program_files"] = ALLOWED["program"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
+ALLOWED["program_files"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
+ALLOWED["program"] = {"compiled_program", "program_files", "report", "run"}
 ALLOWED["compiler"] = set(ALLOWED)
 ALLOWED["evaluation"] = set(ALLOWED)
 ALLOWED["sweep"] = set(ALLOWED)
