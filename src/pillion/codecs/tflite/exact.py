@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -101,24 +102,23 @@ def _is_same(size: int, out: int, kernel: int, stride: int, dilation: int, befor
     return out == -(-size // stride) and before == total // 2
 
 
-Build = Callable[[Value, Activation], Node]
-
-
-def fused(op: Op, y: Value, low: int, high: int, build: Build) -> list[Node]:
-    """Returns the operator with its bounds as a fused activation if one matches, otherwise followed by
+def fused(op: Any, node: Node) -> list[Node]:
+    """Returns the operator with an op's bounds as a fused activation if one matches, otherwise followed by
     explicit bounds."""
+    (y,) = node.outputs
+    options: Any = node.options
     for activation in FUSED:
-        if activation_levels(activation.name, y.quant) == (low, high):
-            return [build(y, activation)]
+        if activation_levels(activation.name, y.quant) == (op.low, op.high):
+            return [replace(node, options=replace(options, fused_activation=activation))]
     unbounded = Value(f"{op.name}/unbounded", y.type)
-    return [build(unbounded, Activation.NONE), *bounded(op, unbounded, y, low, high)]
+    return [replace(node, outputs=(unbounded,)), *bounded(op, unbounded, y)]
 
 
-def bounded(op: Op, x: Value, y: Value, low: int, high: int) -> list[Node]:
-    """Returns a minimum with the upper bound and a maximum with the lower one, as far as they have an
+def bounded(op: Any, x: Value, y: Value) -> list[Node]:
+    """Returns a minimum with an op's upper bound and a maximum with its lower one, as far as they have an
     effect."""
-    steps = [("MINIMUM", "high", high)] if high < 127 or low == -128 else []
-    steps += [("MAXIMUM", "low", low)] if low > -128 else []
+    steps = [("MINIMUM", "high", op.high)] if op.high < 127 or op.low == -128 else []
+    steps += [("MAXIMUM", "low", op.low)] if op.low > -128 else []
     made: list[Node] = []
     for number, (code, side, level) in enumerate(steps):
         result = y if number == len(steps) - 1 else Value(f"{op.name}/{side}", y.type)

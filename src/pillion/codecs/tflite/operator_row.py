@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -17,7 +17,6 @@ from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Value
 from pillion.schemas.flatbuffer import Table
-from pillion.schemas.tflite import Activation
 
 INT8 = (DType.INT8,)
 """Quantized arithmetic: operands and results are int8 with one scale."""
@@ -93,13 +92,9 @@ class Row:
         if self.numbers:
             inputs.append(integers(f"{op.name}/{self.numbers}", getattr(op, self.numbers)))
         said = {option: getattr(op, name) for name, option in self.fields.items()}
-        options: Any = self.options(**said, **self.said) if self.options else None
-
-        def build(y: Value, activation: Activation) -> Node:
-            fitting = replace(options, fused_activation=activation) if self.is_bounded else options
-            return Node(self.code, tuple(inputs), (y,), fitting)
-
-        return fused(op, op.y, op.low, op.high, build) if self.is_bounded else [build(op.y, Activation.NONE)]
+        options = self.options(**said, **self.said) if self.options else None
+        node = Node(self.code, tuple(inputs), (op.y,), options)
+        return fused(op, node) if self.is_bounded else [node]
 
 
 def readers(rows: Sequence[Row]) -> dict[str, Reading]:

@@ -3,28 +3,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from pillion.codecs.tflite.exact import fused, int8_only, padding_code, refusal
 from pillion.codecs.tflite.node import Node, integers
 from pillion.emitters.tflite.uint8 import between_uint8
-from pillion.ir.types import PerTensor, TensorType, Value, constant
+from pillion.ir.types import Pair, PerTensor, TensorType, Value, constant
 from pillion.ops.conv import Convolution
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
 from pillion.schemas import tflite
-from pillion.schemas.tflite import Activation, Padding
+from pillion.schemas.tflite import Padding
 
 
-def padded(op: Convolution | Pool, x: Value, level: int) -> tuple[Value, list[Node]]:
-    """Returns the padded image and its operator."""
+def padded(op: Convolution | Pool, level: int, dilation: Pair = (1, 1)) -> tuple[Value, list[Node], Padding]:
+    """Returns an image whose padding is SAME or VALID, and this: the op's operand if one of them is exactly
+    its padding, otherwise a padded one with its operator."""
+    found = _padding(op, dilation)
+    if found is not None:
+        return op.x, [], found
     top, left, bottom, right = op.padding
-    n, h, w, c = x.shape
-    y = Value(
-        f"{op.name}/padded", TensorType((n, top + h + bottom, left + w + right, c), x.dtype, x.type.quant)
-    )
-    return y, [pad_node(op.name, x, y, (0, top, left, 0), (0, bottom, right, 0), level)]
+    n, h, w, c = op.x.shape
+    shape = (n, top + h + bottom, left + w + right, c)
+    y = Value(f"{op.name}/padded", TensorType(shape, op.x.dtype, op.x.type.quant))
+    return y, [pad_node(op.name, op.x, y, (0, top, left, 0), (0, bottom, right, 0), level)], Padding.VALID
+
+
+def _padding(op: Convolution | Pool, dilation: Pair = (1, 1)) -> Padding | None:
+    return padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, dilation, op.padding)
 
 
 def pad_node(
@@ -41,14 +46,13 @@ def pad_node(
 
 def max_pool(op: MaxPool2d) -> list[Node]:
     """Returns the operators of a max pool; the padding has the smallest number."""
-    padding = _pool_padding(op)
-    x, before = (op.x, []) if padding is not None else padded(op, op.x, -128)
-    return [*before, *_pool(op, x, "MAX_POOL_2D", Padding.VALID if padding is None else padding)]
+    x, before, padding = padded(op, -128)
+    return [*before, *_pool(op, x, "MAX_POOL_2D", padding)]
 
 
 def avg_pool(op: AvgPool2d | AvgPool2dUp) -> list[Node]:
     """Returns the operator of an average pool."""
-    padding = _pool_padding(op)
+    padding = _padding(op)
     if padding is None:
         raise refusal(
             op,
@@ -61,16 +65,8 @@ def avg_pool(op: AvgPool2d | AvgPool2dUp) -> list[Node]:
 
 def avg_pool_up(op: AvgPool2dUp) -> list[Node]:
     """Returns the operators of an average pool with ties rounded up, as in the uint8 kernel."""
-    plain = avg_pool(op)
-    return [
-        made
-        for node in plain
-        for made in ([node] if node.code != "AVERAGE_POOL_2D" else between_uint8(op, node))
-    ]
-
-
-def _pool_padding(op: Pool) -> Padding | None:
-    return padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, (1, 1), op.padding)
+    first, *bounds = avg_pool(op)
+    return [*between_uint8(op, first), *bounds]
 
 
 def _pool(op: Pool, x: Value, code: str, padding: Padding) -> list[Node]:
@@ -78,8 +74,4 @@ def _pool(op: Pool, x: Value, code: str, padding: Padding) -> list[Node]:
     options = tflite.Pool2DOptions(padding=padding)
     options.filter_h, options.filter_w = op.kernel
     options.stride_h, options.stride_w = op.stride
-
-    def build(y: Value, activation: Activation) -> Node:
-        return Node(code, (x,), (y,), replace(options, fused_activation=activation))
-
-    return fused(op, op.y, op.low, op.high, build)
+    return fused(op, Node(code, (x,), (op.y,), options))

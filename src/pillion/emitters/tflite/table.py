@@ -13,7 +13,6 @@ from pillion.codecs.tflite.exact import (
     bounded,
     fused,
     int8_only,
-    padding_code,
     refusal,
     require_constants,
     symmetric,
@@ -34,7 +33,6 @@ from pillion.ir.types import Value, constant
 from pillion.ops.conv import Convolution
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
 from pillion.schemas import tflite
-from pillion.schemas.tflite import Activation, Padding
 
 HALVES = (ops.LstmCell, ops.LstmOutput, ops.SvdfMemory, ops.SvdfOutput)
 """Halves of recurrent layers; files have complete layers."""
@@ -74,31 +72,20 @@ def _convolution(
     the zero point and VALID."""
     int8_only(op)
     require_constants(op, op.weights, op.bias)
-    padding = padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, op.dilation, op.padding)
-    x, before = (op.x, []) if padding is not None else padded(op, op.x, op.x.zero_point)
-    options.padding = Padding.VALID if padding is None else padding
+    x, before, options.padding = padded(op, op.x.zero_point, op.dilation)
     options.stride_h, options.stride_w = op.stride
     options.dilation_h, options.dilation_w = op.dilation
     inputs = (x, symmetric(op, op.weights), bias_of(op))
-
-    def build(y: Value, activation: Activation) -> Node:
-        return Node(code, inputs, (y,), replace(options, fused_activation=activation))
-
-    return [*before, *fused(op, op.y, op.low, op.high, build)]
+    return [*before, *fused(op, Node(code, inputs, (op.y,), options))]
 
 
 def _linear(op: ops.Linear) -> list[Node]:
     int8_only(op)
     require_constants(op, op.weights, op.bias)
-
     _scaled_sums_fit(op)
     inputs = (op.x, symmetric(op, op.weights), bias_of(op))
-
-    def build(y: Value, activation: Activation) -> Node:
-        options = tflite.FullyConnectedOptions(fused_activation=activation, keep_num_dims=True)
-        return Node("FULLY_CONNECTED", inputs, (y,), options)
-
-    return fused(op, op.y, op.low, op.high, build)
+    options = tflite.FullyConnectedOptions(keep_num_dims=True)
+    return fused(op, Node("FULLY_CONNECTED", inputs, (op.y,), options))
 
 
 def _scaled_sums_fit(op: ops.Linear) -> None:
@@ -136,11 +123,11 @@ def _clamp(op: ops.Clamp) -> list[Node]:
         if activation_levels(name, op.y.quant) == (op.low, op.high):
             return [Node(name, (op.x,), (op.y,))]
     if op.x.quant == op.y.quant:
-        return bounded(op, op.x, op.y, op.low, op.high)
+        return bounded(op, op.x, op.y)
     if (op.low, op.high) == (-128, 127):
         return [_leaky_relu(op.x, op.y, 1.0)]
     rescaled = Value(f"{op.name}/rescaled", op.y.type)
-    return [_leaky_relu(op.x, rescaled, 1.0), *bounded(op, rescaled, op.y, op.low, op.high)]
+    return [_leaky_relu(op.x, rescaled, 1.0), *bounded(op, rescaled, op.y)]
 
 
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
@@ -171,7 +158,7 @@ def _batch_matmul(op: ops.BatchMatmul) -> list[Node]:
     y = Value(f"{op.name}/unbounded", op.y.type) if is_bounded else op.y
     options = tflite.BatchMatMulOptions(adj_x=op.adj_x, adj_y=op.adj_y)
     product = Node("BATCH_MATMUL", (op.a, op.b), (y,), options)
-    return [product, *(bounded(op, y, op.y, op.low, op.high) if is_bounded else [])]
+    return [product, *(bounded(op, y, op.y) if is_bounded else [])]
 
 
 def _l2_normalize(op: ops.L2Normalize) -> list[Node]:

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pillion.codecs.tflite.exact import bias_of, fused, int8_only, refusal, require_constants, symmetric
 from pillion.codecs.tflite.node import Node, integers
 from pillion.ir.types import TensorType, Value
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
-from pillion.schemas.tflite import Activation, Padding
+from pillion.schemas.tflite import Padding
 
 
 def transpose_conv(op: TransposeConv2d) -> list[Node]:
@@ -26,11 +24,7 @@ def transpose_conv(op: TransposeConv2d) -> list[Node]:
     )
     inputs = (integers(f"{op.name}/shape", shape), symmetric(op, op.weights), op.x, bias_of(op))
     options = tflite.TransposeConvOptions(padding=Padding.VALID, stride_h=op.stride[0], stride_w=op.stride[1])
-
-    def build(y: Value, activation: Activation) -> Node:
-        return Node("TRANSPOSE_CONV", inputs, (y,), replace(options, fused_activation=activation))
-
-    return [*fused(op, whole, op.low, op.high, build), *_cut(op, whole)]
+    return [*fused(op, Node("TRANSPOSE_CONV", inputs, (whole,), options)), *_cut(op, whole)]
 
 
 def _cut(op: TransposeConv2d, whole: Value) -> list[Node]:

@@ -39,7 +39,7 @@ class OpChain:
         return x if y is None and x.shape == shape else self.add(Reshape, y or "reshaped", shape, x, x=x)
 
     def transpose(self, x: Value, order: Sequence[int], y: Value | str) -> Value:
-        """Exchanges axes."""
+        """Puts the axes of a tensor in another order."""
         shape = tuple(x.shape[axis] for axis in order)
         return self.add(Transpose, y, shape, x, x=x, order=tuple(order))
 
