@@ -113,11 +113,6 @@ def plain(value: Value) -> NodeView:
     return NodeView(value, value.dtype, value.shape, tuple(range(value.type.rank)))
 
 
-def flat(value: Value) -> NodeView:
-    """Returns a value as a vector."""
-    return NodeView(value, value.dtype, (value.type.elements,), (0,))
-
-
 def image(value: Value) -> NodeView:
     """Returns a value of rank 4 as an image."""
     n, h, w, c = value.shape

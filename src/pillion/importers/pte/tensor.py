@@ -128,8 +128,3 @@ class TensorView:
         """The NHWC shape of an image."""
         n, c, h, w = self.sizes
         return (n, h, w, c)
-
-    @property
-    def memory_shape(self) -> Shape:
-        """The sizes in the order of the axes in memory."""
-        return tuple(self.sizes[axis] for axis in self.order)
