@@ -36,6 +36,9 @@ FUNCTIONS: dict[str, Function] = {
     "quantile of all": lambda net, x, y: torch.quantile(x, 0.9, keepdim=True),
     "quantile that is there": lambda net, x, y: x.quantile(0.5, 0, True, interpolation="higher"),
     "nearest quantile": lambda net, x, y: x.quantile(0.31, 1, interpolation="nearest"),
+    "quantile between two": lambda net, x, y: x.quantile(0.31, 1, interpolation="midpoint"),
+    "taken from the end": lambda net, x, y: torch.take_along_dim(x, torch.tensor([[-1], [0], [-2]]), 1),
+    "filled": lambda net, x, y: x.masked_fill(torch.arange(6) > 3, 0.7),
     "median of all": lambda net, x, y: x.median() + y,
     "extremes": lambda net, x, y: torch.aminmax(x, dim=1, keepdim=True),
     "extremes of all": lambda net, x, y: (x - x.aminmax().min) / (x.aminmax().max - x.aminmax().min),
@@ -49,6 +52,7 @@ FUNCTIONS: dict[str, Function] = {
     "turned over": lambda net, x, y: torch.rot90(x, -2, (1, 0)),
     "turned not at all": lambda net, x, y: torch.rot90(x, 4) * 2,
     "diagonals": lambda net, x, y: torch.diag_embed(x),
+    "diagonals beside the main one": lambda net, x, y: torch.diag_embed(x, 1, 0, 2),
     "a diagonal": lambda net, x, y: torch.diag(x[0]),
     "blocks": lambda net, x, y: torch.block_diag(x, y[:2], x[0, :1]),
     "put": lambda net, x, y: x.clone().put_(
@@ -122,7 +126,7 @@ def test_counts_are_exact(name: str) -> None:
 REFUSED: dict[str, tuple[Function, str]] = {
     "noise": (lambda net, x, y: x + torch.randn_like(x), "hand them over as an input"),
     "where the largest were": (lambda net, x, y: torch.cummax(x, 1).indices, "aten.cummax"),
-    "diagonals beside the main one": (lambda net, x, y: torch.diag_embed(x, 1), "aten.diag_embed"),
+    "a row at a computed place": (lambda net, x, y: x[x.mean(1).argmax()] * 2, "a number of Python"),
 }
 
 

@@ -172,8 +172,6 @@ def _as_one_number(given: Any) -> Any:
 
 def _masked_fill(module: GraphModule, node: Node) -> Node | None:
     x, mask, number = (argument(node, i) for i in range(3))
-    if constant_of(mask) is not None and dtype_of(node).is_floating_point:
-        return None
     dtype = dtype_of(x)
     x = _as_one_number(x) if shape_of(mask) == shape_of(node) else x
     return call(node, aten.where.self, mask, *(as_type(module, node, v, dtype) for v in (number, x)))

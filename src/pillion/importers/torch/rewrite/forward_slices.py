@@ -17,7 +17,8 @@ from pillion.importers.torch.rewrite.concat_stores import PUTS, axis_of_put, pla
 def forward_slices(module: GraphModule) -> None:
     """Redirects slices past unrelated writes, to the written value, or to one operand of a concatenation."""
     for node in calls(module.graph, [aten.slice.Tensor]):
-        if node.users and (new := _source(node)) is not None:
+        is_constant = len(node.all_input_nodes) == 1  # computed bounds are refused later
+        if node.users and is_constant and (new := _source(node)) is not None:
             replace(node, new)
     for node in reversed(calls(module.graph, [*PUTS, aten.cat.default])):
         if not node.users:

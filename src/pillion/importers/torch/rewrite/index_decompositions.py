@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, evaluate, is_constant, value_of
+from pillion.importers.torch.fx_nodes import argument, aten, evaluate, value_of
 
 
 def copy_into(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
@@ -35,11 +35,6 @@ def broadcasts_put(node: Node) -> bool:
     if any(n is not None and n.dtype in (torch.bool, torch.uint8) for n in numbers):
         return False
     return bool(evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != value_of(values).shape)
-
-
-def one_hot(numbers: Tensor, count: int = -1) -> Tensor:
-    """Returns 1 at each number's index, and 0 elsewhere."""
-    return (numbers.unsqueeze(-1) == torch.arange(count)).to(torch.int64)
 
 
 def windows(
@@ -69,41 +64,14 @@ def windows(
     return torch.cat(flat, -2).reshape(*lead[:-1], -1, counts[0] * counts[1])
 
 
-def take_along_axis(x: Tensor, places: Tensor, dim: int | None = None) -> Tensor:
-    """Gathers along an axis, with both operands broadcast along the others."""
-    if dim is None:
-        return x.reshape(-1).gather(0, places.reshape(-1))
-    dim %= x.dim()
-    shape = torch.broadcast_shapes(  # type: ignore[no-untyped-call]  # of torch
-        [1 if i == dim else d for i, d in enumerate(x.shape)],
-        [1 if i == dim else d for i, d in enumerate(places.shape)],
-    )
-    wide = [t.expand([*shape[:dim], t.shape[dim], *shape[dim + 1 :]]) for t in (x, places)]
-    return wide[0].gather(dim, wide[1])
-
-
-def triangle(cut: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Returns the decomposition of a triangle: a product with ones and zeros."""
-    return lambda x, diagonal=0: x * cut(torch.ones(x.shape[-2:]), diagonal)
-
-
 INDEX_DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.copy.default: copy_into,
     aten.fill.Scalar: lambda x, value: torch.full(x.shape, value, dtype=x.dtype),
     aten.fill.Tensor: copy_into,
     aten.im2col.default: windows,
     aten.index_put.default: broadcast_put,
-    aten.one_hot.default: one_hot,
-    aten.take_along_dim.default: take_along_axis,
-    aten.tril.default: triangle(torch.tril),
-    aten.triu.default: triangle(torch.triu),
     aten.zero.default: lambda x: torch.zeros(x.shape, dtype=x.dtype),
 }
 INDEX_CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     aten.index_put.default: broadcasts_put,
-    aten.one_hot.default: lambda node: argument(node, 1, -1) > 0,
-    **dict.fromkeys(
-        (aten.tril.default, aten.triu.default),
-        lambda node: value_of(node).is_floating_point() and not is_constant(node.args[0]),
-    ),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -14,17 +15,15 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
 from pillion.importers.torch.rewrite import decompositions
+from pillion.importers.torch.rewrite.clamp_masks import MARGIN
 from pillion.importers.torch.rewrite.index_decompositions import INDEX_CONDITIONS, INDEX_DECOMPOSITIONS
 from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, reads_inputs
 
-Result = Tensor | Sequence[Tensor]
 
-
-def _split(x: Tensor, sizes: int | Sequence[int], dim: int = 0) -> Result:
-    whole = x.shape[dim]
-    parts = [min(sizes, whole - i) for i in range(0, whole, sizes)] if isinstance(sizes, int) else list(sizes)
-    ends = [sum(parts[: i + 1]) for i in range(len(parts))]
-    return [aten.slice.Tensor(x, dim, end - size, end) for end, size in zip(ends, parts, strict=True)]
+def _split(x: Tensor, sizes: Sequence[int], dim: int = 0) -> Sequence[Tensor]:
+    return [
+        aten.slice.Tensor(x, dim, end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)
+    ]
 
 
 def _select(x: Tensor, dim: int, index: int) -> Tensor:
@@ -32,10 +31,6 @@ def _select(x: Tensor, dim: int, index: int) -> Tensor:
     axis = dim % x.dim()
     shape = [size for i, size in enumerate(x.shape) if i != axis]
     return x.narrow(dim, start, 1).reshape(shape)
-
-
-def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    return torch.cat([t.unsqueeze(dim) for t in tensors], dim)
 
 
 def _repeat(x: Tensor, counts: Sequence[int]) -> Tensor:
@@ -117,22 +112,21 @@ def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
     return x * (1 - mask.to(x.dtype)) + torch.where(mask, value, 0.0)
 
 
+def _masks_scores(node: Node) -> bool:
+    """Whether a constant mask removes scores from a softmax; other values are selected, which is 9 dB more exact."""
+    number: Any = node.args[2]
+    return is_constant(node.args[1]) and number < -MARGIN
+
+
 def _clamp_to_tensors(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
     x = x if low is None else torch.maximum(x, low)
     return x if high is None else torch.minimum(x, high)
 
 
-def _sum_of(product: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Decomposes a scaled sum of a tensor and a product; with beta 0 the tensor is ignored, as in torch."""
-
-    def form(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        y = product(a, b)
-        y = y if alpha == 1 else y * alpha
-        if beta == 0:
-            return y
-        return y + (x if beta == 1 else x * beta)
-
-    return form
+def _add_batch(x: Tensor, a: Tensor, b: Tensor, **options: Any) -> Tensor:
+    """Adds the sum of all products of two batches, as one product of wide matrices."""
+    wide, high = a.transpose(0, 1).reshape(a.shape[1], -1), b.reshape(-1, b.shape[2])
+    return torch.addmm(x, wide, high, **options)
 
 
 def _with_batch(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -157,22 +151,36 @@ def _is_single_number(node: Node) -> bool:
 BY_TORCH = (
     aten.addcdiv.default,
     aten.addcmul.default,
+    aten.addmm.default,
+    aten.addmv.default,
     aten.addr.default,
+    aten.affine_grid_generator.default,
     aten.baddbmm.default,
+    aten.block_diag.default,
     aten.channel_shuffle.default,
     aten.clamp_max.Tensor,
     aten.clamp_min.Tensor,
     aten.count_nonzero.default,
     aten.count_nonzero.dim_IntList,
+    aten.diag_embed.default,
     aten.glu.default,
     aten.index_add.default,
     aten.index_copy.default,
     aten.index_fill.int_Scalar,
     aten.index_fill.int_Tensor,
+    aten.linalg_cross.default,
+    aten.norm.Scalar,
+    aten.norm.ScalarOpt_dim,
     aten.pixel_shuffle.default,
     aten.pixel_unshuffle.default,
     aten.rot90.default,
+    aten.split.Tensor,
+    aten.stack.default,
+    aten.std.correction,
     aten.take.default,
+    aten.tril.default,
+    aten.triu.default,
+    aten.unbind.int,
 )
 """Operators that torch's own table decomposes as well; own decompositions exist where these are exact or cheaper in int8."""
 UNBATCHED = (
@@ -190,9 +198,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **get_decompositions(BY_TORCH),
     **{target: _with_batch(target) for target in UNBATCHED},
     **{target: _with_axis(target) for target in OVER_AN_AXIS},
-    aten.addbmm.default: _sum_of(lambda a, b: torch.bmm(a, b).sum(0)),
-    aten.addmm.default: _sum_of(torch.mm),
-    aten.addmv.default: _sum_of(torch.mv),
+    aten.addbmm.default: _add_batch,
     aten.clamp.Tensor: _clamp_to_tensors,
     **dict.fromkeys((aten.dot.default, aten.vdot.default), _product),
     aten.expand.default: _expand,
@@ -205,10 +211,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.roll.default: _roll,
     aten.scaled_dot_product_attention.default: _attention,
     aten.select.int: _select,
-    aten.split.Tensor: _split,
     aten.split_with_sizes.default: _split,
-    aten.stack.default: _stack,
-    aten.unbind.int: lambda x, dim=0: [_select(x, dim, i) for i in range(x.shape[dim])],
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     **dict.fromkeys(LAYERS, reads_inputs),
@@ -217,6 +220,6 @@ CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     **dict.fromkeys(UNBATCHED, _is_unbatched),
     **dict.fromkeys(OVER_AN_AXIS, _is_single_number),
     aten.addmm.default: lambda node: (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1),
-    aten.masked_fill.Scalar: lambda node: is_constant(node.args[1]),
+    aten.masked_fill.Scalar: _masks_scores,
     aten.scaled_dot_product_attention.default: _is_known_attention,
 }

@@ -18,7 +18,6 @@ from pillion.importers.torch.rewrite.decompositions import (
     pairwise,
     pools,
     products,
-    rearrange,
     resizes,
     scatter,
     search_sorted,
@@ -29,7 +28,6 @@ from pillion.importers.torch.rewrite.decompositions import (
 )
 
 PARTS = (
-    rearrange,
     embedding_bag,
     volumes,
     norms,

@@ -74,10 +74,6 @@ def _variance(
     return _reduced(x, _dot(centred, centred) * (1 / divisor), dim, keepdim)
 
 
-def _deviation(x: Tensor, dim: Axes = None, **options: Any) -> Tensor:
-    return torch.sqrt(_variance(x, dim, **options))
-
-
 def _beside_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     def form(
         x: Tensor, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
@@ -112,19 +108,12 @@ def _is_a_length(node: Node) -> bool:
     return bool(named_argument(node, "ord") != 0)
 
 
-def _norm(x: Tensor, p: float | None = 2, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    return _length(x, 2 if p is None else p, dim, keepdim)
-
-
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.instance_norm.default: _instance_norm,
     aten.linalg_vector_norm.default: _length,
-    aten.norm.Scalar: _norm,
-    aten.norm.ScalarOpt_dim: _norm,
-    aten.std.correction: _deviation,
-    aten.std_mean.correction: _beside_mean(_deviation),
+    aten.std_mean.correction: _beside_mean(torch.std),
     aten.var.correction: _variance,
-    aten.var_mean.correction: _beside_mean(_variance),
+    aten.var_mean.correction: _beside_mean(torch.var),
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     aten.linalg_vector_norm.default: _is_a_length,

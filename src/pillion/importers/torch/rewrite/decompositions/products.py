@@ -47,15 +47,6 @@ def _is_short(node: Node) -> bool:
     return value_of(node).is_floating_point() and value_of(x).is_floating_point() and 0 < size <= MOST
 
 
-def _cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
-    a, b = torch.broadcast_tensors(a, b)  # type: ignore[no-untyped-call]  # of torch
-
-    def turned(x: Tensor, places: int) -> Tensor:
-        return torch.roll(x, -places, dim)
-
-    return turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
-
-
 def _powers(x: Tensor, exponents: Tensor) -> Tensor:
     """Raises each slice to its own exponent, so that each has its own table."""
     shape = torch.broadcast_shapes(x.shape, exponents.shape)  # type: ignore[no-untyped-call]  # of torch
@@ -73,7 +64,6 @@ def _are_few_exponents(node: Node) -> bool:
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.cumprod.default: _running_product,
-    aten.linalg_cross.default: _cross,
     aten.pow.Tensor_Tensor: _powers,
     aten.prod.default: _product_of_all,
     aten.prod.dim_int: _product,

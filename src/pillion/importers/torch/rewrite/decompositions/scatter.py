@@ -128,6 +128,13 @@ def _put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) 
     return scatter_by_index(x, indices, values, accumulate)
 
 
+def _put_flat(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Writes values at indices of the flattened tensor."""
+    flat, places, values = (t.reshape(-1) for t in (x, index, source))
+    put = flat.index_add(0, places, values) if accumulate else flat.index_copy(0, places, values)
+    return put.reshape(x.shape)
+
+
 def _put_by_mask(x: Tensor, indices: Indices, values: Tensor) -> Tensor:
     """Selects values that are equal for all masked elements."""
     axis, mask = next((axis, index) for axis, index in enumerate(indices) if index is not None)
@@ -188,6 +195,7 @@ def _is_a_place(index: Node) -> bool:
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.index.Tensor: gather_by_index,
     aten.index_put.default: _put,
+    aten.put.default: _put_flat,
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     aten.index.Tensor: _is_taken,

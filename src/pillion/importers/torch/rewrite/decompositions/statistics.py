@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,36 +10,10 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, named_argument, value_of
+from pillion.importers.torch.fx_nodes import aten, value_of
 from pillion.importers.torch.rewrite.decompositions.pools import reads_values_only
 
 Axes = int | list[int] | None
-
-
-def _quantile(x: Tensor, q: float, dim: int | None = None, keepdim: bool = False, **options: Any) -> Tensor:
-    """Interpolates between the two neighbouring elements in sorted order."""
-    if dim is None:
-        y = _quantile(x.reshape(-1), q, 0, **options)
-        return y.reshape([1] * x.dim()) if keepdim else y
-    place = q * (x.shape[dim] - 1)
-    low, high = _places(place, str(options.get("interpolation", "linear")))
-    ordered = x.sort(dim)[0]
-    y = ordered.narrow(dim, low, 1)
-    if high > low:
-        y = torch.lerp(y, ordered.narrow(dim, high, 1), place - low)
-    return y if keepdim else y.squeeze(dim)
-
-
-def _places(place: float, interpolation: str) -> tuple[int, int]:
-    """Sorted positions around a quantile; equal if it is an element itself."""
-    low, high = math.floor(place), math.ceil(place)
-    one = {"lower": low, "higher": high, "nearest": round(place)}.get(interpolation)
-    return (low, high) if one is None else (one, one)
-
-
-def _is_between_two(node: Node) -> bool:
-    """Whether the quantile is one constant number, without midpoint interpolation."""
-    return isinstance(node.args[1], float) and named_argument(node, "interpolation") != "midpoint"
 
 
 def _median(x: Tensor) -> Tensor:
@@ -89,7 +62,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.median.default: _median,
     aten.nanmedian.default: _median,
     aten.nansum.default: _sum,
-    aten.quantile.scalar: _quantile,
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     **dict.fromkeys((aten.cummax.default, aten.cummin.default), reads_values_only),
@@ -97,5 +69,4 @@ CONDITIONS: dict[Any, Callable[[Node], bool]] = {
     aten.aminmax.default: _is_real,
     aten.median.default: _is_real,
     aten.nanmedian.default: _is_real,
-    aten.quantile.scalar: _is_between_two,
 }

@@ -72,25 +72,6 @@ def _is_constant_warp(node: Node) -> bool:
     return is_constant(grid) and not is_constant(image) and value_of(image).dim() == 4 and mode != 2  # type: ignore[arg-type]  # a node
 
 
-def _affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
-    """Multiplies all pixel positions by each matrix."""
-    _, _, height, width = size
-    ends = [(n - 1) / n if not align_corners else 1.0 for n in (height, width)]
-    rows, columns = (
-        torch.linspace(-end, end, n) if n > 1 else torch.zeros(1)
-        for end, n in zip(ends, (height, width), strict=True)
-    )
-    base = torch.stack(
-        [columns.expand(height, width), rows.reshape(-1, 1).expand(height, width), torch.ones(height, width)],
-        -1,
-    )
-    return (theta @ base.reshape(-1, 3).t()).transpose(1, 2).reshape(-1, height, width, 2)
-
-
-def _is_plain_affine(node: Node) -> bool:
-    return len(named_argument(node, "size")) == 4 and not is_constant(node.args[0])
-
-
 def _strided(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
@@ -106,13 +87,11 @@ def _lies_in_order(node: Node) -> bool:
 
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.affine_grid_generator.default: _affine_grid,
     aten.as_strided.default: _strided,
     aten.grid_sampler.default: grid_sample,
     aten.grid_sampler_2d.default: grid_sample,
 }
 CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.affine_grid_generator.default: _is_plain_affine,
     aten.as_strided.default: _lies_in_order,
     aten.grid_sampler.default: _is_constant_warp,
     aten.grid_sampler_2d.default: _is_constant_warp,
