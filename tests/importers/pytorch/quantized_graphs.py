@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.fx import Node
 
 from pillion.importers.torch import capture
+from pillion.importers.torch.fx_nodes import CLAMPS
 from pillion.importers.torch.quantize import (
     DEQUANTIZE,
     QUANTIZE,
@@ -19,7 +20,7 @@ from pillion.importers.torch.quantize import (
     QuantizedProgram,
     ptq,
 )
-from pillion.importers.torch.quantize.annotate import CLAMPS, handles_reals, operands_of
+from pillion.importers.torch.quantize.annotate import handles_reals, operands_of
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.op import Quantization
 

@@ -19,6 +19,18 @@ from pillion.ir.graph import printable
 aten = torch.ops.aten
 Target = Callable[..., Any]
 
+CONVOLUTIONS = (
+    aten.conv1d.default,
+    aten.conv2d.default,
+    aten.conv_transpose1d.default,
+    aten.conv_transpose2d.input,
+)
+"""The convolutions of signals and images."""
+CLAMPS = (aten.relu.default, aten.clamp.default)
+"""The clamps that a layer's range absorbs."""
+CallLowering = Callable[[Node], Node | None]
+"""Returns the replacement of a call; None if the call stays or was already replaced."""
+
 RANDOM = torch.Tag.nondeterministic_seeded
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")
@@ -76,6 +88,11 @@ def constant_nodes(graph: Graph) -> frozenset[Node]:
         if _holds_or_computes(node) and found.issuperset(node.all_input_nodes):
             found.add(node)
     return frozenset(found)
+
+
+def fixed_tensor(node: object, training: bool = False) -> Tensor | None:
+    """Returns the tensor of a constant; None for other nodes, and for what `training` changes."""
+    return None if training and is_trainable(node) else constant_of(node)
 
 
 def is_trainable(node: object) -> bool:
@@ -173,6 +190,16 @@ def call(before: Node, target: Target, *args: Any, **kwargs: Any) -> Node:
     return call_like(before, evaluate(before.graph, target, args, kwargs), target, *args, **kwargs)
 
 
+def permuted(before: Node, x: Node, order: Sequence[int]) -> Node:
+    """Inserts a permutation, unless it would keep the order."""
+    return x if list(order) == list(range(len(order))) else call(before, aten.permute.default, x, list(order))
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """Returns the permutation that undoes another one."""
+    return [order.index(axis) for axis in range(len(order))]
+
+
 def call_like(before: Node, value: Any, target: Target, *args: Any, **kwargs: Any) -> Node:
     """Inserts a call whose fake result `value` is known, which saves the slow inference of `call`."""
     with before.graph.inserting_before(before):
@@ -189,14 +216,15 @@ def evaluate(graph: Graph, target: Target, args: tuple[Any, ...], kwargs: Mappin
         return target(*real_args, **real_kwargs)
 
 
-def constant(module: GraphModule, before: Node, tensor: Tensor, name: str) -> Node:
+def constant(before: Node, tensor: Tensor, name: str) -> Node:
     """Registers a tensor as a buffer of the module and inserts a node before `before` that reads it."""
+    module: Any = before.graph.owning_module
     free = free_name(module, name)
     module.register_buffer(free, tensor.detach())
-    with module.graph.inserting_before(before):
-        node = module.graph.get_attr(free)
+    with before.graph.inserting_before(before):
+        node = before.graph.get_attr(free)
     node.meta.update({key: before.meta[key] for key in KEPT_META if key in before.meta})
-    node.meta["val"] = fake_mode(module.graph).from_tensor(tensor.detach(), static_shapes=True)
+    node.meta["val"] = fake_mode(before.graph).from_tensor(tensor.detach(), static_shapes=True)
     return node
 
 
@@ -222,6 +250,16 @@ def calls(graph: Graph, targets: Iterable[Target] | None = None) -> list[Node]:
     """Returns the calls of a graph in order, as a list because callers modify the graph."""
     wanted = None if targets is None else set(targets)
     return [n for n in graph.nodes if n.op == "call_function" and (wanted is None or n.target in wanted)]
+
+
+def lower_calls(
+    graph: Graph, lowerings: Mapping[Any, CallLowering], among: Callable[[Node], bool] = lambda _: True
+) -> None:
+    """Replaces each call by what the lowering of its operator returns."""
+    for node in calls(graph, lowerings):
+        new = lowerings[node.target](node) if not node._erased and among(node) else None
+        if new is not None and new is not node:
+            replace(node, new)
 
 
 def evaluate_unary(node: Node, values: Tensor) -> Tensor:

@@ -8,12 +8,12 @@ from typing import Any
 from torch._ops import OpOverload
 
 from pillion.importers.torch.rewrite.decompose import KEPT
+from pillion.importers.torch.rewrite.decompositions.table import TABLE
 from pillion.importers.torch.rewrite.functionalize import CASTS, DROPOUTS, SAME_VALUES
 from pillion.importers.torch.rewrite.lower_complex import LOWERINGS as COMPLEX_LOWERINGS
 from pillion.importers.torch.rewrite.norm_calls import OPERATORS
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.rewrite.synonyms import SYNONYMS
-from pillion.importers.torch.rewrite.tensor_decompositions import DECOMPOSITIONS
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.rows.refusal_reasons import REASONS, WITH_CONSTANT_OPERAND
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
@@ -37,10 +37,8 @@ def pytorch_operators() -> list[dict[str, str]]:
     becomes |= {_name(target): DECOMPOSED for target in COMPLEX_LOWERINGS if _name(target) not in becomes}
     becomes |= {_name(target): OF_COMPLEX_NUMBERS for target in COMPLEX_LOWERINGS if target in REASONS}
     becomes |= {_name(target): WITH_ONE_NUMBER for target in WITH_CONSTANT_OPERAND}
-    becomes |= {_name(target): DECOMPOSED for target in (*DECOMPOSITIONS, *SYNONYMS)}
-    becomes |= {
-        _name(target): DECOMPOSED_OR_TABLE for target in WITH_CONSTANT_OPERAND if target in DECOMPOSITIONS
-    }
+    becomes |= {_name(target): DECOMPOSED for target in (*TABLE, *SYNONYMS)}
+    becomes |= {_name(target): DECOMPOSED_OR_TABLE for target in WITH_CONSTANT_OPERAND if target in TABLE}
     becomes |= dict.fromkeys(map(_name, LAYERS), "repeat, a loop over one step")
     becomes |= dict.fromkeys(map(_name, OPERATORS), Standardize.kind)
     becomes |= {_name(target): rule.kind for target, rule in RULES.items() if str(target).startswith("aten.")}

@@ -19,6 +19,7 @@ from torchao.quantization.pt2e.quantizer import (
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from pillion.importers.torch.fx_nodes import (
+    CLAMPS,
     aten,
     calls,
     constant_nodes,
@@ -56,7 +57,6 @@ PICKS = frozenset(
     }
 )
 """Calls whose results are elements of their one operand."""
-CLAMPS = frozenset({aten.relu.default, aten.clamp.default})
 NO_NUMBERS = "it has no form for whole numbers and booleans (docs/guide/numbers.md lists what has one); .float() makes them real"
 
 

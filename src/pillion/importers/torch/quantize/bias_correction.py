@@ -87,7 +87,7 @@ def _shift(module: GraphModule, layer: Node, shift: Tensor) -> None:
     bias = argument(layer, 2)
     held = constant_of(bias) if bias is not None else None
     moved = shift.float() if held is None else (held.double() + shift).to(held.dtype)
-    new = constant(module, layer, moved, f"{layer.name}_corrected")
+    new = constant(layer, moved, f"{layer.name}_corrected")
     layer.args = (*layer.args[:2], new, *layer.args[3:])
     if isinstance(bias, Node) and not bias.users:
         module.graph.erase_node(bias)

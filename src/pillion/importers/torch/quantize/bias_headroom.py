@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 from torchao.quantization.pt2e import MinMaxObserver, PerChannelMinMaxObserver
 
 from pillion.importers.torch.fx_nodes import calls, constant_of
+from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.rows.quantization import RULES
 
 LARGEST = 2.0**30
@@ -23,16 +24,9 @@ def add_bias_headroom(prepared: GraphModule) -> None:
         rule = RULES.get(node.target)
         if rule is not None and rule.weight is not None and len(node.args) > rule.weight + 1:
             bias = constant_of(node.args[rule.weight + 1])
-            observers = [_observer(prepared, node.args[i]) for i in (0, rule.weight)]
+            observers = [observer_of(prepared, node.args[i]) for i in (0, rule.weight)]
             if bias is not None and isinstance(observers[1], (PerChannelMinMaxObserver, MinMaxObserver)):
                 _widen(observers[1], observers[0], bias)
-
-
-def _observer(prepared: GraphModule, node: Any) -> Any:
-    if not isinstance(node, Node) or node.op != "call_module":
-        return None
-    observer = prepared.get_submodule(str(node.target))
-    return getattr(observer, "activation_post_process", observer)  # inside a fake quantization
 
 
 def _widen(weights: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor) -> None:

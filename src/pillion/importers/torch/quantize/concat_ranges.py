@@ -12,6 +12,7 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import aten
+from pillion.importers.torch.observers import observer_of, range_of, set_range
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.ir.op import Quantization
 
@@ -49,13 +50,14 @@ def merge_concat_ranges(prepared: GraphModule) -> None:
         first, second = (families.setdefault(observer, [observer]) for observer in (own, joined))
         if first is second:
             continue
-        low, high = (f(_end(o, n) for o in (own, joined)) for n, f in enumerate((min, max)))
-        if high - low <= NEARLY * min(_end(o, 1) - _end(o, 0) for o in (own, joined)):
+        (low, high), (least, most) = range_of(own), range_of(joined)
+        narrower = min(high - low, most - least)
+        low, high = min(low, least), max(high, most)
+        if high - low <= NEARLY * narrower:
             first += second
             for observer in first:
                 families[observer] = first
-                observer.min_val.fill_(low)
-                observer.max_val.fill_(high)
+                set_range(observer, low, high)
 
 
 def _pairs(prepared: GraphModule) -> Iterator[tuple[HistogramRange, HistogramRange]]:
@@ -64,7 +66,7 @@ def _pairs(prepared: GraphModule) -> Iterator[tuple[HistogramRange, HistogramRan
         for operand in node.all_input_nodes:
             source = operand.all_input_nodes[0] if operand.op == "call_module" else operand
             if source.op == "call_module":
-                own, joined = (prepared.get_submodule(str(n.target)) for n in (source, operand))
+                own, joined = (observer_of(prepared, n) for n in (source, operand))
                 if (
                     isinstance(own, HistogramRange)
                     and isinstance(joined, HistogramRange)
@@ -76,8 +78,3 @@ def _pairs(prepared: GraphModule) -> Iterator[tuple[HistogramRange, HistogramRan
 
 def _alike(one: HistogramRange, other: HistogramRange) -> bool:
     return one is not other and (one.dtype, one.qscheme) == (other.dtype, other.qscheme)
-
-
-def _end(observer: HistogramRange, which: int) -> float:
-    """Minimum or maximum of a range; zero is in every range."""
-    return max(0.0, float(observer.max_val)) if which else min(0.0, float(observer.min_val))

@@ -189,5 +189,5 @@ def _along_first(factors: Tensor, weight: Tensor) -> Tensor:
 def _give(module: GraphModule, layer: Node, position: int, tensor: Tensor) -> None:
     """Replaces a layer's constant by a copy of its own."""
     held: Any = argument(layer, position)
-    new = constant(module, layer, tensor.contiguous(), f"{held.name}_equalized")
+    new = constant(layer, tensor.contiguous(), f"{held.name}_equalized")
     layer.args = (*layer.args[:position], new, *layer.args[position + 1 :])

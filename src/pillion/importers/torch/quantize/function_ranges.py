@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from pillion.importers.torch.loop_nodes import BEGINS
-from pillion.importers.torch.quantize.headroom import FEWEST, calls_of_observers, values_by_sample
-from pillion.importers.torch.quantize.int16_tensors import observer_of
+from pillion.importers.torch.observers import calls_of_observers, observers_of_outputs
+from pillion.importers.torch.quantize.headroom import FEWEST, values_by_sample
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.importers.torch.train.trained_ranges import FINER_THAN_DEFAULT
 
@@ -54,14 +54,13 @@ class FunctionRange(HistogramRange):
 def calibrate_functions(prepared: GraphModule) -> None:
     """Gives functions the ranges that calibration saw. Outputs need samples enough to tell how much headroom they
     want."""
-    calls = calls_of_observers(prepared)
-    outputs = {observer_of(prepared, node) for node in prepared.graph.output_node().all_input_nodes}
+    outputs = observers_of_outputs(prepared)
     has_loops = any(node.target in BEGINS for node in prepared.graph.nodes)
-    for observer, count in calls.items():
+    for observer, calls in calls_of_observers(prepared).items():
         if isinstance(observer, FunctionRange):
             is_output = observer in outputs
             is_known = not has_loops and (
-                observer.kept is None or len(values_by_sample(observer, count)) >= FEWEST
+                observer.kept is None or len(values_by_sample(observer, len(calls))) >= FEWEST
             )
             observer.is_calibrated = observer.shows_both_answers(is_output=is_output) and (
                 is_known or not is_output

@@ -4,17 +4,19 @@ extremes and nothing after an output corrects clipping."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
 from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.loop_nodes import BEGINS
-from pillion.importers.torch.quantize.int16_tensors import observer_of
+from pillion.importers.torch.observers import (
+    calls_of_observers,
+    has_finite_range,
+    observers_of_outputs,
+    widen_range,
+)
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
-from pillion.importers.torch.quantize.range_checks import has_finite_range
 from pillion.ir.numerics import INT8_STEPS
 
 FEWEST = 4
@@ -31,21 +33,12 @@ def add_headroom(prepared: GraphModule) -> None:
     range. Skips models with loops, whose outputs are states."""
     if any(node.target in BEGINS for node in prepared.graph.nodes):
         return
-    outputs = {observer_of(prepared, node) for node in prepared.graph.output_node().all_input_nodes}
-    for observer, count in calls_of_observers(prepared).items():
+    outputs = observers_of_outputs(prepared)
+    for observer, calls in calls_of_observers(prepared).items():
         if observer in outputs and isinstance(observer, HistogramRange) and has_finite_range(observer):
-            samples = values_by_sample(observer, count)
+            samples = values_by_sample(observer, len(calls))
             if len(samples) >= FEWEST:
                 _widen(observer, samples, best_headroom(samples))
-
-
-def calls_of_observers(prepared: GraphModule) -> dict[Any, int]:
-    """Returns how often a run calls each observer."""
-    calls: dict[Any, int] = {}
-    for node in prepared.graph.find_nodes(op="call_module"):
-        observer = observer_of(prepared, node)
-        calls[observer] = calls.get(observer, 0) + 1
-    return calls
 
 
 def values_by_sample(observer: HistogramRange, calls: int) -> list[Tensor]:
@@ -81,5 +74,4 @@ def _ends(low: float, high: float, fractions: Tensor) -> tuple[Tensor, Tensor]:
 def _widen(observer: HistogramRange, samples: list[Tensor], fraction: float) -> None:
     numbers = torch.cat(samples)
     low, high = _ends(float(numbers.min()), float(numbers.max()), torch.tensor(fraction))
-    observer.min_val.copy_(torch.minimum(observer.min_val, low.to(observer.min_val)))
-    observer.max_val.copy_(torch.maximum(observer.max_val, high.to(observer.max_val)))
+    widen_range(observer, low, high)

@@ -15,7 +15,7 @@ from torchao.quantization.pt2e import ObserverBase
 
 from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, STACKED, LoopNodes, in_execution_order
-from pillion.importers.torch.quantize.int16_tensors import observer_of
+from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.scalar_function import expression
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType

@@ -10,9 +10,10 @@ from typing import Any
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import aten, single_user
+from pillion.importers.torch.fx_nodes import CLAMPS, aten, single_user
 from pillion.importers.torch.loop_nodes import BEGINS
-from pillion.importers.torch.quantize.int16_tensors import observer_of, widen
+from pillion.importers.torch.observers import observer_of, range_of
+from pillion.importers.torch.quantize.int16_tensors import widen
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.importers.torch.quantize.shared_scales import Norm
 from pillion.importers.torch.rewrite.norm_calls import standardized
@@ -23,7 +24,6 @@ from pillion.ops.normalize import MOST_ELEMENTS
 
 MOST_NOISE = 2e-4
 """Maximum int8 rounding noise relative to a row's variance (37 dB) before a sum becomes int16."""
-BOUNDS = (aten.relu.default, aten.clamp.default)
 
 
 class RowVarianceRange(HistogramRange):
@@ -45,7 +45,8 @@ class RowVarianceRange(HistogramRange):
 
 def noise_of(observer: HistogramRange, least: float) -> float:
     """Returns the power of int8 rounding noise relative to the variance `least`."""
-    step = (float(observer.max_val.clamp(min=0)) - float(observer.min_val.clamp(max=0))) / 255
+    low, high = range_of(observer)
+    step = (high - low) / 255
     return step**2 / 12 / least if least > 0 else math.inf
 
 
@@ -94,4 +95,4 @@ def _reads_wide(node: Node) -> bool:
         dims: Any = node.args[3]
         shape = node.meta["val"].shape
         return math.prod(shape[d] for d in dims) <= MOST_ELEMENTS[DType.INT16]
-    return _is_sum(node) and not any(user.target in BOUNDS for user in node.users)
+    return _is_sum(node) and not any(user.target in CLAMPS for user in node.users)

@@ -5,19 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
+from pillion.importers.torch.observers import observer_of
 from pillion.ir.types import DType
-
-
-def observer_of(prepared: GraphModule, node: object) -> Any:
-    """Returns the observer that a node calls; None for other nodes."""
-    if not isinstance(node, Node) or node.op != "call_module":
-        return None
-    return prepared.get_submodule(str(node.target))
 
 
 def widen(prepared: GraphModule, node: Node, reads_wide: Callable[[Node], bool]) -> None:

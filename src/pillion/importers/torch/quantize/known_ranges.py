@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of, value_of
+from pillion.importers.torch.observers import is_per_tensor, observer_of, widen_range
 from pillion.importers.torch.rewrite.compare_select import top_places
 from pillion.importers.torch.rewrite.fuse_scalar_functions import POINTWISE
 from pillion.importers.torch.rewrite.integer_arithmetic import integer_calculation
@@ -110,17 +111,13 @@ def _reals(
         return None
     known = reals[operands[0]]
     if node.op == "call_module":
-        _widen(prepared.get_submodule(str(node.target)), known)
+        observer = observer_of(prepared, node)
+        if is_per_tensor(observer):
+            widen_range(observer, known.min(), known.max())
         return known
     if node.target in MOVES and len(node.all_input_nodes) == 1:
         return known
     return _computed(node, operands[0], known)
-
-
-def _widen(observer: Any, known: Tensor) -> None:
-    if hasattr(observer, "min_val") and observer.min_val.numel() == 1:
-        observer.min_val.copy_(torch.minimum(observer.min_val, known.min()))
-        observer.max_val.copy_(torch.maximum(observer.max_val, known.max()))
 
 
 def _computed(node: Node, operand: Node, known: Tensor) -> Tensor | None:

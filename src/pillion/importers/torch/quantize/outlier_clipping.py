@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from pillion.host_io.torch_threads import one_thread
+from pillion.importers.torch.observers import range_of, set_range
 from pillion.importers.torch.train.trained_ranges import SYMMETRIC, MinMaxRange
 
 BINS = 4096
@@ -81,11 +82,10 @@ def choose_ranges(prepared: GraphModule, ranges: str) -> None:
         return
     for part in prepared.modules():
         if isinstance(part, HistogramRange) and part.may_clip and part.reach > 0:
-            low, high = min(0.0, float(part.min_val)), max(0.0, float(part.max_val))
+            low, high = range_of(part)
             narrowed = METHODS[ranges](part, low, high)
             if narrowed != (low, high):
-                part.min_val.fill_(narrowed[0])
-                part.max_val.fill_(narrowed[1])
+                set_range(part, *narrowed)
 
 
 def _percentile(observer: HistogramRange, low: float, high: float) -> tuple[float, float]:

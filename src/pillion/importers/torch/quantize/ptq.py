@@ -22,6 +22,7 @@ from pillion.importers.torch.export import check_examples, export, quiet
 from pillion.importers.torch.float_origin import copy_module
 from pillion.importers.torch.fx_nodes import aten, calls, operator_name, source_line
 from pillion.importers.torch.loop_nodes import BEGINS, run
+from pillion.importers.torch.observers import has_finite_range, observer_of
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias_correction import MOST, correct_biases
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
@@ -36,7 +37,7 @@ from pillion.importers.torch.quantize.known_ranges import apply_known_ranges
 from pillion.importers.torch.quantize.noise_floor import raise_noise_floor
 from pillion.importers.torch.quantize.outlier_clipping import choose_ranges
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
-from pillion.importers.torch.quantize.range_checks import has_finite_range, require_finite, warn_of_ranges
+from pillion.importers.torch.quantize.range_checks import require_finite, warn_of_ranges
 from pillion.importers.torch.quantize.saturation import clip_saturated_ranges
 from pillion.importers.torch.quantize.self_check import warn_of_loss
 from pillion.importers.torch.quantize.small_factors import lower_factor_scales
@@ -243,9 +244,7 @@ def _observe_one(
 def check_ranges(prepared: GraphModule, stage: str) -> None:
     """Raises if a range is not finite."""
     for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
-        observer = prepared.get_submodule(str(node.target))
-        observer = getattr(observer, "activation_post_process", observer)
-        if not has_finite_range(observer):
+        if not has_finite_range(observer_of(prepared, node)):
             raise _infinite(node, stage)
 
 

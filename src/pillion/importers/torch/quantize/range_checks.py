@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError, warn
 from pillion.importers.torch.fx_nodes import is_constant, source_line, value_of
+from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE
 
 LARGEST = 2.0**24
@@ -35,12 +36,6 @@ def require_finite(batch: Sequence[Tensor], number: int) -> None:
             )
 
 
-def has_finite_range(observer: Any) -> bool:
-    """Whether the observed range is finite; fixed ranges are."""
-    low, high = (getattr(observer, name, torch.zeros(())) for name in ("min_val", "max_val"))
-    return bool(torch.isfinite(high - low).all())
-
-
 def warn_of_ranges(prepared: GraphModule) -> None:
     """Warns of inputs with useless ranges, or else of other such tensors."""
     found = list(_useless(prepared))
@@ -61,12 +56,11 @@ def _useless(prepared: GraphModule) -> Iterator[tuple[Node, str]]:
     seen: set[Node] = set()
     for node in prepared.graph.find_nodes(op="call_module"):
         source: Any = node.args[0]
-        observer = prepared.get_submodule(str(node.target))
-        observer = getattr(observer, "activation_post_process", observer)
+        observer = observer_of(prepared, node)
         if source in seen or is_constant(source) or not hasattr(observer, "min_val"):
             continue
         seen.add(source)
-        text = _complaint(float(observer.min_val), float(observer.max_val), source)  # type: ignore[arg-type]  # a tensor
+        text = _complaint(float(observer.min_val), float(observer.max_val), source)
         if text:
             yield source, text
 

@@ -11,7 +11,13 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import is_constant
-from pillion.importers.torch.quantize.range_checks import has_finite_range
+from pillion.importers.torch.observers import (
+    calls_of_observers,
+    has_finite_range,
+    observer_of,
+    range_of,
+    set_range,
+)
 from pillion.importers.torch.rows.quantization import RULES
 
 POINTS = 4097
@@ -25,32 +31,20 @@ TOLD_APART = 0.25
 
 def clip_saturated_ranges(prepared: GraphModule) -> None:
     """Narrows observed ranges to where the reading functions change."""
-    observed: dict[Any, list[Node]] = {}
-    for node in prepared.graph.find_nodes(op="call_module"):
-        observer = _observer(prepared, node)
-        if observer is not None:
-            observed.setdefault(observer, []).append(node)
-    for observer, nodes in observed.items():
+    for observer, nodes in calls_of_observers(prepared).items():
         readers = [user for node in nodes for user in node.users if user not in nodes]
         if hasattr(observer, "min_val") and _is_read_by_functions_alone(nodes, readers):
             _narrow(prepared, observer, readers)
 
 
 def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> None:
-    low, high = min(0.0, float(observer.min_val)), max(0.0, float(observer.max_val))
+    low, high = range_of(observer)
     if low < high:
         ends = [_ends(prepared, function, low, high) for function in functions]
         first, last = min(0.0, *(first for first, _ in ends)), max(0.0, *(last for _, last in ends))
         step = (last - first) / LEVELS_BETWEEN
         if last > first:
-            observer.min_val.fill_(max(low, first - step))
-            observer.max_val.fill_(min(high, last + step))
-
-
-def _observer(prepared: GraphModule, node: Node) -> Any:
-    """Observer that a node calls; None for other nodes."""
-    observer: Any = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
-    return observer if hasattr(observer, "calculate_qparams") else None
+            set_range(observer, max(low, first - step), min(high, last + step))
 
 
 def _is_read_by_functions_alone(nodes: Sequence[Node], readers: Sequence[Node]) -> bool:
@@ -72,7 +66,7 @@ def _ends(prepared: GraphModule, function: Node, low: float, high: float) -> tup
 
 def _steps(prepared: GraphModule, function: Node) -> Iterator[float]:
     for user in function.users:
-        observer = _observer(prepared, user)
+        observer = observer_of(prepared, user)
         if observer is not None and has_finite_range(observer):
             yield float(observer.calculate_qparams()[0])
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import aten, calls, constant_of
-from pillion.importers.torch.quantize.int16_tensors import observer_of
+from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE
 from pillion.ir.numerics import INT8_STEPS

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of
-from pillion.importers.torch.quantize.int16_tensors import observer_of
+from pillion.importers.torch.observers import calls_of_observers, observer_of
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.importers.torch.rewrite.clamp_masks import MOVES, SOFTMAXES
 
@@ -37,20 +37,18 @@ class RowMaximumRange(HistogramRange):
 def clip_softmax_inputs(prepared: GraphModule) -> None:
     """Raises the lower ends of softmax operands, and of the tensors that are scaled to them, to where shares
     vanish."""
-    observed: dict[Any, list[Node]] = {}
-    for node in prepared.graph.find_nodes(op="call_module"):
-        observed.setdefault(observer_of(prepared, node), []).append(node)
+    observed = calls_of_observers(prepared)
     for observer, nodes in observed.items():
         softmaxes = _readers(nodes) if isinstance(observer, RowMaximumRange) else []
         if softmaxes and all(reader.target in SOFTMAXES for reader in softmaxes):
             lost = max(_lost(prepared, softmax) for softmax in softmaxes)
             lowest = min(0.0, observer.least - lost)
-            _raise(observer, lowest)
+            observer.min_val.clamp_(min=lowest)
             for factor, before in _scaled(prepared, nodes):
                 if _readers(observed[before]) == [
                     node.args[0] for node in nodes if _is_product(node.args[0])
                 ]:
-                    _raise(before, lowest / factor)
+                    before.min_val.clamp_(min=lowest / factor)
 
 
 def _readers(nodes: list[Node]) -> list[Node]:
@@ -66,10 +64,6 @@ def _lost(prepared: GraphModule, softmax: Node) -> float:
     observer = observer_of(prepared, shown)
     step = float(observer.calculate_qparams()[0]) if observer is not None else 1.0
     return math.log(shape_of(softmax)[-1] / (LOST * step))
-
-
-def _raise(observer: Any, lowest: float) -> None:
-    observer.min_val.clamp_(min=lowest)
 
 
 def _is_product(node: Any) -> bool:

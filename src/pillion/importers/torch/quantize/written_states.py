@@ -14,9 +14,9 @@ from torch.fx import GraphModule, Node
 from pillion.errors import warn
 from pillion.importers.torch.fx_nodes import constant_of
 from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
+from pillion.importers.torch.observers import calls_of_observers, observer_of
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Widening, is_smooth, step_of
-from pillion.importers.torch.quantize.int16_tensors import observer_of
 from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
 from pillion.importers.torch.train.trained_ranges import MinMaxRange
 from pillion.ir.constraints import QuantizationConstraints
@@ -118,9 +118,7 @@ def _states(prepared: GraphModule, memory: Memory) -> Iterator[tuple[str, Node, 
 
 def _is_alone(prepared: GraphModule, observed: Node) -> bool:
     """Whether no other call shares an observer."""
-    observer = observer_of(prepared, observed)
-    nodes = prepared.graph.find_nodes(op="call_module")
-    return all(node is observed or observer_of(prepared, node) is not observer for node in nodes)
+    return calls_of_observers(prepared)[observer_of(prepared, observed)] == [observed]
 
 
 def _adds_up(after: Node, before: Node) -> bool:

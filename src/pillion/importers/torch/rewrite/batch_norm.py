@@ -67,9 +67,9 @@ def fold_batch_norms(module: GraphModule) -> bool:
         if affine is None:
             replace(norm, as_native_norm(norm))
         elif layer is not None:
-            replace(norm, _fold(module, layer, affine))
+            replace(norm, _fold(layer, affine))
         else:
-            replace(norm, _as_depthwise(module, norm, affine))
+            replace(norm, _as_depthwise(norm, affine))
     if norms:
         module.graph.eliminate_dead_code()
     return bool(norms)
@@ -126,14 +126,14 @@ def shared_norms(graph: Graph) -> frozenset[Node]:
     return frozenset(norm for norms in callers.values() if len(norms) > 1 for norm in norms)
 
 
-def _fold(module: GraphModule, layer: Node, affine: Affine) -> Node:
+def _fold(layer: Node, affine: Affine) -> Node:
     weight, bias = constant_of(argument(layer, 1)), constant_of(argument(layer, 2))
     assert weight is not None
     folded = scale_weight(weight.double(), affine.factor, transposed_groups(layer)).to(weight.dtype)
     start = affine.offset if bias is None else affine.offset + bias.double() * affine.factor
     name = getattr(argument(layer, 1), "name", layer.name)
-    new_weight = constant(module, layer, folded, f"{name}_folded")
-    new_bias = constant(module, layer, start.to(weight.dtype), f"{name}_folded_bias")
+    new_weight = constant(layer, folded, f"{name}_folded")
+    new_bias = constant(layer, start.to(weight.dtype), f"{name}_folded_bias")
     arguments = (layer.args[0], new_weight, new_bias, *layer.args[3:])
     return call_like(layer, value_of(layer), layer.target, *arguments, **layer.kwargs)  # type: ignore[arg-type]  # a call
 
@@ -143,13 +143,13 @@ def transposed_groups(layer: Node) -> int:
     return int(named_argument(layer, "groups")) if layer.target in TRANSPOSED else 0
 
 
-def _as_depthwise(module: GraphModule, norm: Node, affine: Affine) -> Node:
+def _as_depthwise(norm: Node, affine: Affine) -> Node:
     source: Any = norm.args[0]
     shape = shape_of(source)
     channels = shape[1]
     x = source if len(shape) == 4 else call(norm, aten.reshape.default, source, image_shape(shape))
-    weight = constant(module, norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
-    bias = constant(module, norm, affine.offset.float(), f"{norm.name}_offset")
+    weight = constant(norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
+    bias = constant(norm, affine.offset.float(), f"{norm.name}_offset")
     y = call(norm, aten.conv2d.default, x, weight, bias, [1, 1], [0, 0], [1, 1], channels)
     return y if len(shape) == 4 else call(norm, aten.reshape.default, y, list(shape))
 

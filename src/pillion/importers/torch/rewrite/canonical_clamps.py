@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import (
+    CLAMPS,
     argument,
     aten,
     call,
@@ -30,7 +31,7 @@ from pillion.importers.torch.rows.quantization import RULES
 
 Bounds = tuple[float, float]
 
-CLAMPS = (
+BOUNDS = (
     aten.clamp.default,
     aten.clamp_max.default,
     aten.clamp_min.default,
@@ -51,11 +52,11 @@ MOVES_VALUES = (
 
 def canonicalize_clamps(module: GraphModule, *, training: bool = False) -> None:
     """Canonicalizes clamps, merges two in a row, and hoists them to the op whose output range they limit."""
-    for node in calls(module.graph, CLAMPS):
+    for node in calls(module.graph, BOUNDS):
         found = None if training and any(map(is_trainable, node.args)) else _bounds(node)
         if found is not None:
             _rewrite(node, _checked(found, node))
-    for node in calls(module.graph, (aten.relu.default, aten.clamp.default)):
+    for node in calls(module.graph, CLAMPS):
         _move_up(node)
 
 
@@ -107,7 +108,7 @@ def _kept(node: Node) -> Any:
 
 def _rewrite(node: Node, bounds: Bounds) -> None:
     source: Any = _kept(node)
-    inner = _bounds(source) if source.target in (aten.relu.default, aten.clamp.default) else None
+    inner = _bounds(source) if source.target in CLAMPS else None
     if inner is not None and single_user(source) is node:
         low, high = (min(max(bound, bounds[0]), bounds[1]) for bound in inner)
         bounds, source = (low, high), source.args[0]

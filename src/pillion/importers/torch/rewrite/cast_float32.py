@@ -15,6 +15,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    is_tensor,
     operator_name,
     replace,
     source_line,
@@ -23,23 +24,6 @@ from pillion.importers.torch.fx_nodes import (
 from pillion.importers.torch.rewrite.inline_subgraphs import reinfer_types
 
 OTHER_REALS = (torch.float16, torch.bfloat16, torch.float64)
-COMPUTED = frozenset(
-    {
-        aten.cumsum.default,
-        aten.log_softmax.int,
-        aten.mean.default,
-        aten.mean.dim,
-        aten.nansum.default,
-        aten.prod.default,
-        aten.prod.dim_int,
-        aten.softmax.int,
-        aten.sum.default,
-        aten.sum.dim_IntList,
-    }
-)
-"""Operators with a `dtype` argument for their computation."""
-
-
 PRODUCTS = frozenset(
     {
         aten.addmm.default,
@@ -63,12 +47,12 @@ def cast_to_float32(module: GraphModule) -> None:
         for node in module.graph.find_nodes(op="get_attr"):
             held = constant_of(node)
             if held is not None and held.dtype in OTHER_REALS:
-                replace(node, constant(module, node, held.to(torch.float32), f"{node.name}_single"))
+                replace(node, constant(node, held.to(torch.float32), f"{node.name}_single"))
         for node in calls(module.graph):
             node.args = tuple(map(_single, node.args))
             node.kwargs = {name: _single(value) for name, value in node.kwargs.items()}
         reinfer_types(module)
-    for node in calls(module.graph, COMPUTED):
+    for node in calls(module.graph):
         _drop_type(node)
 
 
@@ -93,9 +77,9 @@ def _single(argument: Any) -> Any:
 
 
 def _drop_type(node: Node) -> None:
-    """Removes a `dtype` argument that equals the operand's type."""
-    source: Any = node.args[0]
-    own = value_of(source).dtype
-    if own is torch.float32 and value_of(node).dtype is own:
+    """Removes an optional `dtype` argument that equals the operand's type."""
+    schema, source = getattr(node.target, "_schema", None), node.args[0] if node.args else None
+    names = [a.name for a in schema.arguments if a.has_default_value()] if schema else []
+    if "dtype" in names and is_tensor(source) and is_tensor(node):
         node.kwargs = {name: value for name, value in node.kwargs.items() if name != "dtype"}
-        node.args = tuple(argument for argument in node.args if argument is not own)
+        node.args = tuple(argument for argument in node.args if argument is not torch.float32)

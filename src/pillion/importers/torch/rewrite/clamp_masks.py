@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from torch import nn
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import aten, calls, constant, constant_of, single_user
+from pillion.importers.torch.observers import calls_of_observers, observer_of
 
 MARGIN = 12.0
 """Distance of masked scores: exp(-12) is below a hundredth of an int8 step of a probability, for hundreds of
@@ -43,19 +43,19 @@ def clamp_masks(prepared: GraphModule) -> None:
     found: dict[Node, list[_Masked]] = {}
     for masked in _masked(prepared):
         found.setdefault(masked.mask, []).append(masked)
-    raised = [_raise(prepared, mask, sums) for mask, sums in found.items() if len(sums) == len(mask.users)]
+    raised = [_raise(mask, sums) for mask, sums in found.items() if len(sums) == len(mask.users)]
     if any(raised):
         prepared.recompile()
 
 
-def _raise(prepared: GraphModule, mask: Node, sums: list[_Masked]) -> bool:
+def _raise(mask: Node, sums: list[_Masked]) -> bool:
     """Raises one mask. Returns whether it was too low for all its sums."""
     lowest = min(m.lowest for m in sums)
     held = constant_of(mask.args[0])
     observer = sums[0].mask_observer
     if held is None or float(observer.min_val) >= lowest:
         return False
-    mask.args = (constant(prepared, mask, held.clamp(min=lowest), "mask"),)
+    mask.args = (constant(mask, held.clamp(min=lowest), "mask"),)
     observer.min_val.clamp_(min=lowest)
     observer.max_val.clamp_(min=lowest)
     for m in sums:
@@ -64,9 +64,7 @@ def _raise(prepared: GraphModule, mask: Node, sums: list[_Masked]) -> bool:
 
 
 def _masked(prepared: GraphModule) -> Iterator[_Masked]:
-    observed: dict[nn.Module, list[Node]] = {}
-    for node in prepared.graph.find_nodes(op="call_module"):
-        observed.setdefault(_observer(prepared, node), []).append(node)
+    observed = calls_of_observers(prepared)
     for add in calls(prepared.graph, [aten.add.Tensor]):
         total = _observer_on_the_way_to_softmax(prepared, add, observed)
         for scores, mask in permutations(add.args[:2]):
@@ -76,15 +74,13 @@ def _masked(prepared: GraphModule) -> Iterator[_Masked]:
 
 
 def _observer(prepared: GraphModule, node: object) -> Any:
-    """Observer behind a node that observes its operand; None for other nodes."""
-    if not isinstance(node, Node) or node.op != "call_module":
-        return None
-    observer = prepared.get_submodule(str(node.target))
+    """Observer of a range that a node calls; None for other nodes."""
+    observer = observer_of(prepared, node)
     return observer if hasattr(observer, "min_val") else None
 
 
 def _observer_on_the_way_to_softmax(
-    prepared: GraphModule, add: Node, observed: Mapping[nn.Module, list[Node]]
+    prepared: GraphModule, add: Node, observed: Mapping[Any, list[Node]]
 ) -> Any:
     """Observer of a sum that only a softmax reads; None if it observes anything else."""
     way = path_to_softmax(add)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,10 +12,6 @@ from torch.fx import GraphModule, Node
 from pillion.importers.torch.fx_nodes import aten, call, constant, constant_of, replace, value_of
 
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
-CallLowering = Callable[[GraphModule, Node], Node | None]
-"""Returns the replacement of a call; None if the call stays or was already replaced."""
-
-
 NARROW = frozenset({torch.int16, torch.int8})
 """Integer types that wrap before 32 bits; kept in 32 bits nevertheless."""
 
@@ -46,7 +41,7 @@ def widen_constants(module: GraphModule) -> None:
     for node in module.graph.find_nodes(op="get_attr"):
         held = constant_of(node)
         if held is not None and held.dtype in NARROW and all(_is_of_torch(user) for user in node.users):
-            wide = constant(module, node, held.to(torch.int64), f"{node.name}_wide")
+            wide = constant(node, held.to(torch.int64), f"{node.name}_wide")
             wide.meta["val"] = value_of(node)
             replace(node, wide)
 
@@ -69,7 +64,7 @@ def dtype_of(node: Any) -> torch.dtype:
     return {bool: torch.bool, int: torch.int64}.get(type(node), torch.float32)
 
 
-def as_type(module: GraphModule, before: Node, given: Any, dtype: torch.dtype) -> Node:
+def as_type(before: Node, given: Any, dtype: torch.dtype) -> Node:
     """Returns a tensor or number as a tensor of `dtype`: float32, integers or booleans."""
     held = constant_of(given)
     dtype = torch.int64 if dtype in NARROW else dtype
@@ -77,14 +72,14 @@ def as_type(module: GraphModule, before: Node, given: Any, dtype: torch.dtype) -
         held = torch.tensor(given)
     if held is not None:
         same = isinstance(given, Node) and held.dtype == dtype
-        return given if same else constant(module, before, held.to(dtype), f"{before.name}_operand")
+        return given if same else constant(before, held.to(dtype), f"{before.name}_operand")
     if dtype_of(given) == dtype or {dtype_of(given), dtype} <= WHOLE - {torch.uint8}:
         return given
     if dtype == torch.bool:
-        zero = as_type(module, before, 0, dtype_of(given))
+        zero = as_type(before, 0, dtype_of(given))
         return call(before, aten.ne.Tensor, given, zero)
     if dtype_of(given) == torch.bool and dtype == torch.float32:
-        one, zero = (as_type(module, before, number, dtype) for number in (1.0, 0.0))
+        one, zero = (as_type(before, number, dtype) for number in (1.0, 0.0))
         return call(before, aten.where.self, given, one, zero)
     if dtype_of(given) == torch.uint8 and dtype == torch.float32:
         return call(before, uint8_to_real, given)

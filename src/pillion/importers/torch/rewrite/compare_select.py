@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
+    CallLowering,
     argument,
     aten,
     call,
@@ -23,6 +24,7 @@ from pillion.importers.torch.fx_nodes import (
     constant_of,
     evaluate,
     named_argument,
+    permuted,
     replace,
     shape_of,
     value_of,
@@ -30,7 +32,6 @@ from pillion.importers.torch.fx_nodes import (
 from pillion.importers.torch.rewrite import integer_arithmetic
 from pillion.importers.torch.rewrite.common_type import (
     NARROW,
-    CallLowering,
     as_type,
     dtype_of,
     is_widened_int8,
@@ -56,7 +57,7 @@ def lower_comparisons(module: GraphModule) -> None:
     for node in calls(module.graph):
         if not real.isdisjoint(node.all_input_nodes):
             _evaluate_again(node, real)
-        new = _lowered(module, node) if _is_of_tensors(node) else None
+        new = _lowered(node) if _is_of_tensors(node) else None
         if new is not None and new is not node:
             if dtype_of(node) in NARROW and dtype_of(new) == torch.int64:
                 new.meta["val"] = value_of(node)  # so that what is computed from it wraps as it does in torch
@@ -65,10 +66,10 @@ def lower_comparisons(module: GraphModule) -> None:
             replace(node, new)
 
 
-def _lowered(module: GraphModule, node: Node) -> Node | None:
+def _lowered(node: Node) -> Node | None:
     """Lowers a call by the selection table or the integer table."""
     for forms in (LOWERINGS, integer_arithmetic.LOWERINGS):
-        new = forms[node.target](module, node) if node.target in forms else None
+        new = forms[node.target](node) if node.target in forms else None
         if new is not None or node._erased:
             return new
     return None
@@ -104,12 +105,12 @@ def _common_type(*operands: Any) -> torch.dtype:
 
 
 def _relation(target: Any) -> CallLowering:
-    def lower(module: GraphModule, node: Node) -> Node:
+    def lower(node: Node) -> Node:
         a, b = (_without_cast_of_bool(operand) for operand in node.args[:2])
         dtype = _common_type(a, b)
         if torch.bool in (dtype_of(a), dtype_of(b)) and any(_is_flag(n) for n in (a, b)):
             dtype = torch.bool
-        return call(node, target, as_type(module, node, a, dtype), as_type(module, node, b, dtype))
+        return call(node, target, as_type(node, a, dtype), as_type(node, b, dtype))
 
     return lower
 
@@ -125,27 +126,27 @@ def _without_cast_of_bool(operand: Any) -> Any:
     return source if isinstance(source, Node) and dtype_of(source) == torch.bool else operand
 
 
-def _not(module: GraphModule, node: Node) -> Node | None:
+def _not(node: Node) -> Node | None:
     x = node.args[0]
     if node.target is aten.bitwise_not.default and dtype_of(x) != torch.bool:
         return None
-    return call(node, aten.eq.Tensor, x, as_type(module, node, 0, dtype_of(x)))
+    return call(node, aten.eq.Tensor, x, as_type(node, 0, dtype_of(x)))
 
 
 def _logic(target: Any) -> CallLowering:
-    def lower(module: GraphModule, node: Node) -> Node | None:
+    def lower(node: Node) -> Node | None:
         operands = node.args[:2]
         is_bitwise = str(node.target).startswith("aten.bitwise")
         if is_bitwise and any(dtype_of(operand) != torch.bool for operand in operands):
             return None
-        return call(node, target, *(as_type(module, node, operand, torch.bool) for operand in operands))
+        return call(node, target, *(as_type(node, operand, torch.bool) for operand in operands))
 
     return lower
 
 
 def _reduced(target: Any) -> CallLowering:
-    def lower(module: GraphModule, node: Node) -> Node:
-        x = as_type(module, node, node.args[0], torch.bool)
+    def lower(node: Node) -> Node:
+        x = as_type(node, node.args[0], torch.bool)
         given = argument(node, 1)
         dims = list(range(len(shape_of(x)))) if given is None else given
         return call(node, target, x, [dims] if isinstance(dims, int) else dims, bool(argument(node, 2)))
@@ -153,13 +154,13 @@ def _reduced(target: Any) -> CallLowering:
     return lower
 
 
-def _where(module: GraphModule, node: Node) -> Node:
+def _where(node: Node) -> Node:
     condition, a, b = node.args[:3]
-    flags = as_type(module, node, condition, torch.bool)
+    flags = as_type(node, condition, torch.bool)
     dtype = dtype_of(node)
     dtype = torch.float32 if dtype.is_floating_point else dtype
     a, b = (_as_one_number(v) if shape_of(node) == shape_of(flags) else v for v in (a, b))
-    return call(node, aten.where.self, flags, *(as_type(module, node, v, dtype) for v in (a, b)))
+    return call(node, aten.where.self, flags, *(as_type(node, v, dtype) for v in (a, b)))
 
 
 def _as_one_number(given: Any) -> Any:
@@ -170,14 +171,14 @@ def _as_one_number(given: Any) -> Any:
     return held.reshape(-1)[0].item()
 
 
-def _masked_fill(module: GraphModule, node: Node) -> Node | None:
+def _masked_fill(node: Node) -> Node | None:
     x, mask, number = (argument(node, i) for i in range(3))
     dtype = dtype_of(x)
     x = _as_one_number(x) if shape_of(mask) == shape_of(node) else x
-    return call(node, aten.where.self, mask, *(as_type(module, node, v, dtype) for v in (number, x)))
+    return call(node, aten.where.self, mask, *(as_type(node, v, dtype) for v in (number, x)))
 
 
-def _cast(module: GraphModule, node: Node) -> Node | None:
+def _cast(node: Node) -> Node | None:
     source, dtype = node.args[0], dtype_of(node)
     if isinstance(source, Node) and dtype_of(source) == dtype:
         return source
@@ -185,15 +186,15 @@ def _cast(module: GraphModule, node: Node) -> Node | None:
         return None
     if dtype.is_floating_point:
         source = _without_cast_of_bool(source)
-        return as_type(module, node, source, torch.float32)
+        return as_type(node, source, torch.float32)
     if dtype_of(source).is_floating_point and dtype != torch.bool:
         return None
     if dtype == torch.bool:
-        return as_type(module, node, source, dtype)
-    return integer_arithmetic.cast(module, node, source)
+        return as_type(node, source, dtype)
+    return integer_arithmetic.cast(node, source)
 
 
-def _arithmetic(module: GraphModule, node: Node) -> None:
+def _arithmetic(node: Node) -> None:
     """Casts boolean and integer operands of real arithmetic to float."""
     if not dtype_of(node).is_floating_point:
         return
@@ -201,13 +202,13 @@ def _arithmetic(module: GraphModule, node: Node) -> None:
         is_computed = isinstance(operand, Node) and constant_of(operand) is None
         if is_computed and not dtype_of(operand).is_floating_point:
             source = _without_cast_of_bool(operand)
-            node.update_arg(position, as_type(module, node, source, torch.float32))
+            node.update_arg(position, as_type(node, source, torch.float32))
 
 
-def _place(module: GraphModule, node: Node) -> Node | None:
+def _place(node: Node) -> Node | None:
     x, dim = node.args[0], argument(node, 1)
     if is_widened_int8(x):
-        node.update_arg(0, as_type(module, node, x, torch.float32))
+        node.update_arg(0, as_type(node, x, torch.float32))
         x = node.args[0]
     if dim is not None:
         return None
@@ -225,7 +226,7 @@ def _both(node: Node, *parts: Callable[[], Node]) -> None:
 
 
 def _extreme(values: Any, places: Any) -> CallLowering:
-    def lower(module: GraphModule, node: Node) -> None:
+    def lower(node: Node) -> None:
         x, dim, keepdim = node.args[0], argument(node, 1), bool(argument(node, 2))
         _both(
             node,
@@ -245,23 +246,20 @@ def _along(node: Node, function: Any, x: Any, k: int, dim: int, largest: bool) -
     rank = max(len(shape_of(x)), 1)
     order = list(range(rank))
     order[dim % rank], order[-1] = order[-1], order[dim % rank]
-    if dim % rank == rank - 1:
-        return call(node, function, x, k, largest)
-    moved = call(node, aten.permute.default, x, order)
-    return call(node, aten.permute.default, call(node, function, moved, k, largest), order)
+    return permuted(node, call(node, function, permuted(node, x, order), k, largest), order)
 
 
-def _topk(module: GraphModule, node: Node) -> None:
+def _topk(node: Node) -> None:
     x, k, dim, largest = (argument(node, i) for i in range(4))
     _top(node, x, k, dim, largest)
 
 
-def _sort(module: GraphModule, node: Node) -> None:
+def _sort(node: Node) -> None:
     x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
     _top(node, x, shape_of(x)[dim], dim, bool(descending))
 
 
-def _kth(module: GraphModule, node: Node) -> None:
+def _kth(node: Node) -> None:
     """Returns the last of the k smallest; the median is the lower middle."""
     x, rest = node.args[0], list(node.args[1:])
     is_median = node.target is aten.median.dim
@@ -286,16 +284,16 @@ MAKING_REAL = frozenset({*CASTS, *BROADCASTING})
 """Operators that convert integers to real numbers."""
 
 
-def _counted(module: GraphModule, node: Node) -> Node | None:
+def _counted(node: Node) -> Node | None:
     """Counts booleans as a real number if all readers are real."""
     x = node.args[0]
     is_real = [user.target in MAKING_REAL and dtype_of(user).is_floating_point for user in node.users]
     if dtype_of(x) != torch.bool or not all(is_real):
         return None
-    return call(node, node.target, as_type(module, node, x, torch.float32), *node.args[1:])  # type: ignore[arg-type]  # an operator
+    return call(node, node.target, as_type(node, x, torch.float32), *node.args[1:])  # type: ignore[arg-type]  # an operator
 
 
-def _argsort(module: GraphModule, node: Node) -> Node:
+def _argsort(node: Node) -> Node:
     x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
     return _along(node, top_places, x, shape_of(x)[dim], dim, bool(descending))
 

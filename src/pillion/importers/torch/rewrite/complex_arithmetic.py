@@ -38,15 +38,6 @@ def _permuted(pairs: Pairs, node: Node) -> Node:
     return call(node, aten.permute.default, pairs.of(args[0], node), [*(a % rank for a in args[1]), rank])
 
 
-def _transposed(pairs: Pairs, node: Node) -> Node:
-    args: Any = node.args
-    rank = len(shape_of(node))
-    order = list(range(rank + 1))
-    a, b = (axis % rank for axis in args[1:3])
-    order[a], order[b] = b, a
-    return call(node, aten.permute.default, pairs.of(args[0], node), order)
-
-
 def _along(pairs: Pairs, node: Node) -> Node:
     """Lowers a call whose second argument names axes, counted from the front."""
     target: Any = node.target
@@ -228,16 +219,6 @@ SAME = (
     aten.view_as_real.default,
     *(target for target in CASTS if target is not aten.type_as.default),
 )
-RESHAPES = (
-    aten._unsafe_view.default,
-    aten.flatten.using_ints,
-    aten.reshape.default,
-    aten.squeeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-    aten.unsqueeze.default,
-    aten.view.default,
-)
 ALONG_AXES = (
     aten.flip.default,
     aten.index_select.default,
@@ -247,7 +228,6 @@ ALONG_AXES = (
 )
 LOWERINGS: dict[Any, PairLowering] = {
     **dict.fromkeys(SAME, _same),
-    **dict.fromkeys(RESHAPES, _reshaped),
     **dict.fromkeys(ALONG_AXES, _along),
     **dict.fromkeys((aten.select_scatter.default, aten.slice_scatter.default), _put),
     **dict.fromkeys((aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar), _added),
@@ -266,9 +246,9 @@ LOWERINGS: dict[Any, PairLowering] = {
     aten.neg.default: _negated,
     aten.permute.default: _permuted,
     aten.polar.default: _from_polar,
+    aten.reshape.default: _reshaped,
     aten.pow.Tensor_Scalar: _power,
     aten.square.default: _squared,
-    aten.transpose.int: _transposed,
     aten.view_as_complex.default: _read,
 }
 """Lowerings by operator."""

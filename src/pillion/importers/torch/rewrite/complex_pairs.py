@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, call, constant, constant_of, shape_of, value_of
 
@@ -22,8 +22,7 @@ def is_complex(node: object) -> bool:
 class Pairs:
     """Pairs of the complex values of one module."""
 
-    def __init__(self, module: GraphModule) -> None:
-        self.module = module
+    def __init__(self) -> None:
         self.known: dict[Node, Node] = {}
 
     def of(self, operand: Any, before: Node) -> Node:
@@ -42,7 +41,7 @@ class Pairs:
         held = constant_of(node)
         if held is not None and not held.requires_grad:
             pairs = torch.view_as_real(held.resolve_conj()).to(torch.float32, copy=True)
-            return constant(self.module, node.next, pairs, f"{node.name}_pairs")
+            return constant(node.next, pairs, f"{node.name}_pairs")
         return call(node.next, aten.view_as_real.default, node)
 
     def parts(self, operand: Any, before: Node) -> tuple[Node, Node]:
@@ -54,7 +53,7 @@ class Pairs:
 
     def numbers(self, before: Node, real: float, imaginary: float) -> Node:
         """Returns a constant pair."""
-        return constant(self.module, before, torch.tensor([real, imaginary]), f"{before.name}_pair")
+        return constant(before, torch.tensor([real, imaginary]), f"{before.name}_pair")
 
     def keep(self, node: Node) -> None:
         """Converts the operands of a call that is not lowered back to complex numbers."""

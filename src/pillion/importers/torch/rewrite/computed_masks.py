@@ -38,7 +38,7 @@ def masked_scores(scores: Tensor, mask: Tensor, dim: int, where: bool) -> Tensor
 def lower_computed_masks(module: GraphModule) -> None:
     """Lowers selections between scores and minus infinity, in front of a softmax, to `masked_scores`."""
     for node in calls(module.graph):
-        folded = _folded(module, node)
+        folded = _folded(node)
         if folded is not None:
             replace(node, folded)
     for node in calls(module.graph, [aten.where.self, aten.add.Tensor]):
@@ -58,7 +58,7 @@ NUMBERS = frozenset(
 MOVES_OF_MASKS = (aten.reshape.default, aten.permute.default, aten.slice.Tensor)
 
 
-def _folded(module: GraphModule, node: Node) -> Node | None:
+def _folded(node: Node) -> Node | None:
     """Folds moves and arithmetic into a selection between two constants."""
     if node.target in MOVES_OF_MASKS and _is_of_numbers(node.args[0]):
         mask, a, b = node.args[0].args  # type: ignore[union-attr]  # a choice
@@ -75,7 +75,7 @@ def _folded(module: GraphModule, node: Node) -> Node | None:
         return None
     mask, *numbers = choice.args  # type: ignore[union-attr]  # a choice
     made = [_computed(node, choice, number) for number in numbers]
-    held = [constant(module, node, number, f"{node.name}_number") for number in made]
+    held = [constant(node, number, f"{node.name}_number") for number in made]
     return call(node, aten.where.self, mask, *held)
 
 

@@ -41,8 +41,8 @@ def separate_constants(module: GraphModule) -> None:
             continue
         total = joined + added
         if float(total.abs().max()) <= MOST_STRETCH * float(added.abs().max()):
-            zeros = _of_zeros(module, node)
-            made = constant(module, user, total, f"{node.name}_and_{user.name}")
+            zeros = _of_zeros(node)
+            made = constant(user, total, f"{node.name}_and_{user.name}")
             replace(user, call(user, aten.add.Tensor, zeros, made))
             module.graph.erase_node(node)
 
@@ -62,7 +62,7 @@ def _constant_part(cat: Node) -> Tensor | None:
     return torch.cat(parts, argument(cat, 1, 0))
 
 
-def _of_zeros(module: GraphModule, cat: Node) -> Node:
+def _of_zeros(cat: Node) -> Node:
     """Concatenation with zeros for constant operands; a pad if one tensor is computed."""
     operands: Any = cat.args[0]
     dim = int(argument(cat, 1, 0)) % len(shape_of(cat))
@@ -75,7 +75,6 @@ def _of_zeros(module: GraphModule, cat: Node) -> Node:
         sides = [0, 0] * (len(shape_of(cat)) - 1 - dim) + [before, after]
         return call(cat, aten.pad.default, computed[0], sides, "constant", 0.0)
     parts = [
-        n if n in computed else constant(module, cat, torch.zeros(shape_of(n)), f"{n.name}_zeros")
-        for n in operands
+        n if n in computed else constant(cat, torch.zeros(shape_of(n)), f"{n.name}_zeros") for n in operands
     ]
     return call(cat, aten.cat.default, parts, dim)

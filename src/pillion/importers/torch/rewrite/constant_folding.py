@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import getitem
 from typing import Any
 
@@ -18,9 +19,11 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    fixed_tensor,
     is_constant,
     is_tensor,
     is_trainable,
+    lower_calls,
     named_argument,
     replace,
     shape_of,
@@ -43,11 +46,11 @@ def fold_constants(module: GraphModule, *, training: bool = False) -> None:
             with torch.no_grad():
                 result = node.target(*args, **kwargs)  # type: ignore[operator]  # a call_function
             if isinstance(result, Tensor):
-                replace(node, constant(module, node, result.clone(), f"{node.name}_folded"))
+                replace(node, constant(node, result.clone(), f"{node.name}_folded"))
             else:
                 for user in list(node.users):
                     held: Tensor = result[user.args[1]]
-                    replace(user, constant(module, user, held.clone(), f"{user.name}_folded"))
+                    replace(user, constant(user, held.clone(), f"{user.name}_folded"))
                 module.graph.erase_node(node)  # torch keeps what may be random
 
 
@@ -71,7 +74,7 @@ def _is_constant_call(node: Node, training: bool) -> bool:
 def _depends_on_constants(node: Node, training: bool) -> bool:
     """Whether all operands are constant and none of them is trained."""
     sources = node.all_input_nodes
-    if any(constant_of(n) is None or (training and is_trainable(n)) for n in sources):
+    if any(fixed_tensor(n, training) is None for n in sources):
         return False
     return bool(sources) or isinstance(value_of(node), Tensor)
 
@@ -85,14 +88,17 @@ def _is_random(node: Node) -> bool:
 def make_scalars_constants(module: GraphModule, *, training: bool = False) -> None:
     """Makes all operands tensors: `x + 3` reads a constant; `1 - x` becomes a subtraction, `x / 4` a
     multiplication."""
-    for node in calls(module.graph, [aten.rsub.Scalar, aten.rsub.Tensor]):
-        replace(node, call(node, aten.sub.Tensor, node.args[1], node.args[0], **node.kwargs))
+    lower_calls(module.graph, dict.fromkeys((aten.rsub.Scalar, aten.rsub.Tensor), _turned))
     for node in calls(module.graph, [*BROADCASTING, *_SCALAR_FORMS]):
         if is_tensor(node):
-            _make_operands_tensors(module, node)
-            _apply_alpha(module, node)
+            _make_operands_tensors(node)
+            _apply_alpha(node)
             if not (training and is_trainable(node.args[1])):
-                _multiply_instead_of_divide(module, node)
+                _multiply_instead_of_divide(node)
+
+
+def _turned(node: Node) -> Node:
+    return call(node, aten.sub.Tensor, node.args[1], node.args[0], **node.kwargs)
 
 
 _SCALAR_FORMS = {
@@ -103,12 +109,12 @@ _SCALAR_FORMS = {
 }
 
 
-def _make_operands_tensors(module: GraphModule, node: Node) -> None:
+def _make_operands_tensors(node: Node) -> None:
     node.target = _SCALAR_FORMS.get(node.target, node.target)  # type: ignore[call-overload]  # targets are hashable
-    node.args = (*(_as_tensor(module, node, a) for a in node.args[:2]), *node.args[2:])
+    node.args = (*(_as_tensor(node, a) for a in node.args[:2]), *node.args[2:])
 
 
-def _as_tensor(module: GraphModule, node: Node, operand: Any) -> Any:
+def _as_tensor(node: Node, operand: Any) -> Any:
     held = constant_of(operand)
     if held is None and not isinstance(operand, (int, float)):
         return operand
@@ -116,10 +122,10 @@ def _as_tensor(module: GraphModule, node: Node, operand: Any) -> Any:
         return operand
     device = value_of(node).device
     tensor = torch.tensor(float(operand), device=device) if held is None else held.to(torch.float32)
-    return constant(module, node, tensor, f"{node.name}_operand")
+    return constant(node, tensor, f"{node.name}_operand")
 
 
-def _apply_alpha(module: GraphModule, node: Node) -> None:
+def _apply_alpha(node: Node) -> None:
     """Lowers `add(a, b, alpha=k)` to a + k·b."""
     if node.target not in (aten.add.Tensor, aten.sub.Tensor):
         return
@@ -127,38 +133,37 @@ def _apply_alpha(module: GraphModule, node: Node) -> None:
     if alpha == 1:
         node.args, node.kwargs = node.args[:2], {}
         return
-    factor = constant(module, node, torch.tensor(float(alpha)), f"{node.name}_alpha")
+    factor = constant(node, torch.tensor(float(alpha)), f"{node.name}_alpha")
     node.args, node.kwargs = (node.args[0], call(node, aten.mul.Tensor, other, factor)), {}
 
 
-def _multiply_instead_of_divide(module: GraphModule, node: Node) -> None:
+def _multiply_instead_of_divide(node: Node) -> None:
     divisor = constant_of(node.args[1])
     if node.target is not aten.div.Tensor or divisor is None or bool((divisor == 0).any()):
         return
     node.target = aten.mul.Tensor
-    node.args = (node.args[0], constant(module, node, 1 / divisor, f"{node.name}_reciprocal"))
+    node.args = (node.args[0], constant(node, 1 / divisor, f"{node.name}_reciprocal"))
 
 
 def use_linear(module: GraphModule, *, training: bool = False) -> None:
     """Lowers matrix products: to a linear layer with a constant right operand, otherwise to a batch of one."""
-    for node in calls(module.graph, [aten.addmm.default, aten.mm.default]):
-        new = _product(module, node, training)
-        replace(node, new)
+    product = partial(_product, training=training)
+    lower_calls(module.graph, dict.fromkeys((aten.addmm.default, aten.mm.default), product))
 
 
-def _product(module: GraphModule, node: Node, training: bool) -> Node:
+def _product(node: Node, training: bool) -> Node:
     bias, x, right = (None, *node.args) if node.target is aten.mm.default else node.args[:3]
     is_vector = isinstance(bias, Node) and is_constant(bias) and len(shape_of(bias)) == 1
     if is_constant(right) and (bias is None or is_vector):
-        return call(node, aten.linear.default, x, _transposed(module, node, right, training), bias)
+        return call(node, aten.linear.default, x, _transposed(node, right, training), bias)
     batches = [call(node, aten.reshape.default, n, [1, *shape_of(n)]) for n in (x, right)]  # type: ignore[arg-type]  # nodes
     product = call(node, aten.bmm.default, *batches)
     flat = call(node, aten.reshape.default, product, list(shape_of(node)))
     return flat if bias is None else call(node, aten.add.Tensor, flat, bias)
 
 
-def _transposed(module: GraphModule, node: Node, weight: Any, training: bool) -> Node:
-    held = constant_of(weight)
-    if held is None or (training and is_trainable(weight)):
+def _transposed(node: Node, weight: Any, training: bool) -> Node:
+    held = fixed_tensor(weight, training)
+    if held is None:
         return call(node, aten.permute.default, weight, [1, 0])
-    return constant(module, node, held.t().contiguous(), f"{node.name}_weight")
+    return constant(node, held.t().contiguous(), f"{node.name}_weight")

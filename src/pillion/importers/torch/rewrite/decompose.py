@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decomposes operators, so that fewer remain to quantize, import and test.
 
-`tensor_decompositions.DECOMPOSITIONS` maps operators to functions of tensors, which are traced in place of a call.
+`decompositions.table.TABLE` maps operators to functions of tensors, which are traced in place of a call.
 Operators that torch itself composes (einsum, matmul, hstack …) need no entry."""
 
 from __future__ import annotations
@@ -21,64 +21,39 @@ from pillion.importers.torch.fx_nodes import (
     fake_mode,
     value_of,
 )
-from pillion.importers.torch.rewrite import decompositions
+from pillion.importers.torch.rewrite import decompositions, tensor_decompositions  # noqa: F401  # they fill the table
+from pillion.importers.torch.rewrite.decompositions.table import LATE, TABLE
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS, is_write
 from pillion.importers.torch.rewrite.inline_subgraphs import graft, replace_results
+from pillion.importers.torch.rewrite.norm_calls import OPERATORS
 from pillion.importers.torch.rewrite.recurrent import LAYERS
-from pillion.importers.torch.rewrite.tensor_decompositions import CONDITIONS, DECOMPOSITIONS
+from pillion.importers.torch.rows.quantization import RULES
 
 Traces = dict[Any, GraphModule]
 """Traced decompositions by function and arguments; unrolled loops repeat the same calls."""
 
-# Composite ops that stay whole: they have a rule of their own, or are listed as float under the name that the user knows.
 KEPT = frozenset(
     {
         *DROPOUTS,
+        *LAYERS,
+        *OPERATORS,
         aten.adaptive_avg_pool2d.default,
         aten.batch_norm.default,
-        aten.conv1d.default,
-        aten.conv2d.default,
-        aten.conv3d.default,
-        aten.conv_transpose1d.default,
-        aten.conv_transpose2d.input,
-        aten.conv_transpose3d.input,
-        aten.embedding.default,
-        aten.group_norm.default,
-        aten.instance_norm.default,
-        aten.layer_norm.default,
-        aten.linear.default,
-        aten.log_sigmoid.default,
-        aten.log_softmax.int,
-        aten.max_pool2d.default,
-        aten.pad.default,
-        aten.prelu.default,
-        aten.reshape.default,
-        aten.rms_norm.default,
-        aten.selu.default,
-        aten.softmax.int,
-        aten.square.default,
+        aten.istft.default,
+        aten.stft.center,
+        aten.stft.default,
         aten.to.dtype,
         aten.type_as.default,
-        aten._upsample_nearest_exact2d.vec,
-        aten.upsample_bilinear2d.vec,
-        aten.upsample_nearest2d.vec,
-        *LAYERS,
-        aten.stft.default,
-        aten.stft.center,
-        aten.istft.default,
     }
 )
+"""Composite operators that stay whole without a row: later rewrites lower them, or they are refused by the name that the user knows."""
 
 
 def decompose_late(module: GraphModule) -> bool:
     """Decomposes layers that kernels lack after batch norms were folded. Returns whether there were any."""
-    late = [
-        n
-        for n in calls(module.graph, decompositions.LATE_DECOMPOSITIONS)
-        if decompositions.LATE_CONDITIONS[n.target](n)
-    ]
+    late = [node for node in calls(module.graph, LATE) if LATE[node.target].applies(node)]
     for node in late:
-        _inline(node, decompositions.LATE_DECOMPOSITIONS[node.target], {})
+        _inline(node, LATE[node.target].form, {})
     return bool(late)
 
 
@@ -96,11 +71,11 @@ def decompose(module: GraphModule) -> None:
 
 def _function(node: Node) -> Callable[..., Any] | None:
     target = node.target
-    if target in DECOMPOSITIONS:
-        return DECOMPOSITIONS[target] if target not in CONDITIONS or CONDITIONS[target](node) else None
-    if not isinstance(target, torch._ops.OpOverload) or target in KEPT or target.namespace != "aten":
+    if target in TABLE:
+        return TABLE[target].form if TABLE[target].applies(node) else None
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
-    if is_write(node):  # what it is made of would write to copies
+    if target in KEPT or target in RULES or is_write(node):  # a write would go to copies
         return None
     name = target.name()  # type: ignore[no-untyped-call]  # of torch
     composed = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")

@@ -65,7 +65,7 @@ def fold_constant_stores(module: GraphModule) -> None:
         if families.of.get(read) in settled:
             snapshots[reader, read] = held.clone()
     for (reader, read), held in snapshots.items():
-        reader.replace_input_with(read, constant(module, reader, held, f"{read.name}_made"))
+        reader.replace_input_with(read, constant(reader, held, f"{read.name}_made"))
     for node in reversed(made):
         writes_elsewhere = _writes(node) and _memory_of(node, families) not in settled
         if not node.users and not writes_elsewhere:

@@ -122,7 +122,6 @@ WRITTEN_THROUGH = {
 """Views that may be written to, and the scatter that updates their base."""
 SHAPES = (
     aten.flatten.using_ints,
-    aten.reshape.default,
     aten.squeeze.default,
     aten.squeeze.dim,
     aten.squeeze.dims,
@@ -130,7 +129,7 @@ SHAPES = (
     aten.unsqueeze.default,
     aten.view.default,
 )
-"""Views in another shape; those of tensors that are not contiguous may be copies."""
+"""Reshapes by other names. Those of tensors that are not contiguous may be copies."""
 NEVER = (aten.as_strided.default, aten.unfold.default)
 """Views that decompose to copies, which would lose writes."""
 ORDERS = (aten.permute.default, aten.t.default, aten.transpose.int)
@@ -163,14 +162,14 @@ def _is_written_through(view: Node) -> bool:
     """Whether a write to a view is known to update its base."""
     if view.target in WRITTEN_THROUGH or view.target in ORDERS:
         return True
-    return view.target in SHAPES and bool(value_of(view.args[0]).is_contiguous())  # type: ignore[arg-type]  # a tensor
+    return view.target in (*SHAPES, aten.reshape.default) and bool(value_of(view.args[0]).is_contiguous())  # type: ignore[arg-type]  # a tensor
 
 
 def _update_of_base(view: Node, base: Node, made: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Target and arguments of the call that updates a view's base."""
     if view.target in WRITTEN_THROUGH:
         return WRITTEN_THROUGH[view.target], (base, made, *view.args[1:]), dict(view.kwargs)
-    if view.target in SHAPES:
+    if view.target in (*SHAPES, aten.reshape.default):
         return aten.reshape.default, (made, list(shape_of(base))), {}
     if view.target is aten.permute.default:
         order = [axis % len(shape_of(base)) for axis in named_argument(view, "dims")]

@@ -20,6 +20,7 @@ from pillion.importers.torch.fx_nodes import (
     shape_of,
     single_user,
 )
+from pillion.importers.torch.rewrite.norm_calls import squared_operand
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.scalar_function import RESULT, Step, expression, magnitude, name_of, result
 from pillion.ir.constraints import QuantizationConstraints
@@ -55,14 +56,7 @@ def _squared(node: Any, total: Node) -> Node | None:
     """Operand of a square that only `total` reads."""
     if not isinstance(node, Node) or single_user(node) is not total:
         return None
-    if node.target is aten.square.default or (
-        node.target is aten.pow.Tensor_Scalar and float(node.args[1]) == 2  # type: ignore[arg-type]  # a number
-    ):
-        of: Any = node.args[0]
-    elif node.target is aten.mul.Tensor and node.args[0] is node.args[1]:
-        of = node.args[0]
-    else:
-        return None
+    of = squared_operand(node)
     return of if is_tensor(of) and constant_of(of) is None else None
 
 

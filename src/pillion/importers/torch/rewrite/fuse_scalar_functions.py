@@ -19,8 +19,8 @@ from pillion.importers.torch.fx_nodes import (
     call,
     calls,
     constant_of,
+    fixed_tensor,
     is_tensor,
-    is_trainable,
     replace,
     shape_of,
 )
@@ -184,5 +184,5 @@ def _without_first_clamp(found: _Expression) -> _Expression | None:
 
 
 def _is_number(node: Any, training: bool = False) -> bool:
-    held = constant_of(node)
-    return held is not None and held.numel() == 1 and not (training and is_trainable(node))
+    held = fixed_tensor(node, training)
+    return held is not None and held.numel() == 1

@@ -23,7 +23,7 @@ from pillion.importers.torch.fx_nodes import (
     replace,
     shape_of,
 )
-from pillion.importers.torch.rewrite.decompositions.pools import windows
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import window_count
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import AvgPool2d, Mean
 
@@ -60,7 +60,7 @@ def pools_to_depthwise(module: GraphModule, wishes: QuantizationConstraints) -> 
         if _has_one_divisor(node):
             channels = shape_of(node)[1]
             weights = torch.full((channels, 1, *kernel), 1 / prod(kernel))
-            held = constant(module, node, weights, f"{node.name}_weights")
+            held = constant(node, weights, f"{node.name}_weights")
             args = (node.args[0], held, None, step, border, [1, 1], channels)
             replace(node, call(node, aten.conv2d.default, *args))
     module.recompile()
@@ -81,6 +81,6 @@ def _has_one_divisor(pool: Node) -> bool:
     kernel, step, border = _window(pool)
     *_, height, width = shape_of(pool.args[0])  # type: ignore[arg-type]  # the schema says tensor
     axes = zip((height, width), kernel, step, border, strict=True)
-    are_whole = [windows(*axis, 1, False) for axis in axes] == list(shape_of(pool)[-2:])
+    are_whole = [window_count(*axis) for axis in axes] == list(shape_of(pool)[-2:])
     is_usual = len(shape_of(pool)) == 4 and prod(kernel) <= MOST_PIXELS and argument(pool, 6) is None
     return is_usual and are_whole and (named_argument(pool, "count_include_pad") or not any(border))

@@ -10,10 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, call, constant, named_argument, shape_of
-from pillion.importers.torch.rewrite.common_type import NARROW, CallLowering, as_type, dtype_of
+from pillion.importers.torch.fx_nodes import (
+    CallLowering,
+    argument,
+    aten,
+    call,
+    constant,
+    named_argument,
+    shape_of,
+)
+from pillion.importers.torch.rewrite.common_type import NARROW, as_type, dtype_of
 from pillion.ir.types import DType
 from pillion.ops.integer_arithmetic import MEANINGS, Calculation
 
@@ -33,14 +41,14 @@ def integer_calculation(a: Tensor, b: Tensor, calculation: str) -> Tensor:
 
 
 def _of_two(calculation: Calculation, turned: bool = False) -> CallLowering:
-    def lower(module: GraphModule, node: Node) -> Node | None:
+    def lower(node: Node) -> Node | None:
         if not _is_whole(node):
             return None
         a, b = node.args[:2][:: -1 if turned else 1]
         factor = node.kwargs.get("alpha", 1)
         if factor != 1:
-            b = _made(module, node, Calculation.MUL, b, factor)
-        return _made(module, node, calculation, a, b)
+            b = _made(node, Calculation.MUL, b, factor)
+        return _made(node, calculation, a, b)
 
     return lower
 
@@ -50,86 +58,82 @@ def _is_whole(node: Node) -> bool:
     return dtype_of(node) in (torch.int64, torch.int32, *NARROW)
 
 
-def _made(module: GraphModule, node: Node, calculation: Calculation, a: Any, b: Any) -> Node:
-    left, right = (as_type(module, node, x, torch.int64) for x in (a, b))
+def _made(node: Node, calculation: Calculation, a: Any, b: Any) -> Node:
+    left, right = (as_type(node, x, torch.int64) for x in (a, b))
     return call(node, integer_calculation, left, right, calculation.value)
 
 
-def cast(module: GraphModule, node: Node, source: Any) -> Node:
+def cast(node: Node, source: Any) -> Node:
     """Casts integers; bits that do not fit are dropped."""
     dtype, before = dtype_of(node), dtype_of(source)
     if before == torch.bool or before == dtype or (dtype in NARROW and BITS.get(before, 64) <= BITS[dtype]):
-        return as_type(module, node, source, torch.int64)
+        return as_type(node, source, torch.int64)
     if dtype == torch.uint8:
-        return _made(module, node, Calculation.AND, source, 255)
+        return _made(node, Calculation.AND, source, 255)
     if dtype in NARROW:
-        return _wrapped(module, node, as_type(module, node, source, torch.int64))
+        return _wrapped(node, as_type(node, source, torch.int64))
     is_narrow = before in NARROW  # from here on they have more room
-    return (
-        _made(module, node, Calculation.ADD, source, 0)
-        if is_narrow
-        else as_type(module, node, source, torch.int64)
-    )
+    return _made(node, Calculation.ADD, source, 0) if is_narrow else as_type(node, source, torch.int64)
 
 
 BITS = {torch.int8: 8, torch.uint8: 9, torch.int16: 16, torch.int32: 32}
 """Bits of each type, including a sign."""
 
 
-def _wrapped(module: GraphModule, node: Node, wide: Node) -> Node:
+def _wrapped(node: Node, wide: Node) -> Node:
     """Wraps integers to the call's type, using arithmetic that `.tflite` files have."""
     half = 2 ** (BITS[dtype_of(node)] - 1)
-    above = _made(module, node, Calculation.ADD, wide, half)
-    rest = _made(module, node, Calculation.FLOOR_MOD, above, 2 * half)
-    return _made(module, node, Calculation.SUB, rest, half)
+    above = _made(node, Calculation.ADD, wide, half)
+    rest = _made(node, Calculation.FLOOR_MOD, above, 2 * half)
+    return _made(node, Calculation.SUB, rest, half)
 
 
 def _wrapping(lower: CallLowering) -> CallLowering:
     """Wraps the lowering's results to narrow types."""
 
-    def wrapping(module: GraphModule, node: Node) -> Node | None:
-        new = lower(module, node)
-        return _wrapped(module, node, new) if new is not None and dtype_of(node) in NARROW else new
+    def wrapping(node: Node) -> Node | None:
+        new = lower(node)
+        return _wrapped(node, new) if new is not None and dtype_of(node) in NARROW else new
 
     return wrapping
 
 
-def _divided(module: GraphModule, node: Node) -> Node | None:
+def _divided(node: Node) -> Node | None:
     ways = {"floor": Calculation.FLOOR_DIV, "trunc": Calculation.TRUNC_DIV}
     way = ways.get(str(named_argument(node, "rounding_mode")))
-    return _made(module, node, way, *node.args[:2]) if way and _is_whole(node) else None
+    return _made(node, way, *node.args[:2]) if way and _is_whole(node) else None
 
 
-def _negated(module: GraphModule, node: Node) -> Node | None:
-    return _made(module, node, Calculation.SUB, 0, node.args[0]) if _is_whole(node) else None
+def _negated(node: Node) -> Node | None:
+    return _made(node, Calculation.SUB, 0, node.args[0]) if _is_whole(node) else None
 
 
-def _absolute(module: GraphModule, node: Node) -> Node | None:
+def _absolute(node: Node) -> Node | None:
     if not _is_whole(node):
         return None
-    negative = _made(module, node, Calculation.SUB, 0, node.args[0])
-    return _made(module, node, Calculation.MAXIMUM, node.args[0], negative)
+    negative = _made(node, Calculation.SUB, 0, node.args[0])
+    return _made(node, Calculation.MAXIMUM, node.args[0], negative)
 
 
-def _sign(module: GraphModule, node: Node) -> Node | None:
+def _sign(node: Node) -> Node | None:
     if not _is_whole(node):
         return None
-    above = _made(module, node, Calculation.MAXIMUM, node.args[0], -1)
-    return _made(module, node, Calculation.MINIMUM, above, 1)
+    above = _made(node, Calculation.MAXIMUM, node.args[0], -1)
+    return _made(node, Calculation.MINIMUM, above, 1)
 
 
-def _inverted(module: GraphModule, node: Node) -> Node | None:
-    return _made(module, node, Calculation.SUB, -1, node.args[0]) if _is_whole(node) else None
+def _inverted(node: Node) -> Node | None:
+    return _made(node, Calculation.SUB, -1, node.args[0]) if _is_whole(node) else None
 
 
-def _clamped(module: GraphModule, node: Node) -> Node | None:
+def _clamped(node: Node) -> Node | None:
     if not _is_whole(node):
         return None
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
     made: Any = node.args[0]
     for name, calculation in (("min", Calculation.MAXIMUM), ("max", Calculation.MINIMUM)):
         bound = named_argument(node, name) if name in names else None
-        made = made if bound is None else _made(module, node, calculation, made, _in_32_bits(bound))
+        made = made if bound is None else _made(node, calculation, made, _in_32_bits(bound))
     return made if isinstance(made, Node) else None
 
 
@@ -139,13 +143,13 @@ def _in_32_bits(bound: Any) -> Any:
     return max(low, min(high, bound)) if isinstance(bound, int) else bound
 
 
-def _power(module: GraphModule, node: Node) -> Node | None:
+def _power(node: Node) -> Node | None:
     exponent = node.args[1]
     if not _is_whole(node) or not isinstance(exponent, int) or not 1 <= exponent <= MOST_FACTORS:
         return None
     made: Any = node.args[0]
     for _ in range(exponent - 1):
-        made = _made(module, node, Calculation.MUL, made, node.args[0])
+        made = _made(node, Calculation.MUL, made, node.args[0])
     return made if made is not node.args[0] else None
 
 
@@ -157,13 +161,11 @@ def _cut(node: Node, x: Any, axis: int, begin: int, end: int) -> Node:
     return call(node, aten.slice.Tensor, x, axis, begin, end)
 
 
-def _folded(module: GraphModule, node: Node, x: Any, axis: int, calculation: Calculation) -> Node:
+def _folded(node: Node, x: Any, axis: int, calculation: Calculation) -> Node:
     """Reduces an axis by combining halves."""
     while (size := shape_of(x)[axis]) > 1:
         half = size // 2
-        made = _made(
-            module, node, calculation, _cut(node, x, axis, 0, half), _cut(node, x, axis, half, 2 * half)
-        )
+        made = _made(node, calculation, _cut(node, x, axis, 0, half), _cut(node, x, axis, half, 2 * half))
         if size % 2:
             made = call(node, aten.cat.default, [made, _cut(node, x, axis, size - 1, size)], axis)
         x = made
@@ -171,31 +173,31 @@ def _folded(module: GraphModule, node: Node, x: Any, axis: int, calculation: Cal
 
 
 def _reduced(calculation: Calculation) -> CallLowering:
-    def lower(module: GraphModule, node: Node) -> Node | None:
+    def lower(node: Node) -> Node | None:
         if not _is_whole(node):
             return None
-        x = as_type(module, node, node.args[0], torch.int64)
+        x = as_type(node, node.args[0], torch.int64)
         rank = len(shape_of(x))
         given: Any = argument(node, 1)
         axes = range(rank) if given is None or given == [] else [given] if isinstance(given, int) else given
         for axis in axes:
-            x = _folded(module, node, x, axis % rank, calculation)
+            x = _folded(node, x, axis % rank, calculation)
         return call(node, aten.reshape.default, x, list(shape_of(node)))
 
     return lower
 
 
-def _summed_up(module: GraphModule, node: Node) -> Node | None:
+def _summed_up(node: Node) -> Node | None:
     """Computes running sums: each element is added to those 1, 2, 4, … places before it."""
     if not _is_whole(node) or not shape_of(node):
         return None
-    x, axis = as_type(module, node, node.args[0], torch.int64), int(node.args[1]) % len(shape_of(node))  # type: ignore[arg-type]  # a number
+    x, axis = as_type(node, node.args[0], torch.int64), int(node.args[1]) % len(shape_of(node))  # type: ignore[arg-type]  # a number
     size, step = shape_of(node)[axis], 1
     while step < size:
         shape = [step if i == axis else n for i, n in enumerate(shape_of(x))]
-        zeros = constant(module, node, torch.zeros(shape, dtype=torch.int64), f"{node.name}_zeros")
+        zeros = constant(node, torch.zeros(shape, dtype=torch.int64), f"{node.name}_zeros")
         behind = call(node, aten.cat.default, [zeros, _cut(node, x, axis, 0, size - step)], axis)
-        x, step = _made(module, node, Calculation.ADD, x, behind), 2 * step
+        x, step = _made(node, Calculation.ADD, x, behind), 2 * step
     return x
 
 
@@ -235,8 +237,8 @@ EXACT: dict[Any, CallLowering] = {
     aten.bitwise_not.default: _inverted,
     **dict.fromkeys((aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default), _clamped),
     aten.pow.Tensor_Scalar: _power,
-    aten.square.default: lambda module, node: (
-        _made(module, node, Calculation.MUL, node.args[0], node.args[0]) if _is_whole(node) else None
+    aten.square.default: lambda node: (
+        _made(node, Calculation.MUL, node.args[0], node.args[0]) if _is_whole(node) else None
     ),
     aten.prod.dim_int: _reduced(Calculation.MUL),
     aten.sum.dim_IntList: _reduced(Calculation.ADD),

@@ -8,25 +8,19 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
+    CONVOLUTIONS,
     aten,
     call,
     calls,
     constant,
-    constant_of,
+    fixed_tensor,
     is_constant,
-    is_trainable,
     named_argument,
     replace,
     shape_of,
 )
 
-LAYERS = (
-    aten.conv1d.default,
-    aten.conv2d.default,
-    aten.conv_transpose1d.default,
-    aten.conv_transpose2d.input,
-    aten.linear.default,
-)
+LAYERS = (*CONVOLUTIONS, aten.linear.default)
 
 
 def lower_layer_biases(module: GraphModule, *, training: bool = False) -> None:
@@ -34,19 +28,19 @@ def lower_layer_biases(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, [aten.linear.default]):
         weight: Any = node.args[1]
         if len(shape_of(weight)) == 1:
-            replace(node, _as_matrix(module, node, weight))
+            replace(node, _as_matrix(node, weight))
     for node in calls(module.graph, LAYERS):
         bias = named_argument(node, "bias")
         if bias is not None and not _is_vector(bias, node):
-            replace(node, _with_constant_bias(module, node, bias, training))
+            replace(node, _with_constant_bias(node, bias, training))
 
 
-def _as_matrix(module: GraphModule, node: Node, weight: Node) -> Node:
+def _as_matrix(node: Node, weight: Node) -> Node:
     """Turns a weight vector into a matrix of one row and removes the extra axis of the result."""
     matrix = call(node, aten.reshape.default, weight, [1, *shape_of(weight)])
-    held = constant_of(weight)
-    if held is not None and not is_trainable(weight):
-        matrix = constant(module, node, held.reshape(1, -1), f"{node.name}_weight")
+    held = fixed_tensor(weight, training=True)
+    if held is not None:
+        matrix = constant(node, held.reshape(1, -1), f"{node.name}_weight")
     layer = call(node, aten.linear.default, node.args[0], matrix, *node.args[2:])
     return call(node, aten.reshape.default, layer, list(shape_of(node)))
 
@@ -61,16 +55,10 @@ def _outputs(layer: Node) -> int:
     return shape[-1] if layer.target is aten.linear.default else shape[1]
 
 
-def _with_constant_bias(module: GraphModule, layer: Node, bias: Node, training: bool) -> Node:
-    held, outputs = constant_of(bias), _outputs(layer)
-    is_open = held is None or (training and is_trainable(bias))
-    if (
-        not is_open
-        and held is not None
-        and held.numel() in (1, outputs)
-        and held.shape[-1:] in ((), (1,), (outputs,))
-    ):
-        vector = constant(module, layer, held.reshape(-1).expand(outputs).contiguous(), f"{layer.name}_bias")
+def _with_constant_bias(layer: Node, bias: Node, training: bool) -> Node:
+    held, outputs = fixed_tensor(bias, training), _outputs(layer)
+    if held is not None and held.numel() in (1, outputs) and held.shape[-1:] in ((), (1,), (outputs,)):
+        vector = constant(layer, held.reshape(-1).expand(outputs).contiguous(), f"{layer.name}_bias")
         return call(layer, layer.target, *_with_bias(layer, vector))  # type: ignore[arg-type]  # a call
     alone = call(layer, layer.target, *_with_bias(layer, None))  # type: ignore[arg-type]  # a call
     behind = len(shape_of(layer)) - 2

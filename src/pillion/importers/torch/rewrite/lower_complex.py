@@ -22,7 +22,7 @@ def has_complex_numbers(module: GraphModule) -> bool:
 
 def lower_complex_numbers(module: GraphModule) -> None:
     """Replaces complex numbers by pairs of real numbers."""
-    pairs = Pairs(module)
+    pairs = Pairs()
     for node in _of_complex_numbers(module):
         form = LOWERINGS.get(node.target)
         made = form(pairs, node) if form is not None else None

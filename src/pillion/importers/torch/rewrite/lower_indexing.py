@@ -13,19 +13,20 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import (
+    CallLowering,
     argument,
     aten,
     call,
-    calls,
     constant,
     constant_of,
+    inverse,
     is_constant,
-    replace,
+    lower_calls,
+    permuted,
     shape_of,
     source_line,
     value_of,
 )
-from pillion.importers.torch.rewrite.common_type import CallLowering
 from pillion.importers.torch.rewrite.decompositions.embedding_bag import BAGS
 
 MOST_PUT = 32
@@ -47,11 +48,7 @@ def reduce_bags(weight: Tensor, words: Tensor, mean: bool) -> Tensor:
 
 def lower_indices(module: GraphModule) -> None:
     """Lowers all reads and writes by index."""
-    for node in calls(module.graph):
-        lower = LOWERINGS.get(node.target)
-        new = lower(module, node) if lower is not None else None
-        if new is not None:
-            replace(node, new)
+    lower_calls(module.graph, LOWERINGS)
 
 
 def _refuse(node: Node, what: str, here: object, help: str) -> PillionError:
@@ -66,13 +63,13 @@ def _refuse(node: Node, what: str, here: object, help: str) -> PillionError:
 # --- taken by index
 
 
-def _index(module: GraphModule, node: Node) -> Node | None:
+def _index(node: Node) -> Node | None:
     """Lowers `x[:, [0, 2]]`: any indices on one axis, constant ones on several."""
     x: Any = node.args[0]
     given: Any = list(node.args[1])  # type: ignore[arg-type]  # the schema says a list
     axes = [axis for axis, index in enumerate(given) if index is not None]
     if len(axes) == 1 and value_of(given[axes[0]]).dtype not in (torch.bool, torch.uint8):
-        return _by_one(module, node, x, axes[0], given[axes[0]])
+        return _by_one(node, x, axes[0], given[axes[0]])
     held = [constant_of(index) for index in given if index is not None]
     if any(h is None for h in held):
         raise _refuse(
@@ -81,13 +78,13 @@ def _index(module: GraphModule, node: Node) -> Node | None:
             f"{len(axes)} axes, with a mask",
             "torch.where chooses by a mask; index one axis after another",
         )
-    return _by_many(module, node, x, given, [h for h in held if h is not None])
+    return _by_many(node, x, given, [h for h in held if h is not None])
 
 
-def _by_one(module: GraphModule, node: Node, x: Node, axis: int, index: Node) -> Node:
+def _by_one(node: Node, x: Node, axis: int, index: Node) -> Node:
     held, size = constant_of(index), shape_of(x)[axis]
     if held is not None:
-        taken = _take(module, node, x, axis, torch.where(held < 0, held + size, held).reshape(-1))
+        taken = _take(node, x, axis, torch.where(held < 0, held + size, held).reshape(-1))
     else:
         flat = call(node, aten.reshape.default, index, [-1]) if len(shape_of(index)) != 1 else index
         taken = call(node, aten.index_select.default, x, axis, flat)
@@ -112,49 +109,49 @@ def _positions(
     return axes, numbers[tuple(parts)]
 
 
-def _by_many(
-    module: GraphModule, node: Node, x: Node, given: Sequence[Node | None], held: Sequence[Tensor]
-) -> Node:
+def _by_many(node: Node, x: Node, given: Sequence[Node | None], held: Sequence[Tensor]) -> Node:
     shape = shape_of(x)
     axes, places = _positions(shape, given, held)
     merged, first = _with_axes_joined(node, x, axes)
-    taken = _take(module, node, merged, first, places.reshape(-1))
+    taken = _take(node, merged, first, places.reshape(-1))
     return call(node, aten.reshape.default, taken, list(shape_of(node)))
 
 
 def _with_axes_joined(node: Node, x: Node, axes: Sequence[int]) -> tuple[Node, int]:
-    """Merges the indexed axes: at the first one if they are adjacent, otherwise in front, as PyTorch places the
-    result."""
-    shape = shape_of(x)
-    first = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
-    others = [axis for axis in range(len(shape)) if axis not in axes]
-    order = [*others[:first], *axes, *others[first:]]
-    if order != list(range(len(shape))):
-        x = call(node, aten.permute.default, x, order)
-    sizes = [shape[axis] for axis in others]
-    joined = [*sizes[:first], math.prod(shape[axis] for axis in axes), *sizes[first:]]
-    return call(node, aten.reshape.default, x, joined), first
+    """Merges the indexed axes."""
+    order, first = order_of_axes(len(shape_of(x)), axes)
+    sizes, last = [shape_of(x)[axis] for axis in order], first + len(axes)
+    joined = [*sizes[:first], math.prod(sizes[first:last]), *sizes[last:]]
+    return call(node, aten.reshape.default, permuted(node, x, order), joined), first
 
 
-def _index_select(module: GraphModule, node: Node) -> Node | None:
+def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
+    """Returns the axis order with the indexed axes adjacent, and the first of them; they move to the front if they
+    are not adjacent, as in PyTorch."""
+    first = axes[0] if list(axes) == list(range(axes[0], axes[-1] + 1)) else 0
+    others = [axis for axis in range(rank) if axis not in axes]
+    return [*others[:first], *axes, *others[first:]], first
+
+
+def _index_select(node: Node) -> Node | None:
     """Lowers constant indices to slices, and a scalar index to a vector."""
     x, dim, index = node.args
     if len(shape_of(x)) == 0:  # type: ignore[arg-type]  # a node
         return x  # type: ignore[return-value]  # a node
     held = constant_of(index)
     if held is not None:
-        return _take(module, node, x, int(dim), held.reshape(-1))  # type: ignore[arg-type]  # an int
+        return _take(node, x, int(dim), held.reshape(-1))  # type: ignore[arg-type]  # an int
     if shape_of(index):  # type: ignore[arg-type]  # a node
         return None
     return call(node, aten.index_select.default, x, dim, call(node, aten.reshape.default, index, [1]))
 
 
-def _take(module: GraphModule, node: Node, x: Node, axis: int, places: Tensor) -> Node:
+def _take(node: Node, x: Node, axis: int, places: Tensor) -> Node:
     """Gathers constant indices, by one strided slice if possible."""
     progression = _progression(places)
     if progression is not None:
         return call(node, aten.slice.Tensor, x, axis, *progression)
-    return call(node, aten.index_select.default, x, axis, constant(module, node, places, "places"))
+    return call(node, aten.index_select.default, x, axis, constant(node, places, "places"))
 
 
 def _progression(places: Tensor) -> tuple[int, int, int] | None:
@@ -166,7 +163,7 @@ def _progression(places: Tensor) -> tuple[int, int, int] | None:
     return numbers[0], numbers[-1] + 1, step
 
 
-def _gather(module: GraphModule, node: Node) -> Node:
+def _gather(node: Node) -> Node:
     """Moves the gathered axis to the end and trims the others to the indices' shape."""
     x, dim, index = (argument(node, i) for i in range(3))
     rank = len(shape_of(x))
@@ -176,21 +173,18 @@ def _gather(module: GraphModule, node: Node) -> Node:
         if axis != dim % rank and have != want:
             x = call(node, aten.slice.Tensor, x, axis, 0, want)
     order = [axis for axis in range(rank) if axis != dim % rank] + [dim % rank]
-    if order == list(range(rank)):
-        return call(node, gather_last, x, index)
-    moved = [call(node, aten.permute.default, n, order) for n in (x, index)]
-    taken = call(node, gather_last, *moved)
-    return call(node, aten.permute.default, taken, [order.index(axis) for axis in range(rank)])
+    taken = call(node, gather_last, *(permuted(node, n, order) for n in (x, index)))
+    return permuted(node, taken, inverse(order))
 
 
-def _unfold(module: GraphModule, node: Node) -> Node:
+def _unfold(node: Node) -> Node:
     """Lowers `x.unfold(dim, size, step)` to a gather of overlapping windows."""
     x, dim, size, step = (argument(node, i) for i in range(4))
     shape = list(shape_of(x))
     dim %= max(len(shape), 1)
     count = (shape[dim] - size) // step + 1
     places = (torch.arange(count)[:, None] * step + torch.arange(size)).reshape(-1)
-    taken = _take(module, node, x, dim, places)
+    taken = _take(node, x, dim, places)
     split = call(node, aten.reshape.default, taken, [*shape[:dim], count, size, *shape[dim + 1 :]])
     order = [axis for axis in range(len(shape) + 1) if axis != dim + 1] + [dim + 1]
     return call(node, aten.permute.default, split, order)
@@ -199,20 +193,20 @@ def _unfold(module: GraphModule, node: Node) -> Node:
 # --- put by index
 
 
-def _slice_scatter(module: GraphModule, node: Node) -> Node:
+def _slice_scatter(node: Node) -> Node:
     x, source, dim, start, end, step = (argument(node, i) for i in range(6))
     size = shape_of(x)[dim]
-    return _put(module, node, x, source, dim, range(size)[slice(start, end, step)])
+    return _put(node, x, source, dim, range(size)[slice(start, end, step)])
 
 
-def _select_scatter(module: GraphModule, node: Node) -> Node:
+def _select_scatter(node: Node) -> Node:
     x, source, dim, index = (argument(node, i) for i in range(4))
     shape = [1 if axis == dim % len(shape_of(x)) else d for axis, d in enumerate(shape_of(x))]
     row = call(node, aten.reshape.default, source, shape)
-    return _put(module, node, x, row, dim, range(shape_of(x)[dim])[index:][:1])
+    return _put(node, x, row, dim, range(shape_of(x)[dim])[index:][:1])
 
 
-def _put(module: GraphModule, node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> Node:
+def _put(node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> Node:
     """Replaces slices of an axis: by a concatenation if they are adjacent, otherwise by a gather."""
     size = shape_of(x)[dim]
     if not places:
@@ -226,7 +220,7 @@ def _put(module: GraphModule, node: Node, x: Node, source: Node, dim: int, place
     order = torch.arange(size)
     order[torch.tensor(list(places))] = size + torch.arange(len(places))
     both = call(node, aten.cat.default, [x, source], dim)
-    return _take(module, node, both, dim, order)
+    return _take(node, both, dim, order)
 
 
 def _put_by_mask(node: Node, x: Node, given: Sequence[Node | None], values: Node) -> Node | None:
@@ -241,7 +235,7 @@ def _put_by_mask(node: Node, x: Node, given: Sequence[Node | None], values: Node
     return call(node, aten.where.self, wide, number, x)
 
 
-def _index_put(module: GraphModule, node: Node) -> Node:
+def _index_put(node: Node) -> Node:
     """Writes at constant indices: gathers from the concatenation of old and new elements."""
     x, given, values = (argument(node, i) for i in range(3))
     chosen = _put_by_mask(node, x, given, values)
@@ -266,24 +260,16 @@ def _index_put(module: GraphModule, node: Node) -> Node:
     order = torch.arange(sizes[first])
     order[places.reshape(-1)] = sizes[first] + torch.arange(places.numel())
     both = call(node, aten.cat.default, [joined, flat], first)
-    taken = _take(module, node, both, first, order)
-    return _with_axes_apart(node, taken, shape, axes, first)
-
-
-def _with_axes_apart(node: Node, joined: Node, shape: Sequence[int], axes: Sequence[int], first: int) -> Node:
-    """Reverts `_with_axes_joined`."""
-    others = [axis for axis in range(len(shape)) if axis not in axes]
-    order = [*others[:first], *axes, *others[first:]]
-    split = call(node, aten.reshape.default, joined, [shape[axis] for axis in order])
-    if order == list(range(len(shape))):
-        return split
-    return call(node, aten.permute.default, split, [order.index(axis) for axis in range(len(shape))])
+    taken = _take(node, both, first, order)
+    split_order, _ = order_of_axes(len(shape), axes)
+    split = call(node, aten.reshape.default, taken, [shape[axis] for axis in split_order])
+    return permuted(node, split, inverse(split_order))
 
 
 # --- running sums
 
 
-def _cumsum(module: GraphModule, node: Node) -> Node | None:
+def _cumsum(node: Node) -> Node | None:
     """Multiplies by a triangle of ones: exact sums, rounded once."""
     x, dim = node.args[:2]
     shape = shape_of(x)  # type: ignore[arg-type]  # a node
@@ -301,15 +287,12 @@ def _cumsum(module: GraphModule, node: Node) -> Node | None:
             "sum parts, and add what came before",
         )
     order = [a for a in range(len(shape)) if a != axis] + [axis]
-    triangle = constant(module, node, torch.ones(size, size).tril(), "triangle")
-    if order == list(range(len(shape))):
-        return call(node, aten.linear.default, x, triangle)
-    moved = call(node, aten.permute.default, x, order)
-    summed = call(node, aten.linear.default, moved, triangle)
-    return call(node, aten.permute.default, summed, [order.index(a) for a in range(len(shape))])
+    triangle = constant(node, torch.ones(size, size).tril(), "triangle")
+    summed = call(node, aten.linear.default, permuted(node, x, order), triangle)  # type: ignore[arg-type]  # a node
+    return permuted(node, summed, inverse(order))
 
 
-def _reduced_words(module: GraphModule, node: Node) -> Node | None:
+def _reduced_words(node: Node) -> Node | None:
     """Fuses an embedding and the sum or mean over its words."""
     rows, dims = argument(node, 0), argument(node, 1)
     if rows.target is not aten.embedding.default or len(rows.users) > 1 or len(shape_of(rows)) < 3:
@@ -323,7 +306,7 @@ def _reduced_words(module: GraphModule, node: Node) -> Node | None:
     return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument(node, 2) else summed
 
 
-def _uneven_bags(module: GraphModule, node: Node) -> None:
+def _uneven_bags(node: Node) -> None:
     raise _refuse(
         node,
         "bags hold as many words each",

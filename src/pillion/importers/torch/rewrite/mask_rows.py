@@ -23,7 +23,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
-    is_trainable,
+    fixed_tensor,
     replace,
     shape_of,
     single_user,
@@ -64,7 +64,7 @@ def lower_masks(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, [aten.add.Tensor, aten.sub.Tensor]):
         mask = _mask_of(node, training)
         if mask is not None:
-            _lower_mask(module, _moved_behind(module, node, training), training)
+            _lower_mask(_moved_behind(node, training), training)
     for softmax in calls(module.graph, [aten._safe_softmax.default]):
         replace(softmax, call(softmax, aten.softmax.int, *softmax.args[:2]))
 
@@ -73,13 +73,8 @@ def _mask_of(node: Node, training: bool) -> Node | None:
     """Operand of a sum or difference that is constant and far below zero."""
     operands = node.args[:2] if node.target is aten.add.Tensor else node.args[1:2]
     for operand in operands:
-        held = constant_of(operand)
-        if (
-            held is None
-            or not held.numel()
-            or not held.is_floating_point()
-            or (training and is_trainable(operand))
-        ):
+        held = fixed_tensor(operand, training)
+        if held is None or not held.numel() or not held.is_floating_point():
             continue
         lowest = held.detach().min() if node.target is aten.add.Tensor else -held.detach().max()
         if float(lowest) < -MARGIN:
@@ -87,26 +82,26 @@ def _mask_of(node: Node, training: bool) -> Node | None:
     return None
 
 
-def _moved_behind(module: GraphModule, node: Node, training: bool) -> Node:
+def _moved_behind(node: Node, training: bool) -> Node:
     """Moves a mask behind the constants that are added to, or multiplied by, the masked scores."""
     if node.target is aten.sub.Tensor:
         node.target = aten.add.Tensor
-        node.args = (node.args[0], _computed(module, node, -_held(node.args[1])))
+        node.args = (node.args[0], _computed(node, -_held(node.args[1])))
     mask, scores = _operands(node)
     user = single_user(node)
     other = next((a for a in user.args[:2] if a is not node), None) if user else None
-    held = None if training and is_trainable(other) else constant_of(other)
+    held = fixed_tensor(other, training)
     if user is None or held is None or shape_of(user) != shape_of(node):
         return node
     if user.target is aten.add.Tensor:
-        summed = call(user, aten.add.Tensor, scores, _computed(module, user, _held(mask) + held))
+        summed = call(user, aten.add.Tensor, scores, _computed(user, _held(mask) + held))
     elif user.target is aten.mul.Tensor and bool((held > 0).all()):
         scaled = _scaled(user, scores, other)
-        summed = call(user, aten.add.Tensor, scaled, _computed(module, user, _held(mask) * held))
+        summed = call(user, aten.add.Tensor, scaled, _computed(user, _held(mask) * held))
     else:
         return node
     replace(user, summed)
-    return _moved_behind(module, summed, training)
+    return _moved_behind(summed, training)
 
 
 def _scaled(before: Node, scores: Node, factor: Any) -> Node:
@@ -130,11 +125,11 @@ def _held(node: Any) -> Tensor:
     return held.detach()
 
 
-def _computed(module: GraphModule, before: Node, tensor: Tensor) -> Node:
-    return constant(module, before, tensor, "mask")
+def _computed(before: Node, tensor: Tensor) -> Node:
+    return constant(before, tensor, "mask")
 
 
-def _lower_mask(module: GraphModule, total: Node, training: bool) -> None:
+def _lower_mask(total: Node, training: bool) -> None:
     way = path_to_softmax(total)
     mask = _mask_of(total, training)
     if not way or mask is None:
@@ -152,10 +147,10 @@ def _lower_mask(module: GraphModule, total: Node, training: bool) -> None:
     if bool(erased.any()):
         ones = (1,) * erased.dim()
         factors = _narrowed((~erased).to(settled.dtype), ones)
-        source = call(total, aten.mul.Tensor, source, constant(module, total, factors, "rows"))
-    total.args = (source, _computed(module, total, _narrowed(settled, _held(mask).shape)))
+        source = call(total, aten.mul.Tensor, source, constant(total, factors, "rows"))
+    total.args = (source, _computed(total, _narrowed(settled, _held(mask).shape)))
     if bool(empty.any()):
-        _give_zeros(module, way[-1], empty)
+        _give_zeros(way[-1], empty)
 
 
 def _filled(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
@@ -205,7 +200,7 @@ def _refuse_between(rows: _Rows, kept: Tensor, softmax: Node) -> None:
         )
 
 
-def _give_zeros(module: GraphModule, softmax: Node, empty: Tensor) -> None:
+def _give_zeros(softmax: Node, empty: Tensor) -> None:
     """Zeroes rows without any key, as `scaled_dot_product_attention` does; a softmax would return NaN."""
     if softmax.target is not aten._safe_softmax.default:
         raise PillionError(
@@ -215,7 +210,7 @@ def _give_zeros(module: GraphModule, softmax: Node, empty: Tensor) -> None:
             help="F.scaled_dot_product_attention answers zeros for such rows; a mask of -1e9 gives equal probabilities",
         )
     full = (~empty).to(torch.float32).expand(*empty.shape)
-    kept = constant(module, softmax, _narrowed(full, (1,) * full.dim()), "rows")
+    kept = constant(softmax, _narrowed(full, (1,) * full.dim()), "rows")
     users = list(softmax.users)
     with softmax.graph.inserting_after(softmax):
         zeroed = softmax.graph.call_function(aten.mul.Tensor, (softmax, kept))

@@ -16,19 +16,19 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
+    CallLowering,
     aten,
     call,
-    calls,
     constant,
     constant_of,
     is_constant,
+    is_tensor,
+    lower_calls,
     named_argument,
-    replace,
     shape_of,
     single_user,
     value_of,
 )
-from pillion.importers.torch.rewrite.common_type import CallLowering
 
 
 def standardized(
@@ -57,15 +57,8 @@ def standardized_groups(
 
 def lower_norms(module: GraphModule) -> None:
     """Lowers all norms to `standardized` or `standardized_groups`."""
-    for node in calls(module.graph, NORMS):
-        if value_of(node) is not None and value_of(node).is_floating_point():
-            new = NORMS[node.target](module, node)
-            if new is not None:
-                replace(node, new)
-    for node in calls(module.graph, [aten.mul.Tensor, aten.add.Tensor]):
-        new = _with_affine(node)
-        if new is not None:
-            replace(node, new)
+    lower_calls(module.graph, NORMS, is_tensor)
+    lower_calls(module.graph, dict.fromkeys((aten.mul.Tensor, aten.add.Tensor), _with_affine))
     module.graph.eliminate_dead_code()
 
 
@@ -105,12 +98,12 @@ def _over_last(node: Node, centred: bool, weight: Any, bias: Any, eps: float) ->
     return _with(node, weight, bias, lambda w, b: (standardized, x, w, b, dims, centred, eps), None)
 
 
-def _layer_norm(module: GraphModule, node: Node) -> Node:
+def _layer_norm(node: Node) -> Node:
     weight, bias, eps = _arguments(node, "weight", "bias", "eps")
     return _over_last(node, True, weight, bias, float(eps))
 
 
-def _rms_norm(module: GraphModule, node: Node) -> Node:
+def _rms_norm(node: Node) -> Node:
     weight, eps = _arguments(node, "weight", "eps")
     smallest = torch.finfo(torch.float32).eps if eps is None else float(eps)
     return _over_last(node, False, weight, None, smallest)
@@ -135,12 +128,12 @@ def _in_groups(node: Node, x: Node, groups: int, eps: float) -> Node:
     return _with(node, weight, bias, lambda w, b: (standardized_groups, x, w, b, groups, eps), shape)
 
 
-def _group_norm(module: GraphModule, node: Node) -> Node:
+def _group_norm(node: Node) -> Node:
     x, groups, eps = _arguments(node, "input", "num_groups", "eps")
     return _in_groups(node, x, int(groups), float(eps))
 
 
-def _instance_norm(module: GraphModule, node: Node) -> Node | None:
+def _instance_norm(node: Node) -> Node | None:
     """Lowers instance norms by input statistics; with running statistics they are batch norms."""
     x, by_input, eps = _arguments(node, "input", "use_input_stats", "eps")
     return _in_groups(node, x, shape_of(x)[1], float(eps)) if by_input else None
@@ -179,15 +172,14 @@ def _same(a: Any, b: Any, depth: int = 3) -> bool:
     )
 
 
-def _squared(node: Any) -> Node | None:
-    """Operand of a square."""
-    if _is_call(node, aten.square.default):
-        return node.args[0]
-    if _is_call(node, aten.pow.Tensor_Scalar) and node.args[1] == 2:
-        return node.args[0]
-    if _is_call(node, aten.mul.Tensor) and _same(*node.args[:2]):
-        return node.args[0]
-    return None
+def squared_operand(node: Any) -> Any:
+    """Returns the operand of a square; None for other calls."""
+    is_square = (
+        _is_call(node, aten.square.default)
+        or (_is_call(node, aten.pow.Tensor_Scalar) and node.args[1] == 2)
+        or (_is_call(node, aten.mul.Tensor) and _same(*node.args[:2]))
+    )
+    return node.args[0] if is_square else None
 
 
 def _without_eps(node: Any) -> tuple[Any, float | None]:
@@ -202,7 +194,7 @@ def _mean_square(node: Any) -> tuple[Node, list[int], float] | None:
     node, eps = _without_eps(node)
     if eps is None or not _is_call(node, aten.mean.dim):
         return None
-    dims, squared = _dims_of(node), _squared(node.args[0])
+    dims, squared = _dims_of(node), squared_operand(node.args[0])
     return None if dims is None or squared is None else (squared, dims, eps)
 
 
@@ -245,7 +237,7 @@ def _by_hand(node: Node, x: Any, divisor: Any) -> Node | None:
     return None
 
 
-def _product(module: GraphModule, node: Node) -> Node | None:
+def _product(node: Node) -> Node | None:
     """Matches x · rsqrt(mean(x²) + eps)."""
     for x, root in (node.args[:2], node.args[1::-1]):
         if _is_call(root, aten.rsqrt.default):
@@ -253,15 +245,15 @@ def _product(module: GraphModule, node: Node) -> Node | None:
     return None
 
 
-def _quotient(module: GraphModule, node: Node) -> Node | None:
+def _quotient(node: Node) -> Node | None:
     """Matches x / sqrt(mean(x²) + eps), and F.normalize."""
     x, divisor = node.args[:2]
     if _is_call(divisor, aten.sqrt.default):
         return _by_hand(node, x, divisor.args[0])  # type: ignore[union-attr]  # a node
-    return _of_length_one(module, node, x, divisor)
+    return _of_length_one(node, x, divisor)
 
 
-def _of_length_one(module: GraphModule, node: Node, x: Any, length: Any) -> Node | None:
+def _of_length_one(node: Node, x: Any, length: Any) -> Node | None:
     """Matches x / max(|x|, eps)."""
     while _is_call(length, aten.expand.default, aten.expand_as.default):
         length = length.args[0]
@@ -273,18 +265,18 @@ def _of_length_one(module: GraphModule, node: Node, x: Any, length: Any) -> Node
     dims = _dims_of(length) if named_argument(length, "ord") == 2 else None
     if dims is None:
         return None
-    return _to_length_one(module, node, x, dims, least)
+    return _to_length_one(node, x, dims, least)
 
 
-def _to_length_one(module: GraphModule, node: Node, x: Node, dims: list[int], least: float) -> Node:
+def _to_length_one(node: Node, x: Node, dims: list[int], least: float) -> Node:
     """Divides a tensor by its lengths along some axes, but at least by `least`; a length is the root mean square
     times √n."""
     count = math.prod(shape_of(x)[d] for d in dims)
-    weight = constant(module, node, torch.full((1,), 1 / math.sqrt(count)), f"{node.name}_weight")
+    weight = constant(node, torch.full((1,), 1 / math.sqrt(count)), f"{node.name}_weight")
     return call(node, standardized, x, weight, None, dims, False, least**2 / count)
 
 
-def _cosine(module: GraphModule, node: Node) -> Node:
+def _cosine(node: Node) -> Node:
     """Multiplies vectors of length 1 in a matrix product, whose accumulator is exact."""
     a, b, dim, eps = _arguments(node, "x1", "x2", "dim", "eps")
     shape = list(np.broadcast_shapes(shape_of(a), shape_of(b)))
@@ -293,7 +285,7 @@ def _cosine(module: GraphModule, node: Node) -> Node:
     rows = []
     for x, ends in ((a, [1, shape[axis]]), (b, [shape[axis], 1])):
         whole = x if list(shape_of(x)) == shape else call(node, aten.expand.default, x, shape)
-        one = _to_length_one(module, node, whole, [axis], float(eps))
+        one = _to_length_one(node, whole, [axis], float(eps))
         rows.append(
             call(node, aten.reshape.default, call(node, aten.permute.default, one, order), [-1, *ends])
         )

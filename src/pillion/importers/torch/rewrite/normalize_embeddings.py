@@ -28,7 +28,7 @@ def normalize_embeddings(module: GraphModule) -> None:
         table = _normed(node)
         if table is not None:
             rows: Any = node.args[0]
-            held = constant(module, node, table, f"{rows.name}_normed")
+            held = constant(node, table, f"{rows.name}_normed")
             replace(node, call(node, aten.embedding.default, held, rows.args[1]))
 
 

@@ -67,6 +67,7 @@ def rewrite_for_quantization(
         decompose(module)
     if has_complex_numbers(module):
         fold_constants(module, training=training)
+        replace_synonyms(module)
         lower_complex_numbers(module)
         decompose(module)
     _canonicalize(module, training)

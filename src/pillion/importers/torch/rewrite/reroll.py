@@ -8,10 +8,18 @@ from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, call, calls, is_constant, shape_of, value_of
+from pillion.importers.torch.fx_nodes import (
+    CONVOLUTIONS,
+    argument,
+    aten,
+    call,
+    calls,
+    is_constant,
+    shape_of,
+    value_of,
+)
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
 from pillion.importers.torch.rewrite.unrolled_loops import (
-    CONVOLUTIONS,
     Row,
     StepElement,
     UnrolledSteps,
@@ -26,7 +34,7 @@ VIEWS = (aten.reshape.default, aten.permute.default)
 
 def reroll_loops(module: GraphModule, wishes: QuantizationConstraints) -> None:
     """Rolls all unrolled loops of a module."""
-    kept = CONVOLUTIONS if wishes.copies_of_convolutions else frozenset()
+    kept = CONVOLUTIONS if wishes.copies_of_convolutions else ()
     while (steps := find_steps(module.graph, kept)) is not None:
         _LoopBuilder(steps).roll()
         sort_topologically(module.graph)

@@ -17,6 +17,7 @@ from pillion.importers.torch.fx_nodes import (
     constant,
     constant_of,
     named_argument,
+    permuted,
     replace,
     shape_of,
 )
@@ -30,23 +31,23 @@ LEAST_ENVELOPE = 1e-11
 WINDOWED = (aten.stft.default, aten.stft.center)
 
 
-def _layer(pairs: Pairs, before: Node, x: Node, matrix: Tensor) -> Node:
+def _layer(before: Node, x: Node, matrix: Tensor) -> Node:
     weights = matrix.t().to(torch.float32).contiguous()
-    return call(before, aten.linear.default, x, _held(pairs, before, weights))
+    return call(before, aten.linear.default, x, _held(before, weights))
 
 
-def _held(pairs: Pairs, before: Node, weights: Tensor) -> Node:
-    return constant(pairs.module, before, weights, f"{before.name}_waves")
+def _held(before: Node, weights: Tensor) -> Node:
+    return constant(before, weights, f"{before.name}_waves")
 
 
-def _along(pairs: Pairs, before: Node, x: Node, axis: int, matrix: Tensor, *, of: int, to: int) -> Node:
+def _along(before: Node, x: Node, axis: int, matrix: Tensor, *, of: int, to: int) -> Node:
     """Transforms one axis. `of` and `to` are the sizes of the operand's and result's part axis; 0 if there is
     none."""
     x = _moved(before, x, axis, _last(x, of))
     lead = shape_of(x)[: _last(x, of)]
     if of:
         x = call(before, aten.reshape.default, x, [*lead, -1])
-    y = _layer(pairs, before, x, matrix)
+    y = _layer(before, x, matrix)
     if to:
         y = call(before, aten.reshape.default, y, [*lead, -1, to])
     return _moved(before, y, _last(y, to), axis)
@@ -58,28 +59,26 @@ def _last(x: Node, parts: int) -> int:
 
 
 def _moved(before: Node, x: Node, source: int, to: int) -> Node:
-    if source == to:
-        return x
     order = list(range(len(shape_of(x))))
     order.insert(to, order.pop(source))
-    return call(before, aten.permute.default, x, order)
+    return permuted(before, x, order)
 
 
 def _of_reals(pairs: Pairs, node: Node) -> Node:
     """Lowers `_fft_r2c`: real input along its last axis, pairs along the others."""
     args: Any = node.args
-    return _from_reals(pairs, node, args[0], bool(args[3]))
+    return _from_reals(node, args[0], bool(args[3]))
 
 
-def _from_reals(pairs: Pairs, node: Node, x: Node, onesided: bool) -> Node:
+def _from_reals(node: Node, x: Node, onesided: bool) -> Node:
     args: Any = node.args
     *others, last = args[1]
     parts = _wanted(node)
     own = BOTH if others else parts
     factor = dft_matrices.normalization([shape_of(x)[axis] for axis in args[1]], args[2])
     matrix = dft_matrices.select_parts(dft_matrices.real_dft(shape_of(x)[last], onesided) * factor, own)
-    y = _along(pairs, node, x, last, matrix, of=0, to=_count(own))
-    return _handed(node, parts, _from_pairs(pairs, node, y, others, True, parts))
+    y = _along(node, x, last, matrix, of=0, to=_count(own))
+    return _handed(node, parts, _from_pairs(node, y, others, True, parts))
 
 
 def _of_pairs(pairs: Pairs, node: Node) -> Node:
@@ -87,21 +86,21 @@ def _of_pairs(pairs: Pairs, node: Node) -> Node:
     args: Any = node.args
     x, axes, mode, forward = args
     if x.target in CASTS and not is_complex(x.args[0]) and forward:
-        return _from_reals(pairs, node, x.args[0], False)
+        return _from_reals(node, x.args[0], False)
     parts = _wanted(node)
     factor = dft_matrices.normalization([shape_of(x)[axis] for axis in axes], mode)
-    y = _from_pairs(pairs, node, pairs.of(x, node), axes, forward, parts, factor)
+    y = _from_pairs(node, pairs.of(x, node), axes, forward, parts, factor)
     return _handed(node, parts, y)
 
 
 def _from_pairs(
-    pairs: Pairs, node: Node, x: Node, axes: Sequence[int], forward: bool, parts: slice, factor: float = 1.0
+    node: Node, x: Node, axes: Sequence[int], forward: bool, parts: slice, factor: float = 1.0
 ) -> Node:
     """Transforms pairs along some axes, and keeps only these parts of the results."""
     for at, axis in enumerate(axes):
         own = parts if at == len(axes) - 1 else BOTH
         matrix = dft_matrices.select_parts(dft_matrices.complex_dft(shape_of(x)[axis], forward) * factor, own)
-        x, factor = _along(pairs, node, x, axis, matrix, of=2, to=_count(own)), 1.0
+        x, factor = _along(node, x, axis, matrix, of=2, to=_count(own)), 1.0
     return x
 
 
@@ -115,9 +114,9 @@ def _to_reals(pairs: Pairs, node: Node) -> Node:
     *others, last = args[1]
     mode, size, x = args[2], args[3], pairs.of(args[0], node)
     sizes = [*(shape_of(x)[axis] for axis in others), size]
-    x = _from_pairs(pairs, node, x, others, False, BOTH)
+    x = _from_pairs(node, x, others, False, BOTH)
     matrix = dft_matrices.inverse_real_dft(size) * dft_matrices.normalization(sizes, mode)
-    return _along(pairs, node, x, last, matrix, of=2, to=0)
+    return _along(node, x, last, matrix, of=2, to=0)
 
 
 def _wanted(node: Node) -> slice:
@@ -158,7 +157,7 @@ def _windows(pairs: Pairs, node: Node) -> Node | None:
     if node.target is aten.stft.center and named_argument(node, "center"):
         x = call(node, aten.pad.default, x, [size // 2, size // 2], named_argument(node, "pad_mode"))
     weights = matrix.t().to(torch.float32).reshape(-1, 1, size).contiguous()
-    y = call(node, aten.conv1d.default, x, _held(pairs, node, weights), None, [hop])
+    y = call(node, aten.conv1d.default, x, _held(node, weights), None, [hop])
     _, outputs, frames = shape_of(y)
     y = call(node, aten.reshape.default, y, [-1, outputs // 2, 2, frames])
     y = call(node, aten.permute.default, y, [0, 1, 3, 2])
@@ -186,10 +185,10 @@ def _from_windows(pairs: Pairs, node: Node) -> Node | None:
         / (size**0.5 if named_argument(node, "normalized") else size)
     )
     weights = matrix.to(torch.float32).reshape(2 * count, 1, size).contiguous()
-    y = call(node, aten.conv_transpose1d.default, x, _held(pairs, node, weights), None, [hop])
+    y = call(node, aten.conv_transpose1d.default, x, _held(node, weights), None, [hop])
     y = call(node, aten.slice.Tensor, y, 2, begin, min(end, length))
     shares = (1 / envelope).to(torch.float32).reshape(1, 1, -1)
-    y = call(node, aten.mul.Tensor, y, _held(pairs, node, shares))
+    y = call(node, aten.mul.Tensor, y, _held(node, shares))
     if end > length:
         y = call(node, aten.constant_pad_nd.default, y, [0, end - length])
     return call(node, aten.reshape.default, y, [*lead, end - begin])

@@ -18,6 +18,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    permuted,
     replace,
     shape_of,
     single_user,
@@ -36,7 +37,7 @@ def sums_to_linear(module: GraphModule) -> None:
             if isinstance(x, Node) and held is not None and constant_of(x) is None:
                 axes = _axes(node, x, held)
                 if axes is not None:
-                    replace(node, _layer(module, node, x, held, axes))
+                    replace(node, _layer(node, x, held, axes))
                     break
 
 
@@ -66,7 +67,7 @@ def _axes(total: Node, x: Node, factors: Tensor) -> _Axes | None:
     return _Axes(summed, tuple(axis for axis in kept if axis not in outputs), outputs)
 
 
-def _layer(module: GraphModule, node: Node, x: Node, factors: Tensor, axes: _Axes) -> Node:
+def _layer(node: Node, x: Node, factors: Tensor, axes: _Axes) -> Node:
     shape = shape_of(node.args[0])  # type: ignore[arg-type]  # a product
     rank, size = len(shape), [math.prod(shape[a] for a in part) for part in (axes.summed, axes.outputs)]
     rows = [shape[a] for a in axes.rows]
@@ -76,11 +77,11 @@ def _layer(module: GraphModule, node: Node, x: Node, factors: Tensor, axes: _Axe
     if node.target is aten.mean.dim:
         weights = weights / size[0]
     given = call(node, aten.reshape.default, x, [1] * (rank - len(shape_of(x))) + list(shape_of(x)))
-    given = call(node, aten.permute.default, given, [*axes.rows, *axes.outputs, *axes.summed])
+    given = permuted(node, given, [*axes.rows, *axes.outputs, *axes.summed])
     given = call(node, aten.reshape.default, given, [*(rows or [1]), size[0]])
-    held = constant(module, node, weights.clone(), f"{node.name}_weights")
+    held = constant(node, weights.clone(), f"{node.name}_weights")
     made = call(node, aten.linear.default, given, held, None)
     made = call(node, aten.reshape.default, made, [*rows, *(shape[a] for a in axes.outputs)])
     order = (*axes.rows, *axes.outputs)
-    made = call(node, aten.permute.default, made, [order.index(a) for a in sorted(order)])
+    made = permuted(node, made, [order.index(a) for a in sorted(order)])
     return call(node, aten.reshape.default, made, list(shape_of(node)))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import getitem
 from typing import Any
 
@@ -11,19 +10,19 @@ import numpy as np
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
+    CallLowering,
     argument,
     aten,
     call,
     calls,
+    lower_calls,
     named_argument,
     replace,
     shape_of,
     value_of,
 )
 from pillion.importers.torch.rewrite.decompositions.resizes import size_follows_factors
-
-Rewrite = Callable[[Node], Node | None]
-"""Returns the replacement of a node; None if it stays."""
+from pillion.importers.torch.rewrite.functionalize import SHAPES
 
 BROADCASTING = frozenset(
     {
@@ -39,11 +38,7 @@ BROADCASTING = frozenset(
 
 def replace_synonyms(module: GraphModule) -> None:
     """Replaces all synonyms."""
-    for node in calls(module.graph):
-        rewrite = SYNONYMS.get(node.target)
-        new = rewrite(node) if rewrite is not None else None
-        if new is not None:
-            replace(node, new)
+    lower_calls(module.graph, SYNONYMS)
 
 
 def drop_expansions(module: GraphModule) -> None:
@@ -250,14 +245,14 @@ def _resize(node: Node) -> Node | None:
     return call(node, target, node.args[0], size, *corners, None)
 
 
-SYNONYMS: dict[Any, Rewrite] = {
+SYNONYMS: dict[Any, CallLowering] = {
+    **dict.fromkeys((*SHAPES, aten._unsafe_view.default), _reshape),
     aten._adaptive_avg_pool2d.default: _adaptive_pool,
     aten._native_batch_norm_legit_no_training.default: _batch_norm,
     aten._prelu_kernel.default: _prelu,
     aten._neg_view.default: lambda node: call(node, aten.neg.default, node.args[0]),
     aten._log_softmax.default: lambda node: call(node, aten.log_softmax.int, *node.args[:2]),
     aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
-    aten._unsafe_view.default: _reshape,
     aten.native_batch_norm.default: _batch_norm_by_running_statistics,
     aten.adaptive_avg_pool2d.default: _adaptive_pool,
     aten.batch_norm.default: _norm_of_volumes,
@@ -268,7 +263,6 @@ SYNONYMS: dict[Any, Rewrite] = {
     aten.conv1d.padding: _padded_convolution,
     aten.conv2d.padding: _padded_convolution,
     aten.convolution.default: _convolution,
-    aten.flatten.using_ints: _reshape,
     aten.max.default: _maximum,
     aten.max.dim: _maximum,
     aten.max_pool2d_with_indices.default: _max_pool,
@@ -277,15 +271,9 @@ SYNONYMS: dict[Any, Rewrite] = {
     aten.min.dim: _maximum,
     aten.numpy_T.default: _transpose,
     aten.pow.Tensor_Scalar: _power,
-    aten.squeeze.default: _reshape,
-    aten.squeeze.dim: _reshape,
-    aten.squeeze.dims: _reshape,
     aten.sum.default: _over_all_axes,
     aten.t.default: _transpose,
     aten.transpose.int: _transpose,
-    aten.unflatten.int: _reshape,
     aten.unsafe_split.Tensor: _parts,
-    aten.unsqueeze.default: _reshape,
     **dict.fromkeys((*RESIZES, *RESIZES.values()), _resize),
-    aten.view.default: _reshape,
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decomposes shape operators, copies, products and attention. `DECOMPOSITIONS` collects all decompositions."""
+"""Decomposes shape operators, copies, products and attention. `BY_TORCH` lists those of torch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from torch import Tensor
 from torch._decomp import get_decompositions
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
-from pillion.importers.torch.rewrite import decompositions
+from pillion.importers.torch.fx_nodes import CONVOLUTIONS, aten, is_constant, named_argument, value_of
 from pillion.importers.torch.rewrite.clamp_masks import MARGIN
-from pillion.importers.torch.rewrite.index_decompositions import INDEX_CONDITIONS, INDEX_DECOMPOSITIONS
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, reads_inputs
 
 
@@ -31,6 +30,10 @@ def _select(x: Tensor, dim: int, index: int) -> Tensor:
     axis = dim % x.dim()
     shape = [size for i, size in enumerate(x.shape) if i != axis]
     return x.narrow(dim, start, 1).reshape(shape)
+
+
+def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return torch.cat([t.unsqueeze(dim) for t in tensors], dim)
 
 
 def _repeat(x: Tensor, counts: Sequence[int]) -> Tensor:
@@ -129,6 +132,20 @@ def _add_batch(x: Tensor, a: Tensor, b: Tensor, **options: Any) -> Tensor:
     return torch.addmm(x, wide, high, **options)
 
 
+def copy_into(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """Computes `x.copy_(source)` with broadcasting."""
+    source = source if source.dtype == x.dtype else source.to(x.dtype)
+    return source if source.shape == x.shape else source.expand(x.shape)
+
+
+def _needs_factors(node: Node) -> bool:
+    return (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1)
+
+
+def _always(node: Node) -> bool:
+    return True
+
+
 def _with_batch(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Applies a layer to a batch of one."""
     return lambda x, *rest, **options: layer(x.unsqueeze(0), *rest, **options).squeeze(0)
@@ -175,7 +192,6 @@ BY_TORCH = (
     aten.pixel_unshuffle.default,
     aten.rot90.default,
     aten.split.Tensor,
-    aten.stack.default,
     aten.std.correction,
     aten.take.default,
     aten.tril.default,
@@ -183,43 +199,28 @@ BY_TORCH = (
     aten.unbind.int,
 )
 """Operators that torch's own table decomposes as well; own decompositions exist where these are exact or cheaper in int8."""
-UNBATCHED = (
-    aten.conv1d.default,
-    aten.conv2d.default,
-    aten.conv_transpose1d.default,
-    aten.conv_transpose2d.input,
-)
 OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int, aten.log_softmax.int)
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    **LAYERS,
-    **CELLS,
-    **INDEX_DECOMPOSITIONS,
-    **decompositions.DECOMPOSITIONS,
-    **get_decompositions(BY_TORCH),
-    **{target: _with_batch(target) for target in UNBATCHED},
-    **{target: _with_axis(target) for target in OVER_AN_AXIS},
-    aten.addbmm.default: _add_batch,
-    aten.clamp.Tensor: _clamp_to_tensors,
-    **dict.fromkeys((aten.dot.default, aten.vdot.default), _product),
-    aten.expand.default: _expand,
-    aten.lerp.Scalar: lambda x, y, weight: x + (y - x) * weight,
-    aten.lerp.Tensor: lambda x, y, weight: x + (y - x) * weight,
-    aten.masked_fill.Scalar: _masked_fill,
-    aten.matmul.default: _product,
-    aten.mv.default: _product,
-    aten.repeat.default: _repeat,
-    aten.roll.default: _roll,
-    aten.scaled_dot_product_attention.default: _attention,
-    aten.select.int: _select,
-    aten.split_with_sizes.default: _split,
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    **dict.fromkeys(LAYERS, reads_inputs),
-    **INDEX_CONDITIONS,
-    **decompositions.CONDITIONS,
-    **dict.fromkeys(UNBATCHED, _is_unbatched),
-    **dict.fromkeys(OVER_AN_AXIS, _is_single_number),
-    aten.addmm.default: lambda node: (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1),
-    aten.masked_fill.Scalar: _masks_scores,
-    aten.scaled_dot_product_attention.default: _is_known_attention,
-}
+
+for _target, _form in {**CELLS, **get_decompositions(BY_TORCH)}.items():
+    decompose_by(_form, _target, when=_needs_factors if _target is aten.addmm.default else _always)
+for _target, _form in LAYERS.items():
+    decompose_by(_form, _target, when=reads_inputs)
+for _target in CONVOLUTIONS:
+    decompose_by(_with_batch(_target), _target, when=_is_unbatched)
+for _target in OVER_AN_AXIS:
+    decompose_by(_with_axis(_target), _target, when=_is_single_number)
+decompose_by(_add_batch, aten.addbmm.default)
+decompose_by(_clamp_to_tensors, aten.clamp.Tensor)
+decompose_by(copy_into, aten.copy.default, aten.fill.Tensor)
+decompose_by(lambda x, value: torch.full(x.shape, value, dtype=x.dtype), aten.fill.Scalar)
+decompose_by(lambda x: torch.zeros(x.shape, dtype=x.dtype), aten.zero.default)
+decompose_by(_product, aten.dot.default, aten.vdot.default, aten.matmul.default, aten.mv.default)
+decompose_by(_expand, aten.expand.default)
+decompose_by(lambda x, y, weight: x + (y - x) * weight, aten.lerp.Scalar, aten.lerp.Tensor)
+decompose_by(_masked_fill, aten.masked_fill.Scalar, when=_masks_scores)
+decompose_by(_repeat, aten.repeat.default)
+decompose_by(_roll, aten.roll.default)
+decompose_by(_attention, aten.scaled_dot_product_attention.default, when=_is_known_attention)
+decompose_by(_select, aten.select.int)
+decompose_by(_split, aten.split_with_sizes.default)
+decompose_by(_stack, aten.stack.default)

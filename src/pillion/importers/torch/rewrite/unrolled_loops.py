@@ -22,6 +22,7 @@ from typing import Any
 from torch.fx import Graph, Node
 
 from pillion.importers.torch.fx_nodes import (
+    CONVOLUTIONS,
     argument,
     aten,
     is_constant,
@@ -39,10 +40,8 @@ FEWEST_STEPS = 3
 """Minimum steps of a loop."""
 FEWEST_PLAIN_STEPS = 8
 """Minimum steps of a loop without weights, whose copies are cheap."""
-CONVOLUTIONS = frozenset(
-    {aten.conv1d.default, aten.conv2d.default, aten.conv_transpose1d.default, aten.conv_transpose2d.input}
-)
-LAYERS = CONVOLUTIONS | {
+LAYERS = {
+    *CONVOLUTIONS,
     aten.linear.default,
     aten.addmm.default,
     aten.mm.default,

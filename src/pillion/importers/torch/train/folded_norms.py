@@ -144,9 +144,9 @@ def _fold(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
     with torch.no_grad():
         folded = scale_weight(weight, factor(gamma, variance, norm.args[7]), transposed_groups(layer))  # type: ignore[arg-type]  # eps is a number
         offset = affine.offset if bias is None else affine.offset + _held(bias).double() * affine.factor
-    rounding.args = (constant(prepared, rounding, folded, f"{layer.name}_folded"),)
+    rounding.args = (constant(rounding, folded, f"{layer.name}_folded"),)
     _observe_anew(prepared, rounding, folded)
-    folded_bias = constant(prepared, layer, offset.to(weight.dtype), f"{layer.name}_folded_bias")
+    folded_bias = constant(layer, offset.to(weight.dtype), f"{layer.name}_folded_bias")
     layer.args = (*layer.args[:2], folded_bias, *layer.args[3:])
     replace(norm, layer)
     prepared.graph.erase_node(undo)
@@ -168,8 +168,8 @@ def _observe_anew(prepared: GraphModule, rounding: Node, weight: Tensor) -> None
 def _make_depthwise(prepared: GraphModule, norm: Node, affine: Affine) -> None:
     """Changes the call in place, which keeps its observers."""
     channels = affine.factor.numel()
-    weight = constant(prepared, norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
-    bias = constant(prepared, norm, affine.offset.float(), f"{norm.name}_offset")
+    weight = constant(norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
+    bias = constant(norm, affine.offset.float(), f"{norm.name}_offset")
     rounding = _observed(prepared, norm, weight)
     norm.target = aten.conv2d.default
     norm.args = (norm.args[0], rounding, bias, [1, 1], [0, 0], [1, 1], channels)

@@ -4,7 +4,7 @@ weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,9 +13,37 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, is_constant, per_axis, shape_of
-from pillion.importers.torch.rewrite.index_decompositions import windows
+from pillion.importers.torch.rewrite.decompositions.table import LATE, decompose_by
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import window_count
 
 Ints = int | Sequence[int]
+
+
+def windows(
+    x: Tensor,
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    """Returns the pixels of each window as a column: one strided slice per position in the window."""
+    lead = x.shape[:-2]
+    x = torch.nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0]))
+    counts = [
+        window_count(size, k, s, 0, d)
+        for size, k, d, s in zip(x.shape[-2:], kernel, dilation, stride, strict=True)
+    ]
+    places = [(i * dilation[0], j * dilation[1]) for i in range(kernel[0]) for j in range(kernel[1])]
+    cut = [
+        x[
+            ...,
+            i : i + (counts[0] - 1) * stride[0] + 1 : stride[0],
+            j : j + (counts[1] - 1) * stride[1] + 1 : stride[1],
+        ]
+        for i, j in places
+    ]
+    flat = [part.reshape(*lead, 1, counts[0] * counts[1]) for part in cut]
+    return torch.cat(flat, -2).reshape(*lead[:-1], -1, counts[0] * counts[1])
 
 
 def _image(
@@ -30,10 +58,7 @@ def _image(
     """Multiplies the weight matrix of each group by the windows of all images as columns."""
     step, border, apart = per_axis(stride, 2), per_axis(padding, 2), per_axis(dilation, 2)
     (batch, channels), (out, _, *kernel) = x.shape[:2], weight.shape
-    size = [
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, p, d, k, s in zip(x.shape[2:], border, apart, kernel, step, strict=True)
-    ]
+    size = [window_count(*axis) for axis in zip(x.shape[2:], kernel, step, border, apart, strict=True)]
     x = F.pad(x, (border[1], border[1], border[0], border[0])) if any(border) else x
     is_whole = (*kernel, *step) == (1, 1, 1, 1)
     seen = x if is_whole else windows(x, kernel, apart, (0, 0), step)
@@ -79,9 +104,7 @@ def _is_computed(node: Node) -> bool:
     return not is_constant(weight) and len(shape_of(weight)) > 1
 
 
-LATE_DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.conv1d.default: _signal,
-    aten.conv2d.default: _image,
-    aten.linear.default: _linear,
-}
-LATE_CONDITIONS: dict[Any, Callable[[Node], bool]] = dict.fromkeys(LATE_DECOMPOSITIONS, _is_computed)
+decompose_by(_signal, aten.conv1d.default, when=_is_computed, table=LATE)
+decompose_by(_image, aten.conv2d.default, when=_is_computed, table=LATE)
+decompose_by(_linear, aten.linear.default, when=_is_computed, table=LATE)
+decompose_by(windows, aten.im2col.default)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import argument, aten, held, is_constant, shape_of
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 MEAN, LARGEST = 1, 2
 """Modes; 0 is the sum."""
@@ -68,5 +68,4 @@ def _are_even(node: Node) -> bool:
 
 
 BAGS = (aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = dict.fromkeys(BAGS, _bags)
-CONDITIONS: dict[Any, Callable[[Node], bool]] = dict.fromkeys(BAGS, _are_even)
+decompose_by(_bags, *BAGS, when=_are_even)

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, named_argument
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 Axes = int | Sequence[int] | None
 
@@ -104,17 +104,8 @@ def _length(
     return (x.abs() ** ord).sum(axes, keepdim=keepdim) ** (1 / ord)
 
 
-def _is_a_length(node: Node) -> bool:
-    return bool(named_argument(node, "ord") != 0)
-
-
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.instance_norm.default: _instance_norm,
-    aten.linalg_vector_norm.default: _length,
-    aten.std_mean.correction: _beside_mean(torch.std),
-    aten.var.correction: _variance,
-    aten.var_mean.correction: _beside_mean(torch.var),
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.linalg_vector_norm.default: _is_a_length,
-}
+decompose_by(_instance_norm, aten.instance_norm.default)
+decompose_by(_length, aten.linalg_vector_norm.default, when=lambda node: named_argument(node, "ord") != 0)
+decompose_by(_beside_mean(torch.std), aten.std_mean.correction)
+decompose_by(_variance, aten.var.correction)
+decompose_by(_beside_mean(torch.var), aten.var_mean.correction)

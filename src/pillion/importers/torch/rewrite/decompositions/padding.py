@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import argument, aten, named_argument, per_axis
 from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 """Numpy's names of PyTorch's modes."""
@@ -32,10 +34,6 @@ def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | N
     return x
 
 
-def _in_mode(mode: str) -> Callable[[Tensor, Sequence[int]], Tensor]:
-    return lambda x, pad: _pad(x, pad, mode)
-
-
 def _is_from_the_image(node: Node) -> bool:
     return named_argument(node, "mode") in NUMPY or _is_unseen(node)
 
@@ -53,9 +51,7 @@ def _is_unseen(node: Node) -> bool:
     return all(plain) and all(most < min(per_axis(argument(user, 1), 2)) for user in node.users)
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.pad.default: _pad,
-    **{getattr(aten, f"reflection_pad{rank}d").default: _in_mode("reflect") for rank in (1, 2, 3)},
-    **{getattr(aten, f"replication_pad{rank}d").default: _in_mode("replicate") for rank in (1, 2, 3)},
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {aten.pad.default: _is_from_the_image}
+decompose_by(_pad, aten.pad.default, when=_is_from_the_image)
+for _rank in (1, 2, 3):
+    decompose_by(partial(_pad, mode="reflect"), getattr(aten, f"reflection_pad{_rank}d").default)
+    decompose_by(partial(_pad, mode="replicate"), getattr(aten, f"replication_pad{_rank}d").default)

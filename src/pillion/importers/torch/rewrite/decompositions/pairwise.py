@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
 from pillion.importers.torch.rewrite.decompositions.static_gather import diagonal
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 
 def _sum_of_exponentials(a: Tensor, b: Tensor) -> Tensor:
@@ -53,7 +54,7 @@ def _distances(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: int | None = 
 
 def _is_a_distance(node: Node) -> bool:
     """Excludes norm 0, which counts differing elements and is meaningless between int8 numbers."""
-    return bool(named_argument(node, "p") != 0)
+    return node.target is aten._euclidean_dist.default or bool(named_argument(node, "p") != 0)
 
 
 def _are_tensors(node: Node) -> bool:
@@ -73,38 +74,35 @@ def _are_real_tensors(node: Node) -> bool:
     return len(values) == 2 and all(v.is_floating_point() for v in values) and _are_tensors(node)
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten._cdist_forward.default: _distances,
-    aten._euclidean_dist.default: _distances,
-    aten.atan2.default: _angle,
-    aten.cdist.default: _distances,
-    aten.copysign.Tensor: lambda a, b: torch.where(b < 0, -a.abs(), a.abs()),
-    aten.diagonal.default: diagonal,
-    aten.div.Tensor_mode: _divided,
-    aten.floor_divide.default: lambda a, b: torch.floor(a / b),
-    aten.fmax.default: torch.maximum,
-    aten.fmin.default: torch.minimum,
-    aten.fmod.Tensor: lambda a, b: a - b * torch.trunc(a / b),
-    aten.hypot.default: lambda a, b: torch.sqrt(a * a + b * b),
-    aten.ldexp.Tensor: lambda a, b: a * torch.exp2(b),
-    aten.logaddexp.default: _sum_of_exponentials,
-    aten.logaddexp2.default: lambda a, b: torch.maximum(a, b) + torch.log2(1 + torch.exp2(-(a - b).abs())),
-    aten.logsumexp.default: _log_sum_exp,
-    aten.remainder.Tensor: lambda a, b: a - b * torch.floor(a / b),
-    aten.signbit.default: lambda x: x < 0,
-    aten.trace.default: lambda x: diagonal(x).sum(),
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten._cdist_forward.default: _is_a_distance,
-    aten.cdist.default: _is_a_distance,
-    aten.atan2.default: _are_tensors,
-    aten.div.Tensor_mode: _are_real_tensors,
-    aten.floor_divide.default: _are_real_tensors,
-    aten.fmod.Tensor: _are_real_tensors,
-    aten.hypot.default: _are_tensors,
-    aten.ldexp.Tensor: _are_real_tensors,
-    aten.copysign.Tensor: _are_real_tensors,
-    aten.logaddexp.default: _are_tensors,
-    aten.logaddexp2.default: _are_tensors,
-    aten.remainder.Tensor: _are_real_tensors,
-}
+decompose_by(
+    _distances,
+    aten._cdist_forward.default,
+    aten._euclidean_dist.default,
+    aten.cdist.default,
+    when=_is_a_distance,
+)
+decompose_by(torch.maximum, aten.fmax.default)
+decompose_by(torch.minimum, aten.fmin.default)
+decompose_by(_log_sum_exp, aten.logsumexp.default)
+decompose_by(diagonal, aten.diagonal.default)
+decompose_by(lambda x: x < 0, aten.signbit.default)
+decompose_by(lambda x: diagonal(x).sum(), aten.trace.default)
+for _form, _target in (
+    (_angle, aten.atan2.default),
+    (lambda a, b: torch.sqrt(a * a + b * b), aten.hypot.default),
+    (_sum_of_exponentials, aten.logaddexp.default),
+    (
+        lambda a, b: torch.maximum(a, b) + torch.log2(1 + torch.exp2(-(a - b).abs())),
+        aten.logaddexp2.default,
+    ),
+):
+    decompose_by(_form, _target, when=_are_tensors)
+for _form, _target in (
+    (lambda a, b: torch.where(b < 0, -a.abs(), a.abs()), aten.copysign.Tensor),
+    (_divided, aten.div.Tensor_mode),
+    (lambda a, b: torch.floor(a / b), aten.floor_divide.default),
+    (lambda a, b: a - b * torch.trunc(a / b), aten.fmod.Tensor),
+    (lambda a, b: a * torch.exp2(b), aten.ldexp.Tensor),
+    (lambda a, b: a - b * torch.floor(a / b), aten.remainder.Tensor),
+):
+    decompose_by(_form, _target, when=_are_real_tensors)

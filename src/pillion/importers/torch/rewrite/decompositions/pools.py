@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import getitem
 from typing import Any
 
@@ -16,6 +17,8 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, shape_of
 from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import batched, over_volumes, window_count
 
 Pool = Callable[..., Tensor]
 Ints = int | Sequence[int]
@@ -97,8 +100,9 @@ def reads_values_only(node: Node) -> bool:
     return all(user.target is getitem and user.args[1] == 0 for user in node.users)
 
 
-def _adaptive_max(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, None]:
-    return _adaptive(F.max_pool2d)(x, output_size), None
+def _values(pool: Pool) -> Callable[..., tuple[Tensor, None]]:
+    """Gives the results of an operator whose indices are not read."""
+    return lambda *args: (pool(*args), None)
 
 
 def dilated_max(
@@ -123,7 +127,7 @@ def _largest_along(
     x: Tensor, dim: int, kernel: int, step: int, border: int, apart: int, ceil_mode: bool
 ) -> Tensor:
     size = x.shape[dim]
-    count = windows(size, kernel, step, border, apart, ceil_mode)
+    count = window_count(size, kernel, step, border, apart, ceil_mode)
     seen = [
         [place for tap in range(kernel) if 0 <= (place := i * step - border + tap * apart) < size]
         for i in range(count)
@@ -135,20 +139,13 @@ def _largest_along(
     return largest
 
 
-def windows(size: int, kernel: int, step: int, border: int, apart: int, ceil_mode: bool) -> int:
-    """Returns the number of windows along an axis; `ceil_mode` includes a last window that begins inside the image
-    or its padding."""
-    room = size + 2 * border - apart * (kernel - 1) - 1
-    count = (-(-room // step) if ceil_mode else room // step) + 1
-    return count - 1 if ceil_mode and (count - 1) * step >= size + border else count
-
-
 def is_dilated(node: Node) -> bool:
     """Whether a pool is dilated."""
     dilation = named_argument(node, "dilation")
     return any(d != 1 for d in per_axis(dilation, 2))
 
 
+@batched(4)
 def _divided(
     x: Tensor,
     kernel_size: Ints,
@@ -159,13 +156,10 @@ def _divided(
     divisor_override: int | None = None,
 ) -> Tensor:
     """Sums windows by a depthwise convolution, whose result has its own range, and divides by a constant."""
-    if x.dim() == 3:
-        options = (stride, padding, ceil_mode, count_include_pad, divisor_override)
-        return _divided(x.unsqueeze(0), kernel_size, *options).squeeze(0)
     kernel, border = per_axis(kernel_size, 2), per_axis(padding, 2)
     step = per_axis(stride, 2) if stride not in ((), []) else kernel
     counts = [
-        windows(size, k, s, p, 1, ceil_mode)
+        window_count(size, k, s, p, 1, ceil_mode)
         for size, k, s, p in zip(x.shape[-2:], kernel, step, border, strict=True)
     ]
     more = [
@@ -182,17 +176,26 @@ def _has_divisor(node: Node) -> bool:
     return named_argument(node, "divisor_override") is not None
 
 
+def _over_volumes(
+    pool: Pool, x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, dilation: Ints = 1
+) -> Tensor:
+    """Pools each image of a volume, then along its depth."""
+    kernel, border, apart = (per_axis(given, 3) for given in (kernel_size, padding, dilation))
+    step = per_axis(stride, 3) if stride not in ((), []) else kernel
+    return over_volumes(
+        x,
+        lambda y: pool(y, kernel[1:], step[1:], border[1:], apart[1:]),
+        lambda y: pool(y, (kernel[0], 1), (step[0], 1), (border[0], 0), (apart[0], 1)),
+    )
+
+
 def _average_over_volumes(
     x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, *rest: Any
 ) -> Tensor:
-    return _over_volumes(
-        x,
-        kernel_size,
-        stride,
-        padding,
-        1,
-        lambda y, kernel, step, border, _: F.avg_pool2d(y, kernel, step, border, *rest),
-    )
+    def pool(y: Tensor, size: Any, step: Any, border: Any, apart: Any) -> Tensor:
+        return F.avg_pool2d(y, size, step, border, *rest)
+
+    return _over_volumes(pool, x, kernel_size, stride, padding)
 
 
 def _max_over_volumes(
@@ -203,63 +206,33 @@ def _max_over_volumes(
     dilation: Ints = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    return _over_volumes(
-        x,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        lambda y, kernel, step, border, apart: F.max_pool2d(y, kernel, step, border, apart, ceil_mode),
-    )
+    pool = partial(F.max_pool2d, ceil_mode=ceil_mode)
+    return _over_volumes(pool, x, kernel_size, stride, padding, dilation)
 
 
-def _over_volumes(
-    x: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, pool: Pool
-) -> Tensor:
-    """Pools each image of a volume, then along its depth."""
-    kernel, border, apart = (per_axis(given, 3) for given in (kernel_size, padding, dilation))
-    step = per_axis(stride, 3) if stride not in ((), []) else kernel
-    *lead, depth, h, w = x.shape
-    flat = pool(x.reshape(-1, depth, h, w), kernel[1:], step[1:], border[1:], apart[1:])
-    height, width = flat.shape[-2:]
-    pillars = flat.reshape(-1, 1, depth, height * width)
-    y = pool(pillars, (kernel[0], 1), (step[0], 1), (border[0], 0), (apart[0], 1))
-    return y.reshape(*lead, -1, height, width)
-
-
-def _adaptive_over_volumes(pool: Callable[..., Any]) -> Callable[[Tensor, Sequence[int]], Tensor]:
+def _adaptive_over_volumes(pool: Callable[..., Any]) -> Pool:
     def form(x: Tensor, output_size: Sequence[int]) -> Tensor:
-        *lead, depth, h, w = x.shape
         front, height, width = per_axis(list(output_size), 3)
-        flat = pool(x.reshape(-1, depth, h, w), (height, width))
-        y = pool(flat.reshape(-1, 1, depth, height * width), (front, height * width))
-        return y.reshape(*lead, front, height, width)
+        return over_volumes(x, lambda y: pool(y, (height, width)), lambda y: pool(y, (front, height * width)))
 
     return form
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.adaptive_avg_pool2d.default: _adaptive(F.avg_pool2d),
-    aten._adaptive_avg_pool2d.default: _adaptive(F.avg_pool2d),
-    aten.adaptive_avg_pool3d.default: _adaptive_over_volumes(F.adaptive_avg_pool2d),
-    aten.adaptive_max_pool2d.default: _adaptive_max,
-    aten.adaptive_max_pool3d.default: lambda x, size: (
-        _adaptive_over_volumes(F.adaptive_max_pool2d)(x, size),
-        None,
-    ),
-    aten.avg_pool2d.default: _divided,
-    aten.avg_pool3d.default: _average_over_volumes,
-    aten.max_pool2d.default: dilated_max,
-    aten.max_pool3d.default: _max_over_volumes,
-    aten.max_pool3d_with_indices.default: lambda *args: (_max_over_volumes(*args), None),
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.adaptive_avg_pool2d.default: _is_irregular,
-    aten._adaptive_avg_pool2d.default: _is_irregular,
-    aten.adaptive_max_pool2d.default: reads_values_only,
-    aten.adaptive_max_pool3d.default: reads_values_only,
-    aten.avg_pool2d.default: _has_divisor,
-    aten.avg_pool3d.default: lambda node: not _has_divisor(node),
-    aten.max_pool2d.default: is_dilated,
-    aten.max_pool3d_with_indices.default: reads_values_only,
-}
+decompose_by(
+    _adaptive(F.avg_pool2d),
+    aten.adaptive_avg_pool2d.default,
+    aten._adaptive_avg_pool2d.default,
+    when=_is_irregular,
+)
+decompose_by(_adaptive_over_volumes(F.adaptive_avg_pool2d), aten.adaptive_avg_pool3d.default)
+decompose_by(_values(_adaptive(F.max_pool2d)), aten.adaptive_max_pool2d.default, when=reads_values_only)
+decompose_by(
+    _values(_adaptive_over_volumes(F.adaptive_max_pool2d)),
+    aten.adaptive_max_pool3d.default,
+    when=reads_values_only,
+)
+decompose_by(_divided, aten.avg_pool2d.default, when=_has_divisor)
+decompose_by(_average_over_volumes, aten.avg_pool3d.default, when=lambda node: not _has_divisor(node))
+decompose_by(dilated_max, aten.max_pool2d.default, when=is_dilated)
+decompose_by(_max_over_volumes, aten.max_pool3d.default)
+decompose_by(_values(_max_over_volumes), aten.max_pool3d_with_indices.default, when=reads_values_only)

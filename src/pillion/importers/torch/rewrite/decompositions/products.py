@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +10,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, is_constant, shape_of, value_of
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import running
 
 MOST = 64
 """Maximum factors of a product, and maximum distinct exponents."""
@@ -30,13 +31,7 @@ def _product_of_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def _running_product(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    """Multiplies each element by those 1, 2, 4, … places before it."""
-    step, size = 1, x.shape[dim]
-    while step < size:
-        first = x.narrow(dim, 0, step)
-        x = torch.cat([first, x.narrow(dim, step, size - step) * x.narrow(dim, 0, size - step)], dim)
-        step *= 2
-    return x
+    return running(torch.mul, x, dim)
 
 
 def _is_short(node: Node) -> bool:
@@ -62,13 +57,7 @@ def _are_few_exponents(node: Node) -> bool:
     return is_constant(held) and not is_constant(node.args[0]) and len(sizes) == 1 and sizes[0] <= MOST
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.cumprod.default: _running_product,
-    aten.pow.Tensor_Tensor: _powers,
-    aten.prod.default: _product_of_all,
-    aten.prod.dim_int: _product,
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.pow.Tensor_Tensor: _are_few_exponents,
-    **dict.fromkeys((aten.prod.default, aten.prod.dim_int, aten.cumprod.default), _is_short),
-}
+decompose_by(_running_product, aten.cumprod.default, when=_is_short)
+decompose_by(_powers, aten.pow.Tensor_Tensor, when=_are_few_exponents)
+decompose_by(_product_of_all, aten.prod.default, when=_is_short)
+decompose_by(_product, aten.prod.dim_int, when=_is_short)

@@ -14,6 +14,8 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, shape_of
 from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import over_volumes
 
 Sizes = Sequence[int] | None
 Factors = Sequence[float] | None
@@ -36,18 +38,13 @@ def _over_volumes(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def form(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
         *corners, factors = rest
-        n, c, depth, h, w = x.shape
-        flat = resize(
-            x.reshape(n, c * depth, h, w),
-            None if output_size is None else list(output_size[1:]),
-            *corners,
-            None if factors is None else list(factors[1:]),
+        size: Any = output_size or (None, None, None)
+        scales: Any = None if factors is None else [list(factors[1:]), [factors[0], 1.0]]
+        return over_volumes(
+            x,
+            lambda y: resize(y, output_size and list(size[1:]), *corners, scales and scales[0]),
+            lambda y: resize(y, output_size and [size[0], y.shape[-1]], *corners, scales and scales[1]),
         )
-        height, width = flat.shape[-2:]
-        pillars = flat.reshape(n, c, depth, height * width)
-        size = None if output_size is None else [output_size[0], height * width]
-        y = resize(pillars, size, *corners, None if factors is None else [factors[0], 1.0])
-        return y.reshape(n, c, -1, height, width)
 
     return form
 
@@ -113,31 +110,21 @@ def _computes(node: Node) -> bool:
     return not is_constant(node.args[0])
 
 
-CURVES = (
+decompose_by(_with_height(aten.upsample_nearest2d.vec), aten.upsample_nearest1d.vec)
+decompose_by(_with_height(aten._upsample_nearest_exact2d.vec), aten._upsample_nearest_exact1d.vec)
+decompose_by(_with_height(aten.upsample_bilinear2d.vec), aten.upsample_linear1d.vec)
+decompose_by(_over_volumes(aten.upsample_nearest2d.vec), aten.upsample_nearest3d.vec)
+decompose_by(_over_volumes(aten._upsample_nearest_exact2d.vec), aten._upsample_nearest_exact3d.vec)
+decompose_by(_over_volumes(aten.upsample_bilinear2d.vec), aten.upsample_trilinear3d.vec)
+for _form, _resize in (
+    (_by_matrices(aten.upsample_bilinear2d.vec), aten.upsample_bilinear2d),
+    (_nearest, aten.upsample_nearest2d),
+):
+    decompose_by(_form, _resize.vec, when=_is_inexact)
+    decompose_by(_of_parts(_form), _resize.default, when=_is_inexact)
+for _curve in (
     aten.upsample_bicubic2d.vec,
     aten._upsample_bicubic2d_aa.vec,
     aten._upsample_bilinear2d_aa.vec,
-)
-
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.upsample_nearest1d.vec: _with_height(aten.upsample_nearest2d.vec),
-    aten._upsample_nearest_exact1d.vec: _with_height(aten._upsample_nearest_exact2d.vec),
-    aten.upsample_linear1d.vec: _with_height(aten.upsample_bilinear2d.vec),
-    aten.upsample_nearest3d.vec: _over_volumes(aten.upsample_nearest2d.vec),
-    aten._upsample_nearest_exact3d.vec: _over_volumes(aten._upsample_nearest_exact2d.vec),
-    aten.upsample_trilinear3d.vec: _over_volumes(aten.upsample_bilinear2d.vec),
-    aten.upsample_bilinear2d.vec: _by_matrices(aten.upsample_bilinear2d.vec),
-    aten.upsample_nearest2d.vec: _nearest,
-    **{target: _by_matrices(target) for target in CURVES},
-}
-DECOMPOSITIONS |= {
-    aten.upsample_bilinear2d.default: _of_parts(DECOMPOSITIONS[aten.upsample_bilinear2d.vec]),
-    aten.upsample_nearest2d.default: _of_parts(DECOMPOSITIONS[aten.upsample_nearest2d.vec]),
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.upsample_bilinear2d.default: _is_inexact,
-    aten.upsample_nearest2d.default: _is_inexact,
-    aten.upsample_bilinear2d.vec: _is_inexact,
-    aten.upsample_nearest2d.vec: _is_inexact,
-    **dict.fromkeys(CURVES, _computes),
-}
+):
+    decompose_by(_by_matrices(_curve), _curve, when=_computes)

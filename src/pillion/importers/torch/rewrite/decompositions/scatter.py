@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, is_constant, value_of
-from pillion.importers.torch.rewrite.index_decompositions import broadcast_put, broadcasts_put
-from pillion.importers.torch.rewrite.lower_indexing import MOST_PUT
+from pillion.importers.torch.fx_nodes import argument, aten, evaluate, is_constant, value_of
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
+from pillion.importers.torch.rewrite.lower_indexing import MOST_PUT, order_of_axes
 
 Indices = Sequence[Tensor | None]
 MASKS = (torch.bool, torch.uint8)
@@ -23,21 +23,31 @@ NOWHERE = -1
 """Index of writes outside the tensor, which are dropped."""
 
 
+def _broadcast_put(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """Broadcasts the values of an `index_put`."""
+    values = values.expand(aten.index.Tensor(x, indices).shape)
+    result: Tensor = aten.index_put.default(x, indices, values, accumulate)
+    return result
+
+
+def _broadcasts_put(node: Node) -> bool:
+    """Whether an `index_put` by numbers broadcasts its values."""
+    x, indices, values = (argument(node, i) for i in range(3))
+    numbers = [None if index is None else value_of(index) for index in indices]
+    if any(n is not None and n.dtype in (torch.bool, torch.uint8) for n in numbers):
+        return False
+    return bool(evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != value_of(values).shape)
+
+
 def _axes(indices: Sequence[Any]) -> list[int]:
     return [axis for axis, index in enumerate(indices) if index is not None]
 
 
-def _order(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
-    """Axis order with the indexed axes adjacent, and the first of them; they move to the front if they are not
-    adjacent, as in PyTorch."""
-    first = axes[0] if list(axes) == list(range(axes[0], axes[-1] + 1)) else 0
-    others = [axis for axis in range(rank) if axis not in axes]
-    return [*others[:first], *axes, *others[first:]], first
-
-
 def _joined(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
     """Merges the indexed axes into one."""
-    order, first = _order(x.dim(), axes)
+    order, first = order_of_axes(x.dim(), axes)
     moved = x if order == list(range(x.dim())) else x.permute(order)
     count = math.prod(x.shape[axis] for axis in axes)
     return moved.reshape([*moved.shape[:first], count, *moved.shape[first + len(axes) :]]), first
@@ -45,7 +55,7 @@ def _joined(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
 
 def _apart(joined: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
     """Reverts `_joined`."""
-    order, _ = _order(len(shape), axes)
+    order, _ = order_of_axes(len(shape), axes)
     moved = joined.reshape([shape[axis] for axis in order])
     if order == list(range(len(shape))):
         return moved
@@ -120,11 +130,11 @@ def _put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) 
         return _put_by_mask(x, indices, values)
     shape = torch.broadcast_shapes(*(i.shape for i in indices if i is not None))  # type: ignore[no-untyped-call]  # of torch
     axes = _axes(indices)
-    order, first = _order(x.dim(), axes)
+    order, first = order_of_axes(x.dim(), axes)
     others = [x.shape[axis] for axis in order if axis not in axes]
     wanted = [*others[:first], *shape, *others[first:]]
     if list(values.shape) != wanted:
-        return broadcast_put(x, indices, values, accumulate)
+        return _broadcast_put(x, indices, values, accumulate)
     return scatter_by_index(x, indices, values, accumulate)
 
 
@@ -164,7 +174,7 @@ def _is_put(node: Node) -> bool:
     given = [index for index in indices if index is not None]
     if any(value_of(index).dtype in MASKS for index in given):
         return not adds and _is_mask_of_one(x, indices, values)
-    if broadcasts_put(node):
+    if _broadcasts_put(node):
         return True
     if not adds and all(map(is_constant, given)):
         return False
@@ -192,12 +202,6 @@ def _is_a_place(index: Node) -> bool:
     return index.target in PLACES or (isinstance(source, Node) and source.target in PARTS_OF_PLACES)
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.index.Tensor: gather_by_index,
-    aten.index_put.default: _put,
-    aten.put.default: _put_flat,
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.index.Tensor: _is_taken,
-    aten.index_put.default: _is_put,
-}
+decompose_by(gather_by_index, aten.index.Tensor, when=_is_taken)
+decompose_by(_put, aten.index_put.default, when=_is_put)
+decompose_by(_put_flat, aten.put.default)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import argument, aten, is_constant, shape_of
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 MOST = 32
 """Maximum scattered elements along an axis; each is a selection of its own."""
@@ -66,14 +66,11 @@ def _searched(
     return _bin(x, bounds if bounds.dim() == 1 else bounds.unsqueeze(-2), right=right or side == "right")
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.bucketize.Tensor: _bin,
-    aten.scatter.src: _put,
-    aten.scatter.value: _put,
-    aten.scatter_add.default: _added,
-    aten.searchsorted.Tensor: _searched,
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.searchsorted.Tensor: lambda node: node.kwargs.get("sorter") is None and argument(node, 5) is None,
-    **dict.fromkeys((aten.scatter.src, aten.scatter.value, aten.scatter_add.default), _are_few),
-}
+decompose_by(_bin, aten.bucketize.Tensor)
+decompose_by(_put, aten.scatter.src, aten.scatter.value, when=_are_few)
+decompose_by(_added, aten.scatter_add.default, when=_are_few)
+decompose_by(
+    _searched,
+    aten.searchsorted.Tensor,
+    when=lambda node: node.kwargs.get("sorter") is None and argument(node, 5) is None,
+)

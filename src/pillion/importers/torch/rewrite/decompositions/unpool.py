@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import getitem
 from typing import Any
 
@@ -19,9 +19,10 @@ from pillion.importers.torch.rewrite.decompositions.pools import (
     interleave,
     is_dilated,
     reads_values_only,
-    windows,
 )
 from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import window_count
 
 POOLS = (aten.max_pool2d_with_indices.default,)
 
@@ -35,7 +36,10 @@ def max_pool_indices(
     sides, apart, sizes = per_axis(padding, 2), per_axis(dilation, 2), x.shape[-2:]
     seen = [
         [
-            [min(max(i * s - p + tap * d, 0), size - 1) for i in range(windows(size, k, s, p, d, ceil_mode))]
+            [
+                min(max(i * s - p + tap * d, 0), size - 1)
+                for i in range(window_count(size, k, s, p, d, ceil_mode))
+            ]
             for tap in range(k)
         ]
         for size, k, s, p, d in zip(sizes, kernels, steps, sides, apart, strict=True)
@@ -92,11 +96,9 @@ def _with_places(x: Tensor, *window: Any) -> tuple[Tensor, Tensor]:
     return pool(x, *window), max_pool_indices(x, *window)
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.max_pool2d_with_indices.default: _with_places,
-    aten.max_unpool2d.default: max_unpool,
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.max_pool2d_with_indices.default: lambda node: is_dilated(node) or not reads_values_only(node),
-    aten.max_unpool2d.default: inverts_pool,
-}
+decompose_by(
+    _with_places,
+    aten.max_pool2d_with_indices.default,
+    when=lambda node: is_dilated(node) or not reads_values_only(node),
+)
+decompose_by(max_unpool, aten.max_unpool2d.default, when=inverts_pool)

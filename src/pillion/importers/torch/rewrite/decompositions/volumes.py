@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,10 +13,13 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, value_of
+from pillion.importers.torch.rewrite.decompositions.table import LATE, decompose_by
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import batched, window_count
 
 Ints = int | Sequence[int]
 
 
+@batched(5)
 def _conv3d(
     x: Tensor,
     weight: Tensor,
@@ -28,14 +30,12 @@ def _conv3d(
     groups: int = 1,
 ) -> Tensor:
     """Stacks the images that a window sees as channels of one image, so that one accumulator holds all sums."""
-    if x.dim() == 4:
-        return _conv3d(x.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
     depth, *kernel = weight.shape[2:]
     step, apart = per_axis(stride, 3), per_axis(dilation, 3)
     border = padding if isinstance(padding, str) else per_axis(padding, 3)
     front = _total(border, 0, depth, apart[0])
     x = F.pad(x, (0, 0, 0, 0, *front)).transpose(1, 2)
-    count = (x.shape[1] - apart[0] * (depth - 1) - 1) // step[0] + 1
+    count = window_count(x.shape[1], depth, step[0], 0, apart[0])
     seen = [
         aten.slice.Tensor(x, 1, tap * apart[0], tap * apart[0] + (count - 1) * step[0] + 1, step[0])
         for tap in range(depth)
@@ -64,6 +64,7 @@ def _transposed(rank: int) -> Callable[..., Tensor]:
     """Computes a transposed convolution as one whose channels are the output pixels between two input pixels,
     interleaved afterwards: with stride s, output s·m + r sees taps r, s + r, 2s + r … of the kernel."""
 
+    @batched(rank + 2)
     def form(
         x: Tensor,
         weight: Tensor,
@@ -74,9 +75,6 @@ def _transposed(rank: int) -> Callable[..., Tensor]:
         groups: int = 1,
         dilation: Ints = 1,
     ) -> Tensor:
-        if x.dim() == 4 and rank == 3:
-            options = (stride, padding, output_padding, groups, dilation)
-            return form(x.unsqueeze(0), weight, bias, *options).squeeze(0)
         step, border, more = (per_axis(given, rank) for given in (stride, padding, output_padding))
         weight = _spread(weight, per_axis(dilation, rank))
         sizes = [
@@ -175,19 +173,15 @@ def _bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) 
     return y if bias is None else y + bias
 
 
+@batched(3)
 def _fold(
     x: Tensor, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
 ) -> Tensor:
     """Sums overlapping patches by a transposed convolution with one-hot filters."""
-    if x.dim() == 2:
-        return _fold(x.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
     size, kernel, apart, border, step = (
         per_axis(given, 2) for given in (output_size, kernel_size, dilation, padding, stride)
     )
-    windows = [
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, p, d, k, s in zip(size, border, apart, kernel, step, strict=True)
-    ]
+    windows = [window_count(*axis) for axis in zip(size, kernel, step, border, apart, strict=True)]
     covered = [
         (n - 1) * s - 2 * p + d * (k - 1) + 1
         for n, s, p, d, k in zip(windows, step, border, apart, kernel, strict=True)
@@ -201,19 +195,10 @@ def _fold(
     return F.conv_transpose2d(patches, filters, None, step, border, more, channels, apart)
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.bilinear.default: _bilinear,
-    aten.col2im.default: _fold,
-    aten.conv3d.default: _conv3d,
-    aten.conv3d.padding: _conv3d,
-    aten.conv_transpose3d.input: _transposed(3),
-    aten.convolution.default: _convolution,
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {aten.convolution.default: _is_of_volumes}
-
-LATE_DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.conv_transpose1d.default: _transposed(1),
-    aten.conv_transpose2d.input: _transposed(2),
-}
-"""Decompositions of layers after folding."""
-LATE_CONDITIONS: dict[Any, Callable[[Node], bool]] = dict.fromkeys(LATE_DECOMPOSITIONS, _is_grouped)
+decompose_by(_bilinear, aten.bilinear.default)
+decompose_by(_fold, aten.col2im.default)
+decompose_by(_conv3d, aten.conv3d.default, aten.conv3d.padding)
+decompose_by(_transposed(3), aten.conv_transpose3d.input)
+decompose_by(_convolution, aten.convolution.default, when=_is_of_volumes)
+decompose_by(_transposed(1), aten.conv_transpose1d.default, when=_is_grouped, table=LATE)
+decompose_by(_transposed(2), aten.conv_transpose2d.input, when=_is_grouped, table=LATE)

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 BILINEAR, NEAREST = 0, 1
 ZEROS, BORDER, REFLECTION = 0, 1, 2
@@ -86,13 +86,5 @@ def _lies_in_order(node: Node) -> bool:
     return x.is_contiguous() and x.storage_offset() == 0 and not is_constant(node.args[0])
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten.as_strided.default: _strided,
-    aten.grid_sampler.default: grid_sample,
-    aten.grid_sampler_2d.default: grid_sample,
-}
-CONDITIONS: dict[Any, Callable[[Node], bool]] = {
-    aten.as_strided.default: _lies_in_order,
-    aten.grid_sampler.default: _is_constant_warp,
-    aten.grid_sampler_2d.default: _is_constant_warp,
-}
+decompose_by(_strided, aten.as_strided.default, when=_lies_in_order)
+decompose_by(grid_sample, aten.grid_sampler.default, aten.grid_sampler_2d.default, when=_is_constant_warp)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of decompositions: functions of tensors that are traced in place of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A function with an operator's arguments, and which calls it replaces; the others stay."""
+
+    form: Callable[..., Any]
+    applies: Callable[[Node], bool]
+
+
+TABLE: dict[Any, Decomposition] = {}
+"""Decompositions by operator."""
+LATE: dict[Any, Decomposition] = {}
+"""Those that run after batch norms were folded into layers."""
+
+
+def decompose_by(
+    form: Callable[..., Any],
+    *targets: Any,
+    when: Callable[[Node], bool] = lambda _: True,
+    table: dict[Any, Decomposition] = TABLE,
+) -> None:
+    """Enters the decomposition of some operators."""
+    for target in targets:
+        assert target not in table, f"{target} has two decompositions"
+        table[target] = Decomposition(form, when)
