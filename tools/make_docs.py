@@ -29,6 +29,7 @@ from pillion.devices import cortex_m
 from pillion.devices.device import Device
 from pillion.importers.tflite.listing import operators
 from pillion.importers.torch.operators import pytorch_operators
+from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES
 from pillion.ir.op import Scaled, operand_fields, result_fields
 from pillion.ops import ALL_OPS
 from pillion.option_record import OptionField
@@ -75,7 +76,17 @@ def pytorch_page() -> str:
         "in this list too, or a refusal. Operators that PyTorch itself makes of these (`einsum`, `hstack`, `GRUCell` …) need no row. Any\n"
         "other one is refused. `pillion ops --pytorch` prints this list.\n"
     )
-    return f"# PyTorch's operators\n\n{intro}\n" + table(["operator", "becomes"], rows)
+    policies = [[one.name, one.tensors, one.effect, one.reason] for one in (*RANGES, *FORMATS)]
+    ranges = (
+        "\n## Ranges\n\nCalibration observes the range of every tensor. These rules make them those of the program, in this order; decibels are those of\n"
+        "one net each, without and with the rule.\n\n"
+    )
+    return (
+        f"# PyTorch's operators\n\n{intro}\n"
+        + table(["operator", "becomes"], rows)
+        + ranges
+        + table(["rule", "tensors", "what it does", "why"], policies)
+    )
 
 
 def tflite_page() -> str:

@@ -25,28 +25,16 @@ from pillion.importers.torch.loop_nodes import BEGINS, run
 from pillion.importers.torch.observers import has_finite_range, observer_of
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias_correction import MOST, correct_biases
-from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
-from pillion.importers.torch.quantize.concat_ranges import merge_concat_ranges
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.equalize import equalize
-from pillion.importers.torch.quantize.function_ranges import calibrate_functions
-from pillion.importers.torch.quantize.headroom import add_headroom
-from pillion.importers.torch.quantize.int16_states import use_int16_states
-from pillion.importers.torch.quantize.int16_sums import use_int16_sums
-from pillion.importers.torch.quantize.known_ranges import apply_known_ranges
-from pillion.importers.torch.quantize.noise_floor import raise_noise_floor
-from pillion.importers.torch.quantize.outlier_clipping import choose_ranges
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.range_checks import require_finite, warn_of_ranges
-from pillion.importers.torch.quantize.saturation import clip_saturated_ranges
+from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES, Calibrated, apply_policies
 from pillion.importers.torch.quantize.self_check import warn_of_loss
-from pillion.importers.torch.quantize.small_factors import lower_factor_scales
-from pillion.importers.torch.quantize.softmax_inputs import clip_softmax_inputs
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_softmaxes
-from pillion.importers.torch.quantize.written_states import Memory, share_ranges, widen_written_states
+from pillion.importers.torch.quantize.written_states import Memory
 from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
-from pillion.importers.torch.rewrite.clamp_masks import clamp_masks
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.importers.torch.user_inputs import Batches, as_batches, as_inputs, as_samples
 from pillion.ir.constraints import QuantizationConstraints
@@ -101,27 +89,11 @@ def ptq(
     if refuse is not None:
         refuse(quantizer.float_ops)
     seen = observe(prepared, batches, progress, inputs, memory.observed if memory else None)
-    if memory is None:
-        use_int16_sums(prepared, quantizer.wishes)
-    choose_ranges(prepared, ranges)
-    if ranges == "auto":
-        calibrate_functions(prepared)
-        add_headroom(prepared)
-    apply_known_ranges(prepared)
-    raise_noise_floor(prepared)
-    clamp_masks(prepared)
-    clip_softmax_inputs(prepared)
-    clip_saturated_ranges(prepared)
-    merge_concat_ranges(prepared)
+    calibrated = Calibrated(prepared, ranges, quantizer.wishes, memory)
+    apply_policies(RANGES, calibrated)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
-    if memory is not None:
-        share_ranges(prepared, memory)
-    lower_factor_scales(prepared)
-    add_bias_headroom(prepared)
-    use_int16_states(prepared, quantizer.wishes)
-    if memory is not None:
-        widen_written_states(prepared, quantizer.wishes, memory)
+    apply_policies(FORMATS, calibrated)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     with stage("quantizing"):
         converted = convert(prepared)
