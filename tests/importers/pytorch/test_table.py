@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED
 from pillion.importers.torch.quantize import RULES, export, rewrite_for_quantization
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rows import ROWS
 from pillion.importers.torch.rows.table import lowers
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
@@ -104,6 +105,11 @@ def test_no_rewrite_takes_all_calls_of_an_operator_that_has_a_row() -> None:
     )
     left = {node.target for node in module.graph.nodes}
     assert [str(target) for target in targets if target not in left] == []
+
+
+def test_an_operator_has_one_decomposition() -> None:
+    with pytest.raises(AssertionError, match=r"aten.matmul.default has two decompositions"):
+        decompose_by(torch.matmul, aten.matmul.default)
 
 
 def test_a_row_says_how_it_is_quantized() -> None:

@@ -38,7 +38,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class RangePolicy:
-    """One rule."""
+    """Sets ranges or formats of some tensors by what calibration saw."""
 
     name: str
     tensors: str
