@@ -47,6 +47,8 @@ class Registry:
     def __init__(self) -> None:
         self.is_loaded = False
         self.undo: list[Callable[[], object]] = []
+        self.plugins: list[str] = []
+        """The packages of the loaded plug-ins, with their versions."""
         self.ops: Table[str, Any] = Table("op", self.load)
         self.kernels: Table[Any, tuple[Any, ...]] = Table("list of kernels", self.load)
         self.kernel_folders: Table[Path, Path] = Table("folder of kernels", self.load)
@@ -116,8 +118,10 @@ class Registry:
         for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
             try:
                 point.load()(view)
+                self.plugins.append(_package(point))
             except Exception as error:
                 view._revert()
+                self.plugins.clear()
                 self.is_loaded = False
                 raise _failed(point, error) from error
 
@@ -142,14 +146,18 @@ class Registry:
             undo()
 
 
+def _package(point: EntryPoint) -> str:
+    """Returns the package of a plug-in, with its version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.name
+
+
 def _failed(point: EntryPoint, error: Exception) -> PillionError:
     """Returns the error for a plug-in that cannot be loaded."""
-    package = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown package"
     said = error.what if isinstance(error, PillionError) else str(error)
     return PillionError(
         f"the plug-in `{point.name}` cannot be loaded",
         rule=f"an entry point of `{GROUP}` is a function that fills the registry",
-        here=f"{point.value} of {package}: {type(error).__name__}: {said}",
+        here=f"{point.value} of {_package(point)}: {type(error).__name__}: {said}",
         help=f"mend it, or pip uninstall {point.dist.name if point.dist else point.name}",
     )
 

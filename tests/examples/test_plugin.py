@@ -42,6 +42,8 @@ def test_the_command_line_lists_what_a_plugin_adds(installed: Path) -> None:
     listed = [python(installed, "-m", "pillion", name).stdout for name in ("targets", "ops")]
     assert "pulse-belt" in listed[0]
     assert "median3" in listed[1]
+    asked = "import pillion; print('pulse-belt' in pillion.REGISTRY.targets, pillion.REGISTRY.plugins)"
+    assert python(installed, "-c", asked).stdout == "True ['pillion-median 1.0']\n"
 
 
 FAILING = {

@@ -15,6 +15,7 @@ from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
 from pillion.emitters.c.params_structs import kernel_folders
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file, suffix_of
+from pillion.registry import REGISTRY
 
 _SHORT = 16
 _AT_ONCE = 1 << 20
@@ -107,7 +108,8 @@ def name_of_pillion() -> str:
         for file in sorted(one for one in root.rglob("*") if one.is_file() and one.suffix != ".pyc"):
             total.update(f"{file.relative_to(root).as_posix()}\0".encode())
             total.update(file.read_bytes())
-    return " ".join((pillion.__version__, total.hexdigest()[:_SHORT], *map(_version_of, _PACKAGES)))
+    packages = (*map(_version_of, _PACKAGES), *REGISTRY.plugins)
+    return " ".join((pillion.__version__, total.hexdigest()[:_SHORT], *packages))
 
 
 def _version_of(package: str) -> str:
