@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Union
@@ -182,11 +181,9 @@ def compile_with(
             **quantizing,
         )
         graph, floats = read.graph, read.floats
-    own = graph.arithmetic
-    program = finish(in_arithmetic(graph, arithmetic), chip, options, floats=floats, watch=watch)
-    return replace(
-        program, source=source, own_arithmetic=own if program.graph.arithmetic is not own else None
-    )
+    chosen = in_arithmetic(graph, arithmetic)
+    own = graph.arithmetic if chosen.arithmetic is not graph.arithmetic else None
+    return finish(chosen, chip, options, floats=floats, source=source, own_arithmetic=own, watch=watch)
 
 
 def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
@@ -213,6 +210,8 @@ def finish(
     options: CompileOptions = DEFAULT_OPTIONS,
     *,
     floats: FloatModel | None = None,
+    source: bytes | None = None,
+    own_arithmetic: Arithmetic | None = None,
     watch: passes.Watch | None = None,
 ) -> Program:
     """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from."""
@@ -228,7 +227,15 @@ def finish(
             require_same_units(
                 window.name, place(chip, window, options.placement, None, unrolls=False), placed
             )
-        program = Program(placed.graph, chip, placed.ledger, options.optimize, floats=floats)
+        program = Program(
+            placed.graph,
+            chip,
+            placed.ledger,
+            options.optimize,
+            source=source,
+            own_arithmetic=own_arithmetic,
+            floats=floats,
+        )
         program.lower()
         return program.within(options.memory_budget)
 

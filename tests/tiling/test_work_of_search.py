@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
 
+import pillion
 from counted import SLACK, assert_grows, work
+from pillion import compiled_program, compiler
 from pillion.compile_options import Memory
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.accumulators import channels_of
@@ -70,3 +73,16 @@ def test_forms_of_a_layer_share_its_channels() -> None:
     other = replace(op, low=0)
     assert channels_of(other).folded is not channels_of(op).folded
     assert channels_of(other).low == 0
+
+
+def test_a_compilation_lowers_and_searches_once() -> None:
+    """What the last stage has made is in the program that the user gets."""
+    graph = chain(2)
+    with (
+        mock.patch.object(compiled_program, "lower", wraps=lower) as lowering,
+        mock.patch.object(compiled_program, "find_stripes", wraps=find_stripes) as searching_once,
+        mock.patch.object(compiler, "read_int8", return_value=graph),
+    ):
+        program = pillion.compile("chain.pte", target="cortex-m33", extra="5%")
+        assert program.memory.arena_bytes
+    assert (lowering.call_count, searching_once.call_count) == (1, 1)
