@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -144,6 +145,25 @@ def scratch_depthwise(op: DepthwiseConv2d) -> int:
     return height * (2 * width + 3 & ~3)
 
 
+DEPTHWISE_WORK = {
+    "depthwise_3x3": (151.3, 7.5, 2.48, 14.3, 15.5),
+    "depthwise_3x3_stride2": (148.2, 7.3, 2.27, 17.4, 17.2),
+    "depthwise_5x5": (235.7, 8.6, 2.24, 10.2, 27.9),
+    "depthwise_5x5_stride2": (235.5, 7.1, 2.24, 14.4, 30.2),
+}
+"""Instructions by kernel, fitted to counts in the emulator: for a channel, its rows and elements of inputs, rows of
+outputs, and outputs computed."""
+
+
+def depthwise_work(op: DepthwiseConv2d, name: str) -> float:
+    """Estimates the instructions of a depthwise kernel."""
+    (in_h, in_w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
+    if is_transposed(op):
+        in_h, in_w, out_h, out_w = in_w, in_h, out_w, out_h
+    counts = (1, in_h, in_h * in_w, out_h, out_h * outputs_computed(out_w))
+    return op.x.shape[0] * op.out_channels * float(np.dot(DEPTHWISE_WORK[name], counts))
+
+
 def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
     """Returns the image if no result overwrites unread inputs: each channel is copied before its results are
     written, but later images of a batch are not."""
@@ -153,6 +173,11 @@ def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
 
 def depthwise_kernel(name: str, window: Window | None) -> Kernel:
     """Builds the depthwise kernel for one window, or for any."""
+    costs: dict[str, Any] = (
+        {"work": lambda op: depthwise_work(op, name)}
+        if name in DEPTHWISE_WORK
+        else {"call_cost": CallCost(100.0, channel=115.0, reread=2.4)}
+    )
     return DSP.spec(
         DepthwiseConv2d,
         f"{name}_s8",
@@ -161,8 +186,8 @@ def depthwise_kernel(name: str, window: Window | None) -> Kernel:
         name=name,
         scratch_bytes=scratch_depthwise,
         in_place=in_place_depthwise,
-        call_cost=CallCost(100.0, channel=115.0, reread=2.4),
         also=("depthwise", "clamp"),
+        **costs,
     )
 
 
