@@ -17,6 +17,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "removed": lambda file: file.unlink(),
     "unsealed": lambda file: file.with_name(f"{file.name}.sha256").unlink(),
     "sealed by nobody": lambda file: file.with_name(f"{file.name}.sha256").write_bytes(b""),
+    "sealed with other bytes": lambda file: file.with_name(f"{file.name}.sha256").write_bytes(b"\xff\xfe"),
 }
 
 

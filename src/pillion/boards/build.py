@@ -114,7 +114,7 @@ def kept(key: str, name: str, make: Callable[[Path], None]) -> Path:
     stored next to it, and a changed file is made again."""
     file = cache_folder() / key[:2] / key / name
     seal = file.with_name(f"{name}.sha256")
-    if not file.exists() or not seal.exists() or seal.read_text("utf-8") != _sha256(file):
+    if not file.exists() or not seal.exists() or seal.read_bytes() != _sha256(file).encode():
         with _folder_beside(file) as folder:
             made = Path(folder) / name
             make(made)

@@ -15,7 +15,6 @@ from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request, build, check_there
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
-from pillion.evaluation.gates import parse_bytes
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
 
@@ -64,6 +63,7 @@ def report_command(
     Writes an .html file that needs no network: graph, memory over time, work per op, quantization quality,
     placement."""
     from pillion.cli.report_files import check_page, collect_facts, write_report
+    from pillion.evaluation.gates import parse_bytes
 
     _require_somewhere(model.name, output, as_json)
     check_page(output)
