@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from mve_cases import Layer, geometry, layer
@@ -15,6 +17,7 @@ from pillion.emitters.c.accumulators import Channels
 from pillion.emitters.c.kernel import Call, Params, Routine
 from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve.pack import ConvGeometry
+from pillion.emitters.c.op_fields import with_op_fields
 from pillion.ir.types import DType, TensorType, Value
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -66,6 +69,16 @@ def check(variant: Variant, layers: Iterable[Layer], in_place: bool = False) -> 
     rig.check(rig.M55, placed, [case.expected() for case in cases], rig.fillings(placed))
 
 
+def op_of(g: ConvGeometry, channels: Channels) -> Any:
+    """What params take from the op itself."""
+    return SimpleNamespace(
+        x=SimpleNamespace(shape=(g.images, *g.in_size, g.in_c), zero_point=channels.in_zp),
+        y=SimpleNamespace(shape=(g.images, *g.out_size, g.out_c), zero_point=channels.out_zp),
+        **{"kernel": g.kernel, "stride": g.stride, "dilation": g.dilation},
+        **{"padding": (g.pad_top, g.pad_left), "low": channels.low, "high": channels.high},
+    )
+
+
 def case_of(variant: Variant, case: Layer, number: int = 0, in_place: bool = False) -> rig.Case:
     """A layer by a variant, most of them off the alignment."""
     g = case.geometry
@@ -74,7 +87,10 @@ def case_of(variant: Variant, case: Layer, number: int = 0, in_place: bool = Fal
     x, y = (
         Value(name, TensorType(a.shape, DType.INT8)) for name, a in (("x", case.x), ("y", case.expected()))
     )
-    call = Call(variant.routine, variant.params(g, case.channels), (x,), y)
+    params = with_op_fields(
+        variant.routine.params_type, variant.params(g, case.channels), op_of(g, case.channels)
+    )
+    call = Call(variant.routine, params, (x,), y)
     sizes = variant.scratch(g), variant.overread_bytes
     misalign = 0 if variant.aligned else number % 5
     return rig.Case((call,), y, {x: case.x}, *sizes, x if in_place else None, misalign)

@@ -16,6 +16,7 @@ ELEMENTS: dict[str, tuple[str, int]] = {
     **{"batch": ("x.shape", 0), "in_h": ("x.shape", 1), "in_w": ("x.shape", 2), "in_c": ("x.shape", 3)},
     **{
         "channels": ("x.shape", -1),
+        "images": ("x.shape", 0),
         "out_h": ("y.shape", 1),
         "out_w": ("y.shape", 2),
         "out_c": ("y.shape", 3),

@@ -25,15 +25,15 @@ def linear_params(channels: Channels, rows: int) -> Params:
     """Returns the parameters of the fully connected kernel."""
     scaled = scale_channels(channels)
     rights = pack.rest_rights(scaled, pack.group_channels(scaled).rest)
-    own = {"out_zp": channels.out_zp, "rectified": int(channels.is_rectified), "rest_rights": rights}
-    return {**layer_params(scaled, channels, rows), **own}
+    own = {"rectified": int(channels.is_rectified), "rest_rights": rights}
+    return {**layer_params(scaled, rows), **own}
 
 
-def layer_params(scaled: ScaledChannels, channels: Channels, rows: int) -> Params:
+def layer_params(scaled: ScaledChannels, rows: int) -> Params:
     """Returns the parameters that both fully connected kernels share."""
-    out_features, in_features = channels.weights.shape
+    out_features, in_features = scaled.weights.shape
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
-    return {**pack.pack_linear(scaled), **sizes, "low": channels.low, "high": channels.high}
+    return {**pack.pack_linear(scaled), **sizes}
 
 
 def scratch_linear(op: Conv2d | Linear) -> int:
@@ -43,8 +43,7 @@ def scratch_linear(op: Conv2d | Linear) -> int:
 
 def tflite_params(op: Linear) -> Params:
     """Returns the parameters of the fully connected kernel with single rounding."""
-    channels = channels_of(op)
-    shared = layer_params(unscaled(channels), channels, op.rows)
+    shared = layer_params(unscaled(channels_of(op)), op.rows)
     return {**shared, "once": single_rounding.packed_numbers(op)}
 
 

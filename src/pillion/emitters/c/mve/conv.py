@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pillion.emitters.c import single_rounding, subpixel
 from pillion.emitters.c.accumulators import Channels, channels_of
@@ -165,13 +166,10 @@ STRIPS = ConvVariant(
     in_place=has_one_filter,
     work=depthwise_strips.strips_work,
 )
-STRIPS_STRIDE_2 = ConvVariant(
-    MVE.routine("depthwise_3x3_stride2_s8", "strips"),
-    depthwise_strips.depthwise_3x3_stride2_verdicts,
-    depthwise_strips.depthwise_3x3_params,
-    depthwise_strips.depthwise_3x3_scratch,
-    in_place=has_one_filter,
-    work=depthwise_strips.strips_work,
+STRIPS_STRIDE_2 = replace(
+    STRIPS,
+    routine=MVE.routine("depthwise_3x3_stride2_s8", "strips"),
+    verdicts=partial(depthwise_strips.depthwise_3x3_verdicts, stride=2),
 )
 PLANE_5X5 = ConvVariant(
     MVE.routine("depthwise_5x5_s8"),

@@ -69,9 +69,9 @@ def _copied(g: ConvGeometry) -> tuple[int, int]:
 def depthwise_5x5_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_5x5_s8_mve is exact."""
     shape = (
-        Verdict("kernel", g.kernel == (5, 5), "5x5", "x".join(map(str, g.kernel))),
-        Verdict("stride", g.stride in ((1, 1), (2, 2)), "1 or 2", "x".join(map(str, g.stride))),
-        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        g.has("kernel", "5x5", (5, 5)),
+        g.has("stride", "1 or 2", (1, 1), (2, 2)),
+        g.has("dilation", "1", (1, 1)),
         Verdict(
             "image",
             g.out_size[0] >= ROWS and g.out_size[0] * g.out_size[1] >= LEAST_OUTPUTS,
@@ -111,16 +111,13 @@ def depthwise_5x5_work(g: ConvGeometry) -> float:
 def depthwise_5x5_params(g: ConvGeometry, channels: Channels) -> Params:
     """Returns the parameters of the 5x5 kernel."""
     return {
-        "images": g.images,
         "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,
         "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
-        "channels": g.in_c,
         "filters": g.out_c // g.in_c,
         "plane_bytes": plane_of(g).bytes,
         "layout": np.concatenate([_build(g), _outputs(g)]),
         "kernels": np.pad(channels.folded.weights, ((0, 0), (0, 1))).reshape(-1),
         "numbers": channel_numbers(channels),
-        **{"in_zp": channels.in_zp, "out_zp": channels.out_zp, "low": channels.low, "high": channels.high},
     }
 
 

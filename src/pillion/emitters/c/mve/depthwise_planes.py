@@ -38,8 +38,8 @@ def depthwise_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ..
 def depthwise_3x3_wide_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
     return (
-        Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
-        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        g.has("kernel", "3x3", (3, 3)),
+        g.has("dilation", "1", (1, 1)),
         *depthwise_verdicts(g, channels),
     )
 
@@ -108,15 +108,9 @@ def depthwise_params(g: ConvGeometry, channels: Channels) -> Params:
     taps = (rows[:, None] * plane.row_bytes + columns * 16).reshape(-1)
     taps = np.pad(taps, (0, 1 - len(taps) % 2))
     return {
-        "images": g.images,
-        "in_h": g.in_size[0],
         "in_row_bytes": g.in_size[1] * g.in_c,
         "channels": g.out_c,
         "filters": g.out_c // g.in_c,
-        "out_h": g.out_size[0],
-        "out_w": g.out_size[1],
-        "stride_h": g.stride[0],
-        "pad_top": g.pad_top,
         "left_bytes": 16 * g.pad_left,
         "copy_w": columns_of(g),
         "plane_row_bytes": plane.row_bytes,
@@ -128,7 +122,6 @@ def depthwise_params(g: ConvGeometry, channels: Channels) -> Params:
         "tap_count": len(taps),
         "taps": taps.astype(np.int32),
         "constants": _pack_wide(channels),
-        **{"in_zp": channels.in_zp, "out_zp": channels.out_zp, "low": channels.low, "high": channels.high},
     }
 
 

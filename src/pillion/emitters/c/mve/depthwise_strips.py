@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Channels, Int32Array
-from pillion.emitters.c.mve.pack import ConvGeometry, Params, levels, right_shifts
+from pillion.emitters.c.mve.pack import ConvGeometry, Params, right_shifts
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -77,21 +77,12 @@ def strips_of(g: ConvGeometry) -> Strips:
     return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, g.stride[0])
 
 
-def depthwise_3x3_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_depthwise_3x3_s8_mve is exact."""
-    return _strip_verdicts(g, channels, 1)
-
-
-def depthwise_3x3_stride2_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_depthwise_3x3_stride2_s8_mve is exact."""
-    return _strip_verdicts(g, channels, 2)
-
-
-def _strip_verdicts(g: ConvGeometry, channels: Channels, stride: int) -> tuple[Verdict, ...]:
+def depthwise_3x3_verdicts(g: ConvGeometry, channels: Channels, stride: int = 1) -> tuple[Verdict, ...]:
+    """Checks the conditions under which the 3x3 kernel of a stride is exact."""
     shape = (
-        Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
-        Verdict("stride", g.stride == (stride, stride), str(stride), "x".join(map(str, g.stride))),
-        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        g.has("kernel", "3x3", (3, 3)),
+        g.has("stride", str(stride), (stride, stride)),
+        g.has("dilation", "1", (1, 1)),
     )
     if not all_ok(shape):
         return shape  # strips exist for stride 1 and 2 only
@@ -129,17 +120,14 @@ def depthwise_3x3_params(g: ConvGeometry, channels: Channels) -> Params:
     """Returns the parameters of the 3x3 kernels, for either stride."""
     s = strips_of(g)
     return {
-        "images": g.images,
         "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,
         "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
-        "channels": g.in_c,
         "filters": g.out_c // g.in_c,
         "strip_bytes": s.bytes,
         "build": _build(s, channels.in_zp),
         "passes": np.concatenate(_passes(s)),
         "kernels": _kernels(channels, s.transposed),
         "numbers": channel_numbers(channels),
-        **levels(channels),
         "relu": int(channels.is_rectified),
     }
 

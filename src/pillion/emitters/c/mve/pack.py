@@ -36,6 +36,11 @@ class ConvGeometry:
     pad_left: int = 0
     groups: int = 1
 
+    def has(self, field: str, wanted: str, *allowed: Pair) -> Verdict:
+        """Checks whether a pair of sizes is one of those that a kernel computes."""
+        found = getattr(self, field)
+        return Verdict(field, found in allowed, wanted, "x".join(map(str, found)))
+
 
 def chunks(bytes_: int) -> int:
     """Returns the number of 16-byte vectors that hold `bytes_` bytes."""
@@ -105,11 +110,6 @@ def pack_dot16(channels: Channels) -> Int32Array:
     return np.hstack([numbers, weights])[order].ravel()
 
 
-def pack_linear(channels: Channels) -> Int32Array:
-    """Packs weights, biases and multipliers into the stream of pillion_linear_s8_mve."""
-    return stream_of(channels.folded)
-
-
 def plain_sums(channels: Channels) -> Channels:
     """Returns channels whose sums are not rescaled by the kernel, with folded zero points."""
     return replace(channels, bias=channels.folded_bias, in_zp=0)
@@ -132,14 +132,8 @@ def stream_of(ready: Channels) -> Int32Array:
 def linear_params(rows: int, channels: Channels) -> Params:
     """Returns the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape
-    sizes = {
-        "rows": rows,
-        "in_features": in_features,
-        "out_features": out_features,
-        "chunks": chunks(in_features),
-    }
-    levels = {"out_zp": channels.out_zp, "low": channels.low, "high": channels.high}
-    return {**sizes, **levels, "constants": pack_linear(channels)}
+    sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
+    return {**sizes, "chunks": chunks(in_features), "constants": stream_of(channels.folded)}
 
 
 def conv2d_1x1_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
@@ -148,7 +142,7 @@ def conv2d_1x1_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, .
     reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]
     inside = g.pad_top == g.pad_left == 0 and all(reach)
     return (
-        Verdict("kernel", g.kernel == (1, 1), "1x1", "x".join(map(str, g.kernel))),
+        g.has("kernel", "1x1", (1, 1)),
         Verdict("groups", g.groups == 1, "1", str(g.groups)),
         Verdict("padding", inside, "none", "none" if inside else "some"),
         right_shifts(channels),
@@ -199,11 +193,7 @@ def _pointwise(g: ConvGeometry, channels: Channels, pack: Callable[[Channels], I
         "row_bytes": g.stride[0] * g.in_size[1] * g.in_c,
         "pixels": pixels,
         "pixel_bytes": g.stride[1] * g.in_c,
-        "out_c": g.out_c,
         "chunks": chunks(g.in_c),
-        "out_zp": channels.out_zp,
-        "low": channels.low,
-        "high": channels.high,
         "signs": signs_of_sums(channels, pack is pack_dot),
         "constants": pack(channels),
     }
@@ -231,28 +221,13 @@ def conv2d_im2col_k16_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Ver
 
 def conv2d_im2col_params(g: ConvGeometry, channels: Channels) -> Params:
     """Returns the parameters of the kernel that gathers windows."""
-    return {
-        **_windows(g),
-        **levels(channels),
-        "signs": signs_of_sums(channels),
-        "constants": pack_dot(channels),
-    }
+    return {**_windows(g), "signs": signs_of_sums(channels), "constants": pack_dot(channels)}
 
 
 def conv2d_im2col_k16_params(g: ConvGeometry, channels: Channels) -> Params:
     """Returns the parameters of the kernel that gathers windows of at most 16 inputs."""
     signs = signs_of_sums(channels, dot=False)
-    return {**_windows(g), **levels(channels), "signs": signs, "constants": pack_dot16(channels)}
-
-
-def levels(channels: Channels) -> dict[str, int]:
-    """Returns the zero points and bounds as parameters."""
-    return {
-        "in_zp": channels.in_zp,
-        "out_zp": channels.out_zp,
-        "low": channels.low,
-        "high": channels.high,
-    }
+    return {**_windows(g), "signs": signs, "constants": pack_dot16(channels)}
 
 
 def _windows(g: ConvGeometry) -> dict[str, int]:
@@ -263,15 +238,7 @@ def _windows(g: ConvGeometry) -> dict[str, int]:
     copied = max(min(columns - g.pad_left, g.in_size[1]), 0)
     patch_bytes = 16 * chunks((kernel_h * runs - 1) * run_bytes + 16 * chunks(run_bytes))
     return {
-        "images": g.images,
-        "in_h": g.in_size[0],
         "in_row_bytes": g.in_size[1] * g.in_c,
-        "out_w": g.out_size[1],
-        "out_c": g.out_c,
-        "kernel_h": kernel_h,
-        "stride_h": g.stride[0],
-        "dilation_h": g.dilation[0],
-        "pad_top": g.pad_top,
         "end_top": g.out_size[0] * g.stride[0] - g.pad_top,
         "ring_rows": ring_rows,
         "ring_row_bytes": columns * g.in_c,

@@ -12,7 +12,6 @@ from pillion.emitters.c.mve.pack import (
     ConvGeometry,
     Params,
     as_words,
-    levels,
     pack_dot,
     right_shifts,
     signs_of_sums,
@@ -27,8 +26,8 @@ SCRATCH_3X3_BYTES = 8192
 def conv2d_3x3_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
     return (
-        Verdict("kernel", g.kernel == (3, 3), "3x3", "x".join(map(str, g.kernel))),
-        Verdict("dilation", g.dilation == (1, 1), "1", "x".join(map(str, g.dilation))),
+        g.has("kernel", "3x3", (3, 3)),
+        g.has("dilation", "1", (1, 1)),
         Verdict("groups", g.groups == 1, "1", str(g.groups)),
         Verdict("stride", g.stride[1] <= 2, "1 or 2 along rows", str(g.stride[1])),
         Verdict("in_channels", g.in_c % 16 == 0, "a multiple of 16", str(g.in_c)),
@@ -51,7 +50,7 @@ def conv2d_3x3_params(g: ConvGeometry, channels: Channels) -> Params:
     order = [0, 1, 2] if g.stride[1] == 1 else [0, 2, 1]
     weights = _by_planes(g, channels)[:, :, :, order].reshape(g.out_c, -1)
     constants = pack_dot(replace(channels, weights=weights))
-    return {**_planes(g), **levels(channels), "signs": signs_of_sums(channels), "constants": constants}
+    return {**_planes(g), "signs": signs_of_sums(channels), "constants": constants}
 
 
 def conv2d_3x3_fours_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
@@ -73,7 +72,7 @@ def conv2d_3x3_fours_params(g: ConvGeometry, channels: Channels) -> Params:
     words = as_words(np.moveaxis(weights, 2, 5)).reshape(len(order), -1)
     constants = np.hstack([*numbers, words]).astype(np.int32).ravel()
     signs = signs_of_sums(channels, dot=False)
-    return {**_planes(g), **levels(channels), "signs": signs, "constants": constants}
+    return {**_planes(g), "signs": signs, "constants": constants}
 
 
 def _by_planes(g: ConvGeometry, channels: Channels) -> Int8Array:
@@ -85,16 +84,7 @@ def _planes(g: ConvGeometry) -> dict[str, int]:
     columns = conv2d_3x3_columns(g)
     block_rows = block_of_rows(g)
     return {
-        "images": g.images,
-        "in_h": g.in_size[0],
         "in_row_bytes": g.in_size[1] * g.in_c,
-        "out_h": g.out_size[0],
-        "out_w": g.out_size[1],
-        "out_c": g.out_c,
-        "stride_h": g.stride[0],
-        "stride_w": g.stride[1],
-        "pad_top": g.pad_top,
-        "pad_left": g.pad_left,
         "copy_w": min(columns - g.pad_left, g.in_size[1]),
         "planes": g.in_c // 16,
         "plane_bytes": 16 * columns,

@@ -60,8 +60,6 @@ def pack(channels: Channels) -> Params:
         "constants": np.ascontiguousarray(numbers).reshape(-1),
         "inputs": padded_inputs(inputs),
         "out_c": count,
-        "low": channels.low,
-        "high": channels.high,
     }
 
 
