@@ -18,4 +18,4 @@ def params(op: Median3) -> Params:
     return {"rows": op.x.type.elements // length, "length": length}
 
 
-MEDIAN3 = LIBRARY.spec(Median3, "median3_s8", params, requires=(all_int8,))
+MEDIAN3 = LIBRARY.kernel(Median3, "median3_s8", params, requires=(all_int8,))

@@ -20,7 +20,7 @@ def params(op: Extremes) -> Params:
 def kernels(library: Library, lanes: int = 1, overread_bytes: int = 0) -> tuple[Kernel, ...]:
     """Returns the kernels of a library that compares `lanes` results at a time."""
     return tuple(
-        library.spec(
+        library.kernel(
             op,
             f"{op.kind}_s8",
             params,

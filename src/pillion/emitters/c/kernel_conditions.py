@@ -149,24 +149,3 @@ def same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:
 def in_fields(op: Op, fields: str) -> tuple[Value, ...]:
     """Returns the operands in the named fields."""
     return tuple(getattr(op, name) for name in fields.split())
-
-
-# --- in today's form, until every kernel has the other ------------------------------------------------------------------
-
-
-def int8(**values: Value) -> tuple[Verdict, ...]:
-    """Checks whether operands and results are int8."""
-    return tuple(Verdict(name, v.dtype is DType.INT8, "int8", v.dtype.value) for name, v in values.items())
-
-
-def int8_or_bool(**values: Value) -> tuple[Verdict, ...]:
-    """Checks whether operands and results are int8 or bool, whose bytes compare directly."""
-    wanted = (DType.INT8, DType.BOOL)
-    return tuple(
-        Verdict(name, v.dtype in wanted, "int8 or bool", v.dtype.value) for name, v in values.items()
-    )
-
-
-def layer_operands(op: Any, arithmetic: Arithmetic = Arithmetic.CMSIS_NN) -> tuple[Verdict, ...]:
-    """Checks whether input, weights and result of a layer are int8, and whether weights and bias are constant."""
-    return LAYER(op, arithmetic)

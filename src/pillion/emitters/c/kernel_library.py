@@ -9,13 +9,12 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params, Routine
+from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import Condition, OfOp, all_of, in_fields, of_both, same_shape
 from pillion.emitters.c.op_fields import with_op_fields
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, operand_fields
 from pillion.ir.types import Value
-from pillion.ir.verdict import Verdict
 
 OpClass = TypeVar("OpClass", bound=Op)
 PACKED = {"weights", "bias", "input_weights", "recurrent_weights", "anchors", "thresholds"}
@@ -50,7 +49,7 @@ class Library:
     def _file(self, name: str) -> str:
         return f"{self.isa.value}/{name}{self.suffix}.c"
 
-    def spec(
+    def kernel(
         self,
         op: type[OpClass],
         routine: str | Routine | OfOp[OpClass, str] = "",
@@ -107,43 +106,6 @@ class Library:
             return (Call(chosen, full, given, op.results[0], counts_rows(op)),)
 
         return calls
-
-    def kernel(
-        self,
-        op: type[OpClass],
-        calls: Calls[OpClass],
-        check: Callable[[OpClass, Arithmetic], tuple[Verdict, ...]],
-        *,
-        name: str = "",
-        scratch_bytes: Callable[[OpClass], int] = lambda op: 0,
-        in_place: Callable[[OpClass], tuple[Value, ...]] = lambda op: (),
-        overread_bytes: int = 0,
-        call_cost: CallCost = A_CALL,
-        work: Callable[[OpClass], float] | None = None,
-        is_tiled: bool = False,
-        extra_flash: Callable[[OpClass], int] = lambda op: 0,
-        has_private_constants: bool = False,
-        row_unit: int = 1,
-    ) -> Kernel:
-        """Returns a kernel of this library. The callbacks are called only with ops of the kernel's class. A result
-        without elements needs no call."""
-
-        def calls_for_elements(made: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
-            return calls(made, arithmetic) if made.results[0].type.elements else ()
-
-        functions: Any = {
-            "calls": calls_for_elements,
-            "check": check,
-            "scratch_bytes": scratch_bytes,
-            "in_place": in_place,
-            "work": work,
-            "is_tiled": is_tiled,
-            "extra_flash": extra_flash,
-            "has_private_constants": has_private_constants,
-            "row_unit": row_unit,
-        }
-        full_name = f"{name or op.kind}{self.suffix}"
-        return Kernel(full_name, op, **functions, overread_bytes=overread_bytes, call_cost=call_cost)
 
 
 PORTABLE = Library(Isa.PORTABLE, "kernels.h")

@@ -78,7 +78,7 @@ def params(op: Div, arithmetic: Arithmetic) -> Params:
 
 def kernel(library: Library, *also: str) -> Kernel:
     """Returns the kernel of a library."""
-    return library.spec(
+    return library.kernel(
         Div,
         "div_s8",
         params,

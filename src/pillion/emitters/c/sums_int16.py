@@ -69,7 +69,7 @@ def operands(op: WideAdd) -> tuple[Value, ...]:
 
 def product_kernel(library: Library) -> Kernel:
     """Builds the kernel of products."""
-    return library.spec(
+    return library.kernel(
         WideMul,
         "wide_mul",
         row_params,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
@@ -67,7 +66,7 @@ class TableLookup:
     def kernels(self) -> tuple[Kernel, ...]:
         """Returns the kernels of unary functions, and of binary ops with a constant scalar."""
         binary = (
-            self.library.spec(
+            self.library.kernel(
                 op,
                 "lut_s8",
                 self.with_scalar,
@@ -78,18 +77,18 @@ class TableLookup:
             )
             for op in WITH_SCALAR
         )
-        function = self.library.spec(Lut, "lut_s8", self.function, requires=(FUNCTION,), in_place="x")
+        function = self.library.kernel(Lut, "lut_s8", self.function, requires=(FUNCTION,), in_place="x")
         return (*binary, function)
 
     def requantize(self, name: str = "") -> Kernel:
         """Returns the kernel of requantizations of bytes."""
-        return self.library.spec(
+        return self.library.kernel(
             Requantize, "lut_s8", self.bytes, requires=(ALL_BYTES,), in_place="x", name=name
         )
 
     def clamp(self, name: str = "") -> Kernel:
         """Returns the kernel of clamps."""
-        return self.library.spec(Clamp, "lut_s8", self.bytes, requires=(INT8_XY,), in_place="x", name=name)
+        return self.library.kernel(Clamp, "lut_s8", self.bytes, requires=(INT8_XY,), in_place="x", name=name)
 
 
 def scalar_operands(op: Op) -> tuple[Value, ...]:
@@ -129,10 +128,3 @@ FUNCTION = short_circuit(INT8_XY, has_entries)
 """A unary function of int8 that the graph's arithmetic defines."""
 ALL_BYTES = dtypes("x y", *BYTES)
 """Operand and result are int8 or uint8."""
-
-# --- in today's form, until every kernel has the other ------------------------------------------------------------------
-
-
-def in_place_unary(op: Any) -> tuple[Value, ...]:
-    """Returns the only operand, whose memory the result may overwrite."""
-    return same_shape(op, op.x)

@@ -3,15 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.dsp import (
-    conv,
-    elementwise,
-    linear,
-    matmul,
-    normalize,
-    recurrent,
-    reduce,
-)
+from pillion.emitters.c.dsp import conv, elementwise, linear, matmul, normalize, recurrent, reduce
 from pillion.emitters.c.kernel import Kernel
 
 FAMILIES = (conv, linear, matmul, reduce, elementwise, normalize, recurrent)

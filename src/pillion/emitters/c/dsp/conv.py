@@ -178,7 +178,7 @@ def depthwise_kernel(name: str, window: Window | None) -> Kernel:
         if name in DEPTHWISE_WORK
         else {"call_cost": CallCost(100.0, channel=115.0, reread=2.4)}
     )
-    return DSP.spec(
+    return DSP.kernel(
         DepthwiseConv2d,
         f"{name}_s8",
         depthwise_params,
@@ -240,7 +240,7 @@ def scratch_few_pixels(op: Conv2d) -> int:
 THREE_PIXELS = CallCost(185.0, pixels=3, remainder=0.75)
 """Groups of three pixels share each load of weights; a remainder of one or two costs about as much as three."""
 
-CONV_KERNEL = DSP.spec(
+CONV_KERNEL = DSP.kernel(
     Conv2d,
     "conv2d_s8",
     dot_params,
@@ -252,7 +252,7 @@ CONV_KERNEL = DSP.spec(
 )
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.spec(
+    DSP.kernel(
         Conv2d,
         LINEAR,
         pixels_as_rows,
@@ -260,7 +260,7 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_whole",
         scratch_bytes=scratch_linear,
     ),
-    DSP.spec(
+    DSP.kernel(
         Conv2d,
         "conv2d_1x1_s8",
         lambda op: {**dot_params(op), "pixels": math.prod(op.y.shape[:3])},
@@ -270,7 +270,7 @@ KERNELS: tuple[Kernel, ...] = (
         call_cost=THREE_PIXELS,
         also=("dot", "dot_1", "clamp"),
     ),
-    DSP.spec(
+    DSP.kernel(
         Conv2d,
         "conv2d_lone_s8",
         few_pixels_params,
@@ -280,7 +280,7 @@ KERNELS: tuple[Kernel, ...] = (
         also=("linear_s8", "clamp"),
     ),
     winograd.KERNEL,
-    DSP.spec(
+    DSP.kernel(
         Conv2d,
         "conv2d_ring_s8",
         lambda op: {**dot_params(op), "ring_rows": ring_rows(op)},
@@ -291,7 +291,7 @@ KERNELS: tuple[Kernel, ...] = (
         also=("dot", "clamp"),
     ),
     CONV_KERNEL,
-    DSP.spec(
+    DSP.kernel(
         Conv2d,
         "conv2d_thin_s8",
         lambda op: pack.pack_dot(thin_channels(op)),

@@ -125,7 +125,7 @@ def sum_params(op: Sum, arithmetic: Arithmetic) -> Params:
 
 def sum_kernel(library: Library, op: type[Sum]) -> Kernel:
     """Builds the kernel of sums or differences by a cheap formula."""
-    return library.spec(
+    return library.kernel(
         op,
         "sum_s8",
         sum_params,
@@ -180,7 +180,7 @@ def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:
 
 def mul_kernel(library: Library) -> Kernel:
     """Builds the kernel of products."""
-    return library.spec(
+    return library.kernel(
         Mul,
         "mul_s8",
         mul_params,
@@ -198,14 +198,14 @@ def mul_kernel(library: Library) -> Kernel:
 def quantize_kernel(library: Library, name: str = "quantize") -> Kernel:
     """Builds the kernel of quantizations. It rounds ties to even; LiteRT rounds them away from zero."""
     requires = (in_arithmetic(Arithmetic.CMSIS_NN), INT8_Y, finite_reciprocal)
-    return library.spec(
+    return library.kernel(
         Quantize, quantize_routine, quantize_params, requires=requires, in_place="x", name=name
     )
 
 
 def dequantize_kernel(library: Library, name: str = "dequantize") -> Kernel:
     """Builds the kernel of dequantizations of int8."""
-    return library.spec(Dequantize, "dequantize_s8", dequantize_params, requires=TO_FLOAT, name=name)
+    return library.kernel(Dequantize, "dequantize_s8", dequantize_params, requires=TO_FLOAT, name=name)
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ KERNELS: tuple[Kernel, ...] = (
     *TABLE.kernels(),
     sum_kernel(DSP, Add),
     sum_kernel(DSP, Sub),
-    DSP.spec(
+    DSP.kernel(
         WideAdd,
         "wide_add",
         wide_sum_params,
@@ -263,9 +263,9 @@ KERNELS: tuple[Kernel, ...] = (
     quantize_kernel(DSP),
     dequantize_kernel(DSP),
     *(
-        DSP.spec(op, pool_routine, requires=(INT8_XY, sums_fit), also=("clamp",), name=op.kind)
+        DSP.kernel(op, pool_routine, requires=(INT8_XY, sums_fit), also=("clamp",), name=op.kind)
         for op in (AvgPool2d, AvgPool2dUp)
     ),
-    DSP.spec(Transpose, "transpose_s8", transpose_params, requires=(INT8_X, two_axes), name="transpose"),
-    DSP.spec(MaxPool2d, pool_routine, requires=(INT8_XY,), also=("clamp",), name="max_pool2d"),
+    DSP.kernel(Transpose, "transpose_s8", transpose_params, requires=(INT8_X, two_axes), name="transpose"),
+    DSP.kernel(MaxPool2d, pool_routine, requires=(INT8_XY,), also=("clamp",), name="max_pool2d"),
 )

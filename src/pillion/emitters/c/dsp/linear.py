@@ -53,7 +53,7 @@ def scratch_linear_tflite(op: Linear) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.spec(
+    DSP.kernel(
         Linear,
         LINEAR,
         lambda op: linear_params(channels_of(op), op.rows),
@@ -61,7 +61,7 @@ KERNELS: tuple[Kernel, ...] = (
         name="linear",
         scratch_bytes=scratch_linear,
     ),
-    DSP.spec(
+    DSP.kernel(
         Linear,
         LINEAR_TFLITE,
         tflite_params,

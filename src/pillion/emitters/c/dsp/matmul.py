@@ -49,7 +49,7 @@ def scratch_bytes(op: BatchMatmul) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.spec(
+    DSP.kernel(
         BatchMatmul,
         "batch_matmul_s8",
         params,

@@ -10,7 +10,7 @@ from pillion.emitters.c.portable.normalize import INT16_TO_INT8, params
 from pillion.ops.normalize import Standardize
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.spec(
+    DSP.kernel(
         Standardize,
         "standardize_s16",
         params,
@@ -18,7 +18,7 @@ KERNELS: tuple[Kernel, ...] = (
         also=("clamp",),
         name="standardize_wide",
     ),
-    DSP.spec(
+    DSP.kernel(
         Standardize,
         "standardize_s8",
         params,

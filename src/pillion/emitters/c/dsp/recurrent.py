@@ -114,7 +114,7 @@ def memory_bytes(op: SvdfMemory) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    DSP.spec(
+    DSP.kernel(
         LstmCell,
         "lstm_cell_s16",
         lambda op: {**gate_params(op), **portable.cell_bounds(op)},
@@ -123,7 +123,7 @@ KERNELS: tuple[Kernel, ...] = (
         in_place="c",
         also=("gates",),
     ),
-    DSP.spec(
+    DSP.kernel(
         LstmOutput,
         "lstm_output_s8",
         lambda op: {**gate_params(op), **portable.output_scale(op)},
@@ -131,7 +131,7 @@ KERNELS: tuple[Kernel, ...] = (
         scratch_bytes=gates_bytes,
         also=("gates",),
     ),
-    DSP.spec(
+    DSP.kernel(
         SvdfMemory,
         "svdf_memory_s16",
         memory_params,

@@ -39,6 +39,6 @@ def params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
 
 BLOCK = short_circuit(sums_below(SUM_LIMIT), all_of(single_or_four, shifted_right(1, MOST_SHIFT)))
 KERNELS: tuple[Kernel, ...] = (
-    *(DSP.spec(op, "reduce_sum_s8", params, requires=(BLOCK,)) for op in MEANS),
+    *(DSP.kernel(op, "reduce_sum_s8", params, requires=(BLOCK,)) for op in MEANS),
     *extremes.kernels(DSP),
 )

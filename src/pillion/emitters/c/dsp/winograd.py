@@ -115,7 +115,7 @@ CONDITIONS = (
     *(lambda op: pack.dot_verdicts(channels_of(op)), sums_fit),
     lambda op: within("further flash", further_bytes(op), most=MOST_FLASH, unit="bytes"),
 )
-KERNEL = DSP.spec(
+KERNEL = DSP.kernel(
     Conv2d,
     "conv2d_winograd_s8",
     params,

@@ -188,21 +188,21 @@ def scratch_depthwise(op: DepthwiseConv2d) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    HOST.spec(
+    HOST.kernel(
         Conv2d,
         "conv2d_s8",
         conv_params,
         requires=(equals("groups", 1), contiguous_rows, SCALES),
         scratch_bytes=lambda op: strip_bytes(strips_of(op)),
     ),
-    HOST.spec(
+    HOST.kernel(
         DepthwiseConv2d,
         "depthwise_conv2d_s8",
         depthwise_params,
         requires=(equals("depth_multiplier", 1), SCALES),
         scratch_bytes=scratch_depthwise,
     ),
-    HOST.spec(
+    HOST.kernel(
         Linear,
         "conv2d_s8",
         linear_params,

@@ -44,7 +44,7 @@ KERNELS: tuple[Kernel, ...] = (
     *TABLE.kernels(),
     dsp.sum_kernel(HOST, Add),
     dsp.sum_kernel(HOST, Sub),
-    HOST.spec(
+    HOST.kernel(
         Mul,
         "mul_s8",
         mul_params,
@@ -55,7 +55,7 @@ KERNELS: tuple[Kernel, ...] = (
     TABLE.requantize("lut"),
     TABLE.clamp("lut"),
     dsp.quantize_kernel(HOST, ""),
-    HOST.spec(
+    HOST.kernel(
         Transpose,
         "interleave_s8",
         dsp.transpose_params,

@@ -14,7 +14,7 @@ MOST_SIZE = 8192
 """The longest row of which the offsets of eight elements fit 16 bits."""
 
 KERNELS: tuple[Kernel, ...] = tuple(
-    MVE.spec(
+    MVE.kernel(
         op,
         f"{op.kind}_s8",
         axis_sizes,

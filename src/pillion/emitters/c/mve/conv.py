@@ -60,7 +60,7 @@ class ConvVariant:
     def kernel(self, name: str, op: type[Convolution]) -> Kernel:
         """Returns this kernel for a class of ops."""
         verdicts, params, work = self.verdicts, self.params, self.work
-        return MVE.spec(
+        return MVE.kernel(
             op,
             self.routine,
             lambda made: params(geometry(made), channels_of(made)),
@@ -223,7 +223,7 @@ def tflite_params(op: Linear) -> Params:
 IM2COL_KERNEL = IM2COL.kernel("conv2d_im2col", Conv2d)
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.spec(
+    MVE.kernel(
         Conv2d,
         LINEAR,
         lambda op: pack.linear_params(1, channels_of(op)),
@@ -247,14 +247,14 @@ KERNELS: tuple[Kernel, ...] = (
     PLANE_5X5.kernel("depthwise_5x5", DepthwiseConv2d),
     WIDE_3X3.kernel("depthwise_3x3_wide", DepthwiseConv2d),
     WIDE.kernel("depthwise_any", DepthwiseConv2d),
-    MVE.spec(
+    MVE.kernel(
         Linear,
         LINEAR,
         lambda op: pack.linear_params(op.rows, channels_of(op)),
         requires=(short_circuit(all_of(fixed_point, LAYER), shifted_right),),
         overread_bytes=OVERREAD_BYTES,
     ),
-    MVE.spec(
+    MVE.kernel(
         Linear,
         LINEAR_TFLITE,
         tflite_params,

@@ -37,11 +37,7 @@ def depthwise_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ..
 
 def depthwise_3x3_wide_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
-    return (
-        g.has("kernel", "3x3", (3, 3)),
-        g.has("dilation", "1", (1, 1)),
-        *depthwise_verdicts(g, channels),
-    )
+    return (g.has("kernel", "3x3", (3, 3)), g.has("dilation", "1", (1, 1)), *depthwise_verdicts(g, channels))
 
 
 def _odd_taps(channels: Channels) -> NDArray[np.int8]:

@@ -189,11 +189,11 @@ def exponentials_bytes(op: Softmax) -> int:
 KERNELS: tuple[Kernel, ...] = (
     *TABLE.kernels(),
     *(
-        MVE.spec(op, "add_s8", sum_params, requires=(short_circuit(ROWS, has_factors),), in_place="a b")
+        MVE.kernel(op, "add_s8", sum_params, requires=(short_circuit(ROWS, has_factors),), in_place="a b")
         for op in (Add, Sub)
     ),
     *(
-        MVE.spec(
+        MVE.kernel(
             op,
             "add_rescaled_s8",
             rescaled_params,
@@ -203,7 +203,7 @@ KERNELS: tuple[Kernel, ...] = (
         )
         for op in (Add, Sub)
     ),
-    MVE.spec(
+    MVE.kernel(
         WideAdd,
         "wide_add",
         wide_sum_params,
@@ -212,8 +212,8 @@ KERNELS: tuple[Kernel, ...] = (
         in_place=portable.in_place_wide,
     ),
     sums_int16.product_kernel(MVE),
-    MVE.spec(WideLut, "wide_lut", portable.wide_lut_params, requires=(portable.INT16_XY,), in_place="x"),
-    MVE.spec(
+    MVE.kernel(WideLut, "wide_lut", portable.wide_lut_params, requires=(portable.INT16_XY,), in_place="x"),
+    MVE.kernel(
         Mul,
         "mul_s8",
         mul_params,
@@ -223,14 +223,14 @@ KERNELS: tuple[Kernel, ...] = (
         in_place="a b",
     ),
     reciprocals.kernel(MVE),
-    MVE.spec(
+    MVE.kernel(
         Prelu,
         "prelu_s8",
         prelu_params,
         requires=(dtypes("x slope y", DType.INT8), slopes_in_rows),
         in_place="x",
     ),
-    MVE.spec(
+    MVE.kernel(
         Clamp,
         portable.clamp_routine,
         partial(portable.clamp_params, TABLE),
@@ -238,15 +238,15 @@ KERNELS: tuple[Kernel, ...] = (
         in_place="x",
     ),
     TABLE.requantize(),
-    MVE.spec(
+    MVE.kernel(
         Quantize,
         portable.quantize_routine,
         portable.quantize_params,
         requires=(portable.INT8_Y, in_arithmetic(Arithmetic.CMSIS_NN), large_scale),
         in_place="x",
     ),
-    MVE.spec(Dequantize, "dequantize_s8", portable.dequantize_params, requires=portable.TO_FLOAT),
-    MVE.spec(
+    MVE.kernel(Dequantize, "dequantize_s8", portable.dequantize_params, requires=portable.TO_FLOAT),
+    MVE.kernel(
         MaxPool2d,
         portable_pool.pool_routine,
         requires=(INT8_XY,),
@@ -254,15 +254,12 @@ KERNELS: tuple[Kernel, ...] = (
         call_cost=CallCost(60.0),
     ),
     *(
-        MVE.spec(
-            op,
-            portable_pool.pool_routine,
-            requires=(INT8_XY, small_window),
-            overread_bytes=OVERREAD_BYTES,
+        MVE.kernel(
+            op, portable_pool.pool_routine, requires=(INT8_XY, small_window), overread_bytes=OVERREAD_BYTES
         )
         for op in (AvgPool2d, AvgPool2dUp)
     ),
-    MVE.spec(
+    MVE.kernel(
         Softmax,
         "softmax_s8",
         lambda op: {**portable_pool.row_sizes(op), **scaling(op.multiplier)},

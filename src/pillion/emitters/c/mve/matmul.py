@@ -56,7 +56,7 @@ def scratch_bytes(op: BatchMatmul) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.spec(
+    MVE.kernel(
         BatchMatmul,
         "batch_matmul_s8",
         params,

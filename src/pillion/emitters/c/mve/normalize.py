@@ -36,14 +36,14 @@ def scratch_bytes(op: Standardize) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.spec(
+    MVE.kernel(
         Standardize,
         "standardize_s16",
         params,
         requires=(*INT16_TO_INT8, equals("groups", 1)),
         name="standardize_wide",
     ),
-    MVE.spec(
+    MVE.kernel(
         Standardize,
         "standardize_s8",
         params,

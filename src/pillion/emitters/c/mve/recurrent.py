@@ -106,7 +106,7 @@ def scratch_bytes(op: Gated) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.spec(
+    MVE.kernel(
         LstmCell,
         "lstm_cell_s16",
         lambda op: {**gate_params(op), **portable.cell_bounds(op)},
@@ -116,7 +116,7 @@ KERNELS: tuple[Kernel, ...] = (
         overread_bytes=OVERREAD_BYTES,
         also=("gates",),
     ),
-    MVE.spec(
+    MVE.kernel(
         LstmOutput,
         "lstm_output_s8",
         output_params,
@@ -125,7 +125,7 @@ KERNELS: tuple[Kernel, ...] = (
         overread_bytes=OVERREAD_BYTES,
         also=("gates",),
     ),
-    MVE.spec(
+    MVE.kernel(
         SvdfMemory,
         "svdf_memory_s16",
         memory_params,

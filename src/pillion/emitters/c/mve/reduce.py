@@ -50,7 +50,7 @@ def partial_sum_bytes(op: MeanOrSum) -> int:
 BLOCK = short_circuit(sums_below(2**31), shifted_right(0, 31))
 KERNELS: tuple[Kernel, ...] = (
     *(
-        MVE.spec(
+        MVE.kernel(
             op,
             "mean_rows_s8",
             tile_with_fix,
@@ -63,7 +63,7 @@ KERNELS: tuple[Kernel, ...] = (
         for op in MEANS
     ),
     *(
-        MVE.spec(op, "reduce_sum_s8", params, requires=(BLOCK,), overread_bytes=OVERREAD_BYTES)
+        MVE.kernel(op, "reduce_sum_s8", params, requires=(BLOCK,), overread_bytes=OVERREAD_BYTES)
         for op in MEANS
     ),
     *extremes.kernels(MVE, LANES, OVERREAD_BYTES),

@@ -14,7 +14,7 @@ LEAST_CHANNELS = 2
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.spec(
+    MVE.kernel(
         ResizeBilinearFloat,
         routine,
         float_params,

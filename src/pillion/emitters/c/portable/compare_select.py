@@ -147,7 +147,7 @@ def castable(op: Cast) -> Verdict:
 INT32_INDICES = dtypes("indices", DType.INT32)
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(
+    PORTABLE.kernel(
         Compare,
         "lut_s8",
         TABLE.with_scalar,
@@ -155,29 +155,26 @@ KERNELS: tuple[Kernel, ...] = (
         operands=scalar_operands,
         name="compare_by_table",
     ),
-    PORTABLE.spec(
+    PORTABLE.kernel(
         Compare,
         lambda op: "compare_s32" if op.a.dtype is DType.INT32 else "compare_s8",
         compare_params,
         requires=(comparable, few_axes),
         in_place=in_place_compare,
     ),
-    PORTABLE.spec(Whole, "whole_s32", integer_params, requires=(all_int32, few_axes), in_place="a b"),
-    PORTABLE.spec(
+    PORTABLE.kernel(Whole, "whole_s32", integer_params, requires=(all_int32, few_axes), in_place="a b"),
+    PORTABLE.kernel(
         Where,
         "where",
         where_params,
         requires=(dtypes("condition", DType.BOOL), one_type, lambda op: where_walk(op).few_axes),
     ),
-    *(PORTABLE.spec(op, f"{op.kind}_s8", axis_sizes, requires=(INT8_X,)) for op in (ArgMax, ArgMin)),
-    PORTABLE.spec(TopValues, f"{TopValues.kind}_s8", top_params, requires=(all_int8,)),
-    PORTABLE.spec(TopPlaces, f"{TopPlaces.kind}_s8", top_params, requires=(INT8_X,)),
-    PORTABLE.spec(Gather, "gather", gather_params, requires=(INT32_INDICES,)),
-    PORTABLE.spec(
-        Bag,
-        "bag_s8",
-        bag_params,
-        requires=(dtypes("table y", DType.INT8), constants("table"), INT32_INDICES),
+    *(PORTABLE.kernel(op, f"{op.kind}_s8", axis_sizes, requires=(INT8_X,)) for op in (ArgMax, ArgMin)),
+    PORTABLE.kernel(TopValues, f"{TopValues.kind}_s8", top_params, requires=(all_int8,)),
+    PORTABLE.kernel(TopPlaces, f"{TopPlaces.kind}_s8", top_params, requires=(INT8_X,)),
+    PORTABLE.kernel(Gather, "gather", gather_params, requires=(INT32_INDICES,)),
+    PORTABLE.kernel(
+        Bag, "bag_s8", bag_params, requires=(dtypes("table y", DType.INT8), constants("table"), INT32_INDICES)
     ),
-    PORTABLE.spec(Cast, "cast", cast_params, requires=(castable,)),
+    PORTABLE.kernel(Cast, "cast", cast_params, requires=(castable,)),
 )

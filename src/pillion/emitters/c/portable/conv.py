@@ -142,21 +142,21 @@ def scratch_linear(op: Linear) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(
+    PORTABLE.kernel(
         Conv2d,
         "conv2d_s8",
         lambda op: conv_params(op, op.groups),
         requires=(LAYER,),
         scratch_bytes=scratch_conv2d,
     ),
-    PORTABLE.spec(
+    PORTABLE.kernel(
         DepthwiseConv2d,
         depthwise_routine,
         depthwise_params,
         requires=(LAYER,),
         scratch_bytes=scratch_depthwise,
     ),
-    PORTABLE.spec(
+    PORTABLE.kernel(
         Linear,
         lambda op, arithmetic: "linear_tflite_s8" if arithmetic is Arithmetic.TFLITE else "linear_s8",
         linear_params,

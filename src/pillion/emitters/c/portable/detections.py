@@ -29,7 +29,7 @@ def scratch_bytes(op: Detections) -> int:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(
+    PORTABLE.kernel(
         Detections,
         "detections_f32",
         params,

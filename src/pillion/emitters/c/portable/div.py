@@ -30,7 +30,7 @@ def quotient_axes(op: Div) -> tuple[Shape, list[Shape]]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(
+    PORTABLE.kernel(
         Div,
         lambda op, arithmetic: "div_tflite_s8" if arithmetic.is_tflite else "div_s8",
         params,

@@ -161,38 +161,38 @@ TO_FLOAT = (dtypes("x", DType.INT8), dtypes("y", DType.FLOAT32), one_scale)
 
 KERNELS: tuple[Kernel, ...] = (
     *TABLE.kernels(),
-    PORTABLE.spec(Add, "add_s8", sum_params, requires=(INT8_ABY, few_axes), in_place="a b"),
-    PORTABLE.spec(
+    PORTABLE.kernel(Add, "add_s8", sum_params, requires=(INT8_ABY, few_axes), in_place="a b"),
+    PORTABLE.kernel(
         WideAdd, "wide_add", wide_sum_params, requires=(WIDE_ABY, few_axes), in_place=in_place_wide
     ),
-    PORTABLE.spec(
+    PORTABLE.kernel(
         WideMul,
         "wide_mul",
         lambda op: {**broadcast_params(op), **element_bytes(op)},
         requires=(WIDE_ABY, few_axes),
         in_place=in_place_wide,
     ),
-    PORTABLE.spec(WideLut, "wide_lut", wide_lut_params, requires=(INT16_XY,), in_place="x"),
-    PORTABLE.spec(Sub, "add_s8", sum_params, requires=(INT8_ABY, few_axes), in_place="a b"),
-    PORTABLE.spec(
+    PORTABLE.kernel(WideLut, "wide_lut", wide_lut_params, requires=(INT16_XY,), in_place="x"),
+    PORTABLE.kernel(Sub, "add_s8", sum_params, requires=(INT8_ABY, few_axes), in_place="a b"),
+    PORTABLE.kernel(
         SquaredDifference,
         "squared_difference_s8",
         squared_difference_params,
         requires=(INT8_ABY, few_axes),
         in_place="a b",
     ),
-    PORTABLE.spec(Mul, "mul_s8", mul_params, requires=(INT8_ABY, few_axes), in_place="a b"),
+    PORTABLE.kernel(Mul, "mul_s8", mul_params, requires=(INT8_ABY, few_axes), in_place="a b"),
     *(
-        PORTABLE.spec(
+        PORTABLE.kernel(
             op, f"{op.kind}_s8", broadcast_params, requires=(INT8_OR_BOOL_ABY, few_axes), in_place="a b"
         )
         for op in (Minimum, Maximum)
     ),
-    PORTABLE.spec(Clamp, clamp_routine, partial(clamp_params, TABLE), requires=(INT8_XY,), in_place="x"),
-    PORTABLE.spec(
+    PORTABLE.kernel(Clamp, clamp_routine, partial(clamp_params, TABLE), requires=(INT8_XY,), in_place="x"),
+    PORTABLE.kernel(
         Quantize, quantize_routine, quantize_params, requires=(INT8_Y, finite_reciprocal), in_place="x"
     ),
-    PORTABLE.spec(
+    PORTABLE.kernel(
         Dequantize,
         lambda op: f"dequantize_{'s16' if op.x.dtype is DType.INT16 else 's8'}",
         dequantize_params,

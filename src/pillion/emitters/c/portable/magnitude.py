@@ -21,5 +21,5 @@ def params(op: Magnitude) -> Params:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(Magnitude, "magnitude_s8", params, requires=(INT8_ABY,), in_place="a b"),
+    PORTABLE.kernel(Magnitude, "magnitude_s8", params, requires=(INT8_ABY,), in_place="a b"),
 )

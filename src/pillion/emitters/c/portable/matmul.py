@@ -22,4 +22,4 @@ def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
     }
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.spec(BatchMatmul, "batch_matmul_s8", params, requires=(all_int8,)),)
+KERNELS: tuple[Kernel, ...] = (PORTABLE.kernel(BatchMatmul, "batch_matmul_s8", params, requires=(all_int8,)),)

@@ -156,15 +156,13 @@ def few_copy_axes(op: Copying) -> tuple[Verdict, ...]:
 
 def copy_kernel(library: Library, op: type[Copying], call_cost: CallCost = A_CALL) -> Kernel:
     """Builds the kernel of an op that copies."""
-    return library.spec(op, calls=copies_by(library), requires=(few_copy_axes,), call_cost=call_cost)
+    return library.kernel(op, calls=copies_by(library), requires=(few_copy_axes,), call_cost=call_cost)
 
 
 KERNELS: tuple[Kernel, ...] = (
     *(copy_kernel(PORTABLE, op) for op in (Concat, Slice, Flip, Pad)),
-    PORTABLE.spec(  # the memory planner puts both values at one address
-        Reshape,
-        calls=lambda op, arithmetic: (),
-        in_place=lambda op: () if op.x.is_constant else (op.x,),
+    PORTABLE.kernel(  # the memory planner puts both values at one address
+        Reshape, calls=lambda op, arithmetic: (), in_place=lambda op: () if op.x.is_constant else (op.x,)
     ),
     copy_kernel(PORTABLE, Transpose),
 )

@@ -37,6 +37,6 @@ INT16_TO_INT8 = (dtypes("x", DType.INT16), dtypes("y", DType.INT8))
 """A norm maps int16 to int8."""
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(Standardize, "standardize_s8", params, requires=(INT8_XY,), in_place="x"),
-    PORTABLE.spec(Standardize, "standardize_s16", params, requires=INT16_TO_INT8, name="standardize_wide"),
+    PORTABLE.kernel(Standardize, "standardize_s8", params, requires=(INT8_XY,), in_place="x"),
+    PORTABLE.kernel(Standardize, "standardize_s16", params, requires=INT16_TO_INT8, name="standardize_wide"),
 )

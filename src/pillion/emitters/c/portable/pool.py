@@ -114,8 +114,8 @@ def short_rows(op: Softmax) -> Verdict:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    *(PORTABLE.spec(op, pool_routine, requires=(INT8_XY,)) for op in (AvgPool2d, AvgPool2dUp, MaxPool2d)),
-    PORTABLE.spec(
+    *(PORTABLE.kernel(op, pool_routine, requires=(INT8_XY,)) for op in (AvgPool2d, AvgPool2dUp, MaxPool2d)),
+    PORTABLE.kernel(
         Mean,
         "mean_rows_s8",
         tile_params,
@@ -124,8 +124,8 @@ KERNELS: tuple[Kernel, ...] = (
         scratch_bytes=lambda op: op.folded_bytes,
         is_tiled=True,
     ),
-    PORTABLE.spec(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
-    PORTABLE.spec(
+    PORTABLE.kernel(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
+    PORTABLE.kernel(
         Softmax,
         "softmax_few_s8",
         softmax_few_params,
@@ -134,13 +134,13 @@ KERNELS: tuple[Kernel, ...] = (
         scratch_bytes=lambda op: 4 * op.x.shape[-1],
         in_place="x",
     ),
-    PORTABLE.spec(
+    PORTABLE.kernel(
         Softmax,
         "softmax_s8",
         lambda op: {**row_sizes(op), **exponentials(op)},
         requires=(INT8_XY, short_rows),
         in_place="x",
     ),
-    PORTABLE.spec(LogSoftmax, "log_softmax_s8", log_softmax_params, requires=(INT8_XY,)),
-    PORTABLE.spec(L2Normalize, "l2_normalize_s8", row_sizes, requires=(INT8_XY,), in_place="x"),
+    PORTABLE.kernel(LogSoftmax, "log_softmax_s8", log_softmax_params, requires=(INT8_XY,)),
+    PORTABLE.kernel(L2Normalize, "l2_normalize_s8", row_sizes, requires=(INT8_XY,), in_place="x"),
 )

@@ -25,4 +25,6 @@ def params(op: Prelu, arithmetic: Arithmetic) -> Params:
     }
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.spec(Prelu, "prelu_s8", params, requires=(all_int8,), in_place="x"),)
+KERNELS: tuple[Kernel, ...] = (
+    PORTABLE.kernel(Prelu, "prelu_s8", params, requires=(all_int8,), in_place="x"),
+)

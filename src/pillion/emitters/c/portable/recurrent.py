@@ -90,16 +90,16 @@ def state_types(op: Op) -> tuple[Verdict, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(SvdfMemory, "svdf_memory_s16", filter_params, requires=(state_types,), in_place="memory"),
-    PORTABLE.spec(SvdfOutput, "svdf_output_s8", svdf_output_params, requires=(state_types,)),
-    PORTABLE.spec(
+    PORTABLE.kernel(SvdfMemory, "svdf_memory_s16", filter_params, requires=(state_types,), in_place="memory"),
+    PORTABLE.kernel(SvdfOutput, "svdf_output_s8", svdf_output_params, requires=(state_types,)),
+    PORTABLE.kernel(
         LstmCell,
         "lstm_cell_s16",
         lambda op: {**gate_params(op), **cell_bounds(op)},
         requires=(state_types,),
         in_place="c",
     ),
-    PORTABLE.spec(
+    PORTABLE.kernel(
         LstmOutput,
         "lstm_output_s8",
         lambda op: {**gate_params(op), **output_scale(op)},

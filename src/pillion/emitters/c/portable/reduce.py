@@ -84,16 +84,16 @@ TILE: dict[str, Any] = {"scratch_bytes": lambda op: op.folded_bytes, "is_tiled":
 """Tiled reductions keep their partial results in scratch memory."""
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(ReduceSum, routine, params, requires=(INT8_XY, few_reduction_axes)),
+    PORTABLE.kernel(ReduceSum, routine, params, requires=(INT8_XY, few_reduction_axes)),
     *(
-        PORTABLE.spec(op, routine, params, requires=(INT8_OR_BOOL, few_reduction_axes))
+        PORTABLE.kernel(op, routine, params, requires=(INT8_OR_BOOL, few_reduction_axes))
         for op in (ReduceMax, ReduceMin)
     ),
-    PORTABLE.spec(
+    PORTABLE.kernel(
         ReduceSum, routine, sum_tile_params, requires=(is_tile, INT8_XY), name="reduce_sum_rows", **TILE
     ),
     *(
-        PORTABLE.spec(
+        PORTABLE.kernel(
             op,
             routine,
             extremum_tile_params,

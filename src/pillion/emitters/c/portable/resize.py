@@ -59,7 +59,7 @@ def runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64Array:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(ResizeNearest, routine, resize_params, requires=(all_int8,), counts_rows=is_tile),
-    PORTABLE.spec(ResizeBilinear, routine, resize_params, requires=(all_int8,), counts_rows=is_tile),
-    PORTABLE.spec(ResizeBilinearFloat, routine, float_params, requires=(all_int8,), counts_rows=is_tile),
+    PORTABLE.kernel(ResizeNearest, routine, resize_params, requires=(all_int8,), counts_rows=is_tile),
+    PORTABLE.kernel(ResizeBilinear, routine, resize_params, requires=(all_int8,), counts_rows=is_tile),
+    PORTABLE.kernel(ResizeBilinearFloat, routine, float_params, requires=(all_int8,), counts_rows=is_tile),
 )

@@ -25,7 +25,7 @@ def params(op: TransposeConv2d) -> Params:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.spec(
+    PORTABLE.kernel(
         TransposeConv2d,
         "transpose_conv2d_s8",
         params,

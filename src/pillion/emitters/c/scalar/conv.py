@@ -70,7 +70,7 @@ def block_bytes(inputs: int) -> int:
 
 CONV: tuple[Check[Conv2d], ...] = (equals("groups", 1), TWO_CHANNELS)
 KERNELS: tuple[Kernel, ...] = (
-    SCALAR.spec(
+    SCALAR.kernel(
         Conv2d,
         "conv2d_1x1_s8",
         lambda op: {**pack(channels_of(op)), "pixels": math.prod(op.y.shape[:3])},
@@ -80,7 +80,7 @@ KERNELS: tuple[Kernel, ...] = (
         overread_bytes=FOUR - 1,
         also=("dot",),
     ),
-    SCALAR.spec(
+    SCALAR.kernel(
         Conv2d,
         "conv2d_s8",
         lambda op: pack(channels_of(op)),
@@ -90,7 +90,7 @@ KERNELS: tuple[Kernel, ...] = (
         call_cost=CallCost(120.0),
         also=("dot",),
     ),
-    SCALAR.spec(
+    SCALAR.kernel(
         Linear,
         "conv2d_1x1_s8",
         lambda op: {**pack(channels_of(op)), "pixels": op.rows, "in_c": op.in_features},

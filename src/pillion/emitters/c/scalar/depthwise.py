@@ -98,7 +98,7 @@ def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    SCALAR.spec(
+    SCALAR.kernel(
         DepthwiseConv2d,
         "depthwise_conv2d_s8",
         depthwise_params,
