@@ -65,11 +65,6 @@ def scaling(m: Multiplier) -> Params:
     return {"multiplier": m.mantissa, "shift": m.shift}
 
 
-def no_conditions(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-    """Returns no verdicts, for a kernel without conditions."""
-    return ()
-
-
 @dataclass(frozen=True)
 class CallCost:
     """Instructions of each call beyond the work proportional to its output rows, measured in the emulator: for the
@@ -111,7 +106,7 @@ class Kernel:
     """The name in profiles, such as `conv2d_1x1_mve`."""
     op: type[Op]
     calls: Callable[[Op, Arithmetic], tuple[Call, ...]]
-    check: Callable[[Op, Arithmetic], tuple[Verdict, ...]] = no_conditions
+    check: Callable[[Op, Arithmetic], tuple[Verdict, ...]] = lambda op, arithmetic: ()
     """Every condition as a verdict; the kernel is usable if all are ok."""
     scratch_bytes: Callable[[Op], int] = lambda op: 0
     in_place: Callable[[Op], tuple[Value, ...]] = lambda op: ()

@@ -80,15 +80,10 @@ class TableLookup:
         function = self.library.kernel(Lut, "lut_s8", self.function, requires=(FUNCTION,), in_place="x")
         return (*binary, function)
 
-    def requantize(self, name: str = "") -> Kernel:
-        """Returns the kernel of requantizations of bytes."""
-        return self.library.kernel(
-            Requantize, "lut_s8", self.bytes, requires=(ALL_BYTES,), in_place="x", name=name
-        )
-
-    def clamp(self, name: str = "") -> Kernel:
-        """Returns the kernel of clamps."""
-        return self.library.kernel(Clamp, "lut_s8", self.bytes, requires=(INT8_XY,), in_place="x", name=name)
+    def byte_kernel(self, op: type[Requantize] | type[Clamp], name: str = "") -> Kernel:
+        """Returns the kernel of requantizations or clamps of bytes."""
+        requires = (INT8_XY if op is Clamp else ALL_BYTES,)
+        return self.library.kernel(op, "lut_s8", self.bytes, requires=requires, in_place="x", name=name)
 
 
 def scalar_operands(op: Op) -> tuple[Value, ...]:

@@ -39,8 +39,9 @@ from pillion.emitters.c.table_lookup import EVERY_INT8, TableLookup
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
+from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
-from pillion.ops.formats import Dequantize, Quantize
+from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
 from pillion.ops.wide_add import MOST_PLACES, WideAdd
@@ -258,8 +259,8 @@ KERNELS: tuple[Kernel, ...] = (
     sums_int16.product_kernel(DSP),
     mul_kernel(DSP),
     reciprocals.kernel(DSP, "clamp"),
-    TABLE.requantize("lut"),
-    TABLE.clamp("lut"),
+    TABLE.byte_kernel(Requantize, "lut"),
+    TABLE.byte_kernel(Clamp, "lut"),
     quantize_kernel(DSP),
     dequantize_kernel(DSP),
     *(

@@ -11,7 +11,9 @@ from pillion.emitters.c.kernel_library import HOST
 from pillion.emitters.c.table_lookup import TableLookup
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
+from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Mul, Sub
+from pillion.ops.formats import Requantize
 from pillion.ops.movement import Transpose
 
 TABLE = TableLookup(HOST)
@@ -52,8 +54,8 @@ KERNELS: tuple[Kernel, ...] = (
         operands=dsp.ordered,
         in_place=dsp.in_place_full,
     ),
-    TABLE.requantize("lut"),
-    TABLE.clamp("lut"),
+    TABLE.byte_kernel(Requantize, "lut"),
+    TABLE.byte_kernel(Clamp, "lut"),
     dsp.quantize_kernel(HOST, ""),
     HOST.kernel(
         Transpose,

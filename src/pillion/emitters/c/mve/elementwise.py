@@ -32,7 +32,7 @@ from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Mul, Sub, Sum
-from pillion.ops.formats import Dequantize, Quantize
+from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
 from pillion.ops.prelu import Prelu
@@ -237,7 +237,7 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(INT8_XY,),
         in_place="x",
     ),
-    TABLE.requantize(),
+    TABLE.byte_kernel(Requantize),
     MVE.kernel(
         Quantize,
         portable.quantize_routine,

@@ -20,7 +20,7 @@ from pillion.ir.types import DType, PerTensor, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub, Sum
-from pillion.ops.formats import Dequantize, Quantize
+from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.wide_add import TYPES, WideAdd
 from pillion.ops.wide_lut import WideLut
@@ -198,5 +198,5 @@ KERNELS: tuple[Kernel, ...] = (
         dequantize_params,
         requires=(dtypes("x", *TYPES), *TO_FLOAT[1:]),
     ),
-    TABLE.requantize(),
+    TABLE.byte_kernel(Requantize),
 )
