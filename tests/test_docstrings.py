@@ -62,14 +62,12 @@ def classes() -> dict[str, list[ast.ClassDef]]:
     return found
 
 
-def base_names(node: ast.ClassDef) -> Iterator[str]:
+@cache
+def base_names(node: ast.ClassDef) -> frozenset[str]:
     """The names of all bases, those of bases included."""
-    for base in node.bases:
-        name = ast.unparse(base).split("[")[0].split(".")[-1]
-        yield name
-        for other in classes().get(name, []):
-            if other is not node:
-                yield from base_names(other)
+    names = {ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases}
+    others = {other for name in names for other in classes().get(name, []) if other is not node}
+    return frozenset(names.union(*map(base_names, others)))
 
 
 def says(node: ast.ClassDef, name: str) -> bool:
@@ -87,7 +85,7 @@ def is_exempt(one: Public) -> bool:
         return "Table" in base_names(one.node)
     if one.owner is None:
         return False
-    bases = set(base_names(one.owner))
+    bases = base_names(one.owner)
     is_taken_over = any(says(base, one.node.name) for name in bases for base in classes().get(name, []))
     return is_taken_over or (one.node.name == "forward" and "Module" in bases)
 

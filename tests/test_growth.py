@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from counted import assert_grows
+from nightly import in_turn
 from pillion import passes
 from pillion.devices.cortex_m import Isa
 from pillion.devices.neutron import N3_64
@@ -151,8 +152,10 @@ STAGES: dict[str, Callable[[Graph], object]] = {
 }
 
 
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize(
+    ("kind", "stage"),
+    dict.fromkeys([*in_turn(GRAPHS, [*STAGES]), *((k, s) for s, k in in_turn(STAGES, [*GRAPHS]))]),
+)
 def test_stages(kind: str, stage: str) -> None:
     make, size, factor = GRAPHS[kind]
     all_live_at_once = kind == "spread" and stage in (

@@ -316,16 +316,16 @@ def faults_found(
     return found
 
 
-@pytest.mark.parametrize("trials", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("trials", [100, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     ("name", "accelerator"),
     [
-        ("ds_cnn", "ethos-u55-32"),
+        pytest.param("ds_cnn", "ethos-u55-32", marks=pytest.mark.nightly),
         ("softmax", "ethos-u55-64"),
         ("ds_cnn", "ethos-u55-128"),
-        ("deep_autoencoder", "ethos-u55-256"),
+        pytest.param("deep_autoencoder", "ethos-u55-256", marks=pytest.mark.nightly),
         ("resnet8", "ethos-u65-256"),
-        pytest.param("mobilenet_v1_025", "ethos-u55-128", marks=pytest.mark.slow),
+        pytest.param("mobilenet_v1_025", "ethos-u55-128", marks=pytest.mark.nightly),
     ],
 )
 def test_single_bit_faults_are_found(name: str, accelerator: str, trials: int) -> None:

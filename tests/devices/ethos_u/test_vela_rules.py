@@ -61,7 +61,7 @@ def _file(op: Op) -> bytes:
     return file
 
 
-@pytest.mark.parametrize(("seed", "count"), [(1, 70), pytest.param(2, 600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "count"), [(1, 70), pytest.param(2, 600, marks=pytest.mark.nightly)])
 def test_what_the_rules_take_compiles_and_is_computed_exactly(seed: int, count: int) -> None:
     maker, taken = Maker(seed), 0
     for _ in range(count):
@@ -76,7 +76,7 @@ def test_what_the_rules_take_compiles_and_is_computed_exactly(seed: int, count: 
 
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", U85])
-@pytest.mark.parametrize(("seed", "count"), [(5, 70), pytest.param(6, 750, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "count"), [(5, 70), pytest.param(6, 750, marks=pytest.mark.nightly)])
 def test_a_verdict_is_velas(accelerator: str, seed: int, count: int) -> None:
     """What the rules take compiles; what others than the stricter ones refuse does not."""
     maker, decided = Maker(seed), 0
