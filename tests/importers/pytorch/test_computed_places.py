@@ -257,6 +257,8 @@ def test_as_near_as_eight_bits_are(name: str) -> None:
         {"kernel_size": 3, "stride": 2, "padding": 1},
         {"kernel_size": 2, "stride": 2, "ceil_mode": True},
         {"kernel_size": (3, 2), "stride": 1, "dilation": (2, 1)},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": (3, 2), "ceil_mode": True},
     ],
 )
 def test_places_of_a_pool(window: dict[str, Any]) -> None:
@@ -267,6 +269,13 @@ def test_places_of_a_pool(window: dict[str, Any]) -> None:
     image = torch.cat([image, torch.zeros(1, 1, 9, 7)], 1)
     image[0, 0, 0, 0], image[0, 0, 8, 6] = -128.0, 127.0
     check_exact(lambda x: F.max_pool2d(x, return_indices=True, **window), image)
+
+
+def test_places_of_a_pool_along_one_axis() -> None:
+    """Padding is not among the taps of a dilated window."""
+    rows = (torch.randperm(39, generator=torch.Generator().manual_seed(5)) - 19.0).reshape(1, 3, 13)
+    rows[0, 0, 0], rows[0, 2, 12] = -128.0, 127.0
+    check_exact(lambda x: F.max_pool1d(x, 3, 2, 1, 2, ceil_mode=True, return_indices=True), rows)
 
 
 def test_whole_bytes_as_a_cache() -> None:

@@ -30,30 +30,42 @@ POOLS = (aten.max_pool2d_with_indices.default,)
 def max_pool_indices(
     x: Tensor, kernel: Ints, stride: Ints = (), padding: Ints = 0, dilation: Ints = 1, ceil_mode: bool = False
 ) -> Tensor:
-    """Returns the index of each window's largest pixel in the flattened image, the first of equal ones. Windows
-    clamp to the image's border."""
+    """Returns the index of each window's largest pixel in the flattened image, the first of equal ones. Taps
+    outside the image repeat the window's nearest tap inside."""
     kernels, steps = per_axis(kernel, 2), per_axis(stride if stride not in ((), []) else kernel, 2)
     sides, apart, sizes = per_axis(padding, 2), per_axis(dilation, 2), x.shape[-2:]
+    taps = [
+        [[place for tap in range(k) if 0 <= (place := i * s - p + tap * d) < size] for i in range(n)]
+        for size, k, s, p, d in zip(sizes, kernels, steps, sides, apart, strict=True)
+        for n in [window_count(size, k, s, p, d, ceil_mode)]
+    ]
     seen = [
         [
-            [
-                min(max(i * s - p + tap * d, 0), size - 1)
-                for i in range(window_count(size, k, s, p, d, ceil_mode))
-            ]
+            [min(max(i * s - p + tap * d, inside[0]), inside[-1]) for i, inside in enumerate(axis)]
             for tap in range(k)
         ]
-        for size, k, s, p, d in zip(sizes, kernels, steps, sides, apart, strict=True)
+        for axis, k, s, p, d in zip(taps, kernels, steps, sides, apart, strict=True)
     ]
     bands = [gather_static(x, x.dim() - 2, rows) for rows in seen[0]]
     pixels = [gather_static(band, x.dim() - 1, columns) for band in bands for columns in seen[1]]
     tap = torch.stack(pixels, x.dim()).argmax(x.dim())
     down, right = torch.div(tap, kernels[1], rounding_mode="floor"), tap % kernels[1]
-    starts = [torch.arange(len(axis[0])) * s - p for axis, s, p in zip(seen, steps, sides, strict=True)]
+    starts = [torch.arange(len(axis)) * s - p for axis, s, p in zip(taps, steps, sides, strict=True)]
     row = starts[0].reshape(-1, 1) + (down if apart[0] == 1 else down * apart[0])
     column = starts[1] + (right if apart[1] == 1 else right * apart[1])
-    if any(sides) or ceil_mode:
+    if apart != [1, 1]:
+        row = _inside(row, starts[0].reshape(-1, 1), kernels[0], apart[0], sizes[0])
+        column = _inside(column, starts[1], kernels[1], apart[1], sizes[1])
+    elif any(sides) or ceil_mode:
         row, column = row.clamp(0, sizes[0] - 1), column.clamp(0, sizes[1] - 1)
     return row * sizes[1] + column
+
+
+def _inside(index: Tensor, start: Tensor, kernel: int, apart: int, size: int) -> Tensor:
+    """Clamps indices to the first and the last tap inside the image of windows that begin at `start`."""
+    first = torch.where(start < 0, start % apart, start)
+    last = torch.minimum(start + (kernel - 1) * apart, size - 1 - (size - 1 - start) % apart)
+    return torch.minimum(torch.maximum(index, first), last)
 
 
 def max_unpool(x: Tensor, places: Tensor, output_size: Sequence[int]) -> Tensor:
