@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 
-typedef int16_t element;
-#include "pillion/standardize_each.h"
-
-static pillion_standard standard_of(const pillion_standardize_s8_params *p, const int16_t *x) {
-    const int32_t step = p->groups * p->inner;
-    int32_t sum = 0;
-    int64_t squares = 0;
-    for (int32_t n = 0; n < p->positions; n++, x += step) {
-        for (int32_t i = 0; i < p->inner; i++) {
-            sum += x[i];
-            squares += x[i] * x[i];
-        }
-    }
-    return pillion_standard_of(p, sum, squares);
-}
+typedef int8_t result;
+#include "pillion/standardize_wide.h"
 
 void pillion_standardize_s16(const pillion_standardize_s16_params *p, const int16_t *x, int8_t *y, void *scratch) {
     (void)scratch;

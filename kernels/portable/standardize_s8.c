@@ -2,6 +2,7 @@
 #include <stdint.h>
 
 typedef int8_t element;
+typedef int8_t result;
 #include "pillion/standardize_each.h"
 
 static pillion_standard standard_of(const pillion_standardize_s8_params *p, const int8_t *x) {

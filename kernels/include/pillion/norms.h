@@ -43,6 +43,10 @@ void pillion_standardize_s8(const pillion_standardize_s8_params *p, const int8_t
 typedef pillion_standardize_s8_params pillion_standardize_s16_params;
 void pillion_standardize_s16(const pillion_standardize_s16_params *p, const int16_t *x, int8_t *y, void *scratch);
 
+/* The same of elements and results of 16 bits. */
+typedef pillion_standardize_s8_params pillion_standardize_s16_s16_params;
+void pillion_standardize_s16_s16(const pillion_standardize_s16_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Softmax along rows of `count` elements, in fixed point; the result is in steps of 2^(places - 43) from -128, or of that over `factor`
  * in Q0.31 where it is not 0. */
 typedef struct {

@@ -70,12 +70,12 @@ static inline pillion_standard pillion_standard_of(const pillion_standardize_s8_
     return found;
 }
 
-/* An element to int8, by the factor and the offset of its channel. */
-PILLION_INLINE int8_t pillion_standardized(const pillion_standardize_s8_params *p, pillion_standard by, int32_t x,
-                                           int32_t factor, int32_t offset) {
+/* An element to a level of the result, by the factor and the offset of its channel. */
+PILLION_INLINE int32_t pillion_standardized(const pillion_standardize_s8_params *p, pillion_standard by, int32_t x,
+                                            int32_t factor, int32_t offset) {
     const int32_t standard = (int32_t)((uint32_t)x * by.factor + by.start);
     const int32_t high = (int32_t)(((int64_t)standard * factor + (INT64_C(1) << 31)) >> 32);
-    return (int8_t)pillion_clamp((high + offset) >> p->places, p->low, p->high);
+    return pillion_clamp((high + offset) >> p->places, p->low, p->high);
 }
 
 #endif

@@ -48,7 +48,7 @@ class Standardize(Op):
 
     Weights and bias are real constants, one per index of the last axis or one for all. Sums and squares of the
     elements are exact; the result is within one step of the real one (see "numbers"). The operand may have 16
-    bits."""
+    bits; then the result may have them, too, and is within five of its steps."""
 
     real_constants: ClassVar[tuple[str, ...]] = ("weights", "bias")
     is_identity = False
@@ -114,7 +114,8 @@ class Standardize(Op):
     def places(self) -> int:
         """Fraction bits of a result before it is rounded."""
         weights, bias = self._reals()
-        most = (np.abs(weights).max() * math.sqrt(self.elements) + np.abs(bias).max()) / self.y.scale + 256
+        most = (np.abs(weights).max() * math.sqrt(self.elements) + np.abs(bias).max()) / self.y.scale
+        most += 2.0 ** (8 * self.y.dtype.size_bytes)
         places = RESULT_BITS - math.ceil(math.log2(most))
         if places < LEAST_PLACES:
             raise ValueError(f"the result may be up to {most:.3g} of its steps")
@@ -140,6 +141,11 @@ class Standardize(Op):
         first, second = np.broadcast_arrays(weights, bias)
         return first, second
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest level of the result; those of 16 bits have no clamp."""
+        return self.y.dtype.bounds if self.y.dtype is DType.INT16 else (self.low, self.high)
+
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         self.factors_and_offsets()
         yield (self.elements << self.element_bits - 1), self.mean_multiplier.shift
@@ -153,7 +159,8 @@ class Standardize(Op):
         return identity(operand, range(self.axis, operand.type.rank), "its mean is that of all")
 
     def infer(self) -> TensorType:
-        return TensorType(self.x.shape, DType.INT8 if self.x.dtype is DType.INT16 else self.x.dtype)
+        narrows = self.x.dtype is DType.INT16 and self.y.dtype is not DType.INT16
+        return TensorType(self.x.shape, DType.INT8 if narrows else self.x.dtype)
 
     def check(self) -> None:
         shape = self.x.shape
@@ -185,7 +192,7 @@ class Standardize(Op):
         standard = numerics.wrap32(parts * factors + starts).reshape(self.x.shape)
         by, plus = self.factors_and_offsets()
         levels = (numerics.high_word(standard, by) + plus) >> self.places
-        return numerics.saturate(levels, self.low, self.high)
+        return np.clip(levels, *self.bounds).astype(self.y.dtype.numpy)
 
     def _parts(self, x: Int64Array) -> Int64Array:
         """Returns the elements as [rows, positions, groups, elements of a group]."""
@@ -266,4 +273,7 @@ def _wide_examples(cls: type[Op]) -> Iterator[Op]:
             quant = PerTensor(scale / 256, (-(2**15), 0, 2**15 - 1, 1300)[number % 4])
             held = {"weights": constant("weights", rng.uniform(-1, 2, shape[-1]).astype(np.float32))}
             y = value("y", (), (0.03, 0.01)[number % 2], (5, -128, 127)[number % 3])
-            yield make(cls, y, x=Value("x", TensorType(shape, DType.INT16, quant)), **held, **attributes)
+            x = Value("x", TensorType(shape, DType.INT16, quant))
+            yield make(cls, y, x=x, **held, **attributes)
+            fine = PerTensor(y.scale / 200, (-(2**15), 700, 2**15 - 1)[number % 3])
+            yield make(cls, Value("y", TensorType((), DType.INT16, fine)), x=x, **held, **attributes)

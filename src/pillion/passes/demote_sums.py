@@ -21,6 +21,7 @@ from pillion.ops import (
     Requantize,
     Reshape,
     Slice,
+    Standardize,
     Sub,
     Transpose,
     WideAdd,
@@ -32,7 +33,8 @@ from pillion.ops.wide_add import STEPS, STEPS_IN_LOOPS
 from pillion.ops.wide_lut import in_bytes
 
 WIDE = (WideAdd, WideLut, WideMul)
-MOVES = (Concat, Reshape, Slice, Transpose)
+MOVES = (Concat, Reshape, Slice, Standardize, Transpose)
+"""Ops that keep the type of their operand."""
 
 
 def demote_sums(graph: Graph) -> Graph:

@@ -22,6 +22,7 @@ def params(op: Standardize) -> Params:
         "positions": math.prod(op.x.shape[op.axis : -1]),
         **{"inner": op.x.shape[-1] // op.groups, "centred": int(op.centred)},
         **{"mean_multiplier": op.mean_multiplier.mantissa, "mean_shift": op.mean_multiplier.shift},
+        **dict(zip(("low", "high"), op.bounds, strict=True)),
         **{**int64_fields(op.added, "added"), "each_channel": int(len(factors) > 1)},
         **{"factors": factors.astype(np.int32), "offsets": offsets.astype(np.int32)},
     }
@@ -39,4 +40,12 @@ INT16_TO_INT8 = (dtypes("x", DType.INT16), dtypes("y", DType.INT8))
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(Standardize, "standardize_s8", params, requires=(INT8_XY,), in_place="x"),
     PORTABLE.kernel(Standardize, "standardize_s16", params, requires=INT16_TO_INT8, name="standardize_wide"),
+    PORTABLE.kernel(
+        Standardize,
+        "standardize_s16_s16",
+        params,
+        requires=(dtypes("x y", DType.INT16),),
+        in_place="x",
+        name="standardize_fine",
+    ),
 )

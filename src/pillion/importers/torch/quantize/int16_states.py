@@ -13,13 +13,15 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import ObserverBase
 
-from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of
+from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of, value_of
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, STACKED, LoopNodes, in_execution_order
 from pillion.importers.torch.observers import observer_of
+from pillion.importers.torch.rewrite.norm_calls import standardized
 from pillion.importers.torch.scalar_function import expression
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType
 from pillion.ops import Add
+from pillion.ops.normalize import MOST_ELEMENTS
 from pillion.ops.wide_add import STEPS_IN_LOOPS
 
 SMALLER = 1.2
@@ -159,6 +161,9 @@ class Widening:
             self.take(node)
             for operand in made.args:
                 self.take_change(operand)
+        elif made.target is standardized and self._can_be_wide(node) and self._is_of_wide(made):
+            self.take(node)
+            self.take_change(made.args[0])
         elif is_smooth(made) and _root(made.args[0]).target in ARITHMETIC:
             self.take_change(made.args[0])
 
@@ -223,6 +228,16 @@ class Widening:
             and all(one.all_input_nodes[0].target in MOVES for one in others)
             and (made.target not in ARITHMETIC or _has_tensors_only(made))
             and (made.target is not aten.mul.Tensor or self._is_in_reach(made, observer))
+        )
+
+    def _is_of_wide(self, norm: Node) -> bool:
+        """Whether a norm takes 16 bits: its operand can have them, and its rows are short."""
+        operand: Any = norm.args[0]
+        return (
+            self.observer(operand) is not None
+            and operand.args[0].target in ARITHMETIC
+            and self._can_be_wide(operand)
+            and value_of(norm).numel() <= MOST_ELEMENTS[DType.INT16]
         )
 
     def _sharing(self, observer: Any) -> Iterator[Node]:

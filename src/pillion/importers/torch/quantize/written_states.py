@@ -18,11 +18,14 @@ from pillion.importers.torch.observers import calls_of_observers, observer_of
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Widening, is_smooth, step_of
 from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
+from pillion.importers.torch.rewrite.norm_calls import standardized
 from pillion.importers.torch.train.trained_ranges import MinMaxRange
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Add
 from pillion.ops.wide_add import STEPS_IN_LOOPS
 
+ADDING = (*ARITHMETIC, standardized)
+"""Calls that compute 16-bit states."""
 FEW_STEPS = 16.0
 """int8 steps per typical change below which a state becomes int16."""
 TOO_FEW = 2.0
@@ -122,16 +125,16 @@ def _is_alone(prepared: GraphModule, observed: Node) -> bool:
 
 
 def _adds_up(after: Node, before: Node) -> bool:
-    """Whether a state is computed from itself by sums, products and smooth functions."""
+    """Whether a state is computed from itself by sums, products, smooth functions and norms."""
     open_ends, seen = [after], {after}
     while open_ends:
         node = open_ends.pop()
         if node is before:
             return True
         made = node.all_input_nodes[0] if node.op == "call_module" else node
-        if node is after and made.target not in ARITHMETIC:
+        if node is after and made.target not in ADDING:
             return False
-        if made.target in (*ARITHMETIC, *MOVES) or is_smooth(made) or made.op == "call_module":
+        if made.target in (*ADDING, *MOVES) or is_smooth(made) or made.op == "call_module":
             fresh = [n for n in made.all_input_nodes if n not in seen and constant_of(n) is None]
             seen.update(fresh)
             open_ends += fresh

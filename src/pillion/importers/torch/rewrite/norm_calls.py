@@ -162,6 +162,17 @@ def _dims_of(node: Node) -> list[int] | None:
     return sorted(d % rank for d in dims) if dims and named_argument(node, "keepdim") else None
 
 
+def _all_dims(node: Node) -> list[int] | None:
+    """Axes of a reduction to one number, but for those of size 1; None for other reductions."""
+    shape = shape_of(node.args[0])  # type: ignore[arg-type]  # a node
+    is_one = not any(size > 1 for size in shape_of(node))
+    return (
+        ([axis for axis, size in enumerate(shape) if size > 1] or [len(shape) - 1])
+        if is_one and shape
+        else None
+    )
+
+
 def _same(a: Any, b: Any, depth: int = 3) -> bool:
     """Whether two operands are identical or equal computations of identical operands."""
     if not (isinstance(a, Node) and isinstance(b, Node)) or a is b or not depth:
@@ -198,6 +209,16 @@ def _mean_square(node: Any) -> tuple[Node, list[int], float] | None:
     return None if dims is None or squared is None else (squared, dims, eps)
 
 
+def _square_sum(node: Any) -> tuple[Node, list[int], float] | None:
+    """Operand, axes and least root of a sum of squares plus eps."""
+    node, eps = _without_eps(node)
+    if eps is None or eps < 0 or not _is_call(node, aten.sum.dim_IntList, aten.sum.default):
+        return None
+    dims = (_dims_of(node) if node.target is aten.sum.dim_IntList else None) or _all_dims(node)
+    squared = squared_operand(node.args[0])
+    return None if dims is None or squared is None else (squared, dims, math.sqrt(eps))
+
+
 def _variance(node: Any) -> tuple[Node, list[int], float] | None:
     """Operand, axes and eps of a population variance plus eps."""
     node, eps = _without_eps(node)
@@ -231,6 +252,9 @@ def _by_hand(node: Node, x: Any, divisor: Any) -> Node | None:
         if centre is not None and centre[1] == dims:
             return call(node, standardized, centre[0], None, None, dims, True, eps)
         return call(node, standardized, x, None, None, dims, False, eps)
+    length = _square_sum(divisor)
+    if length is not None and _same(length[0], x):
+        return _to_length_one(node, x, *length[1:])
     of_variance = _variance(divisor)
     if of_variance is not None and centre == of_variance[:2]:
         return call(node, standardized, centre[0], None, None, centre[1], True, of_variance[2])
@@ -262,7 +286,7 @@ def _of_length_one(node: Node, x: Any, length: Any) -> Node | None:
         least, length = float(length.args[1]), length.args[0]
     if not _is_call(length, aten.linalg_vector_norm.default) or length.args[0] is not x:
         return None
-    dims = _dims_of(length) if named_argument(length, "ord") == 2 else None
+    dims = _dims_of(length) or _all_dims(length) if named_argument(length, "ord") == 2 else None
     if dims is None:
         return None
     return _to_length_one(node, x, dims, least)
