@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 from dsp_ops import depthwise
 
-from kernels.op_cases import check
+from kernels import rig
+from kernels.op_cases import case_of, check, kernel_of, random_operands
 from kernels.rig import M4, M7, M33, Target
 from pillion.ops.conv import DepthwiseConv2d
 
@@ -70,3 +72,29 @@ def test_dilation_and_multiplier() -> None:
         for m in (2, 3, 8)
     ]
     check(M33, dilated + multiplied)
+
+
+def test_estimates_of_images_and_of_a_few_rows_are_close() -> None:
+    """Stripes are chosen by them; a few rows have their fours along the other side."""
+    sizes = [(25, 5), (3, 5), (1, 7), (9, 9), (4, 24), (17, 16)]
+    ops = [
+        depthwise(
+            (1, (h - 1) * s + k - p, (w - 1) * s + k - p, 17),
+            (k, k),
+            seed=1,
+            stride=(s, s),
+            padding=(p // 2,) * 4,
+        )
+        for k in (3, 5)
+        for s in (1, 2)
+        for p in (0, k - 1)
+        for h, w in sizes
+        if h > 1 or not p
+    ]
+    kernels = [kernel_of(rig.M33, op) for op in ops]
+    rng = np.random.default_rng(0)
+    cases = [case_of(op, kernel, random_operands(op, rng)) for op, kernel in zip(ops, kernels, strict=True)]
+    for op, kernel, result in zip(ops, kernels, rig.run(rig.M33, cases), strict=True):
+        assert kernel is not None
+        assert kernel.work is not None
+        assert abs(kernel.work(op) / result.instructions - 1) < 0.13, (kernel.name, op.x.shape)

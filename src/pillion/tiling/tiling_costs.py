@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pillion.devices.cortex_m import Isa
 from pillion.devices.cortex_m.estimate import instructions
-from pillion.emitters.c.kernel import A_CALL
+from pillion.emitters.c.kernel import A_CALL, row_elements
 from pillion.emitters.c.kernel_choice import Choice, choose, choose_together
 from pillion.emitters.c.tile_variants import VariantCache
 from pillion.ir.access import Span, row_bytes
@@ -16,12 +16,15 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.verdict import all_ok
 from pillion.memory.events import Event, Firing, Move, is_alias
+from pillion.ops import Mean, ReduceSum
 from pillion.ops.region import rows_made, why_not_in_rows
 
 INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 1.0, Isa.SCALAR: 1.0, Isa.PORTABLE: 1.0}
 """Measured in the emulator, loops included."""
 INSTRUCTIONS_PER_KEPT_BYTE = 0.75
 """For each call of a tiled reduction, whose partial results are read and written."""
+INSTRUCTIONS_PER_SUMMED_ELEMENT = {Isa.DSP: 2.5}
+"""By which tiled sums and means cost more than complete ones, where only these have a kernel for the core."""
 
 
 class TilingCosts:
@@ -136,7 +139,9 @@ class TilingCosts:
         if is_alias(op):
             return 0.0
         if op.folded_bytes:
-            return whole.call_cost.call + INSTRUCTIONS_PER_KEPT_BYTE * op.folded_bytes
+            summed = rows * row_elements(op.activations[0]) if isinstance(op, (Mean, ReduceSum)) else 0
+            known = whole.call_cost.call + INSTRUCTIONS_PER_KEPT_BYTE * op.folded_bytes
+            return known + INSTRUCTIONS_PER_SUMMED_ELEMENT.get(self.isa, 0.0) * summed
         share = rows / (rows_made(op) * op.results[0].shape[0])
         is_said = form.kernel is whole and whole.call_cost is not A_CALL
         if whole.work and form.kernel.work and not is_said:
