@@ -19,6 +19,7 @@ from pillion.boards.disassembly import DisassembledInstruction, disassemble
 from pillion.boards.elf import ElfSizes, read_elf
 from pillion.boards.toolchain import QEMU, host_compiler, version
 from pillion.errors import PillionError
+from pillion.host_io.process_guard import run_to_end
 
 PLUGIN, COUNTS = "blocks.so", "blocks.txt"
 MARK = "after_op"
@@ -120,23 +121,13 @@ def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, time
         options = ",".join([f"./{PLUGIN}", f"out={COUNTS}", *_options(read_elf(image))])
         command = [*qemu.command_line(image, board, profile=True), "-plugin", options]
         try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=timeout,
-                check=False,
-            )
+            status, said = run_to_end(command, Path(folder), timeout)
         except subprocess.TimeoutExpired:
             raise _not_counted(board, f"it did not end within {timeout:g} s") from None
         counts = Path(folder) / COUNTS
-        if done.returncode or not counts.exists():
-            raise _not_counted(
-                board, done.stdout.decode("utf-8", "replace").strip()[-400:] or "nothing was printed"
-            )
-        runs = b" ".join(RUN.findall(done.stdout))
+        if status or not counts.exists():
+            raise _not_counted(board, said.decode("utf-8", "replace").strip()[-400:] or "nothing was printed")
+        runs = b" ".join(RUN.findall(said))
         out.write_bytes(counts.read_bytes() + RUNS.encode() + runs + b"\n")
 
 

@@ -21,7 +21,7 @@ from pillion.boards.firmware import C_FLAGS, Firmware, read_firmware
 from pillion.boards.toolchain import QEMU, arm_compiler
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_whole
-from pillion.host_io.process_guard import guarded
+from pillion.host_io.process_guard import run_to_end
 
 _SHIFT = 7
 INSTRUCTION_NS = 1 << _SHIFT
@@ -121,13 +121,7 @@ def command_line(image: Path, board: Board, profile: bool) -> list[str]:
 
 def _emulate(image: Path, board: Board, folder: Path, profile: bool, timeout: float) -> tuple[int, str]:
     try:
-        with guarded(
-            command_line(image, board, profile),
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        ) as process:
-            printed, _ = process.communicate(timeout=timeout)
+        status, printed = run_to_end(command_line(image, board, profile), folder, timeout)
     except subprocess.TimeoutExpired as expired:
         raise PillionError(
             f"the model did not finish on {board.name}",
@@ -135,7 +129,7 @@ def _emulate(image: Path, board: Board, folder: Path, profile: bool, timeout: fl
             here=_tail((expired.stdout or b"").decode("utf-8", "replace")) or "nothing was printed",
             help="give more time, or fewer samples; a small model that takes this long does not end at all",
         ) from None
-    return process.returncode, printed.decode("utf-8", "replace")
+    return status, printed.decode("utf-8", "replace")
 
 
 def _facts(console: str) -> list[Mapping[str, object]]:

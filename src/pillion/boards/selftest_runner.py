@@ -15,6 +15,7 @@ from pillion.boards.project_layout import HARNESS_FOLDER, SELFTEST_FOLDER, host_
 from pillion.boards.qemu import linked
 from pillion.boards.toolchain import QEMU, host_compiler
 from pillion.errors import PillionError
+from pillion.host_io.process_guard import run_to_end
 from pillion.option_values import Optimize
 
 SOURCES = ("main.c", "selftest.c")
@@ -29,22 +30,14 @@ def run(folder: Path, board: Board | None, files: Collection[str], optimize: Opt
     command = _on_board(folder, board, files, optimize) if board else [str(_on_host(folder, files, optimize))]
     where = board.name if board else "this computer"
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout,
-            check=False,
-        )
+        status, printed = run_to_end(command, folder, timeout)
     except subprocess.TimeoutExpired:
         raise _broken(
             where, f"it did not end within {timeout:g} s", "give more --timeout, or fewer samples"
         ) from None
-    said = done.stdout.decode("utf-8", "replace")
-    if done.returncode not in ENDS:
-        here = f"status {done.returncode}\n{said.strip()[-400:]}"
+    said = printed.decode("utf-8", "replace")
+    if status not in ENDS:
+        here = f"status {status}\n{said.strip()[-400:]}"
         raise _broken(
             where, here, "`pillion run --on` the same place says more: a fault, or a project that was changed"
         )

@@ -121,3 +121,11 @@ def guarded(
         stop(process, guard)
         if process.stdout is not None:
             process.stdout.close()
+
+
+def run_to_end(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, bytes]:
+    """Runs a guarded command without input. Returns its exit code and what it printed, errors included; raises
+    `subprocess.TimeoutExpired` if it does not end in time."""
+    with guarded(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        printed, _ = process.communicate(timeout=seconds)
+    return process.returncode, printed
