@@ -38,6 +38,11 @@ class Product(nn.Module):
         return a * b
 
 
+class Largest(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.amax((2, 3))
+
+
 class MatrixProduct(nn.Module):
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.bmm(a, b)
@@ -86,6 +91,7 @@ MICROS = (
     Micro("mul 48x48x24", Product, (IMAGE, IMAGE), "mul"),
     Micro("avg_pool 7x7x1280", lambda: nn.AvgPool2d(7), ((1, 1280, 7, 7),), "mean"),
     Micro("max_pool 2x2 48x48x32", lambda: nn.MaxPool2d(2), ((1, 32, 48, 48),), "max_pool2d"),
+    Micro("amax 12x12x16", Largest, ((1, 16, 12, 12),), "reduce_max"),
     Micro("softmax 1000", lambda: nn.Softmax(-1), ((1, 1000),), "softmax"),
     matmul(4, 98, 16, 98),
     matmul(4, 98, 98, 16),
