@@ -228,7 +228,7 @@ class Edges(nn.Module):
         return x.new_zeros(10, 8).index_add(0, ends, messages)
 
 
-def standardized(x: Tensor, filters: nn.Module) -> Tensor:
+def normalize_axes(x: Tensor, filters: nn.Module) -> Tensor:
     """Signals centred and scaled by hand: the mean of what is centred is nothing but rounding."""
     x = x - x.mean(1, keepdim=True)
     x = torch.nan_to_num(x / (x.std(1, keepdim=True, unbiased=False) + 1e-3))
@@ -264,6 +264,6 @@ NETS: dict[str, Net] = {
     "spectrum": net(Spectrum, (1, 512), may_lose=2),
     "pixels go back to where they were": net(Unpooled, (1, 3, 12, 16), may_lose=3),
     "messages along edges": net(Edges, (10, 4), may_lose=3),
-    "signals centred by hand": call(standardized, (1, 50, 4), filters=nn.Conv1d(4, 8, 5), may_lose=4),
+    "signals centred by hand": call(normalize_axes, (1, 50, 4), filters=nn.Conv1d(4, 8, 5), may_lose=4),
     "outputs of all kinds": call(outputs_of_all_kinds, (2, 4), layer=nn.Linear(4, 3)),
 }

@@ -18,7 +18,7 @@ from fuzz.properties import litert_is_the_reference
 from nightly import in_turn
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
-from pillion.ops import Repeat, leaves, unrolled
+from pillion.ops import Scan, leaves, unrolled
 from pillion.passes import demote_sums
 from pillion.program import Program
 from pillion.run.selftest_samples import run_selftest
@@ -82,13 +82,13 @@ def test_layers_are_loops_and_near_to_the_float_model(case: Any) -> None:
     torch.manual_seed(1)
     module, data = Layer(kind, *sizes, **options), samples(shapes)
     program = compiled(module, data)
-    loops = [op for op in program.graph.ops if isinstance(op, Repeat)]
+    loops = [op for op in program.graph.ops if isinstance(op, Scan)]
     layers = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
     assert len(loops) == layers
     assert sum(op.reverse for op in loops) == (layers // 2 if options.get("bidirectional") else 0)
     assert signal_to_noise(module, program, data) > 25
     copies = unrolled(program.graph)
-    assert not any(isinstance(op, Repeat) for op in copies.ops)
+    assert not any(isinstance(op, Scan) for op in copies.ops)
     for one in data[:2]:
         arrays = [x.numpy() for x in one]
         wanted = program.run(*one)
@@ -198,8 +198,8 @@ def test_what_is_said_of_a_loop(tmp_path: Path) -> None:
     program = compiled(Layer(nn.GRU, 3, 4), samples(((5, 1, 3),), 2), "imxrt700")
     entries = {entry.op: entry for entry in program.ledger}
     assert list(entries) == leaves(program.graph.ops)
-    loop = next(op for op in program.graph.ops if isinstance(op, Repeat))
-    assert {entries[op].deciding.rule for op in loop.body.ops} == {"repeat.step"}
+    loop = next(op for op in program.graph.ops if isinstance(op, Scan))
+    assert {entries[op].deciding.rule for op in loop.body.ops} == {"scan.step"}
     assert "runs 5 times" in entries[loop.body.ops[0]].because
     assert program.graph.macs == 5 * loop.body.macs
     assert "count=5" in program.text()
@@ -325,7 +325,7 @@ def test_a_layer_over_constants_is_a_constant() -> None:
 
     module, data = Fixed(), samples(((1, 1, 4),), 4)
     program = compiled(module, data)
-    assert not any(isinstance(op, Repeat) for op in program.graph.ops)
+    assert not any(isinstance(op, Scan) for op in program.graph.ops)
     assert signal_to_noise(lambda x: (module(x),), program, data) > 30  # type: ignore[arg-type]  # called as a module
 
 
@@ -346,7 +346,7 @@ def test_training_with_rounding_goes_through_the_steps() -> None:
     assert losses[-1] < losses[0]
     trained.eval()
     program = pillion.compile(trained, (x[:1],), target="cortex-m33", progress=False)
-    assert any(isinstance(op, Repeat) for op in program.graph.ops)
+    assert any(isinstance(op, Scan) for op in program.graph.ops)
     with torch.no_grad():
         wanted = trained(x[:1]).numpy()
     step = program.graph.ops[-1].operands[0].scale

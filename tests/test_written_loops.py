@@ -22,7 +22,7 @@ from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order, ru
 from pillion.importers.torch.rewrite import pipeline as stages
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.constraints import QuantizationConstraints
-from pillion.ops import Repeat, unrolled
+from pillion.ops import Scan, unrolled
 from pillion.program import Program
 from pillion.targets import find_target
 from written_loops import NETS, OF_NINE, Lifted, cell, each, of_cell, zeros
@@ -224,7 +224,7 @@ def test_programs_of_loops_are_exact_and_no_worse_than_copies(
     module = make().eval()
     data = [inputs(shapes(7)) for _ in range(8)]
     program = compiled(module, data)
-    assert sum(isinstance(op, Repeat) for op in program.graph.ops) == loops
+    assert sum(isinstance(op, Scan) for op in program.graph.ops) == loops
     copies = unrolled(program.graph)
     for one in data[:2]:
         wanted = program.run(*one)
@@ -298,7 +298,7 @@ def test_training_goes_through_the_steps() -> None:
         losses.append(float(loss.detach()))
     assert losses[-1] < losses[0]
     program = pillion.compile(trained.eval(), (x,), target="cortex-m33", progress=False)
-    assert any(isinstance(op, Repeat) for op in program.graph.ops)
+    assert any(isinstance(op, Scan) for op in program.graph.ops)
 
 
 class MinCell(nn.Module):

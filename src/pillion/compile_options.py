@@ -115,6 +115,15 @@ class Io(Checked):
         return parse_pairs(self.pairs)
 
 
+FORMER_KINDS = {
+    "scan": "repeat",
+    "integer_arithmetic": "whole",
+    "embedding_bag": "bag",
+    "normalize": "standardize",
+}
+"""Kind of op → the name that patterns of the version before have for it."""
+
+
 @dataclass(frozen=True)
 class PlacementOptions(Checked):
     """The user's constraints: the ops that stay on the CPU, and whether the NPU may, should or must run all
@@ -137,7 +146,8 @@ class PlacementOptions(Checked):
 
     def keeps(self, name: str, kind: str) -> str | None:
         """Returns the pattern that keeps an op on the CPU, or None."""
-        return next((p for p in self.keep_on_cpu if fnmatch(name, p) or fnmatch(kind, p)), None)
+        kinds = (kind, FORMER_KINDS.get(kind, kind))
+        return next((p for p in self.keep_on_cpu if any(fnmatch(known, p) for known in (name, *kinds))), None)
 
 
 @dataclass(frozen=True)

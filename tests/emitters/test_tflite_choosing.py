@@ -22,6 +22,7 @@ from pillion.ops import (
     Cast,
     Compare,
     Gather,
+    IntegerArithmetic,
     Maximum,
     Minimum,
     ReduceMax,
@@ -30,13 +31,22 @@ from pillion.ops import (
     TopPlaces,
     TopValues,
     Where,
-    Whole,
 )
 from pillion.ops.example_values import make, random_like, value
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
-KINDS: tuple[type[Op], ...] = (Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Gather, Cast)
+KINDS: tuple[type[Op], ...] = (
+    Compare,
+    IntegerArithmetic,
+    Where,
+    ArgMax,
+    ArgMin,
+    TopValues,
+    TopPlaces,
+    Gather,
+    Cast,
+)
 
 
 def answers(file: bytes, inputs: list[Array]) -> list[Array]:

@@ -28,7 +28,7 @@ from pillion.ops.div import Div
 from pillion.ops.elementwise import Add
 from pillion.ops.example_values import random_like, value
 from pillion.ops.indexing import Gather
-from pillion.ops.integer_arithmetic import Whole
+from pillion.ops.integer_arithmetic import IntegerArithmetic
 from pillion.ops.lut import (
     Lut,
 )
@@ -150,7 +150,7 @@ CASES = [
     for number, op in enumerate(cls.examples())
     if cls is not ReduceSum  # REF takes int8 for uint8; test_tflite_more.py has another oracle
     if f"{cls.kind}-{number}" not in INEXACT and not (isinstance(op, Lut) and op.function not in ENTRIES)
-    if not (isinstance(op, Whole) and is_refused(op))
+    if not (isinstance(op, IntegerArithmetic) and is_refused(op))
     # LiteRT leaves what stands behind the last box as it was: tests/importers/test_tflite_detections.py compares the rest.
     if not isinstance(op, Detections)
 ]

@@ -14,15 +14,15 @@ from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constan
 from pillion.ops import (
     ArgMax,
     ArgMin,
-    Bag,
     Cast,
     Compare,
+    EmbeddingBag,
     Gather,
+    IntegerArithmetic,
     Relation,
     Requantize,
     TopPlaces,
     TopValues,
-    Whole,
 )
 from pillion.ops.example_values import conv_weights
 
@@ -71,7 +71,7 @@ def gathered(grower: Grower, cls: type[Gather]) -> Value:
     return grower.put(cls, DType.INT8, x.type.quant, x=x, indices=numbers, **found)
 
 
-def bag(grower: Grower, cls: type[Bag]) -> Value:
+def bag(grower: Grower, cls: type[EmbeddingBag]) -> Value:
     """A constant table, of few or many rows."""
     rows, elements = grower.choices.pick((1, 2, 11, 40)), grower.choices.pick((1, 7, 8, 9, 16, 33))
     table = conv_weights((rows, elements), 0, grower.choices.integer(0, 99))
@@ -95,7 +95,7 @@ def few_bits(grower: Grower, shape: Shape) -> Value:
     return grower.source(Value(grower.name("few_bits"), TensorType(shape, dtype, means)))
 
 
-def calculated(grower: Grower, cls: type[Whole]) -> Value:
+def calculated(grower: Grower, cls: type[IntegerArithmetic]) -> Value:
     """Of two tensors of whole numbers, one of which may repeat."""
     shape = grower.shape()
     a = grower.source(Value(grower.name("words"), TensorType(shape, DType.INT32)))
@@ -128,8 +128,8 @@ RECIPES: dict[type[Op], Any] = {
     TopValues: top,
     TopPlaces: top,
     Gather: gathered,
-    Bag: bag,
+    EmbeddingBag: bag,
     Cast: cast,
-    Whole: calculated,
+    IntegerArithmetic: calculated,
     Requantize: rescaled,
 }

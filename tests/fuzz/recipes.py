@@ -32,11 +32,11 @@ from pillion.ops import (
     Lut,
     Magnitude,
     MaxPool2d,
+    Normalize,
     Prelu,
     Quantize,
     Reshape,
     Slice,
-    Standardize,
     TransposeConv2d,
     Where,
     WideAdd,
@@ -183,7 +183,7 @@ def wide_lookup(grower: Grower, cls: type[WideLut]) -> Value:
     return grower.put(cls, DType.INT16, quant, x=x, table=table, function=function)
 
 
-def standardized(grower: Grower, cls: type[Standardize]) -> Value:
+def normalize_axes(grower: Grower, cls: type[Normalize]) -> Value:
     """With real weights and biases for each channel or for all, one of both, or none. One operand in four has 16 bits."""
     x = grower.held()
     if grower.choices.one_in(4):
@@ -325,7 +325,7 @@ SPECIAL: dict[type[Op], Recipe] = {
     BatchMatmul: product,
     Lut: lookup,
     Prelu: sloped,
-    Standardize: standardized,
+    Normalize: normalize_axes,
     Magnitude: magnitude,
     WideAdd: wide_pair,
     WideMul: wide_pair,

@@ -13,7 +13,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value, constant
 from pillion.ir.verify import verify
-from pillion.ops import Pad, Repeat, Requantize, Reshape, Slice
+from pillion.ops import Pad, Requantize, Reshape, Scan, Slice
 from pillion.ops.wide_add import TYPES, plus_nothing
 from pillion.passes.int8_io import int8_io
 
@@ -40,7 +40,7 @@ def repeated(graph: Graph, choices: Choices) -> Graph | None:
     initial = [_initial(v, choices) for v in carried]
     rest = [_like(v, "inv") for v in fixed]
     ys = (*(_like(v, "all", count) for v in computed), *(_like(v, "last") for v in nexts))
-    op = Repeat(
+    op = Scan(
         sequences=tuple(outer),
         initial=tuple(initial),
         invariants=tuple(rest),

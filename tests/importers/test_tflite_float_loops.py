@@ -16,7 +16,7 @@ from pillion.importers import tflite
 from pillion.importers.tflite_float import float_program
 from pillion.importers.torch.float_model import float_model
 from pillion.ir.types import Array
-from pillion.ops import Repeat
+from pillion.ops import Scan
 from pillion.schemas import tflite as schema
 from pillion.schemas.flatbuffer import Table, pack, unpack
 from pillion.schemas.tflite import ElementType
@@ -46,7 +46,7 @@ def test_a_loop_in_float_is_the_file(name: str) -> None:
 def test_quantized_it_is_near_to_litert(name: str) -> None:
     file = FOREIGN / f"{name}.tflite"
     program = pillion.compile(file, target="cortex-m55", calibrate=data(24, 2))
-    loops = [op for op in program.graph if isinstance(op, Repeat)]
+    loops = [op for op in program.graph if isinstance(op, Scan)]
     assert [op.count for op in loops] == [12] * (2 if name == "gru_both_ways" else 1)
     interpreter, seen = litert(file.read_bytes()), data(24, 3)
     wanted = np.stack([answers(interpreter, [x])[0] for x in seen])

@@ -18,7 +18,7 @@ from net_file import answers, litert
 import pillion
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
-from pillion.ops import Repeat
+from pillion.ops import Scan
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
 
@@ -59,7 +59,7 @@ class _Longer(LoopFile):
 def test_a_loop_is_the_file(name: str) -> None:
     raw = made(name).bytes()
     graph = read(raw)
-    assert [op.count for op in graph.ops if isinstance(op, Repeat)] == [LOOPS[name].get("steps", 7)]
+    assert [op.count for op in graph.ops if isinstance(op, Scan)] == [LOOPS[name].get("steps", 7)]
     interpreter = litert(raw)
     for seed in range(20):
         inputs = [noise(v.shape, seed) for v in graph.inputs]

@@ -18,7 +18,7 @@ from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ir.types import Array, Value
-from pillion.ops import Repeat, Reshape
+from pillion.ops import Reshape, Scan
 from pillion.program import Program
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack, unpack
@@ -161,8 +161,8 @@ def test_layers_whose_states_others_read_have_no_form() -> None:
 
 def test_a_long_sequence_stands_once() -> None:
     graph = read(LstmFile(1, 300, 9, 8).bytes())
-    (repeat,) = (op for op in graph.ops if isinstance(op, Repeat))
-    assert [op.kind for op in repeat.body.ops] == ["lstm_cell", "lstm_output"]
+    (scan,) = (op for op in graph.ops if isinstance(op, Scan))
+    assert [op.kind for op in scan.body.ops] == ["lstm_cell", "lstm_output"]
     assert [(s.name, s.before.dtype.value, s.bytes) for s in graph.states] == [
         ("h", "int8", 8),
         ("c", "int16", 16),

@@ -19,7 +19,7 @@ from pillion.ops.example_values import conv_weights, make, value
 
 ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.why_not_tileable for op in cls.examples())]
 NEVER = {
-    "bag",
+    "embedding_bag",
     "batch_matmul",
     "lstm_cell",
     "lstm_output",

@@ -14,7 +14,7 @@ from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops.example_values import make, value
-from pillion.ops.normalize import Standardize
+from pillion.ops.normalize import Normalize
 
 TARGETS = [
     pytest.param(rig.host(*SANITIZED), marks=pytest.mark.slow),
@@ -34,7 +34,7 @@ def norm(shape: Shape, number: int, each: bool = True, **attributes: Any) -> Op:
     }
     x = value("x", shape, (0.05, 0.002, 1.3)[number % 3], (-128, 127, 0, -7)[number % 4])
     y = value("y", (), (0.03, 0.05)[number % 2], (0, 127, -128, 11)[number % 4])
-    return make(Standardize, y, x=x, **held, **attributes)
+    return make(Normalize, y, x=x, **held, **attributes)
 
 
 def of_16_bits(op: Any) -> Op:
@@ -43,7 +43,7 @@ def of_16_bits(op: Any) -> Op:
     held = {"weights": op.weights, "bias": op.bias, "centred": op.centred}
     x = Value("x", TensorType(op.x.shape, DType.INT16, quant))
     bounds = {"axis": op.axis, "groups": op.groups, "low": op.low, "high": op.high}
-    return make(Standardize, op.y, x=x, **held, **bounds)
+    return make(Normalize, op.y, x=x, **held, **bounds)
 
 
 def rows_of_16_bits(op: Op) -> list[Array]:

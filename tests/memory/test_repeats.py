@@ -14,7 +14,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
-from pillion.ops import Add, Mul, Repeat, Reshape
+from pillion.ops import Add, Mul, Reshape, Scan
 
 Q = PerTensor(0.05, 3)
 STEPS, UNITS = 4, 5
@@ -32,7 +32,7 @@ def loop(ops: tuple[Op, ...], made: tuple[Value, ...] = (Y,), following: Value =
     xs, last = value("xs", STEPS, 1, UNITS), value("last", 1, UNITS)
     stacked = tuple(value(f"all_{v.name}", STEPS, 1, UNITS) for v in made)
     begin = constant("begin", np.full((1, UNITS), 7, np.int8), Q)
-    op = Repeat(sequences=(xs,), initial=(begin,), invariants=(), ys=(*stacked, last), body=body, count=STEPS)
+    op = Scan(sequences=(xs,), initial=(begin,), invariants=(), ys=(*stacked, last), body=body, count=STEPS)
     return verify(Graph("loop", (xs,), (op,), (*stacked, last)))
 
 

@@ -11,16 +11,16 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
-from pillion.ops import Bag
+from pillion.ops import EmbeddingBag
 from pillion.ops.example_values import make
 from pillion.passes import legalize_embedding_bags
 
 
-def bag(table: np.ndarray, scales: list[float], words: int, y: Value, *, mean: bool = False) -> Bag:
+def bag(table: np.ndarray, scales: list[float], words: int, y: Value, *, mean: bool = False) -> EmbeddingBag:
     held = constant("table", table.astype(np.int8), PerChannel(tuple(scales), 0))
     indices = Value("indices", TensorType((2, words), DType.INT32))
-    made = make(Bag, y, table=held, indices=indices, mean=mean)
-    assert isinstance(made, Bag)
+    made = make(EmbeddingBag, y, table=held, indices=indices, mean=mean)
+    assert isinstance(made, EmbeddingBag)
     return made
 
 
@@ -28,8 +28,10 @@ def y_of(scale: float, zero_point: int = 0) -> Value:
     return Value("y", TensorType((), DType.INT8, PerTensor(scale, zero_point)))
 
 
-@pytest.mark.parametrize("op", list(Bag.examples()), ids=lambda op: f"{op.table.shape} {op.indices.shape}")
-def test_examples_are_the_nearest_integers(op: Bag) -> None:
+@pytest.mark.parametrize(
+    "op", list(EmbeddingBag.examples()), ids=lambda op: f"{op.table.shape} {op.indices.shape}"
+)
+def test_examples_are_the_nearest_integers(op: EmbeddingBag) -> None:
     """Numbers from outside of the table are those of its ends."""
     rows = op.table.shape[0]
     numbers = np.random.default_rng(3).integers(-3, rows + 3, op.indices.shape).astype(np.int32)
@@ -63,7 +65,7 @@ def test_rows_far_beyond_the_result_are_said() -> None:
 def test_a_table_of_one_scale_is_another_op() -> None:
     table = constant("table", np.ones((2, 3), np.int8), PerTensor(0.1))
     with pytest.raises(PillionError, match="a scale for each row"):
-        Bag(table=table, indices=Value("i", TensorType((2, 2), DType.INT32)), y=y_of(0.1)).check()
+        EmbeddingBag(table=table, indices=Value("i", TensorType((2, 2), DType.INT32)), y=y_of(0.1)).check()
 
 
 @pytest.mark.parametrize("mean", [False, True])

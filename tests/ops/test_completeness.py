@@ -31,7 +31,7 @@ from pillion.importers.pte.table import TABLE as PTE_READER
 from pillion.importers.tflite.table import ROWS as TFLITE_READER
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, operand_fields
-from pillion.ops import ALL_OPS, KINDS, Lut, Standardize
+from pillion.ops import ALL_OPS, KINDS, Lut, Normalize
 from pillion.targets import with_npu
 
 ROOT = Path(__file__).parents[2]
@@ -148,7 +148,7 @@ PLACES: tuple[Callable[[type[Op]], Iterator[str]], ...] = (
 )
 
 
-HOLDERS = {"segment", "region", "repeat"}
+HOLDERS = {"segment", "region", "scan"}
 """Kinds of ops that hold others: made by compilation, or out of loops."""
 
 
@@ -192,7 +192,7 @@ def removals(cls: type[Op]) -> Iterator[tuple[Callable[[type[Op]], Iterator[str]
         yield torch_row, NO_OPERATOR, cls
     elif len(targets := [t for t, rule in RULES.items() if rule.kind == cls.kind]) == 1:
         yield torch_row, RULES, targets[0]
-    if cls in SPECIAL and len(operand_fields(cls)) > 1 and cls not in (Lut, Standardize):  # one will do
+    if cls in SPECIAL and len(operand_fields(cls)) > 1 and cls not in (Lut, Normalize):  # one will do
         yield random_programs, SPECIAL, cls
 
 

@@ -14,13 +14,13 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
-from pillion.ops import DepthwiseConv2d, Standardize, parse
+from pillion.ops import DepthwiseConv2d, Normalize, parse
 from pillion.ops.example_values import make, random_like, value
 from pillion.ops.normalize import MOST_ELEMENTS, reciprocal_root
 from pillion.passes import compose_norms
 
 
-def real(op: Standardize, x: Array) -> Any:
+def real(op: Normalize, x: Array) -> Any:
     """The norm in double precision, in steps of the result."""
     reals = (x.astype(np.float64) - op.x.zero_point) * op.x.scale
     rows = int(np.prod(op.x.shape[: op.axis]))
@@ -33,14 +33,14 @@ def real(op: Standardize, x: Array) -> Any:
     return np.clip(y / op.y.scale + op.y.zero_point, *op.bounds)
 
 
-def answer(op: Standardize, x: Array) -> Any:
+def answer(op: Normalize, x: Array) -> Any:
     return op.reference(Arithmetic.CMSIS_NN, x).astype(np.int64)
 
 
-def norm(shape: tuple[int, ...], scale: float, zero_point: int, y: Any, **attributes: Any) -> Standardize:
-    made = make(Standardize, y, x=value("x", shape, scale, zero_point), **attributes)
+def norm(shape: tuple[int, ...], scale: float, zero_point: int, y: Any, **attributes: Any) -> Normalize:
+    made = make(Normalize, y, x=value("x", shape, scale, zero_point), **attributes)
     made.check()
-    assert isinstance(made, Standardize)
+    assert isinstance(made, Normalize)
     return made
 
 
@@ -50,8 +50,8 @@ def data(shape: tuple[int, ...], spread: float, seed: int) -> Array:
     return np.clip(np.rint(centre + spread * rng.standard_normal(shape)), -128, 127).astype(np.int8)
 
 
-@pytest.mark.parametrize("op", list(Standardize.examples()), ids=lambda op: str(op.activations[0].shape))
-def test_examples_are_the_nearest_integers(op: Standardize) -> None:
+@pytest.mark.parametrize("op", list(Normalize.examples()), ids=lambda op: str(op.activations[0].shape))
+def test_examples_are_the_nearest_integers(op: Normalize) -> None:
     for seed in range(20):
         x = random_like(op.x, seed)
         most = 5 if op.y.dtype is DType.INT16 else 0.501 if op.x.dtype is DType.INT8 else 0.51
@@ -90,8 +90,8 @@ def test_rows_of_16_bits_that_differ_in_size_a_thousand_times() -> None:
         for zero in (-(2**15), 0, 2**15 - 1):
             quant = PerTensor(2.0**-11, zero)
             x = Value("x", TensorType((4, length), DType.INT16, quant))
-            op = make(Standardize, value("y", (), 2.0**-5, 3), x=x, eps=1e-9)
-            assert isinstance(op, Standardize)
+            op = make(Normalize, value("y", (), 2.0**-5, 3), x=x, eps=1e-9)
+            assert isinstance(op, Normalize)
             spread = np.array([[10000.0], [1000.0], [100.0], [10.0]])
             levels = np.clip(np.rint(300 + spread * rng.standard_normal((4, length))), -(2**15), 2**15 - 1)
             away = np.abs(answer(op, levels.astype(np.int16)) - real(op, levels))
@@ -156,7 +156,7 @@ TWO, INFINITE = (constant("w", np.array(held, np.float32)) for held in ([1, 2], 
 )
 def test_what_it_refuses(attributes: dict[str, Any], rule: str) -> None:
     with pytest.raises(PillionError) as found:
-        Standardize(y=value("y", (2, 12)), **{"x": X, **attributes}).check()
+        Normalize(y=value("y", (2, 12)), **{"x": X, **attributes}).check()
     assert rule in str(found.value)
 
 
@@ -168,7 +168,7 @@ def test_scales_without_fixed_point(x_scale: float, y_scale: float) -> None:
 
 
 def test_text() -> None:
-    op = next(iter(Standardize.examples()))
+    op = next(iter(Normalize.examples()))
     graph = verify(Graph("g", op.activations, (op,), op.results))
     from pillion.ir.text import to_text
 
@@ -196,16 +196,16 @@ def test_composed_it_is_near(groups: int, centred: bool) -> None:
     exact, near = (g.reference(x)[0].astype(np.float64) for g in (graph, composed))
     loss = 10 * np.log10((exact**2).mean() / ((exact - near) ** 2).mean())
     assert loss > 28
-    assert not any(isinstance(made, Standardize) for made in composed.ops)
+    assert not any(isinstance(made, Normalize) for made in composed.ops)
     assert sum(isinstance(made, DepthwiseConv2d) for made in composed.ops) == 1
 
 
 @pytest.mark.parametrize(
     "op",
-    [op for op in Standardize.examples() if op.activations[0].dtype is DType.INT8],
+    [op for op in Normalize.examples() if op.activations[0].dtype is DType.INT8],
     ids=lambda op: str(op.activations[0].shape),
 )
-def test_every_example_is_composed(op: Standardize) -> None:
+def test_every_example_is_composed(op: Normalize) -> None:
     """Valid, of the same type, and the bias alone where a row has one number only."""
     composed = verify(compose_norms(verify(Graph("g", op.activations, (op,), op.results))))
     assert composed.outputs == op.results

@@ -11,7 +11,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
-from pillion.ops import Add, Standardize, WideAdd
+from pillion.ops import Add, Normalize, WideAdd
 from pillion.ops.example_values import make, random_like, value
 from pillion.passes import demote_sums
 
@@ -63,12 +63,10 @@ def test_sums_of_8_bits_mean_the_same(zero_point: int) -> None:
     x, z = value("x", (3, 8), 0.05), value("z", (3, 8), 0.02)
     first = WideAdd(a=x, b=z, y=wide("s", (3, 8), 0.0002, zero_point // 2))
     second = WideAdd(a=first.y, b=x, y=wide("t", (3, 8), 0.0004, zero_point // 2))
-    norms = [
-        Standardize(x=s.y, y=value(f"n{i}", (3, 8), 0.03), axis=1) for i, s in enumerate((first, second))
-    ]
+    norms = [Normalize(x=s.y, y=value(f"n{i}", (3, 8), 0.03), axis=1) for i, s in enumerate((first, second))]
     graph = Graph("g", (x, z), (first, second, *norms), tuple(n.y for n in norms))
     narrow = verify(demote_sums(verify(graph, "before")), "after")
-    assert [type(op) for op in narrow.ops] == [Add, Add, Standardize, Standardize]
+    assert [type(op) for op in narrow.ops] == [Add, Add, Normalize, Normalize]
     assert {v.dtype for v in narrow.values.values()} == {DType.INT8}
     assert demote_sums(narrow) is narrow
     inputs = [(random_like(v) // 4).astype(np.int8) for v in (x, z)]

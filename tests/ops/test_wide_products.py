@@ -11,7 +11,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
-from pillion.ops import Function, Lut, Mul, Repeat, WideAdd, WideLut, WideMul
+from pillion.ops import Function, Lut, Mul, Scan, WideAdd, WideLut, WideMul
 from pillion.ops.example_values import make, random_like, value
 from pillion.ops.lut import REAL
 from pillion.ops.wide_lut import ENTRIES, NAMED
@@ -110,11 +110,11 @@ def loop(function: Function) -> Graph:
     xs = value("xs", (5, 1, 7), 0.05)
     first = constant("first", np.full((1, 7), 128, np.int16), c.quant)
     y = Value("last", c.type)
-    repeat = Repeat(sequences=(xs,), initial=(first,), invariants=(), ys=(y,), body=body, count=5)
+    scan = Scan(sequences=(xs,), initial=(first,), invariants=(), ys=(y,), body=body, count=5)
     out = WideAdd(
         a=y, b=constant("zero", np.zeros(7, np.int8), PerTensor(1.0)), y=value("y", (1, 7), 0.128, 1)
     )
-    return verify(Graph("g", (xs,), (repeat, out), (out.y,)), "made")
+    return verify(Graph("g", (xs,), (scan, out), (out.y,)), "made")
 
 
 @pytest.mark.parametrize("function", [Function.SIGMOID, Function.TABLE])
@@ -122,9 +122,9 @@ def test_loops_have_8_bits_elsewhere(function: Function) -> None:
     """The same ops as they are in int8, and answers that are near."""
     graph = loop(function)
     narrow = verify(demote_sums(graph), "narrow")
-    (repeat,) = (op for op in narrow.ops if isinstance(op, Repeat))
-    assert [type(op) for op in repeat.body.ops][:2] == [Mul, Lut]
-    values = (*narrow.values.values(), *repeat.body.values.values())
+    (scan,) = (op for op in narrow.ops if isinstance(op, Scan))
+    assert [type(op) for op in scan.body.ops][:2] == [Mul, Lut]
+    values = (*narrow.values.values(), *scan.body.values.values())
     assert {v.dtype for v in values} == {DType.INT8}
     assert demote_sums(narrow) is narrow
     x = random_like(graph.inputs[0])

@@ -70,13 +70,13 @@ def kinds(program: Program) -> set[str]:
 @pytest.mark.parametrize("make", [Own, Layer])
 def test_steps_are_copied_where_that_is_faster(make: type[nn.Module]) -> None:
     program = compiled(make())
-    assert "repeat" not in kinds(program)
+    assert "scan" not in kinds(program)
     assert program.ledger.copied
     assert all(loop.count == STEPS and loop.deciding.rule == RULE for loop in program.ledger.copied)
     assert {e.op.kind for e in program.ledger if e.segment is None} <= {"quantize", "dequantize"}
     assert f"{STEPS} copies of its steps for the NPU, {RULE}: wanted less than" in program.explain()
-    kept = compiled(make(), keep_on_cpu=("repeat",))
-    assert "repeat" in kinds(kept)
+    for name in ("scan", "repeat"):  # the latter is what the version before called it
+        assert "scan" in kinds(compiled(make(), keep_on_cpu=(name,)))
     assert program.verify(2).ok
     x = torch.randn(1, STEPS, FEATURES, generator=torch.Generator().manual_seed(9))
     (one,), (other,) = program.run(x), kept.run(x)
@@ -97,19 +97,19 @@ def test_a_copy_is_not_compared_with_the_floats_of_another_step() -> None:
 def test_a_loop_that_is_no_faster_so_says_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The core of this chip has vectors, and to begin takes the NPU longer."""
     program = compiled(Own(7), "cortex-m55+ethos-u55-128")
-    (entry,) = (e for e in program.ledger if e.op.kind == "repeat")
+    (entry,) = (e for e in program.ledger if e.op.kind == "scan")
     assert entry.deciding.rule == RULE
     assert "with copies of its steps" in str(entry.deciding.got)
     assert not program.ledger.copied
     monkeypatch.setattr(loop_copies, "MOST_COPIES", 20)
-    (entry,) = (e for e in compiled(Own()).ledger if e.op.kind == "repeat")
+    (entry,) = (e for e in compiled(Own()).ledger if e.op.kind == "scan")
     assert entry.because == f"{RULE}: wanted at most 20 ops in all steps, got {STEPS * 5 + 1}"
 
 
 @pytest.mark.parametrize("asked", ["prefer_npu", "only_npu"])
 def test_loops_are_copied_if_the_npu_is_preferred(asked: str) -> None:
     program = compiled(Own(), "cortex-m55+ethos-u55-128", **{asked: True})
-    assert "repeat" not in kinds(program)
+    assert "scan" not in kinds(program)
     assert "linear" in {entry.op.kind for entry in program.ledger.on_npu}
     (loop,) = program.ledger.copied
     assert loop.deciding.wanted == "copies of its steps of which the NPU takes ops"
@@ -119,5 +119,5 @@ def test_streams_keep_their_loops() -> None:
     """For all windows alike: NPU and core round differently."""
     model, xs = Stream().eval(), torch.randn(1, STEPS, FEATURES)
     program = pillion.compile(model, xs, target="imxrt700", stream="x:1", hop=2, progress=False)
-    assert "repeat" in kinds(program)
+    assert "scan" in kinds(program)
     assert not program.ledger.copied

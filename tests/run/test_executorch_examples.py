@@ -84,7 +84,7 @@ def test_newer_runtimes_get_the_argument_that_they_want(kind: str) -> None:
 
 
 OF_NUMBERS = {
-    "bag",
+    "embedding_bag",
     "gather",
     "compare",
     "where",
@@ -94,7 +94,7 @@ OF_NUMBERS = {
     "top_places",
     "cast",
     "log_softmax",
-    "standardize",
+    "normalize",
     "l2_normalize",
     "lstm_cell",
     "lstm_output",
@@ -104,7 +104,7 @@ OF_NUMBERS = {
     "resize_bilinear_float",
     "squared_difference",
     "magnitude",
-    "whole",
+    "integer_arithmetic",
     "wide_add",
     "wide_lut",
     "wide_mul",

@@ -168,7 +168,7 @@ def test_nothing_goes_on_behind_it() -> None:
         as_region(longer, 0, 3, 1).check()
 
 
-class Whole(nn.Module):
+class IntegerArithmetic(nn.Module):
     """A picture becomes numbers."""
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class Whole(nn.Module):
 def whole() -> Program:
     torch.manual_seed(4)
     return pillion.compile(
-        Whole().eval(),
+        IntegerArithmetic().eval(),
         torch.randn(1, 3, 45, 31),
         target="cortex-m55",
         io_dtype="int8",

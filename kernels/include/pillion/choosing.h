@@ -33,8 +33,8 @@ typedef struct {
     int32_t rows, count, a_step, b_step, axes;
     const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
     int32_t calculation;
-} pillion_whole_s32_params;
-void pillion_whole_s32(const pillion_whole_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch);
+} pillion_integer_arithmetic_s32_params;
+void pillion_integer_arithmetic_s32(const pillion_integer_arithmetic_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch);
 
 /* y = condition ? a : b, of elements of 1 or 4 bytes, all three broadcast as in add_s8. Steps count elements. */
 typedef struct {

@@ -241,12 +241,12 @@ void pillion_avg_pool2d_up_s8_dsp(const pillion_avg_pool2d_up_s8_dsp_params *p, 
 typedef pillion_pool_s8_dsp_params pillion_max_pool2d_s8_dsp_params;
 void pillion_max_pool2d_s8_dsp(const pillion_max_pool2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Norms, as pillion_standardize_s8. With several groups, scratch has 16 bytes for each channel. */
-typedef pillion_standardize_s8_params pillion_standardize_s8_dsp_params;
-void pillion_standardize_s8_dsp(const pillion_standardize_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+/* Norms, as pillion_normalize_s8. With several groups, scratch has 16 bytes for each channel. */
+typedef pillion_normalize_s8_params pillion_normalize_s8_dsp_params;
+void pillion_normalize_s8_dsp(const pillion_normalize_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 /* Of elements of 16 bits, with one group. */
-typedef pillion_standardize_s8_params pillion_standardize_s16_dsp_params;
-void pillion_standardize_s16_dsp(const pillion_standardize_s16_dsp_params *p, const int16_t *x, int8_t *y, void *scratch);
+typedef pillion_normalize_s8_params pillion_normalize_s16_dsp_params;
+void pillion_normalize_s16_dsp(const pillion_normalize_s16_dsp_params *p, const int16_t *x, int8_t *y, void *scratch);
 
 /* y[n][column][row] = x[n][row][column] */
 typedef struct {

@@ -418,8 +418,8 @@ void pillion_gather(const pillion_gather_params *p, const void *x, const int32_t
 typedef struct {
     int32_t bags, words, rows, elements, places, offset_high, offset_low;
     const int32_t *multipliers; /* [rows] */
-} pillion_bag_s8_params;
-void pillion_bag_s8(const pillion_bag_s8_params *p, const int8_t *table, const int32_t *numbers, int8_t *y,
+} pillion_embedding_bag_s8_params;
+void pillion_embedding_bag_s8(const pillion_embedding_bag_s8_params *p, const int8_t *table, const int32_t *numbers, int8_t *y,
                     void *scratch);
 
 /* Whole numbers in another element type: 0 is bool, 1 uint8, 2 int32, 3 float32, which only y may be. */

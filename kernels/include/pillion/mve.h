@@ -341,12 +341,12 @@ typedef struct {
 } pillion_softmax_s8_mve_params;
 void pillion_softmax_s8_mve(const pillion_softmax_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Norms, as pillion_standardize_s8. With several groups there are at most 2^16 positions, and scratch has eight bytes for each channel. */
-typedef pillion_standardize_s8_params pillion_standardize_s8_mve_params;
-void pillion_standardize_s8_mve(const pillion_standardize_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+/* Norms, as pillion_normalize_s8. With several groups there are at most 2^16 positions, and scratch has eight bytes for each channel. */
+typedef pillion_normalize_s8_params pillion_normalize_s8_mve_params;
+void pillion_normalize_s8_mve(const pillion_normalize_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 /* Of elements of 16 bits, with one group. */
-typedef pillion_standardize_s8_params pillion_standardize_s16_mve_params;
-void pillion_standardize_s16_mve(const pillion_standardize_s16_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
+typedef pillion_normalize_s8_params pillion_normalize_s16_mve_params;
+void pillion_normalize_s16_mve(const pillion_normalize_s16_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
 
 /* Sums in 16 bits, as pillion_wide_add; rows as in add_s8. a is the wider operand. Both multipliers and the offset are in halves, the
  * lower ones signed; a sum has at most 48 bits. y may be an operand of the same element type. */

@@ -24,7 +24,7 @@ typedef struct {
 void pillion_l2_normalize_s8(const pillion_l2_normalize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Norms: of x[rows][positions][groups][inner], the elements of a group in all positions of a row have one mean and one variance, in the
- * fixed point that `standardize.h` explains. Each element is then multiplied by the factor of its channel, its offset added to
+ * fixed point that `normalize.h` explains. Each element is then multiplied by the factor of its channel, its offset added to
  * the upper half of the product, and the sum shifted to the right. y may be x. */
 typedef struct {
     int32_t rows, positions, groups, inner, elements; /* elements = positions * inner */
@@ -36,16 +36,16 @@ typedef struct {
     const int32_t *factors; /* [groups * inner] or [1] */
     const int32_t *offsets; /* as many */
     int32_t mean_bits;
-} pillion_standardize_s8_params;
-void pillion_standardize_s8(const pillion_standardize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+} pillion_normalize_s8_params;
+void pillion_normalize_s8(const pillion_normalize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* The same of elements of 16 bits. */
-typedef pillion_standardize_s8_params pillion_standardize_s16_params;
-void pillion_standardize_s16(const pillion_standardize_s16_params *p, const int16_t *x, int8_t *y, void *scratch);
+typedef pillion_normalize_s8_params pillion_normalize_s16_params;
+void pillion_normalize_s16(const pillion_normalize_s16_params *p, const int16_t *x, int8_t *y, void *scratch);
 
 /* The same of elements and results of 16 bits. */
-typedef pillion_standardize_s8_params pillion_standardize_s16_s16_params;
-void pillion_standardize_s16_s16(const pillion_standardize_s16_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_normalize_s8_params pillion_normalize_s16_s16_params;
+void pillion_normalize_s16_s16(const pillion_normalize_s16_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Softmax along rows of `count` elements, in fixed point; the result is in steps of 2^(places - 43) from -128, or of that over `factor`
  * in Q0.31 where it is not 0. */

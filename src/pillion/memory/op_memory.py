@@ -12,7 +12,7 @@ from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
 from pillion.memory.events import Firing
 from pillion.memory.schedule import Schedule
-from pillion.ops import Repeat
+from pillion.ops import Scan
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ DEEPEST_PASSAGES = 6
 class RepeatMemory:
     """Memory of a loop: that of its ops."""
 
-    op: Repeat
+    op: Scan
     ops: tuple[OpMemory | RepeatMemory, ...]
     """One entry per op of the inner graph."""
 

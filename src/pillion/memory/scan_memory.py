@@ -13,7 +13,7 @@ from pillion.ir.types import Value
 from pillion.memory.events import aligned
 from pillion.memory.live_blocks import Block
 from pillion.memory.op_memory import OpMemory, RepeatMemory
-from pillion.ops import Repeat, Reshape
+from pillion.ops import Reshape, Scan
 
 
 @dataclass
@@ -96,7 +96,7 @@ def moved(need: RepeatMemory) -> list[tuple[Value, Value]]:
     return [(c, n) for c, n in zip(need.op.carried, need.op.next, strict=True) if n not in homes]
 
 
-def roots(op: Repeat) -> dict[Value, Value]:
+def roots(op: Scan) -> dict[Value, Value]:
     """Maps each inner value to the value whose bytes it shares: a reshape moves nothing."""
     found = {v: v for v in op.body.inputs}
     for inner in op.body.ops:

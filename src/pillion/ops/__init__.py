@@ -14,10 +14,10 @@ from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.detections import Detections
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
-from pillion.ops.embedding_bag import Bag
+from pillion.ops.embedding_bag import EmbeddingBag
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.indexing import Cast, Gather
-from pillion.ops.integer_arithmetic import Calculation, Whole
+from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
@@ -26,13 +26,13 @@ from pillion.ops.lut import Lut
 from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
-from pillion.ops.normalize import Standardize
+from pillion.ops.normalize import Normalize
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.region import Region, as_region
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
-from pillion.ops.scan import Repeat, has_repeats, in_copies, leaves, runs, unrolled
+from pillion.ops.scan import Scan, has_repeats, in_copies, leaves, runs, unrolled
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
 from pillion.ops.squared_difference import SquaredDifference
@@ -77,7 +77,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Softmax,
     LogSoftmax,
     L2Normalize,
-    Standardize,
+    Normalize,
     Concat,
     Slice,
     Pad,
@@ -85,9 +85,9 @@ ALL_OPS: tuple[type[Op], ...] = (
     Transpose,
     Flip,
     Gather,
-    Bag,
+    EmbeddingBag,
     Compare,
-    Whole,
+    IntegerArithmetic,
     Where,
     ArgMax,
     ArgMin,
@@ -104,7 +104,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     Requantize,
 )
 
-for _op in (Segment, Region, Repeat, *ALL_OPS):
+for _op in (Segment, Region, Scan, *ALL_OPS):
     REGISTRY.add_op(_op)
 KINDS: Mapping[str, type[Op]] = REGISTRY.ops
 """Op classes by kind, the name in the text form. Segments, regions and loops are made by compilation and hold
@@ -113,7 +113,7 @@ other ops."""
 
 def listed_ops() -> tuple[type[Op], ...]:
     """Returns the ops of models, those of plug-ins included."""
-    return tuple(op for op in KINDS.values() if op not in (Segment, Region, Repeat))
+    return tuple(op for op in KINDS.values() if op not in (Segment, Region, Scan))
 
 
 def parse(source: str) -> Graph:
@@ -129,7 +129,6 @@ __all__ = [
     "ArgMin",
     "AvgPool2d",
     "AvgPool2dUp",
-    "Bag",
     "BatchMatmul",
     "Calculation",
     "Cast",
@@ -141,9 +140,11 @@ __all__ = [
     "Dequantize",
     "Detections",
     "Div",
+    "EmbeddingBag",
     "Flip",
     "Function",
     "Gather",
+    "IntegerArithmetic",
     "L2Normalize",
     "Linear",
     "LogSoftmax",
@@ -156,6 +157,7 @@ __all__ = [
     "Mean",
     "Minimum",
     "Mul",
+    "Normalize",
     "Op",
     "Pad",
     "Prelu",
@@ -165,17 +167,16 @@ __all__ = [
     "ReduceSum",
     "Region",
     "Relation",
-    "Repeat",
     "Requantize",
     "Reshape",
     "ResizeBilinear",
     "ResizeBilinearFloat",
     "ResizeNearest",
+    "Scan",
     "Segment",
     "Slice",
     "Softmax",
     "SquaredDifference",
-    "Standardize",
     "Sub",
     "SvdfMemory",
     "SvdfOutput",
@@ -184,7 +185,6 @@ __all__ = [
     "Transpose",
     "TransposeConv2d",
     "Where",
-    "Whole",
     "WideAdd",
     "WideLut",
     "WideMul",

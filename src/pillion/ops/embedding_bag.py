@@ -24,8 +24,8 @@ MOST_WORDS = 2**20
 """The maximum number of rows in a bag; their 64-bit sum is exact."""
 
 
-@op("bag")
-class Bag(Op):
+@op("embedding_bag")
+class EmbeddingBag(Op):
     """Adds or averages rows of a constant table [rows, elements]; the last axis of the indices is a bag. Each row
     has its own scale: it is multiplied by a 31-bit integer, and the 64-bit sum is rounded once, half up.
 

@@ -91,8 +91,8 @@ EITHER_WAY = frozenset(
 """Commutative operations."""
 
 
-@op("whole", quantization=Quantization.NONE)
-class Whole(Binary):
+@op("integer_arithmetic", quantization=Quantization.NONE)
+class IntegerArithmetic(Binary):
     """Computes an exact 32-bit integer from two, element by element.
 
     Results that do not fit keep their lowest 32 bits, as in PyTorch's int32. Divisions round down (`floor_div`,

@@ -40,8 +40,8 @@ STEPS = 3
 """Newton steps, each of which squares the error: 9 %, 1.1 %, 2^-12, 2^-24."""
 
 
-@op("standardize")
-class Standardize(Op):
+@op("normalize")
+class Normalize(Op):
     """Computes (x - mean) / sqrt(variance + eps) · weights + bias, with mean and variance over all axes from
     `axis` on; with `groups`, over equal parts of the last axis. Without `centred` the mean is taken as 0, so
     the variance is the mean square.

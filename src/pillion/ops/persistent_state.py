@@ -11,25 +11,25 @@ from pillion.ir.graph import Graph, Names
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
-from pillion.ops.scan import Repeat
+from pillion.ops.scan import Scan
 
 
 def with_persistent_states(graph: Graph) -> Graph:
     """Turns the carried values of loops that begin with a constant into states, which the constant initializes."""
     names = Names(graph.values)
-    found = [_lasting(op, names) if isinstance(op, Repeat) else (op, ()) for op in graph.ops]
+    found = [_lasting(op, names) if isinstance(op, Scan) else (op, ()) for op in graph.ops]
     states = tuple(state for _, held in found for state in held)
     if not states:
         raise PillionError(
             f"`{graph.name}` has nothing to remember between runs",
             rule="states of recurrent layers that begin with zeros or other constants live on",
-            here=f"{sum(isinstance(op, Repeat) for op in graph.ops)} recurrent layers",
+            here=f"{sum(isinstance(op, Scan) for op in graph.ops)} recurrent layers",
             help="leave --stateful out; states that are inputs and outputs of the model are kept by the caller",
         )
     return graph.replace(ops=tuple(op for op, _ in found), states=(*graph.states, *states))
 
 
-def _lasting(op: Repeat, names: Names) -> tuple[Op, tuple[State, ...]]:
+def _lasting(op: Scan, names: Names) -> tuple[Op, tuple[State, ...]]:
     """Returns a loop that begins with states, and the states."""
     if op.reverse and any(v.is_constant for v in op.initial):
         raise PillionError(
@@ -44,7 +44,7 @@ def _lasting(op: Repeat, names: Names) -> tuple[Op, tuple[State, ...]]:
     return dataclasses.replace(op, initial=initial), states
 
 
-def _states(op: Repeat, names: Names) -> Iterator[State]:
+def _states(op: Scan, names: Names) -> Iterator[State]:
     for first, last in zip(op.initial, op.last, strict=True):
         if first.is_constant:
             before = Value(names.fresh(f"{last.name}_before"), first.type)

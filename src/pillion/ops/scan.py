@@ -22,8 +22,8 @@ LONGEST = 2**20
 """The maximum number of steps: the reference and the emulators run each of them."""
 
 
-@op("repeat", quantization=Quantization.NONE)
-class Repeat(Op):
+@op("scan", quantization=Quantization.NONE)
+class Scan(Op):
     """Runs its inner graph `count` times. Each step reads the next element of its sequences (along their first
     axis), the carried values of the previous step (at first the initial ones), and invariants. Results are the
     stacked outputs of all steps, and the last carried values. With `reverse`, sequences are read and stacked
@@ -153,7 +153,7 @@ class Repeat(Op):
         return iter(())
 
 
-def _element(value: Value, op: Repeat) -> TensorType:
+def _element(value: Value, op: Scan) -> TensorType:
     """Returns the type of one element of a sequence."""
     if not value.shape or value.shape[0] != op.count:
         raise op.refuse(f"sequences have {op.count} elements", f"`{value.name}`: {list(value.shape)}")
@@ -171,7 +171,7 @@ class Runs:
 def runs(ops: Iterable[Op], times: int = 1) -> Iterator[Runs]:
     """Yields all ops that a program runs, in order: those inside a loop, then the loop itself."""
     for one in ops:
-        if isinstance(one, Repeat):
+        if isinstance(one, Scan):
             yield from runs(one.body.ops, times * one.count)
         yield Runs(one, times)
 
@@ -183,10 +183,10 @@ def leaves(ops: Iterable[Op]) -> list[Op]:
 
 def has_repeats(graph: Graph) -> bool:
     """Whether a graph contains loops."""
-    return any(isinstance(op, Repeat) for op in graph.ops)
+    return any(isinstance(op, Scan) for op in graph.ops)
 
 
-def unrolled(graph: Graph, wanted: Repeat | None = None) -> Graph:
+def unrolled(graph: Graph, wanted: Scan | None = None) -> Graph:
     """Unrolls all loops, or one of them. If other loops stay, no copy has a name of their inner graphs."""
     if not has_repeats(graph):
         return graph
@@ -195,7 +195,7 @@ def unrolled(graph: Graph, wanted: Repeat | None = None) -> Graph:
     ops: list[Op] = []
     for one in graph.ops:
         is_meant = wanted is None or one is wanted
-        ops += _copies(one, names) if isinstance(one, Repeat) and is_meant else [one]
+        ops += _copies(one, names) if isinstance(one, Scan) and is_meant else [one]
     return graph.replace(ops=tuple(ops)).without_dead_ops()
 
 
@@ -207,7 +207,7 @@ def in_copies(graph: Graph, form: str) -> Graph:
     """Unrolls all loops for a format without loops; raises if that makes too many ops."""
     count = sum(one.times for one in runs(graph.ops))
     if has_repeats(graph) and count > MOST_COPIES:
-        longest = max((op for op in graph.ops if isinstance(op, Repeat)), key=lambda op: op.count)
+        longest = max((op for op in graph.ops if isinstance(op, Scan)), key=lambda op: op.count)
         raise PillionError(
             f"`{graph.name}` is too long for a {form}, which has no loops",
             rule=f"a {form} has at most {MOST_COPIES:,} ops: what runs many times is written as often",
@@ -218,7 +218,7 @@ def in_copies(graph: Graph, form: str) -> Graph:
     return unrolled(graph)
 
 
-def _copies(op: Repeat, names: Names) -> Iterator[Op]:
+def _copies(op: Scan, names: Names) -> Iterator[Op]:
     """Yields the ops of all steps."""
     body = unrolled(op.body)
     body = body.substitute({v: dataclasses.replace(v, name=names.fresh(v.name)) for v in body.constants})

@@ -14,13 +14,13 @@ from pillion.devices.device import Device
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
-from pillion.ops.scan import Repeat, runs, unrolled
+from pillion.ops.scan import Scan, runs, unrolled
 from pillion.partition.ledger import LoopEntry, Unit
 from pillion.partition.partition import Costs, Placement, partition, require_all
 
 MOST_COPIES = 1024
 """The most ops of an unrolled loop: each of them costs flash and compile time."""
-RULE = "repeat.copies"
+RULE = "scan.copies"
 Tidy = Callable[[Graph], Graph]
 """Merges the movement ops at the ends of unrolled steps."""
 
@@ -39,7 +39,7 @@ def partition_loops(
     placed = partition(graph, npu, isa, some, costs)
     kept: dict[Op, Verdict] = {}
     copied: list[LoopEntry] = []
-    for loop in [op for op in graph.ops if isinstance(op, Repeat)]:
+    for loop in [op for op in graph.ops if isinstance(op, Scan)]:
         count = sum(one.times for one in runs([loop]))
         if options.keeps(loop.name, loop.kind):
             continue

@@ -284,9 +284,7 @@ def _ledger(
 
 def _inside(one: Runs, isa: Isa) -> Entry:
     """Returns the entry of an op inside a loop, which the NPU cannot run."""
-    why = Verdict(
-        "repeat.step", False, "an op that runs once", f"one that runs {one.times:,} times, in a loop"
-    )
+    why = Verdict("scan.step", False, "an op that runs once", f"one that runs {one.times:,} times, in a loop")
     cycles = one.times * cortex_m.estimate(one.op, isa)
     return Entry(one.op, Unit.CPU, None, why, (why,), "", 0, 0, cycles)
 

@@ -10,7 +10,7 @@ from pillion.devices import cortex_m
 from pillion.devices.cortex_m import Isa
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ops import Repeat
+from pillion.ops import Scan
 from pillion.partition.ledger import Entry
 from pillion.partition.partition import Placement
 
@@ -34,7 +34,7 @@ def restore(original: Graph, rewritten: Graph, placed: Placement, isa: Isa) -> P
 def _replacement(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
     """Returns the ops that compute an original op's result, in order; empty if others read values in between,
     or if the op is a loop, whose steps have entries of their own."""
-    if isinstance(op, Repeat) or len(op.results) != 1:
+    if isinstance(op, Scan) or len(op.results) != 1:
         return []
     known = set(original.values.values())
     found: set[Op] = set()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
-from pillion.ops import Repeat, has_repeats
+from pillion.ops import Scan, has_repeats
 from pillion.passes.canonicalize_multipliers import canonicalize_multipliers
 from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
@@ -103,7 +103,7 @@ def after_unrolling(graph: Graph) -> Graph:
 def _inside(one: Pass, graph: Graph) -> Graph:
     """Applies a pass to the bodies of loops."""
     ops = [
-        dataclasses.replace(op, body=one(_inside(one, op.body))) if isinstance(op, Repeat) else op
+        dataclasses.replace(op, body=one(_inside(one, op.body))) if isinstance(op, Scan) else op
         for op in graph.ops
     ]
     return graph.replace(ops=tuple(ops)) if has_repeats(graph) else graph

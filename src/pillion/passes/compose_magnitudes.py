@@ -9,7 +9,7 @@ from pillion.ir.graph import Graph, Names, rewrite
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
-from pillion.ops import Add, Function, Lut, Magnitude, Mul, Repeat, Requantize
+from pillion.ops import Add, Function, Lut, Magnitude, Mul, Requantize, Scan
 
 LEAST = -128
 """The integer that stands for 0 in a tensor without negative values."""
@@ -28,7 +28,7 @@ def compose_magnitudes(graph: Graph) -> Graph:
     names = Names(list(graph.values))
 
     def rule(_: Graph, op: Op) -> list[Op] | None:
-        if isinstance(op, Repeat):
+        if isinstance(op, Scan):
             return [dataclasses.replace(op, body=compose_magnitudes(op.body))]
         return _composed(op, names) if isinstance(op, Magnitude) else None
 
@@ -36,9 +36,7 @@ def compose_magnitudes(graph: Graph) -> Graph:
 
 
 def _has_any(graph: Graph) -> bool:
-    return any(
-        isinstance(op, Magnitude) or (isinstance(op, Repeat) and _has_any(op.body)) for op in graph.ops
-    )
+    return any(isinstance(op, Magnitude) or (isinstance(op, Scan) and _has_any(op.body)) for op in graph.ops)
 
 
 def _composed(op: Magnitude, names: Names) -> list[Op]:

@@ -20,9 +20,9 @@ from pillion.ops import (
     Lut,
     Mean,
     Mul,
-    Repeat,
+    Normalize,
     Reshape,
-    Standardize,
+    Scan,
     Sub,
     Transpose,
 )
@@ -48,16 +48,16 @@ def compose_norms(graph: Graph) -> Graph:
     names = Names(list(graph.values))
 
     def rule(_: Graph, op: Op) -> list[Op] | None:
-        if isinstance(op, Repeat):
+        if isinstance(op, Scan):
             return [dataclasses.replace(op, body=compose_norms(op.body))]
-        return _Composed(op, names).ops() if isinstance(op, Standardize) else None
+        return _Composed(op, names).ops() if isinstance(op, Normalize) else None
 
     return rewrite(graph, rule) if _has_norms(graph) else graph
 
 
 def _has_norms(graph: Graph) -> bool:
     return any(
-        isinstance(op, Standardize) or (isinstance(op, Repeat) and _has_norms(op.body)) for op in graph.ops
+        isinstance(op, Normalize) or (isinstance(op, Scan) and _has_norms(op.body)) for op in graph.ops
     )
 
 
@@ -65,7 +65,7 @@ def _has_norms(graph: Graph) -> bool:
 class _Composed:
     """Builds the ops that replace one norm."""
 
-    op: Standardize
+    op: Normalize
     names: Names
     made: list[Op] = field(default_factory=list)
 

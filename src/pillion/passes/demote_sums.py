@@ -17,11 +17,11 @@ from pillion.ops import (
     Function,
     Lut,
     Mul,
-    Repeat,
+    Normalize,
     Requantize,
     Reshape,
+    Scan,
     Slice,
-    Standardize,
     Sub,
     Transpose,
     WideAdd,
@@ -33,7 +33,7 @@ from pillion.ops.wide_add import STEPS, STEPS_IN_LOOPS
 from pillion.ops.wide_lut import in_bytes
 
 WIDE = (WideAdd, WideLut, WideMul)
-MOVES = (Concat, Reshape, Slice, Standardize, Transpose)
+MOVES = (Concat, Reshape, Slice, Normalize, Transpose)
 """Ops that keep the type of their operand."""
 
 
@@ -52,7 +52,7 @@ def _wide(graph: Graph, given: Iterable[Value] = ()) -> list[Value]:
     """Lists the 16-bit values to demote: results of 16-bit ops, moved values, values carried by loops."""
     found = dict.fromkeys(given)
     for op in graph.ops:
-        if isinstance(op, Repeat):
+        if isinstance(op, Scan):
             inside = set(_wide(op.body, _given(op, found)))
             ends = zip((*op.stacked, *op.last), op.body.outputs, strict=True)
             found |= dict.fromkeys(y for y, made in ends if made in inside)
@@ -62,7 +62,7 @@ def _wide(graph: Graph, given: Iterable[Value] = ()) -> list[Value]:
     return list(found)
 
 
-def _given(op: Repeat, wide: Iterable[Value]) -> list[Value]:
+def _given(op: Scan, wide: Iterable[Value]) -> list[Value]:
     """Lists the inputs of a loop's body that become 8-bit."""
     outer = (*op.sequences, *op.invariants)
     inner = (*op.elements, *op.fixed)
@@ -71,7 +71,7 @@ def _given(op: Repeat, wide: Iterable[Value]) -> list[Value]:
     return [*read, *(op.carried[at] for at in _places(op))]
 
 
-def _places(op: Repeat) -> list[int]:
+def _places(op: Scan) -> list[int]:
     """Lists the carried values of a loop that become 8-bit."""
     made = set(_wide(op.body))
     return [at for at, value in enumerate(op.next) if value in made]
@@ -90,7 +90,7 @@ class _Narrowing:
         same: dict[Value, Value] = {}
         ops: list[Op] = []
         for one in graph.ops:
-            looped = self.loop(one, narrow) if isinstance(one, Repeat) else one
+            looped = self.loop(one, narrow) if isinstance(one, Scan) else one
             op = looped.substitute({**narrow, **same})
             if isinstance(one, WIDE):
                 op = _in_8_bits(op, one)
@@ -109,7 +109,7 @@ class _Narrowing:
         outputs = tuple(narrow.get(v, v) for v in graph.outputs)
         return graph.replace(inputs=inputs, outputs=outputs, states=states).with_ops(ops, same)
 
-    def loop(self, op: Repeat, narrow: Mapping[Value, Value]) -> Repeat:
+    def loop(self, op: Scan, narrow: Mapping[Value, Value]) -> Scan:
         """Demotes the body of a loop."""
         body = self.narrowed(op.body, self.exchanged(_wide(op.body, _given(op, narrow))), keeps_outputs=False)
         return replace(op, body=body) if body is not op.body else op

@@ -23,9 +23,9 @@ from pillion.ops import (
     Mul,
     Pad,
     Quantize,
-    Repeat,
     Requantize,
     Reshape,
+    Scan,
     Slice,
     Sub,
     WideAdd,
@@ -239,7 +239,7 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
 
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:
     """Lists the ops that still compute in float, each with the reason."""
-    inside = [found for op in graph.ops if isinstance(op, Repeat) for found in float_ops(op.body)]
+    inside = [found for op in graph.ops if isinstance(op, Scan) for found in float_ops(op.body)]
     left = [op for op in graph.ops if _computes_in_float(op) and not _is_cut_out(graph, op)]
     return [*inside, *((op, _reason(graph, op)) for op in left)]
 

@@ -8,7 +8,7 @@ import numpy as np
 from pillion.ir.graph import Graph, Names, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
-from pillion.ops import Bag, Gather, Mean, ReduceSum, Repeat
+from pillion.ops import EmbeddingBag, Gather, Mean, ReduceSum, Scan
 
 
 def legalize_embedding_bags(graph: Graph) -> Graph:
@@ -17,18 +17,20 @@ def legalize_embedding_bags(graph: Graph) -> Graph:
     names = Names(list(graph.values))
 
     def rule(_: Graph, op: Op) -> list[Op] | None:
-        if isinstance(op, Repeat):
+        if isinstance(op, Scan):
             return [dataclasses.replace(op, body=legalize_embedding_bags(op.body))]
-        return _plain(op, names) if isinstance(op, Bag) and op.y.dtype is DType.INT8 else None
+        return _plain(op, names) if isinstance(op, EmbeddingBag) and op.y.dtype is DType.INT8 else None
 
     return rewrite(graph, rule) if _has_bags(graph) else graph
 
 
 def _has_bags(graph: Graph) -> bool:
-    return any(isinstance(op, Bag) or (isinstance(op, Repeat) and _has_bags(op.body)) for op in graph.ops)
+    return any(
+        isinstance(op, EmbeddingBag) or (isinstance(op, Scan) and _has_bags(op.body)) for op in graph.ops
+    )
 
 
-def _plain(op: Bag, names: Names) -> list[Op]:
+def _plain(op: EmbeddingBag, names: Names) -> list[Op]:
     scales = op.table.channel_scales
     quant = PerTensor(float(scales.max()))
     levels = np.round(op.table.constant.astype(np.float64) * (scales / quant.scale)[:, None])

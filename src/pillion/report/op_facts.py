@@ -12,7 +12,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, PerTensor, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops import Repeat, Segment, leaves
+from pillion.ops import Scan, Segment, leaves
 from pillion.partition import Entry, Unit
 from pillion.report.report_facts import EdgeFacts, KernelFacts, OpFacts, RuleFacts, SegmentFacts, TensorFacts
 from pillion.report.subject import Subject
@@ -165,7 +165,7 @@ def edges(subject: Subject) -> tuple[EdgeFacts, ...]:
 def _outer_names(subject: Subject) -> Mapping[Value, Value]:
     """Maps values inside segments to the values outside that they correspond to."""
     segments = [op for op in subject.graph.ops if isinstance(op, Segment)]
-    loops = [op for op in leaves(subject.graph.ops) if isinstance(op, Repeat)]
+    loops = [op for op in leaves(subject.graph.ops) if isinstance(op, Scan)]
     pairs = [(s.body.inputs, s.xs) for s in segments] + [(s.body.outputs, s.ys) for s in segments]
     pairs += [(op.body.inputs, (*op.sequences, *op.initial, *op.invariants)) for op in loops]
     return {inner: outer for inners, outers in pairs for inner, outer in zip(inners, outers, strict=True)}

@@ -10,7 +10,7 @@ import numpy as np
 from pillion.emitters.c.manifest import ManifestBuffer
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, DType, Value
-from pillion.ops import Bag, Cast, Gather, Quantize
+from pillion.ops import Cast, EmbeddingBag, Gather, Quantize
 from pillion.ops.movement import Movement
 
 BEYOND = 1.1
@@ -51,7 +51,7 @@ def _slices(graph: Graph, value: Value) -> int:
     indices."""
     counts = []
     for op in graph.users.get(value, []):
-        if isinstance(op, (Gather, Bag)) and value is op.indices:
+        if isinstance(op, (Gather, EmbeddingBag)) and value is op.indices:
             counts.append(op.x.shape[op.axis] if isinstance(op, Gather) else op.table.shape[0])
         elif isinstance(op, (Movement, Cast)) or (isinstance(op, Gather) and op.y.dtype is DType.INT32):
             counts.append(_slices(graph, op.results[0]))

@@ -10,7 +10,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.ops import BatchMatmul, Repeat, Softmax, Standardize
+from pillion.ops import BatchMatmul, Normalize, Scan, Softmax
 
 CAUSAL = (
     "no padding in time, or padding in front only: F.pad(x, (k - 1, 0)) before a convolution without padding, "
@@ -24,8 +24,8 @@ ATTENTION = (
     "only (causal convolutions, a GRU or LSTM); or leave --stream out"
 )
 INSTEAD = {
-    Repeat.kind: "bidirectional=False: a layer that begins with the last frame waits for all of them; or leave --stream out",
-    Standardize.kind: "normalize each frame over its channels (LayerNorm over the last axis of [batch, time, channels]), or BatchNorm, "
+    Scan.kind: "bidirectional=False: a layer that begins with the last frame waits for all of them; or leave --stream out",
+    Normalize.kind: "normalize each frame over its channels (LayerNorm over the last axis of [batch, time, channels]), or BatchNorm, "
     "which becomes part of the weights",
     Softmax.kind: "a softmax over channels, a mean or maximum over time in the place of what it weights, or leave --stream out",
     BatchMatmul.kind: ATTENTION,

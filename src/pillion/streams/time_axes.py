@@ -17,7 +17,7 @@ from pillion.ir.access import AxisMap, Span
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.ops import Linear, Repeat, Reshape
+from pillion.ops import Linear, Reshape, Scan
 from pillion.ops.compare_select import Place
 from pillion.ops.pool import Pool
 from pillion.ops.reduce import Reduction
@@ -99,7 +99,7 @@ class Tracks:
 
     def _follow(self, op: Op) -> None:
         moving = [x for x in op.activations if x in self.rows]
-        if isinstance(op, Repeat) and moving and _goes_on(op, [self.rows[x] for x in moving]):
+        if isinstance(op, Scan) and moving and _goes_on(op, [self.rows[x] for x in moving]):
             self._repeat(op, moving)
             return
         if not moving:
@@ -118,7 +118,7 @@ class Tracks:
             raise refusals.meets_all(op)
         self._go_on(op, known)
 
-    def _repeat(self, op: Repeat, moving: list[Value]) -> None:
+    def _repeat(self, op: Scan, moving: list[Value]) -> None:
         """Visits a recurrent layer: its carried values are kept from call to call and begin with the signal."""
         other = next((v for v in op.activations if v not in moving), None)
         if other is not None:
@@ -219,7 +219,7 @@ def time_map(op: Op, x: Value, axis: int) -> AxisMap | str:
     return found if isinstance(found, str) else found.not_streamed or found
 
 
-def _goes_on(op: Repeat, moving: list[Track]) -> bool:
+def _goes_on(op: Scan, moving: list[Track]) -> bool:
     """Whether a recurrent layer visits rows in the order of time."""
     return not op.reverse and all(track.axis == 0 for track in moving)
 

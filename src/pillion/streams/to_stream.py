@@ -22,7 +22,7 @@ from pillion.ir.state import State
 from pillion.ir.stream_io import Answer, Fed, Meaning, Streaming
 from pillion.ir.types import Array, TensorType, Value
 from pillion.ir.verify import verify
-from pillion.ops import Concat, Repeat, Slice
+from pillion.ops import Concat, Scan, Slice
 from pillion.streams import refusals
 from pillion.streams.pixels import gathered_pixels
 from pillion.streams.time_axes import RowFiring, Track, Tracks, Use, follow
@@ -65,7 +65,7 @@ class Hop:
 
     def _fire(self, firing: RowFiring) -> None:
         op = firing.op
-        if isinstance(op, Repeat) and firing.uses:
+        if isinstance(op, Scan) and firing.uses:
             self._repeat(op, firing)
             return
         if self.since_reset:
@@ -82,7 +82,7 @@ class Hop:
             self.ops.append(made)
             self.now |= results
 
-    def _repeat(self, op: Repeat, firing: RowFiring) -> None:
+    def _repeat(self, op: Scan, firing: RowFiring) -> None:
         """Adds a recurrent layer that continues where the last call stopped."""
         parts = {x: self._part(op, x, use) for x, use in firing.uses.items()}
         before = {v: Value(self.names.fresh(f"{v.name}_carried"), v.type) for v in op.initial}

@@ -76,7 +76,7 @@ class TilingPlan:
 def plan_with(
     graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...], known: VariantCache | None = None
 ) -> TilingPlan:
-    """Returns the plan of a graph with stripes. `whole` is its program without stripes; `known` are tile variants
+    """Returns the plan of a graph with stripes. `integer_arithmetic` is its program without stripes; `known` are tile variants
     of other plans."""
     if not stripes:
         return TilingPlan((), whole)
@@ -93,7 +93,7 @@ def known_forms(whole: CProgram) -> VariantCache:
 
 
 def find_stripes(graph: Graph, whole: CProgram, wish: Memory, beside: int = 0) -> TilingPlan:
-    """Returns the stripes for a budget. `whole` is the program without stripes; `beside` is RAM outside the arena."""
+    """Returns the stripes for a budget. `integer_arithmetic` is the program without stripes; `beside` is RAM outside the arena."""
     if not graph.ops:
         return TilingPlan((), whole)
     ways = ways_of(graph, whole, require_rows_in(graph, wish.by_rows) if wish.by_rows else None)
@@ -106,7 +106,7 @@ def find_stripes(graph: Graph, whole: CProgram, wish: Memory, beside: int = 0) -
 
 
 def ways_of(graph: Graph, whole: CProgram, fed: Value | None) -> Candidates:
-    """Returns the candidates of a graph, of which one input may be fed row by row. `whole` is its program without
+    """Returns the candidates of a graph, of which one input may be fed row by row. `integer_arithmetic` is its program without
     stripes."""
     kernels = {step.choice.op: step.choice.kernel for step in whole.steps}
     return Candidates(

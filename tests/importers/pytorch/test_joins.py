@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.ops import Concat, Repeat, Requantize
+from pillion.ops import Concat, Requantize, Scan
 from pillion.program import Program
 
 pytestmark = pytest.mark.torch
@@ -196,7 +196,7 @@ def test_a_state_that_a_loop_joins_with_an_input_keeps_its_steps() -> None:
     samples = [torch.randn(1, 5, 2, 6, 6, generator=made) for _ in range(8)]
     net = WrittenConvLstm().eval()
     program = pillion.compile(net, samples[0], target="cortex-m55", calibrate=samples, progress=False)
-    (loop,) = (op for op in program.graph.ops if isinstance(op, Repeat))
+    (loop,) = (op for op in program.graph.ops if isinstance(op, Scan))
     assert any(isinstance(op, Concat) for op in loop.body.ops)
     with torch.no_grad():
         wanted = np.stack([net(x)[0].numpy() for x in samples]).astype(np.float64)

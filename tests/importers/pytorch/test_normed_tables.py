@@ -69,12 +69,12 @@ def test_small_rows_have_as_many_steps_as_large_ones(norm: nn.Module) -> None:
 @pytest.mark.parametrize("reads", ["both", "twice"])
 def test_a_table_that_others_read_stays_as_it_is(reads: str) -> None:
     program, _ = compiled(Normed(nn.LayerNorm(WIDTH), reads))
-    assert "standardize" in {op.kind for op in program.graph.ops}
+    assert "normalize" in {op.kind for op in program.graph.ops}
 
 
 def test_weights_of_the_last_layer_are_other_bytes_anyway() -> None:
     program, decibels = compiled(Normed(nn.LayerNorm(WIDTH), "tied"))
-    assert "standardize" not in {op.kind for op in program.graph.ops}
+    assert "normalize" not in {op.kind for op in program.graph.ops}
     assert decibels > 34
 
 
@@ -85,4 +85,4 @@ def test_in_training_the_norm_stays_a_norm() -> None:
         *("table.weight", "norm.weight", "norm.bias", "head.weight")
     }
     program = pillion.compile(trained.eval(), samples(1)[0], target="cortex-m33", progress=False)
-    assert "standardize" in {op.kind for op in program.graph.ops}
+    assert "normalize" in {op.kind for op in program.graph.ops}

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import pillion
-from pillion.ops import Clamp, Standardize
+from pillion.ops import Clamp, Normalize
 from pillion.passes import compose_norms
 
 pytestmark = pytest.mark.torch
@@ -112,8 +112,8 @@ def test_each_is_one_op(name: str) -> None:
     net, samples = drawn(*NETS[name])
     program = compiled(net, samples)
     kinds = [op.kind for op in program.graph.ops]
-    assert kinds.count("standardize") == 1
-    assert set(kinds) <= {"quantize", "dequantize", "transpose", "reshape", "standardize", "conv2d"}
+    assert kinds.count("normalize") == 1
+    assert set(kinds) <= {"quantize", "dequantize", "transpose", "reshape", "normalize", "conv2d"}
     assert not any(isinstance(op, Clamp) for op in program.graph.ops)  # it is the bounds of the norm
     with torch.no_grad():
         assert decibels(net(samples[1]).numpy(), program.run(samples[1])[0]) > 34
@@ -130,7 +130,7 @@ def test_trained_it_answers_what_its_simulation_did(name: str) -> None:
         optimizer.step()
     trained.eval()
     program = pillion.compile(trained, (samples[0],), target=TARGET, progress=False)
-    assert sum(isinstance(op, Standardize) for op in program.graph.ops) == 1
+    assert sum(isinstance(op, Normalize) for op in program.graph.ops) == 1
     scale = program.graph.ops[-1].operands[0].scale
     with torch.no_grad():
         far = np.abs(trained(samples[1]).numpy() - program.run(samples[1])[0]) / scale
@@ -145,7 +145,7 @@ def test_weights_that_are_computed_are_applied_behind_it() -> None:
 
     inputs = (torch.randn(3, 24), torch.randn(24), torch.randn(24))
     program = pillion.compile(Adaptive(), inputs, target=TARGET, calibrate=[inputs], progress=False)
-    assert {"standardize", "mul", "add"} <= {op.kind for op in program.graph.ops}
+    assert {"normalize", "mul", "add"} <= {op.kind for op in program.graph.ops}
     assert decibels(Adaptive()(*inputs).numpy(), program.run(*inputs)[0]) > 30
 
 
@@ -173,7 +173,7 @@ def test_files_have_norms_as_other_ops(name: str, tmp_path: Path) -> None:
     wanted = compose_norms(program.graph).reference(data)[0]
     read = pillion.load(program.save(tmp_path / "net.pte"))
     assert np.array_equal(read.run(data)[0], wanted)
-    assert not any(isinstance(op, Standardize) for op in read.graph.ops)
+    assert not any(isinstance(op, Normalize) for op in read.graph.ops)
     lite = pillion.compile(program.save(tmp_path / "net.tflite"), target=TARGET, io_dtype="int8")
     exact = program.run(data)[0].astype(np.float64) - program.graph.outputs[0].zero_point
     for got in (wanted, lite.run(data)[0]):

@@ -21,7 +21,7 @@ def test_every_table_is_in_the_list() -> None:
     assert becomes["prod"] == "decomposed into other operators"
     assert becomes["lstm"] == "repeat, a loop over one step"
     assert "carried" not in becomes  # operators of our own
-    assert becomes["layer_norm"] == becomes["instance_norm"] == "standardize"
+    assert becomes["layer_norm"] == becomes["instance_norm"] == "normalize"
     assert becomes["dropout"].startswith("nothing")
 
 

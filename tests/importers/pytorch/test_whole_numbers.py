@@ -17,7 +17,7 @@ from pillion.errors import PillionError
 from pillion.importers.torch.rewrite.integer_arithmetic import integer_calculation
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, TensorType, Value, constant
-from pillion.ops import Calculation, Whole
+from pillion.ops import Calculation, IntegerArithmetic
 from pillion.ops.example_values import make
 
 pytestmark = [pytest.mark.torch]
@@ -103,7 +103,7 @@ def test_what_calibration_computes_is_what_the_program_computes() -> None:
             np.int32
         )
         y = Value("y", TensorType((), DType.INT32))
-        op = make(Whole, y, a=constant("a", a), b=constant("b", b), calculation=calculation)
+        op = make(IntegerArithmetic, y, a=constant("a", a), b=constant("b", b), calculation=calculation)
         found = integer_calculation(torch.from_numpy(a), torch.from_numpy(b), calculation.value)
         assert np.array_equal(op.reference(Arithmetic.CMSIS_NN, a, b), found.numpy()), calculation
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.ir.types import DType
-from pillion.ops import Dequantize, Repeat, WideAdd
+from pillion.ops import Dequantize, Scan, WideAdd
 from pillion.ops.scan import leaves
 from pillion.passes import demote_sums
 
@@ -87,7 +87,7 @@ def noise(net: nn.Module, program: pillion.Program) -> float:
 
 
 def carried(program: pillion.Program) -> list[DType]:
-    return [v.dtype for op in program.graph.ops if isinstance(op, Repeat) for v in op.carried]
+    return [v.dtype for op in program.graph.ops if isinstance(op, Scan) for v in op.carried]
 
 
 def int8_program(net: nn.Module, monkeypatch: pytest.MonkeyPatch, **options: Any) -> pillion.Program:
@@ -168,6 +168,6 @@ def test_npus_and_other_arithmetic_keep_8_bits(options: dict[str, Any]) -> None:
 def test_narrow_programs_have_no_16_bits() -> None:
     for stateful in (False, True):
         graph = demote_sums(compiled(net_of("leaky"), stateful=stateful).graph)
-        inside = [op.body for op in graph.ops if isinstance(op, Repeat)]
+        inside = [op.body for op in graph.ops if isinstance(op, Scan)]
         assert inside
         assert all(v.dtype is not DType.INT16 for g in (graph, *inside) for v in g.values.values())

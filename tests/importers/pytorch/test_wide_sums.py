@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.ir.types import DType
-from pillion.ops import Add, Standardize, WideAdd
+from pillion.ops import Add, Normalize, WideAdd
 
 
 class Block(nn.Module):
@@ -79,7 +79,7 @@ def test_a_small_class_token_is_held(net: nn.Module, program: pillion.Program) -
     wide = [op for op in program.graph.ops if isinstance(op, WideAdd)]
     assert len(wide) == 5
     assert {op.y.dtype for op in wide} == {DType.INT16}
-    norms = [op for op in program.graph.ops if isinstance(op, Standardize)]
+    norms = [op for op in program.graph.ops if isinstance(op, Normalize)]
     assert [op.x.dtype for op in norms] == [DType.INT16] * 5
     assert decibels(net, program, samples(8, 0)) > 28
     as_in_litert = compiled(net, arithmetic="tflite")

@@ -83,13 +83,13 @@ def _is_compared(op: ops.Compare) -> None:
         raise refusal(op, "int8, int32 or bool is compared", repr(op.a), "quantize the model")
 
 
-def _has_no_activation(call: ReadOperator, _: ops.Whole) -> None:
+def _has_no_activation(call: ReadOperator, _: ops.IntegerArithmetic) -> None:
     activation = getattr(call.options, "fused_activation", 0)
     if activation:
         raise call.refuse("calculations with whole numbers have no activation", activation)
 
 
-def _is_calculated(op: ops.Whole) -> None:
+def _is_calculated(op: ops.IntegerArithmetic) -> None:
     """Raises on calculations that LiteRT does not define. It fails on a division by 0."""
     require_few_axes(op)
     is_safe = op.b.is_constant and int(op.b.constant.min()) > 0
@@ -114,7 +114,7 @@ def _sum(code: str, op: type[Any], options: Any) -> Row:
 def _calculation(code: str, calculation: ops.Calculation, options: Any = None) -> Row:
     fixed = {"calculation": calculation}
     checks: Any = {"check_read": _has_no_activation, "check_written": _is_calculated}
-    return Row(code, ops.Whole, PAIR, options, fixed=fixed, types=INT32, **checks)
+    return Row(code, ops.IntegerArithmetic, PAIR, options, fixed=fixed, types=INT32, **checks)
 
 
 def _comparison(relation: ops.Relation) -> Row:

@@ -17,7 +17,7 @@ CYCLES_PER_ELEMENT = {Isa.MVE: 3, Isa.DSP: 8, Isa.SCALAR: 15, Isa.PORTABLE: 25}
 
 def estimate(op: Op, isa: Isa) -> int:
     """Returns the estimated cycles of one op on a core with this instruction set."""
-    if op.kind in ("reshape", "repeat"):  # no work of its own
+    if op.kind in ("reshape", "scan"):  # no work of its own
         return 0
     elements = sum(v.type.elements for v in op.results)
     return int(op.macs / MACS_PER_CYCLE[isa]) + elements * CYCLES_PER_ELEMENT[isa]
@@ -72,7 +72,7 @@ estimated sums are 0.95 to 1.04 times the counted instructions."""
 
 def instructions(op: Op, isa: Isa) -> float:
     """Returns the estimated instructions of one op on a core with this instruction set."""
-    if op.kind in ("reshape", "repeat", "segment"):  # no work of its own on the core
+    if op.kind in ("reshape", "scan", "segment"):  # no work of its own on the core
         return 0.0
     work = KNOWN.get(isa, {}).get(op.kind, OTHERS[isa])
     elements, shape = sum(v.type.elements for v in op.results), op.results[0].shape

@@ -40,15 +40,15 @@ from pillion.ops import (
 )
 from pillion.ops.compare_select import ArgMax, ArgMin, Compare, TopPlaces, TopValues, Where
 from pillion.ops.detections import Detections
-from pillion.ops.embedding_bag import Bag
+from pillion.ops.embedding_bag import EmbeddingBag
 from pillion.ops.indexing import Cast, Gather
-from pillion.ops.integer_arithmetic import Whole
+from pillion.ops.integer_arithmetic import IntegerArithmetic
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
-from pillion.ops.normalize import Standardize
+from pillion.ops.normalize import Normalize
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
@@ -73,10 +73,21 @@ SUPPORTED: tuple[type[Op], ...] = (
     *(*RESIZES, *SHARED),
 )
 
-SELECTING = (Gather, Bag, Compare, Whole, Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast)
+SELECTING = (
+    Gather,
+    EmbeddingBag,
+    Compare,
+    IntegerArithmetic,
+    Where,
+    ArgMax,
+    ArgMin,
+    TopValues,
+    TopPlaces,
+    Cast,
+)
 RECURRENT = (LstmCell, LstmOutput, SvdfMemory, SvdfOutput)
 UNSUPPORTED: tuple[type[Op], ...] = (
-    *(Div, SquaredDifference, Magnitude, Flip, LogSoftmax, L2Normalize, Standardize, *SELECTING),
+    *(Div, SquaredDifference, Magnitude, Flip, LogSoftmax, L2Normalize, Normalize, *SELECTING),
     *(WideAdd, WideLut, WideMul),
     *(*RECURRENT, Detections, Quantize, Dequantize, Requantize, AvgPool2dUp, ResizeBilinearFloat),
 )

@@ -14,7 +14,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict, all_ok, failures
-from pillion.ops import Repeat, Segment
+from pillion.ops import Scan, Segment
 from pillion.option_values import Optimize
 from pillion.registry import REGISTRY
 
@@ -52,7 +52,7 @@ class Choice:
 NPU = Kernel("npu", Segment, calls=lambda op, arithmetic: ())
 """The pseudo-kernel of a segment; npu_segments.py writes its calls."""
 
-LOOP = Kernel("loop", Repeat, calls=lambda op, arithmetic: ())
+LOOP = Kernel("loop", Scan, calls=lambda op, arithmetic: ())
 """The pseudo-kernel of a loop (scan) around kernel calls; scan_calls.py writes it."""
 
 

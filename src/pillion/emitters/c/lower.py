@@ -35,7 +35,7 @@ from pillion.memory import (
     RepeatMemory,
     words_of_state,
 )
-from pillion.ops import Region, Repeat, Segment, leaves
+from pillion.ops import Region, Scan, Segment, leaves
 from pillion.option_values import Optimize
 
 POINTER_BYTES = 4
@@ -311,7 +311,7 @@ class _Doing:
         need = self.needs[op]
         if op in self.regions:
             yield from roll(self.regions[op].items(first, self.memory))
-        elif isinstance(op, Repeat) and isinstance(need, RepeatMemory):
+        elif isinstance(op, Scan) and isinstance(need, RepeatMemory):
             yield from repeat_items(op, need, first, self.memory)
         else:
             yield from [self.moves[op]] if op in self.moves else []

@@ -12,7 +12,7 @@ from pillion.emitters.c.tile_variants import memory_of
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan, RepeatMemory, Spot, moved, roots
-from pillion.ops import Repeat, leaves
+from pillion.ops import Scan, leaves
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,18 @@ LocatedAction = tuple[Action, tuple[ScanTrack, ...]]
 """An item of the program with its locations."""
 
 
-def repeat_memory(op: Repeat, chosen: Mapping[Op, Choice]) -> RepeatMemory:
+def repeat_memory(op: Scan, chosen: Mapping[Op, Choice]) -> RepeatMemory:
     """Returns the memory that a loop needs with the kernels of its ops."""
     return RepeatMemory(
         op,
         tuple(
-            repeat_memory(inner, chosen) if isinstance(inner, Repeat) else memory_of(chosen[inner])
+            repeat_memory(inner, chosen) if isinstance(inner, Scan) else memory_of(chosen[inner])
             for inner in op.body.ops
         ),
     )
 
 
-def repeat_items(op: Repeat, need: RepeatMemory, first: int, memory: MemoryPlan) -> Iterator[Item]:
+def repeat_items(op: Scan, need: RepeatMemory, first: int, memory: MemoryPlan) -> Iterator[Item]:
     """Yields the items of a loop; the ops of its body are the program's steps from `first` on."""
     for what, spots in _Writer(memory).acts(op, need, first, {}, 0):
         yield Item(what, tuple(one.spot for one in spots))
@@ -52,7 +52,7 @@ class _Writer:
         self.memory = memory
 
     def acts(
-        self, op: Repeat, need: RepeatMemory, first: int, around: Mapping[Value, ScanTrack], depth: int
+        self, op: Scan, need: RepeatMemory, first: int, around: Mapping[Value, ScanTrack], depth: int
     ) -> Iterator[LocatedAction]:
         """Yields the items of a loop inside `depth` loops; `around` are the values that advance with those."""
 
@@ -73,7 +73,7 @@ class _Writer:
         """Returns a location that does not advance."""
         return ScanTrack(self.memory.spot(value), (0,) * depth)
 
-    def moving(self, op: Repeat, spot: TrackOf, depth: int) -> dict[Value, ScanTrack]:
+    def moving(self, op: Scan, spot: TrackOf, depth: int) -> dict[Value, ScanTrack]:
         """Returns the locations of the values inside the body that are parts of values outside."""
         moving = {
             inner: _element(op, inner, spot(whole))
@@ -85,11 +85,11 @@ class _Writer:
         return {v: moving[root] for v, root in roots(op).items() if root in moving}
 
     def body(
-        self, op: Repeat, need: RepeatMemory, first: int, moving: Mapping[Value, ScanTrack], depth: int
+        self, op: Scan, need: RepeatMemory, first: int, moving: Mapping[Value, ScanTrack], depth: int
     ) -> Iterator[LocatedAction]:
         """Yields the items of one iteration."""
         for inner, inner_need in zip(op.body.ops, need.ops, strict=True):
-            if isinstance(inner, Repeat):
+            if isinstance(inner, Scan):
                 assert isinstance(inner_need, RepeatMemory)
                 yield from self.acts(inner, inner_need, first, moving, depth)
             else:
@@ -98,7 +98,7 @@ class _Writer:
             first += inner_need.steps
 
     def put_away(
-        self, op: Repeat, need: RepeatMemory, spot: TrackOf, moving: Mapping[Value, ScanTrack], depth: int
+        self, op: Scan, need: RepeatMemory, spot: TrackOf, moving: Mapping[Value, ScanTrack], depth: int
     ) -> Iterator[LocatedAction]:
         """Yields the copies at the end of an iteration: elements into stacked results, and loop-carried values
         into place."""
@@ -119,7 +119,7 @@ def _begin(initial: Value, spot: TrackOf, to: ScanTrack) -> Iterator[LocatedActi
         yield MoveRows(size), (to, spot(initial))
 
 
-def _element(op: Repeat, element: Value, whole: ScanTrack) -> ScanTrack:
+def _element(op: Scan, element: Value, whole: ScanTrack) -> ScanTrack:
     """Returns the location of an element in the first iteration."""
     size = element.type.size_bytes
     begin = (op.count - 1) * size if op.reverse else 0
@@ -129,4 +129,4 @@ def _element(op: Repeat, element: Value, whole: ScanTrack) -> ScanTrack:
 
 def loaded_constants(op: Op) -> Sequence[Value]:
     """Returns the constants that initialize loop-carried values."""
-    return [v for one in leaves([op]) if isinstance(one, Repeat) for v in one.initial if v.is_constant]
+    return [v for one in leaves([op]) if isinstance(one, Scan) for v in one.initial if v.is_constant]

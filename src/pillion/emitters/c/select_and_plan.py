@@ -29,7 +29,7 @@ from pillion.memory import (
     sliding_buffers_of,
     unsettled,
 )
-from pillion.ops import Region, Repeat, Segment, leaves
+from pillion.ops import Region, Scan, Segment, leaves
 from pillion.ops.state_io import with_own_ends
 from pillion.option_values import Optimize
 
@@ -121,7 +121,7 @@ def _need(
 ) -> OpMemory | RegionMemory | RepeatMemory:
     if op in regions:
         return regions[op].memory(chosen)
-    return repeat_memory(op, chosen) if isinstance(op, Repeat) else memory_of(chosen[op])
+    return repeat_memory(op, chosen) if isinstance(op, Scan) else memory_of(chosen[op])
 
 
 def _require_feed(graph: Graph) -> None:

@@ -61,11 +61,11 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     # No kernel of the runtime has square roots.
     ops.L2Normalize: None,
     # Decomposed by `passes.compose_norms`.
-    ops.Standardize: None,
+    ops.Normalize: None,
     # Demoted to 8 bits by `passes.demote_sums`.
     **dict.fromkeys((ops.WideAdd, ops.WideLut, ops.WideMul)),
     # Legalized to one scale by `passes.legalize_embedding_bags`.
-    ops.Bag: None,
+    ops.EmbeddingBag: None,
     # No kernel of the runtime: Sub and Mul round in between.
     ops.SquaredDifference: None,
     # Decomposed by `passes.compose_magnitudes`.
@@ -75,7 +75,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
         (
             ops.Gather,
             ops.Compare,
-            ops.Whole,
+            ops.IntegerArithmetic,
             ops.Where,
             ops.ArgMax,
             ops.ArgMin,

@@ -17,7 +17,7 @@ from pillion.ir.state import State
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ops.lstm import GATE_SCALE, Gated, LstmCell, LstmOutput
 from pillion.ops.movement import Reshape
-from pillion.ops.scan import Repeat
+from pillion.ops.scan import Scan
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Activation
@@ -56,7 +56,7 @@ def with_layers(graph: Graph) -> Graph:
 
 def _with_shape(layer: RecurrentLayer, old: Op) -> list[Op]:
     """Returns the layer; an LSTM of one step gets reshapes to and from a sequence of one element."""
-    if isinstance(old, Repeat) or not isinstance(layer.halves[0], LstmCell):
+    if isinstance(old, Scan) or not isinstance(layer.halves[0], LstmCell):
         return [layer]
     x, y = (
         Value(f"{layer.y.name}/{name}", TensorType((1, *v.shape), v.dtype, v.type.quant))
@@ -69,7 +69,7 @@ def _with_shape(layer: RecurrentLayer, old: Op) -> list[Op]:
 def _layers(graph: Graph) -> Iterator[tuple[RecurrentLayer, tuple[Op, ...]]]:
     """Yields every layer with its ops."""
     for one in graph.ops:
-        if isinstance(one, Repeat):
+        if isinstance(one, Scan):
             layer = _sequence(graph, one)
             if layer is not None:
                 yield layer, (one,)
@@ -98,21 +98,21 @@ def _step(graph: Graph, first: LstmCell | SvdfMemory) -> RecurrentLayer | None:
     return RecurrentLayer(x=first.x, y=output.y, halves=(first, output), states=states) if states else None
 
 
-def _sequence(graph: Graph, repeat: Repeat) -> RecurrentLayer | None:
+def _sequence(graph: Graph, scan: Scan) -> RecurrentLayer | None:
     """Returns the layer of a forward scan over an LSTM step whose states are the model's."""
-    ops = repeat.body.ops
-    cell = ops[0] if len(ops) == 2 and not repeat.reverse else None
+    ops = scan.body.ops
+    cell = ops[0] if len(ops) == 2 and not scan.reverse else None
     output = _second(cell, ops[1]) if isinstance(cell, LstmCell) else None
     if not isinstance(cell, LstmCell) or output is None:
         return None
     wanted = (cell.x, cell.h, cell.c), (output.y, output.y, cell.y)
-    if (repeat.body.inputs, repeat.body.outputs) != wanted or len(repeat.ys) != 3:
+    if (scan.body.inputs, scan.body.outputs) != wanted or len(scan.ys) != 3:
         return None
-    stacked, last_h, last_c = repeat.ys
+    stacked, last_h, last_c = scan.ys
     if any(graph.users.get(v) or v in graph.outputs for v in (last_h, last_c)):
         return None
-    (h, c), (x,) = repeat.initial, repeat.sequences
-    states = _states(graph, {repeat}, ((h, last_h), (c, last_c)))
+    (h, c), (x,) = scan.initial, scan.sequences
+    states = _states(graph, {scan}, ((h, last_h), (c, last_c)))
     return RecurrentLayer(x=x, y=stacked, halves=(cell, output), states=states) if states else None
 
 

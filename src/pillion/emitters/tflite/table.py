@@ -143,12 +143,12 @@ def _mean(op: ops.Mean) -> list[Node]:
     return WRITERS[ops.Mean](op) if op.axes else _quantize(op)
 
 
-def _whole(op: ops.Whole) -> list[Node]:
-    known = [row.fixed["calculation"] for row in ROWS_BOTH_WAYS if row.op is ops.Whole]
+def _whole(op: ops.IntegerArithmetic) -> list[Node]:
+    known = [row.fixed["calculation"] for row in ROWS_BOTH_WAYS if row.op is ops.IntegerArithmetic]
     if op.calculation not in known:
         rule = f"LiteRT computes {', '.join(calculation.value for calculation in known)} of whole numbers"
         raise refusal(op, rule, op.calculation.value, "write C: -o folder/")
-    return WRITERS[ops.Whole](op)
+    return WRITERS[ops.IntegerArithmetic](op)
 
 
 def _batch_matmul(op: ops.BatchMatmul) -> list[Node]:
@@ -232,11 +232,11 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.Mean: _mean,
     ops.L2Normalize: _l2_normalize,
     # Decomposed by `passes.compose_norms`.
-    ops.Standardize: None,
+    ops.Normalize: None,
     # Demoted to 8 bits by `passes.demote_sums`.
     **dict.fromkeys((ops.WideAdd, ops.WideLut, ops.WideMul)),
     # Legalized to one scale by `passes.legalize_embedding_bags`.
-    ops.Bag: None,
+    ops.EmbeddingBag: None,
     # Decomposed by `passes.compose_magnitudes`.
     ops.Magnitude: None,
     ops.Concat: _concat,
@@ -250,7 +250,7 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.TransposeConv2d: transpose_conv,
     ops.BatchMatmul: _batch_matmul,
     ops.Gather: compare_select.gather,
-    ops.Whole: _whole,
+    ops.IntegerArithmetic: _whole,
     ops.Where: compare_select.where,
     ops.ArgMax: compare_select.place,
     ops.ArgMin: compare_select.place,

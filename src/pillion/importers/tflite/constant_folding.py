@@ -10,7 +10,7 @@ from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value, constant
-from pillion.ops.scan import Repeat
+from pillion.ops.scan import Scan
 
 MOST_BYTES = 2**16
 """The largest folded result that exceeds the size of its operands, in bytes."""
@@ -33,7 +33,7 @@ def _results(ops: Sequence[Op]) -> dict[Value, Array] | None:
         is_known = all(v.is_constant or v in found for v in op.operands)
         held = sum(v.type.size_bytes for v in op.operands)
         made = sum(y.type.size_bytes for y in op.results)
-        if not is_known or isinstance(op, Repeat) or len(op.results) != 1 or made > max(held, MOST_BYTES):
+        if not is_known or isinstance(op, Scan) or len(op.results) != 1 or made > max(held, MOST_BYTES):
             return None
         operands = [v.constant if v.is_constant else found[v] for v in op.operands]
         found[op.results[0]] = op.reference(Arithmetic.TFLITE, *operands)

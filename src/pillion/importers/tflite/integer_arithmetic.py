@@ -12,7 +12,7 @@ from pillion.importers.tflite.file_diagnosis import OTHER_WAY
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Value, constant
-from pillion.ops.integer_arithmetic import Calculation, Whole
+from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
 from pillion.schemas import tflite
 
 LONGEST = 2**16
@@ -25,7 +25,7 @@ class _Calculations(OpChain):
     def calculated(self, calculation: Calculation, a: Value, b: Value) -> Value:
         """Adds a calculation and returns its result."""
         shape = np.broadcast_shapes(a.shape, b.shape)
-        return self.add(Whole, calculation.value, shape, a, a=a, b=b, calculation=calculation)
+        return self.add(IntegerArithmetic, calculation.value, shape, a, a=a, b=b, calculation=calculation)
 
     def moved(self, x: Value, axis: int, places: int) -> Value:
         """Adds a shift along an axis that fills with zeros, and returns its result."""

@@ -17,7 +17,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.movement import Reshape, Transpose
-from pillion.ops.scan import Repeat
+from pillion.ops.scan import Scan
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Activation
@@ -189,7 +189,7 @@ def _repeated(
     )
     ops = tuple(layer.step(x, inner_h, inner_c, next_c, next_h))
     body = Graph("step", (x, inner_h, inner_c), ops, (next_h, next_h, next_c), Arithmetic.TFLITE)
-    return Repeat(
+    return Scan(
         sequences=(sequence,),
         initial=(h, c),
         invariants=(),

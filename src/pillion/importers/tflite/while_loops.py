@@ -20,7 +20,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, Shape, TensorType, Value, constant
 from pillion.ops.indexing import Gather
 from pillion.ops.movement import Concat, Flip, Reshape, Slice, Transpose
-from pillion.ops.scan import Repeat
+from pillion.ops.scan import Scan
 
 OpsOf = Callable[[ReadOperator], list[Op]]
 
@@ -78,7 +78,7 @@ class _Repeated:
             Arithmetic.TFLITE,
         ).without_dead_ops()
         ys = [self.result_of(value, number < len(loop.rows)) for number, value in enumerate(outputs)]
-        made = Repeat(
+        made = Scan(
             sequences=tuple(sequences),
             initial=tuple(initial),
             invariants=tuple(map(self.operand, loop.fixed)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports loops of a torch graph as `repeat` ops. Values cross the loop's boundary as integers."""
+"""Imports loops of a torch graph as `scan` ops. Values cross the loop's boundary as integers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pillion.importers.torch.layout import Builder, Placed, plain
 from pillion.importers.torch.loop_nodes import ELEMENT, STACKED, LoopNodes
 from pillion.ir.graph import Graph
 from pillion.ir.types import Shape, TensorType, Value, constant
-from pillion.ops import Dequantize, Repeat
+from pillion.ops import Dequantize, Scan
 
 
 class Importer(Protocol):
@@ -38,7 +38,7 @@ class _LoopInput:
 
 
 def import_loop(importer: Importer, loop: LoopNodes) -> None:
-    """Imports one step of a loop as the body of a `repeat` op."""
+    """Imports one step of a loop as the body of a `scan` op."""
     builder = importer.builder
     carried, lasts, stacks = loop.carried, loop.lasts, loop.of(STACKED)
     sequences = [_sequence(importer, node) for node in loop.of(ELEMENT)]
@@ -65,7 +65,7 @@ def import_loop(importer: Importer, loop: LoopNodes) -> None:
     types = [*(_with_axis(v, loop.count) for v in rows), *(v.type for v in nexts)]
     ys = tuple(Value(builder.names.fresh(node.name), type) for node, type in zip(ends, types, strict=True))
     builder.ops.append(
-        Repeat(
+        Scan(
             sequences=tuple(border.outer for border in sequences),
             initial=tuple(border.outer for border in initial),
             invariants=tuple(border.outer for border in invariants),

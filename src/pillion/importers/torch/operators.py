@@ -17,7 +17,7 @@ from pillion.importers.torch.rewrite.synonyms import SYNONYMS
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.rows.refusal_reasons import REASONS, WITH_CONSTANT_OPERAND
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
-from pillion.ops import Standardize
+from pillion.ops import Normalize
 
 COLUMNS = ("operator", "becomes")
 NOTHING = "nothing; a change of type is refused"
@@ -39,8 +39,8 @@ def pytorch_operators() -> list[dict[str, str]]:
     becomes |= {_name(target): WITH_ONE_NUMBER for target in WITH_CONSTANT_OPERAND}
     becomes |= {_name(target): DECOMPOSED for target in (*TABLE, *SYNONYMS)}
     becomes |= {_name(target): DECOMPOSED_OR_TABLE for target in WITH_CONSTANT_OPERAND if target in TABLE}
-    becomes |= dict.fromkeys(map(_name, LAYERS), "repeat, a loop over one step")
-    becomes |= dict.fromkeys(map(_name, OPERATORS), Standardize.kind)
+    becomes |= dict.fromkeys(map(_name, LAYERS), "scan, a loop over one step")
+    becomes |= dict.fromkeys(map(_name, OPERATORS), Normalize.kind)
     becomes |= {_name(target): rule.kind for target, rule in RULES.items() if str(target).startswith("aten.")}
     becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
     public = sorted(name for name in becomes if not name.startswith("_"))

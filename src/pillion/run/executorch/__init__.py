@@ -17,7 +17,7 @@ from pillion.importers.pte import ReadProgram
 from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops import Magnitude, Standardize
+from pillion.ops import Magnitude, Normalize
 from pillion.run.executor import (
     DEFAULTS,
     EXECUTORCH,
@@ -80,7 +80,7 @@ def _require_code(program: Runnable) -> None:
 
 def _composed_in_files(program: Runnable) -> Op | None:
     """Returns an op that files express as several others; a program read from a file has none."""
-    return next((op for op in program.graph.ops if isinstance(op, (Magnitude, Standardize))), None)
+    return next((op for op in program.graph.ops if isinstance(op, (Magnitude, Normalize))), None)
 
 
 def _bytes_of(program: Runnable) -> bytes:

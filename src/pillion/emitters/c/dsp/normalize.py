@@ -7,20 +7,20 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_conditions import INT8_XY, equals
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.portable.normalize import INT16_TO_INT8, params
-from pillion.ops.normalize import Standardize
+from pillion.ops.normalize import Normalize
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
-        Standardize,
-        "standardize_s16",
+        Normalize,
+        "normalize_s16",
         params,
         requires=(*INT16_TO_INT8, equals("groups", 1)),
         also=("clamp",),
-        name="standardize_wide",
+        name="normalize_wide",
     ),
     DSP.kernel(
-        Standardize,
-        "standardize_s8",
+        Normalize,
+        "normalize_s8",
         params,
         requires=(INT8_XY,),
         scratch_bytes=lambda op: 16 * op.x.shape[-1] if op.groups > 1 else 0,  # four numbers for each channel

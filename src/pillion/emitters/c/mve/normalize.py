@@ -10,7 +10,7 @@ from pillion.emitters.c.kernel_conditions import INT8_XY, equals
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.portable.normalize import INT16_TO_INT8, params
 from pillion.ir.verdict import Verdict
-from pillion.ops.normalize import Standardize
+from pillion.ops.normalize import Normalize
 
 MOST_POSITIONS = 2**16
 """The most positions whose squares, lane by lane, sum to 32 bits."""
@@ -19,14 +19,14 @@ FEW_CHANNELS = 48
 """With fewer channels, their constants are repeated in scratch, so that several positions fill a vector."""
 
 
-def few_positions(op: Standardize) -> Verdict:
+def few_positions(op: Normalize) -> Verdict:
     """Checks whether the squares of each channel fit 32 bits if there are groups."""
     positions = math.prod(op.x.shape[op.axis : -1])
     fits = op.groups == 1 or positions <= MOST_POSITIONS
     return Verdict("positions", fits, f"one group, or at most {MOST_POSITIONS}", str(positions))
 
 
-def scratch_bytes(op: Standardize) -> int:
+def scratch_bytes(op: Normalize) -> int:
     """Returns the scratch bytes of a norm with groups: two numbers for each channel; four, repeated, for few
     channels."""
     channels = op.x.shape[-1]
@@ -37,15 +37,15 @@ def scratch_bytes(op: Standardize) -> int:
 
 KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
-        Standardize,
-        "standardize_s16",
+        Normalize,
+        "normalize_s16",
         params,
         requires=(*INT16_TO_INT8, equals("groups", 1)),
-        name="standardize_wide",
+        name="normalize_wide",
     ),
     MVE.kernel(
-        Standardize,
-        "standardize_s8",
+        Normalize,
+        "normalize_s8",
         params,
         requires=(INT8_XY, few_positions),
         scratch_bytes=scratch_bytes,

@@ -17,9 +17,9 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Place, Top, TopPlaces, TopValues, Where
-from pillion.ops.embedding_bag import Bag
+from pillion.ops.embedding_bag import EmbeddingBag
 from pillion.ops.indexing import SOURCES, Cast, Gather
-from pillion.ops.integer_arithmetic import Calculation, Whole
+from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
 
 BYTES = (DType.INT8, DType.BOOL, DType.UINT8)
 """Element types of one byte."""
@@ -61,12 +61,12 @@ CALCULATIONS = {calculation: code for code, calculation in enumerate(Calculation
 """Integer operation → its code in the kernel."""
 
 
-def integer_params(op: Whole) -> Params:
+def integer_params(op: IntegerArithmetic) -> Params:
     """Returns the parameters of integer arithmetic."""
     return {**broadcast_params(op), "calculation": CALCULATIONS[op.calculation]}
 
 
-def all_int32(op: Whole) -> Verdict:
+def all_int32(op: IntegerArithmetic) -> Verdict:
     """Checks the element types of integer arithmetic."""
     types = {v.dtype for v in (op.a, op.b, op.y)}
     return Verdict(
@@ -121,7 +121,7 @@ def gather_params(op: Gather) -> Params:
     return {**sizes, "inner_bytes": sizes["inner_bytes"] * op.x.dtype.size_bytes}
 
 
-def bag_params(op: Bag) -> Params:
+def bag_params(op: EmbeddingBag) -> Params:
     """Returns the parameters of an embedding bag."""
     rows, elements = op.table.shape
     return {
@@ -162,7 +162,13 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(comparable, few_axes),
         in_place=in_place_compare,
     ),
-    PORTABLE.kernel(Whole, "whole_s32", integer_params, requires=(all_int32, few_axes), in_place="a b"),
+    PORTABLE.kernel(
+        IntegerArithmetic,
+        "integer_arithmetic_s32",
+        integer_params,
+        requires=(all_int32, few_axes),
+        in_place="a b",
+    ),
     PORTABLE.kernel(
         Where,
         "where",
@@ -174,7 +180,10 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(TopPlaces, f"{TopPlaces.kind}_s8", top_params, requires=(INT8_X,)),
     PORTABLE.kernel(Gather, "gather", gather_params, requires=(INT32_INDICES,)),
     PORTABLE.kernel(
-        Bag, "bag_s8", bag_params, requires=(dtypes("table y", DType.INT8), constants("table"), INT32_INDICES)
+        EmbeddingBag,
+        "embedding_bag_s8",
+        bag_params,
+        requires=(dtypes("table y", DType.INT8), constants("table"), INT32_INDICES),
     ),
     PORTABLE.kernel(Cast, "cast", cast_params, requires=(castable,)),
 )

@@ -11,10 +11,10 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_XY, dtypes
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.types import DType
-from pillion.ops.normalize import Standardize
+from pillion.ops.normalize import Normalize
 
 
-def params(op: Standardize) -> Params:
+def params(op: Normalize) -> Params:
     """Returns the parameters of all norm kernels."""
     factors, offsets = op.factors_and_offsets()
     return {
@@ -38,14 +38,14 @@ INT16_TO_INT8 = (dtypes("x", DType.INT16), dtypes("y", DType.INT8))
 """A norm maps int16 to int8."""
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.kernel(Standardize, "standardize_s8", params, requires=(INT8_XY,), in_place="x"),
-    PORTABLE.kernel(Standardize, "standardize_s16", params, requires=INT16_TO_INT8, name="standardize_wide"),
+    PORTABLE.kernel(Normalize, "normalize_s8", params, requires=(INT8_XY,), in_place="x"),
+    PORTABLE.kernel(Normalize, "normalize_s16", params, requires=INT16_TO_INT8, name="normalize_wide"),
     PORTABLE.kernel(
-        Standardize,
-        "standardize_s16_s16",
+        Normalize,
+        "normalize_s16_s16",
         params,
         requires=(dtypes("x y", DType.INT16),),
         in_place="x",
-        name="standardize_fine",
+        name="normalize_fine",
     ),
 )

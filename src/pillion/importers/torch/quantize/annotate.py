@@ -41,7 +41,7 @@ from pillion.importers.torch.rewrite.batch_norm import shared_norms
 from pillion.importers.torch.rewrite.clamp_masks import SOFTMAXES
 from pillion.importers.torch.rewrite.complex_pairs import is_complex
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS, is_write
-from pillion.importers.torch.rewrite.norm_calls import standardized
+from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 from pillion.importers.torch.rows.quantization import RULES, RowQuantization
 from pillion.importers.torch.rows.refusal_reasons import COMPLEX, MOVES, REASONS, WRITES
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
@@ -271,7 +271,7 @@ def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric:
             sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
         sharing.group(edge).scores |= node.target in SOFTMAXES and _is_last(node)
-        if node.target is standardized and operand is node.args[0]:
+        if node.target is normalize_axes and operand is node.args[0]:
             sharing.group(edge).norm = _norm_of(node)
 
 

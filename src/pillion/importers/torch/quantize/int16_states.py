@@ -16,7 +16,7 @@ from torchao.quantization.pt2e import ObserverBase
 from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of, value_of
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, STACKED, LoopNodes, in_execution_order
 from pillion.importers.torch.observers import observer_of
-from pillion.importers.torch.rewrite.norm_calls import standardized
+from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 from pillion.importers.torch.scalar_function import expression
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType
@@ -161,7 +161,7 @@ class Widening:
             self.take(node)
             for operand in made.args:
                 self.take_change(operand)
-        elif made.target is standardized and self._can_be_wide(node) and self._is_of_wide(made):
+        elif made.target is normalize_axes and self._can_be_wide(node) and self._is_of_wide(made):
             self.take(node)
             self.take_change(made.args[0])
         elif is_smooth(made) and _root(made.args[0]).target in ARITHMETIC:

@@ -16,7 +16,7 @@ from pillion.importers.torch.observers import observer_of, range_of
 from pillion.importers.torch.quantize.int16_tensors import widen
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.importers.torch.quantize.shared_scales import Norm
-from pillion.importers.torch.rewrite.norm_calls import standardized
+from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType
 from pillion.ops import Add
@@ -64,7 +64,7 @@ def _too_coarse(prepared: GraphModule) -> list[Node]:
     """Sums whose int8 rounding exceeds MOST_NOISE in the smallest row of a norm."""
     found: dict[Node, None] = {}
     open_ends: list[tuple[Any, float]] = []
-    for norm in prepared.graph.find_nodes(op="call_function", target=standardized):
+    for norm in prepared.graph.find_nodes(op="call_function", target=normalize_axes):
         observer = observer_of(prepared, norm.args[0])
         if isinstance(observer, RowVarianceRange) and _reads_wide(norm):
             open_ends.append((norm.args[0], observer.least))
@@ -91,7 +91,7 @@ def _is_sum(node: Node) -> bool:
 
 def _reads_wide(node: Node) -> bool:
     """Whether a call takes int16 operands: a norm of few enough elements, or a sum without clamp."""
-    if node.target is standardized:
+    if node.target is normalize_axes:
         dims: Any = node.args[3]
         shape = node.meta["val"].shape
         return math.prod(shape[d] for d in dims) <= MOST_ELEMENTS[DType.INT16]

@@ -18,13 +18,13 @@ from pillion.importers.torch.observers import calls_of_observers, observer_of
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Widening, is_smooth, step_of
 from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
-from pillion.importers.torch.rewrite.norm_calls import standardized
+from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 from pillion.importers.torch.train.trained_ranges import MinMaxRange
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Add
 from pillion.ops.wide_add import STEPS_IN_LOOPS
 
-ADDING = (*ARITHMETIC, standardized)
+ADDING = (*ARITHMETIC, normalize_axes)
 """Calls that compute 16-bit states."""
 FEW_STEPS = 16.0
 """int8 steps per typical change below which a state becomes int16."""

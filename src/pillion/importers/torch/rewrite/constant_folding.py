@@ -30,11 +30,11 @@ from pillion.importers.torch.fx_nodes import (
     value_of,
 )
 from pillion.importers.torch.rewrite.functionalize import is_write
-from pillion.importers.torch.rewrite.norm_calls import standardized, standardized_groups
+from pillion.importers.torch.rewrite.norm_calls import normalize_axes, normalize_groups
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.rewrite.synonyms import BROADCASTING
 
-NORMS = frozenset({standardized, standardized_groups})
+NORMS = frozenset({normalize_axes, normalize_groups})
 """Functions of this package that fold like operators."""
 
 

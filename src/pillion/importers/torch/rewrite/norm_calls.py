@@ -31,7 +31,7 @@ from pillion.importers.torch.fx_nodes import (
 )
 
 
-def standardized(
+def normalize_axes(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, dims: Sequence[int], centred: bool, eps: float
 ) -> Tensor:
     """Normalizes x over some axes to variance 1, and to mean 0 if `centred`, then applies weight and bias of these
@@ -44,19 +44,19 @@ def standardized(
     return y if bias is None else y + bias.reshape(shape if bias.numel() > 1 else [])
 
 
-def standardized_groups(
+def normalize_groups(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float
 ) -> Tensor:
     """Normalizes x [N, C, …] over groups of channels, then applies weight and bias of each channel."""
     parts = x.reshape(x.shape[0], groups, -1)
-    y = standardized(parts, None, None, [2], True, eps).reshape(x.shape)
+    y = normalize_axes(parts, None, None, [2], True, eps).reshape(x.shape)
     shape = [-1, *[1] * (x.dim() - 2)]
     y = y if weight is None else y * weight.reshape(shape)
     return y if bias is None else y + bias.reshape(shape)
 
 
 def lower_norms(module: GraphModule) -> None:
-    """Lowers all norms to `standardized` or `standardized_groups`."""
+    """Lowers all norms to `normalize_axes` or `normalize_groups`."""
     lower_calls(module.graph, NORMS, is_tensor)
     lower_calls(module.graph, dict.fromkeys((aten.mul.Tensor, aten.add.Tensor), _with_affine))
     module.graph.eliminate_dead_code()
@@ -65,15 +65,15 @@ def lower_norms(module: GraphModule) -> None:
 def _with_affine(node: Node) -> Node | None:
     """Merges a following constant multiplication or addition into a norm's weight or bias."""
     for norm, held in (node.args[:2], node.args[1::-1]):
-        if not _is_call(norm, standardized) or single_user(norm) is not node or node.kwargs:  # type: ignore[arg-type]  # a node
+        if not _is_call(norm, normalize_axes) or single_user(norm) is not node or node.kwargs:  # type: ignore[arg-type]  # a node
             continue
         x, weight, bias, dims, centred, eps = norm.args  # type: ignore[union-attr]  # a node
         if bias is not None or not _is_of_axes(held, shape_of(norm), dims):  # type: ignore[arg-type]  # a node
             continue
         if node.target is aten.add.Tensor:
-            return call(node, standardized, x, weight, held, dims, centred, eps)
+            return call(node, normalize_axes, x, weight, held, dims, centred, eps)
         if weight is None:
-            return call(node, standardized, x, held, None, dims, centred, eps)
+            return call(node, normalize_axes, x, held, None, dims, centred, eps)
     return None
 
 
@@ -95,7 +95,7 @@ def _over_last(node: Node, centred: bool, weight: Any, bias: Any, eps: float) ->
     x, shape = _arguments(node, "input", "normalized_shape")
     rank = len(shape_of(x))
     dims = list(range(rank - len(shape), rank))
-    return _with(node, weight, bias, lambda w, b: (standardized, x, w, b, dims, centred, eps), None)
+    return _with(node, weight, bias, lambda w, b: (normalize_axes, x, w, b, dims, centred, eps), None)
 
 
 def _layer_norm(node: Node) -> Node:
@@ -125,7 +125,7 @@ def _with(node: Node, weight: Any, bias: Any, made: Callable[..., tuple[Any, ...
 def _in_groups(node: Node, x: Node, groups: int, eps: float) -> Node:
     weight, bias = _arguments(node, "weight", "bias")
     shape = [-1, *[1] * (len(shape_of(x)) - 2)]
-    return _with(node, weight, bias, lambda w, b: (standardized_groups, x, w, b, groups, eps), shape)
+    return _with(node, weight, bias, lambda w, b: (normalize_groups, x, w, b, groups, eps), shape)
 
 
 def _group_norm(node: Node) -> Node:
@@ -250,14 +250,14 @@ def _by_hand(node: Node, x: Any, divisor: Any) -> Node | None:
     if found is not None and _same(found[0], x):
         _, dims, eps = found
         if centre is not None and centre[1] == dims:
-            return call(node, standardized, centre[0], None, None, dims, True, eps)
-        return call(node, standardized, x, None, None, dims, False, eps)
+            return call(node, normalize_axes, centre[0], None, None, dims, True, eps)
+        return call(node, normalize_axes, x, None, None, dims, False, eps)
     length = _square_sum(divisor)
     if length is not None and _same(length[0], x):
         return _to_length_one(node, x, *length[1:])
     of_variance = _variance(divisor)
     if of_variance is not None and centre == of_variance[:2]:
-        return call(node, standardized, centre[0], None, None, centre[1], True, of_variance[2])
+        return call(node, normalize_axes, centre[0], None, None, centre[1], True, of_variance[2])
     return None
 
 
@@ -297,7 +297,7 @@ def _to_length_one(node: Node, x: Node, dims: list[int], least: float) -> Node:
     times √n."""
     count = math.prod(shape_of(x)[d] for d in dims)
     weight = constant(node, torch.full((1,), 1 / math.sqrt(count)), f"{node.name}_weight")
-    return call(node, standardized, x, weight, None, dims, False, least**2 / count)
+    return call(node, normalize_axes, x, weight, None, dims, False, least**2 / count)
 
 
 def _cosine(node: Node) -> Node:

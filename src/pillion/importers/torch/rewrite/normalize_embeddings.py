@@ -19,12 +19,12 @@ from pillion.importers.torch.fx_nodes import (
     shape_of,
     single_user,
 )
-from pillion.importers.torch.rewrite.norm_calls import standardized
+from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 
 
 def normalize_embeddings(module: GraphModule) -> None:
     """Folds a norm into the table of an embedding that nothing else reads."""
-    for node in calls(module.graph, [standardized]):
+    for node in calls(module.graph, [normalize_axes]):
         table = _normed(node)
         if table is not None:
             rows: Any = node.args[0]
@@ -53,7 +53,7 @@ def _normed(node: Node) -> Tensor | None:
         return None
     scale, offset = (None if one is None else one.double() for one in held)
     with torch.no_grad():
-        return standardized(table.double(), scale, offset, [1], bool(centred), float(eps)).float()  # type: ignore[arg-type]  # a number
+        return normalize_axes(table.double(), scale, offset, [1], bool(centred), float(eps)).float()  # type: ignore[arg-type]  # a number
 
 
 def _is_read_elsewhere(table: Any) -> bool:

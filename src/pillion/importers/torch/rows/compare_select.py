@@ -24,18 +24,18 @@ from pillion.ir.types import DType, PerTensor, constant
 from pillion.ops import (
     ArgMax,
     ArgMin,
-    Bag,
     Calculation,
     Cast,
     Compare,
     Dequantize,
+    EmbeddingBag,
     Gather,
+    IntegerArithmetic,
     Relation,
     Requantize,
     TopPlaces,
     TopValues,
     Where,
-    Whole,
 )
 
 MOST_SORTED = 2**20
@@ -66,10 +66,10 @@ def _fits(node: Node) -> str:
     return "" if beyond is None else f"whole numbers have 32 bits, and {beyond} has more"
 
 
-@lowers(integer_calculation, quantized=row(Whole, operands=(0, 1), numbers=True, refusal=_fits))
+@lowers(integer_calculation, quantized=row(IntegerArithmetic, operands=(0, 1), numbers=True, refusal=_fits))
 def calculate(b: Builder, first: Placed, second: Placed, calculation: str) -> Placed:
     """Lowers integer arithmetic."""
-    return binary(b, Whole, first, second, calculation=Calculation(calculation))
+    return binary(b, IntegerArithmetic, first, second, calculation=Calculation(calculation))
 
 
 @lowers(aten.where.self, quantized=row(Where, operands=(1, 2), numbers=True))
@@ -171,11 +171,14 @@ def _computed_table(node: Node) -> str:
     return "" if is_constant(node.args[0]) else "its table is computed from the input"
 
 
-@lowers(reduce_bags, quantized=row(Bag, operands=(), weight=0, axis=0, numbers=True, refusal=_computed_table))
+@lowers(
+    reduce_bags,
+    quantized=row(EmbeddingBag, operands=(), weight=0, axis=0, numbers=True, refusal=_computed_table),
+)
 def bag(b: Builder, weight: Placed, words: Placed, mean: bool) -> Placed:
     """Sums or averages rows of a table over the last axis of the indices."""
     require_constant("bags", "table", weight)
-    return plain(b.emit(Bag, table=b.plain(weight), indices=b.plain(words), mean=mean))
+    return plain(b.emit(EmbeddingBag, table=b.plain(weight), indices=b.plain(words), mean=mean))
 
 
 @lowers(gather_last, quantized=row(Gather, numbers=True))

@@ -6,13 +6,13 @@ from __future__ import annotations
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED
 from pillion.importers.torch.rows.quantization import RULES, RowQuantization
 from pillion.ir.op import Quantization
-from pillion.ops import Repeat
+from pillion.ops import Scan
 
 RULES.update(
     {
-        ELEMENT: RowQuantization(Repeat.kind, Quantization.SHARED),
-        CARRIED: RowQuantization(Repeat.kind, Quantization.SHARED),
-        LAST: RowQuantization(Repeat.kind, Quantization.SHARED, operands=(0, 1)),
-        STACKED: RowQuantization(Repeat.kind, Quantization.SHARED),
+        ELEMENT: RowQuantization(Scan.kind, Quantization.SHARED),
+        CARRIED: RowQuantization(Scan.kind, Quantization.SHARED),
+        LAST: RowQuantization(Scan.kind, Quantization.SHARED, operands=(0, 1)),
+        STACKED: RowQuantization(Scan.kind, Quantization.SHARED),
     }
 )

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from pillion.importers.torch.layout import Builder, Order, Placed
-from pillion.importers.torch.rewrite.norm_calls import standardized, standardized_groups
+from pillion.importers.torch.rewrite.norm_calls import normalize_axes, normalize_groups
 from pillion.importers.torch.rows.quantization import row
 from pillion.importers.torch.rows.table import lowers
 from pillion.ir.types import Value, constant
-from pillion.ops import Standardize
+from pillion.ops import Normalize
 
 
-@lowers(standardized, quantized=row(Standardize))
+@lowers(normalize_axes, quantized=row(Normalize))
 def norm(
     b: Builder,
     x: Placed,
@@ -39,11 +39,11 @@ def norm(
     shape = lain.shape
     if any(value.type.elements > 1 for value in held.values()) and len(inner) > 1:
         lain = b.reshape(lain, (*shape[:axis], math.prod(shape[axis:])))
-    y = b.emit(Standardize, x=lain, axis=axis, centred=centred, eps=float(eps), **held)
+    y = b.emit(Normalize, x=lain, axis=axis, centred=centred, eps=float(eps), **held)
     return Placed(b.reshape(y, shape), order)
 
 
-@lowers(standardized_groups, quantized=row(Standardize))
+@lowers(normalize_groups, quantized=row(Normalize))
 def group_norm(
     b: Builder, x: Placed, weight: Placed | None, bias: Placed | None, groups: int, eps: float
 ) -> Placed:
@@ -53,7 +53,7 @@ def group_norm(
     held: dict[str, Any] = {
         name: _flat(b, value, [x.shape[1]], [0]) for name, value in given if value is not None
     }
-    y = b.emit(Standardize, x=b.arrange(x, order), axis=1, groups=groups, eps=float(eps), **held)
+    y = b.emit(Normalize, x=b.arrange(x, order), axis=1, groups=groups, eps=float(eps), **held)
     return Placed(y, order)
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the kernels of norms share: from the sums of a row's elements and of their squares to the two numbers with which each
- * element is standardized, element * factor + start, modulo 2^32. */
-#ifndef PILLION_STANDARDIZE_H
-#define PILLION_STANDARDIZE_H
+ * element is normalized, element * factor + start, modulo 2^32. */
+#ifndef PILLION_NORMALIZE_H
+#define PILLION_NORMALIZE_H
 
 #include "pillion/kernels.h"
 #include "pillion/requantize.h"
@@ -43,7 +43,7 @@ static inline int32_t pillion_reciprocal_root(uint64_t fixed, int32_t *halves) {
 }
 
 /* The sum and the sum of squares are those of the elements as they are, zero point included. */
-static inline pillion_standard pillion_standard_of(const pillion_standardize_s8_params *p, int32_t sum, int64_t squares) {
+static inline pillion_standard pillion_standard_of(const pillion_normalize_s8_params *p, int32_t sum, int64_t squares) {
     const int64_t count = p->elements;
     int64_t variance;
     int32_t mean;
@@ -71,7 +71,7 @@ static inline pillion_standard pillion_standard_of(const pillion_standardize_s8_
 }
 
 /* An element to a level of the result, by the factor and the offset of its channel. */
-PILLION_INLINE int32_t pillion_standardized(const pillion_standardize_s8_params *p, pillion_standard by, int32_t x,
+PILLION_INLINE int32_t pillion_standardized(const pillion_normalize_s8_params *p, pillion_standard by, int32_t x,
                                             int32_t factor, int32_t offset) {
     const int32_t standard = (int32_t)((uint32_t)x * by.factor + by.start);
     const int32_t high = (int32_t)(((int64_t)standard * factor + (INT64_C(1) << 31)) >> 32);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Norms: sums and squares of four bytes take six instructions, an element eight (standardize.h). Where a row has several groups, all four numbers of each channel lie in scratch, and
+ * Norms: sums and squares of four bytes take six instructions, an element eight (normalize.h). Where a row has several groups, all four numbers of each channel lie in scratch, and
  * groups of few channels are added up channel by channel. y may be x. */
 #include "dot.h"
 
 #if PILLION_HAS_DSP
 #define LOAD "ldrsb %[t], [%[x]], #1\n\t"
 typedef int8_t element;
-#include "standardize.h"
+#include "normalize.h"
 
-typedef pillion_standardize_s8_dsp_params params;
+typedef pillion_normalize_s8_dsp_params params;
 
 /* Adds up to 2^16 elements side by side to their sum, and gives the sum of their squares. */
 static uint32_t add_sums(const int8_t *x, int32_t count, int32_t *sum) {
@@ -129,7 +129,7 @@ static void many_groups(const params *p, const int8_t *x, int8_t *y, channel *ch
     }
 }
 
-void pillion_standardize_s8_dsp(const params *p, const int8_t *x, int8_t *y, void *scratch) {
+void pillion_normalize_s8_dsp(const params *p, const int8_t *x, int8_t *y, void *scratch) {
     const int32_t step = p->positions * p->groups * p->inner;
     for (int32_t row = 0; row < p->rows; row++, x += step, y += step) {
         if (p->groups == 1) {

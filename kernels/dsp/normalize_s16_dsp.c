@@ -5,9 +5,9 @@
 #if PILLION_HAS_DSP
 #define LOAD "ldrsh %[t], [%[x]], #2\n\t"
 typedef int16_t element;
-#include "standardize.h"
+#include "normalize.h"
 
-typedef pillion_standardize_s16_dsp_params params;
+typedef pillion_normalize_s16_dsp_params params;
 
 static pillion_standard standard_of(const params *p, const int16_t *x) {
     int32_t sum = 0, left = p->elements, pair;
@@ -30,7 +30,7 @@ static pillion_standard standard_of(const params *p, const int16_t *x) {
     return pillion_standard_of(p, sum, squares);
 }
 
-void pillion_standardize_s16_dsp(const params *p, const int16_t *x, int8_t *y, void *scratch) {
+void pillion_normalize_s16_dsp(const params *p, const int16_t *x, int8_t *y, void *scratch) {
     (void)scratch;
     for (int32_t row = 0; row < p->rows; row++, x += p->elements, y += p->elements) {
         one_group(p, standard_of(p, x), x, y);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Elements side by side, standardized one by one in eight instructions, for kernels that say before what an `element` is, and how LOAD
+ * Elements side by side, normalized one by one in eight instructions, for kernels that say before what an `element` is, and how LOAD
  * brings one: SMMLAR adds the offset of a channel to the upper half of the product with its factor. */
-#include "pillion/standardize.h"
+#include "pillion/normalize.h"
 
 #define ONE(load)                       \
     LOAD load                             \
@@ -48,7 +48,7 @@ static void alike(pillion_standard by, int32_t places, int32_t f, int32_t o, int
 }
 
 /* A row that has one group, by what its sums have found. */
-static void one_group(const pillion_standardize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
+static void one_group(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
     if (!p->each_channel) {
         alike(by, p->places, *p->factors, *p->offsets, p->elements, x, y);
         return;

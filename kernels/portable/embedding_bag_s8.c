@@ -7,7 +7,7 @@ static inline int32_t row_of(int32_t number, int32_t rows) {
     return number < 0 ? 0 : number < rows ? number : rows - 1;
 }
 
-void pillion_bag_s8(const pillion_bag_s8_params *p, const int8_t *table, const int32_t *numbers, int8_t *y,
+void pillion_embedding_bag_s8(const pillion_embedding_bag_s8_params *p, const int8_t *table, const int32_t *numbers, int8_t *y,
                     void *scratch) {
     const int64_t offset = (int64_t)((uint64_t)(uint32_t)p->offset_high << 32 | (uint32_t)p->offset_low);
     (void)scratch;

@@ -5,9 +5,9 @@
 #if defined(__ARM_FEATURE_MVE)
 #define LOAD "vldrh.s32 q0, [%[x]], #8\n"
 typedef int16_t element;
-#include "standardize.h"
+#include "normalize.h"
 
-typedef pillion_standardize_s16_mve_params params;
+typedef pillion_normalize_s16_mve_params params;
 
 static pillion_standard standard_of(const params *p, const int16_t *x) {
     int32_t sum = 0;
@@ -26,7 +26,7 @@ static pillion_standard standard_of(const params *p, const int16_t *x) {
     return pillion_standard_of(p, sum, (int64_t)((uint64_t)high << 32 | low));
 }
 
-void pillion_standardize_s16_mve(const params *p, const int16_t *x, int8_t *y, void *scratch) {
+void pillion_normalize_s16_mve(const params *p, const int16_t *x, int8_t *y, void *scratch) {
     (void)scratch;
     for (int32_t row = 0; row < p->rows; row++, x += p->elements, y += p->elements) {
         one_group(p, standard_of(p, x), x, y);

@@ -3,9 +3,9 @@
 #include <stdint.h>
 
 typedef int16_t element;
-#include "pillion/standardize_each.h"
+#include "pillion/normalize_each.h"
 
-static pillion_standard standard_of(const pillion_standardize_s8_params *p, const int16_t *x) {
+static pillion_standard standard_of(const pillion_normalize_s8_params *p, const int16_t *x) {
     const int32_t step = p->groups * p->inner;
     int32_t sum = 0;
     int64_t squares = 0;

@@ -62,7 +62,7 @@ static int32_t calculated(int32_t calculation, int32_t a, int32_t b) {
     }
 }
 
-void pillion_whole_s32(const pillion_whole_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch) {
+void pillion_integer_arithmetic_s32(const pillion_integer_arithmetic_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch) {
     (void)scratch;
     int32_t a_at[PILLION_MAX_AXES] = {0}, b_at[PILLION_MAX_AXES] = {0};
     for (int32_t row = 0; row < p->rows; row++) {

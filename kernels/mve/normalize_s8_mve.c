@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Norms, four elements at a time: a multiplication and an addition modulo 2^32 standardize an element, VRMULH and an addition
+ * Norms, four elements at a time: a multiplication and an addition modulo 2^32 normalize an element, VRMULH and an addition
  * give it the scale and the bias of its channel. Where a row has one group, its sums are those of elements side by side; where
  * it has several, sums, and then factors and starts, are kept for each channel in scratch, those of few channels several times, so
  * that several positions are done like one. y may be x. */
@@ -8,13 +8,13 @@
 #if defined(__ARM_FEATURE_MVE)
 #define LOAD "vldrb.s32 q0, [%[x]], #4\n"
 typedef int8_t element;
-#include "standardize.h"
+#include "normalize.h"
 
 #include <string.h>
 
-typedef pillion_standardize_s8_mve_params params;
+typedef pillion_normalize_s8_mve_params params;
 
-enum { FEW_CHANNELS = 48 }; /* the compiler (standardize.py) knows this number, too */
+enum { FEW_CHANNELS = 48 }; /* the compiler (normalize.py) knows this number, too */
 
 /* Up to 2^16 elements side by side. */
 static void add_sums(const int8_t *x, int32_t count, int32_t *sum, uint32_t *squares) {
@@ -160,7 +160,7 @@ static void many_groups(const params *p, const int8_t *x, int8_t *y, int32_t *sc
     }
 }
 
-void pillion_standardize_s8_mve(const params *p, const int8_t *x, int8_t *y, void *scratch) {
+void pillion_normalize_s8_mve(const params *p, const int8_t *x, int8_t *y, void *scratch) {
     const int32_t step = p->positions * p->groups * p->inner;
     for (int32_t row = 0; row < p->rows; row++, x += step, y += step) {
         if (p->groups == 1) {

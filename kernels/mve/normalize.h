@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Elements side by side, standardized four at a time, for kernels that say before what an `element` is, and how LOAD brings four to q0: a
- * multiplication and an addition modulo 2^32 standardize an element, VRMULH and an addition give it the scale and the bias of its
+ * Elements side by side, normalized four at a time, for kernels that say before what an `element` is, and how LOAD brings four to q0: a
+ * multiplication and an addition modulo 2^32 normalize an element, VRMULH and an addition give it the scale and the bias of its
  * channel. */
 #include "pillion/assembly.h"
-#include "pillion/standardize.h"
+#include "pillion/normalize.h"
 
-PILLION_AT(pillion_standardize_s8_params, inner, 12);
-PILLION_AT(pillion_standardize_s8_params, elements, 16);
-PILLION_AT(pillion_standardize_s8_params, places, 52);
-PILLION_AT(pillion_standardize_s8_params, low, 56);
-PILLION_AT(pillion_standardize_s8_params, high, 60);
+PILLION_AT(pillion_normalize_s8_params, inner, 12);
+PILLION_AT(pillion_normalize_s8_params, elements, 16);
+PILLION_AT(pillion_normalize_s8_params, places, 52);
+PILLION_AT(pillion_normalize_s8_params, low, 56);
+PILLION_AT(pillion_normalize_s8_params, high, 60);
 
 /* Bounds in q5 and q6; a shift, as VSHL takes it, in the place of the params; the loop over as many elements as the number says that
  * lies so far behind their begin. */
@@ -33,7 +33,7 @@ PILLION_AT(pillion_standardize_s8_params, high, 60);
     "2:\n"
 
 /* Elements side by side of one group, by factors and offsets of their own. */
-static void each(const pillion_standardize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
+static void each(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
     const int32_t *f = p->factors, *o = p->offsets;
     uint32_t t = by.factor;
     __asm__ volatile(
@@ -49,7 +49,7 @@ static void each(const pillion_standardize_s8_params *p, pillion_standard by, co
 }
 
 /* By one factor and one offset. */
-static void alike(const pillion_standardize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
+static void alike(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
     uint32_t t = by.factor;
     __asm__ volatile(
         "vdup.32 q4, %[t]\n"
@@ -64,7 +64,7 @@ static void alike(const pillion_standardize_s8_params *p, pillion_standard by, c
 }
 
 /* A row that has one group, by what its sums have found. */
-static void one_group(const pillion_standardize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
+static void one_group(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
     if (!p->each_channel) {
         alike(p, by, x, y);
         return;

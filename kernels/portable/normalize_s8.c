@@ -3,9 +3,9 @@
 
 typedef int8_t element;
 typedef int8_t result;
-#include "pillion/standardize_each.h"
+#include "pillion/normalize_each.h"
 
-static pillion_standard standard_of(const pillion_standardize_s8_params *p, const int8_t *x) {
+static pillion_standard standard_of(const pillion_normalize_s8_params *p, const int8_t *x) {
     const int32_t step = p->groups * p->inner;
     int32_t sum = 0;
     int64_t squares = 0;
@@ -24,7 +24,7 @@ static pillion_standard standard_of(const pillion_standardize_s8_params *p, cons
     return pillion_standard_of(p, sum, squares);
 }
 
-void pillion_standardize_s8(const pillion_standardize_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
+void pillion_normalize_s8(const pillion_normalize_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
     (void)scratch;
     all_groups(p, x, y);
 }
