@@ -10,7 +10,7 @@ import pytest
 
 from example_graphs import samples_of, side_by_side
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
-from pillion.devices.ethos_u.vela import Compiled, VelaSettings, available, compile_segment
+from pillion.devices.ethos_u.vela import CompiledSegment, VelaSettings, available, compile_segment
 from pillion.emitters import tflite
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -39,12 +39,12 @@ def tflite_of(op: Op) -> bytes | None:
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(file: bytes, accelerator: str = "ethos-u55-128") -> Compiled:
+def compiled(file: bytes, accelerator: str = "ethos-u55-128") -> CompiledSegment:
     """What Vela makes of a file."""
     return compile_segment(file, VelaSettings(ACCELERATORS[accelerator]), 60)
 
 
-def differing(graph: Graph, made: Compiled, samples: int = 2) -> int:
+def differing(graph: Graph, made: CompiledSegment, samples: int = 2) -> int:
     """How many bytes of the results differ from the reference, over random inputs and the ends of the range."""
     count = 0
     for sample in samples_of(graph, samples):

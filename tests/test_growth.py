@@ -17,7 +17,7 @@ from pillion.emitters.c.lower import lower
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
@@ -205,10 +205,10 @@ def test_memory(make: Maker) -> None:
 
 def test_fresh_names() -> None:
     def action(size: int) -> Callable[[], object]:
-        names = Names()
+        names = UniqueNames()
         return lambda: [names.fresh("same") for _ in range(size)]
 
     assert_grows(action, 200)
-    names = Names(["a", "a_2"])
+    names = UniqueNames(["a", "a_2"])
     assert [names.fresh("a") for _ in range(2)] == ["a_3", "a_4"]
     assert names.fresh("a_3") == "a_3_2"

@@ -24,7 +24,7 @@ from pillion.ir.verdict import all_ok
 from pillion.program import Program
 from pillion.run import host_executor as run_host
 from pillion.run.executor import RunOptions
-from pillion.run.host_executor import Host, files_for_host
+from pillion.run.host_executor import HostExecutor, files_for_host
 from pillion.targets import find_target
 
 pytestmark = pytest.mark.skipif(HOST_COMPILER.find() is None, reason="needs a C compiler")
@@ -71,7 +71,7 @@ def test_every_kernel_in_one_program() -> None:
         "quantize_host",
     }
     samples = samples_of(graph, 2)
-    for sample, result in zip(samples, Host().run(program, samples, NATIVE), strict=True):
+    for sample, result in zip(samples, HostExecutor().run(program, samples, NATIVE), strict=True):
         for got, wanted in zip(result.outputs, graph.reference(*sample), strict=True):
             assert np.array_equal(got.view(np.uint8), wanted.view(np.uint8))
 

@@ -15,7 +15,7 @@ from nets_as_written import NETS
 from nightly import part_of
 from pillion.ir.types import Array
 from pillion.ops import Segment
-from pillion.program import Outputs
+from pillion.run.executor import Outputs
 from plain_int8 import arrays_of, decibels, plain_answers
 
 pytestmark = [pytest.mark.torch]

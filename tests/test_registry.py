@@ -11,7 +11,7 @@ import pytest
 
 import pillion
 from pillion import REGISTRY
-from pillion.cli.completion import places
+from pillion.cli.completion import complete_executors
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
 from pillion.ir.verdict import Verdict
@@ -58,8 +58,8 @@ def test_importers_passes_and_executors_take_part(tmp_path: Path) -> None:
         inputs: Sequence[np.ndarray] = [np.zeros(v.shape, np.int8) for v in program.graph.inputs]
         np.testing.assert_array_equal(program.run(*inputs, on="twice")[0], program.run(*inputs)[0])
         assert {"pass": "note", "when": "tests", "summary": "Notes the graph's name."} in describe_passes()
-        assert places("tw") == ["twice"]
+        assert complete_executors("tw") == ["twice"]
     assert seen == ["net"]
-    assert places("tw") == []
+    assert complete_executors("tw") == []
     with pytest.raises(pillion.PillionError, match="does not name a model"):
         pillion.compile(file, target="cortex-m3")

@@ -18,7 +18,7 @@ from fuzz.properties import litert_is_the_reference
 from nightly import in_turn
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
-from pillion.ops import Scan, leaves, unrolled
+from pillion.ops import Scan, flatten_ops, unroll_loops
 from pillion.passes import demote_sums
 from pillion.program import Program
 from pillion.run.selftest_samples import run_selftest
@@ -87,7 +87,7 @@ def test_layers_are_loops_and_near_to_the_float_model(case: Any) -> None:
     assert len(loops) == layers
     assert sum(op.reverse for op in loops) == (layers // 2 if options.get("bidirectional") else 0)
     assert signal_to_noise(module, program, data) > 25
-    copies = unrolled(program.graph)
+    copies = unroll_loops(program.graph)
     assert not any(isinstance(op, Scan) for op in copies.ops)
     for one in data[:2]:
         arrays = [x.numpy() for x in one]
@@ -197,7 +197,7 @@ def test_a_device_checks_itself(tmp_path: Path) -> None:
 def test_what_is_said_of_a_loop(tmp_path: Path) -> None:
     program = compiled(Layer(nn.GRU, 3, 4), samples(((5, 1, 3),), 2), "imxrt700")
     entries = {entry.op: entry for entry in program.ledger}
-    assert list(entries) == leaves(program.graph.ops)
+    assert list(entries) == flatten_ops(program.graph.ops)
     loop = next(op for op in program.graph.ops if isinstance(op, Scan))
     assert {entries[op].deciding.rule for op in loop.body.ops} == {"scan.step"}
     assert "runs 5 times" in entries[loop.body.ops[0]].because

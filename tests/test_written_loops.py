@@ -22,7 +22,7 @@ from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order, ru
 from pillion.importers.torch.rewrite import pipeline as stages
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.constraints import QuantizationConstraints
-from pillion.ops import Scan, unrolled
+from pillion.ops import Scan, unroll_loops
 from pillion.program import Program
 from pillion.targets import find_target
 from written_loops import NETS, OF_NINE, Lifted, cell, each, of_cell, zeros
@@ -225,7 +225,7 @@ def test_programs_of_loops_are_exact_and_no_worse_than_copies(
     data = [inputs(shapes(7)) for _ in range(8)]
     program = compiled(module, data)
     assert sum(isinstance(op, Scan) for op in program.graph.ops) == loops
-    copies = unrolled(program.graph)
+    copies = unroll_loops(program.graph)
     for one in data[:2]:
         wanted = program.run(*one)
         again = copies.reference(*(x.numpy() for x in one))

@@ -7,31 +7,31 @@ import dataclasses
 from typing import Any
 
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Scaled
+from pillion.ir.op import Op, ScaledOp
 from pillion.ir.types import PerTensor, Quant, Unscaled, Value
 from pillion.ops import ALL_OPS, Softmax
 
-SCALED: list[type[Scaled]] = [cls for cls in ALL_OPS if issubclass(cls, Scaled)]
+SCALED: list[type[ScaledOp]] = [cls for cls in ALL_OPS if issubclass(cls, ScaledOp)]
 """The ops that take multipliers as they are given."""
 
 
-def examples(cls: type[Op]) -> list[Scaled]:
+def examples(cls: type[Op]) -> list[ScaledOp]:
     """The examples of a class, as ops of which multipliers are known."""
-    return [op for op in cls.examples() if isinstance(op, Scaled)]
+    return [op for op in cls.examples() if isinstance(op, ScaledOp)]
 
 
-def with_given(op: Scaled, **fields: Any) -> Scaled:
+def with_given(op: ScaledOp, **fields: Any) -> ScaledOp:
     """The op with the multipliers that follow from its scales as given ones."""
     given = {"given": op.from_scales(Arithmetic.CMSIS_NN), **fields}
     return dataclasses.replace(op, **given)
 
 
-def unscaled(op: Scaled) -> Scaled:
+def unscaled(op: ScaledOp) -> ScaledOp:
     """The op with the same multipliers, and no scales but those that the op fixes."""
     fixed = set(op.results) if isinstance(op, Softmax) else set()
     values = {v: _without_scale(v) for v in (*op.operands, *op.results) if v not in fixed}
     made = with_given(op).substitute(values)
-    assert isinstance(made, Scaled)
+    assert isinstance(made, ScaledOp)
     return made
 
 

@@ -30,7 +30,7 @@ from pillion.devices.device import Device
 from pillion.importers.tflite.listing import operators
 from pillion.importers.torch.operators import pytorch_operators
 from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES
-from pillion.ir.op import Scaled, operand_fields, result_fields
+from pillion.ir.op import ScaledOp, operand_fields, result_fields
 from pillion.ops import ALL_OPS
 from pillion.option_record import OptionField
 from pillion.pass_pipeline import all_steps
@@ -63,7 +63,7 @@ def ops_page() -> str:
             ["attributes", ", ".join(attributes) or "none"],
             ["quantization", op.quantization.value],
         ]
-        if issubclass(op, Scaled):
+        if issubclass(op, ScaledOp):
             rows.append(["multipliers", "follow from the scales, or are `given` by a `.pte` file of others"])
         parts.append(table(["", ""], rows))
     return "\n".join(parts)

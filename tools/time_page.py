@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.devices.cortex_m import CORES
-from pillion.devices.cortex_m.classes import Class, Executed, MemoryAccesses
+from pillion.devices.cortex_m.classes import Executed, InstructionClass, MemoryAccesses
 from pillion.devices.cortex_m.cycles import CYCLES, CoreCycles
 from pillion.devices.cortex_m.memories import MEMORIES
 from pillion.devices.cortex_m.op_cycles import counted_cycles
@@ -29,7 +29,7 @@ class Published:
 
     @property
     def executed(self) -> Executed:
-        counts = {Class[name]: count for name, count in self.row["counts"].items()}
+        counts = {InstructionClass[name]: count for name, count in self.row["counts"].items()}
         touched = (MemoryAccesses(*self.row["constants"]), MemoryAccesses(*self.row["arena"]))
         return Executed(counts, self.row["more_registers"], self.row["taken"], *touched)
 
@@ -56,7 +56,7 @@ def _cell(band: CycleRange | None) -> str:
 
 def _cycles(table: Table) -> str:
     cores = [name for name in CYCLES if name != "cortex-m35p"]
-    rows = [[one.value, *(_cell(CYCLES[core].cycles.get(one)) for core in cores)] for one in Class]
+    rows = [[one.value, *(_cell(CYCLES[core].cycles.get(one)) for core in cores)] for one in InstructionClass]
     rows.append(["each further register", *(_cell(CYCLES[core].per_register) for core in cores)])
     rows.append(["a jump, on top", *(_cell(CYCLES[core].taken) for core in cores)])
     return table(["", *(core.removeprefix("cortex-").upper() for core in cores)], rows)

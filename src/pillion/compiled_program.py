@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from pillion.boards.project_layout import NPU_FOLDER
 from pillion.compile_options import Memory
-from pillion.devices.payloads import Copied, Payloads, marked, payloads_in_file
+from pillion.devices.payloads import Copied, Payloads, marked_tflite_payloads, payloads_in_file
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.manifest import NpuMemory
 from pillion.emitters.c.project import project_files
@@ -23,14 +23,14 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.stream_io import Streaming
 from pillion.memory import MemoryPlan
-from pillion.memory.inside import bytes_inside
+from pillion.memory.inside import segment_peak_bytes
 from pillion.ops import Segment
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
 from pillion.run.float_interface import FloatModel
-from pillion.targets import Target, executable
-from pillion.tiling.rows_in import require_rows_in, with_rows_last
-from pillion.tiling.search import TilingPlan, find_stripes, plan_with
+from pillion.targets import Target, npu_interpreter
+from pillion.tiling.rows_in import find_rows_input, with_rows_last
+from pillion.tiling.search import TilingPlan, find_stripes, plan_stripes
 from pillion.tiling.stripe import Stripe
 
 
@@ -64,7 +64,7 @@ class CompiledProgram:
         """Returns the program tiled to meet memory limits. Its outputs are the same."""
         graph, rows = self.graph, wish.by_rows if isinstance(wish, Memory) else False
         if rows:
-            graph = with_rows_last(graph, require_rows_in(graph, rows))
+            graph = with_rows_last(graph, find_rows_input(graph, rows))
         if graph is not self.graph:
             program = replace(
                 self, graph=graph, memory_budget=wish, ledger=self.ledger.in_order_of(graph.ops)
@@ -82,7 +82,7 @@ class CompiledProgram:
         wanted = self.__dict__.get("_known", self.memory_budget)
         if isinstance(wanted, Memory):
             return find_stripes(self.graph, self.whole, wanted, self.npu_memory.ram_bytes)
-        return plan_with(self.graph, self.whole, wanted)
+        return plan_stripes(self.graph, self.whole, wanted)
 
     @property
     def stripes(self) -> tuple[Stripe, ...]:
@@ -130,7 +130,7 @@ class CompiledProgram:
         made = self.payloads
         bodies = [op.body for op in self.graph.ops if isinstance(op, Segment) and not op.is_closed]
         converted = bool(made.converter)
-        scratch = made.scratch_bytes if converted else max(map(bytes_inside, bodies), default=0)
+        scratch = made.scratch_bytes if converted else max(map(segment_peak_bytes, bodies), default=0)
         weights = sum(v.type.size_bytes for body in bodies for v in body.constants)
         return NpuMemory(
             ram_bytes=self.npu_constant_bytes + made.fast_bytes + (0 if made.workspaces else scratch),
@@ -153,9 +153,9 @@ class CompiledProgram:
     def payloads(self) -> Payloads:
         """The NPU code of each segment. For a target without an NPU, segments keep a form that runs on computers."""
         if self.file is not None and any(isinstance(op, Segment) and op.is_closed for op in self.graph.ops):
-            return payloads_in_file(self.file.payloads, executable)
+            return payloads_in_file(self.file.payloads, npu_interpreter)
         files, npu = segment_files(self.graph), self.target.npu
-        return npu.payloads(files, self.target.converter_name) if npu else marked(files)
+        return npu.payloads(files, self.target.converter_name) if npu else marked_tflite_payloads(files)
 
     @cached_property
     def files(self) -> dict[str, Content]:

@@ -22,7 +22,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Union
 
 from pillion import passes
-from pillion.boards.board import BOARDS, Board, another_core
+from pillion.boards.board import BOARDS, Board, wrong_core_error
 from pillion.compile_options import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -42,10 +42,10 @@ from pillion.importers import pte, tflite
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import explicit_multipliers
+from pillion.ir.op import why_multipliers_explicit
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
-from pillion.model_names import is_int8_file, refuse_useless
+from pillion.model_names import is_int8_file, refuse_useless_options
 from pillion.ops import Segment
 from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
 from pillion.option_values import ArithmeticName, Optimize
@@ -57,7 +57,7 @@ from pillion.passes.integer import float_ops
 from pillion.program import Program
 from pillion.registry import REGISTRY
 from pillion.run.float_interface import FloatModel
-from pillion.targets import NPUS, Target, compiled_operators, example_with_npu, find_target
+from pillion.targets import NPUS, Target, compiled_operators, find_target, npu_target_example
 
 if TYPE_CHECKING:
     import torch
@@ -159,16 +159,16 @@ def compile_with(
     }
     floats: FloatModel | None = None
     if opened is not None and opened.computes_in_float:
-        refuse_useless(str(model), source_options)
+        refuse_useless_options(str(model), source_options)
         read = read_float_tflite(opened, example_inputs, **quantizing)
         graph, floats, source = read.graph, read.floats, None
     elif opened is not None and has_data and opened.has_float_parts:
-        refuse_useless(str(model), source_options)
+        refuse_useless_options(str(model), source_options)
         graph, source = read_partly_float_tflite(opened, example_inputs, **quantizing), None
     elif is_int8_file(model):
         tuning = quantize.tuning or None
         data = {"example_inputs": example_inputs, "calibrate": quantize.calibrate, "tuning": tuning}
-        refuse_useless(str(model), {**data, **source_options})
+        refuse_useless_options(str(model), {**data, **source_options})
         graph = read_int8(opened or model, options.name)
     else:
         read = read_torch(
@@ -183,7 +183,7 @@ def compile_with(
         graph, floats = read.graph, read.floats
     chosen = in_arithmetic(graph, arithmetic)
     own = graph.arithmetic if chosen.arithmetic is not graph.arithmetic else None
-    return finish(chosen, chip, options, floats=floats, source=source, own_arithmetic=own, watch=watch)
+    return compile_graph(chosen, chip, options, floats=floats, source=source, own_arithmetic=own, watch=watch)
 
 
 def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
@@ -192,7 +192,7 @@ def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
     arithmetic = Arithmetic(name) if name is not None else graph.arithmetic
     if arithmetic is graph.arithmetic:
         return graph
-    explicit = [(op, why) for op in graph.ops if (why := explicit_multipliers(op))]
+    explicit = [(op, why) for op in graph.ops if (why := why_multipliers_explicit(op))]
     if arithmetic.is_tflite and explicit:
         op, why = explicit[0]
         raise PillionError(
@@ -204,7 +204,7 @@ def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
     return graph.replace(arithmetic=arithmetic)
 
 
-def finish(
+def compile_graph(
     graph: Graph,
     chip: Target,
     options: CompileOptions = DEFAULT_OPTIONS,
@@ -323,7 +323,7 @@ def place(
     """Places each op on the NPU or the core. With `unrolls`, unrolls the loops whose steps run better so."""
     if chip.npu is None:
         refuse_npu_options(chip, options)
-        return Placement(graph, all_on_cpu(graph, chip.isa, example_with_npu()))
+        return Placement(graph, all_on_cpu(graph, chip.isa, npu_target_example()))
     before = tuple(step.function for step in npu_steps(chip.npu))
     rewritten = passes.run(graph, before, watch)
     refuse_unmatched_patterns(rewritten, options)
@@ -345,7 +345,7 @@ def refuse_npu_options(chip: Target, placement: PlacementOptions) -> None:
             f"`{chip.name}` has no NPU",
             rule="--only-npu, --prefer-npu and --keep-on-cpu go with chips that have one",
             here=f"--target {chip.name} {' '.join(options)}",
-            help=f"{example_with_npu()}, or leave {options[0].split()[0]} out",
+            help=f"{npu_target_example()}, or leave {options[0].split()[0]} out",
         )
 
 
@@ -355,12 +355,12 @@ def load(path: str | os.PathLike[str], target: str | None = None, board: Board |
     A file that does not name its core gets portable kernels."""
     file = pte.read(path)
     if board is not None and file.core is not None and board.core != file.core:
-        raise _for_another_core(str(path), file.core, board)
+        raise _wrong_core_error(str(path), file.core, board)
     core = target or file.core or (board.core if board else DEFAULT_CORE)
-    return Program(file.graph, find_target(core if target else core + _npu_of(file.graph)), file=file)
+    return Program(file.graph, find_target(core if target else core + _npu_suffix(file.graph)), file=file)
 
 
-def _npu_of(graph: Graph) -> str:
+def _npu_suffix(graph: Graph) -> str:
     """Returns `+NPU` if the graph holds compiled code of an NPU that targets can name, otherwise an empty string."""
     closed = (op.device for op in graph.ops if isinstance(op, Segment) and op.is_closed)
     return next((f"+{device}" for device in closed if device in NPUS), "")
@@ -370,10 +370,10 @@ DEFAULT_CORE = "cortex-m3"
 """The core for programs that do not name theirs; it gets portable C."""
 
 
-def _for_another_core(path: str, core: str, board: Board) -> PillionError:
+def _wrong_core_error(path: str, core: str, board: Board) -> PillionError:
     """Returns the error for a file that was compiled for another core than the board's."""
     fitting = [name for name, one in BOARDS.items() if one.core == core]
-    return another_core(
+    return wrong_core_error(
         path,
         core,
         board,

@@ -36,7 +36,7 @@ class PillionError(Exception):
         return escape_controls("\n".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.what, self.rule, self.here, self.help)
+        return _rebuild_pickled_error, (self.what, self.rule, self.here, self.help)
 
 
 class PillionWarning(UserWarning):
@@ -56,13 +56,13 @@ def warn(text: str, category: type[Warning] = PillionWarning) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     place = (frame.f_code.co_filename, frame.f_lineno)
-    if (text, *place) in _given and _action(text, category) in ("default", "module", "once"):
+    if (text, *place) in _given and _warning_filter_action(text, category) in ("default", "module", "once"):
         return
     _given.add((text, *place))
     warnings.warn_explicit(text, category, *place)
 
 
-def _action(text: str, category: type[Warning]) -> str:
+def _warning_filter_action(text: str, category: type[Warning]) -> str:
     """Returns the action that the user's filters choose for a warning."""
     for action, pattern, wanted, _, line in warnings.filters:
         matches = pattern is None or (not isinstance(pattern, str) and pattern.match(text))
@@ -71,12 +71,12 @@ def _action(text: str, category: type[Warning]) -> str:
     return "default"
 
 
-def collapsed(lines: Iterable[str]) -> list[str]:
+def distinct_lines_with_counts(lines: Iterable[str]) -> list[str]:
     """Returns each distinct line once, in order, with its count."""
     return [f"{line}  ({count} times)" if count > 1 else line for line, count in Counter(lines).items()]
 
 
-def _rebuild(what: str, rule: str, here: str, help: str) -> PillionError:
+def _rebuild_pickled_error(what: str, rule: str, here: str, help: str) -> PillionError:
     return PillionError(what, rule=rule, here=here, help=help)
 
 

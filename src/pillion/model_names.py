@@ -46,9 +46,9 @@ def check_named(spec: str) -> None:
     if factory or suffix in file_suffixes():
         regular_file(file, suffix)
     elif zoo.find(spec) is None and not _looks_like_path(spec):
-        zoo.want(spec)
+        zoo.require_model(spec)
     elif zoo.find(spec) is None:
-        raise _no_model(spec)
+        raise _unknown_model_error(spec)
 
 
 def is_int8_file(model: object) -> bool:
@@ -56,7 +56,7 @@ def is_int8_file(model: object) -> bool:
     return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in int8_suffixes()
 
 
-def refuse_useless(model: str, options: Mapping[str, object]) -> None:
+def refuse_useless_options(model: str, options: Mapping[str, object]) -> None:
     """Raises if an option contradicts what an int8 file has fixed. Options are spelled as the user writes them."""
     useless = [option for option, value in options.items() if value is not None]
     if useless:
@@ -72,20 +72,20 @@ def _looks_like_path(spec: str) -> bool:
     return any(mark in spec for mark in ("/", "\\", ".", ":"))
 
 
-def _no_model(spec: str) -> PillionError:
+def _unknown_model_error(spec: str) -> PillionError:
     if suffix_of(spec) in WEIGHTS:
         regular_file(Path(spec), suffix_of(spec))
-        return _only_weights(spec)
+        return _only_weights_error(spec)
     is_file = spec.rstrip(":").endswith(".py")
     return PillionError(
         f"{spec} does not name a model",
         rule=f"a name that `pillion models` lists, {MODEL_FILES}",
         here="a file without a factory" if is_file else spec,
-        help=_way_to_name(spec, is_file),
+        help=_model_name_help(spec, is_file),
     )
 
 
-def _way_to_name(spec: str, is_file: bool) -> str:
+def _model_name_help(spec: str, is_file: bool) -> str:
     known = zoo.find(re.split(r"[:/\\.]", spec)[-1])
     if known is not None:
         return f"-m {known.name}"
@@ -94,7 +94,7 @@ def _way_to_name(spec: str, is_file: bool) -> str:
     return OTHER_FORMS.get(suffix_of(spec), "write a function that loads it: file.py:factory")
 
 
-def _only_weights(spec: str) -> PillionError:
+def _only_weights_error(spec: str) -> PillionError:
     return PillionError(
         f"{spec} does not say what the model computes",
         rule=f"a model is code or a graph: a name that `pillion models` lists, {MODEL_FILES}",

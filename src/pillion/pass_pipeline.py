@@ -19,7 +19,7 @@ from pillion.ops.persistent_state import with_persistent_states
 from pillion.ops.state_bindings import bind_states
 from pillion.ops.state_io import states_as_io
 from pillion.registry import REGISTRY
-from pillion.streams.to_stream import streamed
+from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import NPUS
 
 
@@ -81,7 +81,7 @@ def integer_steps() -> tuple[Step, ...]:
 CONSTANTS = Step(passes.materialize_constants, arguments=_no_arguments)
 """The step after which no graph output is a constant or an input."""
 STATE_STEPS = (
-    Step(streamed, "--stream", _streams, lambda options: (options.stream,)),
+    Step(to_stream_graph, "--stream", _streams, lambda options: (options.stream,)),
     *(Step(one, "--stream", _streams) for one in passes.AFTER_STREAMING),
     Step(
         with_persistent_states,
@@ -109,7 +109,7 @@ def npu_steps(npu: Device) -> tuple[Step, ...]:
     )
 
 
-UNROLLED = Step(passes.after_unrolling, "loops that are unrolled for an NPU")
+UNROLLED = Step(passes.clean_up_unrolled, "loops that are unrolled for an NPU")
 """The step after a loop was unrolled."""
 
 

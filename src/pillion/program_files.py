@@ -17,7 +17,7 @@ from pillion.errors import PillionError, one_of, warn
 from pillion.host_io.atomic_files import form_of, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ops import leaves
+from pillion.ops import flatten_ops
 from pillion.option_values import Runtime
 from pillion.partition import inline_segments
 from pillion.passes import legalize_for_runtime, legalize_functions, sum_hard_sigmoids
@@ -25,8 +25,8 @@ from pillion.passes import run as run_passes
 from pillion.run.executor import (
     RunOptions,
 )
-from pillion.run.selftest_samples import SelfTestSamples, no_selftest, samples_of
-from pillion.run.stream_steps import steps
+from pillion.run.selftest_samples import SelfTestSamples, no_selftest_error, samples_of
+from pillion.run.stream_steps import run_stream_steps
 
 
 def save(
@@ -48,7 +48,7 @@ def save(
         raise _whole_tensors(program, form)
     one_of("runtime", runtime, get_args(Runtime))
     if form == ".tflite" and selftest is not None:
-        raise no_selftest(path)
+        raise no_selftest_error(path)
     if form == ".pte":
         content = pte(program, runtime)
         bundle = bundled(program, selftest, runtime) if selftest is not None else None
@@ -92,7 +92,7 @@ def tflite(program: CompiledProgram) -> bytes:
     """Returns the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
     graph = run_passes(inline_segments(_for_others(program, ".tflite")), (sum_hard_sigmoids,))
     usual = run_passes(graph, (legalize_functions,))
-    if len(list(leaves(usual.ops))) > len(list(leaves(graph.ops))):
+    if len(list(flatten_ops(usual.ops))) > len(list(flatten_ops(graph.ops))):
         warn(
             ".tflite: sigmoids and tanh have steps of 1/256 and 1/128 there, and finer ones in C (docs/guide/quantization.md)"
         )
@@ -111,7 +111,7 @@ def pte(program: CompiledProgram, runtime: Runtime = "1.4") -> bytes:
 def bundled(program: CompiledProgram, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
     """Returns a .bpte: the ExecuTorch program bundled with sample inputs and expected outputs."""
     taken, graph = samples_of(program.graph, samples), _in_files(program)
-    answers = list(steps(graph, taken, RunOptions(stream=True), graph.reference_step))
+    answers = list(run_stream_steps(graph, taken, RunOptions(stream=True), graph.reference_step))
     return in_bundle(pte(program, runtime), taken, answers)
 
 

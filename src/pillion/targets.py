@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pillion.devices import ethos_u, neutron
-from pillion.devices.cortex_m import CORES, Core, Isa, why_not
+from pillion.devices.cortex_m import CORES, Core, Isa, missing_core_reason
 from pillion.devices.device import Device
 from pillion.devices.payloads import Executable
 from pillion.errors import PillionError
@@ -58,7 +58,7 @@ class Target:
         return self.core.board
 
 
-def _cpu(core: Core) -> Target:
+def _core_target(core: Core) -> Target:
     kernels = {Isa.MVE: "Helium", Isa.DSP: "DSP", Isa.SCALAR: "scalar"}[core.isa]
     return Target(f"{core.name}{NUMBER_FORMAT}", f"Arm {core.title}, {kernels} kernels", core)
 
@@ -125,7 +125,7 @@ _CHIPS = (
 
 for _npu in (neutron.N3_64, neutron.N1_16, *ethos_u.ETHOS_U.values()):
     REGISTRY.add_npu(_npu)
-for _target in (*map(_cpu, CORES.values()), *_CHIPS):
+for _target in (*map(_core_target, CORES.values()), *_CHIPS):
     REGISTRY.add_target(_target)
 NPUS: Mapping[str, Device] = REGISTRY.npus
 """NPUs by name; a target may be named as core plus NPU."""
@@ -145,16 +145,16 @@ def find_target(name: str) -> Target:
         candidate = _aliases().get(candidate, candidate)
         if candidate in TARGETS:
             return TARGETS[candidate]
-    if (made := _composed(wanted.replace(NUMBER_FORMAT, ""))) is not None:
+    if (made := _core_plus_npu_target(wanted.replace(NUMBER_FORMAT, ""))) is not None:
         return made
     core, *extensions = wanted.replace(NUMBER_FORMAT, "").split("+")
     if core in CORES and extensions:
-        raise _no_such_core(name, core, extensions[-1])
+        raise _no_such_core_error(name, core, extensions[-1])
     raise PillionError(
         f"there is no target `{name}`",
         rule="a target is a core (cortex-m33), a core and an NPU (cortex-m55+ethos-u55-128), or a chip with an NPU (imxrt700)",
         here=f"--target {name}",
-        help=_suggestion(wanted),
+        help=_suggest_target(wanted),
     )
 
 
@@ -174,7 +174,7 @@ CORE_OF_CHIPS = {
 """Core by chip name prefix; a program for the core runs on the chip. The M0 runs programs for the M0+."""
 
 
-def _suggestion(wanted: str) -> str:
+def _suggest_target(wanted: str) -> str:
     """Returns the target that a user may have meant: the chip's core, or a similar name."""
     chip = max((c for c in CORE_OF_CHIPS if wanted.replace("-", "").startswith(c)), key=len, default=None)
     if chip is not None:
@@ -185,7 +185,7 @@ def _suggestion(wanted: str) -> str:
     return f"did you mean `{close[0]}`?" if close else "`pillion targets` lists all targets"
 
 
-def _composed(wanted: str) -> Target | None:
+def _core_plus_npu_target(wanted: str) -> Target | None:
     """Returns the target `core+npu`, independent of the chips that have both."""
     for npu in NPUS.values():
         core = CORES.get(wanted.removesuffix(f"+{npu.name}"))
@@ -194,15 +194,15 @@ def _composed(wanted: str) -> Target | None:
     return None
 
 
-def _no_such_core(name: str, core: str, extension: str) -> PillionError:
+def _no_such_core_error(name: str, core: str, extension: str) -> PillionError:
     """Returns the error for a core that exists only with the named extension."""
-    rule, instead = why_not(core, extension)
+    rule, instead = missing_core_reason(core, extension)
     return PillionError(
         f"there is no target `{name}`", rule=rule, here=f"--target {name}", help=f"--target {instead}"
     )
 
 
-def executable(payload: bytes) -> Executable:
+def npu_interpreter(payload: bytes) -> Executable:
     """Returns the interpreter for an NPU's code on this computer. Raises if no NPU recognizes the code."""
     for npu in NPUS.values():
         if npu.execute is not None and (found := npu.execute(payload)) is not None:
@@ -225,7 +225,7 @@ def with_npu() -> tuple[Target, ...]:
     return tuple(target for target in TARGETS.values() if target.npu is not None)
 
 
-def example_with_npu() -> str:
+def npu_target_example() -> str:
     """Returns `--target` with a chip that has an NPU, for messages."""
     return next((f"--target {target.name}" for target in with_npu()), "a target with an NPU")
 

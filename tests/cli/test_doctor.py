@@ -15,7 +15,7 @@ from shell import Call
 from pillion import __version__
 from pillion.boards.toolchain import ARM_COMPILER, CXX, HOST_COMPILER, QEMU
 from pillion.cli import environment
-from pillion.cli.environment import EXTRAS, FOR_DEVELOPERS, TOOLS, fits, printed_version
+from pillion.cli.environment import EXTRAS, FOR_DEVELOPERS, TOOLS, printed_version, satisfies_requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("C compiler", "Arm compiler", "QEMU", "C++ compiler")
@@ -118,12 +118,12 @@ def test_versions_as_programs_say_them(
     ],
 )
 def test_versions_that_are_asked_for(version: str, wanted: str, does: bool) -> None:
-    assert fits(version, wanted) == does
+    assert satisfies_requirement(version, wanted) == does
 
 
 def test_an_extra_of_another_version_is_not_ready(pillion: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = {"executorch": {"numpy": "==0.1"}, "odd": {"no-such-package": ">=1", "numpy": ""}}
-    monkeypatch.setattr(environment, "_declared", lambda: declared)
+    monkeypatch.setattr(environment, "_declared_extras", lambda: declared)
     found = {one["name"]: one for one in pillion("doctor", "--json").facts["found"]}
     assert "and ==0.1 is asked for" in found["extra executorch"]["lacks"]
     assert found["extra odd"]["lacks"] == "no-such-package is missing"
@@ -153,12 +153,12 @@ def test_an_extra_lacks_nothing_that_this_python_does_not_need(monkeypatch: pyte
     for name, condition in conditions.items():
         about["Requires-Dist"] = f"{name}; ({condition}) and extra == 'sweep'"
     monkeypatch.setattr(metadata, "metadata", lambda name: about)
-    assert environment._declared() == {"sweep": {"optuna": ">=5", "here": ""}}
+    assert environment._declared_extras() == {"sweep": {"optuna": ">=5", "here": ""}}
 
 
 def test_the_extras_are_those_of_the_package() -> None:
-    assert {"executorch", "litert"} <= set(environment._declared())
-    assert not FOR_DEVELOPERS & set(environment._declared())
+    assert {"executorch", "litert"} <= set(environment._declared_extras())
+    assert not FOR_DEVELOPERS & set(environment._declared_extras())
 
 
 def test_the_version_comes_with_those_of_the_tools(

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from shell import Call
 
-from pillion import program as programs
+from pillion import compiled_program as programs
 from pillion.emitters.pte import emit
-from pillion.emitters.segments import marked_payloads
+from pillion.emitters.segments import host_delegate_payloads
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, parts_of
 from pillion.run import verify as verifying
@@ -28,7 +28,7 @@ def pte(tmp_path: Path) -> Path:
     """A small program for a core that no board has."""
     path = tmp_path / "net.pte"
     sound = program(net(), "cortex-m0plus")
-    path.write_bytes(emit(sound.graph, sound.target.core, payloads=marked_payloads(sound.graph)))
+    path.write_bytes(emit(sound.graph, sound.target.core, payloads=host_delegate_payloads(sound.graph)))
     return path
 
 
@@ -97,7 +97,7 @@ def test_a_file_that_was_changed_is_verified_by_its_calls(pte: Path, pillion: Ca
 @pytest.mark.qemu
 def test_another_core_may_be_asked_for(tmp_path: Path, pillion: Call) -> None:
     sound, path = program(with_segment(), "imxrt700"), tmp_path / "net.pte"
-    path.write_bytes(emit(sound.graph, sound.target.core, payloads=marked_payloads(sound.graph)))
+    path.write_bytes(emit(sound.graph, sound.target.core, payloads=host_delegate_payloads(sound.graph)))
     assert rows(pillion("verify", path, "--json").facts)["mps2-an505"]["ran"]
     assert rows(pillion("verify", path, "--json", "-t", "cortex-m55").facts)["mps3-an547"]["ran"]
 

@@ -14,18 +14,18 @@ from torch import nn
 
 import pillion
 from pillion import REGISTRY
-from pillion.cli.program_facts import compiled, ran
+from pillion.cli.program_facts import compiled_program_facts, run_facts
 from pillion.devices.ethos_u.vela import available
 from pillion.emitters.c.manifest import read_manifest
 from pillion.evaluation.program_costs import costs_of
 from pillion.ir.graph import Graph
-from pillion.memory.inside import bytes_inside
+from pillion.memory.inside import segment_peak_bytes
 from pillion.ops import Add, Conv2d, Segment
 from pillion.ops.example_values import conv_bias, conv_weights, make, value
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page.summary import tiles
-from pillion.report.pictures.arena_picture import size_in_words
+from pillion.report.pictures.arena_picture import format_size
 from pillion.report.subject import ReportOptions
 from pillion.targets import TARGETS, Target, find_target
 
@@ -56,7 +56,7 @@ def test_all_who_say_what_memory_is_needed_say_the_same(target: str, tmp_path: P
     assert costs == costs_of(folder)
     assert costs.ram_bytes == program.sram_bytes == program.memory.arena_bytes + npu.ram_bytes
     assert read_manifest(folder).memory.npu == npu
-    said = compiled(program, folder)
+    said = compiled_program_facts(program, folder)
     assert said["sram_bytes_needed" if npu.is_exact else "sram_bytes_needed_at_least"] == costs.ram_bytes
     assert (
         said["constant_bytes"] + said["npu_flash_bytes" if npu.is_exact else "npu_flash_bytes_at_least"]
@@ -66,7 +66,7 @@ def test_all_who_say_what_memory_is_needed_say_the_same(target: str, tmp_path: P
     assert facts.sram_bytes == costs.ram_bytes
     assert sum(part.bytes for part in facts.constants) == costs.constant_bytes + facts.params_bytes
     shown = {tile.what: tile.value for tile in tiles(facts)}
-    assert shown["RAM"] == ("" if npu.is_exact else "≥ ") + size_in_words(costs.ram_bytes)
+    assert shown["RAM"] == ("" if npu.is_exact else "≥ ") + format_size(costs.ram_bytes)
     text = (folder / "README.md").read_text()
     assert f"{npu.ram_bytes:,} bytes of RAM" in text
     assert f"{npu.flash_bytes:,} bytes of flash" in text
@@ -171,7 +171,7 @@ def test_instructions_of_a_run_are_those_of_the_core() -> None:
     """On boards a stand-in computes the segments."""
     program = pillion.compile(Net().eval(), (X,), target="imxrt700")
     result = program.measure(X, on="mps2-an505")
-    said = ran("net", "mps2-an505", result)
+    said = run_facts("net", "mps2-an505", result)
     kinds = {row["kind"]: row["instructions"] for row in said["ops"]}
     assert kinds["segment"] is None
     assert said["instructions"] == sum(row["instructions"] or 0 for row in said["ops"])
@@ -185,10 +185,10 @@ def test_scratch_memory_of_the_published_microcode_is_that_of_the_tensors_inside
     second = _convolved(first.results[0], 32, "b", 2)
     third = _convolved(second.results[0], 8, "y", 1)
     body = Graph("body", (x,), (first, second, third), (third.results[0],))
-    assert bytes_inside(body) == 32 * 32 * 32 + 16 * 16 * 32
+    assert segment_peak_bytes(body) == 32 * 32 * 32 + 16 * 16 * 32
     summed = make(Add, value("z", ()), a=first.results[0], b=first.results[0])
     over = Graph("over", (x,), (first, summed, _convolved(summed.results[0], 8, "y", 1)), ())
-    assert bytes_inside(over.replace(outputs=over.ops[-1].results)) == 32 * 32 * 32
+    assert segment_peak_bytes(over.replace(outputs=over.ops[-1].results)) == 32 * 32 * 32
 
 
 def _convolved(x, channels: int, name: str, stride: int):  # type: ignore[no-untyped-def]  # an op of some value

@@ -15,7 +15,7 @@ from torch import nn
 import pillion
 from pillion import REGISTRY, Registry
 from pillion.devices.cortex_m import CORES
-from pillion.devices.device import Device, Rule
+from pillion.devices.device import Device, NpuRule
 from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload
 from pillion.devices.retyped import Fixit
 from pillion.importers.pte.container import Container
@@ -63,7 +63,7 @@ NPU = Device(
     name="second-npu",
     summary="An NPU for convolutions with odd kernels",
     ops=frozenset({Conv2d, Linear, Reshape}),
-    rules=(Rule(Conv2d, "odd", "an odd kernel", odd_kernel, "test"),),
+    rules=(NpuRule(Conv2d, "odd", "an odd kernel", odd_kernel, "test"),),
     estimate=lambda op: 1,
     rewrites=(renamed,),
     fixits=smaller_kernel,

@@ -18,7 +18,7 @@ from torch import nn
 
 import pillion
 from pillion.boards.firmware import C_FLAGS
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.escaping import commented, quoted
 from pillion.emitters.pte import emit as emit_pte
@@ -139,7 +139,7 @@ def test_any_names_through_files() -> None:
     chip = find_target("cortex-m33")
     graph = named_graph("n")
     for read in (read_tflite(emit_tflite(graph)), read_pte(emit_pte(graph, CORES["cortex-m33"])).graph):
-        program = finish(read, chip)
+        program = compile_graph(read, chip)
         assert all(v.name.isascii() and v.name.isprintable() for v in program.graph.values.values())
         require_same_bytes(program)
 

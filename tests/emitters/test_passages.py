@@ -15,9 +15,9 @@ from pillion.emitters.c.body import interchangeable_variants
 from pillion.emitters.c.loop_rolling import (
     Action,
     CallSubroutine,
-    Item,
     MoveRows,
     ParameterLocation,
+    ProgramItem,
     RolledLoop,
     RowIndex,
     RunStep,
@@ -31,7 +31,7 @@ from pillion.emitters.c.model_source import model_c
 from pillion.emitters.c.outlining import Subroutine, outline
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
-from pillion.memory import Spot
+from pillion.memory import MemoryLocation
 from pillion.memory.op_memory import DEEPEST_PASSAGES
 from pillion.ops import parse
 from pillion.tiling.stripe import Stripe, striped
@@ -39,7 +39,9 @@ from pillion.tiling.stripe import Stripe, striped
 Done = tuple[Action, tuple[object, ...]]
 
 
-def done(items: Iterable[Item], made: Sequence[Subroutine], handed: Sequence[object] = ()) -> Iterator[Done]:
+def done(
+    items: Iterable[ProgramItem], made: Sequence[Subroutine], handed: Sequence[object] = ()
+) -> Iterator[Done]:
     """What is done one after another, loops and passages unfolded."""
     for item in items:
         yield from _done(item.what, [_placed(place, handed) for place in item.places], made)
@@ -85,7 +87,7 @@ def _runs(what: Action) -> list[int]:
     return [what.passage] if isinstance(what, CallSubroutine) and what.waits else []
 
 
-def statements(items: Iterable[Item]) -> int:
+def statements(items: Iterable[ProgramItem]) -> int:
     """How many things stand there."""
     return sum(_statements(item.what) for item in items)
 
@@ -94,7 +96,7 @@ def _statements(what: Action) -> int:
     return 1 + sum(_statements(part.what) for part in what.body) if isinstance(what, RolledLoop) else 1
 
 
-def words(chance: random.Random, depth: int) -> list[Item]:
+def words(chance: random.Random, depth: int) -> list[ProgramItem]:
     """Things at random: from a few sequences that come again, at other places, and among one another."""
     if not depth:
         what: Action = chance.choice(
@@ -111,9 +113,9 @@ def words(chance: random.Random, depth: int) -> list[Item]:
         )
         places = 1 if isinstance(what, TakeRows) else 2
         area = chance.choice(["arena", "arena", "state"])
-        found = tuple(Spot(16 * chance.randrange(4), area) for _ in range(places))  # type: ignore[arg-type]
+        found = tuple(MemoryLocation(16 * chance.randrange(4), area) for _ in range(places))  # type: ignore[arg-type]
         rows = (RowIndex(chance.randrange(3)),) if what == RunStep(2) else ()
-        return [Item(what, (*found, *rows))]
+        return [ProgramItem(what, (*found, *rows))]
     parts = [words(chance, depth - 1) for _ in range(chance.randint(1, 3))]
     found = []
     for _ in range(chance.randint(2, 6)):
@@ -147,7 +149,7 @@ def _waits(what: Action) -> bool:
 
 
 def test_what_is_done_once_stays() -> None:
-    items = [Item(RunStep(n), (Spot(16 * n),)) for n in range(9)]
+    items = [ProgramItem(RunStep(n), (MemoryLocation(16 * n),)) for n in range(9)]
     assert outline([items, []], {}) == ([items, []], [])
 
 

@@ -10,9 +10,9 @@ from judge.machine import CORES, Core
 from pillion.devices import cortex_m
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import emit
-from pillion.emitters.pte.library_limits import LARGEST_SIDE, transposes_convolution, transposes_matrix
+from pillion.emitters.pte.library_limits import LARGEST_SIDE, is_transposed_conv_exact, uses_matrix_transpose
 from pillion.emitters.pte.movement import transposed
-from pillion.emitters.pte.node import NodeView, plain
+from pillion.emitters.pte.node import NodeView, contiguous_view
 from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.errors import PillionError
 from pillion.ops.example_values import value
@@ -57,13 +57,13 @@ def test_nothing_past_a_limit_is_written(name: str, core: Core) -> None:
     ],
 )
 def test_matrices_are_transposed_by_the_kernel_that_can(rows: int, columns: int, isa: Isa, axes: int) -> None:
-    x, y = plain(value("x", (rows, columns))), plain(value("y", (columns, rows)))
+    x, y = contiguous_view(value("x", (rows, columns))), contiguous_view(value("y", (columns, rows)))
     (call,) = transposed(x, (1, 0), y, isa)
     source, order = call.args
     assert isinstance(source, NodeView)
     assert len(source.sizes) == len(call.out.sizes) == axes
     assert order == ((1, 0) if axes == 2 else (0, 2, 1))
-    assert transposes_matrix(rows, columns, isa) == (axes == 2)
+    assert uses_matrix_transpose(rows, columns, isa) == (axes == 2)
 
 
 def window(kernel: int, stride: int, padding: int, channels: int = 3) -> ScratchWindow:
@@ -73,9 +73,9 @@ def window(kernel: int, stride: int, padding: int, channels: int = 3) -> Scratch
 
 
 def test_transposed_convolutions_that_the_library_computes() -> None:
-    assert transposes_convolution(window(2, 2, 0))
-    assert transposes_convolution(window(4, 2, 2))
-    assert not transposes_convolution(window(3, 2, 1))
-    assert not transposes_convolution(window(1, 2, 0))
-    assert transposes_convolution(window(1, 2, 0, channels=17))
-    assert not transposes_convolution(window(1, 3, 0, channels=17))
+    assert is_transposed_conv_exact(window(2, 2, 0))
+    assert is_transposed_conv_exact(window(4, 2, 2))
+    assert not is_transposed_conv_exact(window(3, 2, 1))
+    assert not is_transposed_conv_exact(window(1, 2, 0))
+    assert is_transposed_conv_exact(window(1, 2, 0, channels=17))
+    assert not is_transposed_conv_exact(window(1, 3, 0, channels=17))

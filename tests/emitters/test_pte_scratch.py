@@ -78,7 +78,7 @@ def test_conv2d(library: Any, isa: Isa) -> None:
         wanted = library.convolve_wrapper_buffer_size(
             backend(library, isa), library.DataType.A8W8, filter_nhwc=weights, **asked(window)
         )
-        assert scratch.conv2d(window, isa) == wanted, window
+        assert scratch.conv2d_scratch_bytes(window, isa) == wanted, window
 
 
 @pytest.mark.parametrize("isa", OF_CORES)
@@ -105,7 +105,7 @@ def test_depthwise_conv2d(library: Any, isa: Isa) -> None:
             ch_mult=multiplier,
             **asked(window),
         )
-        assert scratch.depthwise_conv2d(window, isa) == wanted, window
+        assert scratch.depthwise_conv2d_scratch_bytes(window, isa) == wanted, window
 
 
 @pytest.mark.parametrize("isa", OF_CORES)
@@ -126,7 +126,7 @@ def test_transpose_conv2d(library: Any, isa: Isa) -> None:
         second = library.transpose_conv_reverse_conv_buffer_size(
             backend(library, isa), library.DataType.A8W8, **words
         )
-        assert scratch.transpose_conv2d(window, isa) == (first, second), window
+        assert scratch.transpose_conv2d_scratch_bytes(window, isa) == (first, second), window
 
 
 @pytest.mark.parametrize("isa", OF_CORES)
@@ -135,8 +135,8 @@ def test_pool_and_matmul(library: Any, isa: Isa) -> None:
         wanted = library.avgpool_buffer_size(
             backend(library, isa), library.DataType.A8W8, dim_dst_width=3, ch_src=channels
         )
-        assert scratch.avg_pool2d(channels, isa) == wanted
+        assert scratch.avg_pool2d_scratch_bytes(channels, isa) == wanted
         rows = library.fully_connected_buffer_size(
             backend(library, isa), library.DataType.A8W8, filter_nhwc=[5, -1, -1, channels]
         )
-        assert scratch.batch_matmul(channels, isa) == rows
+        assert scratch.batch_matmul_scratch_bytes(channels, isa) == rows

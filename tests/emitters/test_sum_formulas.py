@@ -12,7 +12,7 @@ from pillion.emitters.c.kernel_choice import choose
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add, Sub
-from pillion.ops.elementwise import Sum
+from pillion.ops.elementwise import AddOrSub
 from pillion.ops.example_values import make, value
 
 LEVELS = np.arange(-128, 128, dtype=np.int64)
@@ -20,17 +20,19 @@ SCALES = [(0.051, 0.044, 0.081), (0.1, 0.1, 0.1), (0.25, 1.0, 1.0), (0.3, 0.07, 
 """Of the operands and the result; the third ties."""
 
 
-def total(cls: type[Sum], scales: tuple[float, float, float], low: int) -> Sum:
+def total(cls: type[AddOrSub], scales: tuple[float, float, float], low: int) -> AddOrSub:
     a, b = value("a", (64,), scales[0], 3), value("b", (64,), scales[1], -9)
     op = make(cls, value("y", (), scales[2], 5), a=a, b=b, low=low)
-    assert isinstance(op, Sum)
+    assert isinstance(op, AddOrSub)
     return op
 
 
 @pytest.mark.parametrize("low", [-128, 5])
 @pytest.mark.parametrize("scales", SCALES, ids=str)
 @pytest.mark.parametrize("cls", [Add, Sub], ids=lambda cls: cls.kind)
-def test_a_formula_is_found_and_right(cls: type[Sum], scales: tuple[float, float, float], low: int) -> None:
+def test_a_formula_is_found_and_right(
+    cls: type[AddOrSub], scales: tuple[float, float, float], low: int
+) -> None:
     op = total(cls, scales, low)
     found = dsp_elementwise.formula(op, Arithmetic.CMSIS_NN)
     assert found is not None

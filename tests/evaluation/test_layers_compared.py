@@ -17,7 +17,7 @@ from pillion.errors import PillionError
 from pillion.evaluation.compare import compare_layers, compare_programs
 from pillion.evaluation.hints import NoisyTensor, hint_of
 from pillion.evaluation.layer_chart import bar, svg
-from pillion.evaluation.layer_errors import Comparison, Layer
+from pillion.evaluation.layer_errors import Comparison, LayerErrors
 from pillion.importers.torch.float_model import float_model
 from pillion.importers.torch.float_tensors import FloatTensors
 from pillion.ir.types import DType, PerTensor, TensorType, Value
@@ -37,7 +37,7 @@ def compared(
     return compare_layers(program, floats, FloatTensors(floats), data)
 
 
-def by_name(comparison: Comparison) -> dict[str, Layer]:
+def by_name(comparison: Comparison) -> dict[str, LayerErrors]:
     return {layer.name: layer for layer in comparison.layers}
 
 
@@ -193,7 +193,9 @@ def test_the_picture_holds_names_as_text() -> None:
         None,
         None,
         tuple(
-            Layer(f'</text><script x="{n}">\x07', "conv2d", "", 1.0, 1.0, 1.0, 1.0, 0.5, found.layers[0].hint)
+            LayerErrors(
+                f'</text><script x="{n}">\x07', "conv2d", "", 1.0, 1.0, 1.0, 1.0, 0.5, found.layers[0].hint
+            )
             for n in range(60)
         ),
         (),

@@ -377,7 +377,9 @@ def test_a_kill_while_a_killed_run_is_finished(tmp_path: Path, small: Files, oth
 
     def prepare(folder: Path) -> None:
         write_project(small, folder)
-        journal = project_folders._agreed(folder, other, MANIFEST, lambda f: read_manifest(f).listing, False)
+        journal = project_folders._allowed_changes(
+            folder, other, MANIFEST, lambda f: read_manifest(f).listing, False
+        )
         project_folders._stage(folder, journal, other)
 
     for folder in steps(lambda folder: read_manifest(folder), prepare, tmp_path):
@@ -389,7 +391,9 @@ def test_a_kill_while_a_killed_run_is_finished(tmp_path: Path, small: Files, oth
 def test_what_was_edited_after_a_kill_is_kept(tmp_path: Path, small: Files, other: Files) -> None:
     folder = tmp_path / "fw"
     write_project(small, folder)
-    journal = project_folders._agreed(folder, other, MANIFEST, lambda f: read_manifest(f).listing, False)
+    journal = project_folders._allowed_changes(
+        folder, other, MANIFEST, lambda f: read_manifest(f).listing, False
+    )
     project_folders._stage(folder, journal, other)
     (folder / "model.c").write_text("mine\n")
     with pytest.raises(PillionError, match="changed since") as error:
@@ -445,7 +449,7 @@ def test_two_writers_take_turns(
     folder = tmp_path / "fw"
     write_project(small, folder)
     monkeypatch.setattr(atomic_files, "LOCK_SECONDS", 0.1)
-    with atomic_files.locked(folder), pytest.raises(PillionError, match="by another process"):
+    with atomic_files.folder_lock(folder), pytest.raises(PillionError, match="by another process"):
         write_project(other, folder)
     assert content_of(folder) == with_folders(small)
 

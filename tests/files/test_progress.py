@@ -19,7 +19,7 @@ import pytest
 
 from pillion.cli import console
 from pillion.host_io import progress
-from pillion.host_io.progress import say, showing_progress, shown, stage
+from pillion.host_io.progress import say, show_progress, showing_progress, stage
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 
@@ -49,7 +49,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 def test_stages_are_shown_until_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
-    with shown():
+    with show_progress():
         with stage("calibrating", 7) as advance:
             advance(3, None)
             wait_for(lambda: "calibrating" in terminal.getvalue() and "3/7" in terminal.getvalue())
@@ -71,7 +71,7 @@ def test_what_ends_soon_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch, 0.2)
     threads = threading.active_count()
     for _ in range(50):
-        with shown(), stage("running on host"):
+        with show_progress(), stage("running on host"):
             pass
     wait_for(lambda: threading.active_count() <= threads)
     assert terminal.getvalue() == ""
@@ -81,7 +81,7 @@ def test_what_ends_soon_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_where_there_is_no_terminal(wanted: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
-    with shown(wanted), stage("calibrating", 3) as advance:
+    with show_progress(wanted), stage("calibrating", 3) as advance:
         advance(1, 3)
     assert screen.getvalue() == ""
     say("warning: one line")
@@ -93,7 +93,7 @@ def test_a_process_without_standard_error_works(stream: str | None, monkeypatch:
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed if stream else None)
-    with shown(), stage("calibrating") as advance:
+    with show_progress(), stage("calibrating") as advance:
         advance(1, None)
 
 
@@ -101,22 +101,22 @@ def test_threads_do_not_share_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
 
     def other() -> None:
-        with shown(), stage("of another thread"):
+        with show_progress(), stage("of another thread"):
             time.sleep(0.1)
 
-    with shown(), stage("calibrating"):
+    with show_progress(), stage("calibrating"):
         wait_for(lambda: "calibrating" in terminal.getvalue())
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
     assert "of another thread" not in terminal.getvalue()
-    with shown(), stage("again"):
+    with show_progress(), stage("again"):
         wait_for(lambda: "again" in terminal.getvalue())
 
 
 def test_no_means_no_also_further_in(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
-    with shown(False), shown(), shown(True), stage("calibrating"):
+    with show_progress(False), show_progress(), show_progress(True), stage("calibrating"):
         time.sleep(0.05)
     assert terminal.getvalue() == ""
 
@@ -140,7 +140,7 @@ def test_an_error_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch)
     terminal = a_terminal(monkeypatch)
 
     def fail() -> None:
-        with shown(), stage("measuring"):
+        with show_progress(), stage("measuring"):
             wait_for(lambda: "measuring" in terminal.getvalue())
             raise KeyError
 
@@ -152,7 +152,7 @@ def test_an_error_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch)
 def test_redirections_meanwhile_are_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
     kept = io.StringIO()
-    with shown(), stage("capturing"):
+    with show_progress(), stage("capturing"):
         with redirect_stderr(kept):
             wait_for(lambda: "capturing" in terminal.getvalue())
         assert sys.stderr is terminal

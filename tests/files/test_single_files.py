@@ -38,7 +38,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_file(tmp_path: Path) -> No
 
 def test_a_kill_while_a_refused_file_is_cleaned_up_leaves_nothing(tmp_path: Path) -> None:
     def fail(file: Path) -> None:
-        with suppress(KeyboardInterrupt), atomic_files._staging(file.parent, file.name) as folder:
+        with suppress(KeyboardInterrupt), atomic_files._staging_folder(file.parent, file.name) as folder:
             (folder / "new").write_bytes(b"half")
             raise KeyboardInterrupt
 
@@ -71,7 +71,7 @@ def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(
 
 
 def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
-    with atomic_files._staging(tmp_path, "m.pte") as busy:
+    with atomic_files._staging_folder(tmp_path, "m.pte") as busy:
         write_whole(tmp_path / "m.pte", b"mine")
         assert busy.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["m.pte"]

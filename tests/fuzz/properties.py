@@ -39,7 +39,7 @@ from pillion.ops import (
     Softmax,
     as_region,
     parse,
-    unrolled,
+    unroll_loops,
 )
 from pillion.ops.example_values import random_like
 from pillion.option_values import Optimize
@@ -49,7 +49,7 @@ from pillion.passes.split_groups import split_groups
 from pillion.program import Program
 from pillion.run.executor import RunOptions
 from pillion.run.executor_list import run_project
-from pillion.run.host_executor import Host
+from pillion.run.host_executor import HostExecutor
 from pillion.run.project_folder import temporary_project
 from pillion.targets import find_target
 from pillion.tiling.stripe import Stripe, striped
@@ -141,7 +141,9 @@ def native_is_the_reference(graph: Graph) -> None:
     """By the kernels for this computer's vectors, where it has some."""
     every = samples(graph)
     program = Program(graph, find_target("cortex-m3"))
-    for inputs, result in zip(every, Host().run(program, every, RunOptions(native=True)), strict=True):
+    for inputs, result in zip(
+        every, HostExecutor().run(program, every, RunOptions(native=True)), strict=True
+    ):
         require_same(graph, graph.reference(*inputs), result.outputs, "native C")
 
 
@@ -217,7 +219,7 @@ def repetitions_keep_the_bytes(graph: Graph) -> None:
     if loop is None:
         return
     text_round_trip(loop)
-    copies = verify(unrolled(loop))
+    copies = verify(unroll_loops(loop))
     for inputs in samples(loop, 1):
         require_same(loop, loop.reference(*inputs), copies.reference(*inputs), "unrolled")
     host_is_the_reference(loop)

@@ -12,7 +12,7 @@ from pillion import passes
 from pillion.compile_options import PlacementOptions
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.lower import lower
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.state import State
@@ -25,7 +25,7 @@ from pillion.partition import partition
 from pillion.program import Program
 from pillion.run.executor import DEFAULTS, Executor, RunOptions
 from pillion.run.executor_list import find_executor
-from pillion.run.host_executor import Host
+from pillion.run.host_executor import HostExecutor
 from pillion.targets import find_target
 
 STEPS = 5
@@ -35,7 +35,7 @@ MOST_STATES = 4
 def with_states(graph: Graph) -> Graph:
     """The program with inputs and with states; what is random about it follows from the program."""
     choices = from_seed(len(graph.ops) * 131 + sum(v.type.elements for v in graph.inputs))
-    names = Names(graph.values)
+    names = UniqueNames(graph.values)
     ops, inputs = list(graph.ops), list(graph.inputs)
     states: list[State] = []
     for value in graph.inputs:
@@ -65,7 +65,7 @@ def _after(
     ops: list[Op],
     inputs: list[Value],
     states: Sequence[State],
-    names: Names,
+    names: UniqueNames,
     choices: Choices,
 ) -> Value:
     """What a state becomes: any value of its type, a constant, a queue with new rows, or a function of what it was."""
@@ -88,7 +88,7 @@ def _after(
 
 
 def _queued(
-    before: Value, axis: int, ops: list[Op], inputs: list[Value], names: Names, choices: Choices
+    before: Value, axis: int, ops: list[Op], inputs: list[Value], names: UniqueNames, choices: Choices
 ) -> Value:
     """The last of what was there and of what is new."""
     new = choices.pick((1, 2))
@@ -154,13 +154,13 @@ def states_keep_the_meaning(graph: Graph) -> None:
     for isa in Isa:
         check_plan(lower(graph, isa))
     program = Program(graph, find_target("cortex-m3"))
-    on(program, Host(), steps)
-    apart = Host().run(program, steps, DEFAULTS)
+    on(program, HostExecutor(), steps)
+    apart = HostExecutor().run(program, steps, DEFAULTS)
     require_equal([graph.reference(*x) for x in steps], [one.outputs for one in apart], "one by one")
     if graph.arithmetic is Arithmetic.CMSIS_NN:
         chip = find_target("imxrt700")
         placed = verify(partition(after, EAGER, chip.isa, PlacementOptions()).graph)
-        on(Program(placed, chip), Host(), steps)
+        on(Program(placed, chip), HostExecutor(), steps)
 
 
 def on(program: Program, executor: Executor, steps: Sequence[Sequence[Array]]) -> None:

@@ -14,7 +14,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Pad, Requantize, Reshape, Scan, Slice
-from pillion.ops.wide_add import TYPES, plus_nothing
+from pillion.ops.wide_add import TYPES, requantize_by_adding_zero
 from pillion.passes.int8_io import int8_io
 
 
@@ -72,7 +72,9 @@ def _next(value: Value, made: Value, ops: list[Op]) -> Value:
     else:
         ops.append(Slice(x=flat, y=fitted, begin=(0,), step=(1,)))
     is_wide = DType.INT16 in (shaped.dtype, y.dtype)
-    made_so = plus_nothing(shaped, y, f"{value.name}_zeros") if is_wide else Requantize(x=shaped, y=y)
+    made_so = (
+        requantize_by_adding_zero(shaped, y, f"{value.name}_zeros") if is_wide else Requantize(x=shaped, y=y)
+    )
     ops += [Reshape(x=fitted, y=shaped), made_so]
     return y
 

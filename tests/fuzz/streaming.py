@@ -15,14 +15,14 @@ from pillion.emitters.c.model_source import model_c
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.stream_io import Meaning
+from pillion.ir.stream_io import StreamOutputMeaning
 from pillion.ir.text import to_text
 from pillion.ir.verify import verify
 from pillion.ops import parse
 from pillion.program import Program
 from pillion.run.executor import RunOptions
-from pillion.run.host_executor import Host
-from pillion.streams.to_stream import streamed
+from pillion.run.host_executor import HostExecutor
+from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
 from streams.stream_checks import in_reference, require_windows, signals, steps
 from streams.time_nets import drawn, smallest_window
@@ -47,7 +47,7 @@ def hops(graph: Graph) -> Iterator[Graph]:
             for hop in (1, 2) if size > 2 else ():
                 same = tuple((v.name, axis) for v in others if v.type.rank > axis and v.shape[axis] == size)
                 try:
-                    yield streamed(graph, Stream(((value.name, axis), *same), hop))
+                    yield to_stream_graph(graph, Stream(((value.name, axis), *same), hop))
                 except PillionError as refusal:
                     if not (refusal.rule and refusal.here and refusal.help):
                         raise
@@ -69,7 +69,7 @@ def streams_keep_the_bytes(graph: Graph) -> None:
         runs = -(-streaming.inputs[0].window // streaming.inputs[0].frames) + RUNS_BEYOND
         held = signals(graph, streaming, runs)
         answers = in_reference(hop, steps(graph, streaming, held, runs))
-        if streaming.meaning is not Meaning.SIGNAL:
+        if streaming.meaning is not StreamOutputMeaning.SIGNAL:
             assert require_windows(graph, streaming, answers, held) >= RUNS_BEYOND
 
 
@@ -83,7 +83,7 @@ def streams_as_c_keep_the_bytes(graph: Graph, target: str = "cortex-m55") -> Non
     if last is None or last.streaming is None:
         return
     given = list(steps(graph, last.streaming, signals(graph, last.streaming, 12), 12))
-    results = Host().run(Program(last, find_target(target)), given, RunOptions(stream=True))
+    results = HostExecutor().run(Program(last, find_target(target)), given, RunOptions(stream=True))
     for ours, theirs in zip(in_reference(last, iter(given)), results, strict=True):
         for one, other in zip(ours, theirs.outputs, strict=True):
             assert np.array_equal(one, other), "host C"

@@ -20,7 +20,7 @@ from tflite_file import File, per_channel, weights
 from torch import Tensor, nn
 
 import pillion
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.foreign_program import graph_of
@@ -52,7 +52,7 @@ def watched() -> Iterator[None]:
 def is_compiled(make: Callable[[], Graph]) -> bool:
     """Whether it becomes a program, all of whose numbers C can hold; else it ends in an error that users see as one."""
     try:
-        program = finish(make(), find_target("cortex-m33"))
+        program = compile_graph(make(), find_target("cortex-m33"))
         assert program.memory.arena_bytes <= LARGEST
         assert all(v.type.size_bytes <= LARGEST for v in program.graph.values.values())
         return True
@@ -277,7 +277,7 @@ def test_borders_of_files(name: str) -> None:
 def test_results_that_are_inputs_or_come_twice(inputs: list[int], outputs: list[int], operator: bool) -> None:
     """Right on all executors, or refused."""
     try:
-        program = finish(read(bordered(inputs, outputs, operator)), find_target("cortex-m33"))
+        program = compile_graph(read(bordered(inputs, outputs, operator)), find_target("cortex-m33"))
     except PillionError as error:
         assert "output" in str(error)  # noqa: PT017  # either is right
         return

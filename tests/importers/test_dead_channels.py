@@ -79,10 +79,10 @@ def test_sums_that_leave_32_bits_are_refused(kind: str) -> None:
 
 
 def test_it_comes_through_every_door(tmp_path: Path) -> None:
-    from pillion.compiler import finish
+    from pillion.compiler import compile_graph
     from pillion.targets import find_target
 
-    program = finish(read(file_of("CONV_2D", None, -SATURATED, 1e-12)), find_target("cortex-m33"))
+    program = compile_graph(read(file_of("CONV_2D", None, -SATURATED, 1e-12)), find_target("cortex-m33"))
     x = RNG.integers(-128, 128, (1, 4, 4, CHANNELS)).astype(np.int8)
     wanted = program.run(x)[0]
     assert np.array_equal(program.run(x, on="host")[0], wanted)

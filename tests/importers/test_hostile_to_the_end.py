@@ -16,7 +16,7 @@ from pte_seeds import FOREIGN, small_files
 from test_tflite_hostile import SEEDS
 
 from pillion.boards.firmware import C_FLAGS
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import write_parts
 from pillion.host_io.npy_files import UNREADABLE, read_arrays
@@ -35,7 +35,7 @@ def compiled(raw: bytes, target: str, is_pte: bool) -> Program | None:
     """The program with all its files; None where it was refused."""
     try:
         graph = inline_segments(read_pte(raw).graph) if is_pte else read_tflite(raw)
-        program = finish(graph, find_target(target))
+        program = compile_graph(graph, find_target(target))
         assert program.files
         return program
     except PillionError:

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from pillion import passes
 from pillion.errors import PillionError
-from pillion.importers.torch.layout import Builder, Placed
+from pillion.importers.torch.layout import Builder, LayoutValue
 from pillion.importers.torch.quantize import ptq
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.importers.torch.to_graph import import_program
-from pillion.importers.torch.views import matched, view
-from pillion.ir.graph import Graph, Names
+from pillion.importers.torch.views import match_axis_runs, reshape_logical
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops import BatchMatmul, Concat, Reshape, ResizeNearest, Softmax, Transpose
@@ -272,10 +272,10 @@ def test_views_of_every_order_see_logical_order(before: tuple[int, ...]) -> None
     for after in (shape for shape in SHAPES if np.prod(shape) == np.prod(before)):
         order = tuple(rng.permutation(len(before)).tolist())
         builder, value = (
-            Builder(Names()),
+            Builder(UniqueNames()),
             Value("x", TensorType(tuple(before[a] for a in order), DType.FLOAT32)),
         )
-        placed = view(builder, Placed(value, order), after)
+        placed = reshape_logical(builder, LayoutValue(value, order), after)
         x = rng.standard_normal(before).astype(np.float32)
         found = evaluate(Graph("g", (value,), tuple(builder.ops), (placed.value,)), x.transpose(order))
         assert np.array_equal(found, x.reshape(after).transpose(placed.order)), (before, order, after)
@@ -283,7 +283,7 @@ def test_views_of_every_order_see_logical_order(before: tuple[int, ...]) -> None
 
 
 def test_axes_of_views_are_matched_in_the_smallest_runs() -> None:
-    runs = matched((2, 1, 3, 4, 5), (6, 2, 2, 1, 5))
+    runs = match_axis_runs((2, 1, 3, 4, 5), (6, 2, 2, 1, 5))
     assert [(run.before, run.after) for run in runs] == [((0, 2), (0,)), ((3,), (1, 2)), ((4,), (4,))]
 
 

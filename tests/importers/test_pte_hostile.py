@@ -14,7 +14,7 @@ from pte_seeds import FOREIGN, segment_graph, small_files
 
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
-from pillion.emitters.segments import marked_payloads
+from pillion.emitters.segments import host_delegate_payloads
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
@@ -29,7 +29,10 @@ BYTES_PER_FILE = 12_000_000
 SECONDS_PER_FILE = 1.0
 """The slowest takes 0.03 on an idle machine."""
 
-OURS = [*small_files(), emit(segment_graph(), CORES["cortex-m33"], payloads=marked_payloads(segment_graph()))]
+OURS = [
+    *small_files(),
+    emit(segment_graph(), CORES["cortex-m33"], payloads=host_delegate_payloads(segment_graph())),
+]
 THEIRS = [path.read_bytes() for path in FOREIGN]
 PARTS = {"ours": OURS, "delegate": OURS[-1:], "foreign": THEIRS}
 

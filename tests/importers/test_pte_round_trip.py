@@ -16,14 +16,14 @@ from pillion.cli import request
 from pillion.compiler import load
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
-from pillion.emitters.segments import marked_payloads
+from pillion.emitters.segments import host_delegate_payloads
 from pillion.errors import PillionError
 from pillion.importers.pte import read
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.foreign_program import graph_of
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Scaled
+from pillion.ir.op import ScaledOp
 from pillion.ir.text import to_text
 from pillion.ir.types import DType, PerTensor, Unscaled
 from pillion.ops import ALL_OPS, Add, AvgPool2d, Concat, MaxPool2d, Mul, Op, Segment
@@ -94,7 +94,7 @@ def by_calls(raw: bytes) -> Graph | None:
 
 def test_segments_come_back() -> None:
     graph = segment_graph()
-    raw = emit(graph, CORES["cortex-m33"], payloads=marked_payloads(graph))
+    raw = emit(graph, CORES["cortex-m33"], payloads=host_delegate_payloads(graph))
     assert to_text(read(raw).graph) == to_text(graph)
     body, known = (next(op for op in g.ops if isinstance(op, Segment)).body for g in (read(raw).graph, graph))
     assert to_text(body) == to_text(known)
@@ -104,11 +104,11 @@ def test_segments_come_back() -> None:
 @pytest.mark.parametrize("delegate", ["NpuBackend", "another NPU's"])
 def test_any_delegate_is_read_that_is_given_a_segment_under_the_mark(delegate: str) -> None:
     graph = segment_graph()
-    raw = emit(graph, CORES["cortex-m33"], payloads=marked_payloads(graph), delegate=delegate)
+    raw = emit(graph, CORES["cortex-m33"], payloads=host_delegate_payloads(graph), delegate=delegate)
     by_its_calls = graph_of(Container(raw, "g"))
     assert alike(graph, by_its_calls)
     assert [op.device for op in by_its_calls.ops if isinstance(op, Segment)] == [delegate]
-    again = emit(by_its_calls, CORES["cortex-m33"], payloads=marked_payloads(by_its_calls))
+    again = emit(by_its_calls, CORES["cortex-m33"], payloads=host_delegate_payloads(by_its_calls))
     assert [one.id for one in Container(again, "g").plan.delegates] == [delegate]
 
 
@@ -131,7 +131,9 @@ def test_code_for_the_npu_is_no_graph() -> None:
 
 def test_a_board_with_another_core_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.pte"
-    path.write_bytes(emit(segment_graph(), CORES["cortex-m33"], payloads=marked_payloads(segment_graph())))
+    path.write_bytes(
+        emit(segment_graph(), CORES["cortex-m33"], payloads=host_delegate_payloads(segment_graph()))
+    )
     assert load(path, board=find_board("mps2-an505")).target.core.name == "cortex-m33"
     with pytest.raises(
         PillionError, match="compiled for cortex-m33, and mps3-an547 has a cortex-m55"
@@ -209,10 +211,10 @@ def test_multipliers_are_read_as_they_are_said(cls: type[Op], scales: tuple[floa
     """Whatever scales they came from: those of a sum at 0.1, 0.2 and 0.3 could once not be found again."""
     a, b, y = (value(name, (1, 7), s, z) for name, s, z in zip("aby", scales, (3, -9, 5), strict=True))
     op = make(cls, y, a=a, b=b)
-    assert isinstance(op, Scaled)
+    assert isinstance(op, ScaledOp)
     read_back = by_calls(small_file(op))
     assert read_back is not None
-    (found,) = (op for op in read_back.ops if isinstance(op, Scaled))
+    (found,) = (op for op in read_back.ops if isinstance(op, ScaledOp))
     assert sorted(map(str, found.given)) == sorted(map(str, op.from_scales(Arithmetic.CMSIS_NN)))
     assert all(isinstance(v.type.quant, Unscaled) for v in (*found.operands, *found.results))
     assert alike(one_op(op), read_back)

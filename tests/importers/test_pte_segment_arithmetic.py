@@ -8,7 +8,7 @@ import pytest
 
 import pillion
 from pillion.compile_options import PlacementOptions
-from pillion.emitters.segments import marked_payloads
+from pillion.emitters.segments import host_delegate_payloads
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.importers.pte.delegate import read_payload
@@ -49,7 +49,7 @@ def test_segments_of_a_program_are_computed_as_they_are_placed(target: str) -> N
     segments = [op for op in program.graph.ops if isinstance(op, Segment)]
     assert segments
     rng = np.random.default_rng(0)
-    for op, payload in zip(segments, marked_payloads(program.graph), strict=True):
+    for op, payload in zip(segments, host_delegate_payloads(program.graph), strict=True):
         read = read_payload(payload)
         assert read.arithmetic is op.body.arithmetic
         x = [rng.integers(-128, 128, v.shape).astype(np.int8) for v in op.body.inputs]

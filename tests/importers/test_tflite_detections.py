@@ -105,14 +105,14 @@ def test_what_detectors_do_not_take_is_refused(named: dict[str, Any], words: str
 
 def test_options_that_are_cut_or_changed_are_refused_or_read() -> None:
     held = bytes(options(**DetectionFile().settings()))
-    assert flexbuffer.numbers(held) == pytest.approx(DetectionFile().settings())
+    assert flexbuffer.read_map_numbers(held) == pytest.approx(DetectionFile().settings())
     rng = np.random.default_rng(0)
     said: set[str] = set()
     for number in range(400):
         damaged = bytearray(held)
         damaged[int(rng.integers(len(held)))] ^= int(rng.integers(1, 256))
         try:
-            flexbuffer.numbers(bytes(damaged[: number if number < len(held) else None]))
+            flexbuffer.read_map_numbers(bytes(damaged[: number if number < len(held) else None]))
         except MalformedError as error:
             said.add(str(error))
     assert len(said) > 10

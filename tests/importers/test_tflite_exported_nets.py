@@ -10,7 +10,7 @@ import pytest
 from exported_nets import BORDERS, exported
 from net_file import answers, litert
 
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.importers.tflite import read
 from pillion.ir.types import Array
 from pillion.targets import find_target
@@ -45,7 +45,7 @@ def test_the_reference_is_litert(seed: int) -> None:
 def test_the_c_is_litert(seed: int) -> None:
     raw = exported(seed)
     interpreter = litert(raw)
-    stream = finish(read(raw), find_target(TARGETS[seed % 3])).stream(on="host")
+    stream = compile_graph(read(raw), find_target(TARGETS[seed % 3])).stream(on="host")
     for x in samples(interpreter, seed, 3):
         assert same(stream.step(x), answers(interpreter, [x]))
 
@@ -57,5 +57,5 @@ def test_the_emulated_cores_are_litert(seed: int) -> None:
     interpreter = litert(raw)
     target = tuple(BOARDS)[seed % 2]
     (x,) = samples(interpreter, seed, 1)
-    found = finish(read(raw), find_target(target)).run(x, on=BOARDS[target])
+    found = compile_graph(read(raw), find_target(target)).run(x, on=BOARDS[target])
     assert same(found, answers(interpreter, [x]))

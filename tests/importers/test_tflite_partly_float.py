@@ -13,7 +13,7 @@ from net_file import NetFile, answers, litert, same_padding_conv
 import pillion
 from pillion.errors import PillionError
 from pillion.ir.types import Array
-from pillion.run.litert import LiteRt
+from pillion.run.litert import LiteRtExecutor
 from pillion.schemas import tflite as schema
 from plain_int8 import decibels
 
@@ -86,7 +86,7 @@ def test_quantized_with_data_it_is_near_to_litert(tmp_path: Path, name: str) -> 
         ours, theirs = (np.stack([np.float32(ys[place]) for ys in all_]) for all_ in (found, wanted))
         assert decibels(theirs, ours) >= 30
     assert program.run(seen[0], on="host")[0].tobytes() == found[0][0].tobytes()
-    assert LiteRt().judge(program).ok == (name == "classifier"), (
+    assert LiteRtExecutor().judge(program).ok == (name == "classifier"), (
         "tables of expressions have no operator there"
     )
 

@@ -10,7 +10,7 @@ import pytest
 from net_file import NetFile, answers, litert, same_padding_conv
 
 import pillion
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ir.types import DType, PerTensor
@@ -58,14 +58,14 @@ def test_one_table_at_each_border() -> None:
     """What a file converts with a QUANTIZE is converted once: by its table, or not at all where the numbers stay."""
     for zero, tables in ((131, 2), (123, 2)):
         graph = read(between_bytes(0.021 if zero == 123 else 0.02, zero))
-        program = finish(graph, find_target("cortex-m33"))
+        program = compile_graph(graph, find_target("cortex-m33"))
         assert sum(isinstance(op, Requantize) for op in program.graph) == tables
     assert [v.dtype for v in program.graph.inputs] == [DType.UINT8]
     assert program.graph.inputs[0].type.quant == PerTensor(0.021, 123)
 
 
 def test_the_c_takes_uint8_t(tmp_path: Path) -> None:
-    program = finish(read(between_bytes()), find_target("cortex-m33"))
+    program = compile_graph(read(between_bytes()), find_target("cortex-m33"))
     header = next(str(text) for path, text in program.files.items() if path.endswith("model.h"))
     assert "uint8_t" in header.replace("uint8_t arena", "").replace("uint8_t *arena", "")
     tflite_again = read(program.tflite())
@@ -76,7 +76,7 @@ def test_the_c_takes_uint8_t(tmp_path: Path) -> None:
 def test_other_forms_answer_the_same(tmp_path: Path) -> None:
     """The .tflite that is written in LiteRT, the .pte read back; whoever is installed."""
     raw = between_bytes()
-    program = finish(read(raw), find_target("cortex-m33"))
+    program = compile_graph(read(raw), find_target("cortex-m33"))
     before, after = litert(raw), litert(program.tflite())
     file = program.save(tmp_path / "again.pte")
     loaded = pillion.load(file)

@@ -12,7 +12,7 @@ from byte_net import ByteNet
 from net_file import answers, litert
 
 import pillion
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ir.numerics import Arithmetic, requantize
@@ -109,7 +109,7 @@ def test_weights_that_do_not_fit_read_their_channels_twice() -> None:
 
 
 def test_npus_form_their_own_multipliers() -> None:
-    program = finish(read(old_mobilenet(2)), find_target("imxrt700"))
+    program = compile_graph(read(old_mobilenet(2)), find_target("imxrt700"))
     assert any(entry.unit.value == "npu" for entry in program.ledger)
     image = np.zeros((1, 19, 17, 3), np.uint8)
     assert program.run(image, on="host")[0].dtype == np.uint8

@@ -12,7 +12,7 @@ from byte_net import ByteNet
 from net_file import answers, litert
 
 import pillion
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ops import AvgPool2d, AvgPool2dUp, ResizeBilinearFloat
@@ -91,7 +91,7 @@ def segmenter() -> bytes:
 def test_c_and_tflite_answer_the_same(target: str) -> None:
     graph = read(segmenter())
     assert sum(isinstance(op, (AvgPool2dUp, ResizeBilinearFloat)) for op in graph) == 4
-    program = finish(graph, find_target(target))
+    program = compile_graph(graph, find_target(target))
     before, after, again = litert(segmenter()), litert(program.tflite()), read(program.tflite())
     stream = program.stream(on="host")
     rng = np.random.default_rng(4)
@@ -108,7 +108,7 @@ def test_c_and_tflite_answer_the_same(target: str) -> None:
     [("cortex-m3", "mps2-an385"), ("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")],
 )
 def test_the_emulated_core_answers_the_same(target: str, board: str) -> None:
-    program = finish(read(segmenter()), find_target(target))
+    program = compile_graph(read(segmenter()), find_target(target))
     image = np.random.default_rng(4).integers(0, 256, (1, 17, 13, 3)).astype(np.uint8)
     wanted = [a.tolist() for a in answers(litert(segmenter()), [image])]
     assert [a.tolist() for a in program.run(image, on=board)] == wanted
@@ -126,7 +126,7 @@ def test_means_of_odd_counts_are_those_of_int8() -> None:
 
 def test_npus_leave_them_to_the_core() -> None:
     for target in ("imxrt700", "alif-e7", "alif-e8"):
-        program = finish(read(segmenter()), find_target(target))
+        program = compile_graph(read(segmenter()), find_target(target))
         on_core = [entry.op.kind for entry in program.ledger if entry.unit.value == "cpu"]
         assert on_core.count("resize_bilinear_float") == on_core.count("avg_pool2d_up") == 2
 

@@ -13,7 +13,7 @@ from byte_net import ByteNet
 from net_file import answers, litert
 
 import pillion
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.importers.tflite import read
 from pillion.ops import Concat, DepthwiseConv2d, Lut, Requantize
 from pillion.schemas import tflite
@@ -155,7 +155,7 @@ def images(count: int) -> list[np.ndarray]:
 def test_every_form_answers_the_same(target: str, tmp_path: Path) -> None:
     """Where no NPU forms its own multipliers."""
     graph = read(wide_net())
-    program = finish(graph, find_target(target))
+    program = compile_graph(graph, find_target(target))
     on_npu = any(entry.unit.value == "npu" for entry in program.ledger)
     assert on_npu == (target in ("alif-e7", "imxrt700"))
     before, after = litert(wide_net()), litert(program.tflite())
@@ -177,7 +177,7 @@ def test_every_form_answers_the_same(target: str, tmp_path: Path) -> None:
     [("cortex-m3", "mps2-an385"), ("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")],
 )
 def test_the_emulated_core_answers_the_same(target: str, board: str) -> None:
-    program = finish(read(wide_net()), find_target(target))
+    program = compile_graph(read(wide_net()), find_target(target))
     image = images(1)[0]
     wanted = [a.tolist() for a in answers(litert(wide_net()), [image])]
     assert [a.tolist() for a in program.run(image, on=board)] == wanted

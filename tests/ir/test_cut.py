@@ -12,7 +12,7 @@ from pillion.errors import PillionError
 from pillion.ir.access import ROWS, Span
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.tile import cut
+from pillion.ir.tile import cut_tile
 from pillion.ir.types import DType, Value, constant
 from pillion.ops import ALL_OPS, ResizeBilinear, ResizeBilinearFloat, ResizeNearest, TransposeConv2d
 from pillion.ops.example_values import conv_weights, make, value
@@ -57,7 +57,7 @@ def require_rows(op: Op, arithmetic: Arithmetic, random: np.random.Generator) ->
         first = unit * int(random.integers(0, size // unit))
         span = Span(first, min(unit * int(random.integers(1, 4)), size - first))
         image = int(random.integers(0, op.results[0].shape[0]))
-        made = cut(op, span)
+        made = cut_tile(op, span)
         made.op.check()
         assert made.op.infer().shape == made.op.results[0].shape
         operands = [

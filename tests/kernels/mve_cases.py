@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Channels
+from pillion.emitters.c.accumulators import OutputChannels
 from pillion.emitters.c.mve.pack import ConvGeometry
 from pillion.ir import numerics
 from pillion.ops.conv import windows
@@ -21,7 +21,7 @@ class Layer:
     """A convolution with everything known, and its input."""
 
     geometry: ConvGeometry
-    channels: Channels
+    channels: OutputChannels
     x: Int8Array
     depthwise: bool = False
 
@@ -114,7 +114,7 @@ def layer(
         weights = rng.integers(-127, 128, w_shape).astype(np.int8)
     multipliers = rng.integers(2**30, 2**31, g.out_c)
     multipliers[rng.random(g.out_c) < 0.2] = 2**30
-    channels = Channels(
+    channels = OutputChannels(
         weights,
         rng.integers(-20000, 20000, g.out_c).astype(np.int32),
         multipliers.astype(np.int32),

@@ -13,7 +13,7 @@ import numpy as np
 from mve_cases import Layer, geometry, layer
 
 from kernels import rig
-from pillion.emitters.c.accumulators import Channels
+from pillion.emitters.c.accumulators import OutputChannels
 from pillion.emitters.c.kernel import Call, Params, Routine
 from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve.pack import ConvGeometry
@@ -31,8 +31,8 @@ class Variant:
     """A kernel with its row of functions."""
 
     routine: Routine
-    verdicts: Callable[[ConvGeometry, Channels], tuple[Verdict, ...]]
-    params: Callable[[ConvGeometry, Channels], Params]
+    verdicts: Callable[[ConvGeometry, OutputChannels], tuple[Verdict, ...]]
+    params: Callable[[ConvGeometry, OutputChannels], Params]
     scratch: Callable[[ConvGeometry], int] = lambda g: 0
     aligned: bool = False
     depthwise: bool = False
@@ -69,7 +69,7 @@ def check(variant: Variant, layers: Iterable[Layer], in_place: bool = False) -> 
     rig.check(rig.M55, placed, [case.expected() for case in cases], rig.fillings(placed))
 
 
-def op_of(g: ConvGeometry, channels: Channels) -> Any:
+def op_of(g: ConvGeometry, channels: OutputChannels) -> Any:
     """What params take from the op itself."""
     return SimpleNamespace(
         x=SimpleNamespace(shape=(g.images, *g.in_size, g.in_c), zero_point=channels.in_zp),

@@ -210,7 +210,7 @@ def _command(target: Target, program: Path) -> list[str]:
     if target.board is None:
         return [str(program)]
     machine = [
-        *target.board.emulated,
+        *target.board.emulator_arguments,
         "-nographic",
         "-monitor",
         "none",

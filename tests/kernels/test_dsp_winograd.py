@@ -23,10 +23,10 @@ from pillion.emitters.c.select_and_plan import select_and_plan
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verdict import all_ok, failures
-from pillion.memory import Firing, schedule
+from pillion.memory import InnerOpRun, schedule
 from pillion.ops.conv import Conv2d
 from pillion.ops.region import as_region
-from pillion.tiling.search import price, ways_of
+from pillion.tiling.search import price, tiling_candidates
 from pillion.tiling.stripe import Stripe, striped
 
 pytestmark = pytest.mark.qemu
@@ -78,7 +78,7 @@ def largest(sign: int, zero_point: int, channels: int = 32) -> Conv2d:
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_largest_sums_of_all(sign: int, zero_point: int) -> None:
     op = largest(sign, zero_point)
-    assert all_ok(winograd.check(op, CMSIS_NN))
+    assert all_ok(winograd.KERNEL.check(op, CMSIS_NN))
     data = [np.full(op.x.shape, x, np.int8) for x in (-128, 127)]
     checks = np.indices(op.x.shape).sum(axis=0) % 2
     data.append(np.where(checks, -128, 127).astype(np.int8))
@@ -91,7 +91,7 @@ def test_the_largest_sums_of_all(sign: int, zero_point: int) -> None:
 def test_a_sum_that_could_leave_32_bits_is_refused() -> None:
     op = largest(1, 0)
     beyond = replace(op, bias=constant("bias", op.bias.constant + np.array([1, 0], np.int32)))
-    assert [v.rule for v in failures(winograd.check(beyond, CMSIS_NN))] == ["sums of places"]
+    assert [v.rule for v in failures(winograd.KERNEL.check(beyond, CMSIS_NN))] == ["sums of places"]
 
 
 def test_pruned_channels() -> None:
@@ -155,12 +155,12 @@ def test_small_code_has_no_weights_that_are_larger() -> None:
 
 def test_prepared_weights_take_a_bounded_part_of_flash() -> None:
     within, beyond = (conv2d((1, 8, 8, 16), out, (3, 3), seed=1) for out in (32, 34))
-    assert winograd.further_bytes(within) == 23 * 16 * 32 <= winograd.MOST_FLASH
+    assert winograd.weight_growth_bytes(within) == 23 * 16 * 32 <= winograd.MOST_FLASH
     assert not failures(KERNEL.check(within, CMSIS_NN))
     assert [v.rule for v in failures(KERNEL.check(beyond, CMSIS_NN))] == ["further flash"]
     made = (lower(graph_of(within), Isa.DSP, optimize).constant_bytes for optimize in ("speed", "size"))
     fast, small = made
-    assert fast - small == pytest.approx(winograd.further_bytes(within), abs=64)
+    assert fast - small == pytest.approx(winograd.weight_growth_bytes(within), abs=64)
 
 
 def test_weights_lie_in_flash_once_however_many_rows_are_made_at_a_time() -> None:
@@ -181,12 +181,14 @@ def test_stripes_make_rows_in_pairs() -> None:
     fields = {"y": Value("z", first.y.type), "x": first.y}
     graph = Graph("g", first.activations, (first, replace(first, **fields)), (fields["y"],))
     whole = lower(graph, Isa.DSP)
-    way = ways_of(graph, whole, None).region(0, 2, 6)
+    way = tiling_candidates(graph, whole, None).region(0, 2, 6)
     assert way is not None
     assert way.stripe is not None
     assert way.stripe.units == (2, 2)
     rows = {
-        f.span.count for f in schedule(as_region(graph, *astuple(way.stripe))).events if isinstance(f, Firing)
+        f.span.count
+        for f in schedule(as_region(graph, *astuple(way.stripe))).events
+        if isinstance(f, InnerOpRun)
     }
     assert rows == {8, 6, 4}
     odd = replace(way.stripe, units=())

@@ -71,15 +71,15 @@ def test_what_integers_cannot_round_is_refused() -> None:
     """A scale above one has no right shift."""
     op = linear(1, 8, 4, seed=1)
     coarse = replace(op, y=Value("y", replace(op.y.type, quant=PerTensor(1e-6, 0))))
-    assert [v.rule for v in failures(single_rounding.check(coarse, TFLITE))] == ["scale"]
-    assert [v.rule for v in failures(single_rounding.check(op, Arithmetic.CMSIS_NN))] == ["arithmetic"]
+    assert [v.rule for v in failures(single_rounding.EXACT(coarse, TFLITE))] == ["scale"]
+    assert [v.rule for v in failures(single_rounding.EXACT(op, Arithmetic.CMSIS_NN))] == ["arithmetic"]
 
 
 def test_numbers_are_those_of_all_sums() -> None:
     """By trying each sum that can be."""
     for seed in range(20):
         op = linear(1, 3, 5, seed=seed)
-        numbers = single_rounding.numbers(op)
+        numbers = single_rounding.single_rounding_constants(op)
         if numbers is None:
             continue
         sums = np.arange(-(2**16), 2**16, dtype=np.int64)

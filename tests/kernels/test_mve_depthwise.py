@@ -88,7 +88,7 @@ def test_a_few_rows_of_a_large_image(variant: Variant) -> None:
 
 def single_strip(made: Layer) -> int:
     """What the kernel is told of a single strip: its rows inside the image."""
-    return depthwise_strips._single(depthwise_strips.strips_of(made.geometry))
+    return depthwise_strips._single_strip_rows(depthwise_strips.strips_of(made.geometry))
 
 
 @pytest.mark.parametrize("seed", range(4))

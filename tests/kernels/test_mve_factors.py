@@ -9,7 +9,7 @@ import pytest
 from mve_cases import geometry, layer
 from numpy.typing import NDArray
 
-from pillion.emitters.c.mve.pack import MOST_SHIFT_OF_FACTORS, signs_of_sums
+from pillion.emitters.c.mve.pack import MOST_SHIFT_OF_FACTORS, negative_sum_mode
 from pillion.ir import numerics
 
 ZERO_POINTS = (-128, -1, 0, 1, 127)
@@ -59,5 +59,5 @@ def test_they_would_not_beyond() -> None:
 def test_which_layers_do_so(shifts: tuple[int, int], clamp: tuple[int, int], signs: int) -> None:
     rng = np.random.default_rng(0)
     case = layer(rng, geometry((2, 2), 8, 8), shifts=shifts, zps=(3, 5), clamp=clamp)
-    assert signs_of_sums(case.channels) == signs
-    assert signs_of_sums(case.channels, dot=False) == (2 if signs == 2 else 0)
+    assert negative_sum_mode(case.channels) == signs
+    assert negative_sum_mode(case.channels, dot=False) == (2 if signs == 2 else 0)

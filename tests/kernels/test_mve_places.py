@@ -10,21 +10,21 @@ from mve_ops import kernel_of, refusals
 from kernels.op_cases import Run, check, check_runs
 from kernels.rig import M55
 from pillion.ir.types import DType, TensorType, Value
-from pillion.ops.compare_select import ArgMax, ArgMin, Place
+from pillion.ops.compare_select import ArgExtremum, ArgMax, ArgMin
 from pillion.ops.example_values import make, value
 
 PLACES = (ArgMax, ArgMin)
 
 
-def place(cls: type[Place], shape: tuple[int, ...], axis: int) -> Place:
+def place(cls: type[ArgExtremum], shape: tuple[int, ...], axis: int) -> ArgExtremum:
     op = make(cls, Value("y", TensorType((), DType.INT32)), x=value("x", shape, 0.1, 3), axis=axis)
-    assert isinstance(op, Place)
+    assert isinstance(op, ArgExtremum)
     return op
 
 
 @pytest.mark.qemu
 @pytest.mark.parametrize("cls", PLACES)
-def test_every_number_of_results(cls: type[Place]) -> None:
+def test_every_number_of_results(cls: type[ArgExtremum]) -> None:
     """Side by side and apart, around the width of a vector."""
     rows = [place(cls, (n, size), 1) for n in (*range(2, 18), 31) for size in (1, 2, 7, 21)]
     columns = [place(cls, (outer, 5, n), 1) for n in (*range(2, 18), 33) for outer in (1, 3)]
@@ -33,7 +33,7 @@ def test_every_number_of_results(cls: type[Place]) -> None:
 
 @pytest.mark.qemu
 @pytest.mark.parametrize("cls", PLACES)
-def test_the_first_of_equal_ones_in_long_rows(cls: type[Place]) -> None:
+def test_the_first_of_equal_ones_in_long_rows(cls: type[ArgExtremum]) -> None:
     rng = np.random.default_rng(3)
     runs = []
     for shape, axis in (((9, 8192), 1), ((1, 8192, 3), 1), ((2, 300, 11), 1)):

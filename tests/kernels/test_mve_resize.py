@@ -10,7 +10,7 @@ import pytest
 from mve_ops import Run, check, kernel_of, refusals, with_random_data
 
 from kernels.op_cases import random_operands
-from pillion.emitters.c.portable.resize import runs
+from pillion.emitters.c.portable.resize import source_column_runs
 from pillion.ir.numerics import Arithmetic
 from pillion.ops.example_values import make, value
 from pillion.ops.resize import ResizeBilinearFloat
@@ -78,7 +78,7 @@ def test_runs_are_the_pixels_between_the_same_columns(mode: str) -> None:
     rng = np.random.default_rng(5)
     for before, after in rng.integers(1, 70, (300, 2)):
         columns, right = resize((1, 1, int(before), 4), (1, int(after)), 0, mode).places(1)
-        made = runs(columns, right)
+        made = source_column_runs(columns, right)
         first, second = np.repeat(made[:, :2], made[:, 2], axis=0).T
         assert made[:, 2].min() > 0
         assert made[:, 2].sum() == after
@@ -90,6 +90,6 @@ def test_runs_are_the_pixels_between_the_same_columns(mode: str) -> None:
 
 def test_corners_that_are_aligned_make_no_runs_of_one_pixel() -> None:
     """17 pixels become 129: every eighth lies on a pixel of the image, and belongs to those behind it."""
-    made = runs(*resize((1, 1, 17, 4), (1, 129), 0, "align_corners").places(1))
+    made = source_column_runs(*resize((1, 1, 17, 4), (1, 129), 0, "align_corners").places(1))
     assert [tuple(run) for run in made[[0, 1, -1]]] == [(0, 1, 8), (1, 2, 8), (16, 16, 1)]
     assert len(made) == 17

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pillion.memory.byte_liveness import Extent
-from pillion.memory.first_fit import Effort, put_in_place
-from pillion.memory.live_blocks import Block, least_bytes
+from pillion.memory.byte_liveness import LiveExtent
+from pillion.memory.first_fit import PlanningEffort, place_blocks
+from pillion.memory.live_blocks import LiveBlock, least_bytes
 
 TICKS = 12
 
 
-def moving(dice: random.Random) -> Block:
+def moving(dice: random.Random) -> LiveBlock:
     """A block that is filled, is there for a while, or is used up."""
     first = dice.randrange(TICKS - 2)
     last = dice.randrange(first + 1, TICKS)
@@ -25,11 +25,11 @@ def moving(dice: random.Random) -> Block:
     part = np.array([16 + (size - 16) * t // max(ticks - 1, 1) // 16 * 16 for t in range(ticks)], np.int64)
     part[-1] = size
     whole = np.full(ticks, size, np.int64)
-    forms = (Extent(0 * whole, part), Extent(0 * whole, whole), Extent(size - part[::-1], whole))
-    return Block(size, first, last, extent=dice.choice(forms))
+    forms = (LiveExtent(0 * whole, part), LiveExtent(0 * whole, whole), LiveExtent(size - part[::-1], whole))
+    return LiveBlock(size, first, last, extent=dice.choice(forms))
 
 
-def is_sound(blocks: Sequence[Block]) -> bool:
+def is_sound(blocks: Sequence[LiveBlock]) -> bool:
     """Whether no byte is in use by two at one tick."""
     for tick in range(TICKS):
         spans = sorted(
@@ -43,7 +43,7 @@ def is_sound(blocks: Sequence[Block]) -> bool:
     return True
 
 
-def lowest(blocks: Sequence[Block], order: Sequence[int]) -> int:
+def lowest(blocks: Sequence[LiveBlock], order: Sequence[int]) -> int:
     """The size of the plan in which blocks are put at their lowest places, one after another."""
     offsets: dict[int, int] = {}
     for number in order:
@@ -62,33 +62,33 @@ def lowest(blocks: Sequence[Block], order: Sequence[int]) -> int:
 def test_no_order_of_few_blocks_is_better(seed: int) -> None:
     dice = random.Random(seed)
     blocks = [moving(dice) for _ in range(6)]
-    size = put_in_place(blocks, least_bytes(blocks, TICKS), Effort.MOST)
+    size = place_blocks(blocks, least_bytes(blocks, TICKS), PlanningEffort.MOST)
     assert is_sound(blocks)
     assert size == max(b.offset + b.size for b in blocks)
     assert size <= min(lowest(blocks, order) for order in itertools.permutations(range(6)))
 
 
-@pytest.mark.parametrize("effort", Effort)
-def test_small_blocks_beside_large_ones_lie_over_nothing(effort: Effort) -> None:
+@pytest.mark.parametrize("effort", PlanningEffort)
+def test_small_blocks_beside_large_ones_lie_over_nothing(effort: PlanningEffort) -> None:
     """Those that meet few others are put last, where the others left room."""
     dice = random.Random(7)
-    small = [Block(16 * dice.randint(1, 3), tick, tick + 1) for tick in range(TICKS - 1)]
+    small = [LiveBlock(16 * dice.randint(1, 3), tick, tick + 1) for tick in range(TICKS - 1)]
     blocks = [b for pair in zip(small, [moving(dice) for _ in small], strict=True) for b in pair]
     floor = least_bytes(blocks, TICKS)
-    assert put_in_place(blocks, floor, effort) >= floor
+    assert place_blocks(blocks, floor, effort) >= floor
     assert is_sound(blocks)
 
 
 def test_more_effort_finds_no_larger_plan() -> None:
     """The sums are over blocks for which the orders that are tried first are not enough."""
-    sizes = dict.fromkeys(Effort, 0)
+    sizes = dict.fromkeys(PlanningEffort, 0)
     for seed in range(8):
-        for effort in Effort:
+        for effort in PlanningEffort:
             dice = random.Random(seed)
             blocks = [moving(dice) for _ in range(14)]
-            sizes[effort] += put_in_place(blocks, least_bytes(blocks, TICKS), effort)
-    assert sizes[Effort.MOST] <= sizes[Effort.USUAL] < sizes[Effort.ORDERS]
+            sizes[effort] += place_blocks(blocks, least_bytes(blocks, TICKS), effort)
+    assert sizes[PlanningEffort.MOST] <= sizes[PlanningEffort.USUAL] < sizes[PlanningEffort.ORDERS]
 
 
 def test_nothing_takes_nothing() -> None:
-    assert put_in_place([], 0, Effort.MOST) == 0
+    assert place_blocks([], 0, PlanningEffort.MOST) == 0

@@ -9,26 +9,26 @@ import random
 import numpy as np
 import pytest
 
-from pillion.memory.byte_liveness import Extent, of_changes, reach, while_at
-from pillion.memory.first_fit import put_in_place
-from pillion.memory.live_blocks import Block, least_bytes
+from pillion.memory.byte_liveness import LiveExtent, extent_at_ticks, extent_from_changes, least_distance
+from pillion.memory.first_fit import place_blocks
+from pillion.memory.live_blocks import LiveBlock, least_bytes
 
 
-def used_up(size: int, first: int, last: int, step: int) -> Block:
+def used_up(size: int, first: int, last: int, step: int) -> LiveBlock:
     """A block that is there as a whole, and of which at each tick `step` more bytes are not needed any more."""
     ticks = last - first + 1
     low = np.minimum(np.arange(ticks) * step, size - 1)
-    return Block(size, first, last, extent=Extent(low, np.full(ticks, size)))
+    return LiveBlock(size, first, last, extent=LiveExtent(low, np.full(ticks, size)))
 
 
-def made(size: int, first: int, last: int, step: int) -> Block:
+def made(size: int, first: int, last: int, step: int) -> LiveBlock:
     """A block of which at each tick `step` more bytes are made."""
     ticks = last - first + 1
     high = np.minimum(np.arange(1, ticks + 1) * step, size)
-    return Block(size, first, last, extent=Extent(np.zeros(ticks, np.int64), high))
+    return LiveBlock(size, first, last, extent=LiveExtent(np.zeros(ticks, np.int64), high))
 
 
-def sound(blocks: list[Block]) -> bool:
+def sound(blocks: list[LiveBlock]) -> bool:
     """No byte is in use by two blocks at one tick."""
     for tick in range(max(b.last for b in blocks) + 1):
         there = [b for b in blocks if b.first <= tick <= b.last]
@@ -46,40 +46,40 @@ def test_a_result_takes_the_place_of_what_is_used_up(step: int, lag: int) -> Non
     x, y = used_up(1600, 0, 9, 160), made(800, 0, 9, step)
     x.room = lag
     assert y.reach(x) == lag
-    assert put_in_place([x, y], 0) == 1600 + lag
+    assert place_blocks([x, y], 0) == 1600 + lag
     assert sound([x, y])
 
 
 def test_what_is_not_made_yet_is_room_for_others() -> None:
     """A buffer is gone before the upper half of a result is made."""
-    y, brief = made(1600, 0, 9, 160), Block(800, 0, 4)
-    assert put_in_place([y, brief], 0) == 1600
+    y, brief = made(1600, 0, 9, 160), LiveBlock(800, 0, 4)
+    assert place_blocks([y, brief], 0) == 1600
     assert sound([y, brief])
 
 
 def test_what_is_used_up_is_room_for_others() -> None:
-    x, late = used_up(1600, 0, 9, 160), Block(800, 5, 9)
-    assert put_in_place([x, late], 0) == 1600
+    x, late = used_up(1600, 0, 9, 160), LiveBlock(800, 5, 9)
+    assert place_blocks([x, late], 0) == 1600
     assert sound([x, late])
 
 
 def test_what_is_live_at_once_counts_what_is_in_use() -> None:
     x, y = used_up(1600, 0, 9, 160), made(1600, 0, 9, 160)
     assert least_bytes([x, y], 10) == 1760
-    assert least_bytes([x, Block(320, 2, 3)], 10) == 1600
+    assert least_bytes([x, LiveBlock(320, 2, 3)], 10) == 1600
 
 
 def test_changes_and_ticks_say_what_is_in_use() -> None:
-    extent = of_changes([(1, 0, 32), (3, 16, 32), (4, 32, 32), (6, 0, 16)], 8)
+    extent = extent_from_changes([(1, 0, 32), (3, 16, 32), (4, 32, 32), (6, 0, 16)], 8)
     assert extent.used.tolist() == [0, 32, 32, 16, 0, 0, 16, 16]
     assert (extent.first, extent.last) == (1, 7)
-    assert while_at({2: 48, 5: 32, 6: 0}, 7).used.tolist() == [0, 0, 48, 0, 0, 32, 0]
+    assert extent_at_ticks({2: 48, 5: 32, 6: 0}, 7).used.tolist() == [0, 0, 48, 0, 0, 32, 0]
 
 
 def test_what_is_never_in_use_at_once_may_lie_anywhere() -> None:
-    one, other = while_at({0: 64, 2: 64}, 4), while_at({1: 64, 3: 64}, 4)
-    assert reach(64, one, other) is None
-    assert reach(64, one, None) == 64
+    one, other = extent_at_ticks({0: 64, 2: 64}, 4), extent_at_ticks({1: 64, 3: 64}, 4)
+    assert least_distance(64, one, other) is None
+    assert least_distance(64, one, None) == 64
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -90,10 +90,10 @@ def test_random_ones_share_no_byte_at_any_tick(seed: int) -> None:
         first, size = dice.randint(0, 9), 16 * dice.randint(1, 40)
         last = first + dice.randint(0, 9)
         kind = dice.choice([used_up, made, None])
-        blocks.append(kind(size, first, last, dice.randint(1, 200)) if kind else Block(size, first, last))
+        blocks.append(kind(size, first, last, dice.randint(1, 200)) if kind else LiveBlock(size, first, last))
         if number and dice.random() < 0.3:
             blocks[-1].room = 16 * dice.randint(0, 20)
-    size = put_in_place(blocks, least_bytes(blocks, 20))
+    size = place_blocks(blocks, least_bytes(blocks, 20))
     assert sound(blocks)
     assert size == max(block.offset + block.size for block in blocks)
     assert size >= least_bytes(blocks, 20)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from pillion.memory import plan_memory, unsettled
+from pillion.memory import plan_memory, states_to_copy
 from pillion.memory.op_memory import OpMemory
-from pillion.ops.state_io import with_own_ends
+from pillion.ops.state_io import copy_new_states
 from remembering import KINDS_OF_ENDS, QUEUE, graph_of, program_of
 
 
@@ -21,7 +21,7 @@ def test_a_queue_is_moved_in_its_place() -> None:
 
 
 def test_what_has_a_place_already_is_copied() -> None:
-    graph = with_own_ends(graph_of(KINDS_OF_ENDS))
+    graph = copy_new_states(graph_of(KINDS_OF_ENDS))
     copied = {state.name for state in graph.states if state.after.name.endswith("_kept")}
     assert copied == {"left", "right", "last", "shown", "once"}
 
@@ -47,7 +47,7 @@ output y
 state h becomes sum
 """)
     needs = {op: OpMemory(in_place=(op.operands[0],) if in_place else ()) for op in graph.ops}
-    assert [s.name for s in unsettled(graph, needs)] == ([] if in_place else ["h"])
+    assert [s.name for s in states_to_copy(graph, needs)] == ([] if in_place else ["h"])
 
 
 def test_kernels_may_read_behind_the_last_state() -> None:

@@ -13,8 +13,8 @@ import pillion
 from pillion.compile_options import PlacementOptions
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.ir.workspace import Workspace
-from pillion.memory.first_fit import put_in_place
-from pillion.memory.live_blocks import Block
+from pillion.memory.first_fit import place_blocks
+from pillion.memory.live_blocks import LiveBlock
 from pillion.ops import Segment
 from pillion.program import Program
 from pillion.targets import with_npu
@@ -120,20 +120,20 @@ def test_without_workspaces_nothing_changes(program: Program) -> None:
 
 
 def test_blocks_that_are_bound_keep_their_distance_and_others_go_around() -> None:
-    first, second, other = Block(64, 0, 1), Block(32, 1, 3), Block(48, 0, 3)
+    first, second, other = LiveBlock(64, 0, 1), LiveBlock(32, 1, 3), LiveBlock(48, 0, 3)
     assert first.bind(second, 80)
     assert first.bind(second, 80)
     assert not first.bind(second, 64)
-    assert put_in_place([first, second, other], 0) >= 144
+    assert place_blocks([first, second, other], 0) >= 144
     assert second.offset - first.offset == 80
     assert other.offset >= first.offset + 64 or other.offset + 48 <= first.offset
     assert other.offset >= second.offset + 32 or other.offset + 48 <= second.offset
 
 
 def test_blocks_that_would_lie_over_one_another_are_not_bound() -> None:
-    first, second, third = Block(64, 0, 1), Block(32, 1, 3), Block(32, 2, 3)
+    first, second, third = LiveBlock(64, 0, 1), LiveBlock(32, 1, 3), LiveBlock(32, 2, 3)
     assert not first.bind(second, 32)
     assert first.bind(third, 32), "they are never needed together"
-    work = Block(128, 1, 1)
+    work = LiveBlock(128, 1, 1)
     assert work.holds(first, 16)
     assert not work.holds(second, 64), "the third is needed with the second, and lies there"

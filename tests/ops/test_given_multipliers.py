@@ -28,7 +28,7 @@ from pillion.importers.pte.container import Container
 from pillion.importers.pte.foreign_program import graph_of
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic, Multiplier
-from pillion.ir.op import Op, Scaled
+from pillion.ir.op import Op, ScaledOp
 from pillion.ir.text import parse, to_text
 from pillion.ir.types import Unscaled, Value
 from pillion.ir.verdict import all_ok
@@ -47,10 +47,10 @@ from pillion.ops import (
     TransposeConv2d,
     graph_json,
 )
-from pillion.ops.elementwise import Sum
+from pillion.ops.elementwise import AddOrSub
 from pillion.ops.example_values import real, value
 from pillion.passes.merge_duplicates import merge_duplicates
-from pillion.passes.overflow_checks import require_reach
+from pillion.passes.overflow_checks import require_sums_fit_32_bits
 from pillion.passes.split_groups import split_groups
 from pillion.program import Program
 from pillion.targets import find_target
@@ -66,14 +66,14 @@ def one_op(op: Op) -> Graph:
     return Graph("g", tuple(dict.fromkeys(op.activations)), (op,), op.results)
 
 
-def wanted_and_found(op: Scaled) -> Any:
+def wanted_and_found(op: ScaledOp) -> Any:
     """What an op computes by its scales and by the multipliers alone."""
     for sample in samples_of(one_op(op)):
         yield one_op(op).reference(*sample), verify(one_op(unscaled(op))).reference(*sample)
 
 
 @EACH
-def test_multipliers_alone_give_the_same_bytes(cls: type[Scaled]) -> None:
+def test_multipliers_alone_give_the_same_bytes(cls: type[ScaledOp]) -> None:
     assert examples(cls)
     for op in examples(cls):
         for wanted, found in wanted_and_found(op):
@@ -88,7 +88,7 @@ def test_other_multipliers_give_other_bytes() -> None:
 
 
 @pytest.mark.parametrize("cls", [Conv2d, Linear], ids=lambda cls: cls.kind)
-def test_one_multiplier_stands_for_all_channels(cls: type[Scaled]) -> None:
+def test_one_multiplier_stands_for_all_channels(cls: type[ScaledOp]) -> None:
     op: Any = unscaled(examples(cls)[1])
     one, all_alike = (
         dataclasses.replace(op, given=(Multiplier(1518500250, -8),) * n) for n in (1, len(op.given))
@@ -101,7 +101,7 @@ def test_one_multiplier_stands_for_all_channels(cls: type[Scaled]) -> None:
 
 @pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m33", "cortex-m55"])
 @pytest.mark.parametrize("cls", [Conv2d, TransposeConv2d], ids=lambda cls: cls.kind)
-def test_one_multiplier_is_the_same_c_as_one_for_each(cls: type[Scaled], core: str) -> None:
+def test_one_multiplier_is_the_same_c_as_one_for_each(cls: type[ScaledOp], core: str) -> None:
     for op in map(unscaled, examples(cls)):
         texts, constants = [], []
         for count in (1, len(op.given)):
@@ -128,7 +128,7 @@ def test_each_phase_of_a_transposed_convolution_has_its_channels() -> None:
 
 
 @EACH
-def test_the_text_form_is_exact(cls: type[Scaled]) -> None:
+def test_the_text_form_is_exact(cls: type[ScaledOp]) -> None:
     for op in examples(cls):
         text = to_text(one_op(unscaled(op)))
         assert " given=[" in text
@@ -144,7 +144,7 @@ def test_many_multipliers_are_not_spelled_out_for_reading() -> None:
 
 
 @EACH
-def test_the_record_of_a_graph_is_exact(cls: type[Scaled]) -> None:
+def test_the_record_of_a_graph_is_exact(cls: type[ScaledOp]) -> None:
     for op in examples(cls):
         graph = one_op(unscaled(op))
         source = graph_json.GraphSource(lambda number, size: np.zeros(0, np.uint8), KINDS)
@@ -162,7 +162,7 @@ def plain(text: str) -> str:
 
 @pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m33", "cortex-m55"])
 @EACH
-def test_the_c_is_the_same(cls: type[Scaled], core: str) -> None:
+def test_the_c_is_the_same(cls: type[ScaledOp], core: str) -> None:
     for op in examples(cls)[:4]:
         by_scales, by_multipliers = (lower(one_op(o), CORES[core].isa) for o in (op, unscaled(op)))
         assert plain(model_c(by_multipliers)) == plain(model_c(by_scales))
@@ -180,7 +180,7 @@ def test_a_header_says_that_a_scale_is_not_known() -> None:
 
 @pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55"])
 @EACH
-def test_the_kernel_calls_are_the_same(cls: type[Scaled], core: str) -> None:
+def test_the_kernel_calls_are_the_same(cls: type[ScaledOp], core: str) -> None:
     """And the file's own record has the graph as it was."""
     for op in examples(cls)[:6]:
         graph = one_op(unscaled(op))
@@ -241,10 +241,12 @@ def has_calls(op: Op) -> bool:
 
 
 @EACH
-def test_tflite_refuses_what_scales_do_not_say(cls: type[Scaled]) -> None:
+def test_tflite_refuses_what_scales_do_not_say(cls: type[ScaledOp]) -> None:
     for op in (
         unscaled(examples(cls)[0]),
-        with_given(examples(cls)[0], given=(Multiplier(1518500251, 1),) * (3 if issubclass(cls, Sum) else 1)),
+        with_given(
+            examples(cls)[0], given=(Multiplier(1518500251, 1),) * (3 if issubclass(cls, AddOrSub) else 1)
+        ),
     ):
         with pytest.raises(PillionError, match="no exact TFLite form") as refusal:
             tflite.emit(one_op(op))
@@ -254,7 +256,7 @@ def test_tflite_refuses_what_scales_do_not_say(cls: type[Scaled]) -> None:
 
 
 @EACH
-def test_tflite_takes_multipliers_that_the_scales_say(cls: type[Scaled]) -> None:
+def test_tflite_takes_multipliers_that_the_scales_say(cls: type[ScaledOp]) -> None:
     op = next(op for op in examples(cls) if writable(op))
     given = dataclasses.replace(op, given=op.from_scales(Arithmetic.TFLITE))
     assert tflite.emit(one_op(given)) == tflite.emit(one_op(op))
@@ -268,7 +270,7 @@ def writable(op: Op) -> bool:
 
 
 @EACH
-def test_an_npu_refuses_what_scales_do_not_say(cls: type[Scaled]) -> None:
+def test_an_npu_refuses_what_scales_do_not_say(cls: type[ScaledOp]) -> None:
     verdicts = N3_64.judge(unscaled(examples(cls)[0]))
     if cls is not Sub or len(verdicts) > 1:
         assert [v.rule for v in verdicts if not v.ok] == [f"{cls.kind}.scales"]
@@ -294,7 +296,7 @@ def test_tensors_without_scales_need_ops_without() -> None:
 # --- what a file may give
 
 
-def broken(cls: type[Scaled], number: int = 0, **fields: Any) -> PillionError:
+def broken(cls: type[ScaledOp], number: int = 0, **fields: Any) -> PillionError:
     op = dataclasses.replace(unscaled(examples(cls)[number]), **fields)
     with pytest.raises(PillionError, match="is not valid") as refusal:
         verify(one_op(op))
@@ -306,7 +308,7 @@ def broken(cls: type[Scaled], number: int = 0, **fields: Any) -> PillionError:
     [(2**30 - 1, 0), (2**31, 0), (-(2**30), 0), (1, 0), (0, 1), (2**30, 31), (2**30, -32), (-(2**31), -5)],
 )
 @EACH
-def test_only_what_kernels_take_is_taken(cls: type[Scaled], mantissa: int, shift: int) -> None:
+def test_only_what_kernels_take_is_taken(cls: type[ScaledOp], mantissa: int, shift: int) -> None:
     op = unscaled(examples(cls)[0])
     found = broken(cls, given=(*op.given[:-1], Multiplier(mantissa, shift)))
     assert found.rule == "mantissas are from 2^30 to 2147483647, shifts from -31 to 30, or both are 0"
@@ -322,7 +324,7 @@ def test_the_ends_are_taken(mantissa: int, shift: int) -> None:
 
 
 @EACH
-def test_there_are_as_many_as_the_op_has(cls: type[Scaled]) -> None:
+def test_there_are_as_many_as_the_op_has(cls: type[ScaledOp]) -> None:
     op = unscaled(examples(cls)[1])
     assert f"{len(op.given) + 1} are given" in broken(cls, 1, given=(*op.given, op.given[0])).here
 
@@ -336,9 +338,9 @@ def test_a_sum_of_whole_operands_reaches_twice_as_far() -> None:
     """By scales an operand is at most half of the common one; given multipliers may leave both as they are."""
     whole = Multiplier(2**31 - 1, 0)
     op = unscaled(examples(Add)[0])
-    require_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 2))))
+    require_sums_fit_32_bits(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 2))))
     with pytest.raises(PillionError, match="is not valid"):
-        require_reach(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 3))))
+        require_sums_fit_32_bits(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 3))))
 
 
 @pytest.mark.parametrize("shift", [0, -3])

@@ -17,7 +17,7 @@ from pillion.ir.types import DType, PerTensor, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import Add, Lut, Magnitude, Mul
 from pillion.ops.example_values import make, random_like, value
-from pillion.ops.magnitude import tabulate
+from pillion.ops.magnitude import tabulate_thresholds
 from pillion.passes import legalize_for_runtime
 
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], PerTensor]] = {
@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], PerTensor]] = {
 
 def op_of(name: str, ratio: float = 1.0, zeros: tuple[int, int] = (0, 0), shape: Any = (4096,)) -> Magnitude:
     function, quant = FUNCTIONS[name]
-    held, first, falls = tabulate(function, quant)
+    held, first, falls = tabulate_thresholds(function, quant)
     made = make(
         Magnitude,
         value("y", (), quant.scale, quant.zero_point),
@@ -71,13 +71,13 @@ def test_any_ratio_of_scales(ratio: float) -> None:
 
 
 def test_a_function_that_falls_counts_down() -> None:
-    held, first, falls = tabulate(lambda x: 1 / (x + 0.25), PerTensor(1 / 64, -128))
+    held, first, falls = tabulate_thresholds(lambda x: 1 / (x + 0.25), PerTensor(1 / 64, -128))
     assert (first, falls) == (127, True)
     assert (np.diff(held) >= 0).all()
 
 
 def test_what_is_infinite_at_nothing_is_the_end_of_the_range() -> None:
-    held, first, falls = tabulate(np.log, PerTensor(0.1, 0))
+    held, first, falls = tabulate_thresholds(np.log, PerTensor(0.1, 0))
     assert (first, falls) == (-128, False)
     assert held[0] == pytest.approx(np.exp(-12.75), rel=1e-6)
 

@@ -120,7 +120,7 @@ class Forgetful(Op):
 
     @property
     def multiplier(self) -> Multiplier:
-        return numerics.encode(self.x.scale / self.y.scale)
+        return numerics.encode_multiplier(self.x.scale / self.y.scale)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)

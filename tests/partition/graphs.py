@@ -16,7 +16,7 @@ from pillion.ir.types import Array, DType, PerTensor, Quant, Shape, TensorType, 
 from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import ALL_OPS, Add, Concat, Function, Lut, Requantize, Reshape, Segment, Slice
-from pillion.partition import Placement, Unit
+from pillion.partition import Placement, ProcessingUnit
 from pillion.targets import NPUS
 
 SOME_NPU = next(iter(NPUS.values()))
@@ -66,7 +66,7 @@ def one_by_one(graph: Graph, placement: Placement, inputs: Sequence[Array]) -> l
     """Every op alone, in the arithmetic of the unit that the ledger names."""
     known = dict(zip(graph.inputs, inputs, strict=True))
     for entry in placement.ledger:
-        arithmetic = Arithmetic.TFLITE if entry.unit is Unit.NPU else Arithmetic.CMSIS_NN
+        arithmetic = Arithmetic.TFLITE if entry.unit is ProcessingUnit.NPU else Arithmetic.CMSIS_NN
         operands = [v.constant if v.is_constant else known[v] for v in entry.op.operands]
         known[entry.op.results[0]] = entry.op.reference(arithmetic, *operands)
     return [known[v] for v in graph.outputs]

@@ -42,7 +42,7 @@ from pillion.ops import (
     Transpose,
 )
 from pillion.ops.example_values import random_like
-from pillion.partition import Placement, Unit, inline_segments, partition
+from pillion.partition import Placement, ProcessingUnit, inline_segments, partition
 
 BYTES = 6 * 4 * 8
 
@@ -131,7 +131,7 @@ IDLE = [
 def test_segments_that_compute_nothing_are_not_made(op: Op) -> None:
     made = placed(graph_of([X], [op]))
     (entry,) = made.ledger
-    assert (entry.unit, entry.deciding.rule) == (Unit.CPU, "segment.work")
+    assert (entry.unit, entry.deciding.rule) == (ProcessingUnit.CPU, "segment.work")
     assert entry.deciding.got == op.kind
 
 
@@ -197,13 +197,15 @@ def test_movement_goes_along_with_what_computes() -> None:
 @pytest.mark.parametrize(
     ("zero_point", "low", "unit", "rule"),
     [
-        (-128, -128, Unit.CPU, "clamp.bounds"),
-        (-127, -127, Unit.NPU, "segment.cost"),
-        (126, 126, Unit.NPU, "segment.cost"),
-        (127, 127, Unit.CPU, "clamp.bounds"),
+        (-128, -128, ProcessingUnit.CPU, "clamp.bounds"),
+        (-127, -127, ProcessingUnit.NPU, "segment.cost"),
+        (126, 126, ProcessingUnit.NPU, "segment.cost"),
+        (127, 127, ProcessingUnit.CPU, "clamp.bounds"),
     ],
 )
-def test_a_relu_that_quantization_erased_stays(zero_point: int, low: int, unit: Unit, rule: str) -> None:
+def test_a_relu_that_quantization_erased_stays(
+    zero_point: int, low: int, unit: ProcessingUnit, rule: str
+) -> None:
     """Where zero is the smallest level nothing lies below it, and the converter would be left with nothing."""
     quant = PerTensor(0.1, zero_point)
     x = value("x", quant=quant)
@@ -215,12 +217,12 @@ def test_cost_decides() -> None:
     """A few elements are faster where they are; a convolution pays for its way."""
     x = value("x", (1, 3, 1, 2))
     (tiny,) = partition(graph_of([x], [on_npu(x, "tiny")]), N3_64, Isa.DSP).ledger
-    assert (tiny.unit, tiny.deciding.rule, tiny.deciding.ok) == (Unit.CPU, "segment.cost", False)
+    assert (tiny.unit, tiny.deciding.rule, tiny.deciding.ok) == (ProcessingUnit.CPU, "segment.cost", False)
     assert "estimated" in tiny.deciding.wanted
     assert "estimated" in tiny.deciding.got
     large = conv((1, 33, 31, 16))
     (entry,) = partition(graph_of(large.activations, [large]), N3_64, Isa.DSP).ledger
-    assert (entry.unit, entry.deciding.rule, entry.deciding.ok) == (Unit.NPU, "segment.cost", True)
+    assert (entry.unit, entry.deciding.rule, entry.deciding.ok) == (ProcessingUnit.NPU, "segment.cost", True)
     assert 0 < entry.npu_cycles < entry.cpu_cycles
 
 
@@ -280,7 +282,7 @@ def test_ops_that_the_user_keeps_on_the_cpu(patterns: tuple[str, ...], wanted: s
     made = placed(chain(on_npu, on_npu, on_npu), *patterns)
     assert units(made) == wanted
     for entry in made.ledger:
-        if entry.unit is Unit.CPU:
+        if entry.unit is ProcessingUnit.CPU:
             assert (entry.deciding.rule, entry.flip) == ("user.keep_on_cpu", "leave out --keep-on-cpu")
             assert entry.deciding.got in patterns
 
@@ -354,9 +356,9 @@ def test_the_ledger_has_every_op_once_and_in_order() -> None:
     on_cpus = [op for op in made.graph if not isinstance(op, Segment)]
     assert len(on_cpus) + sum(len(s.body.ops) for s in segments(made.graph)) == len(graph.ops)
     for entry in made.ledger:
-        assert entry.deciding.ok == (entry.unit is Unit.NPU)
+        assert entry.deciding.ok == (entry.unit is ProcessingUnit.NPU)
         assert entry.deciding in entry.verdicts
-        assert (entry.segment is None) == (entry.unit is Unit.CPU)
+        assert (entry.segment is None) == (entry.unit is ProcessingUnit.CPU)
         assert entry.as_row()["op"] == entry.op.name
     assert inline_segments(made.graph).ops == graph.ops
 

@@ -25,7 +25,7 @@ from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify
 from pillion.ops import Conv2d, Function, Lut, Pad, Segment, Transpose
 from pillion.ops.example_values import random_like
-from pillion.partition import Placement, Unit, partition
+from pillion.partition import Placement, ProcessingUnit, partition
 
 STEPS = st.tuples(st.sampled_from(EXAMPLES), st.lists(st.integers(0, 4), min_size=1, max_size=3))
 
@@ -66,12 +66,12 @@ def check_ledger(graph: Graph, placement: Placement) -> None:
     border = sum(v.type.size_bytes for s in segments(placement.graph) for v in (*s.xs, *s.ys))
     assert placement.ledger.crossing_bytes == border
     for entry in placement.ledger:
-        if entry.unit is Unit.NPU:
+        if entry.unit is ProcessingUnit.NPU:
             assert entry.segment is not None
             assert entry.op.name in by_number[entry.segment]
             assert all_ok(entry.verdicts)
     on_cpu = {op for op in placement.graph if not isinstance(op, Segment)}
-    assert on_cpu == {entry.op for entry in placement.ledger if entry.unit is Unit.CPU}
+    assert on_cpu == {entry.op for entry in placement.ledger if entry.unit is ProcessingUnit.CPU}
     assert sum(map(len, by_number.values())) == len(placement.ledger.on_npu)
 
 

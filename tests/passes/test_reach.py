@@ -19,7 +19,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, Value, constant
 from pillion.ops import Add, BatchMatmul, Conv2d, DepthwiseConv2d, Linear, Mean, Mul, Prelu, ReduceSum, Sub
 from pillion.ops.example_values import make, value
-from pillion.passes.overflow_checks import require_reach
+from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
 pytestmark = pytest.mark.torch
 
@@ -125,9 +125,9 @@ def test_what_wraps_is_refused_and_nothing_else(name: str, monkeypatch: pytest.M
             expected = True
         if expected:
             with pytest.raises(PillionError, match="fit 32 bits"):
-                require_reach(op)
+                require_sums_fit_32_bits(op)
         else:
-            require_reach(op)
+            require_sums_fit_32_bits(op)
         found.append(expected)
     assert found == sorted(found), "once it wraps, it wraps"
     assert len(set(found)) == 2, "both sides of the bound are seen"

@@ -19,7 +19,7 @@ from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.ops import Segment
 from pillion.program import Program
-from pillion.report.arena import arena
+from pillion.report.arena import arena_facts
 from pillion.report.collect import collect
 from pillion.report.op_facts import op_facts
 from pillion.report.report_facts import Facts
@@ -78,7 +78,7 @@ def test_what_crosses_a_border_is_counted_once_a_segment(on_npu: Program, npu_fa
 @pytest.mark.parametrize("which", ["on_npu", "on_cpu"])
 def test_the_arena_is_that_of_the_plan(which: str, request: pytest.FixtureRequest) -> None:
     program: Program = request.getfixturevalue(which)
-    held = arena(program, op_facts(program, None))
+    held = arena_facts(program, op_facts(program, None))
     plan, graph = program.memory, program.lowered.graph
     assert held.arena_bytes == plan.arena_bytes
     for value, offset in plan.offsets.items():
@@ -101,7 +101,7 @@ def test_the_arena_is_that_of_the_plan(which: str, request: pytest.FixtureReques
 
 
 def test_nobody_else_lives_at_the_next_peak(on_cpu: Program) -> None:
-    held = arena(on_cpu, op_facts(on_cpu, None))
+    held = arena_facts(on_cpu, op_facts(on_cpu, None))
     assert held.next_peak is not None
     assert not {r.name for r in held.peak.residents} & {r.name for r in held.next_peak.residents}
     assert held.next_peak.bytes <= held.peak.bytes

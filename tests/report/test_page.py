@@ -24,9 +24,9 @@ from pillion.ir.types import Value
 from pillion.partition import all_on_cpu
 from pillion.program import Program
 from pillion.report.collect import collect
-from pillion.report.page import island, render
-from pillion.report.pictures.arena_picture import memory, size_in_words, ticks
-from pillion.report.pictures.network import network
+from pillion.report.page import render, script_data_json
+from pillion.report.pictures.arena_picture import draw_arena, format_size, tick_sizes
+from pillion.report.pictures.network import draw_network
 from pillion.report.report_facts import ArenaFacts, Facts, PeakFacts, ResidentFacts, TimeFacts
 from pillion.report.subject import ReportOptions
 from pillion.targets import find_target
@@ -105,7 +105,7 @@ def test_names_from_a_model_stay_names() -> None:
     assert not [name for name, _ in seen.attributes if name.startswith("on")]
     assert "49" not in re.findall(r"\{\{.*?\}\}|>49<", page)
     assert page.count("</script>") == 2
-    assert not set(island(collect(program, ReportOptions(measure=False)))) & set("<>&\u2028\u2029")
+    assert not set(script_data_json(collect(program, ReportOptions(measure=False)))) & set("<>&\u2028\u2029")
     assert "onerror" not in "".join(re.findall(r"<[^>]*>", program._repr_html_()))
     assert hostile.NAMES[3] in program._repr_html_()
 
@@ -176,7 +176,8 @@ def test_flash_has_a_verdict_where_it_is_known(there: int | None, verdict: str, 
 
 def test_boxes_name_the_module_and_the_kind(npu_facts: Facts) -> None:
     boxes = re.findall(
-        r'<text[^>]*font-weight="600"[^>]*>([^<]*)</text>\s*<text[^>]*>([^<]*)</text>', network(npu_facts)
+        r'<text[^>]*font-weight="600"[^>]*>([^<]*)</text>\s*<text[^>]*>([^<]*)</text>',
+        draw_network(npu_facts),
     )
     for op in npu_facts.ops:
         if op.module:
@@ -207,7 +208,7 @@ def test_labels_of_boxes_that_overlap_do_not() -> None:
     two = ResidentFacts("second_name", "activation", 0, 1000, 0, 3, -1)
     peak = PeakFacts(0, 0, "x", 1000, ())
     arena = ArenaFacts(1000, 1000, 1000, 0, ("a",) * 4, (0,) * 4, (1000,) * 4, (one, two), peak, None, ())
-    lines = re.findall(r'<text x="[\d.]+" y="([\d.]+)"[^>]*>(?:first|second)_name', memory(arena))
+    lines = re.findall(r'<text x="[\d.]+" y="([\d.]+)"[^>]*>(?:first|second)_name', draw_arena(arena))
     assert len(lines) == 2
     assert abs(float(lines[0]) - float(lines[1])) >= 13
 
@@ -259,13 +260,13 @@ def test_a_notebook_shows_the_figures(on_npu: Program) -> None:
 
 @pytest.mark.parametrize("top", [1, 7, 16, 999, 5808, 10_240, 602_112, 1_404_944, 10_485_760, 4_000_000_000])
 def test_the_scale_is_round(top: int) -> None:
-    found = ticks(top)
+    found = tick_sizes(top)
     unit = next(unit for unit in (1024**2, 1024, 1) if top >= 10 * unit or unit == 1)
     assert found[0] == 0
     assert found[-1] <= top < found[-1] + found[1] - found[0]
     assert len(found) <= 11
     assert str((found[1] - found[0]) // unit).rstrip("0") in ("1", "2", "5")
-    assert len({size_in_words(size) for size in found}) == len(found)
+    assert len({format_size(size) for size in found}) == len(found)
 
 
 def test_numbers_of_the_page_are_those_of_the_facts(npu_facts: Facts, npu_page: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.lower import Lowered
-from pillion.emitters.pte.node import KernelCall, NodeView, image, plain
+from pillion.emitters.pte.node import KernelCall, NodeView, contiguous_view, image_view
 from pillion.emitters.pte.writer import Writer
-from pillion.emitters.segments import marked_payloads
+from pillion.emitters.segments import host_delegate_payloads
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -21,7 +21,7 @@ from pillion.ir.types import Value
 from pillion.memory import MemoryPlan
 from pillion.ops import Add, Clamp, Segment
 from pillion.ops.example_values import random_like, value
-from pillion.schemas.pte_record import Record
+from pillion.schemas.pte_record import ProgramRecord
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 
@@ -34,13 +34,13 @@ def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out:
     memory = MemoryPlan({x: 0, y: 4096}, {}, 8192, 8192, 8192, 0)
     graph = Graph("one", (x,), (), (y,))
     return Writer(Lowered(graph, (KernelCall(operator, args, out),), memory, {})).program(
-        lambda: Record(b"{}", b"")
+        lambda: ProgramRecord(b"{}", b"")
     )  # type: ignore[arg-type]  # arguments of any kind, and no record
 
 
 def test_layouts_that_the_library_mistakes_are_refused() -> None:
     x, y = value("x", (1, 3, 5, 2)), value("y", (1, 2, 3, 5))
-    program = program_of("cortex_m::transpose.out", (image(x), (0, 3, 1, 2)), x, y, plain(y))
+    program = program_of("cortex_m::transpose.out", (image_view(x), (0, 3, 1, 2)), x, y, contiguous_view(y))
     with pytest.raises(PillionError, match=r"cortex_m::transpose\.out") as refusal:
         run_executorch(program, [random_like(x)])
     assert "contiguous" in refusal.value.rule
@@ -48,7 +48,9 @@ def test_layouts_that_the_library_mistakes_are_refused() -> None:
 
 def test_a_contiguous_tensor_is_not_padded_as_an_image() -> None:
     x, y = value("x", (2, 1, 3, 5)), value("y", (2, 1, 3, 6))
-    program = program_of("cortex_m::pad.out", (plain(x), (0, 0, 0, 0), (0, 0, 0, 1), 0), x, y, plain(y))
+    program = program_of(
+        "cortex_m::pad.out", (contiguous_view(x), (0, 0, 0, 0), (0, 0, 0, 1), 0), x, y, contiguous_view(y)
+    )
     with pytest.raises(PillionError, match="mistaken for an image"):
         run_executorch(program, [random_like(x)])
 
@@ -56,15 +58,19 @@ def test_a_contiguous_tensor_is_not_padded_as_an_image() -> None:
 def test_unknown_operators_are_named_by_error_code() -> None:
     x, y = value("x", (3,)), value("y", (3,))
     with pytest.raises(PillionError, match="does not run the program"):
-        run_executorch(program_of("cortex_m::nothing.out", (plain(x),), x, y, plain(y)), [random_like(x)])
+        run_executorch(
+            program_of("cortex_m::nothing.out", (contiguous_view(x),), x, y, contiguous_view(y)),
+            [random_like(x)],
+        )
 
 
 def test_wrong_arguments_do_not_end_the_process() -> None:
     x, y = value("x", (3,)), value("y", (3,))
-    for args in ((), (plain(x), 1.5), (1, 2), (plain(x), plain(x), 7)):
+    for args in ((), (contiguous_view(x), 1.5), (1, 2), (contiguous_view(x), contiguous_view(x), 7)):
         with pytest.raises(PillionError, match="quantized_activation"):
             run_executorch(
-                program_of("cortex_m::quantized_activation.out", args, x, y, plain(y)), [random_like(x)]
+                program_of("cortex_m::quantized_activation.out", args, x, y, contiguous_view(y)),
+                [random_like(x)],
             )
 
 
@@ -130,7 +136,7 @@ def segment_graph() -> Graph:
 def test_segments_run_as_the_delegate() -> None:
     graph = segment_graph()
     for delegate in ("", "NpuBackend", "another NPU's"):
-        program = emit(graph, CORES["cortex-m33"], payloads=marked_payloads(graph), delegate=delegate)
+        program = emit(graph, CORES["cortex-m33"], payloads=host_delegate_payloads(graph), delegate=delegate)
         for seed in range(3):
             inputs = [random_like(v, seed) for v in graph.inputs]
             np.testing.assert_array_equal(run_executorch(program, inputs)[0], graph.reference(*inputs)[0])

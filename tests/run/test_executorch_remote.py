@@ -72,7 +72,7 @@ def test_a_program_that_does_not_end_is_stopped() -> None:
 def test_nonsense_is_no_answer(answer: bytes) -> None:
     """The runtime may have been taken over by a file; its bytes are data to us."""
     with pytest.raises(ValueError, match=r"."):
-        process_messages.read(io.BytesIO(answer).read)
+        process_messages.read_message(io.BytesIO(answer).read)
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), float("inf")])
@@ -91,8 +91,8 @@ def test_time_limits_that_are_none(timeout: float, tmp_path: object) -> None:
 def test_arrays_arrive_as_they_lie_in_memory(order: tuple[int, ...]) -> None:
     """The runtime takes the order of axes from the strides."""
     array = np.arange(2 * 3 * 4 * 5, dtype=np.int16).reshape(2, 3, 4, 5).transpose(order)
-    stream = io.BytesIO(process_messages.write(b"program", [array], seconds=3.0))
-    message, file, arrays = process_messages.read(stream.read)
+    stream = io.BytesIO(process_messages.write_message(b"program", [array], seconds=3.0))
+    message, file, arrays = process_messages.read_message(stream.read)
     assert (message.seconds, file) == (3.0, b"program")
     np.testing.assert_array_equal(arrays[0], array)
     assert (arrays[0].strides, arrays[0].dtype) == (array.strides, array.dtype)

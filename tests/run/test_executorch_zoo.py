@@ -18,7 +18,7 @@ from pillion.cli import main
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.file_facts import facts_of
-from pillion.emitters.segments import marked_payloads
+from pillion.emitters.segments import host_delegate_payloads
 from pillion.ops import Segment
 from pillion.run.verify import random_samples
 from pillion.schemas import pte
@@ -96,6 +96,6 @@ def test_the_command_of_the_readme(
 def test_writing_takes_a_moment() -> None:
     program = compiled("mobilenet_v2", "cortex-m55+int8")
     start = time.process_time()
-    file = emit(program.graph, program.target.core, payloads=marked_payloads(program.graph))
+    file = emit(program.graph, program.target.core, payloads=host_delegate_payloads(program.graph))
     assert time.process_time() - start < SECONDS_TO_WRITE
     assert len(file) > 3_000_000

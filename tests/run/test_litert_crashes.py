@@ -15,7 +15,7 @@ import pillion
 from pillion.errors import PillionError
 from pillion.run import litert_remote
 from pillion.run.executor_list import find_executor
-from pillion.run.litert_file import LiteRtFile
+from pillion.run.litert_file import LiteRtFileExecutor
 from pillion.run.litert_remote import LiteRtProcess, Refusal
 from pillion.run.verify import verify
 from pillion.schemas import tflite
@@ -69,10 +69,10 @@ def test_verify_says_that_litert_crashes_on_a_file(tmp_path: Path) -> None:
     file.write_bytes(RUNS)
     # The reader refuses every file known to abort LiteRT, so the program carries one that it was not read from.
     program = replace(pillion.compile(file, target="cortex-m33"), source=ABORTS)
-    verdict = LiteRtFile().judge(program)
+    verdict = LiteRtFileExecutor().judge(program)
     assert not verdict.ok
     assert "LiteRT crashed" in verdict.what
-    result = verify(program, 2, executors=[*map(find_executor, ("reference", "host")), LiteRtFile()])
+    result = verify(program, 2, executors=[*map(find_executor, ("reference", "host")), LiteRtFileExecutor()])
     assert result.ok
     assert [run.executor for run in result.runs if not run.has_run] == ["litert-file"]
 

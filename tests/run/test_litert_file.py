@@ -22,15 +22,15 @@ from pillion.ops import Add
 from pillion.ops.example_values import make, value
 from pillion.program import Program
 from pillion.run.executor import LITERT, LITERT_FILE, REFERENCE
-from pillion.run.litert import LiteRt
-from pillion.run.litert_file import LiteRtFile
-from pillion.run.reference import Reference
+from pillion.run.litert import LiteRtExecutor
+from pillion.run.litert_file import LiteRtFileExecutor
+from pillion.run.reference import ReferenceExecutor
 from pillion.run.verify import Verification, verify
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack, unpack
 
 pytest.importorskip("ai_edge_litert", reason="pip install 'pillion[litert]'")
-WHO = (Reference(), LiteRt(), LiteRtFile())
+WHO = (ReferenceExecutor(), LiteRtExecutor(), LiteRtFileExecutor())
 
 
 def sum_of_two() -> bytes:
@@ -99,7 +99,7 @@ def test_a_file_that_litert_refuses_is_said_to_be(tmp_path: Path) -> None:
 def test_a_program_that_is_no_longer_the_files_is_not_held_against_it(
     tmp_path: Path, options: dict[str, Any], words: str
 ) -> None:
-    verdict = LiteRtFile().judge(program_of(sum_of_two(), tmp_path, **options))
+    verdict = LiteRtFileExecutor().judge(program_of(sum_of_two(), tmp_path, **options))
     assert not verdict.ok
     assert words in verdict.what
     assert verdict.help
@@ -109,7 +109,7 @@ def test_other_programs_have_no_file(tmp_path: Path) -> None:
     program = program_of(sum_of_two(), tmp_path)
     parts = program.of(program.graph)
     assert parts.source is None
-    assert not LiteRtFile().judge(parts).ok
+    assert not LiteRtFileExecutor().judge(parts).ok
     with pytest.raises(PillionError, match="not read from a"):
         parts.run(*(np.zeros((3, 5), np.int8),) * 2, on=LITERT_FILE)
     assert pickle.loads(pickle.dumps(program)).source is None

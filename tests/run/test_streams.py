@@ -20,14 +20,14 @@ from pillion.emitters.pte.file_facts import facts_of as facts_of_pte
 from pillion.errors import PillionError
 from pillion.importers.pte import read as read_pte
 from pillion.ir.numerics import Arithmetic
-from pillion.ops.state_io import opened
+from pillion.ops.state_io import open_states
 from pillion.option_values import Runtime
 from pillion.program import Program
 from pillion.run.executor import DEFAULTS, Runnable, RunOptions, RunResult, Samples
 from pillion.run.executor_list import run_folder
 from pillion.run.executorch import run_executorch
-from pillion.run.host_executor import Host
-from pillion.run.reference import Reference
+from pillion.run.host_executor import HostExecutor
+from pillion.run.reference import ReferenceExecutor
 from pillion.run.selftest_samples import run_selftest
 from pillion.run.verify import STEPS, verify, verify_project
 from remembering import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, program_of, same, signal
@@ -73,7 +73,7 @@ def test_every_run_begins_with_reset_states() -> None:
     steps = signal(program.graph, 3)
     for on in ("reference", "host"):
         assert same([program.run(*x, on=on) for x in steps], [program.graph.reference(*x) for x in steps])
-    found = Host().run(program, steps, DEFAULTS)
+    found = HostExecutor().run(program, steps, DEFAULTS)
     assert same([one.outputs for one in found], [program.graph.reference(*x) for x in steps])
 
 
@@ -95,7 +95,7 @@ def test_litert_runs_the_steps_of_a_graph_in_its_arithmetic() -> None:
     assert same(program.stream("litert").run(steps), program.stream().run(steps))
 
 
-class Forgetful(Host):
+class Forgetful(HostExecutor):
     """Resets the states before the third step."""
 
     name = "forgetful"
@@ -105,13 +105,13 @@ class Forgetful(Host):
 
 
 def test_what_is_kept_wrongly_is_told_from_wrong_ops() -> None:
-    found = verify(program_of(QUEUE), executors=[Reference(), Forgetful()])
+    found = verify(program_of(QUEUE), executors=[ReferenceExecutor(), Forgetful()])
     (difference,) = found.differences
     assert (difference.sample, difference.op) == (2, None)
     assert "what it keeps from one to the next is not" in difference.unfound
 
 
-class Rounding(Host):
+class Rounding(HostExecutor):
     """Has another upper limit of a sum that is a state, and is seen a step later."""
 
     name = "rounding"
@@ -125,7 +125,7 @@ class Rounding(Host):
 
 
 def test_an_op_that_makes_a_wrong_state_is_found() -> None:
-    found = verify(program_of(KINDS_OF_ENDS), executors=[Reference(), Rounding()])
+    found = verify(program_of(KINDS_OF_ENDS), executors=[ReferenceExecutor(), Rounding()])
     (difference,) = found.differences
     assert difference.op is not None
     assert difference.op.name == "sum"
@@ -267,7 +267,7 @@ def test_a_file_without_its_record_is_refused_and_not_misread() -> None:
 
 
 def test_programs_without_states_are_written_as_before() -> None:
-    graph = opened(graph_of(QUEUE))
+    graph = open_states(graph_of(QUEUE))
     program = program_of(QUEUE).of(graph)
     assert facts_of_pte(program.pte()).state_bytes == 0
     assert b"state" not in program.pte()

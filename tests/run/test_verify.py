@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pillion
-from pillion import program as programs
+from pillion import compiled_program as programs
 from pillion.boards.toolchain import Tool
 from pillion.cli.verify_output import difference_lines, facts_of
 from pillion.devices.payloads import Payloads
@@ -29,10 +29,10 @@ from pillion.ops import parse
 from pillion.run import executor_list, litert
 from pillion.run.emulated_board import EmulatedBoard
 from pillion.run.executor import DEFAULTS, Outputs, Runnable, RunOptions, RunResult, Samples
-from pillion.run.executorch import ExecuTorch
-from pillion.run.host_executor import Host
-from pillion.run.litert import LiteRt
-from pillion.run.reference import Reference
+from pillion.run.executorch import ExecuTorchExecutor
+from pillion.run.host_executor import HostExecutor
+from pillion.run.litert import LiteRtExecutor
+from pillion.run.reference import ReferenceExecutor
 from pillion.run.rounding_trace import rounding_steps
 from pillion.run.verify import Difference, Verification, verify, verify_project
 from planted import Faulty, net, program, tampered, with_segment
@@ -56,7 +56,7 @@ def only_difference(found: Verification) -> Difference:
 )
 def test_a_tampered_constant_is_found_where_it_is_used(constant: str, op: str) -> None:
     executor = Faulty(lambda graph: tampered(graph, constant, 20_000))
-    found = only_difference(verify(program(net()), executors=[Reference(), executor]))
+    found = only_difference(verify(program(net()), executors=[ReferenceExecutor(), executor]))
     assert found.op is not None
     assert (found.op.name, found.value.name, found.index[-1]) == (op, op, 0)
     assert found.steps[0].name.startswith("accumulator")
@@ -68,7 +68,7 @@ def test_the_element_and_its_values_are_those_of_the_tensors() -> None:
     result = verify(
         program(graph),
         samples=1,
-        executors=[Reference(), Faulty(lambda g: tampered(g, "second_bias", 20_000))],
+        executors=[ReferenceExecutor(), Faulty(lambda g: tampered(g, "second_bias", 20_000))],
     )
     found, sample = only_difference(result), pillion.run.verify.random_samples(graph, 1, 0)[0]
     wanted, got = (
@@ -82,7 +82,7 @@ def test_the_element_and_its_values_are_those_of_the_tensors() -> None:
 
 def test_inside_a_segment_the_op_is_one_of_the_segment() -> None:
     executor = Faulty(lambda graph: tampered(graph, "second_bias", 20_000))
-    found = only_difference(verify(program(with_segment()), executors=[Reference(), executor]))
+    found = only_difference(verify(program(with_segment()), executors=[ReferenceExecutor(), executor]))
     assert found.op is not None
     assert (found.op.name, found.op.kind) == ("second", "depthwise_conv2d")
     assert found.steps[-1].value == found.wanted
@@ -116,7 +116,7 @@ def tamper_with_c(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
 
 def test_a_fault_in_the_generated_c_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     tamper_with_c(monkeypatch, "net_op2_bias")
-    found = only_difference(verify(program(net()), executors=[Reference(), Host()]))
+    found = only_difference(verify(program(net()), executors=[ReferenceExecutor(), HostExecutor()]))
     assert found.op is not None
     assert (found.executor, found.op.name, found.index[-1]) == ("host", "second", 0)
     assert "host differs first at depthwise_conv2d `second`" in difference_lines(found)
@@ -126,7 +126,9 @@ def test_a_fault_in_the_generated_c_is_found(monkeypatch: pytest.MonkeyPatch) ->
 def test_all_that_is_installed_agrees() -> None:
     for graph, target in ((net(), "cortex-m0plus"), (with_segment(), "imxrt700")):
         found = pillion.verify(
-            program(graph, target), 2, executors=[Reference(), Host(), ExecuTorch(), LiteRt()]
+            program(graph, target),
+            2,
+            executors=[ReferenceExecutor(), HostExecutor(), ExecuTorchExecutor(), LiteRtExecutor()],
         )
         ran = [run for run in found.runs if run.has_run]
         assert found.ok
@@ -139,7 +141,9 @@ def test_all_that_is_installed_agrees() -> None:
 def test_the_board_agrees(target: str) -> None:
     graph = with_segment() if target == "imxrt700" else net()
     assert verify(
-        program(graph, target), 2, executors=[Reference(), EmulatedBoard(program(graph, target).target.board)]
+        program(graph, target),
+        2,
+        executors=[ReferenceExecutor(), EmulatedBoard(program(graph, target).target.board)],
     ).ok
 
 
@@ -151,7 +155,7 @@ def test_a_file_that_was_changed_is_named_as_a_whole() -> None:
     changed = written.replace(bias[:4], (123456).to_bytes(4, "little"), 1)
     assert changed != written
     loaded = dataclasses.replace(sound, file=dataclasses.replace(read(written), raw=changed))
-    found = only_difference(verify(loaded, executors=[Reference(), ExecuTorch()]))
+    found = only_difference(verify(loaded, executors=[ReferenceExecutor(), ExecuTorchExecutor()]))
     assert found.op is None
     assert "file has been changed" in difference_lines(found)
 
@@ -184,7 +188,7 @@ class Overwriting:
 
 
 def test_a_value_that_is_overwritten_is_told_from_a_wrong_result() -> None:
-    found = only_difference(verify(program(net()), executors=[Reference(), Overwriting()]))
+    found = only_difference(verify(program(net()), executors=[ReferenceExecutor(), Overwriting()]))
     assert found.op is not None
     assert (found.op.name, found.value.name) == ("second", "first")
     assert "overwritten" in difference_lines(found)
@@ -213,7 +217,9 @@ class Failing(Faulty):
 
 
 def test_who_does_not_finish_fails_the_verification() -> None:
-    found = verify(program(net()), executors=[Reference(), Failing(lambda g: g), Faulty(lambda g: g, "good")])
+    found = verify(
+        program(net()), executors=[ReferenceExecutor(), Failing(lambda g: g), Faulty(lambda g: g, "good")]
+    )
     assert not found.ok
     assert [run.executor for run in found.runs if run.failed] == ["faulty"]
     assert "did not finish" in facts_of(found)["verdict"]
@@ -223,13 +229,13 @@ def test_other_shapes_are_a_failure() -> None:
     def longer(graph: Graph) -> Graph:
         return graph.replace(outputs=(graph.ops[0].results[0],))
 
-    found = verify(program(net()), executors=[Reference(), Faulty(longer)])
+    found = verify(program(net()), executors=[ReferenceExecutor(), Faulty(longer)])
     assert "other outputs" in str(found.runs[1].failed)
 
 
 def test_inputs_take_the_place_of_random_ones() -> None:
     x = np.zeros((1, 5, 4, 3), np.float32)
-    executors = [Reference(), Faulty(lambda graph: graph, "same")]
+    executors = [ReferenceExecutor(), Faulty(lambda graph: graph, "same")]
     assert verify(program(net()), inputs=[x], executors=executors).samples == 1
     with pytest.raises(PillionError, match="does not fit"):
         verify(program(net()), inputs=[x[0]], executors=executors)
@@ -260,7 +266,7 @@ def test_a_project_is_the_same_on_the_board(tmp_path: Path) -> None:
 @has_litert
 def test_litert_runs_all_of_a_graph_in_its_own_arithmetic() -> None:
     graph = net().replace(arithmetic=Arithmetic.TFLITE)
-    found = verify(program(graph), 2, executors=[Reference(), LiteRt()])
+    found = verify(program(graph), 2, executors=[ReferenceExecutor(), LiteRtExecutor()])
     assert [run.executor for run in found.runs if run.has_run] == ["reference", "litert"]
     assert found.ok
 
@@ -283,7 +289,7 @@ output p
 @has_litert
 def test_a_tensor_that_is_reshaped_and_read_again_is_not_overwritten() -> None:
     """LiteRT's own memory plan lets the addition take the place of what the prelu reads."""
-    found = verify(program(parse(REREAD)), 2, executors=[Reference(), LiteRt()])
+    found = verify(program(parse(REREAD)), 2, executors=[ReferenceExecutor(), LiteRtExecutor()])
     assert [run.executor for run in found.runs if run.has_run] == ["reference", "litert"]
     assert found.ok
 
@@ -306,11 +312,13 @@ def test_the_npus_kernel_selection_lies_beside_the_program(tmp_path: Path) -> No
 
 @has_litert
 def test_a_segment_that_litert_computes_otherwise_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    true_interpreter = litert._interpreter
+    true_interpreter = litert._open_interpreter
     monkeypatch.setattr(
-        litert, "_interpreter", lambda body: true_interpreter(tampered(body, "second_bias", 20_000))
+        litert, "_open_interpreter", lambda body: true_interpreter(tampered(body, "second_bias", 20_000))
     )
-    found = only_difference(verify(program(with_segment(), "imxrt700"), executors=[Reference(), LiteRt()]))
+    found = only_difference(
+        verify(program(with_segment(), "imxrt700"), executors=[ReferenceExecutor(), LiteRtExecutor()])
+    )
     assert found.op is not None
     assert (found.executor, found.op.name) == ("litert", "second")
 
@@ -326,6 +334,6 @@ class OnlyWhole(Faulty):
 
 def test_a_search_that_fails_does_not_hide_the_difference() -> None:
     executor = OnlyWhole(lambda graph: tampered(graph, "last_bias", 20_000))
-    found = only_difference(verify(program(net()), executors=[Reference(), executor]))
+    found = only_difference(verify(program(net()), executors=[ReferenceExecutor(), executor]))
     assert found.op is None
     assert "too short" in difference_lines(found)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pillion.ir.graph import Graph
-from pillion.ir.stream_io import Answer, Meaning, Streaming
+from pillion.ir.stream_io import Streaming, StreamOutput, StreamOutputMeaning
 from pillion.ir.types import Array, Value
 from pillion.ops.example_values import random_like
 
@@ -52,7 +52,7 @@ def window(graph: Graph, streaming: Streaming, held: Signals, run: int) -> Signa
     return frames(graph, streaming, held, firsts, ends) if min(firsts) >= 0 else None
 
 
-def newest(answer: Answer, whole: Array) -> Array:
+def newest(answer: StreamOutput, whole: Array) -> Array:
     """What of the window's answer is new."""
     if not answer.rows:
         return whole
@@ -64,7 +64,7 @@ def require_windows(
     graph: Graph, streaming: Streaming, answers: Sequence[Sequence[Array]], held: Signals
 ) -> int:
     """Every answer from the first full window on has the bytes of the window's; how many were compared."""
-    assert streaming.meaning is not Meaning.SIGNAL
+    assert streaming.meaning is not StreamOutputMeaning.SIGNAL
     compared = 0
     for run, got in enumerate(answers, start=1):
         seen = window(graph, streaming, held, run)

@@ -16,7 +16,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verify import verify
 from pillion.program import Program
-from pillion.streams.to_stream import streamed
+from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
 from streams.stream_checks import signals
 from streams.time_nets import Layer, TimeNet
@@ -76,7 +76,7 @@ def net(axis: int, strides: tuple[int, ...], head: str) -> tuple[Graph, TimeNet]
 def calls_of(graph: Graph, wish: Stream, calls: int) -> list[Array]:
     """A random signal, a hop at a time."""
     axis = wish.axes[0][1]
-    hop = streamed(graph, wish)
+    hop = to_stream_graph(graph, wish)
     assert hop.streaming is not None
     (held,) = signals(graph, hop.streaming, calls, 3)
     return [np.take(held, range(i * wish.hop, (i + 1) * wish.hop), axis=axis) for i in range(calls)]
@@ -92,7 +92,7 @@ def test_c_answers_when_python_does(
 ) -> None:
     graph, _ = net(axis, strides, "max" if head == "mean" else head)
     wish = Stream((("x", axis),), hop)
-    program = Program(streamed(graph, wish), find_target("cortex-m3"))
+    program = Program(to_stream_graph(graph, wish), find_target("cortex-m3"))
     assert program.streaming is not None
     assert program.streaming.calls == calls_of_a_run
     frames = calls_of(graph, wish, 70)
@@ -118,7 +118,7 @@ def test_streams_in_turn_answer_after_every_frame(tmp_path: Path) -> None:
     """With a stride of two: two streams in one arena, the second one a frame later, and an answer to each window."""
     graph, _ = net(1, (2, 1), "flatten")
     wish = Stream((("x", 1),), 2)
-    program = Program(streamed(graph, wish), find_target("cortex-m3"))
+    program = Program(to_stream_graph(graph, wish), find_target("cortex-m3"))
     (signal,) = signals(graph, program.streaming, 30, 5) if program.streaming else ([],)
     hops = [signal[:, first : first + 2] for first in range(signal.shape[1] - 1)]
     exe = built(program, tmp_path / "fw", hops[0].nbytes, 2)
@@ -134,7 +134,7 @@ def test_streams_in_turn_answer_after_every_frame(tmp_path: Path) -> None:
 
 def test_steps_take_the_frames_of_a_call() -> None:
     graph, _ = net(1, (2, 1), "flatten")
-    program = Program(streamed(graph, Stream((("x", 1),), 1)), find_target("cortex-m3"))
+    program = Program(to_stream_graph(graph, Stream((("x", 1),), 1)), find_target("cortex-m3"))
     stream = program.stream()
     frames = calls_of(graph, Stream((("x", 1),), 1), 26)
     answers = [stream.step(one) for one in frames]

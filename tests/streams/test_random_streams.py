@@ -9,18 +9,18 @@ import pytest
 from fuzz.choices import from_seed
 from pillion.compile_options import Stream
 from pillion.ir.graph import Graph
-from pillion.ir.stream_io import Answer, Meaning, Streaming
+from pillion.ir.stream_io import Streaming, StreamOutput, StreamOutputMeaning
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.ir.verify import verify
 from pillion.ops import parse
-from pillion.streams.to_stream import streamed
+from pillion.streams.to_stream import to_stream_graph
 from streams.stream_checks import in_reference, newest, require_windows, signals, steps
 from streams.time_nets import HEADS, Layer, TimeNet, drawn, smallest_window
 
 
 def stream_of(net: TimeNet, graph: Graph, hop: int) -> tuple[Graph, Streaming]:
-    made = streamed(graph, Stream((("x", net.axis),), hop))
+    made = to_stream_graph(graph, Stream((("x", net.axis),), hop))
     assert made.streaming is not None
     return verify(parse(to_text(made))), made.streaming
 
@@ -50,9 +50,9 @@ def test_causal_nets_answer_what_one_run_over_the_signal_would(seed: int) -> Non
     runs = 20
     held = signals(graph, streaming, runs, seed)
     answers = in_reference(hop, steps(graph, streaming, held, runs))
-    if streaming.meaning is not Meaning.SIGNAL:
+    if streaming.meaning is not StreamOutputMeaning.SIGNAL:
         require_windows(graph, streaming, answers, held)
-    if streaming.meaning is Meaning.WINDOW:  # there is no padding at all
+    if streaming.meaning is StreamOutputMeaning.WINDOW:  # there is no padding at all
         return
     (answer,) = streaming.answers
     assert answer.first == 1
@@ -71,7 +71,7 @@ def test_a_head_sees_the_last_rows_of_the_signal() -> None:
             continue
         graph = verify(net.graph(24))
         hop, streaming = stream_of(net, graph, 1)
-        if streaming.meaning is not Meaning.SIGNAL:
+        if streaming.meaning is not StreamOutputMeaning.SIGNAL:
             continue
         seen += 1
         held = signals(graph, streaming, 40, seed)
@@ -97,7 +97,7 @@ def test_what_sees_no_padding_is_a_window_though_the_net_is_causal() -> None:
             continue
         graph = verify(net.graph(30))
         hop, streaming = stream_of(net, graph, 1)
-        assert streaming.meaning is not Meaning.SIGNAL
+        assert streaming.meaning is not StreamOutputMeaning.SIGNAL
         held = signals(graph, streaming, 40, seed)
         assert (
             require_windows(graph, streaming, in_reference(hop, steps(graph, streaming, held, 40)), held)
@@ -111,7 +111,7 @@ def test_a_receptive_field_beyond_the_window() -> None:
     net = TimeNet(layers, 1, 3, 1, True, "rows", 5)
     graph = verify(net.graph(6))
     hop, streaming = stream_of(net, graph, 1)
-    assert streaming.meaning is Meaning.SIGNAL
+    assert streaming.meaning is StreamOutputMeaning.SIGNAL
     assert sum(state.bytes for state in hop.states) == 2 * 3 + 8 * 4 + 18 * 4
     held = signals(graph, streaming, 50)
     rows = np.concatenate([got for (got,) in in_reference(hop, steps(graph, streaming, held, 50))], axis=1)
@@ -121,5 +121,5 @@ def test_a_receptive_field_beyond_the_window() -> None:
 
 def test_new_rows_of_an_answer() -> None:
     value = np.arange(12).reshape(1, 6, 2)
-    assert newest(Answer("y", 1, 2, 1), value).ravel().tolist() == [8, 9, 10, 11]
-    assert newest(Answer("y", 1), value) is value
+    assert newest(StreamOutput("y", 1, 2, 1), value).ravel().tolist() == [8, 9, 10, 11]
+    assert newest(StreamOutput("y", 1), value) is value

@@ -12,7 +12,7 @@ import pytest
 from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
-from pillion.ir.stream_io import Meaning
+from pillion.ir.stream_io import StreamOutputMeaning
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import (
@@ -33,7 +33,7 @@ from pillion.ops import (
     Transpose,
     TransposeConv2d,
 )
-from pillion.streams.to_stream import streamed
+from pillion.streams.to_stream import to_stream_graph
 from streams.time_nets import Layer, TimeNet
 
 QUANT = PerTensor(0.05, 3)
@@ -134,7 +134,7 @@ def test_what_needs_the_whole_window_is_refused(case: str) -> None:
     build, here, help = REFUSED[case]
     graph = build()
     with pytest.raises(PillionError) as refusal:
-        streamed(graph, Stream((("x", 1),), 2))
+        to_stream_graph(graph, Stream((("x", 1),), 2))
     assert f"{graph.ops[-1].kind} `{graph.ops[-1].name}` cannot be streamed" == refusal.value.what
     assert here in refusal.value.here
     assert help in refusal.value.help
@@ -153,7 +153,7 @@ def test_what_does_the_same_to_all_rows_is_not() -> None:
         ),
         graph_of(conv((0, 1, 0, 1))),
     ):
-        hop = streamed(graph, Stream((("x", 1),), 2))
+        hop = to_stream_graph(graph, Stream((("x", 1),), 2))
         assert hop.inputs[0].shape[1] == 2
 
 
@@ -161,19 +161,19 @@ def test_padding_in_front_of_rows_that_begin_later() -> None:
     """Refused where an answer sees it; if none does, the window is what counts."""
     first = conv((0, 0, 0, 0), name="first")
     second = conv((2, 0, 0, 0), x=first.y)
-    streaming = streamed(graph_of(first, second), Stream((("x", 1),), 1)).streaming
+    streaming = to_stream_graph(graph_of(first, second), Stream((("x", 1),), 1)).streaming
     assert streaming is not None
-    assert streaming.meaning is Meaning.WINDOW
+    assert streaming.meaning is StreamOutputMeaning.WINDOW
     top = made(ReduceMax, "top", x=second.y, axes=(1,))
     with pytest.raises(PillionError, match="before the first frame of the signal"):
-        streamed(graph_of(first, second, top), Stream((("x", 1),), 1))
+        to_stream_graph(graph_of(first, second, top), Stream((("x", 1),), 1))
 
 
 def test_averages_of_padding_whose_rows_nobody_looks_at_are_refused_all_the_same() -> None:
     """The rule is about the op, not about who reads it."""
     pool = made(AvgPool2d, "pool", x=X, kernel=(2, 1), padding=(1, 0, 0, 0))
     with pytest.raises(PillionError, match="as many rows everywhere"):
-        streamed(graph_of(pool, made(ReduceMax, x=pool.y, axes=(1,))), Stream((("x", 1),), 1))
+        to_stream_graph(graph_of(pool, made(ReduceMax, x=pool.y, axes=(1,))), Stream((("x", 1),), 1))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_averages_of_padding_whose_rows_nobody_looks_at_are_refused_all_the_same
 )
 def test_wishes_that_the_graph_does_not_fit(wish: Stream, says: str) -> None:
     with pytest.raises(PillionError) as refusal:
-        streamed(graph_of(conv((0, 0, 0, 0))), wish)
+        to_stream_graph(graph_of(conv((0, 0, 0, 0))), wish)
     assert says in refusal.value.what
     assert refusal.value.help
 
@@ -197,23 +197,23 @@ def test_inputs_of_different_pace() -> None:
     other = value("z", 1, 24, 3, 4)
     slow = made(AvgPool2d, "slow", x=other, kernel=(2, 1), stride=(2, 1))
     graph = graph_of(slow, made(Add, a=X, b=slow.y), inputs=(X, other))
-    hop = streamed(graph, Stream((("x", 1), ("z", 1)), 1))
+    hop = to_stream_graph(graph, Stream((("x", 1), ("z", 1)), 1))
     assert [v.shape[1] for v in hop.inputs] == [1, 2]
     with pytest.raises(PillionError, match="no whole number of frames of `x`") as refusal:
-        streamed(graph, Stream((("z", 1), ("x", 1)), 1))
+        to_stream_graph(graph, Stream((("z", 1), ("x", 1)), 1))
     assert refusal.value.help == "--hop 2"
-    streamed(graph, Stream((("z", 1), ("x", 1)), 2))
+    to_stream_graph(graph, Stream((("z", 1), ("x", 1)), 2))
 
 
 def test_the_hop_becomes_a_multiple_of_the_strides() -> None:
     net = TimeNet(tuple(Layer("conv", 3, s, channels=4) for s in (2, 3)), 1, 3, 1, False, "rows", 3)
     for hop, taken in ((1, 6), (2, 6), (4, 12), (6, 6)):
-        streaming = streamed(net.graph(60), Stream((("x", 1),), hop)).streaming
+        streaming = to_stream_graph(net.graph(60), Stream((("x", 1),), hop)).streaming
         assert streaming is not None
         assert streaming.inputs[0].frames == taken
         assert streaming.calls == taken // hop
     with pytest.raises(PillionError, match="a multiple of 5 and of all strides in time"):
-        streamed(net.graph(30), Stream((("x", 1),), 5))
+        to_stream_graph(net.graph(30), Stream((("x", 1),), 5))
 
 
 @pytest.mark.parametrize("given", ["x", "x:", ":2", "x:-1", "x:1:two", "x:100"])

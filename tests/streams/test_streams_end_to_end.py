@@ -16,10 +16,10 @@ import pillion
 from fuzz.choices import from_seed
 from pillion.compile_options import Stream
 from pillion.errors import PillionError
-from pillion.ir.stream_io import Meaning
+from pillion.ir.stream_io import StreamOutputMeaning
 from pillion.ir.verify import verify
 from pillion.program import Program
-from pillion.streams.to_stream import streamed
+from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
 from streams.retimed import retimed
 from streams.stream_checks import in_reference, require_windows, signals, steps, window
@@ -79,7 +79,7 @@ def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str
     streaming = program.streaming
     assert streaming is not None
     assert [(fed.name, fed.axis, fed.window, fed.frames) for fed in streaming.inputs] == [("x", 2, 31, 2)]
-    assert (streaming.answers[0].first, streaming.meaning) == (16, Meaning.WINDOW)
+    assert (streaming.answers[0].first, streaming.meaning) == (16, StreamOutputMeaning.WINDOW)
     held = signals(whole.graph, streaming, 76)
     given = list(steps(whole.graph, streaming, held, 76))
     answers = program.stream().run(given)
@@ -93,7 +93,7 @@ def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str
     text = program.explain()
     assert "takes 2 new of 31 frames of x (axis 2) in each run" in text
     assert "from run 16 after a reset on" in text
-    assert Meaning.WINDOW.text in text
+    assert StreamOutputMeaning.WINDOW.text in text
 
 
 @pytest.mark.qemu
@@ -114,7 +114,7 @@ def test_float_inputs_in_pytorchs_layout_are_taken_by_frames() -> None:
     program = compiled(model, (1, 6, 40), stream="x:2", hop=1)
     streaming = program.streaming
     assert streaming is not None
-    assert streaming.meaning is Meaning.BOTH
+    assert streaming.meaning is StreamOutputMeaning.BOTH
     assert streaming.answers[0].first == 1
     held = signals(whole.graph, streaming, 70)
     given = list(steps(whole.graph, streaming, held, 70))
@@ -145,7 +145,7 @@ def test_recurrent_layers_go_on_where_they_stopped(kind: type[nn.RNNBase], hop: 
     program = compiled(model, (1, 18, 4), stream="x:1", hop=hop, io_dtype="int8")
     streaming = program.streaming
     assert streaming is not None
-    assert (streaming.meaning, streaming.answers[0].first) == (Meaning.SIGNAL, 1)
+    assert (streaming.meaning, streaming.answers[0].first) == (StreamOutputMeaning.SIGNAL, 1)
     held = signals(whole.graph, streaming, 18 // hop)
     given = list(steps(whole.graph, streaming, held, 18 // hop))
     with program.stream("host") as stream:
@@ -184,7 +184,7 @@ def test_padding_that_is_cut_off_again_does_not_look_ahead() -> None:
     assert not any(getattr(op, "padding", (0, 0, 0, 0))[3] for op in whole.graph.ops)
     program = compiled(model, (1, 5, 30), stream="x:2", hop=3, io_dtype="int8")
     assert program.streaming is not None
-    assert program.streaming.meaning is Meaning.BOTH
+    assert program.streaming.meaning is StreamOutputMeaning.BOTH
     held = signals(whole.graph, program.streaming, 40)
     given = list(steps(whole.graph, program.streaming, held, 40))
     with program.stream("host") as stream:
@@ -259,7 +259,7 @@ def require_c(seed: int, target: str, on: str) -> None:
     frames = smallest_window(net, 36)
     assert frames is not None
     whole = verify(net.graph(frames))
-    graph = streamed(whole, Stream((("x", net.axis),), choices.pick((1, 2))))
+    graph = to_stream_graph(whole, Stream((("x", net.axis),), choices.pick((1, 2))))
     assert graph.streaming is not None
     held = signals(whole, graph.streaming, 60, seed)
     given = list(steps(whole, graph.streaming, held, 60))

@@ -14,7 +14,7 @@ from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import write_page
 from pillion.report.subject import ReportOptions
-from pillion.streams.to_stream import streamed
+from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
 from streams.stream_checks import require_windows, signals, steps
 from streams.time_nets import Layer, TimeNet
@@ -26,7 +26,7 @@ WISH = Stream((("x", 1),), 2)
 
 def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
     graph = verify(NET.graph(24))
-    hop = streamed(graph, WISH)
+    hop = to_stream_graph(graph, WISH)
     assert hop.streaming is not None
     whole, placed = (place(CHIP, g, PlacementOptions(), None) for g in (graph, hop))
     require_same_units("net", whole, placed)
@@ -40,7 +40,7 @@ def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
 def test_ops_that_would_move_are_named() -> None:
     graph = verify(NET.graph(24))
     whole = place(CHIP, graph, PlacementOptions(("v1",)), None)
-    hop = place(CHIP, streamed(graph, WISH), PlacementOptions(), None)
+    hop = place(CHIP, to_stream_graph(graph, WISH), PlacementOptions(), None)
     with pytest.raises(PillionError, match="would round otherwise") as refusal:
         require_same_units("net", whole, hop)
     assert "conv2d `v1`" in refusal.value.here
@@ -49,11 +49,11 @@ def test_ops_that_would_move_are_named() -> None:
 
 
 def hop_of():  # type: ignore[no-untyped-def]
-    return streamed(verify(NET.graph(24)), WISH)
+    return to_stream_graph(verify(NET.graph(24)), WISH)
 
 
 def test_a_report_shows_what_is_kept(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    program = Program(streamed(verify(NET.graph(24)), WISH), find_target("cortex-m33"))
+    program = Program(to_stream_graph(verify(NET.graph(24)), WISH), find_target("cortex-m33"))
     facts = collect(program, ReportOptions(measure=False))
     write_page(facts, tmp_path / "net.html")
     text = (tmp_path / "net.html").read_text("utf-8")

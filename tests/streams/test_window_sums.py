@@ -12,12 +12,12 @@ from pillion.compile_options import Stream
 from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.stream_io import Meaning, Streaming
+from pillion.ir.stream_io import Streaming, StreamOutputMeaning
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ir.verify import verify
 from pillion.ops import AvgPool2d, Clamp, Conv2d, Mean, Pad, ReduceMax, ReduceSum
 from pillion.program import Program
-from pillion.streams.to_stream import streamed
+from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
 from streams.stream_checks import in_reference, require_windows, signals, steps
 
@@ -80,7 +80,7 @@ def _end(end: str, y: Value, rows: int) -> Any:
 
 
 def hop_of(graph: Graph, hop: int) -> tuple[Graph, Streaming]:
-    made = streamed(graph, Stream((("x", 1),), hop))
+    made = to_stream_graph(graph, Stream((("x", 1),), hop))
     assert made.streaming is not None
     return made, made.streaming
 
@@ -91,7 +91,11 @@ def require_equal(graph: Graph, hop: int, on: str, target: str, runs: int) -> in
     held = signals(graph, streaming, runs, hop)
     given = list(steps(graph, streaming, held, runs))
     answers = in_reference(made, iter(given))
-    compared = 0 if streaming.meaning is Meaning.SIGNAL else require_windows(graph, streaming, answers, held)
+    compared = (
+        0
+        if streaming.meaning is StreamOutputMeaning.SIGNAL
+        else require_windows(graph, streaming, answers, held)
+    )
     program = Program(made.replace(streaming=None), find_target(target))
     with program.stream(on) as stream:
         assert same(stream.run(given), answers)

@@ -23,11 +23,11 @@ from small_sweeps import FAST, INT8, Here, int8_file, plan_of
 from pillion.errors import PillionError
 from pillion.evaluation.evaluate import evaluate
 from pillion.program import Program
-from pillion.sweep.chunk_runs import runs_on, split_stacks, stack_samples
-from pillion.sweep.cluster import cluster
+from pillion.sweep.chunk_runs import cluster_chunk_runner, split_stacks, stack_samples
+from pillion.sweep.cluster import connect_cluster
 from pillion.sweep.local_workers import LocalWorkers, local_workers
-from pillion.sweep.runner import Progress, Row, Runner, run_all
-from pillion.sweep.store import opened
+from pillion.sweep.runner import Progress, Runner, SweepRow, run_all
+from pillion.sweep.store import open_store
 from pillion.sweep.sweep_file import SweepFile
 from pillion.sweep.variants import all_jobs
 
@@ -52,7 +52,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def test_a_killed_worker_loses_nothing(plan: SweepFile, tmp_path: Path) -> None:
     jobs = all_jobs(plan)
     ended: list[set[int]] = []
-    with local_workers(2) as workers, opened(tmp_path / "out") as store:
+    with local_workers(2) as workers, open_store(tmp_path / "out") as store:
         there = Progress()
 
         def kill_one(now: Progress) -> None:
@@ -72,13 +72,13 @@ def test_a_killed_worker_loses_nothing(plan: SweepFile, tmp_path: Path) -> None:
     assert len(rows) == there.done == 36
     assert [row.result.failure for row in rows] == [None] * 36
     here = Here()
-    with opened(tmp_path / "here") as store, Runner(store, here.opened, Progress()) as runner:  # type: ignore[arg-type]  # workers that are here
+    with open_store(tmp_path / "here") as store, Runner(store, here.opened, Progress()) as runner:  # type: ignore[arg-type]  # workers that are here
         alone = run_all(jobs, runner)
     assert [figures(row) for row in rows] == [figures(row) for row in alone]
     assert files_of(tmp_path / "out") == files_of(tmp_path / "here")
 
 
-def figures(row: Row) -> object:
+def figures(row: SweepRow) -> object:
     return row.job.key, row.result.figures
 
 
@@ -87,7 +87,7 @@ def test_a_job_that_kills_its_workers_is_a_failure_that_is_tried_again(tmp_path:
     text = '[[model]]\nsource = "net.py:Net"\n[options]\ntarget = "cortex-m33"\n'
     jobs = all_jobs(plan_of(tmp_path, text + FAST, net))
     with (
-        opened(tmp_path / "out") as store,
+        open_store(tmp_path / "out") as store,
         Runner(store, lambda: local_workers(1), Progress()) as runner,
     ):
         (row,) = run_all(jobs, runner)
@@ -192,11 +192,14 @@ def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(
     x, y = rng.standard_normal((601, 3, 5, 2)).astype(np.float32), rng.standard_normal((601, 30))
     metrics = evaluate(program, (x, y), ("mse", "mae"), workers=1).metrics
     with scheduler(workers=2) as (address, head, hands):
-        with cluster(address) as workers:
+        with connect_cluster(address) as workers:
             hands[0].kill()
-            assert evaluate(program, (x, y), ("mse", "mae"), runs=runs_on(workers)).metrics == metrics
+            assert (
+                evaluate(program, (x, y), ("mse", "mae"), runs=cluster_chunk_runner(workers)).metrics
+                == metrics
+            )
             with pytest.raises(PillionError, match="a cluster does not run programs on litert"):
-                evaluate(program, (x, y), ("mse",), on="litert", runs=runs_on(workers))
+                evaluate(program, (x, y), ("mse",), on="litert", runs=cluster_chunk_runner(workers))
         sweep = command("sweep", plan.path, "-o", tmp_path / "out", "--scheduler", address)
         process = subprocess.Popen(sweep, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 300
@@ -240,11 +243,11 @@ def test_a_cluster_with_tls_is_taken_without_a_warning(
     import distributed  # noqa: F401  # brings the settings that these stand beside
 
     with scheduler(1, options) as (address, *_), dask.config.set(tls):
-        with cluster(address) as workers:
+        with connect_cluster(address) as workers:
             job = all_jobs(plan)[0]
             workers.submit(job)
             assert workers.finished()[1].result.failure is None
-        with pytest.raises(PillionError, match="there is no scheduler"), cluster("tcp" + address[3:]):
+        with pytest.raises(PillionError, match="there is no scheduler"), connect_cluster("tcp" + address[3:]):
             pass
     assert capfd.readouterr().err.count("has no TLS") == 1
 
@@ -260,7 +263,7 @@ def test_a_scheduler_that_is_not_there(
 ) -> None:
     monkeypatch.setattr("pillion.sweep.cluster.CONNECT_SECONDS", 0.3)
     for address in ("tcp://127.0.0.1:9", "nowhere", "http://x", "tcp://127.0.0.1:99999"):
-        with pytest.raises(PillionError, match="there is no scheduler at"), cluster(address):
+        with pytest.raises(PillionError, match="there is no scheduler at"), connect_cluster(address):
             pass
 
 

@@ -127,12 +127,12 @@ def test_without_tools_instructions_are_left_out_with_a_word(
 ) -> None:
     int8_file(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    fingerprint.name_of_tools.cache_clear()
+    fingerprint.tools_hash.cache_clear()
     try:
         job = only_job(tmp_path, '[[model]]\nsource = "small.tflite"\n[options]\ntarget = "cortex-m33"\n')
         result = job_worker.run_job(job).result
     finally:
-        fingerprint.name_of_tools.cache_clear()
+        fingerprint.tools_hash.cache_clear()
     assert result.figures is not None
     assert result.figures.instructions is None
     assert (

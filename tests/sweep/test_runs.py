@@ -17,18 +17,18 @@ from pillion.sweep.job_result import Failure, Figures, JobOutput, JobResult
 from pillion.sweep.jobs import Job
 from pillion.sweep.optuna_search import keeps_limits, run_search
 from pillion.sweep.outputs import SweepOutput, write_views
-from pillion.sweep.pareto import best, goals_of
-from pillion.sweep.runner import Progress, Row, Runner, run_all
+from pillion.sweep.pareto import goals_of, is_on_pareto_front
+from pillion.sweep.runner import Progress, Runner, SweepRow, run_all
 from pillion.sweep.scatter_plot import staircase
-from pillion.sweep.store import opened
+from pillion.sweep.store import open_store
 from pillion.sweep.sweep_file import MeasureOptions, SearchPlan, SweepFile
 from pillion.sweep.variants import all_jobs
 
 
-def swept(plan: SweepFile, folder: Path, retry: bool = False) -> tuple[list[Row], Here]:
+def swept(plan: SweepFile, folder: Path, retry: bool = False) -> tuple[list[SweepRow], Here]:
     """All variants, and the workers with what they did."""
     here = Here()
-    with opened(folder) as store, Runner(store, here.opened, Progress(), retry) as runner:  # type: ignore[arg-type]  # workers that are here
+    with open_store(folder) as store, Runner(store, here.opened, Progress(), retry) as runner:  # type: ignore[arg-type]  # workers that are here
         rows = run_all(all_jobs(plan), runner)
         write_views(plan, rows, store, None)
     return rows, here
@@ -103,7 +103,7 @@ def test_refusals_are_kept_and_accidents_are_tried_again(
     assert swept(plan, tmp_path / "out")[1].did == []
     assert swept(plan, tmp_path / "out", retry=True)[1].did == [rows[0].job.key]
     accident = JobOutput(JobResult(failure=Failure("a", "b", "c", "d", is_lasting=False)))
-    with opened(tmp_path / "out") as store:
+    with open_store(tmp_path / "out") as store:
         store.keep(rows[1].job, accident)
     assert swept(plan, tmp_path / "out")[1].did == [rows[1].job.key]
 
@@ -120,19 +120,19 @@ def test_a_folder_of_others_is_left_alone(plan: SweepFile, tmp_path: Path) -> No
 
 def test_two_sweeps_cannot_write_one_folder(tmp_path: Path) -> None:
     with (
-        opened(tmp_path / "out"),
+        open_store(tmp_path / "out"),
         pytest.raises(PillionError, match="another process"),
-        opened(tmp_path / "out"),
+        open_store(tmp_path / "out"),
     ):
         pass
 
 
 def test_what_a_killed_sweep_left_goes(plan: SweepFile, tmp_path: Path) -> None:
     left = tmp_path / "out" / "jobs" / ".new-abc"
-    with opened(tmp_path / "out"):
+    with open_store(tmp_path / "out"):
         left.mkdir()
         (left / "half").write_text("x")
-    with opened(tmp_path / "out"):
+    with open_store(tmp_path / "out"):
         assert not left.exists()
 
 
@@ -155,15 +155,15 @@ TARGETS = ("cortex-m33+int8", "cortex-m55+int8")
 
 def row(
     number: int, target: str = TARGETS[0], top1: float | None = None, model: str = "net", **figures: int
-) -> Row:
+) -> SweepRow:
     usual = {"ram_bytes": 1, "arena_bytes": 1, "npu_constant_bytes": 0, "constant_bytes": 1, "macs": 1}
     metrics = {} if top1 is None else {"top1": top1}
     job = Job(model, "net.py:Net", {"arguments.number": number, "target": target}, MeasureOptions())
-    return Row(job, JobResult(Figures(**{**usual, **figures}), metrics))
+    return SweepRow(job, JobResult(Figures(**{**usual, **figures}), metrics))
 
 
-def failed(number: int) -> Row:
-    return Row(row(number).job, JobResult(failure=Failure("it broke", "a", "b", "c")))
+def failed(number: int) -> SweepRow:
+    return SweepRow(row(number).job, JobResult(failure=Failure("it broke", "a", "b", "c")))
 
 
 def test_the_best_are_those_that_no_other_one_beats() -> None:
@@ -176,7 +176,7 @@ def test_the_best_are_those_that_no_other_one_beats() -> None:
         row(5, top1=0.9, ram_bytes=100, flash_bytes=50, instructions=7),  # as good as 0
         failed(6),
     ]
-    assert best(rows, goals_of(["top1"])) == [True, False, True, True, True, True, False]
+    assert is_on_pareto_front(rows, goals_of(["top1"])) == [True, False, True, True, True, True, False]
 
 
 def test_errors_are_better_when_small() -> None:
@@ -188,7 +188,7 @@ def test_of_a_search_only_what_keeps_to_the_limits_is_best() -> None:
     wants = SearchPlan({"top1": True}, {"ram_bytes": 100}, {"macs": 1})
     rows = [row(0, top1=0.9, ram_bytes=101), row(1, top1=0.8, ram_bytes=100), row(2, top1=0.7), failed(3)]
     assert [keeps_limits(one.result, wants) for one in rows] == [False, True, True, False]
-    assert best(rows, wants.goals, wants) == [False, True, False, False]
+    assert is_on_pareto_front(rows, wants.goals, wants) == [False, True, False, False]
 
 
 def test_a_staircase_goes_through_the_best() -> None:
@@ -197,8 +197,8 @@ def test_a_staircase_goes_through_the_best() -> None:
     assert staircase(points, up_is_better=False) == [(1.0, 5.0), (2.0, 4.0), (3.0, 1.0)]
 
 
-def viewed(rows: list[Row], folder: Path) -> SweepOutput:
-    with opened(folder / "out") as store:
+def viewed(rows: list[SweepRow], folder: Path) -> SweepOutput:
+    with open_store(folder / "out") as store:
         return write_views(SweepFile(Path("hostile & <b>.toml"), (), {}), rows, store, None)
 
 
@@ -248,10 +248,10 @@ at_most = { ram_bytes = 1000 }
 """
 
 
-def searched(folder: Path, trials: int, text: str = SEARCH) -> tuple[list[Row], Here]:
+def searched(folder: Path, trials: int, text: str = SEARCH) -> tuple[list[SweepRow], Here]:
     here = Here()
     plan = plan_of(folder, text + FAST + "artefacts = []\n")
-    with opened(folder / "out") as store, Runner(store, here.opened, Progress(), False) as runner:  # type: ignore[arg-type]  # workers that are here
+    with open_store(folder / "out") as store, Runner(store, here.opened, Progress(), False) as runner:  # type: ignore[arg-type]  # workers that are here
         return run_search(plan, trials, runner), here
 
 

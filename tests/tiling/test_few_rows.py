@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from pillion.compile_options import CompileOptions, Memory
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops.clamp import Clamp
@@ -37,4 +37,4 @@ def test_images_of_a_few_rows(cls: type[Resize]) -> None:
             Clamp(x=y, y=last, low=-90, high=100),
         )
         graph = Graph("net", (first,), ops, (last,))
-        assert finish(graph, find_target("cortex-m33"), CompileOptions(memory=Memory(extra=0.5))).files
+        assert compile_graph(graph, find_target("cortex-m33"), CompileOptions(memory=Memory(extra=0.5))).files

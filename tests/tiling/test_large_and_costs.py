@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import pillion
-from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.ops import parse
 from pillion.program import Program
 from pillion.targets import find_target
@@ -80,7 +80,7 @@ def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, 
     are added."""
     program = compiled(Mixed(), (1, 3, 64, 64), target)
     stripe = Stripe(0, len(program.graph.ops), rows)
-    choices = [Choice(s.choice.op, s.choice.kernel, ()) for s in program.lowered.steps]
+    choices = [KernelChoice(s.choice.op, s.choice.kernel, ()) for s in program.lowered.steps]
     estimated = Candidates(program.graph, choices, program.target.isa).counted(stripe)
     x = input_of(program)
     whole, striped = (

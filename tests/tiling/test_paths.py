@@ -13,8 +13,8 @@ from pillion import zoo
 from pillion.compile_options import Memory
 from pillion.program import Program
 from pillion.tiling.candidates import Candidate, Candidates
-from pillion.tiling.search import find_stripes, ways_of
-from pillion.tiling.shortest_path import Paths
+from pillion.tiling.search import find_stripes, tiling_candidates
+from pillion.tiling.shortest_path import TilingPathSearch
 
 
 @cache
@@ -27,7 +27,7 @@ def program(name: str, target: str) -> Program:
 
 def cheapest_of_all(ways: Candidates, bound: int) -> float:
     """What the cheapest way to run everything costs, from all ways of all parts."""
-    paths = Paths(ways)
+    paths = TilingPathSearch(ways)
     best = [0.0] + [math.inf] * len(ways.whole)
     parts: dict[int, list[tuple[int, Candidate]]] = {}
     for first, end in ways.spans(bound):
@@ -43,11 +43,11 @@ def cheapest_of_all(ways: Candidates, bound: int) -> float:
 def test_no_path_is_cheaper(target: str, fed: bool) -> None:
     whole = program("mobilenet_v1_025", target)
     value = whole.graph.inputs[0] if fed else None
-    ways = ways_of(whole.graph, whole.whole, value)
-    most = Paths(ways).most
+    ways = tiling_candidates(whole.graph, whole.whole, value)
+    most = TilingPathSearch(ways).most
     for share in (0.8, 0.55, 0.1):
         bound = int(share * most)
-        found = Paths(ways_of(whole.graph, whole.whole, value)).cheapest(bound)
+        found = TilingPathSearch(tiling_candidates(whole.graph, whole.whole, value)).cheapest_stripes(bound)
         least = cheapest_of_all(ways, bound)
         assert (found is None) == (least == math.inf)
         assert found is None or ways.cost(found) == pytest.approx(least)
@@ -55,19 +55,19 @@ def test_no_path_is_cheaper(target: str, fed: bool) -> None:
 
 def test_any_path_within_the_budget_will_do_where_a_bound_is_looked_for() -> None:
     whole = program("mobilenet_v1_025", "cortex-m33")
-    ways = ways_of(whole.graph, whole.whole, None)
-    paths = Paths(ways)
+    ways = tiling_candidates(whole.graph, whole.whole, None)
+    paths = TilingPathSearch(ways)
     bound = int(0.6 * paths.most)
-    least = paths.cheapest(bound)
+    least = paths.cheapest_stripes(bound)
     assert least is not None
     cost = ways.cost(least)
-    some = Paths(ways).cheapest(bound, 2 * cost, any_will_do=True)
+    some = TilingPathSearch(ways).cheapest_stripes(bound, 2 * cost, any_will_do=True)
     assert some is not None
     assert cost <= ways.cost(some) <= 2 * cost
     assert all(
         way.bytes <= bound for way in (ways.region(s.first, s.end, s.rows, s.grain) for s in some) if way
     )
-    assert Paths(ways).cheapest(bound, 0.9 * cost, any_will_do=True) is None
+    assert TilingPathSearch(ways).cheapest_stripes(bound, 0.9 * cost, any_will_do=True) is None
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_few_ways_are_looked_at(wish: dict[str, object], most: int, monkeypatch:
     """To look at one is nearly all of the work: many more there are that may fit."""
     whole = program("mobilenet_v1_025", "cortex-m33")
     looked_at: list[object] = []
-    look = Candidates._region
+    look = Candidates._make_region_candidate
 
     def counted(ways: Candidates, *part: int) -> Candidate | None:
         looked_at.append(part)
         return look(ways, *part)
 
-    monkeypatch.setattr(Candidates, "_region", counted)
+    monkeypatch.setattr(Candidates, "_make_region_candidate", counted)
     assert find_stripes(whole.graph, whole.whole, Memory(**wish)).stripes  # type: ignore[arg-type]  # wishes as they are typed
     assert len(looked_at) <= most

@@ -19,7 +19,7 @@ from pillion.emitters.c.select_and_plan import KernelPlan
 from pillion.errors import PillionError
 from pillion.program import Program
 from pillion.tiling import search
-from pillion.tiling.shortest_path import Paths
+from pillion.tiling.shortest_path import TilingPathSearch
 
 
 class Chain(nn.Module):
@@ -103,7 +103,7 @@ def test_stripes_that_save_little_are_not_the_default() -> None:
 
 def test_no_search_where_no_stripe_can_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest op needs all of its operand: no way is looked for."""
-    monkeypatch.setattr(Paths, "cheapest", None)
+    monkeypatch.setattr(TilingPathSearch, "cheapest_stripes", None)
     net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 64), nn.ReLU(), nn.Linear(64, 9)).eval()
     program = pillion.compile(net, torch.randn(4, 3, 32, 32), target="cortex-m33", io_dtype="int8")
     assert program.stripes == ()

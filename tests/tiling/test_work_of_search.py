@@ -69,9 +69,9 @@ def test_forms_of_a_layer_share_its_channels() -> None:
     """The zero point is folded into the sums of a layer once, not for each kernel that is tried for each form."""
     (op,) = chain(1).ops
     form = replace(op, padding=(0, 1, 2, 1))
-    assert channels_of(form).folded is channels_of(op).folded
+    assert channels_of(form).with_folded_zero_point is channels_of(op).with_folded_zero_point
     other = replace(op, low=0)
-    assert channels_of(other).folded is not channels_of(op).folded
+    assert channels_of(other).with_folded_zero_point is not channels_of(op).with_folded_zero_point
     assert channels_of(other).low == 0
 
 

@@ -8,13 +8,13 @@ import pytest
 from pillion.boards.board import BOARDS
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m import CORES
-from pillion.devices.cortex_m.classes import Class, Executed, MemoryAccesses
+from pillion.devices.cortex_m.classes import Executed, InstructionClass, MemoryAccesses
 from pillion.devices.cortex_m.cycles import CYCLES
 from pillion.devices.cortex_m.memories import MEMORIES, default_memories, find_memories
 from pillion.devices.cortex_m.op_cycles import counted_cycles
 from pillion.devices.cycle_range import CycleRange, total
 from pillion.errors import PillionError
-from pillion.run.time_estimate import STAND_INS, core_on, format_milliseconds
+from pillion.run.time_estimate import STAND_INS, counted_core, format_milliseconds
 
 NO_CLOCKS = [
     *("0", "0MHz", "-3", "-3MHz", "nan", "nanMHz", "inf", "infGHz", "1e400MHz", "1e2MHz", "160", "", " ", "MHz", "1 600 MHz"),
@@ -80,9 +80,9 @@ def test_each_core_has_cycles_for_all_that_it_executes_and_a_board_with_its_kern
     for name, core in CORES.items():
         assert CORES[BOARDS[core.board or STAND_INS[name]].core].isa is core.isa
         needs = (
-            set(Class)
+            set(InstructionClass)
             if CORES[name].isa.value == "mve"
-            else {c for c in Class if not c.name.startswith("VECTOR")}
+            else {c for c in InstructionClass if not c.name.startswith("VECTOR")}
         )
         assert needs <= set(CYCLES[CORES[name].plain].cycles), name
 
@@ -90,14 +90,14 @@ def test_each_core_has_cycles_for_all_that_it_executes_and_a_board_with_its_kern
 def test_every_core_that_is_counted_has_cycles() -> None:
     """On its own board, on its stand-in, and on every other board that a user may name."""
     pairs = [(core, on) for core in CORES.values() for on in (None, *BOARDS)]
-    counted = [core_on(core, on) for core, on in pairs]
+    counted = [counted_core(core, on) for core, on in pairs]
     assert {core.plain for core in counted} <= set(CYCLES)
     assert len(counted) > len(CORES) * len(BOARDS)
 
 
 def test_cycles_are_those_of_the_table() -> None:
     """By hand, on a Cortex-M4: 10 + 3 x (1 to 2) + 2 x 2 + 5 registers + 4 jumps of 1 to 3, and one line of flash at 100 MHz."""
-    counts = {Class.ALU: 10, Class.LOAD: 3, Class.MULTIPLE: 2}
+    counts = {InstructionClass.ALU: 10, InstructionClass.LOAD: 3, InstructionClass.MULTIPLE: 2}
     ran = Executed(counts, more_registers=5, taken=4, constants=MemoryAccesses(64, 1))
     assert counted_cycles(CORES["cortex-m4"], ran, MEMORIES["tcm"], 1e8) == CycleRange(26, 37)
     waited = MEMORIES["flash"].cycles(ran, 1e8)

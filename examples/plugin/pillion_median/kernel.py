@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel_conditions import check_all_int8
 from pillion.emitters.c.kernel_library import Library
 from pillion_median.op import Median3
 
@@ -18,4 +18,4 @@ def params(op: Median3) -> Params:
     return {"rows": op.x.type.elements // length, "length": length}
 
 
-MEDIAN3 = LIBRARY.kernel(Median3, "median3_s8", params, requires=(all_int8,))
+MEDIAN3 = LIBRARY.kernel(Median3, "median3_s8", params, requires=(check_all_int8,))

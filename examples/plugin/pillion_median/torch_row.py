@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import torch
 
-from pillion.importers.torch.layout import Builder, Placed
-from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.layout import Builder, LayoutValue
+from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import lowers
 from pillion_median.op import Median3
 
@@ -23,9 +23,9 @@ def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-@lowers(torch.ops.median.median3.default, quantized=row(Median3))
-def lower_median3(b: Builder, x: Placed) -> Placed:
+@lowers(torch.ops.median.median3.default, quantized=rule_of_op(Median3))
+def lower_median3(b: Builder, x: LayoutValue) -> LayoutValue:
     """Lowers a median filter in a layout whose last axis is the model's."""
     last = x.rank - 1
     order = (*(axis for axis in x.order if axis != last), last)
-    return Placed(b.emit(Median3, x=b.arrange(x, order)), order)
+    return LayoutValue(b.emit(Median3, x=b.arrange(x, order)), order)

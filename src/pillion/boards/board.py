@@ -45,7 +45,7 @@ class Board:
     """Further arguments of the emulator."""
 
     @property
-    def emulated(self) -> tuple[str, ...]:
+    def emulator_arguments(self) -> tuple[str, ...]:
         """The emulator's arguments that select this machine."""
         return ("-M", self.machine, *self.options)
 
@@ -61,7 +61,7 @@ class Board:
         return MappingProxyType({region.name: region for region in regions})
 
 
-def _mps(name: str, core: str, tick_ns: float, *cflags: str) -> Board:
+def _mps_board(name: str, core: str, tick_ns: float, *cflags: str) -> Board:
     return Board(name, name, core, (*cflags, "-mthumb"), tick_ns, f"{name}.ld")
 
 
@@ -71,11 +71,11 @@ _MICROBIT = ("-mcpu=cortex-m0", "-mfloat-abi=soft", "-mthumb")
 
 _ALL = (
     Board("microbit", "microbit", "cortex-m0", _MICROBIT, 62.5, "microbit.ld", options=_MORE_MEMORY),
-    _mps("mps2-an385", "cortex-m3", 40.0, "-mcpu=cortex-m3", "-mfloat-abi=soft"),
-    _mps("mps2-an386", "cortex-m4", 40.0, "-mcpu=cortex-m4", "-mfloat-abi=hard"),
-    _mps("mps2-an500", "cortex-m7", 40.0, "-mcpu=cortex-m7", "-mfloat-abi=hard"),
-    _mps("mps2-an505", "cortex-m33", 50.0, "-mcpu=cortex-m33", "-mfloat-abi=hard"),
-    _mps("mps3-an547", "cortex-m55", 31.25, "-mcpu=cortex-m55", "-mfloat-abi=hard"),
+    _mps_board("mps2-an385", "cortex-m3", 40.0, "-mcpu=cortex-m3", "-mfloat-abi=soft"),
+    _mps_board("mps2-an386", "cortex-m4", 40.0, "-mcpu=cortex-m4", "-mfloat-abi=hard"),
+    _mps_board("mps2-an500", "cortex-m7", 40.0, "-mcpu=cortex-m7", "-mfloat-abi=hard"),
+    _mps_board("mps2-an505", "cortex-m33", 50.0, "-mcpu=cortex-m33", "-mfloat-abi=hard"),
+    _mps_board("mps3-an547", "cortex-m55", 31.25, "-mcpu=cortex-m55", "-mfloat-abi=hard"),
 )
 BOARDS: Mapping[str, Board] = MappingProxyType({board.name: board for board in _ALL})
 
@@ -93,7 +93,7 @@ def find_board(name: str) -> Board:
     )
 
 
-def another_core(what: str, core: str, board: Board, *, rule: str, here: str, help: str) -> PillionError:
+def wrong_core_error(what: str, core: str, board: Board, *, rule: str, here: str, help: str) -> PillionError:
     """Returns the error for a program compiled for a core that the board cannot run."""
     return PillionError(
         f"{what} was compiled for {core}, and {board.name} has a {board.core}",
@@ -117,9 +117,14 @@ def firmware_files(
     """Returns path and text of the files around a model in its project: build files, and the harness in its
     folder. `boards` are those that can run it, `sources` the C files of the model, its stand-ins and their
     kernels, `selftest` those of its self-test."""
-    facts = {**_facts(model, [find_board(name) for name in boards], optimize), **_sources(list(sources))}
+    facts = {
+        **_placeholder_values(model, [find_board(name) for name in boards], optimize),
+        **_source_placeholders(list(sources)),
+    }
     facts["selftest"] = " ".join(selftest)
-    return {path: _PLACE.sub(lambda found: facts[found[1]], text) for path, text in _texts().items()}
+    return {
+        path: _PLACE.sub(lambda found: facts[found[1]], text) for path, text in _harness_templates().items()
+    }
 
 
 def selftest_main(model: str) -> str:
@@ -129,7 +134,7 @@ def selftest_main(model: str) -> str:
 
 
 @cache
-def _texts() -> Mapping[str, str]:
+def _harness_templates() -> Mapping[str, str]:
     """Returns the files with their placeholders."""
     folder = resources.files("pillion.boards") / "data"
     places = {"": folder, f"{HARNESS_FOLDER}/": folder / HARNESS_FOLDER}
@@ -137,7 +142,7 @@ def _texts() -> Mapping[str, str]:
     return {path: file.read_text("utf-8") for path, file in sorted(files.items()) if file.is_file()}
 
 
-def _facts(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, str]:
+def _placeholder_values(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, str]:
     """Returns the placeholders' values by name."""
     return {
         "model": model,
@@ -148,17 +153,20 @@ def _facts(model: str, boards: list[Board], optimize: Optimize) -> Mapping[str, 
         "make_cores": "\n".join(
             f"{name}_{board.name} := {value}"
             for board in boards
-            for name, value in {**_core(board), "MACHINE": " ".join(board.emulated)}.items()
+            for name, value in {
+                **_core_placeholders(board),
+                "MACHINE": " ".join(board.emulator_arguments),
+            }.items()
         ),
         "cmake_cores": "\n".join(
             f"  set({name.lower()}_{board.name} {value})"
             for board in boards
-            for name, value in _core(board).items()
+            for name, value in _core_placeholders(board).items()
         ),
     }
 
 
-def _sources(sources: list[str]) -> Mapping[str, str]:
+def _source_placeholders(sources: list[str]) -> Mapping[str, str]:
     """Returns the sources of the core, and those of the host variant in its folder."""
     return {
         "sources": " ".join(path for path in sources if not path.startswith(f"{HOST_FOLDER}/")),
@@ -166,5 +174,5 @@ def _sources(sources: list[str]) -> Mapping[str, str]:
     }
 
 
-def _core(board: Board) -> Mapping[str, str]:
+def _core_placeholders(board: Board) -> Mapping[str, str]:
     return {"CPU": " ".join(board.cflags), "TICK": f"{board.tick_ns:g}"}

@@ -42,7 +42,10 @@ class Compiler:
         if done.returncode:
             complaint = "\n".join(done.stderr.strip().splitlines()[:_MOST_LINES])
             raise PillionError(
-                f"{doing} failed", rule=" ".join(command), here=complaint, help=_help(done.stderr)
+                f"{doing} failed",
+                rule=" ".join(command),
+                here=complaint,
+                help=_compiler_error_help(done.stderr),
             )
 
     def key(self) -> bytes:
@@ -115,13 +118,13 @@ def kept(key: str, name: str, make: Callable[[Path], None]) -> Path:
     file = cache_folder() / key[:2] / key / name
     seal = file.with_name(f"{name}.sha256")
     if not file.exists() or not seal.exists() or seal.read_bytes() != _sha256(file).encode():
-        with _folder_beside(file) as folder:
+        with _temporary_cache_folder(file) as folder:
             made = Path(folder) / name
             make(made)
             found = _sha256(made)
             os.replace(made, file)
             write_whole(seal, found.encode())
-    _require_own(cache_folder())
+    _require_private_cache(cache_folder())
     return file
 
 
@@ -129,7 +132,7 @@ def _sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _require_own(cache: Path) -> None:
+def _require_private_cache(cache: Path) -> None:
     """Raises if another user can write the cache, because its files are executed."""
     found = cache.stat()
     if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH):
@@ -141,7 +144,7 @@ def _require_own(cache: Path) -> None:
         )
 
 
-def _folder_beside(kept: Path) -> tempfile.TemporaryDirectory[str]:
+def _temporary_cache_folder(kept: Path) -> tempfile.TemporaryDirectory[str]:
     try:
         cache_folder().parent.mkdir(parents=True, exist_ok=True)
         cache_folder().mkdir(mode=0o700, exist_ok=True)
@@ -156,7 +159,7 @@ def _folder_beside(kept: Path) -> tempfile.TemporaryDirectory[str]:
         ) from error
 
 
-def _help(complaint: str) -> str:
+def _compiler_error_help(complaint: str) -> str:
     if "overflowed by" in complaint:
         return "the model is too large for a memory of this board: choose another board, or a smaller model"
     return "the file has been changed, or the compiler is one that Pillion does not know"

@@ -76,7 +76,7 @@ def read_elf(path: Path) -> ElfSizes:
 
 
 def _sizes(image: bytes, sections: list[_Section], name_section: int) -> ElfSizes:
-    names = [_text(image, sections[name_section], section.name_at) for section in sections]
+    names = [_string_at(image, sections[name_section], section.name_at) for section in sections]
     size = {name: section.size for name, section in zip(names, sections, strict=True)}
     symbols = {symbol.name: symbol for symbol in _symbols(image, sections, names)}
     return ElfSizes(
@@ -115,10 +115,10 @@ def _symbols(image: bytes, sections: list[_Section], names: list[str]) -> Iterat
                 is_function = info & 15 == _FUNCTION
                 # The lowest bit of a function's address means "Thumb" and is not part of the address.
                 place = address & ~1 if is_function else address
-                name = _text(image, sections[table.link], name_at)
+                name = _string_at(image, sections[table.link], name_at)
                 yield Symbol(name, place, size, names[section], is_function)
 
 
-def _text(image: bytes, strings: _Section, at: int) -> str:
+def _string_at(image: bytes, strings: _Section, at: int) -> str:
     start = strings.offset + at
     return image[start : image.index(b"\0", start)].decode("utf-8", "replace")

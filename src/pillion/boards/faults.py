@@ -37,7 +37,7 @@ def fault_error(facts: Mapping[str, object], image: Path, board: str) -> Pillion
     """Returns the error for a fault that the firmware reported."""
     status = int(str(facts["cfsr"]), 16)
     causes = [cause for bit, cause in _CAUSES.items() if status >> bit & 1]
-    where = [f"{name} {_place(str(facts[name]), image)}" for name in ("pc", "lr") if name in facts]
+    where = [f"{name} {_source_location(str(facts[name]), image)}" for name in ("pc", "lr") if name in facts]
     address = [f"address {facts['address']}"] if "address" in facts else []
     overflow = "stack" in facts or any(status >> bit & 1 for bit in _STACK_BITS)
     if overflow and _OVERFLOW not in causes:
@@ -52,7 +52,7 @@ def fault_error(facts: Mapping[str, object], image: Path, board: str) -> Pillion
     )
 
 
-def _place(address: str, image: Path) -> str:
+def _source_location(address: str, image: Path) -> str:
     at = int(address, 16) & ~1
     for symbol in read_elf(image).symbols.values():
         if symbol.is_function and symbol.address <= at < symbol.address + symbol.bytes:

@@ -59,7 +59,7 @@ def read_firmware(folder: Path, files: Collection[str] | None = None) -> Firmwar
     """Returns the sources of a firmware folder. If its `files` are given, others in the folder are
     ignored."""
     folder = folder.absolute()
-    present = files if files is not None else _found(folder)
+    present = files if files is not None else _find_c_files(folder)
     layout = layout_of(present)
     return _Reader(folder, layout, _names(folder, present, layout)).firmware()
 
@@ -105,29 +105,32 @@ class _Reader:
 
     def _program(self, place: str) -> Sources:
         """Returns the C files directly in a folder, without those of the harness."""
-        files = _directly(self._inside(place), "", ".c")
+        files = _names_in_folder(self._files_in_folder(place), "", ".c")
         return self._sources(place, [name for name in files if name not in _harness_names()])
 
     def _harness(self) -> Sources:
         """Returns the program for boards around the model."""
         place = self.layout.harness
-        files = _directly(self._inside(place), "", ".c")
+        files = _names_in_folder(self._files_in_folder(place), "", ".c")
         ours = _harness_names() - _HOST_ONLY
         return self._sources(place, [name for name in files if name in ours])
 
     def _sources(self, place: str, files: Sequence[str]) -> Sources:
         """Returns C files with the headers of their folder, the model and the kernels."""
-        model = self._from(place)
-        headers = [*_directly(self._inside(place), "", ".h"), *self._kernel_headers(place)]
+        model = self._path_to_model_folder(place)
+        headers = [*_names_in_folder(self._files_in_folder(place), "", ".h"), *self._kernel_headers(place)]
         if model != ".":
-            headers += [f"{model}/{name}" for name in _directly(self._inside(self.layout.model), "", ".h")]
+            headers += [
+                f"{model}/{name}"
+                for name in _names_in_folder(self._files_in_folder(self.layout.model), "", ".h")
+            ]
         includes = [model] * (model != ".") + [os.path.normpath(f"{model}/{KERNEL_HEADERS}")]
         return Sources(self.folder / place, tuple(files), tuple(headers), tuple(includes))
 
     def _kernels(self, place: str) -> Sources:
         """Returns the kernels in a folder, which include only headers of kernels."""
-        files = _directly(self._inside(place), f"{KERNEL_FOLDER}/", ".c")
-        includes = (os.path.normpath(f"{self._from(place)}/{KERNEL_HEADERS}"),)
+        files = _names_in_folder(self._files_in_folder(place), f"{KERNEL_FOLDER}/", ".c")
+        includes = (os.path.normpath(f"{self._path_to_model_folder(place)}/{KERNEL_HEADERS}"),)
         return Sources(self.folder / place, tuple(files), tuple(self._kernel_headers(place)), includes)
 
     def _kernel_headers(self, place: str) -> list[str]:
@@ -136,15 +139,15 @@ class _Reader:
         return [
             os.path.normpath(f"{os.path.relpath(one, place)}/{name}")
             for one in places
-            for name in self._inside(one)
+            for name in self._files_in_folder(one)
             if name.startswith(f"{KERNEL_FOLDER}/") and name.endswith(".h")
         ]
 
-    def _from(self, place: str) -> str:
+    def _path_to_model_folder(self, place: str) -> str:
         """Returns the relative path from a folder to the model's."""
         return os.path.relpath(self.layout.model, place)
 
-    def _inside(self, place: str) -> list[str]:
+    def _files_in_folder(self, place: str) -> list[str]:
         """Returns the names of files within a folder, relative to it."""
         prefix = "" if place == "." else f"{place}/"
         return [name.removeprefix(prefix) for name in self.names if name.startswith(prefix)]
@@ -156,7 +159,7 @@ def _harness_names() -> frozenset[str]:
     return frozenset(name.removeprefix(prefix) for name in firmware_files() if name.startswith(prefix))
 
 
-def _found(folder: Path) -> list[str]:
+def _find_c_files(folder: Path) -> list[str]:
     """Returns the C files and headers in a firmware's folders."""
     places = ("", *(f"{place}/" for place in (MODEL_FOLDER, STAND_IN_FOLDER, HARNESS_FOLDER)))
     return [
@@ -167,7 +170,7 @@ def _found(folder: Path) -> list[str]:
     ]
 
 
-def _directly(names: Collection[str], folder: str, suffix: str) -> list[str]:
+def _names_in_folder(names: Collection[str], folder: str, suffix: str) -> list[str]:
     """Returns the names directly in a folder."""
     return [
         name

@@ -21,7 +21,7 @@ from pillion.boards.firmware import C_FLAGS, read_firmware
 from pillion.boards.toolchain import Processor, host_compiler, processor
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_text
-from pillion.host_io.child_process import Child, ChildEnded, ChildLate
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
 
 TIMEOUT_SECONDS = 60.0
 RUNNER = Path(__file__).parent / "runner" / "runner.c"
@@ -45,7 +45,7 @@ class HostPlace:
 
 
 @dataclass(frozen=True)
-class Description:
+class ModelDescription:
     """A compiled model's own description: its inputs, outputs and arena."""
 
     name: str
@@ -73,7 +73,7 @@ class HostModel:
     ) -> None:
         image = build(firmware, native=native, files=files)
         self._timeout, self._firmware = timeout, firmware
-        self._described: Description | None = None
+        self._described: ModelDescription | None = None
         with tempfile.TemporaryFile() as file:
             # The word in it is the current op, even after a crash; standard streams would be closed.
             self._progress = os.fdopen(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3), "r+b", buffering=0)
@@ -82,7 +82,7 @@ class HostModel:
             env = {**os.environ, **{name: str(number) for name, number in channels.items()}}
             passed = (shared, *channels.values())
             self._child = Child([str(image), str(shared), str(os.getpid())], pass_fds=passed, env=env)
-        self._described = self._watched(lambda: self._describe(image.stat().st_size))
+        self._described = self._run_with_crash_report(lambda: self._describe(image.stat().st_size))
         self.name, self.arena_bytes = self._described.name, self._described.arena_bytes
         self.state_bytes = self._described.state_bytes
         self.inputs, self.outputs = list(self._described.inputs), list(self._described.outputs)
@@ -91,18 +91,18 @@ class HostModel:
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
         """Runs one sample from the current states, and returns its outputs."""
         self._check_inputs(inputs)
-        return self._watched(lambda: self._run(b"r" + b"".join(inputs)))
+        return self._run_with_crash_report(lambda: self._run(b"r" + b"".join(inputs)))
 
     def reset(self) -> None:
         """Resets the states to their initial values."""
-        self._watched(lambda: self._child.send(b"s", self._timeout))
+        self._run_with_crash_report(lambda: self._child.send(b"s", self._timeout))
 
     def run_many(self, samples: Sequence[Sequence[bytes]], *, stream: bool = False) -> list[list[bytes]]:
         """Returns the outputs of several samples, which are sent without waiting for answers. With `stream`,
         states continue; otherwise they are reset before each sample."""
         for inputs in samples:
             self._check_inputs(inputs)
-        return self._watched(lambda: self._run_many(samples, b"r" if stream else b"sr"))
+        return self._run_with_crash_report(lambda: self._run_many(samples, b"r" if stream else b"sr"))
 
     def microseconds(self, repeat: int = 20) -> float:
         """Returns the median time of a run in microseconds, on arbitrary data: the work does not depend on
@@ -111,7 +111,7 @@ class HostModel:
 
     def nanoseconds(self, repeat: int) -> list[int]:
         """Returns the times of consecutive runs in nanoseconds."""
-        return self._watched(lambda: self._times(repeat))
+        return self._run_with_crash_report(lambda: self._times(repeat))
 
     def close(self) -> None:
         """Ends the process, which otherwise ends with this object."""
@@ -124,15 +124,15 @@ class HostModel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _describe(self, most: int) -> Description:
+    def _describe(self, most: int) -> ModelDescription:
         (count,) = _WORD.unpack(self._child.receive(_WORD.size, self._timeout))
         # The linked file contains every name in it.
         if count > most:
-            raise _not_ours(self._firmware, f"it describes itself in {count} bytes")
+            raise _foreign_firmware_error(self._firmware, f"it describes itself in {count} bytes")
         try:
             return _description(self._child.receive(count, self._timeout))
         except (ValueError, struct.error) as error:
-            raise _not_ours(self._firmware, str(error)) from None
+            raise _foreign_firmware_error(self._firmware, str(error)) from None
 
     def _run(self, message: bytes) -> list[bytes]:
         self._child.send(message, self._timeout)
@@ -156,23 +156,23 @@ class HostModel:
         self._child.send(b"t" + _WORD.pack(repeat), self._timeout)
         return [struct.unpack("=q", self._child.receive(8, self._timeout))[0] for _ in range(repeat)]
 
-    def _watched(self, action: Callable[[], _Result]) -> _Result:
+    def _run_with_crash_report(self, action: Callable[[], _Result]) -> _Result:
         """Returns the result of an exchange with the process; raises with the current op if the process ends
         or does not answer."""
         try:
             return action()
-        except ChildLate:
+        except ChildTimeoutError:
             raise PillionError(
-                f"{self._what} did not finish on this computer",
+                f"{self._error_subject} did not finish on this computer",
                 rule=f"a run ends within {self._timeout:g} s",
-                here=self._where(),
+                here=self._current_op(),
                 help="give more time; a small model that takes this long does not end at all",
             ) from None
         except ChildEnded as ended:
             raise PillionError(
-                f"{self._what} crashed on this computer",
+                f"{self._error_subject} crashed on this computer",
                 rule="the C of a model runs to its end",
-                here=f"{ended}, {self._where()}",
+                here=f"{ended}, {self._current_op()}",
                 help="was its C changed? `pillion compile` into another folder; if that crashes too, please report it",
             ) from None
         except PillionError:
@@ -182,14 +182,14 @@ class HostModel:
             raise
 
     @property
-    def _and_state(self) -> str:
+    def _state_phrase(self) -> str:
         return " and its state" if self.state_bytes else ""
 
     @property
-    def _what(self) -> str:
+    def _error_subject(self) -> str:
         return self._described.name if self._described else f"the C of {self._firmware}"
 
-    def _where(self) -> str:
+    def _current_op(self) -> str:
         """Returns the op that the model executes, as far as it is known."""
         word = b"" if self._progress.closed else os.pread(self._progress.fileno(), _WORD.size, 0)
         done = _WORD.unpack(word)[0] if len(word) == _WORD.size else _NOT_RUNNING
@@ -213,9 +213,9 @@ class HostModel:
         for side, changed, nearest in (("before", before, nearest_before), ("after", after, nearest_after)):
             if changed:
                 raise PillionError(
-                    f"{self.name} wrote outside its arena{self._and_state}",
-                    rule=f"the arena has {self.arena_bytes} bytes{self._and_state and f', the state {self.state_bytes}'}",
-                    here=f"{changed} bytes {side} the arena{self._and_state} were changed, the nearest {nearest} from it",
+                    f"{self.name} wrote outside its arena{self._state_phrase}",
+                    rule=f"the arena has {self.arena_bytes} bytes{self._state_phrase and f', the state {self.state_bytes}'}",
+                    here=f"{changed} bytes {side} the arena{self._state_phrase} were changed, the nearest {nearest} from it",
                     help="this is a defect of a kernel or of the memory plan: please report it",
                 )
 
@@ -248,7 +248,7 @@ def _descriptor(header: Path) -> str:
     return found[1]
 
 
-def _description(data: bytes) -> Description:
+def _description(data: bytes) -> ModelDescription:
     """Returns the description in these bytes; raises ValueError or struct.error if they are not valid."""
     at = 0
 
@@ -272,10 +272,12 @@ def _description(data: bytes) -> Description:
         if offset + size > arena_bytes and (offset != NOWHERE or len(places) > inputs):
             raise ValueError(f"`{places[-1].name}` does not lie in the arena of {arena_bytes} bytes")
     names = tuple(text() for _ in range(ops))
-    return Description(name, arena_bytes, state_bytes, tuple(places[:inputs]), tuple(places[inputs:]), names)
+    return ModelDescription(
+        name, arena_bytes, state_bytes, tuple(places[:inputs]), tuple(places[inputs:]), names
+    )
 
 
-def _not_ours(firmware: Path, reason: str) -> PillionError:
+def _foreign_firmware_error(firmware: Path, reason: str) -> PillionError:
     return PillionError(
         f"the C of {firmware} does not describe its model",
         rule="model.c gives the names, and the places of inputs and outputs in the arena",

@@ -39,7 +39,7 @@ class NotCountedError(PillionError):
 
 
 @dataclass(frozen=True)
-class Line:
+class TracedInstruction:
     """An instruction, its execution count, and how often a jump followed it."""
 
     instruction: str
@@ -51,7 +51,7 @@ class Line:
 class CountedWindow:
     """The instructions between two marks."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[TracedInstruction, ...]
     touched: tuple[tuple[int, int], ...]
     """Bytes and distinct 32-byte lines for each section of TOUCHED."""
 
@@ -77,14 +77,14 @@ def count(
     windows = list(_windows(text, disassemble(image, board.core)))
     # The last window follows the last op.
     if len(windows) <= len(runs) or set(runs) != set(range(ops)):
-        raise _not_counted(board, f"{len(windows)} windows for {len(runs)} runs of {ops} ops")
+        raise _not_counted_error(board, f"{len(windows)} windows for {len(runs)} runs of {ops} ops")
     of_ops: list[list[CountedWindow]] = [[] for _ in range(ops)]
     for op, window in zip(runs, windows[-len(runs) - 1 : -1], strict=True):
         of_ops[op].append(window)
-    return [_together(of_op) for of_op in of_ops]
+    return [_merge_windows(of_op) for of_op in of_ops]
 
 
-def _together(windows: Sequence[CountedWindow]) -> CountedWindow:
+def _merge_windows(windows: Sequence[CountedWindow]) -> CountedWindow:
     """Returns all runs of an op as one; an op runs several times if it computes a few rows at a time."""
     lines = tuple(line for window in windows for line in window.lines)
     sections = zip(*(window.touched for window in windows), strict=True)
@@ -123,10 +123,12 @@ def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, time
         try:
             status, said = run_to_end(command, Path(folder), timeout)
         except subprocess.TimeoutExpired:
-            raise _not_counted(board, f"it did not end within {timeout:g} s") from None
+            raise _not_counted_error(board, f"it did not end within {timeout:g} s") from None
         counts = Path(folder) / COUNTS
         if status or not counts.exists():
-            raise _not_counted(board, said.decode("utf-8", "replace").strip()[-400:] or "nothing was printed")
+            raise _not_counted_error(
+                board, said.decode("utf-8", "replace").strip()[-400:] or "nothing was printed"
+            )
         runs = b" ".join(RUN.findall(said))
         out.write_bytes(counts.read_bytes() + RUNS.encode() + runs + b"\n")
 
@@ -147,12 +149,12 @@ def _options(elf: ElfSizes) -> Iterator[str]:
 
 
 def _windows(text: str, code: Mapping[int, DisassembledInstruction]) -> Iterator[CountedWindow]:
-    lines: list[Line] = []
+    lines: list[TracedInstruction] = []
     touched: list[tuple[int, int]] = []
     for word, *rest in map(str.split, text.splitlines()):
         numbers = [int(number) for number in rest]
         if word == "block":
-            lines += _lines(numbers, code)
+            lines += _block_instructions(numbers, code)
         elif word == "range":
             touched.append((numbers[0], numbers[1]))
         else:
@@ -160,18 +162,20 @@ def _windows(text: str, code: Mapping[int, DisassembledInstruction]) -> Iterator
             lines, touched = [], []
 
 
-def _lines(block: Sequence[int], code: Mapping[int, DisassembledInstruction]) -> Iterator[Line]:
+def _block_instructions(
+    block: Sequence[int], code: Mapping[int, DisassembledInstruction]
+) -> Iterator[TracedInstruction]:
     """Yields the instructions of a block. Only the last one can jump."""
     at, instructions, runs, left = block
     for number in range(instructions):
         instruction = code.get(
             at, DisassembledInstruction("nop", 2)
         )  # data in code, which the disassembler may skip
-        yield Line(instruction.text, runs, left if number == instructions - 1 else 0)
+        yield TracedInstruction(instruction.text, runs, left if number == instructions - 1 else 0)
         at += instruction.bytes
 
 
-def _not_counted(board: Board, reason: str) -> NotCountedError:
+def _not_counted_error(board: Board, reason: str) -> NotCountedError:
     return NotCountedError(
         f"instructions on {board.name} could not be counted",
         rule="QEMU with plugins (7.2 or later), a C compiler for this computer, and a harness as Pillion writes it",

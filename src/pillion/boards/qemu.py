@@ -85,14 +85,14 @@ def run(
         try:
             return _result(status, console, image, board, Path(folder), profile)
         except (ValueError, KeyError, OverflowError, ZeroDivisionError) as error:
-            raise _nonsense(board, console, f"{type(error).__name__}: {error}") from None
+            raise _malformed_output_error(board, console, f"{type(error).__name__}: {error}") from None
 
 
 def _result(status: int, console: str, image: Path, board: Board, folder: Path, profile: bool) -> QemuResult:
     """Returns the printed and written results of a run, which are untrusted because a firmware may be
     changed."""
-    facts = _facts(console)
-    _check(status, console, facts, image, board)
+    facts = _console_json_lines(console)
+    _raise_run_errors(status, console, facts, image, board)
     outputs = read_whole(folder / "output.bin", "output of the firmware")
     op_instructions = _op_instructions(facts) if profile else None
     stack_bytes = next((int(str(fact["stack_bytes"])) for fact in facts if "stack_bytes" in fact), None)
@@ -100,11 +100,11 @@ def _result(status: int, console: str, image: Path, board: Board, folder: Path, 
     return QemuResult(outputs, total, op_instructions, stack_bytes, console)
 
 
-def _nonsense(board: Board, console: str, reason: str) -> PillionError:
+def _malformed_output_error(board: Board, console: str, reason: str) -> PillionError:
     return PillionError(
         f"the answer of the firmware on {board.name} makes no sense",
         rule="main.c prints facts in JSON, one a line",
-        here=f"{reason}\n{_tail(console)}",
+        here=f"{reason}\n{_console_tail(console)}",
         help="was main.c changed? compile the model again",
     )
 
@@ -113,7 +113,7 @@ def command_line(image: Path, board: Board, profile: bool) -> list[str]:
     """Returns the emulator's command; the files of the run are in its working directory."""
     arguments = "arg=main,arg=profile" if profile else "arg=main"
     return [
-        *(QEMU.path(), *board.emulated, "-nographic", "-monitor", "none", "-serial", "none"),
+        *(QEMU.path(), *board.emulator_arguments, "-nographic", "-monitor", "none", "-serial", "none"),
         *("-semihosting-config", f"enable=on,target=native,{arguments}"),
         *("-icount", f"shift={_SHIFT}", "-kernel", str(image)),
     ]
@@ -126,13 +126,13 @@ def _emulate(image: Path, board: Board, folder: Path, profile: bool, timeout: fl
         raise PillionError(
             f"the model did not finish on {board.name}",
             rule=f"a run ends within {timeout:g} s",
-            here=_tail((expired.stdout or b"").decode("utf-8", "replace")) or "nothing was printed",
+            here=_console_tail((expired.stdout or b"").decode("utf-8", "replace")) or "nothing was printed",
             help="give more time, or fewer samples; a small model that takes this long does not end at all",
         ) from None
     return status, printed.decode("utf-8", "replace")
 
 
-def _facts(console: str) -> list[Mapping[str, object]]:
+def _console_json_lines(console: str) -> list[Mapping[str, object]]:
     """Returns the JSON lines of main.c; the emulator may print others."""
     facts: list[Mapping[str, object]] = []
     for line in console.splitlines():
@@ -145,7 +145,9 @@ def _facts(console: str) -> list[Mapping[str, object]]:
     return facts
 
 
-def _check(status: int, console: str, facts: list[Mapping[str, object]], image: Path, board: Board) -> None:
+def _raise_run_errors(
+    status: int, console: str, facts: list[Mapping[str, object]], image: Path, board: Board
+) -> None:
     for fact in facts:
         if "fault" in fact:
             raise fault_error(fact, image, board.name)
@@ -161,7 +163,7 @@ def _check(status: int, console: str, facts: list[Mapping[str, object]], image: 
         raise PillionError(
             f"the emulation of {board.name} broke off",
             rule="QEMU ends with status 0",
-            here=f"status {status}\n{_tail(console)}",
+            here=f"status {status}\n{_console_tail(console)}",
             help="a processor locks up at a fault within a fault; or this QEMU lacks the machine",
         )
 
@@ -184,5 +186,5 @@ def _op_instructions(facts: list[Mapping[str, object]]) -> list[int]:
     return [totals[op] for op in sorted(totals)]
 
 
-def _tail(console: str) -> str:
+def _console_tail(console: str) -> str:
     return "\n".join(console.strip().splitlines()[-_MOST_LINES:])

@@ -26,25 +26,29 @@ ENDS = (0, 1)
 
 def run(folder: Path, board: Board | None, files: Collection[str], optimize: Optimize, timeout: float) -> str:
     """Returns the output of the self-test on a board, or on this computer if none is given."""
-    _want(folder)
-    command = _on_board(folder, board, files, optimize) if board else [str(_on_host(folder, files, optimize))]
+    _require_selftest(folder)
+    command = (
+        _board_selftest_command(folder, board, files, optimize)
+        if board
+        else [str(_host_selftest_program(folder, files, optimize))]
+    )
     where = board.name if board else "this computer"
     try:
         status, printed = run_to_end(command, folder, timeout)
     except subprocess.TimeoutExpired:
-        raise _broken(
+        raise _damaged_selftest_error(
             where, f"it did not end within {timeout:g} s", "give more --timeout, or fewer samples"
         ) from None
     said = printed.decode("utf-8", "replace")
     if status not in ENDS:
         here = f"status {status}\n{said.strip()[-400:]}"
-        raise _broken(
+        raise _damaged_selftest_error(
             where, here, "`pillion run --on` the same place says more: a fault, or a project that was changed"
         )
     return said
 
 
-def _want(folder: Path) -> None:
+def _require_selftest(folder: Path) -> None:
     missing = [name for name in ("selftest.h", *SOURCES) if not (folder / SELFTEST_FOLDER / name).is_file()]
     if missing:
         raise PillionError(
@@ -55,13 +59,13 @@ def _want(folder: Path) -> None:
         )
 
 
-def _broken(where: str, here: str, help: str) -> PillionError:
+def _damaged_selftest_error(where: str, here: str, help: str) -> PillionError:
     return PillionError(
         f"the self-test on {where} broke off", rule="it ends with 0 or 1", here=here, help=help
     )
 
 
-def _tests(parts: Firmware) -> Sources:
+def _selftest_sources(parts: Firmware) -> Sources:
     """Returns the test and its main program, which include the model's headers as the harness does."""
     folder = parts.folder / SELFTEST_FOLDER
     headers = [*HEADERS, *(f"../{HARNESS_FOLDER}/{name}" for name in parts.harness.headers)]
@@ -69,14 +73,16 @@ def _tests(parts: Firmware) -> Sources:
     return Sources(folder, SOURCES, present, parts.harness.includes)
 
 
-def _on_board(folder: Path, board: Board, files: Collection[str], optimize: Optimize) -> list[str]:
+def _board_selftest_command(
+    folder: Path, board: Board, files: Collection[str], optimize: Optimize
+) -> list[str]:
     parts = read_firmware(folder, files)
-    image = linked(parts, dataclasses.replace(board, optimize=optimize), _tests(parts))
+    image = linked(parts, dataclasses.replace(board, optimize=optimize), _selftest_sources(parts))
     quiet = ("-nographic", "-monitor", "none", "-serial", "none")
-    return [QEMU.path(), *board.emulated, *quiet, "-semihosting-config", "enable=on,target=native", "-kernel", str(image)]  # fmt: skip
+    return [QEMU.path(), *board.emulator_arguments, *quiet, "-semihosting-config", "enable=on,target=native", "-kernel", str(image)]  # fmt: skip
 
 
-def _on_host(folder: Path, files: Collection[str], optimize: Optimize) -> Path:
+def _host_selftest_program(folder: Path, files: Collection[str], optimize: Optimize) -> Path:
     """Returns the self-test for this computer, with the host variant if the project has one."""
     inner = host_folder(folder)
     of_host = None if inner != folder else files
@@ -84,7 +90,7 @@ def _on_host(folder: Path, files: Collection[str], optimize: Optimize) -> Path:
     compiler = Compiler(host_compiler(), (*OPTIMIZE_FLAGS[optimize], *C_FLAGS, "-DPILLION_HOST"))
     harness = dataclasses.replace(parts.harness, files=("host.c",))
     objects = [
-        *compile_objects(compiler, _tests(parts)),
+        *compile_objects(compiler, _selftest_sources(parts)),
         *compile_objects(compiler, harness),
         *(made for sources in model.inference for made in compile_objects(compiler, sources)),
     ]

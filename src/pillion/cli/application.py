@@ -76,10 +76,10 @@ def run_command_line() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's word for mistakes in what was typed
             raise
-        _mistyped(error)
+        _print_usage_error(error)
 
 
-def _mistyped(error: Any) -> None:
+def _print_usage_error(error: Any) -> None:
     """Prints a usage error in the form of all errors."""
     message, context = error.format_message(), getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":

@@ -18,7 +18,7 @@ from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import ensure_folder, named_errors, write_whole
+from pillion.host_io.atomic_files import ensure_folder, errors_naming_path, write_whole
 
 if TYPE_CHECKING:
     from pillion.cli.named_program import NamedProgramOptions
@@ -74,12 +74,12 @@ def compare(
     request = Request(program.name, target or "", True, options)
     named = NamedProgramOptions(request, float_model, reading)
     if other is None:
-        _layers(named, data, reading, limit, picture, as_json)
+        _compare_layers(named, data, reading, limit, picture, as_json)
         return
     if picture is not None or float_model is not None:
-        raise _only_of_layers(picture, float_model)
+        raise _layer_only_option_error(picture, float_model)
     second = NamedProgramOptions(replace(request, model=other), reading=reading)
-    _two(
+    _compare_programs(
         named,
         second,
         data,
@@ -93,7 +93,7 @@ def compare(
     )
 
 
-def _layers(
+def _compare_layers(
     named: NamedProgramOptions,
     data: str | None,
     reading: Any,
@@ -109,16 +109,16 @@ def _layers(
     from pillion.program import Program
 
     if data is None:
-        raise _no_data(named.spec)
+        raise _missing_data_error(named.spec)
     _check_picture(picture)
     source = open_data(data, reading)
     with console.progress(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats()
     if not isinstance(built, Program):
-        raise _no_graph(named.spec)
+        raise _missing_graph_error(named.spec)
     if floats is None:
-        raise _no_float(named.spec)
+        raise _missing_float_model_error(named.spec)
     with console.progress(quiet=as_json, what="comparing") as progress:
         found = compare_layers(
             built,
@@ -135,7 +135,7 @@ def _layers(
         console.print_line(line)
 
 
-def _two(
+def _compare_programs(
     first: NamedProgramOptions,
     second: NamedProgramOptions,
     data: str | None,
@@ -143,7 +143,7 @@ def _two(
     as_json: bool,
     **options: Any,
 ) -> None:
-    from pillion.cli.compare_output import facts_of_two
+    from pillion.cli.compare_output import program_comparison_facts
     from pillion.evaluation.compare import compare_programs
 
     with console.progress(quiet=as_json) as progress:
@@ -152,7 +152,7 @@ def _two(
         found = compare_programs(
             *programs, (first.spec, second.spec), data, metric, progress=progress, **options
         )
-    console.show(facts_of_two(found), as_json)
+    console.show(program_comparison_facts(found), as_json)
 
 
 def _check_picture(picture: Path | None) -> None:
@@ -164,11 +164,11 @@ def _check_picture(picture: Path | None) -> None:
             help=f"-o {picture.stem}.svg",
         )
     if picture is not None:
-        with named_errors(picture):  # before the work, not after it
+        with errors_naming_path(picture):  # before the work, not after it
             ensure_folder(picture.parent)
 
 
-def _no_data(spec: str) -> PillionError:
+def _missing_data_error(spec: str) -> PillionError:
     return PillionError(
         f"`{spec}` cannot be compared without data",
         rule="layers are compared on samples: --data; or two programs are named",
@@ -177,7 +177,7 @@ def _no_data(spec: str) -> PillionError:
     )
 
 
-def _no_float(spec: str) -> PillionError:
+def _missing_float_model_error(spec: str) -> PillionError:
     return PillionError(
         f"`{spec}` has no float model beside it",
         rule="layers are compared with those of the float model that the program was compiled from",
@@ -186,7 +186,7 @@ def _no_float(spec: str) -> PillionError:
     )
 
 
-def _no_graph(spec: str) -> PillionError:
+def _missing_graph_error(spec: str) -> PillionError:
     return PillionError(
         f"the layers of {spec} are not known",
         rule="a .pte, or a model with --target: a C project has no graph",
@@ -195,7 +195,7 @@ def _no_graph(spec: str) -> PillionError:
     )
 
 
-def _only_of_layers(picture: Path | None, float_model: str | None) -> PillionError:
+def _layer_only_option_error(picture: Path | None, float_model: str | None) -> PillionError:
     option = f"--output {picture}" if picture is not None else f"--float {float_model}"
     return PillionError(
         "two programs have no picture of layers and no float model",

@@ -43,9 +43,9 @@ def layers_on_screen(comparison: Comparison) -> Facts:
             "kind": layer.kind,
             "share": f"{layer.share:.1%}",
             "damage": bar(layer.share / largest),
-            "outputs_db": _short(layer.output_db),
-            "tensor_db": _short(layer.own_db),
-            "running_db": _short(layer.signal_to_noise_db),
+            "outputs_db": _round_decibels(layer.output_db),
+            "tensor_db": _round_decibels(layer.own_db),
+            "running_db": _round_decibels(layer.signal_to_noise_db),
             "source": layer.source,
         }
         for layer in shown
@@ -79,17 +79,17 @@ def helps(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _short(decibels: float | None) -> float | None:
+def _round_decibels(decibels: float | None) -> float | None:
     return None if decibels is None else round(decibels, 1)
 
 
-def facts_of_two(two: TwoPrograms) -> Facts:
+def program_comparison_facts(two: TwoPrograms) -> Facts:
     """Returns the differences between two programs."""
     sides = (two.first, two.second)
     rows = [_row(what, *(_number(side, what) for side in sides)) for what in _quantities(*sides)]
     facts: Facts = {
-        "first": _words(two.first),
-        "second": _words(two.second),
+        "first": _describe_side(two.first),
+        "second": _describe_side(two.second),
         **({"samples": two.samples} if two.samples else {}),
         "changes": rows,
     }
@@ -105,7 +105,7 @@ def facts_of_two(two: TwoPrograms) -> Facts:
     return {**facts, **({"notes": notes} if notes else {})}
 
 
-def _words(side: ComparedSide) -> str:
+def _describe_side(side: ComparedSide) -> str:
     return f"{side.program} (`{side.model}` for {side.target})"
 
 

@@ -54,7 +54,7 @@ def compile(
             RESULT,
             "ExecuTorch version that runs the .pte.",
             metavar="1.4|main",
-            complete=completion.one_of_these("1.4", "main"),
+            complete=completion.complete_words("1.4", "main"),
         ),
     ] = "1.4",
     intermediates: Annotated[
@@ -84,21 +84,21 @@ def compile(
     request = Request(model.name, target, quantize, options, intermediates, runtime)
     form_of(output)
     check(request)
-    request = fitting.fitted(request)
+    request = fitting.with_calibration_data(request)
     from pillion.cli import report_files, selftest_output, time_output
 
-    report_files.check_page(page)
+    report_files.check_report_path(page)
     conditions = timing.conditions
-    time_output.require_c(conditions, output)
-    selftest_output.require_form(selftest, output)
+    time_output.require_c_output(conditions, output)
+    selftest_output.require_selftest_format(selftest, output)
     with console.progress(quiet=as_json):
         program = build(request)
     write(program, output, runtime, force=force, selftest=selftest)
     program_facts.warn_of_memory(program)
-    time = time_output.of_program(program, conditions, quiet=as_json)
+    time = time_output.estimate_program_time(program, conditions, quiet=as_json)
     facts = {
-        **program_facts.compiled(program, output, runtime),
-        **program_facts.changed(program, quiet=as_json),
+        **program_facts.compiled_program_facts(program, output, runtime),
+        **program_facts.arithmetic_change_facts(program, quiet=as_json),
         **selftest_output.facts(program, output, selftest),
         **time_output.facts(time, as_json, in_short=True),
     }

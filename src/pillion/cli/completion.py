@@ -17,19 +17,19 @@ Complete = Callable[[str], list[str]]
 MODEL_ENDS = (".py", ".pt2", ".tflite", ".lite", ".pte")
 
 
-def _beginning(typed: str, values: Iterable[str]) -> list[str]:
+def _values_with_prefix(typed: str, values: Iterable[str]) -> list[str]:
     return [value for value in values if value.startswith(typed)]
 
 
-def one_of_these(*values: str) -> Complete:
+def complete_words(*values: str) -> Complete:
     """Returns a completer for a fixed list of words."""
-    return lambda incomplete: _beginning(incomplete, values)
+    return lambda incomplete: _values_with_prefix(incomplete, values)
 
 
 def models(incomplete: str) -> list[str]:
     """Completes zoo names, model files, and folders."""
     names = [name for model in zoo.MODELS.values() for name in (model.name, *model.aliases)]
-    return [*_beginning(incomplete, names), *_files(incomplete, MODEL_ENDS)]
+    return [*_values_with_prefix(incomplete, names), *_files(incomplete, MODEL_ENDS)]
 
 
 def targets(incomplete: str) -> list[str]:
@@ -37,19 +37,19 @@ def targets(incomplete: str) -> list[str]:
     from pillion.targets import NUMBER_FORMAT, TARGETS
 
     names = [n for t in TARGETS.values() for n in (t.name.removesuffix(NUMBER_FORMAT), t.name, *t.aliases)]
-    return _beginning(incomplete, dict.fromkeys(names))
+    return _values_with_prefix(incomplete, dict.fromkeys(names))
 
 
-def places(incomplete: str) -> list[str]:
+def complete_executors(incomplete: str) -> list[str]:
     """Completes executors and boards, for `--on`."""
-    return _beginning(incomplete, dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS)))
+    return _values_with_prefix(incomplete, dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS)))
 
 
 def devices(incomplete: str) -> list[str]:
     """Completes NPUs, cores and targets, for `--device`."""
     from pillion.cli.catalog import known_devices
 
-    return _beginning(incomplete, known_devices())
+    return _values_with_prefix(incomplete, known_devices())
 
 
 def programs(incomplete: str) -> list[str]:

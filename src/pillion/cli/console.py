@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pillion.errors import escape_controls
-from pillion.host_io.progress import Advance, say, shown, stage
+from pillion.host_io.progress import Advance, say, show_progress, stage
 
 Facts = dict[str, Any]
 """Results as plain data that JSON can represent."""
@@ -30,7 +30,7 @@ def warn(text: str) -> None:
 def progress(quiet: bool, what: str = "") -> Iterator[Advance | None]:
     """Shows a progress bar on a terminal unless `quiet`. Compiling and running name their own stages; for other
     work, `what` names it, and the yielded function moves the bar."""
-    with shown(False if quiet else None):
+    with show_progress(False if quiet else None):
         if not what:
             yield None
             return
@@ -42,7 +42,7 @@ def progress(quiet: bool, what: str = "") -> Iterator[Advance | None]:
 def stages(quiet: bool, what: str) -> Iterator[tuple[Advance, Callable[[str], None]]]:
     """Shows a progress bar for several stages. The first yielded function moves it, the second names the next
     stage."""
-    with shown(False if quiet else None), ExitStack() as running:
+    with show_progress(False if quiet else None), ExitStack() as running:
         advance = [running.enter_context(stage(what))]
 
         def begin(words: str) -> None:

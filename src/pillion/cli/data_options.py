@@ -74,7 +74,7 @@ class PreprocessingOptions:
     std: StdOption = None
     transform: TransformOption = None
 
-    def fitted(self, request: Request) -> Request:
+    def with_calibration_data(self, request: Request) -> Request:
         """Returns the request with its calibration data opened, if a fitting option is set."""
         return replace(request, samples=self.opened(request.options.quantize.calibrate))
 

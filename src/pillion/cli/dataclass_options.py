@@ -49,7 +49,7 @@ def dataclass_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        made = {name: _made(_kind(hint), given) for name, hint in groups.items()}
+        made = {name: _build_dataclass(_kind(hint), given) for name, hint in groups.items()}
         command(**given, **made)
 
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks for
@@ -118,7 +118,7 @@ def _of_record(one: OptionField, heading: str) -> Parameter:
         typed, name = bool, f"{name}/--no-{name[2:]}" if default else name
     elif one.choices:
         typed = Optional[str] if default is None else str
-        settings = {"metavar": "|".join(one.choices), "complete": completion.one_of_these(*one.choices)}
+        settings = {"metavar": "|".join(one.choices), "complete": completion.complete_words(*one.choices)}
     return Parameter(
         one.keyword,
         Parameter.KEYWORD_ONLY,
@@ -127,12 +127,12 @@ def _of_record(one: OptionField, heading: str) -> Parameter:
     )
 
 
-def _made(group: Any, given: dict[str, Any]) -> Any:
+def _build_dataclass(group: Any, given: dict[str, Any]) -> Any:
     """Builds a dataclass from its typed values, and removes these from the arguments."""
     made: dict[str, Any] = {}
     for name, hint in _hints(group).items():
         if is_dataclass(hint):
-            made[name] = _made(hint, given)
+            made[name] = _build_dataclass(hint, given)
             continue
         parameter = _option(group, name)
         value = given.pop(parameter.name, None)

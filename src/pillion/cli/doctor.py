@@ -9,7 +9,7 @@ from typing import Any
 
 from pillion.cli import console
 from pillion.cli.application import app
-from pillion.cli.environment import FoundTool, installed, system_facts
+from pillion.cli.environment import FoundTool, optional_tools, system_facts
 from pillion.cli.help import LOOK
 from pillion.cli.options import JsonOption
 
@@ -26,14 +26,14 @@ def doctor(as_json: JsonOption = False) -> None:
 
     Each item is listed with the features that it enables. Nothing is changed and no package is imported;
     compilers and the emulator are asked for their version."""
-    found = installed()
+    found = optional_tools()
     facts: dict[str, Any] = {**system_facts(), "found": [_row(one) for one in found]}
     if as_json:
         console.show(facts, as_json)
         return
     console.show({key: value for key, value in facts.items() if key != "found"}, False)
     print()
-    print(console.table([_shown(one) for one in found], ("here", "name", "version", "enables")))
+    print(console.table([_tool_row_on_screen(one) for one in found], ("here", "name", "version", "enables")))
     for line in _advice(found):
         print(line)
 
@@ -42,7 +42,7 @@ def _row(one: FoundTool) -> dict[str, Any]:
     return {**asdict(one), "ways": dict(one.ways), "ready": one.is_ready}
 
 
-def _shown(one: FoundTool) -> dict[str, Any]:
+def _tool_row_on_screen(one: FoundTool) -> dict[str, Any]:
     where = f"{one.version} ({one.where})" if one.where else one.version
     return {"here": one.is_ready, "name": one.name, "version": where, "enables": one.enables}
 

@@ -79,9 +79,9 @@ class FoundTool:
         return self.version is not None and not self.lacks
 
 
-def installed() -> list[FoundTool]:
+def optional_tools() -> list[FoundTool]:
     """Lists every item that Pillion can use, installed or not."""
-    return [*_needed(), *_programs(), *_extras(), *_sdks()]
+    return [*_required_tools(), *_programs(), *_extras(), *_sdks()]
 
 
 def system_facts() -> dict[str, str]:
@@ -106,14 +106,14 @@ def versions() -> Iterator[str]:
     facts = system_facts()
     yield f"pillion {facts['pillion']}"
     yield f"Python {facts['python']} on {facts['system']}"
-    for one in installed():
+    for one in optional_tools():
         if one.kind == "extra" and one.version:
             yield from one.version.split(", ")
         else:
             yield f"{one.name} {one.version}" if one.version else f"no {one.name}"
 
 
-def _needed() -> Iterator[FoundTool]:
+def _required_tools() -> Iterator[FoundTool]:
     for name, enables in NEEDED.items():
         yield FoundTool(name, "package", enables, _version(name), ways={"pip": "pip install pillion"})
 
@@ -174,13 +174,13 @@ def printed_version(path: str) -> str:
 
 def _extras() -> Iterator[FoundTool]:
     """Yields each extra that the installed package declares, with the version of its first package."""
-    for extra, wanted in _declared().items():
+    for extra, wanted in _declared_extras().items():
         versions = {name: _version(name) for name in wanted}
         missing = [name for name, version in versions.items() if version is None]
         wrong = [
             f"{name} {version}, and {wanted[name]} is asked for"
             for name, version in versions.items()
-            if version is not None and not fits(version, wanted[name])
+            if version is not None and not satisfies_requirement(version, wanted[name])
         ]
         there = ", ".join(f"{name} {version}" for name, version in versions.items() if version is not None)
         lacks = "; ".join([*wrong, *(f"{name} is missing" for name in missing if there)])
@@ -190,7 +190,7 @@ def _extras() -> Iterator[FoundTool]:
         )
 
 
-def _declared() -> dict[str, dict[str, str]]:
+def _declared_extras() -> dict[str, dict[str, str]]:
     """Returns, for each extra, the packages and version requirements that apply to this system."""
     from importlib import metadata
 
@@ -231,7 +231,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def fits(version: str, wanted: str) -> bool:
+def satisfies_requirement(version: str, wanted: str) -> bool:
     """Whether an installed version satisfies a requirement; `1.4.0+cpu` satisfies `==1.4`."""
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion

@@ -25,31 +25,31 @@ PLAIN = {"–": "-", "…": "...", "×": "x", "·": ".", "→": "->", "≤": "<=
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
     """Ends the process with one message and the right exit code after an error."""
-    was_interrupted = _watched_interrupts()
+    was_interrupted = _record_interrupts()
     try:
-        _open_streams()
+        _replace_closed_streams()
         with _flushed_output():
             yield
     except PillionError as error:
-        _refused(error)
+        _exit_with_error(error)
     except BrokenPipeError:
-        _point_away(1, 2)
+        _redirect_stdout_to_null(1, 2)
         sys.exit(BROKEN_PIPE)
     except KeyboardInterrupt:
-        _interrupted()
+        _exit_on_interrupt()
     except MemoryError:
-        _refused(_too_large())
+        _exit_with_error(_out_of_memory_error())
     except OSError as error:
         if was_interrupted:
-            _interrupted()
-        _refused(_of_system(error))
+            _exit_on_interrupt()
+        _exit_with_error(_system_error(error))
     except Exception:
         if was_interrupted:  # an import that is cut off says what it likes
-            _interrupted()
+            _exit_on_interrupt()
         raise
 
 
-def _watched_interrupts() -> list[int]:
+def _record_interrupts() -> list[int]:
     """Records Ctrl-C, because imports turn it into other errors."""
     pressed: list[int] = []
 
@@ -62,7 +62,7 @@ def _watched_interrupts() -> list[int]:
     return pressed
 
 
-def _open_streams() -> None:
+def _replace_closed_streams() -> None:
     """Replaces closed standard streams, so that the next opened file does not take their number. Characters that
     an encoding lacks are replaced."""
     for number in STREAMS:
@@ -72,14 +72,14 @@ def _open_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115  # as long as the process
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115  # as long as the process
-    codecs.register_error("pillion", _in_plain_marks)
+    codecs.register_error("pillion", _replace_with_ascii)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="pillion")
 
 
-def _in_plain_marks(error: UnicodeError) -> tuple[str | bytes, int]:
+def _replace_with_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     found = error.object[error.start : error.end]
@@ -98,7 +98,7 @@ def _flushed_output() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
-        _point_away(1)  # what is left is not tried again at the end
+        _redirect_stdout_to_null(1)  # what is left is not tried again at the end
         raise PillionError(
             "the answer cannot be written",
             rule="standard output takes what a command prints",
@@ -107,25 +107,25 @@ def _flushed_output() -> Iterator[None]:
         ) from None
 
 
-def _point_away(*numbers: int) -> None:
+def _redirect_stdout_to_null(*numbers: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in numbers:
         os.dup2(nowhere, number)
 
 
-def _refused(error: PillionError) -> None:
+def _exit_with_error(error: PillionError) -> None:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(MISTAKE)
 
 
-def _interrupted() -> None:
+def _exit_on_interrupt() -> None:
     """Ends the process at once, without waiting for threads."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("interrupted", file=sys.stderr, flush=True)
     os._exit(INTERRUPTED)
 
 
-def _too_large() -> PillionError:
+def _out_of_memory_error() -> PillionError:
     return PillionError(
         "there is not enough memory",
         rule="a model, its calibration data and its activations fit the memory of this computer",
@@ -134,7 +134,7 @@ def _too_large() -> PillionError:
     )
 
 
-def _of_system(error: OSError) -> PillionError:
+def _system_error(error: OSError) -> PillionError:
     name = f"`{error.filename}`" if error.filename is not None else "a file"
     return PillionError(
         f"{name} cannot be used",

@@ -71,17 +71,17 @@ class Gates:
 
 
 @contextmanager
-def _runs(scheduler: str | None, workers: int | None) -> Iterator[dict[str, Any]]:
+def _executor_settings(scheduler: str | None, workers: int | None) -> Iterator[dict[str, Any]]:
     """Yields the executor settings: local processes, or the workers of a cluster."""
     if scheduler is None:
         yield {"workers": workers}
         return
-    from pillion.sweep.chunk_runs import runs_on
-    from pillion.sweep.cluster import cluster, require_no_workers
+    from pillion.sweep.chunk_runs import cluster_chunk_runner
+    from pillion.sweep.cluster import connect_cluster, require_no_workers
 
     require_no_workers(scheduler, workers)
-    with cluster(scheduler) as found:
-        yield {"workers": found.count, "runs": runs_on(found)}
+    with connect_cluster(scheduler) as found:
+        yield {"workers": found.count, "runs": cluster_chunk_runner(found)}
 
 
 @app.command(
@@ -141,7 +141,7 @@ def evaluate(
 
     Evaluating a C project compiles and executes its code, and file.py:function is executed: use only what you
     trust."""
-    from pillion.cli.evaluate_output import facts_of, on_screen
+    from pillion.cli.evaluate_output import facts_of, with_confusion_table
     from pillion.cli.named_program import NamedProgramOptions
     from pillion.data.python_data import open_data
     from pillion.evaluation.evaluate import evaluate as run_evaluation
@@ -158,7 +158,10 @@ def evaluate(
     costs = costs_of(
         built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
     )
-    with console.progress(quiet=as_json, what="evaluating") as progress, _runs(scheduler, workers) as where:
+    with (
+        console.progress(quiet=as_json, what="evaluating") as progress,
+        _executor_settings(scheduler, workers) as where,
+    ):
         evaluation = run_evaluation(
             built,
             source,
@@ -177,6 +180,6 @@ def evaluate(
     for note in evaluation.notes:
         console.warn(note)
     facts = facts_of(evaluation, costs, judged)
-    console.show(facts if as_json else on_screen(facts), as_json)
+    console.show(facts if as_json else with_confusion_table(facts), as_json)
     if not all(gate.ok for gate in judged):
         raise typer.Exit(1)

@@ -29,7 +29,7 @@ def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate])
         "samples_per_second": round(evaluation.samples_per_second, 1),
         "processes": evaluation.workers,
         "metrics": _metrics(evaluation),
-        **_nearness(evaluation),
+        **_agreement_facts(evaluation),
         **_costs(costs),
         **({"agreement": [asdict(one) for one in evaluation.agreements]} if evaluation.agreements else {}),
         **_confusion(evaluation),
@@ -48,7 +48,7 @@ def _metrics(evaluation: Evaluation) -> list[Facts]:
     return rows
 
 
-def _nearness(evaluation: Evaluation) -> Facts:
+def _agreement_facts(evaluation: Evaluation) -> Facts:
     beside = evaluation.float_model
     if beside is None:
         return {}
@@ -75,7 +75,7 @@ def names_of(evaluation: Evaluation) -> list[str]:
     return list(evaluation.classes) if evaluation.classes else [str(number) for number in range(count)]
 
 
-def on_screen(facts: Facts) -> Facts:
+def with_confusion_table(facts: Facts) -> Facts:
     """Returns the results with the confusion matrix as table rows."""
     shown = {name: value for name, value in facts.items() if name not in ("classes", "confusion")}
     if not facts["metrics"]:

@@ -44,21 +44,23 @@ def explain(
     requests = [replace(request, target=one) for one in dict.fromkeys(target)]
     for one in requests:
         check(one)
-    request, *_ = requests = [*map(fitting.fitted, requests)]
+    request, *_ = requests = [*map(fitting.with_calibration_data, requests)]
     if len(requests) > 1:
-        _side_by_side(requests, timing.first, as_json)
+        _explain_targets(requests, timing.first, as_json)
         return
     from pillion.cli import time_output
 
     conditions = timing.conditions
     with console.progress(quiet=as_json):
         program = build(request)
-    time = time_output.of_program(program, conditions, quiet=as_json)
-    facts = time_output.explained(program_facts.explained(program), program, time, as_json)
+    time = time_output.estimate_program_time(program, conditions, quiet=as_json)
+    facts = time_output.explanation_with_times(
+        program_facts.explanation_facts(program), program, time, as_json
+    )
     console.show(facts, as_json, time_output.columns(program_facts.explain_columns(program), time))
 
 
-def _side_by_side(requests: Sequence[Request], timed: str | None, as_json: bool) -> None:
+def _explain_targets(requests: Sequence[Request], timed: str | None, as_json: bool) -> None:
     if timed is not None:
         raise PillionError(
             "times are for one chip",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.emitters.segments import segment_files
-from pillion.host_io.atomic_files import named_errors, write_whole
+from pillion.host_io.atomic_files import errors_naming_path, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.text import to_text
 from pillion.program import Program
@@ -20,15 +20,15 @@ class Intermediates:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.count = 0
-        with named_errors(folder):
+        with errors_naming_path(folder):
             folder.mkdir(parents=True, exist_ok=True)
 
     def watch(self, name: str, graph: Graph) -> None:
         """Writes the graph's text after a pass."""
-        self._keep(f"{self.count:02d}_{name}.txt", to_text(graph, constants=False))
+        self._write_file(f"{self.count:02d}_{name}.txt", to_text(graph, constants=False))
         self.count += 1
         for number, segment in enumerate(segment_files(graph)):
-            self._keep(f"npu_segment_{number}.tflite", segment.tflite)
+            self._write_file(f"npu_segment_{number}.tflite", segment.tflite)
 
     def keep(self, program: Program) -> None:
         """Writes the results of the finished program."""
@@ -36,9 +36,9 @@ class Intermediates:
         self._json("memory.json", memory_facts(program))
 
     def _json(self, name: str, facts: object) -> None:
-        self._keep(name, json.dumps(facts, indent=1) + "\n")
+        self._write_file(name, json.dumps(facts, indent=1) + "\n")
 
-    def _keep(self, name: str, content: str | bytes) -> None:
+    def _write_file(self, name: str, content: str | bytes) -> None:
         write_whole(self.folder / name, content.encode() if isinstance(content, str) else content)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.request import Request, build, hush, refuse_build_options
+from pillion.cli.request import Request, build, refuse_build_options, silence_loggers
 from pillion.compile_options import Loading
 from pillion.compiler import load, opened_tflite
 from pillion.data.python_data import open_data
@@ -38,15 +38,15 @@ class NamedProgramOptions:
         return self.request.model
 
     @property
-    def is_written(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether the name is a compiled program: a .pte, or a C project folder."""
         return suffix_of(self.spec) == ".pte" or Path(self.spec).is_dir()
 
     def program(self, progress: Progress | None = None) -> Program | Path:
         """Returns the program, compiled if necessary, or the path of a C project."""
-        if not self.is_written:
+        if not self.is_compiled:
             self._require_target()
-            return build(self._calibrated(), progress)
+            return build(self._request_with_calibration(), progress)
         self._refuse_options()
         if suffix_of(self.spec) == ".pte":
             return load(self.spec, self.request.target or None)
@@ -55,7 +55,7 @@ class NamedProgramOptions:
     def floats(self, *, beside: bool = True) -> TorchModel | None:
         """Returns the named float model, or, with `beside`, the model itself if it computes in float."""
         spec = self.float_model
-        if spec is None and (not beside or self.is_written):
+        if spec is None and (not beside or self.is_compiled):
             return None
         named = spec or self.spec
         if suffix_of(named) == ".tflite" and (found := _float_file(named)):
@@ -73,10 +73,10 @@ class NamedProgramOptions:
             )
         return self._load(spec)
 
-    def _calibrated(self) -> Request:
+    def _request_with_calibration(self) -> Request:
         """Returns the request with its calibration data opened; data and calibration are normalized alike."""
         path = self.request.options.quantize.calibrate
-        if path is None or self.is_written:
+        if path is None or self.is_compiled:
             return self.request
         reading = replace(self.reading, labels=None, label_column=None, classes=())
         return replace(self.request, samples=open_data(path, reading))
@@ -85,7 +85,7 @@ class NamedProgramOptions:
 
         from pillion.importers.torch.float_model import float_model
 
-        hush()
+        silence_loggers()
         source = self.request.options.loading
         more: dict[str, Any] = {"trust_pickle": source.trust_pickle}
         if suffix_of(spec) != ".pt2":
@@ -119,5 +119,5 @@ def _float_file(spec: str) -> TorchModel | None:
     from pillion.importers.tflite_float import float_module
     from pillion.importers.torch.float_model import float_model
 
-    hush()
+    silence_loggers()
     return replace(float_model(*float_module(opened)), name=opened.name)

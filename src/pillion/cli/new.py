@@ -53,7 +53,7 @@ def new(
     chip = find_target(target)
     name = "".join(mark if mark.isprintable() else " " for mark in folder.resolve().name)
     words = {"@NAME@": name or "A project", "@TARGET@": target, "@BOARD@": chip.board or ANY_BOARD}
-    _write(folder, {name: _filled(name, words) for name in FILES})
+    _write(folder, {name: _filled_template(name, words) for name in FILES})
     facts = {"project": str(folder), "target": target, "files": list(FILES)}
     if as_json:
         console.show(facts, as_json)
@@ -79,7 +79,7 @@ def _require_empty(folder: Path) -> None:
         )
 
 
-def _filled(name: str, words: dict[str, str]) -> str:
+def _filled_template(name: str, words: dict[str, str]) -> str:
     text = read_text(STARTER / f"{name}.in", "template")
     for mark, word in words.items():
         text = text.replace(mark, word)

@@ -19,7 +19,7 @@ from pillion.cli.options import (
 from pillion.errors import PillionError
 
 if TYPE_CHECKING:
-    from pillion.run.time_estimate import Conditions
+    from pillion.run.time_estimate import TimingConditions
 
 
 class NamedOptions:
@@ -56,7 +56,7 @@ class NamedProgram(NamedOptions):
         _require_one(self.named, self.model, "a program", "kws.pte, or ds_cnn with --target cortex-m55")
 
 
-def require_once(named: str | None, model: str | None) -> None:
+def require_single_model(named: str | None, model: str | None) -> None:
     """Raises if a model is given both as an argument and as an option."""
     if named and model:
         raise PillionError(
@@ -69,7 +69,7 @@ def require_once(named: str | None, model: str | None) -> None:
 
 def _require_one(named: str | None, model: str | None, what: str, example: str) -> None:
     """Raises unless exactly one of both is given."""
-    require_once(named, model)
+    require_single_model(named, model)
     if not (named or model):
         raise PillionError(
             f"{what} has to be named",
@@ -93,7 +93,7 @@ class TimingOptions:
         return self.clock or self.npu_clock or self.memories
 
     @property
-    def conditions(self) -> Conditions | None:
+    def conditions(self) -> TimingConditions | None:
         """Conditions of the estimate; None without a clock."""
         from pillion.cli.time_output import conditions
 

@@ -87,7 +87,7 @@ MemoriesOption = Annotated[
         "With --clock: where constants and arena are.",
         "--memories",
         metavar="tcm|flash|cached|external",
-        complete=completion.one_of_these("tcm", "flash", "cached", "external"),
+        complete=completion.complete_words("tcm", "flash", "cached", "external"),
     ),
 ]
 SelfTestOption = Annotated[

@@ -13,7 +13,7 @@ from pillion.host_io.atomic_files import form_of
 if TYPE_CHECKING:
     from pillion.emitters.c.lower import CProgram
     from pillion.ir.stream_io import Streaming
-    from pillion.partition import Entry
+    from pillion.partition import LedgerEntry
     from pillion.partition.ledger import LoopEntry
     from pillion.program import Program
     from pillion.run.executor import RunResult
@@ -25,9 +25,9 @@ LITERTS = "tflite"
 """The arithmetic of every .tflite file."""
 
 
-def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
+def compiled_program_facts(program: Program, output: Path, runtime: str = "1.4") -> Facts:
     """Returns the facts about a written program."""
-    form = _form(program, output, runtime)
+    form = _output_format_facts(program, output, runtime)
     return {
         "model": program.graph.name,
         "target": program.target.name,
@@ -37,13 +37,13 @@ def compiled(program: Program, output: Path, runtime: str = "1.4") -> Facts:
         "arithmetic": LITERTS if form_of(output) == ".tflite" else program.arithmetic,
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
-        **_over_time(program),
+        **_stream_facts(program),
         **form,
         **(_npu(program, _sram_bytes(program, output, form)) if program.target.npu else {}),
     }
 
 
-def changed(program: Program, *, quiet: bool) -> Facts:
+def arithmetic_change_facts(program: Program, *, quiet: bool) -> Facts:
     """Returns the effect of a chosen arithmetic; empty if it is the model's own."""
     with progress(quiet=quiet):
         found = program.change_of_arithmetic()
@@ -62,7 +62,7 @@ def changed(program: Program, *, quiet: bool) -> Facts:
     return words | {"change": {**inputs, **numbers, "ops": ops}}
 
 
-def _over_time(program: Program) -> Facts:
+def _stream_facts(program: Program) -> Facts:
     """Returns the states and, for a stream, the inputs and outputs of each run."""
     facts, streaming = _states(program), program.streaming
     if streaming is None:
@@ -84,7 +84,7 @@ def _states(program: Program) -> Facts:
     )
 
 
-def _form(program: Program, output: Path, runtime: str) -> Facts:
+def _output_format_facts(program: Program, output: Path, runtime: str) -> Facts:
     """Returns the facts that depend on the output format."""
     match form_of(output):
         case ".pte":
@@ -110,7 +110,7 @@ def _pte(file: bytes, runtime: str) -> Facts:
     }
 
 
-def _for_speed(lowered: CProgram) -> Facts:
+def _speed_constant_facts(lowered: CProgram) -> Facts:
     """Returns the constant bytes that faster kernels add, if any."""
     more = sum(step.choice.kernel.extra_flash(step.choice.op) for step in lowered.steps)
     return {"constant_bytes_for_speed": more} if more else {}
@@ -125,14 +125,14 @@ def _c_project(program: Program) -> Facts:
         "floor_bytes": memory.floor_bytes,
         "scratch_bytes": memory.scratch_bytes,
         "constant_bytes": lowered.constant_bytes,
-        **_for_speed(lowered),
+        **_speed_constant_facts(lowered),
         "params_bytes": lowered.params_bytes,
-        **_copied(program),
+        **_npu_copy_facts(program),
         **_stripes(program),
     }
 
 
-def _copied(program: Program) -> Facts:
+def _npu_copy_facts(program: Program) -> Facts:
     """Returns the bytes copied to and from the NPU's memory per run, if that is part of the arena."""
     return {"npu_copied_bytes": program.lowered.copied_bytes} if program.lowered.workspaces else {}
 
@@ -155,7 +155,7 @@ def _stripes(program: Program) -> Facts:
                     "rows_in_a_step": stripe.rows,
                     "steps": -(-height // stripe.rows) * ops[-1].results[0].shape[0],
                 },
-                "ended_by": _ended_by(program, stripe.end),
+                "ended_by": _stripe_end_reason(program, stripe.end),
             }
         )
     by_rows = [stripe.fed for stripe in program.stripes if stripe.fed]
@@ -170,7 +170,7 @@ def _stripes(program: Program) -> Facts:
     }
 
 
-def _ended_by(program: Program, end: int) -> str:
+def _stripe_end_reason(program: Program, end: int) -> str:
     """Explains why a stripe ends: an op that cannot be tiled, the next stripe, or cost."""
     from pillion.ops.region import why_not_in_rows
 
@@ -204,12 +204,12 @@ def _npu(program: Program, sram_bytes: int) -> Facts:
         **program.payloads.figures,
         f"npu_flash_bytes{_bound(program.npu_memory.is_exact)}": program.npu_memory.flash_bytes,
         "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
-        **_needed(sram_bytes, program.npu_memory.is_exact),
+        **_ram_facts(sram_bytes, program.npu_memory.is_exact),
         "sram_bytes_of_chip": program.target.sram_bytes,
     }
 
 
-def _needed(sram_bytes: int, is_exact: bool) -> Facts:
+def _ram_facts(sram_bytes: int, is_exact: bool) -> Facts:
     """Returns the RAM under its label: exact, or a lower bound without the NPU's converter."""
     return {f"sram_bytes_needed{_bound(is_exact)}": sram_bytes}
 
@@ -236,7 +236,7 @@ def explain_columns(program: Program) -> dict[str, Sequence[str]]:
     return {"ops": ("op", "kind", "unit", "kernel", "because", "flip", "crossing_bytes", "source")}
 
 
-def explained(program: Program) -> Facts:
+def explanation_facts(program: Program) -> Facts:
     """Returns where each op runs, and why."""
     from pillion.ops.region import why_not_in_rows
 
@@ -262,11 +262,11 @@ def explained(program: Program) -> Facts:
         "model": program.graph.name,
         "target": program.target.name,
         "arithmetic": program.arithmetic,
-        **_over_time(program),
+        **_stream_facts(program),
         "ops_on_npu": len(ledger.on_npu),
         "ops_on_cpu": len(rows) - len(ledger.on_npu),
         "crossing_bytes": ledger.crossing_bytes,
-        **_copied(program),
+        **_npu_copy_facts(program),
         **({"loops": [_loop_row(one) for one in ledger.copied]} if ledger.copied else {}),
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
         **_stripes(program),
@@ -279,7 +279,7 @@ def _loop_row(loop: LoopEntry) -> Facts:
     return {"loop": loop.name, "copies": loop.count, "rule": why.rule, "wanted": why.wanted, "got": why.got}
 
 
-def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
+def _segment_row(number: int, entries: Sequence[LedgerEntry]) -> Facts:
     cost = entries[0].deciding
     return {
         "segment": number,
@@ -290,7 +290,7 @@ def _segment_row(number: int, entries: Sequence[Entry]) -> Facts:
     }
 
 
-def ran(model: str, on: str, result: RunResult, streaming: Streaming | None = None) -> Facts:
+def run_facts(model: str, on: str, result: RunResult, streaming: Streaming | None = None) -> Facts:
     """Returns the facts about a run."""
     facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
     if result.profile is None:
@@ -312,7 +312,7 @@ def ran(model: str, on: str, result: RunResult, streaming: Streaming | None = No
         **facts,
         "instructions": profile.instructions,
         **not_counted,
-        **(_each_call(profile.instructions, streaming) if streaming else {}),
+        **(_stream_call_facts(profile.instructions, streaming) if streaming else {}),
         "code_bytes": profile.code_bytes,
         "stack_bytes": profile.stack_bytes,
         "regions": regions,
@@ -320,7 +320,7 @@ def ran(model: str, on: str, result: RunResult, streaming: Streaming | None = No
     }
 
 
-def _each_call(instructions: int, streaming: Streaming) -> Facts:
+def _stream_call_facts(instructions: int, streaming: Streaming) -> Facts:
     """Returns the instructions per call of a stream: calls with enough frames run the model, others copy frames."""
     fed = streaming.inputs[0]
     return {

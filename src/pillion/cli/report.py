@@ -62,17 +62,17 @@ def report_command(
 
     Writes an .html file that needs no network: graph, memory over time, work per op, quantization quality,
     placement."""
-    from pillion.cli.report_files import check_page, collect_facts, write_report
+    from pillion.cli.report_files import check_report_path, collect_facts, write_report
     from pillion.evaluation.gates import parse_bytes
 
-    _require_somewhere(model.name, output, as_json)
-    check_page(output)
+    _require_report_output(model.name, output, as_json)
+    check_report_path(output)
     conditions = timing.conditions
     if data is not None:
         check_there(split_spec(str(data))[0])
     request = Request(model.name, target or "", True, options)
     if options.quantize.calibrate is not None or data is None:
-        request = fitting.fitted(request)
+        request = fitting.with_calibration_data(request)
     with console.progress(quiet=as_json) as progress:
         program = _program(request, progress)
     facts = collect_facts(
@@ -91,7 +91,7 @@ def report_command(
     console.show(facts.as_data() if as_json else shown, as_json)
 
 
-def _require_somewhere(model: str, output: Path | None, as_json: bool) -> None:
+def _require_report_output(model: str, output: Path | None, as_json: bool) -> None:
     """Raises if the report has neither a file nor `--json`."""
     if output is None and not as_json:
         raise PillionError(

@@ -18,12 +18,12 @@ from pillion.report.collect import collect
 from pillion.report.page import require_template_engine, write_page
 from pillion.report.report_facts import Facts
 from pillion.report.subject import ReportOptions
-from pillion.run.time_estimate import Conditions
+from pillion.run.time_estimate import TimingConditions
 
 PAGES = (".html", ".htm")
 
 
-def check_page(path: Path | None) -> None:
+def check_report_path(path: Path | None) -> None:
     """Raises before long work if the report file could not be written."""
     if path is None:
         return
@@ -58,7 +58,7 @@ def collect_facts(
     opened: Source | None = None,
     samples: int = ReportOptions.samples,
     measure: bool = True,
-    conditions: Conditions | None = None,
+    conditions: TimingConditions | None = None,
     max_flash: int | None = None,
     quiet: bool = False,
 ) -> Facts:

@@ -24,7 +24,7 @@ from pillion.errors import PillionError, PillionWarning, one_of
 from pillion.host_io.atomic_files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.host_io.progress import stage
 from pillion.host_io.user_code import split_spec
-from pillion.model_names import check_named, file_suffixes, is_int8_file, refuse_useless
+from pillion.model_names import check_named, file_suffixes, is_int8_file, refuse_useless_options
 from pillion.option_values import Runtime
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def refuse_options(request: Request) -> None:
         given |= changed_options(request.options.quantize)
     if request.options.io.layout == "nhwc":
         given["--io-layout"] = request.options.io.layout
-    refuse_useless(request.model, given)
+    refuse_useless_options(request.model, given)
 
 
 def refuse_build_options(
@@ -153,7 +153,7 @@ def refuse_build_options(
 
 def _require_quantize(request: Request) -> None:
     """Raises if a float model comes without --quantize; warns if it comes without calibration data."""
-    hush()
+    silence_loggers()
     if not request.quantize:
         raise PillionError(
             f"`{request.model}` computes in float",
@@ -169,7 +169,7 @@ CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
 """Loggers whose warnings users cannot act on."""
 
 
-def hush() -> None:
+def silence_loggers() -> None:
     """Silences the loggers in `CHATTY`."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -263,11 +263,11 @@ def _check_project(folder: Path) -> None:
 def read_inputs(paths: Sequence[Path], wanted: Sequence[InputTensor] = ()) -> list[Array]:
     """Reads arrays from .npy files, or returns random inputs if there are no files."""
     if not paths:
-        return [_random(one) for one in wanted]
+        return [_random_input(one) for one in wanted]
     return [_load(path) for path in paths]
 
 
-def _random(wanted: InputTensor) -> Array:
+def _random_input(wanted: InputTensor) -> Array:
     import numpy as np
 
     from pillion.ir.types import DType

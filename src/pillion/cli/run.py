@@ -21,7 +21,7 @@ from pillion.registry import REGISTRY
 if TYPE_CHECKING:
     from pillion.ir.stream_io import Streaming
     from pillion.run.executor import RunOptions, RunResult
-    from pillion.run.time_estimate import Conditions, TimeEstimate
+    from pillion.run.time_estimate import TimeEstimate, TimingConditions
 
     Ran = tuple[str, RunResult, TimeEstimate | None, Streaming | None]
     """Name, result, time estimate and streaming of a run."""
@@ -52,7 +52,7 @@ def run(
             RUNNING,
             "Executor: host, npu or a board; for a .pte also reference, litert, executorch.",
             metavar="PLACE",
-            complete=completion.places,
+            complete=completion.complete_executors,
         ),
     ] = "host",
     input: Annotated[
@@ -100,7 +100,7 @@ def run(
 
     conditions = timing.conditions
     if selftest:
-        selftest_output.refuse_others(
+        selftest_output.refuse_other_run_options(
             {"--input": input, "--output": output, "--profile": profile, "--clock": timing.clock}
         )
         selftest_output.run(program, on, timeout, as_json)
@@ -112,7 +112,7 @@ def run(
     write_outputs(output or [], result.outputs)
     console.show(
         {
-            **time_output.ran(program_facts.ran(model, on, result, streaming), time),
+            **time_output.profile_with_times(program_facts.run_facts(model, on, result, streaming), time),
             **time_output.facts(time, as_json, in_short=not profile),
         },
         as_json,
@@ -120,7 +120,7 @@ def run(
 
 
 def _run_project(
-    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: Conditions | None
+    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: TimingConditions | None
 ) -> Ran:
     from pillion.cli import time_output
     from pillion.emitters.c.manifest import read_manifest
@@ -129,12 +129,12 @@ def _run_project(
     manifest = read_manifest(program)
     arrays = read_inputs(inputs, manifest.inputs)
     result = run_folder(program, [arrays], on, options)[0]
-    time = time_output.of_folder(program, conditions, arrays, on, options)
+    time = time_output.estimate_project_time(program, conditions, arrays, on, options)
     return manifest.model, result, time, manifest.stream
 
 
 def _run_file(
-    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: Conditions | None
+    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: TimingConditions | None
 ) -> Ran:
     from pillion.cli import time_output
     from pillion.compiler import load
@@ -146,7 +146,7 @@ def _run_file(
     result = loaded.measure(
         *arrays, on=on, profile=options.profile, timeout=options.timeout, native=options.native
     )
-    time = time_output.of_program(
+    time = time_output.estimate_program_time(
         loaded, conditions, on=on, sample=arrays, timeout=options.timeout, quiet=True
     )
     return loaded.graph.name, result, time, None

@@ -16,15 +16,15 @@ from pillion.host_io.atomic_files import form_of, suffix_of
 from pillion.program import Program
 from pillion.run.executor import EXECUTORCH, LITERT, REFERENCE, check_timeout
 from pillion.run.executor_list import places, require_tools
-from pillion.run.selftest_samples import Outcome, no_selftest, run_selftest, samples_of
+from pillion.run.selftest_samples import SelfTestOutcome, no_selftest_error, run_selftest, samples_of
 
 Facts = dict[str, Any]
 
 
-def require_form(samples: Path | None, output: Path) -> None:
+def require_selftest_format(samples: Path | None, output: Path) -> None:
     """Raises if the output's format cannot hold a self-test."""
     if samples is not None and form_of(output) == ".tflite":
-        raise no_selftest(output)
+        raise no_selftest_error(output)
 
 
 def facts(program: Program, output: Path, samples: Path | None) -> Facts:
@@ -40,7 +40,7 @@ def facts(program: Program, output: Path, samples: Path | None) -> Facts:
     return {"selftest": f"{count} samples, finds {finds}", "selftest_bytes": size.bytes}
 
 
-def refuse_others(given: Mapping[str, object]) -> None:
+def refuse_other_run_options(given: Mapping[str, object]) -> None:
     """Raises if options contradict the self-test's own samples."""
     useless = [option for option, value in given.items() if value]
     if useless:
@@ -65,12 +65,12 @@ def run(project: Path, on: str, timeout: float, as_json: bool) -> None:
         )
     require_tools(on)
     outcome = run_selftest(project, on, timeout)
-    console.show(_told(outcome), as_json)
+    console.show(_outcome_facts(outcome), as_json)
     if outcome.differs:
         raise typer.Exit(1)
 
 
-def _told(outcome: Outcome) -> Facts:
+def _outcome_facts(outcome: SelfTestOutcome) -> Facts:
     if not outcome.differs:
         return {"on": outcome.on, "selftest": "all ops are as they shall be"}
     return {

@@ -38,7 +38,7 @@ def show(
 
     payload = regular_file(file, ".bin").read_bytes()
     for npu in NPUS.values():
-        if npu.show is not None and (lines := _lines(npu.show(payload, commands))) is not None:
+        if npu.show is not None and (lines := _command_lines(npu.show(payload, commands))) is not None:
             console.show(
                 {"file": str(file), "npu": lines[0], "steps": lines[1:]}, True
             ) if as_json else print(*lines, sep="\n")
@@ -51,5 +51,5 @@ def show(
     )
 
 
-def _lines(found: Iterator[str] | None) -> list[str] | None:
+def _command_lines(found: Iterator[str] | None) -> list[str] | None:
     return None if found is None else list(found)

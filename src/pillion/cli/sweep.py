@@ -55,10 +55,10 @@ def sweep(
     Writes a table, a picture and every program. Results are kept: the same command continues an interrupted
     sweep. Python files that the sweep names are executed."""
     from pillion.cli import sweep_output
-    from pillion.sweep.cluster import cluster, require_extra, require_no_workers
+    from pillion.sweep.cluster import connect_cluster, require_extra, require_no_workers
     from pillion.sweep.local_workers import local_workers
     from pillion.sweep.runner import Runner
-    from pillion.sweep.store import opened
+    from pillion.sweep.store import open_store
     from pillion.sweep.sweep_file import read_plan
 
     require_no_workers(scheduler, workers)
@@ -68,27 +68,27 @@ def sweep(
     folder = output or file.with_suffix(".sweep")
 
     def open_workers() -> AbstractContextManager[Workers]:
-        return cluster(scheduler) if scheduler else local_workers(workers)
+        return connect_cluster(scheduler) if scheduler else local_workers(workers)
 
-    with opened(folder) as store:
+    with open_store(folder) as store:
         if dry_run:
             sweep_output.show_preview(plan, store, as_json)
             return
         with sweep_output.progress(quiet=as_json) as progress:
             try:
                 with Runner(store, open_workers, progress, retry) as runner:
-                    view = _view(plan, runner, search)
+                    view = _run_sweep(plan, runner, search)
             except KeyboardInterrupt:
                 view = None
     if view is None:
-        print(sweep_output.interrupted(progress, folder), file=sys.stderr)
+        print(sweep_output.interruption_message(progress, folder), file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
     sweep_output.show(view, as_json)
     if not view.facts["usable"]:
         raise typer.Exit(1)
 
 
-def _view(plan: SweepFile, runner: Runner, trials: int | None) -> SweepOutput:
+def _run_sweep(plan: SweepFile, runner: Runner, trials: int | None) -> SweepOutput:
     """Runs all variants, or those of a search, and writes the results."""
     from pillion.sweep.optuna_search import run_search
     from pillion.sweep.outputs import write_views

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pillion.cli import console
-from pillion.sweep.optuna_search import wanted
+from pillion.sweep.optuna_search import search_plan_of
 from pillion.sweep.outputs import SweepOutput
 from pillion.sweep.result_table import Cells, column
 from pillion.sweep.runner import Progress
@@ -28,7 +28,7 @@ def check(plan: SweepFile, trials: int | None) -> None:
         count_variants(plan)
     else:
         check_trials(trials)
-        wanted(plan)
+        search_plan_of(plan)
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def _bar(told: Progress) -> Iterator[None]:
         yield
 
 
-def interrupted(told: Progress, folder: Path) -> str:
+def interruption_message(told: Progress, folder: Path) -> str:
     """Returns how far an interrupted sweep came, and how to continue it."""
     return (
         f"interrupted: {told.done:,} of {told.total:,} variants are done and kept in {folder}\n"
@@ -108,7 +108,7 @@ def show(view: SweepOutput, as_json: bool) -> None:
     for failure in view.facts["failures"]:
         many = f"{failure['variants']:,} variants" if failure["variants"] > 1 else "1 variant"
         console.print_line(f"\n{many} failed (variant {failure['first_variant']:,}): {failure['message']}")
-    _say_left_out(view.table)
+    _print_missing_reasons(view.table)
     print(f"\n{_summary(view)}")
 
 
@@ -116,7 +116,7 @@ def _best(rows: list[Cells]) -> list[Cells]:
     return [row for row in rows if row["best"]][:MOST_ROWS]
 
 
-def _say_left_out(table: list[Cells]) -> None:
+def _print_missing_reasons(table: list[Cells]) -> None:
     """Prints each reason for missing results once."""
     counted: dict[str, int] = {}
     for row in table:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Segment
-from pillion.partition.ledger import Entry, Unit
+from pillion.partition.ledger import LedgerEntry, ProcessingUnit
 from pillion.program import Program
 
 NOT_THERE = "-"
@@ -20,7 +20,7 @@ def compare_targets(programs: Mapping[str, Program]) -> dict[str, Any]:
     entries = {target: {e.op.name: e for e in program.ledger} for target, program in programs.items()}
     names = list(dict.fromkeys(name for held in entries.values() for name in held))
     return {
-        "targets": [_whole(target, program) for target, program in programs.items()],
+        "targets": [_target_row(target, program) for target, program in programs.items()],
         "ops": [_row(name, entries) for name in names],
     }
 
@@ -40,16 +40,16 @@ def columns(programs: Mapping[str, Program]) -> dict[str, Sequence[str]]:
     return {"targets": whole, "ops": ("op", "kind", *programs)}
 
 
-def _whole(target: str, program: Program) -> dict[str, Any]:
+def _target_row(target: str, program: Program) -> dict[str, Any]:
     entries = program.ledger.entries
-    on_npu = [e for e in entries if e.unit is Unit.NPU]
+    on_npu = [e for e in entries if e.unit is ProcessingUnit.NPU]
     return {
         "target": target,
         "ops_on_npu": len(on_npu),
         "ops_on_cpu": len(entries) - len(on_npu),
         "npu_cycles_estimate": sum(program.payloads.cycles) or sum(e.npu_cycles for e in on_npu),
         "npu_cycles_by": program.payloads.cycles_by or ("rule of thumb" if on_npu else "–"),
-        "cpu_cycles_estimate": sum(e.cpu_cycles for e in entries if e.unit is Unit.CPU),
+        "cpu_cycles_estimate": sum(e.cpu_cycles for e in entries if e.unit is ProcessingUnit.CPU),
         "sram_bytes": program.sram_bytes,
         "npu": program.payloads.summary if on_npu else "no segment",
         "arithmetic_on_npu": _arithmetic(program),
@@ -62,16 +62,16 @@ def _arithmetic(program: Program) -> str | None:
     return bodies[0].value if bodies else None
 
 
-def _row(name: str, entries: Mapping[str, Mapping[str, Entry]]) -> dict[str, Any]:
+def _row(name: str, entries: Mapping[str, Mapping[str, LedgerEntry]]) -> dict[str, Any]:
     found = {target: held[name] for target, held in entries.items() if name in held}
     first = next(iter(found.values()))
     units = {target: _placement(found[target]) if target in found else NOT_THERE for target in entries}
     return {"op": name, "kind": first.op.kind, **units}
 
 
-def _placement(entry: Entry) -> str:
+def _placement(entry: LedgerEntry) -> str:
     """Returns the unit of an op, and the reason if it is not the NPU."""
-    if entry.unit is Unit.NPU:
+    if entry.unit is ProcessingUnit.NPU:
         return "npu"
     rule = entry.deciding.rule
     return "cpu" if rule == "target.npu" else f"cpu: {rule}, {entry.deciding.got}"

@@ -15,12 +15,12 @@ from pillion.devices.cycle_range import CycleRange
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import form_of
 from pillion.ir.types import Array
-from pillion.partition import Unit
+from pillion.partition import ProcessingUnit
 from pillion.program import Program
 from pillion.run.executor import RunOptions
 from pillion.run.time_estimate import (
-    Conditions,
     TimeEstimate,
+    TimingConditions,
     estimate_folder,
     estimate_program,
     format_milliseconds,
@@ -32,13 +32,13 @@ COLUMN = "time_ms"
 
 def conditions(
     clock: str | None, npu_clock: str | None = None, memories: str | None = None
-) -> Conditions | None:
+) -> TimingConditions | None:
     """Parses the options of an estimate; returns None without a clock."""
     if clock is None:
         useless = {"--npu-clock": npu_clock, "--memories": memories}
         _refuse_without_clock([f"{option} {value}" for option, value in useless.items() if value is not None])
         return None
-    return Conditions(
+    return TimingConditions(
         parse_clock(clock),
         find_memories(memories) if memories is not None else None,
         parse_clock(npu_clock, "--npu-clock") if npu_clock is not None else None,
@@ -55,7 +55,7 @@ def _refuse_without_clock(given: Sequence[str]) -> None:
         )
 
 
-def require_c(asked: Conditions | None, output: Path) -> None:
+def require_c_output(asked: TimingConditions | None, output: Path) -> None:
     """Raises if time is requested for a file that runs with other kernels than Pillion's."""
     form = form_of(output)
     if asked is not None and form:
@@ -67,9 +67,9 @@ def require_c(asked: Conditions | None, output: Path) -> None:
         )
 
 
-def of_program(
+def estimate_program_time(
     program: Program,
-    asked: Conditions | None,
+    asked: TimingConditions | None,
     *,
     quiet: bool,
     on: str | None = None,
@@ -79,19 +79,19 @@ def of_program(
     """Estimates the time of a program, if requested."""
     if asked is None:
         return None
-    with _waiting(quiet):
+    with _show_estimation_stage(quiet):
         return estimate_program(program, asked, on, sample, timeout)
 
 
-def of_folder(
-    folder: Path, asked: Conditions | None, sample: Sequence[Array], on: str, options: RunOptions
+def estimate_project_time(
+    folder: Path, asked: TimingConditions | None, sample: Sequence[Array], on: str, options: RunOptions
 ) -> TimeEstimate | None:
     """Estimates the time of a C project, if requested."""
     return estimate_folder(folder, asked, sample, on, options.timeout) if asked else None
 
 
 @contextmanager
-def _waiting(quiet: bool) -> Iterator[None]:
+def _show_estimation_stage(quiet: bool) -> Iterator[None]:
     """Shows a stage on a terminal unless `quiet`."""
     if quiet or not sys.stderr.isatty():
         yield
@@ -106,9 +106,17 @@ def facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = False) -
     """Returns the time of a whole run; `in_short` omits the table of its parts."""
     if time is None:
         return {}
-    numbers = {"time_ms": _pair(time.milliseconds), "core": time.core, "clock_hz": round(time.clock.hertz)}
+    numbers = {
+        "time_ms": _low_and_high(time.milliseconds),
+        "core": time.core,
+        "clock_hz": round(time.clock.hertz),
+    }
     cycles = [round(time.cycles.low), round(time.cycles.high)]
-    classes = {"instruction_classes": _classes(time)} if time.classes and (as_json or not in_short) else {}
+    classes = (
+        {"instruction_classes": _instruction_class_rows(time)}
+        if time.classes and (as_json or not in_short)
+        else {}
+    )
     return {
         "time": str(time),
         **(numbers if as_json else {}),
@@ -120,7 +128,7 @@ def facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = False) -
     }
 
 
-def _classes(time: TimeEstimate) -> list[Facts]:
+def _instruction_class_rows(time: TimeEstimate) -> list[Facts]:
     total = sum(time.classes.values())
     return [
         {"class": name.value, "instructions": count, "share": f"{100 * count / total:.1f} %"}
@@ -128,24 +136,26 @@ def _classes(time: TimeEstimate) -> list[Facts]:
     ]
 
 
-def _pair(milliseconds: CycleRange) -> list[float]:
+def _low_and_high(milliseconds: CycleRange) -> list[float]:
     return [float(f"{milliseconds.low:.4g}"), float(f"{milliseconds.high:.4g}")]
 
 
-def explained(told: Facts, program: Program, time: TimeEstimate | None, as_json: bool) -> Facts:
+def explanation_with_times(told: Facts, program: Program, time: TimeEstimate | None, as_json: bool) -> Facts:
     """Adds the time of each op to its explanation; NPU ops share their segment's time."""
     if time is None:
         return told
     on_core = {op.name: op.milliseconds for op in time.ops if op.unit == "cpu"}
     rows = []
     for row, entry in zip(told["ops"], program.ledger, strict=True):
-        is_npu = entry.unit is Unit.NPU and program.target.npu is not None
-        milliseconds = _of_npu(program, entry.npu_cycles, time) if is_npu else on_core[entry.op.name]
+        is_npu = entry.unit is ProcessingUnit.NPU and program.target.npu is not None
+        milliseconds = (
+            _npu_segment_time(program, entry.npu_cycles, time) if is_npu else on_core[entry.op.name]
+        )
         rows.append(
             {
                 **row,
                 COLUMN: format_milliseconds(milliseconds).removesuffix(" ms"),
-                "time_ms_band": _pair(milliseconds),
+                "time_ms_band": _low_and_high(milliseconds),
             }
         )
     segments = [
@@ -155,12 +165,12 @@ def explained(told: Facts, program: Program, time: TimeEstimate | None, as_json:
     return {**told, "segments": segments, "ops": rows, **facts(time, as_json)}
 
 
-def _of_npu(program: Program, cycles: int, time: TimeEstimate) -> CycleRange:
+def _npu_segment_time(program: Program, cycles: int, time: TimeEstimate) -> CycleRange:
     assert program.target.npu is not None
     return program.target.npu.uncertainty * (cycles * 1e3 / (time.npu_clock or time.clock).hertz)
 
 
-def ran(told: Facts, time: TimeEstimate | None) -> Facts:
+def profile_with_times(told: Facts, time: TimeEstimate | None) -> Facts:
     """Adds the time of each op to its profile; NPU ops have none."""
     if time is None or "ops" not in told:
         return told

@@ -10,12 +10,12 @@ from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
 from pillion.cli.dataclass_options import Without
 from pillion.cli.help import MAKE, argument
-from pillion.cli.option_groups import require_once
+from pillion.cli.option_groups import require_single_model
 from pillion.cli.options import ForceOption, JsonOption, ModelOption, OutputOption, TargetOption
 from pillion.cli.request import Request, check_training
 from pillion.compile_options import CompileOptions
 from pillion.host_io.atomic_files import form_of
-from pillion.host_io.progress import shown
+from pillion.host_io.progress import show_progress
 
 
 @app.command(
@@ -54,13 +54,13 @@ def train(
     FUNCTION(model) trains the module that it gets, and returns it. The untrained model is compiled first, so
     that problems show before the training. Output of your loop is unchanged; with --json it goes to standard
     error."""
-    require_once(named, model)
+    require_single_model(named, model)
     request = Request(named or model or "", target, options=options)
     form_of(output)
     check_training(function, request)
     from pillion.cli.train_loop import train as run_training
 
     # No bars around all of it: what the loop prints would be torn by them.
-    with shown(False) if as_json else nullcontext():
+    with show_progress(False) if as_json else nullcontext():
         program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
-    console.show({**program_facts.compiled(program, output), "batches": batches}, as_json)
+    console.show({**program_facts.compiled_program_facts(program, output), "batches": batches}, as_json)

@@ -17,7 +17,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.request import Request, compile_for, hush, write
+from pillion.cli.request import Request, compile_for, silence_loggers, write
 from pillion.compile_options import Loading
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
@@ -43,9 +43,9 @@ def train(
     from pillion.compiler import prepare_qat
     from pillion.importers.torch import capture
 
-    hush()
+    silence_loggers()
     file, loop = _loop(function)
-    spec = _trainable(request.model) or f"{file.path}:{MODEL}"
+    spec = _require_trainable_model(request.model) or f"{file.path}:{MODEL}"
     loading = request.options.loading
     module, inputs, name = capture.build(spec, input_size=loading.size, weights=loading.weights, opened=file)
     name = name if request.model else type(module).__name__.lower()
@@ -53,16 +53,16 @@ def train(
     options = replace(request.options, loading=Loading(), name=request.options.name or name)
     request = replace(request, model=spec, quantize=True, options=options)
     # What is not trained yet is not worth a warning.
-    _rehearse(compile_for(request, module, inputs, quiet=True), output, force)
+    _check_compile_and_write(compile_for(request, module, inputs, quiet=True), output, force)
     prepared = prepare_qat(module, inputs, request.target)
     with beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
-        trained = _trained(loop, prepared, function, file.path)
+        trained = _run_training_loop(loop, prepared, function, file.path)
     program = compile_for(request, trained, inputs)
     write(program, output, force=force)
     return program, int(trained.batches_seen)
 
 
-def _rehearse(untrained: Program, output: Path, force: bool) -> None:
+def _check_compile_and_write(untrained: Program, output: Path, force: bool) -> None:
     """Raises whatever compiling and writing would raise after the training."""
     if not form_of(output):
         check_project(untrained.files, output, force)
@@ -70,7 +70,7 @@ def _rehearse(untrained: Program, output: Path, force: bool) -> None:
         write(untrained, Path(folder) / output.name)
 
 
-def _trainable(model: str) -> str:
+def _require_trainable_model(model: str) -> str:
     if suffix_of(model) in (".pt2", ".tflite", ".pte"):
         raise PillionError(
             f"{model} cannot be trained",
@@ -94,7 +94,7 @@ def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
     file = open_file(path)
     loop = getattr(file.module, name, None)
     if not callable(loop):
-        raise _no_loop(file, name, loop)
+        raise _missing_loop_error(file, name, loop)
     if not _takes_a_model(loop):
         raise PillionError(
             f"{name} of {path} cannot be called with a model",
@@ -105,7 +105,7 @@ def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
     return file, loop
 
 
-def _no_loop(file: UserFile, name: str, found: object) -> PillionError:
+def _missing_loop_error(file: UserFile, name: str, found: object) -> PillionError:
     own = names_of(file.module)
     listed = f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines no functions"
     close = difflib.get_close_matches(name, own, n=1)
@@ -129,7 +129,9 @@ def _takes_a_model(loop: Callable[[Any], Any]) -> bool:
     return True
 
 
-def _trained(loop: Callable[[Any], Any], prepared: QatModule, function: str, path: Path) -> QatModule:
+def _run_training_loop(
+    loop: Callable[[Any], Any], prepared: QatModule, function: str, path: Path
+) -> QatModule:
     from pillion.importers.torch.quantize import QatModule
 
     with _user_errors(function, path):
@@ -161,12 +163,12 @@ def _user_errors(function: str, path: Path) -> Iterator[None]:
         raise PillionError(
             f"{function} raised {type(error).__name__}",
             rule=TRAINING,
-            here="\n".join([words, *_lines(error, path)]),
+            here="\n".join([words, *_user_traceback_lines(error, path)]),
             help="nothing was written; save the model's state_dict in the loop, and begin with it next time",
         ) from error
 
 
-def _lines(error: BaseException, path: Path) -> list[str]:
+def _user_traceback_lines(error: BaseException, path: Path) -> list[str]:
     """Returns the lines of the user's files in a traceback, innermost last."""
     folder = path.resolve().parent
     frames = traceback.extract_tb(error.__traceback__)

@@ -79,7 +79,7 @@ def verify(
         return
     _require_target(program.name, target)
     arrays = read_inputs(input) if input else None
-    request = fitting.fitted(Request(program.name, target or "", quantize, options))
+    request = fitting.with_calibration_data(Request(program.name, target or "", quantize, options))
     with console.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)
     _show(found, as_json)
@@ -142,12 +142,12 @@ def _show(verification: Verification, as_json: bool) -> None:
         for found in verification.differences:
             console.print_line(difference_lines(found))
     if verification.nothing_compared:
-        raise _nothing_compared(verification)
+        raise _nothing_compared_error(verification)
     if not verification.ok:
         raise typer.Exit(1)
 
 
-def _nothing_compared(verification: Verification) -> PillionError:
+def _nothing_compared_error(verification: Verification) -> PillionError:
     """Returns the error for a verification with one executor, with the way to a second."""
     skipped = [run.skipped for run in verification.runs if run.skipped]
     ran = [run.executor for run in verification.runs if run.has_run]

@@ -19,7 +19,7 @@ def facts_of(verification: Verification) -> Facts:
         "target": verification.target,
         "samples": verification.samples,
         **({"steps_of_each_sample": verification.steps} if verification.steps > 1 else {}),
-        "executors": [_run(run, verification) for run in runs],
+        "executors": [_executor_row(run, verification) for run in runs],
         "pairs": [
             {"first": p.first, "second": p.second, "bytes_different": p.bytes_different}
             for p in verification.pairs
@@ -43,7 +43,7 @@ def verdict(verification: Verification) -> str:
     return f"all {len(ran)} executors that ran give the same bytes"
 
 
-def _run(run: VerifiedRun, verification: Verification) -> Facts:
+def _executor_row(run: VerifiedRun, verification: Verification) -> Facts:
     """Returns a row: the executor, and its differing bytes against each other executor."""
     of = [p for p in verification.pairs if run.executor in (p.first, p.second)]
     others = {(p.second if p.first == run.executor else p.first): p.bytes_different for p in of}
@@ -51,13 +51,13 @@ def _run(run: VerifiedRun, verification: Verification) -> Facts:
         "executor": run.executor,
         "ran": run.has_run,
         "bytes": sum(array.nbytes for outputs in run.outputs for array in outputs) if run.has_run else None,
-        "different": _against(others) if run.has_run else None,
+        "different": _differing_bytes_text(others) if run.has_run else None,
         "seconds": round(run.seconds, 2) if run.has_run else None,
         "note": _note(run),
     }
 
 
-def _against(others: dict[str, int]) -> str:
+def _differing_bytes_text(others: dict[str, int]) -> str:
     """Returns `0` if all agree, otherwise the differing bytes by executor."""
     different = {name: count for name, count in others.items() if count}
     return ", ".join(f"{count:,} from {name}" for name, count in different.items()) or "0"

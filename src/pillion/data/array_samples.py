@@ -36,11 +36,11 @@ def inputs_and_label(
     """Separates inputs from labels. Labels are the array with a label's name, or the last array if there is one
     more than inputs."""
     if len(named) == len(wanted):
-        return _in_order(named, wanted), None
+        return _order_as_inputs(named, wanted), None
     if len(named) == len(wanted) + 1:
         called = [name for name in named if name.lower() in LABEL_NAMES]
         label = called[0] if len(called) == 1 else list(named)[-1]
-        return _in_order({name: a for name, a in named.items() if name != label}, wanted), named[label]
+        return _order_as_inputs({name: a for name, a in named.items() if name != label}, wanted), named[label]
     names = f" ({', '.join(named)})" if any(named) else ""
     raise PillionError(
         f"the data does not fit the model: {place}",
@@ -50,7 +50,7 @@ def inputs_and_label(
     )
 
 
-def _in_order(named: Mapping[str, Array], wanted: Sequence[InputSpec]) -> list[Array]:
+def _order_as_inputs(named: Mapping[str, Array], wanted: Sequence[InputSpec]) -> list[Array]:
     """Orders arrays by the inputs' names if they match, otherwise keeps their order."""
     names = [one.name for one in wanted]
     return [named[name] for name in names] if set(named) == set(names) else list(named.values())
@@ -67,12 +67,14 @@ def samples_of_arrays(
     columns = [split_samples(array, one, place, count) for array, one in zip(inputs, wanted, strict=True)]
     counts = [len(column) for column in columns]
     if len(set(counts)) != 1:
-        raise _unequal(place, f"{counts} samples of the inputs", "the same number of samples for each input")
+        raise _unequal_counts_error(
+            place, f"{counts} samples of the inputs", "the same number of samples for each input"
+        )
     answers = _labels(labels, counts[0], place)
     for number in range(counts[0]):
         at = f"sample {number + 1} of {place}" if counts[0] > 1 else place
         parts = (np.asarray(column[number]) for column in columns)
-        fit = tuple(_prepared(part, one, at, reading) for part, one in zip(parts, wanted, strict=True))
+        fit = tuple(_prepare_input(part, one, at, reading) for part, one in zip(parts, wanted, strict=True))
         yield Sample(fit, answers[number] if answers is not None else None, at)
 
 
@@ -86,24 +88,24 @@ def _labels(labels: Array | None, count: int, place: str) -> Array | None:
             if labels.dtype.kind == "f"
             else str(labels.dtype)
         )
-        raise _unequal(place, f"labels of {found}", "labels are finite numbers")
+        raise _unequal_counts_error(place, f"labels of {found}", "labels are finite numbers")
     if labels.ndim and len(labels) == count:
         return labels
     if count == 1:
         return labels[np.newaxis]
-    raise _unequal(
+    raise _unequal_counts_error(
         place, f"{count:,} samples and labels of shape {list(labels.shape)}", "a label for each sample"
     )
 
 
-def _prepared(part: Array, wanted: InputSpec, place: str, reading: Reading) -> Array:
+def _prepare_input(part: Array, wanted: InputSpec, place: str, reading: Reading) -> Array:
     if reading.divide is None and not reading.mean and not reading.std:
         return as_input_dtype(part, wanted, place)
     real = as_input_dtype(part.astype(np.float32), InputSpec(wanted.name, wanted.shape), place)
-    return _normalized(real, wanted, reading)
+    return _normalize_input(real, wanted, reading)
 
 
-def _normalized(real: Array, wanted: InputSpec, reading: Reading) -> Array:
+def _normalize_input(real: Array, wanted: InputSpec, reading: Reading) -> Array:
     """Normalizes numbers. Per-channel values apply to axis 1 of images, or to the last axis if only that has this
     many channels."""
     real = real / np.float32(reading.divide or 1)
@@ -114,7 +116,7 @@ def _normalized(real: Array, wanted: InputSpec, reading: Reading) -> Array:
     return np.ascontiguousarray(np.moveaxis(made, -1, 1) if first else made, np.float32)
 
 
-def _unequal(place: str, found: str, rule: str) -> PillionError:
+def _unequal_counts_error(place: str, found: str, rule: str) -> PillionError:
     return PillionError(
         f"the data does not fit the model: {place}",
         rule=rule,

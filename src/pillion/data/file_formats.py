@@ -15,7 +15,7 @@ import numpy as np
 from pillion.data import image_files, text_tables, wav_files
 from pillion.data.array_samples import as_array, inputs_and_label, read_named, samples_of_arrays
 from pillion.data.reading_options import Reading
-from pillion.data.sample import Array, InputSpec, Sample, does_not_fit, spread, spread_samples
+from pillion.data.sample import Array, InputSpec, Sample, input_mismatch_error, spread, spread_samples
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file, suffix_of
 from pillion.host_io.user_code import run_user_code
@@ -28,14 +28,14 @@ def _array_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> It
     if source.reading.transform is None:
         yield from samples_of_arrays(inputs, labels, wanted, str(path), source.reading)
         return
-    only = _only(wanted, path)
+    only = _single_input(wanted, path)
     for number, x in enumerate(inputs[0]):
         label = None if labels is None else labels[number]
         yield _transformed(x, label, only, source.reading, f"sample {number + 1} of {path}")
 
 
 def _image_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
-    only = _only(wanted, path)
+    only = _single_input(wanted, path)
     if source.reading.transform is not None:
         yield _transformed(image_files.read_image_as_it_is(path), None, only, source.reading, str(path))
         return
@@ -44,7 +44,7 @@ def _image_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> It
 
 
 def _sound_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
-    only = _only(wanted, path)
+    only = _single_input(wanted, path)
     sound = wav_files.read_sound(path)
     if source.first_sound is not None:
         wav_files.require_same_rate(path, source.first_sound)
@@ -55,7 +55,7 @@ def _sound_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> It
 
 
 def _table_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
-    only = _only(wanted, path)
+    only = _single_input(wanted, path)
     table = text_tables.open_table(path, text_tables.columns_for(only), source.reading)
     classes = source.reading.classes or text_tables.classes_of(table)
     yield from text_tables.samples_of_table(table, only, classes, source.reading)
@@ -74,9 +74,9 @@ ONE_EACH = (_image_samples, _sound_samples)
 """Readers of formats with one sample per file."""
 
 
-def _only(wanted: Sequence[InputSpec], path: Path) -> InputSpec:
+def _single_input(wanted: Sequence[InputSpec], path: Path) -> InputSpec:
     if len(wanted) != 1:
-        raise does_not_fit(
+        raise input_mismatch_error(
             str(path),
             wanted[0],
             f"the model has {len(wanted)} inputs",
@@ -91,11 +91,11 @@ def _transformed(raw: Array, label: Array | None, wanted: InputSpec, reading: Re
     assert reading.transform is not None
     made = as_array(run_user_code(reading.transform, "--transform", raw, rule=TRANSFORM))
     if made is None:
-        raise does_not_fit(place, wanted, "the function gives no array", rule=TRANSFORM)
+        raise input_mismatch_error(place, wanted, "the function gives no array", rule=TRANSFORM)
     plain = replace(reading, transform=None, divide=None, mean=(), std=())
     found = list(samples_of_arrays([made], None, [wanted], place, plain))
     if len(found) != 1:
-        raise does_not_fit(place, wanted, f"the function gives {len(found)} samples", rule=TRANSFORM)
+        raise input_mismatch_error(place, wanted, f"the function gives {len(found)} samples", rule=TRANSFORM)
     return replace(found[0], label=label)
 
 
@@ -123,7 +123,9 @@ class Files:
         mixed = chain(*of_class) if has_order else chain(*zip_longest(*of_class))
         classed = [file for file in mixed if file is not None]
         if flat and classed:
-            raise _no_data(self.path, f"files beside folders with files: {flat[0][0].name}, {classed[0][1]}/")
+            raise _no_data_error(
+                self.path, f"files beside folders with files: {flat[0][0].name}, {classed[0][1]}/"
+            )
         return tuple(flat or classed)
 
     @cached_property
@@ -151,15 +153,15 @@ class Files:
     def samples(self, wanted: Sequence[InputSpec], most: int | None = None) -> Iterator[Sample]:
         """Reads the files lazily, one after another. Files of one sample that are left out are not read."""
         if not self.found:
-            raise _no_data(self.path, "a folder without such files")
-        labels = self._labels_beside()
+            raise _no_data_error(self.path, "a folder without such files")
+        labels = self._labels_from_separate_file()
         count = self.count()
         if count is None:
             read = self._read(wanted, self.found)
             yield from spread_samples(read if labels is None else _with_labels(read, labels, self), most)
             return
         if labels is not None and len(labels) != count:
-            raise _other_count(self, f"{count:,} samples, {len(labels):,} labels")
+            raise _label_count_error(self, f"{count:,} samples, {len(labels):,} labels")
         is_mixed = labels is None and self.found[0][1] is not None
         chosen = range(min(count, most or count)) if is_mixed else spread(count, most)
         read = self._read(wanted, [self.found[number] for number in chosen])
@@ -186,7 +188,7 @@ class Files:
             )
         return np.asarray(numbers[folder])
 
-    def _labels_beside(self) -> list[Array] | None:
+    def _labels_from_separate_file(self) -> list[Array] | None:
         """Returns the labels from a separate file, if any."""
         path = self.reading.labels
         if path is None:
@@ -208,13 +210,13 @@ def _with_labels(samples: Iterator[Sample], labels: Sequence[Array], source: Fil
     number = 0
     for number, sample in enumerate(samples, start=1):
         if number > len(labels):
-            raise _other_count(source, f"{len(labels):,} labels, and more samples")
+            raise _label_count_error(source, f"{len(labels):,} labels, and more samples")
         yield replace(sample, label=np.asarray(labels[number - 1]))
     if number != len(labels):
-        raise _other_count(source, f"{number:,} samples, {len(labels):,} labels")
+        raise _label_count_error(source, f"{number:,} samples, {len(labels):,} labels")
 
 
-def _other_count(source: Files, found: str) -> PillionError:
+def _label_count_error(source: Files, found: str) -> PillionError:
     return PillionError(
         f"{source.reading.labels} has the labels of other data",
         rule=f"a label for each sample of {source.path}, in the same order",
@@ -226,13 +228,13 @@ def _other_count(source: Files, found: str) -> PillionError:
 def open_files(path: Path, reading: Reading) -> Files:
     """Opens the data at a path. Raises if it holds nothing readable."""
     if not path.exists():
-        raise _no_data(path, f"no such path, in {Path.cwd()}")
+        raise _no_data_error(path, f"no such path, in {Path.cwd()}")
     if not path.is_dir() and suffix_of(path) not in FORMATS:
-        raise _no_data(path, f"suffix {path.suffix}" if path.suffix else "a file without a suffix")
+        raise _no_data_error(path, f"suffix {path.suffix}" if path.suffix else "a file without a suffix")
     source = Files(path, reading)
     if not source.found:
         there = ", ".join(sorted(entry.name for entry in path.iterdir())[:8]) or "nothing"
-        raise _no_data(path, f"a folder with {there}")
+        raise _no_data_error(path, f"a folder with {there}")
     return source
 
 
@@ -253,7 +255,7 @@ def _is_data(name: str) -> bool:
     return suffix_of(name) in FORMATS and not name.startswith(".")
 
 
-def _no_data(path: Path, found: str) -> PillionError:
+def _no_data_error(path: Path, found: str) -> PillionError:
     return PillionError(
         f"no data at {path}",
         rule=f"a file or a folder of {IN_WORDS}; or file.py:function",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pillion.data.reading_options import Reading
-from pillion.data.sample import Array, InputSpec, does_not_fit
+from pillion.data.sample import Array, InputSpec, input_mismatch_error
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -39,7 +39,7 @@ def require_pillow() -> None:
 def read_image(path: Path, wanted: InputSpec, reading: Reading) -> Array:
     """Reads an image as uint8 [height, width, channels] with the input's channels and, when fitting, its size."""
     height, width, channels, _ = geometry(wanted, str(path))
-    image = _opened(path)
+    image = _decode_image(path)
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
         image = _resized(image, width, height, reading, path, wanted)
@@ -48,10 +48,10 @@ def read_image(path: Path, wanted: InputSpec, reading: Reading) -> Array:
 
 def read_image_as_it_is(path: Path) -> Array:
     """Reads an image as uint8 [height, width, 3], for the user's transform."""
-    return np.asarray(_opened(path).convert("RGB"), np.uint8)
+    return np.asarray(_decode_image(path).convert("RGB"), np.uint8)
 
 
-def _opened(path: Path) -> Any:
+def _decode_image(path: Path) -> Any:
     """Returns the decoded image. All of Pillow's errors become one."""
     require_pillow()
     from PIL import Image
@@ -82,7 +82,7 @@ def _resized(image: Any, width: int, height: int, reading: Reading, path: Path, 
     from PIL import Image
 
     if reading.fit == "exact":
-        raise does_not_fit(
+        raise input_mismatch_error(
             str(path),
             wanted,
             f"an image of {image.height} x {image.width}",
@@ -94,7 +94,7 @@ def _resized(image: Any, width: int, height: int, reading: Reading, path: Path, 
     factor = max(width / image.width, height / image.height)
     size = (max(width, round(image.width * factor)), max(height, round(image.height * factor)))
     if size[0] * size[1] > MOST_PIXELS:
-        raise does_not_fit(
+        raise input_mismatch_error(
             str(path),
             wanted,
             f"{image.height} x {image.width} pixels",
@@ -113,7 +113,7 @@ def geometry(wanted: InputSpec, place: str) -> tuple[int, int, int, bool]:
             return height, width, channels, True
         case (height, width):
             return height, width, 1, True
-    raise does_not_fit(
+    raise input_mismatch_error(
         place,
         wanted,
         f"input `{wanted.name}` is {wanted}",

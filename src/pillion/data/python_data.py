@@ -54,7 +54,7 @@ class PythonData:
     def _of_items(self, items: Iterable[tuple[int, Any]], wanted: Sequence[InputSpec]) -> Iterator[Sample]:
         for number, item in items:
             place = f"item {number} of {self.name}"
-            inputs, label = inputs_and_label(_parts(item, place, len(wanted)), wanted, place)
+            inputs, label = inputs_and_label(_arrays_by_name(item, place, len(wanted)), wanted, place)
             yield from samples_of_arrays(inputs, label, wanted, place, self.reading)
 
     def _is_one_item(self, wanted: Sequence[InputSpec]) -> bool:
@@ -62,7 +62,7 @@ class PythonData:
         return (
             isinstance(things, Mapping)
             or _is_array(things)
-            or (_is_arrays(things) and _is_whole(things, wanted))
+            or (_is_arrays(things) and _is_input_tuple(things, wanted))
         )
 
 
@@ -76,7 +76,7 @@ def _is_arrays(things: Any) -> bool:
     return isinstance(things, tuple) and bool(things) and all(as_array(one) is not None for one in things)
 
 
-def _is_whole(things: Sequence[Any], wanted: Sequence[InputSpec]) -> bool:
+def _is_input_tuple(things: Sequence[Any], wanted: Sequence[InputSpec]) -> bool:
     """Whether a tuple holds an array per input, and perhaps labels; otherwise it is a tuple of samples."""
     if len(things) == len(wanted) + 1:
         first, last = as_array(things[0]), as_array(things[-1])
@@ -94,11 +94,11 @@ def items_of(things: Any, name: str) -> Iterator[Any]:
     try:
         iterator = iter(things)
     except TypeError:
-        raise _no_samples(things, name) from None
+        raise _no_samples_error(things, name) from None
     yield from iterator
 
 
-def _parts(item: Any, place: str, inputs: int) -> dict[str, Array]:
+def _arrays_by_name(item: Any, place: str, inputs: int) -> dict[str, Array]:
     """Returns the arrays of a sample or batch by name; those of a tuple by number."""
     if isinstance(item, Mapping):
         named = {str(name): as_array(part) for name, part in item.items()}
@@ -137,7 +137,7 @@ def describe(thing: Any) -> str:
     return "None" if thing is None else f"a {type(thing).__name__}"
 
 
-def _no_samples(things: Any, name: str) -> PillionError:
+def _no_samples_error(things: Any, name: str) -> PillionError:
     return PillionError(
         f"{name} cannot be gone through",
         rule="a list, dataset, loader or generator of " + SAMPLES,
@@ -147,7 +147,7 @@ def _no_samples(things: Any, name: str) -> PillionError:
 
 
 @dataclass(frozen=True)
-class OpenedData:
+class UserFunctionData:
     """Samples from a user's function, called anew for each pass."""
 
     spec: str
@@ -176,10 +176,10 @@ class OpenedData:
             self._opened.append(function_of(self.spec, FUNCTION))
         made = run_user_code(self._opened[0], self.spec, rule=FUNCTION)
         given = PythonData(made, self.reading, self.spec)
-        yield from _watched(given.samples(wanted, most), self.spec)
+        yield from _report_generator_errors(given.samples(wanted, most), self.spec)
 
 
-def _watched(samples: Iterator[Sample], spec: str) -> Iterator[Sample]:
+def _report_generator_errors(samples: Iterator[Sample], spec: str) -> Iterator[Sample]:
     """Reports errors inside a generator like errors of the function."""
     end = object()
     while True:
@@ -198,7 +198,7 @@ def open_data(data: Any, reading: Reading = AS_IT_IS) -> Source:
     if isinstance(data, (str, os.PathLike)):
         text = os.fspath(data)
         if split_spec(text)[1]:
-            return OpenedData(text, reading, reading.classes)
+            return UserFunctionData(text, reading, reading.classes)
         return open_files(Path(text), reading)
     if hasattr(data, "samples") and hasattr(data, "count"):
         return data  # a source already

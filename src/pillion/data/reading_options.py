@@ -41,16 +41,16 @@ class Reading:
     def __post_init__(self) -> None:
         one_of("--fit", self.fit, get_args(Fit))
         if self.divide is not None and not (math.isfinite(self.divide) and self.divide > 0):
-            raise _no_number("--divide", self.divide, "a number above 0")
+            raise _invalid_number_error("--divide", self.divide, "a number above 0")
         for one in self.mean:
             if not math.isfinite(one):
-                raise _no_number("--mean", one, "finite numbers")
+                raise _invalid_number_error("--mean", one, "finite numbers")
         for one in self.std:
             if not (math.isfinite(one) and one > 0):
-                raise _no_number("--std", one, "numbers above 0")
+                raise _invalid_number_error("--std", one, "numbers above 0")
 
 
-def _no_number(option: str, found: float, rule: str) -> PillionError:
+def _invalid_number_error(option: str, found: float, rule: str) -> PillionError:
     return PillionError(
         f"{option} {found:g} cannot be computed with",
         rule=f"{option} takes {rule}",

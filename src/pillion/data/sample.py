@@ -89,7 +89,7 @@ class Source(Protocol):
 def as_input_dtype(array: Array, wanted: InputSpec, place: str) -> Array:
     """Converts an array to the input's dtype. Raises unless all numbers are finite."""
     if array.dtype.kind not in NUMBERS:
-        raise does_not_fit(place, wanted, f"it holds {array.dtype}", rule="numbers")
+        raise input_mismatch_error(place, wanted, f"it holds {array.dtype}", rule="numbers")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array))[0])
         raise PillionError(
@@ -102,15 +102,15 @@ def as_input_dtype(array: Array, wanted: InputSpec, place: str) -> Array:
         return np.ascontiguousarray(array)
     if wanted.dtype is DType.FLOAT32 or wanted.scale is not None:
         return np.ascontiguousarray(array, dtype=np.float32)
-    return _exactly(array, wanted, place)
+    return _to_integer_exactly(array, wanted, place)
 
 
-def _exactly(array: Array, wanted: InputSpec, place: str) -> Array:
+def _to_integer_exactly(array: Array, wanted: InputSpec, place: str) -> Array:
     """Converts to an integer input without rounding."""
     with np.errstate(invalid="ignore"):
         made = array.astype(wanted.dtype.numpy)
     if not np.array_equal(made, array):
-        raise does_not_fit(
+        raise input_mismatch_error(
             place,
             wanted,
             f"{array.dtype} from {array.min()} to {array.max()}",
@@ -131,28 +131,30 @@ def split_samples(array: Array, wanted: InputSpec, place: str, labels: int | Non
     if array.shape == one:
         return array.reshape(1, 1, *one)
     if array.ndim and array.shape[1:] == one:
-        return _some(array.reshape(len(array), 1, *one), array, wanted, place)
+        return _require_samples(array.reshape(len(array), 1, *one), array, wanted, place)
     if array.ndim and array.shape[1:] == shape:
-        return _some(array, array, wanted, place)
-    if array.ndim and _solid(array.shape[1:]) == _solid(one):
-        return _some(array.reshape(len(array), 1, *one), array, wanted, place)
-    if _solid(array.shape) == _solid(one):
+        return _require_samples(array, array, wanted, place)
+    if array.ndim and _without_unit_axes(array.shape[1:]) == _without_unit_axes(one):
+        return _require_samples(array.reshape(len(array), 1, *one), array, wanted, place)
+    if _without_unit_axes(array.shape) == _without_unit_axes(one):
         return array.reshape(1, 1, *one)
-    raise does_not_fit(place, wanted, f"shape {list(array.shape)}")
+    raise input_mismatch_error(place, wanted, f"shape {list(array.shape)}")
 
 
-def _solid(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _without_unit_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Returns a shape without axes of length 1."""
     return tuple(size for size in shape if size != 1)
 
 
-def _some(many: Array, array: Array, wanted: InputSpec, place: str) -> Array:
+def _require_samples(many: Array, array: Array, wanted: InputSpec, place: str) -> Array:
     if not len(many):
-        raise does_not_fit(place, wanted, f"shape {list(array.shape)}")
+        raise input_mismatch_error(place, wanted, f"shape {list(array.shape)}")
     return many
 
 
-def does_not_fit(place: str, wanted: InputSpec, found: str, rule: str = "", help: str = "") -> PillionError:
+def input_mismatch_error(
+    place: str, wanted: InputSpec, found: str, rule: str = "", help: str = ""
+) -> PillionError:
     """Returns the error for data that does not fit an input."""
     one = list(wanted.of_one)
     return PillionError(
@@ -182,13 +184,13 @@ def batched(
             continue
         waiting.append(sample)
         if len(waiting) == rows:
-            yield _together(waiting), waiting
+            yield _concatenate_inputs(waiting), waiting
             waiting = []
     if waiting:
-        yield _together(waiting + [waiting[-1]] * (rows - len(waiting))), waiting
+        yield _concatenate_inputs(waiting + [waiting[-1]] * (rows - len(waiting))), waiting
 
 
-def _together(samples: Sequence[Sample]) -> tuple[Array, ...]:
+def _concatenate_inputs(samples: Sequence[Sample]) -> tuple[Array, ...]:
     return tuple(np.concatenate(parts) for parts in zip(*(s.inputs for s in samples), strict=True))
 
 

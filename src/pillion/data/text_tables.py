@@ -38,7 +38,7 @@ class TextTable:
         for line, cells in _rows(self.path, self.separator):
             if line > 1 or not self.has_names:
                 if len(cells) != self.columns:
-                    raise _damaged(
+                    raise _damaged_table_error(
                         self.path, line, f"{len(cells)} cells", f"{self.columns} cells in each line"
                     )
                 yield line, cells
@@ -49,7 +49,7 @@ def open_table(path: Path, numbers: int | None, reading: Reading) -> TextTable:
     separator = _separator(path)
     lines = [cells for _, cells in itertools.islice(_rows(path, separator), 2)]
     if not lines:
-        raise _damaged(path, 1, "an empty file", "a line for each sample")
+        raise _damaged_table_error(path, 1, "an empty file", "a line for each sample")
     cells = lines[0]
     has_names = _are_names(cells)
     row = lines[-1] if has_names and len(lines[-1]) == len(cells) else cells
@@ -87,7 +87,7 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yields every non-empty line with its number."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(_short_lines(file), delimiter=separator)
+            reader = csv.reader(_limit_line_length(file), delimiter=separator)
             for cells in reader:
                 if cells:
                     yield reader.line_num, [cell.strip() for cell in cells]
@@ -100,7 +100,7 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
         ) from None
 
 
-def _short_lines(file: Iterator[str]) -> Iterator[str]:
+def _limit_line_length(file: Iterator[str]) -> Iterator[str]:
     read = getattr(file, "readline")  # noqa: B009  # a file's, with a limit
     while line := read(MOST_LINE):
         if len(line) >= MOST_LINE and not line.endswith("\n"):
@@ -158,7 +158,7 @@ def samples_of_table(
         place = f"line {line} of {table.path}"
         label = _label(cells.pop(table.label), numbers, table.path, line) if table.label is not None else None
         row = np.array([_number(cell, table.path, line) for cell in cells], np.float64)
-        real = _normalized(row, reading).astype(np.float32)
+        real = _normalize_table_row(row, reading).astype(np.float32)
         yield Sample((real.reshape(1, *wanted.of_one),), label, place)
 
 
@@ -170,7 +170,7 @@ def labels_of_table(path: Path, reading: Reading) -> list[Array]:
     return [_label(cells[table.label], numbers, path, line) for line, cells in table.rows()]
 
 
-def _normalized(row: Array, reading: Reading) -> Array:
+def _normalize_table_row(row: Array, reading: Reading) -> Array:
     row = row / (reading.divide or 1)
     row = row - np.asarray(reading.mean[0]) if reading.mean else row
     return row / np.asarray(reading.std[0]) if reading.std else row
@@ -180,22 +180,26 @@ def _number(cell: str, path: Path, line: int) -> float:
     try:
         number = float(cell)
     except ValueError:
-        raise _damaged(path, line, f"`{cell[:40]}`" if cell else "an empty cell", "numbers") from None
+        raise _damaged_table_error(
+            path, line, f"`{cell[:40]}`" if cell else "an empty cell", "numbers"
+        ) from None
     if not math.isfinite(number):
-        raise _damaged(path, line, cell, "finite numbers")
+        raise _damaged_table_error(path, line, cell, "finite numbers")
     return number
 
 
 def _label(cell: str, numbers: dict[str, int], path: Path, line: int) -> Array:
     if numbers:
         if cell not in numbers:
-            raise _damaged(path, line, f"the label `{cell[:40]}`", f"labels {', '.join(list(numbers)[:12])}")
+            raise _damaged_table_error(
+                path, line, f"the label `{cell[:40]}`", f"labels {', '.join(list(numbers)[:12])}"
+            )
         return np.asarray(numbers[cell])
     number = _number(cell, path, line)
     return np.asarray(int(number) if number.is_integer() else number)
 
 
-def _damaged(path: Path, line: int, found: str, rule: str) -> PillionError:
+def _damaged_table_error(path: Path, line: int, found: str, rule: str) -> PillionError:
     return PillionError(
         f"the table {path} is not as it should be",
         rule=rule,

@@ -10,7 +10,7 @@ from shlex import quote
 import numpy as np
 
 from pillion.data.reading_options import Reading
-from pillion.data.sample import Array, InputSpec, does_not_fit, elements
+from pillion.data.sample import Array, InputSpec, elements, input_mismatch_error
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -28,7 +28,7 @@ def read_sound(path: Path) -> Array:
             raw = sound.readframes(frames)
         if len(raw) != frames * width * channels:
             raise ValueError(f"it ends after {len(raw):,} of {frames * width * channels:,} bytes")
-        samples = _numbers(raw, width)
+        samples = _decode_samples(raw, width)
     except (wave.Error, EOFError, ValueError, OSError, RuntimeError) as error:
         raise PillionError(
             f"the sound {path} cannot be read",
@@ -60,7 +60,7 @@ def require_same_rate(path: Path, first: Path) -> None:
         )
 
 
-def _numbers(raw: bytes, width: int) -> Array:
+def _decode_samples(raw: bytes, width: int) -> Array:
     """Decodes little-endian samples of a byte width; 8-bit samples are unsigned."""
     if width == 1:
         return (np.frombuffer(raw, np.uint8).astype(np.float32) - 128) / np.float32(128)
@@ -78,7 +78,7 @@ def as_input(sound: Array, wanted: InputSpec, reading: Reading, place: str) -> A
     """Converts a sound to one sample of an input; when fitting, cuts its middle or pads with silence."""
     length = elements(wanted.of_one)
     if max(wanted.of_one, default=1) != length:
-        raise does_not_fit(
+        raise input_mismatch_error(
             place,
             wanted,
             f"{len(sound):,} numbers of one channel",
@@ -97,7 +97,7 @@ def as_input(sound: Array, wanted: InputSpec, reading: Reading, place: str) -> A
 
 def _cut(sound: Array, length: int, wanted: InputSpec, reading: Reading, place: str) -> Array:
     if reading.fit != "crop":
-        raise does_not_fit(
+        raise input_mismatch_error(
             place,
             wanted,
             f"{len(sound):,} numbers",

@@ -11,12 +11,12 @@ from typing import Any
 
 from pillion.devices.cycle_range import CycleRange
 from pillion.devices.host_driver import Driver
-from pillion.devices.payloads import Executable, Payloads, SegmentCost, SegmentFile, marked
+from pillion.devices.payloads import Executable, Payloads, SegmentCost, SegmentFile, marked_tflite_payloads
 from pillion.devices.retyped import Fixit
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, explicit_multipliers
+from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.verdict import Verdict
 
 Predicate = Callable[[Any], tuple[object, bool]]
@@ -24,7 +24,7 @@ Predicate = Callable[[Any], tuple[object, bool]]
 
 
 @dataclass(frozen=True)
-class Rule:
+class NpuRule:
     """A condition on one kind of op. `wants` is the requirement as text, also shown in the docs table;
     `source` says where the limit comes from."""
 
@@ -53,9 +53,9 @@ def removes_nothing(op: Op) -> bool:
     return False
 
 
-def without_converter(files: Sequence[SegmentFile], chip: str) -> Payloads:
+def payloads_without_converter(files: Sequence[SegmentFile], chip: str) -> Payloads:
     """Returns marked TFLite payloads: the default for a device without a converter."""
-    return marked(files)
+    return marked_tflite_payloads(files)
 
 
 UNCERTAINTY = CycleRange(0.5, 8.0)
@@ -72,7 +72,7 @@ class Device:
     summary: str
     ops: frozenset[type[Op]]
     """The supported kinds of ops."""
-    rules: tuple[Rule, ...]
+    rules: tuple[NpuRule, ...]
     estimate: Callable[[Op], int]
     """Returns the estimated cycles of one op."""
     unsupported: frozenset[type[Op]] = frozenset()
@@ -112,18 +112,18 @@ class Device:
     cost: Callable[[bytes, str], SegmentCost | None] = lambda file, chip: None
     """Returns the converter's estimate for a segment's TFLite file on a chip, or None if the converter is not
     installed; the estimates of the ops are then summed."""
-    payloads: Callable[[Sequence[SegmentFile], str], Payloads] = without_converter
+    payloads: Callable[[Sequence[SegmentFile], str], Payloads] = payloads_without_converter
     """Returns the payloads of a program's segments. The second argument is the converter's name for the
     chip."""
 
     @cached_property
-    def _by_op(self) -> dict[type[Op], list[Rule]]:
-        table: dict[type[Op], list[Rule]] = {}
+    def _by_op(self) -> dict[type[Op], list[NpuRule]]:
+        table: dict[type[Op], list[NpuRule]] = {}
         for rule in self.rules:
             table.setdefault(rule.op, []).append(rule)
         return table
 
-    def rules_of(self, op: type[Op]) -> list[Rule]:
+    def rules_of(self, op: type[Op]) -> list[NpuRule]:
         """Returns the rules for one kind of op; empty if the NPU does not support it."""
         return self._by_op.get(op, [])
 
@@ -135,7 +135,7 @@ class Device:
         known = Verdict(f"{op.kind}.supported", has, f"an op that {self.name} supports", op.kind)
         if not has:
             return (known,)
-        if found := explicit_multipliers(op):
+        if found := why_multipliers_explicit(op):
             wanted = "scales that define the arithmetic (.pte files hold multipliers: compile from PyTorch or .tflite)"
             return (known, Verdict(f"{op.kind}.scales", False, wanted, found))
         return (known, *(rule.judge(op) for rule in self.rules_of(type(op))))
@@ -143,6 +143,6 @@ class Device:
 
 def rules_for(
     ops: Iterable[type[Op]], name: str, wants: str, predicate: Predicate, source: str
-) -> list[Rule]:
+) -> list[NpuRule]:
     """Returns the same rule for several kinds of ops."""
-    return [Rule(op, name, wants, predicate, source) for op in ops]
+    return [NpuRule(op, name, wants, predicate, source) for op in ops]

@@ -143,7 +143,7 @@ def _in_file(payload: bytes, find: Callable[[bytes], Executable]) -> SegmentPayl
         return SegmentPayload("", b"", payload, why_not=f"{error.what} ({error.here})")
 
 
-def marked(files: Sequence[SegmentFile], missing: str = "") -> Payloads:
+def marked_tflite_payloads(files: Sequence[SegmentFile], missing: str = "") -> Payloads:
     """Returns the TFLite files under Pillion's mark, for a runtime without the NPU's converter."""
     return Payloads(
         tuple(

@@ -37,20 +37,20 @@ def activations_int8(op: Op) -> tuple[object, bool]:
     return ", ".join(found), found == ["int8"]
 
 
-def same_parameters(op: Op) -> tuple[object, bool]:
+def has_same_quantization(op: Op) -> tuple[object, bool]:
     """Whether all operands and results have the same scale and zero point."""
     quants = list(dict.fromkeys(v.type.quant for v in (*op.operands, *op.results)))
     return "the same" if len(quants) == 1 else f"{len(quants)} different", len(quants) == 1
 
 
-def broadcast(op: Op) -> tuple[object, bool]:
+def broadcasts_one_operand(op: Op) -> tuple[object, bool]:
     """Whether one operand has as many elements as the result, so that only the other one is broadcast."""
     result = op.results[0].type.elements
     found = [v.type.elements for v in op.operands]
     return " and ".join(map(str, found)) + f" for {result}", result in found
 
 
-def constants(op: Op) -> tuple[object, bool]:
+def has_constant_weights(op: Op) -> tuple[object, bool]:
     """Whether weights and bias are constant."""
     computed = [v.name for v in weights_and_bias(op) if not v.is_constant]
     return f"computed: {', '.join(computed)}" if computed else "constant", not computed
@@ -69,18 +69,18 @@ def per_tensor_weights(op: Op) -> tuple[object, bool]:
     return "per channel" if per_channel else "per tensor", not per_channel
 
 
-def unit_steps(op: Op) -> tuple[object, bool]:
+def has_unit_slice_steps(op: Op) -> tuple[object, bool]:
     """Whether a slice has the step 1 along every axis."""
     assert isinstance(op, Slice)
     return op.step, set(op.step) <= {1}
 
 
-def level_of(value: Value, real: float) -> int:
+def quantized_level_of(value: Value, real: float) -> int:
     """Returns the unclipped integer that represents a real number in a tensor."""
     return round(real / value.scale) + value.zero_point
 
 
-def clamp_form(op: Op) -> tuple[object, bool]:
+def has_representable_bounds(op: Op) -> tuple[object, bool]:
     """Whether the bounds of a clamp are representable: those of the relu family with any result scale, other
     bounds only if the scale stays (they become minimum and maximum)."""
     assert isinstance(op, Clamp)
@@ -94,20 +94,20 @@ def clamp_form(op: Op) -> tuple[object, bool]:
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
 
 
-def fixed_output(op: Op) -> tuple[object, bool]:
+def has_fixed_output_quantization(op: Op) -> tuple[object, bool]:
     """Whether the result has the fixed scale and zero point of the NPU's function, if it has one."""
     assert isinstance(op, Lut)
     found = (op.y.scale, op.y.zero_point)
     return f"scale {found[0]:g}, zero point {found[1]}", op.function.fixed_output in (None, found)
 
 
-def softmax_scale(op: Op) -> tuple[object, bool]:
+def has_softmax_scale(op: Op) -> tuple[object, bool]:
     """Whether the result of a softmax has the scale 1/256."""
     assert isinstance(op, Softmax)
     return f"scale 2^{round(math.log2(op.y.scale))}", op.y.quant == OUTPUT
 
 
-def table_defined(op: Op) -> tuple[object, bool]:
+def has_defined_table(op: Op) -> tuple[object, bool]:
     """Whether the function has a value for every int8 input."""
     assert isinstance(op, Lut)
     try:

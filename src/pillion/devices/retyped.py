@@ -16,7 +16,7 @@ Fixit = tuple[str, Op]
 Fixits = Callable[[Op], Iterator[Fixit]]
 
 
-def retyped(value: Value, shape: Shape, quant: Quant | None = None) -> Value:
+def with_shape_and_quant(value: Value, shape: Shape, quant: Quant | None = None) -> Value:
     """Returns the value with another shape and optionally other quantization parameters; constants stay
     constant."""
     data = None if value.data is None else np.broadcast_to(value.data.dtype.type(0), shape)
@@ -28,7 +28,7 @@ def with_quant(value: Value, quant: Quant) -> Value:
     return dataclasses.replace(value, type=dataclasses.replace(value.type, quant=quant))
 
 
-def fitted(op: Op) -> Op:
+def with_inferred_result(op: Op) -> Op:
     """Returns the op with a result whose shape is inferred from its operands and attributes."""
     y = op.results[0]
-    return op.substitute({y: retyped(y, op.infer().shape)})
+    return op.substitute({y: with_shape_and_quant(y, op.infer().shape)})

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pillion.devices.device import Device
-from pillion.devices.payloads import SegmentCost, SegmentFile, marked
+from pillion.devices.payloads import SegmentCost, SegmentFile, marked_tflite_payloads
 from pillion.emitters import tflite
 from pillion.ir.graph import Graph
 from pillion.ops import Segment
@@ -12,7 +12,7 @@ from pillion.ops import Segment
 
 def segment_files(graph: Graph) -> list[SegmentFile]:
     """Returns the TFLite file of each segment, in running order."""
-    return [_file(op) for op in graph.ops if isinstance(op, Segment)]
+    return [_segment_file(op) for op in graph.ops if isinstance(op, Segment)]
 
 
 def cost_of(body: Graph, device: Device, chip: str) -> SegmentCost | None:
@@ -21,13 +21,13 @@ def cost_of(body: Graph, device: Device, chip: str) -> SegmentCost | None:
     return device.cost(tflite.emit(body), chip)
 
 
-def marked_payloads(graph: Graph) -> list[bytes]:
+def host_delegate_payloads(graph: Graph) -> list[bytes]:
     """Returns what the delegates of a program are handed where it runs on this computer: TFLite under Pillion's
     mark."""
-    return [segment.payload for segment in marked(segment_files(graph)).segments]
+    return [segment.payload for segment in marked_tflite_payloads(segment_files(graph)).segments]
 
 
-def _file(op: Segment) -> SegmentFile:
+def _segment_file(op: Segment) -> SegmentFile:
     op.require_open()
     body = op.body
     inputs, outputs = (tuple(value.name for value in values) for values in (body.inputs, body.outputs))

@@ -12,7 +12,7 @@ from pillion.evaluation.evaluation_result import Agreement
 from pillion.evaluation.program_io import ProgramIo
 from pillion.run.executor import Runnable, RunOptions
 from pillion.run.first_difference import bytes_different
-from pillion.run.parallel_runs import many_runs
+from pillion.run.parallel_runs import open_chunk_runner
 
 
 def agreement(
@@ -28,7 +28,7 @@ def agreement(
     outputs = []
     for executor in (on, other):
         try:
-            with many_runs(program, executor, 1, options) as run:
+            with open_chunk_runner(program, executor, 1, options) as run:
                 outputs.append([one for chunk in run([runs]) for one in chunk])
         except PillionError as error:
             if executor == on:

@@ -42,7 +42,7 @@ def chunks_of(source: Source, borders: ProgramIo, limit: int | None) -> Iterator
         yield Chunk(tuple(runs), tuple(made_of))
 
 
-def real_runs(chunk: Chunk) -> Iterator[tuple[Array, ...]]:
+def unquantized_inputs(chunk: Chunk) -> Iterator[tuple[Array, ...]]:
     """Yields the inputs of each run before quantization, if they were real numbers."""
     for run, parts in zip(chunk.runs, chunk.samples, strict=True):
         if len(parts) == 1 and parts[0].inputs[0].shape == run[0].shape:
@@ -58,19 +58,19 @@ def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], borders: Progra
     columns: list[list[Array]] = [[] for _ in borders.outputs]
     for parts, ys in zip(chunk.samples, outputs, strict=True):
         for column, y in zip(columns, ys, strict=False):
-            column.append(_of_samples(y, len(parts), parts[0], borders))
+            column.append(_output_rows_by_sample(y, len(parts), parts[0], borders))
     labels = [sample.label for sample in samples]
     if any(label is None for label in labels) and not all(label is None for label in labels):
-        raise _some_unlabelled(next(s.place for s in samples if s.label is None))
+        raise _unlabelled_samples_error(next(s.place for s in samples if s.label is None))
     return Batch(
         tuple(np.concatenate(column) for column in columns if column),
-        None if labels[0] is None else _stacked(samples),
+        None if labels[0] is None else _stack_samples(samples),
         tuple(np.concatenate([s.inputs[i] for s in samples]) for i in range(len(borders.inputs))),
         tuple(sample.place for sample in samples),
     )
 
 
-def _of_samples(y: Array, count: int, first: Sample, borders: ProgramIo) -> Array:
+def _output_rows_by_sample(y: Array, count: int, first: Sample, borders: ProgramIo) -> Array:
     """Returns an output's rows by sample; a sample that was a whole input owns all rows."""
     rows = borders.inputs[0].rows
     if rows == 1 or first.inputs[0].shape == borders.inputs[0].shape:
@@ -85,7 +85,7 @@ def _of_samples(y: Array, count: int, first: Sample, borders: ProgramIo) -> Arra
     return y[:count]
 
 
-def _stacked(samples: Sequence[Sample]) -> Array:
+def _stack_samples(samples: Sequence[Sample]) -> Array:
     labels = [np.asarray(sample.label) for sample in samples]
     if len({label.shape for label in labels}) != 1:
         odd = next(s for s, label in zip(samples, labels, strict=True) if label.shape != labels[0].shape)
@@ -98,7 +98,7 @@ def _stacked(samples: Sequence[Sample]) -> Array:
     return np.stack(labels)
 
 
-def _some_unlabelled(place: str) -> PillionError:
+def _unlabelled_samples_error(place: str) -> PillionError:
     return PillionError(
         "some samples have labels, and some have none",
         rule="all samples have labels, or none has",

@@ -15,14 +15,14 @@ from pillion.data.sample import Array, batched
 from pillion.errors import PillionError
 from pillion.evaluation.evaluate import MetricName, evaluate
 from pillion.evaluation.evaluation_result import Evaluation
-from pillion.evaluation.float_outputs import FloatOutputs, FloatReference
-from pillion.evaluation.layer_errors import Comparison, LayerByLayer, LayerTensors, Progress
+from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
+from pillion.evaluation.layer_errors import Comparison, LayerErrorMeasurement, LayerTensors, Progress
 from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
 from pillion.evaluation.program_io import ProgramIo, program_io
 from pillion.program import Program
-from pillion.run.executor import HOST, Outputs, RunOptions, judged
+from pillion.run.executor import HOST, Outputs, RunOptions, verdict_of_checks
 from pillion.run.executor_list import require_tools
-from pillion.run.parallel_runs import check_workers, many_runs
+from pillion.run.parallel_runs import check_workers, open_chunk_runner
 
 SAMPLES = 8
 """Default number of compared samples; each runs once per layer."""
@@ -30,7 +30,7 @@ SAMPLES = 8
 
 def compare_layers(
     program: Program,
-    float_model: FloatOutputs,
+    float_model: FloatModelProtocol,
     tensors: LayerTensors,
     data: Any,
     *,
@@ -41,7 +41,7 @@ def compare_layers(
     """Compares a program with its float model on data; `tensors` gives the float model's tensors."""
     borders = program_io(program)
     beside = FloatReference(float_model, borders)
-    layers = LayerByLayer(borders.model, borders.target, program.graph, tensors)
+    layers = LayerErrorMeasurement(borders.model, borders.target, program.graph, tensors)
     samples = open_data(data, reading).samples(borders.inputs, limit)
     for number, (inputs, _) in enumerate(batched(samples, borders.inputs), start=1):
         given = [one.quantized(x) for one, x in zip(borders.inputs, inputs, strict=True)]
@@ -119,20 +119,22 @@ def compare_programs(
             )
     beside = found.float_model if found else None
     return TwoPrograms(
-        _side(first, names[0], found.metrics if found else {}, measure),
-        _side(second, names[1], beside.metrics if beside else {}, measure),
+        _measure_compared_side(first, names[0], found.metrics if found else {}, measure),
+        _measure_compared_side(second, names[1], beside.metrics if beside else {}, measure),
         found.samples if found else 0,
         beside.same_answer if beside else None,
         beside.signal_to_noise_db if beside else None,
     )
 
 
-def _side(program: Program | Path, name: str, metrics: dict[str, float], measure: bool) -> ComparedSide:
+def _measure_compared_side(
+    program: Program | Path, name: str, metrics: dict[str, float], measure: bool
+) -> ComparedSide:
     borders = program_io(program)
     reason = "" if measure else "--no-measure"
     if measure and not can_be_measured(program):
         reason = f"{borders.target} has an NPU, which no emulator has"
-    tools = judged("tools", lambda: require_tools("board"))
+    tools = verdict_of_checks("tools", lambda: require_tools("board"))
     if measure and not reason and not tools.ok:
         reason = tools.what
     costs = costs_of(program, flash=not reason, instructions=not reason)
@@ -165,7 +167,7 @@ class OtherProgram:
         return tuple(one.shape for one in self.borders.inputs)
 
     def __enter__(self) -> OtherProgram:
-        self._running = many_runs(self.program, HOST, self.workers, RunOptions(native=self.native))
+        self._running = open_chunk_runner(self.program, HOST, self.workers, RunOptions(native=self.native))
         self._run = self._running.__enter__()
         return self
 

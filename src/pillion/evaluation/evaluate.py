@@ -18,14 +18,14 @@ from pillion.data.reading_options import AS_IT_IS, Reading
 from pillion.data.sample import Array, Source, elements
 from pillion.errors import PillionError
 from pillion.evaluation.agreement import agreement
-from pillion.evaluation.chunks import Chunk, batch_of, chunks_of, real_runs
+from pillion.evaluation.chunks import Chunk, batch_of, chunks_of, unquantized_inputs
 from pillion.evaluation.evaluation_result import Agreement, Evaluation, FloatComparison
-from pillion.evaluation.float_outputs import FloatOutputs, FloatReference
+from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
 from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, default_metrics, metric_of
 from pillion.evaluation.program_io import ProgramIo, program_io
 from pillion.program import Program
 from pillion.run.executor import HOST, Outputs, RunOptions
-from pillion.run.parallel_runs import check_workers, many_runs
+from pillion.run.parallel_runs import check_workers, open_chunk_runner
 
 Progress = Callable[[int, "int | None"], None]
 """Called with the number of samples done, and the total if known."""
@@ -56,7 +56,7 @@ class Scores:
 
 
 @dataclass
-class Closeness:
+class FloatModelDistance:
     """The distance between the first outputs of program and float model."""
 
     signal: float = 0.0
@@ -82,12 +82,12 @@ class Closeness:
 
 
 @dataclass
-class _Accumulated:
+class _EvaluationState:
     """Everything accumulated during an evaluation."""
 
     scores: Scores | None = None
     floats: Scores | None = None
-    nearness: Closeness = field(default_factory=Closeness)
+    nearness: FloatModelDistance = field(default_factory=FloatModelDistance)
     labels: set[int] = field(default_factory=set)
     samples: int = 0
 
@@ -101,13 +101,13 @@ def evaluate(
     workers: int | None = None,
     native: bool = False,
     on: str = HOST,
-    float_model: FloatOutputs | None = None,
+    float_model: FloatModelProtocol | None = None,
     agree: Sequence[str] = (),
     agree_samples: int = 3,
     reading: Reading = AS_IT_IS,
     timeout: float = 60.0,
     progress: Progress | None = None,
-    runs: ManyRuns = many_runs,
+    runs: ManyRuns = open_chunk_runner,
 ) -> Evaluation:
     """Runs a program, or the C project in a folder, on data, and returns its metrics.
 
@@ -123,36 +123,40 @@ def evaluate(
     beside = FloatReference(float_model, borders) if float_model is not None else None
     names = tuple(metrics) if metrics is not None else None
     if names == ():
-        raise _no_metrics()
+        raise _no_metrics_error()
     named = [metric_of(name) for name in names or ()]  # before anything is run
-    gathered = _Accumulated()
+    gathered = _EvaluationState()
     first: list[tuple[Array, ...]] = []
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     count = check_workers(workers) if on == HOST else 1
     watch = Stopwatch()
     with runs(runnable, on, count, RunOptions(timeout, native=native)) as run:
-        total = _total(source, limit)
+        total = _sample_count(source, limit)
         watch.start()
         # Beside a float model the program waits for it, so that each has the computer for itself.
-        for chunk, outputs in _flow(run, chunks_of(source, borders, limit), 2 * count if beside else None):
+        for chunk, outputs in _run_chunks(
+            run, chunks_of(source, borders, limit), 2 * count if beside else None
+        ):
             if gathered.scores is None:
                 is_compared = beside is not None or bool(agree)
-                gathered.scores = _scores(named, chunk, borders, source, is_compared)
-                again = _named_again(names)
-                gathered.floats = _scores(again, chunk, borders, source, is_compared) if beside else None
-            found = _take(gathered, chunk, outputs, borders)
+                gathered.scores = _initial_scores(named, chunk, borders, source, is_compared)
+                again = _new_metrics(names)
+                gathered.floats = (
+                    _initial_scores(again, chunk, borders, source, is_compared) if beside else None
+                )
+            found = _accumulate_outputs(gathered, chunk, outputs, borders)
             if beside is not None:
                 watch.stop()
-                _take_float(gathered, chunk, found, beside)
+                _accumulate_float_outputs(gathered, chunk, found, beside)
                 watch.start()
             first += chunk.runs[: max(agree_samples - len(first), 0)]
             if progress is not None:
                 progress(gathered.samples, total)
         watch.stop()
     if gathered.scores is None:
-        raise _no_samples(source)
+        raise _no_samples_error(source)
     agreements = tuple(agreement(runnable, borders, first, other, on, timeout) for other in agree)
-    return _result(gathered, source, borders, on, count, watch.seconds, agreements)
+    return _evaluation_result(gathered, source, borders, on, count, watch.seconds, agreements)
 
 
 @dataclass
@@ -171,7 +175,9 @@ class Stopwatch:
         self.seconds += time.perf_counter() - self._since
 
 
-def _flow(run: Run, chunks: Iterator[Chunk], at_once: int | None) -> Iterator[tuple[Chunk, list[Outputs]]]:
+def _run_chunks(
+    run: Run, chunks: Iterator[Chunk], at_once: int | None
+) -> Iterator[tuple[Chunk, list[Outputs]]]:
     """Yields chunks with outputs: continuously, or `at_once` at a time with the program idle in between."""
     if at_once is None:
         flowing, seen = itertools.tee(chunks)
@@ -181,11 +187,11 @@ def _flow(run: Run, chunks: Iterator[Chunk], at_once: int | None) -> Iterator[tu
         yield from zip(some, list(run(chunk.runs for chunk in some)), strict=True)
 
 
-def _named_again(names: tuple[MetricName, ...] | None) -> list[Metric]:
+def _new_metrics(names: tuple[MetricName, ...] | None) -> list[Metric]:
     return [metric_of(name) for name in names or ()]
 
 
-def _scores(
+def _initial_scores(
     named: list[Metric], chunk: Chunk, borders: ProgramIo, source: Source, is_compared: bool
 ) -> Scores:
     """Returns the chosen or default metrics, and a confusion matrix for classes."""
@@ -211,7 +217,9 @@ def _require_order_of_classes(source: Source, outputs: int) -> None:
         )
 
 
-def _take(gathered: _Accumulated, chunk: Chunk, outputs: Sequence[Outputs], borders: ProgramIo) -> Batch:
+def _accumulate_outputs(
+    gathered: _EvaluationState, chunk: Chunk, outputs: Sequence[Outputs], borders: ProgramIo
+) -> Batch:
     """Adds the outputs of a chunk, and returns them as real numbers."""
     assert gathered.scores is not None
     real = [tuple(one.real(y) for one, y in zip(borders.outputs, ys, strict=True)) for ys in outputs]
@@ -223,17 +231,22 @@ def _take(gathered: _Accumulated, chunk: Chunk, outputs: Sequence[Outputs], bord
     return found
 
 
-def _take_float(gathered: _Accumulated, chunk: Chunk, found: Batch, beside: FloatReference) -> None:
+def _accumulate_float_outputs(
+    gathered: _EvaluationState, chunk: Chunk, found: Batch, beside: FloatReference
+) -> None:
     """Runs the float model on a chunk, and compares it with the program."""
     assert gathered.floats is not None
     borders = beside.borders
-    runs = [tuple(one.real(x) for one, x in zip(borders.inputs, xs, strict=True)) for xs in real_runs(chunk)]
+    runs = [
+        tuple(one.real(x) for one, x in zip(borders.inputs, xs, strict=True))
+        for xs in unquantized_inputs(chunk)
+    ]
     wanted = batch_of(chunk, beside.outputs(runs), borders)
     gathered.floats.add(wanted)
     gathered.nearness.add(found, wanted)
 
 
-def _total(source: Source, limit: int | None) -> int | None:
+def _sample_count(source: Source, limit: int | None) -> int | None:
     count = source.count()
     return limit if count is None else min(count, limit or count)
 
@@ -248,7 +261,7 @@ def _check_limit(limit: int | None) -> None:
         )
 
 
-def _no_metrics() -> PillionError:
+def _no_metrics_error() -> PillionError:
     return PillionError(
         "no metric is asked for",
         rule="a metric at least, or None for those that suit the data",
@@ -257,7 +270,7 @@ def _no_metrics() -> PillionError:
     )
 
 
-def _no_samples(source: Source) -> PillionError:
+def _no_samples_error(source: Source) -> PillionError:
     return PillionError(
         f"there is no sample in {source.name}",
         rule="one sample at least",
@@ -266,8 +279,8 @@ def _no_samples(source: Source) -> PillionError:
     )
 
 
-def _result(
-    gathered: _Accumulated,
+def _evaluation_result(
+    gathered: _EvaluationState,
     source: Source,
     borders: ProgramIo,
     on: str,
@@ -292,11 +305,11 @@ def _result(
         classes=source.classes,
         float_model=gathered.nearness.beside(gathered.floats.values()) if gathered.floats else None,
         agreements=agreements,
-        notes=tuple(_notes(gathered)),
+        notes=tuple(_result_caveats(gathered)),
     )
 
 
-def _notes(gathered: _Accumulated) -> Iterator[str]:
+def _result_caveats(gathered: _EvaluationState) -> Iterator[str]:
     """Yields caveats about the numbers."""
     if len(gathered.labels) == 1:
         yield f"all samples have the same label, {next(iter(gathered.labels))}: a model that always answers it would be right"

@@ -16,7 +16,7 @@ from pillion.evaluation.program_io import ProgramIo
 CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
-class FloatOutputs(Protocol):
+class FloatModelProtocol(Protocol):
     """A float model, such as `pillion.importers.torch.float_model.float_model` returns."""
 
     @property
@@ -35,39 +35,45 @@ class FloatOutputs(Protocol):
 class FloatReference:
     """A float model with the inputs and outputs of a program, in real numbers."""
 
-    model: FloatOutputs
+    model: FloatModelProtocol
     borders: ProgramIo
 
     def __post_init__(self) -> None:
         shapes = self.model.input_shapes
         if len(shapes) != len(self.borders.inputs):
-            raise self._another(f"{len(shapes)} inputs", f"{len(self.borders.inputs)} inputs")
+            raise self._model_mismatch_error(f"{len(shapes)} inputs", f"{len(self.borders.inputs)} inputs")
         for one, shape in zip(self.borders.inputs, shapes, strict=True):
-            self._in_order(np.zeros(one.shape, np.float32), shape)
+            self._match_axis_order(np.zeros(one.shape, np.float32), shape)
 
     def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
         """Returns the outputs of each run, in the program's axis order."""
-        return [self._as_outputs(ys) for ys in self.model.outputs([self.inputs(xs) for xs in runs])]
+        return [
+            self._outputs_in_program_order(ys) for ys in self.model.outputs([self.inputs(xs) for xs in runs])
+        ]
 
     def inputs(self, run: Sequence[Array]) -> list[Array]:
         """Returns the inputs of one run in the float model's axis order."""
-        return [self._in_order(x, shape) for x, shape in zip(run, self.model.input_shapes, strict=True)]
+        return [
+            self._match_axis_order(x, shape) for x, shape in zip(run, self.model.input_shapes, strict=True)
+        ]
 
-    def _as_outputs(self, ys: Sequence[Array]) -> tuple[Array, ...]:
+    def _outputs_in_program_order(self, ys: Sequence[Array]) -> tuple[Array, ...]:
         if len(ys) != len(self.borders.outputs):
-            raise self._another(f"{len(ys)} outputs", f"{len(self.borders.outputs)} outputs")
-        return tuple(self._in_order(y, one.shape) for y, one in zip(ys, self.borders.outputs, strict=True))
+            raise self._model_mismatch_error(f"{len(ys)} outputs", f"{len(self.borders.outputs)} outputs")
+        return tuple(
+            self._match_axis_order(y, one.shape) for y, one in zip(ys, self.borders.outputs, strict=True)
+        )
 
-    def _in_order(self, array: Array, shape: tuple[int, ...]) -> Array:
+    def _match_axis_order(self, array: Array, shape: tuple[int, ...]) -> Array:
         """Returns the array unchanged, or an image with its channels moved."""
         if array.shape == shape:
             return array
         for order in (CHANNELS_FIRST, CHANNELS_LAST):
             if array.ndim == len(order) and array.transpose(order).shape == shape:
                 return np.ascontiguousarray(array.transpose(order))
-        raise self._another(f"{list(shape)}", f"{list(array.shape)}")
+        raise self._model_mismatch_error(f"{list(shape)}", f"{list(array.shape)}")
 
-    def _another(self, one: str, other: str) -> PillionError:
+    def _model_mismatch_error(self, one: str, other: str) -> PillionError:
         return PillionError(
             f"the float model `{self.model.name}` is another one than the program was made of",
             rule=f"inputs and outputs of the same shapes as those of `{self.borders.model}`",

@@ -47,12 +47,12 @@ class Limits:
     def check(self, metrics: Sequence[str] | None) -> None:
         """Raises before any run if accuracy has a limit but is not among the metrics."""
         if self.min_accuracy is not None and metrics is not None and "top1" not in metrics:
-            raise _no_accuracy(f"--metric {' --metric '.join(metrics)}")
+            raise _missing_accuracy_error(f"--metric {' --metric '.join(metrics)}")
 
     def judge(self, evaluation: Evaluation | None, costs: ProgramCosts) -> Iterator[Gate]:
         """Yields the gates, passed or not."""
         if self.min_accuracy is not None:
-            found = _accuracy(evaluation)
+            found = _measured_accuracy(evaluation)
             yield Gate("--min-accuracy", self.min_accuracy, found, found >= self.min_accuracy)
         for name, most, cost in (
             ("--max-ram", self.max_ram, costs.ram_bytes),
@@ -64,14 +64,16 @@ class Limits:
                 yield Gate(name, most, cost, cost <= most)
 
 
-def _accuracy(evaluation: Evaluation | None) -> float:
+def _measured_accuracy(evaluation: Evaluation | None) -> float:
     if evaluation is not None and evaluation.accuracy is not None:
         return evaluation.accuracy
     metrics = ", ".join(evaluation.metrics) if evaluation is not None else ""
-    raise _no_accuracy(f"metrics {metrics}" if metrics else "no labels" if evaluation else "no data")
+    raise _missing_accuracy_error(
+        f"metrics {metrics}" if metrics else "no labels" if evaluation else "no data"
+    )
 
 
-def _no_accuracy(found: str) -> PillionError:
+def _missing_accuracy_error(found: str) -> PillionError:
     return PillionError(
         "no accuracy was measured",
         rule="--min-accuracy is the least share of right answers: --metric top1",
@@ -82,15 +84,15 @@ def _no_accuracy(found: str) -> PillionError:
 
 def parse_bytes(option: str, text: str | None) -> int | None:
     """Parses a number of bytes: 262144, 256K or 1.5M, in multiples of 1024."""
-    return _parse(option, text, _UNITS, "256K")
+    return _parse_number_with_unit(option, text, _UNITS, "256K")
 
 
 def parse_count(option: str, text: str | None) -> int | None:
     """Parses a count: 20000000, or 20M, in multiples of 1000."""
-    return _parse(option, text, _THOUSANDS, "20M")
+    return _parse_number_with_unit(option, text, _THOUSANDS, "20M")
 
 
-def _parse(option: str, text: str | None, units: dict[str, int], example: str) -> int | None:
+def _parse_number_with_unit(option: str, text: str | None, units: dict[str, int], example: str) -> int | None:
     if text is None:
         return None
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]*)", text.replace("_", "").replace(",", ""))

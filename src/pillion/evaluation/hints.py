@@ -51,14 +51,14 @@ class NoisyTensor:
 
     def add(self, real: Array, alone: Array, rounded: Array, value: Value) -> None:
         """Adds one sample: the float result, the layer's result, and the float result rounded."""
-        low, high = _range(value)
+        low, high = _representable_range(value)
         error = (rounded - real) ** 2
         self.noise += float(((alone - real) ** 2).sum())
         self.rounding += float(error.sum())
         beyond = (real < low - value.scale / 2) | (real > high + value.scale / 2)
         self.saturated += float(error[beyond].sum())
         self.low, self.high = min(self.low, float(real.min())), max(self.high, float(real.max()))
-        noises = np.array([_noise_in(real, below * low, above * high) for below, above in CLIPS])
+        noises = np.array([_rounding_noise(real, below * low, above * high) for below, above in CLIPS])
         self.clipped = noises if self.clipped is None else self.clipped + noises
         if real.ndim > 1:
             magnitudes = np.abs(real).reshape(-1, real.shape[-1]).max(axis=0)
@@ -66,13 +66,13 @@ class NoisyTensor:
             self.channels = magnitudes if known is None else np.maximum(known, magnitudes)
 
 
-def _range(value: Value) -> tuple[float, float]:
+def _representable_range(value: Value) -> tuple[float, float]:
     """Returns the smallest and largest representable numbers of a tensor."""
     low, high = value.dtype.bounds
     return (low - value.zero_point) * value.scale, (high - value.zero_point) * value.scale
 
 
-def _noise_in(real: Array, low: float, high: float) -> float:
+def _rounding_noise(real: Array, low: float, high: float) -> float:
     """Returns the noise of rounding to 256 levels of a range."""
     step = (high - low) / 255
     levels = np.rint(real / step)
@@ -84,7 +84,7 @@ def hint_of(op: Op, value: Value, tensor: NoisyTensor, shares_with: str = "") ->
     """Returns the hint for the dominant noise. `shares_with` names the op at which the tensor shares its scale."""
     if not tensor.noise:
         return Hint("nothing is lost", "", True)
-    low, high = _range(value)
+    low, high = _representable_range(value)
     if tensor.saturated > MOSTLY * tensor.noise:
         return Hint(
             f"values from {tensor.low:.3g} to {tensor.high:.3g}, calibrated for {low:.3g} to {high:.3g}",
@@ -92,15 +92,15 @@ def hint_of(op: Op, value: Value, tensor: NoisyTensor, shares_with: str = "") ->
             True,
         )
     if tensor.rounding > MOSTLY * tensor.noise:
-        return _of_range(op, tensor, low, high, shares_with)
+        return _range_hint(op, tensor, low, high, shares_with)
     return Hint("the rounding of its weights" if op.macs else "its arithmetic in integers", TRAIN, True)
 
 
-def _of_range(op: Op, tensor: NoisyTensor, low: float, high: float, shares_with: str) -> Hint:
+def _range_hint(op: Op, tensor: NoisyTensor, low: float, high: float, shares_with: str) -> Hint:
     """Returns the hint for rounding noise, by how well the range fits the values."""
     used = (max(tensor.high, 0) - min(tensor.low, 0)) / (high - low)
     if used < MOSTLY:
-        return _unused(used, shares_with)
+        return _unused_range_hint(used, shares_with)
     assert tensor.clipped is not None
     best = int(np.argmin(tensor.clipped))
     gain = 10 * np.log10(max(tensor.clipped[0], 1e-300) / max(tensor.clipped[best], 1e-300))
@@ -123,7 +123,7 @@ def _of_range(op: Op, tensor: NoisyTensor, low: float, high: float, shares_with:
     return Hint("256 levels, well used", TRAIN, True)
 
 
-def _unused(used: float, shares_with: str) -> Hint:
+def _unused_range_hint(used: float, shares_with: str) -> Hint:
     reason = f"{used:.0%} of its 256 levels are used"
     if shares_with:
         return Hint(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from pillion.evaluation.layer_errors import Comparison, Layer
+from pillion.evaluation.layer_errors import Comparison, LayerErrors
 from pillion.ir.graph import printable
 
 MOST_BARS = 40
@@ -51,7 +51,7 @@ def svg(comparison: Comparison) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _bar(root: ElementTree.Element, y: int, layer: Layer, largest: float) -> None:
+def _bar(root: ElementTree.Element, y: int, layer: LayerErrors, largest: float) -> None:
     room = WIDTH - LEFT - RIGHT
     group = ElementTree.SubElement(root, "g")
     ElementTree.SubElement(group, "title").text = printable(

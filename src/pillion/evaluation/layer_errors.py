@@ -18,12 +18,12 @@ from pillion.data.sample import Array
 from pillion.errors import PillionError
 from pillion.evaluation.hints import Hint, NoisyTensor, hint_of
 from pillion.evaluation.tensor_matching import (
-    Anchor,
-    QuantizationSteps,
-    anchor_of,
+    IntegerOpExecutor,
+    TensorMatch,
     float_name,
+    integer_op_executor,
     is_int8,
-    steps_of,
+    match_tensor,
 )
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op, Quantization
@@ -58,7 +58,7 @@ class LayerTensors(Protocol):
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerErrors:
     """The measurements of one layer."""
 
     name: str
@@ -88,13 +88,13 @@ class Comparison:
     """Signal-to-noise ratio of the outputs, measured on the whole program."""
     expected_db: float | None
     """Signal-to-noise ratio that the summed damages predict."""
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerErrors, ...]
     unmatched: tuple[str, ...]
     """Int8 tensors without a float counterpart; they count for the next layer that has one."""
 
 
 @dataclass
-class Power:
+class SignalNoisePower:
     """Sums of squares of a signal and its noise."""
 
     signal: float = 0.0
@@ -118,14 +118,14 @@ def decibels(noise_over_signal: float) -> float | None:
 
 
 @dataclass
-class Measured:
+class LayerStatistics:
     """The statistics of one layer, summed over samples."""
 
-    anchor: Anchor
+    anchor: TensorMatch
     op: Op
-    running: Power = field(default_factory=Power)
-    own: Power = field(default_factory=Power)
-    outputs: list[Power] = field(default_factory=list)
+    running: SignalNoisePower = field(default_factory=SignalNoisePower)
+    own: SignalNoisePower = field(default_factory=SignalNoisePower)
+    outputs: list[SignalNoisePower] = field(default_factory=list)
     tensor: NoisyTensor = field(default_factory=NoisyTensor)
 
     @property
@@ -139,15 +139,15 @@ class Measured:
         return (self.tensor.noise - self.tensor.saturated) / self.own.signal
 
 
-class LayerByLayer:
+class LayerErrorMeasurement:
     """Measures layers sample by sample, then returns the comparison."""
 
     def __init__(self, model: str, target: str, graph: Graph, floats: LayerTensors) -> None:
         self.model, self.target, self.floats = model, target, floats
-        self.steps: QuantizationSteps = steps_of(graph)
-        self.layers: dict[Value, Measured] = {}
+        self.steps: IntegerOpExecutor = integer_op_executor(graph)
+        self.layers: dict[Value, LayerStatistics] = {}
         self.unmatched: list[str] = []
-        self.whole: list[Power] = []
+        self.whole: list[SignalNoisePower] = []
         self.samples = 0
 
     def add(self, program_inputs: Sequence[Array], float_inputs: Sequence[Array]) -> None:
@@ -155,23 +155,23 @@ class LayerByLayer:
         values = self.floats.run(float_inputs)
         held = self.steps.values(*program_inputs)
         if not self.samples:
-            self._match(values, held)
+            self._match_float_tensors(values, held)
         wanted = self.floats.outputs(values)
-        self._add_outputs(wanted, held)
-        float_values = {v: self._float(values, m.anchor) for v, m in self.layers.items()}
+        self._add_output_errors(wanted, held)
+        float_values = {v: self._float_tensor(values, m.anchor) for v, m in self.layers.items()}
         for value, layer in self.layers.items():
             real = float_values[value]
             layer.running.add(real, layer.anchor.real(held[value]))
-            ops = self._ops_of(value)
-            exact = self._in_float(values, ops, layer.anchor, float_values)
-            alone = layer.anchor.real(self._alone(value, ops, float_values, program_inputs))
+            ops = self._ops_of_layer(value)
+            exact = self._float_result_of_layer(values, ops, layer.anchor, float_values)
+            alone = layer.anchor.real(self._isolated_layer_result(value, ops, float_values, program_inputs))
             layer.own.add(real, real + alone - exact)
             layer.tensor.add(
                 exact, alone, layer.anchor.real(layer.anchor.quantized(exact)), layer.anchor.value
             )
             noisy = layer.anchor.in_model(real + alone - exact)
             changed = self.floats.outputs_with(values, layer.anchor.name, noisy)
-            layer.outputs = layer.outputs or [Power() for _ in wanted]
+            layer.outputs = layer.outputs or [SignalNoisePower() for _ in wanted]
             for power, right, got in zip(layer.outputs, wanted, changed, strict=True):
                 power.add(right, got)
         self.samples += 1
@@ -188,7 +188,7 @@ class LayerByLayer:
             self.samples,
             decibels(whole),
             decibels(total),
-            tuple(_described(layer, total, self._shares_with(layer)) for layer in layers),
+            tuple(_layer_report(layer, total, self._scale_sharing_op(layer)) for layer in layers),
             tuple(self.unmatched),
         )
 
@@ -203,7 +203,7 @@ class LayerByLayer:
                 help="--weights FILE with the weights that the program was compiled with; without it, net.py:Net and models of the zoo have random ones",
             )
 
-    def _shares_with(self, layer: Measured) -> str:
+    def _scale_sharing_op(self, layer: LayerStatistics) -> str:
         """Returns the op at which a layer's tensor shares its scale with others."""
         value = layer.anchor.value
         for op in (layer.op, *self.steps.graph.users.get(value, [])):
@@ -211,35 +211,35 @@ class LayerByLayer:
                 return op.name
         return ""
 
-    def _match(self, values: Any, held: Mapping[Value, Array]) -> None:
+    def _match_float_tensors(self, values: Any, held: Mapping[Value, Array]) -> None:
         candidates = [v for op in self.steps.graph.ops for v in op.results if is_int8(v)]
         for value in candidates:
-            anchor = anchor_of(value, self.floats.tensor(values, float_name(value)), held[value])
+            anchor = match_tensor(value, self.floats.tensor(values, float_name(value)), held[value])
             if anchor is None:
                 self.unmatched.append(value.name)
             else:
-                self.layers[value] = Measured(anchor, self.steps.graph.producers[value])
+                self.layers[value] = LayerStatistics(anchor, self.steps.graph.producers[value])
         computing = [v for v in candidates if self.steps.graph.producers[v].macs]
         found = sum(v in self.layers for v in computing)
         if not self.layers or found < TOO_FEW * len(computing):
-            raise _another_model(self.model, candidates, self.unmatched)
+            raise _different_model_error(self.model, candidates, self.unmatched)
 
-    def _float(self, values: Any, anchor: Anchor) -> Array:
+    def _float_tensor(self, values: Any, anchor: TensorMatch) -> Array:
         real = self.floats.tensor(values, anchor.name)
         assert real is not None
         return anchor.in_program(real)
 
-    def _add_outputs(self, wanted: Sequence[Array], held: Mapping[Value, Array]) -> None:
+    def _add_output_errors(self, wanted: Sequence[Array], held: Mapping[Value, Array]) -> None:
         """Adds the program's outputs, in the float model's axis order."""
-        self.whole = self.whole or [Power() for _ in wanted]
+        self.whole = self.whole or [SignalNoisePower() for _ in wanted]
         for power, right, value in zip(self.whole, wanted, self.steps.graph.outputs, strict=True):
             got = np.asarray(held[value])
             real = (got.astype(np.float64) - value.zero_point) * value.scale if value.is_quantized else got
-            anchor = _nearest(right, real)
+            anchor = _in_float_axis_order(right, real)
             power.add(right, anchor)
 
-    def _in_float(
-        self, values: Any, ops: Sequence[Op], anchor: Anchor, floats: Mapping[Value, Array]
+    def _float_result_of_layer(
+        self, values: Any, ops: Sequence[Op], anchor: TensorMatch, floats: Mapping[Value, Array]
     ) -> Array:
         """Returns the float model's result for a layer on rounded operands."""
         rounded = {}
@@ -248,7 +248,7 @@ class LayerByLayer:
             rounded[before.name] = before.in_model(before.real(before.quantized(floats[operand])))
         return anchor.in_program(self.floats.tensor_with(values, rounded, anchor.name))
 
-    def _alone(
+    def _isolated_layer_result(
         self, value: Value, ops: Sequence[Op], floats: Mapping[Value, Array], inputs: Sequence[Array]
     ) -> Array:
         """Returns the integers of a layer on operands rounded from the float model's."""
@@ -260,7 +260,7 @@ class LayerByLayer:
             known.update(self.steps.compute(op, known))
         return known[value]
 
-    def _ops_of(self, value: Value) -> list[Op]:
+    def _ops_of_layer(self, value: Value) -> list[Op]:
         """Returns the ops between a layer's result and earlier layers, in execution order."""
         found: list[Op] = []
         waiting = [self.steps.graph.producers[value]]
@@ -274,7 +274,7 @@ class LayerByLayer:
         return found[::-1]
 
 
-def _nearest(wanted: Array, got: Array) -> Array:
+def _in_float_axis_order(wanted: Array, got: Array) -> Array:
     """Returns an output in the float model's axis order: unchanged, or an image with channels first."""
     if got.ndim == 4 and got.transpose(0, 3, 1, 2).shape == wanted.shape:
         moved = got.transpose(0, 3, 1, 2)
@@ -284,8 +284,8 @@ def _nearest(wanted: Array, got: Array) -> Array:
     return got
 
 
-def _described(layer: Measured, total: float, shares_with: str) -> Layer:
-    return Layer(
+def _layer_report(layer: LayerStatistics, total: float, shares_with: str) -> LayerErrors:
+    return LayerErrors(
         layer.anchor.name,
         layer.op.kind,
         layer.op.source,
@@ -298,7 +298,7 @@ def _described(layer: Measured, total: float, shares_with: str) -> Layer:
     )
 
 
-def _another_model(model: str, candidates: Sequence[Value], unmatched: Sequence[str]) -> PillionError:
+def _different_model_error(model: str, candidates: Sequence[Value], unmatched: Sequence[str]) -> PillionError:
     return PillionError(
         f"`{model}` was not made of this float model",
         rule="the int8 tensors of a program have the names of the float model's, as Pillion gives them",

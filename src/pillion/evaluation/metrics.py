@@ -108,7 +108,7 @@ class Auc:
         scores = batch.flat.astype(np.float64)
         self.scores.append(scores)
         if scores.shape[1] <= 2:
-            self.labels.append(_binary(batch))
+            self.labels.append(_binary_labels(batch))
             return
         self.labels.append(class_labels(batch, "auc"))
         if batch.outputs[0].size == batch.inputs[0].size:
@@ -125,15 +125,15 @@ class Auc:
                 help="--metric mse, or data with both kinds; --limit may have left one of them out: shuffle the data",
             )
         if self.errors and labels.max() == 1:
-            return {"auc": _area(np.concatenate(self.errors), labels == 1)}
+            return {"auc": _roc_area(np.concatenate(self.errors), labels == 1)}
         if scores.shape[1] <= 2:
             difference = scores[:, -1] - (scores[:, 0] if scores.shape[1] == 2 else 0)
-            return {"auc": _area(difference, labels == 1)}
-        areas = [_area(scores[:, c], labels == c) for c in np.unique(labels)]
+            return {"auc": _roc_area(difference, labels == 1)}
+        areas = [_roc_area(scores[:, c], labels == c) for c in np.unique(labels)]
         return {"auc": float(np.mean(areas))}
 
 
-def _area(scores: Array, positive: Array) -> float:
+def _roc_area(scores: Array, positive: Array) -> float:
     """Computes the area by ranks; equal scores share their rank."""
     _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
@@ -233,7 +233,7 @@ def default_metrics(
             return ("mse",)
         if is_compared:
             return ()
-        raise _no_labels("a metric")
+        raise _no_labels_error("a metric")
     if first.ndim == 0 and first.dtype.kind in "iub" and outputs[0] > 1:
         if outputs[0] == inputs[0]:
             raise PillionError(
@@ -248,7 +248,7 @@ def default_metrics(
 
 def class_labels(batch: Batch, metric: str) -> Array:
     """Returns labels as class numbers. Raises if a label is not a class of the model."""
-    labels = _some_labels(batch, metric)
+    labels = _required_labels(batch, metric)
     classes = batch.flat.shape[1]
     flat = labels.reshape(len(labels), -1)
     if flat.shape[1] != 1:
@@ -281,8 +281,8 @@ def require_classes(scores: Array, metric: str, at_least: int) -> None:
         )
 
 
-def _binary(batch: Batch) -> Array:
-    labels = _some_labels(batch, "auc").reshape(len(batch.flat), -1)
+def _binary_labels(batch: Batch) -> Array:
+    labels = _required_labels(batch, "auc").reshape(len(batch.flat), -1)
     bad = labels[(labels != 0) & (labels != 1)]
     if labels.shape[1] != 1 or bad.size:
         raise PillionError(
@@ -311,16 +311,16 @@ def _targets(batch: Batch, metric: str) -> Array:
         )
     if batch.outputs[0].size == batch.inputs[0].size:
         return batch.inputs[0].reshape(wanted.shape).astype(np.float64)
-    raise _no_labels(metric)
+    raise _no_labels_error(metric)
 
 
-def _some_labels(batch: Batch, metric: str) -> Array:
+def _required_labels(batch: Batch, metric: str) -> Array:
     if batch.labels is None:
-        raise _no_labels(metric)
+        raise _no_labels_error(metric)
     return batch.labels
 
 
-def _no_labels(metric: str) -> PillionError:
+def _no_labels_error(metric: str) -> PillionError:
     return PillionError(
         f"{metric} needs labels, and the data has none",
         rule="samples come with labels: a folder for each class, an array named y, a column named label, or pairs",

@@ -59,7 +59,7 @@ def costs_of(
             known = ProgramCosts(manifest.memory.ram_bytes, manifest.memory.flash_constant_bytes)
         if (flash or instructions) and manifest.memory.npu_stand_in.constant_bytes:
             raise _npu_is_not_measured(manifest)
-        return _measured(known, folder, manifest, flash, instructions)
+        return _measure_costs(known, folder, manifest, flash, instructions)
 
 
 def can_be_measured(program: Program | str | Path) -> bool:
@@ -69,7 +69,7 @@ def can_be_measured(program: Program | str | Path) -> bool:
     return not read_manifest(Path(program)).memory.npu_stand_in.constant_bytes
 
 
-def _measured(
+def _measure_costs(
     known: ProgramCosts, folder: Path, manifest: Manifest, flash: bool, instructions: bool
 ) -> ProgramCosts:
     board = _board_of(manifest)

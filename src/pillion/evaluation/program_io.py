@@ -33,8 +33,8 @@ def program_io(program: Program | str | Path) -> ProgramIo:
         return ProgramIo(
             graph.name,
             program.target.name,
-            _of_values(graph.inputs),
-            _of_values(graph.outputs),
+            _specs_of_values(graph.inputs),
+            _specs_of_values(graph.outputs),
             graph.macs,
             len(inline_segments(graph).ops),
         )
@@ -42,18 +42,18 @@ def program_io(program: Program | str | Path) -> ProgramIo:
     return ProgramIo(
         manifest.model,
         manifest.target,
-        _of_buffers(manifest.inputs),
-        _of_buffers(manifest.outputs),
+        _specs_of_buffers(manifest.inputs),
+        _specs_of_buffers(manifest.outputs),
         manifest.macs,
         len(manifest.ops),
     )
 
 
-def _of_values(values: Sequence[Value]) -> tuple[InputSpec, ...]:
-    return tuple(_wanted(v.name, v.shape, v.dtype, v.type.quant) for v in values)
+def _specs_of_values(values: Sequence[Value]) -> tuple[InputSpec, ...]:
+    return tuple(_input_spec(v.name, v.shape, v.dtype, v.type.quant) for v in values)
 
 
-def _wanted(name: str, shape: tuple[int, ...], dtype: DType, quant: object) -> InputSpec:
+def _input_spec(name: str, shape: tuple[int, ...], dtype: DType, quant: object) -> InputSpec:
     match quant:
         case PerTensor(scale, zero_point):
             return InputSpec(name, shape, dtype, scale, zero_point)
@@ -61,5 +61,5 @@ def _wanted(name: str, shape: tuple[int, ...], dtype: DType, quant: object) -> I
             return InputSpec(name, shape, dtype)
 
 
-def _of_buffers(buffers: Sequence[ManifestBuffer]) -> tuple[InputSpec, ...]:
+def _specs_of_buffers(buffers: Sequence[ManifestBuffer]) -> tuple[InputSpec, ...]:
     return tuple(InputSpec(b.name, b.shape, b.dtype, b.scale, b.zero_point or 0) for b in buffers)

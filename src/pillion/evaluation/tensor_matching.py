@@ -23,7 +23,7 @@ MOST_RANK = 5
 
 
 @dataclass(frozen=True)
-class QuantizationSteps:
+class IntegerOpExecutor:
     """The ops of a program in execution order, with segments expanded, each with its arithmetic."""
 
     graph: Graph
@@ -44,18 +44,18 @@ class QuantizationSteps:
         return dict(zip(op.results, map(np.asarray, results), strict=True))
 
 
-def steps_of(graph: Graph) -> QuantizationSteps:
+def integer_op_executor(graph: Graph) -> IntegerOpExecutor:
     """Returns the ops of a program with NPU segments expanded."""
     inlined = inline_segments(graph)
     kinds: list[Arithmetic] = []
     for op in graph.ops:
         inner = isinstance(op, Segment)
         kinds += [op.body.arithmetic] * len(op.body.ops) if inner else [graph.arithmetic]  # type: ignore[attr-defined]  # a segment
-    return QuantizationSteps(inlined, dict(zip(inlined.ops, kinds, strict=True)))
+    return IntegerOpExecutor(inlined, dict(zip(inlined.ops, kinds, strict=True)))
 
 
 @dataclass(frozen=True)
-class Anchor:
+class TensorMatch:
     """An int8 tensor, its float tensor's name, and the permutation between them."""
 
     value: Value
@@ -96,19 +96,19 @@ def float_name(value: Value) -> str:
     return value.name
 
 
-def anchor_of(value: Value, real: Array | None, held: Array) -> Anchor | None:
+def match_tensor(value: Value, real: Array | None, held: Array) -> TensorMatch | None:
     """Finds the axis order in which a float tensor is nearest to the program's; None if no order has the shape."""
     if real is None or real.size != held.size:
         return None
-    orders = _orders(real.shape, value.shape)
-    anchors = [Anchor(value, float_name(value), order, real.shape) for order in orders]
+    orders = _candidate_axis_orders(real.shape, value.shape)
+    anchors = [TensorMatch(value, float_name(value), order, real.shape) for order in orders]
     if len(anchors) <= 1:
         return anchors[0] if anchors else None
     noises = [float(((a.real(held) - a.in_program(real)) ** 2).sum()) for a in anchors]
     return anchors[int(np.argmin(noises))]
 
 
-def _orders(float_shape: tuple[int, ...], shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _candidate_axis_orders(float_shape: tuple[int, ...], shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Returns the axis orders that give the shape; shapes of other rank are compared flat."""
     rank = len(float_shape)
     if rank != len(shape) or rank > MOST_RANK:

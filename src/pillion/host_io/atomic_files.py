@@ -125,19 +125,21 @@ def regular_file(path: Path, kind: str, most: int | None = None) -> Path:
     except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
         is_missing = isinstance(error, FileNotFoundError)
         reason = "no file of this name" if is_missing else getattr(error, "strerror", None) or error
-        raise _unreadable(path, kind, f"{reason}, in {Path.cwd()}") from None
+        raise _unreadable_file_error(path, kind, f"{reason}, in {Path.cwd()}") from None
     if not stat.S_ISREG(found.st_mode):
-        raise _unreadable(
+        raise _unreadable_file_error(
             path, kind, next((n for n, test in _KINDS.items() if test(found.st_mode)), "no file")
         )
     if not is_open:
-        raise _unreadable(path, kind, os.strerror(errno.EACCES))
+        raise _unreadable_file_error(path, kind, os.strerror(errno.EACCES))
     if found.st_size > (most or MOST_BYTES):
-        raise _unreadable(path, kind, f"{found.st_size:,} bytes, and {most or MOST_BYTES:,} are the most")
+        raise _unreadable_file_error(
+            path, kind, f"{found.st_size:,} bytes, and {most or MOST_BYTES:,} are the most"
+        )
     return path
 
 
-def _unreadable(path: Path, kind: str, here: str) -> PillionError:
+def _unreadable_file_error(path: Path, kind: str, here: str) -> PillionError:
     return PillionError(
         f"`{path}` cannot be read",
         rule=f"the path of a {kind} file",
@@ -151,7 +153,7 @@ def read_whole(path: Path, kind: str, most: int | None = None) -> bytes:
     try:
         return regular_file(path, kind, most).read_bytes()
     except OSError as error:
-        raise _unreadable(path, kind, error.strerror or str(error)) from None
+        raise _unreadable_file_error(path, kind, error.strerror or str(error)) from None
 
 
 def read_text(path: Path, kind: str, most: int | None = None) -> str:
@@ -170,16 +172,16 @@ def read_text(path: Path, kind: str, most: int | None = None) -> str:
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file atomically. A symbolic link stays and its target is written; an existing file's permissions
     are kept."""
-    with named_errors(path):
+    with errors_naming_path(path):
         path = resolved(path)
-        status = _status(path)
+        status = _stat_or_none(path)
         if status is not None:
             _require_replaceable(path, status.st_mode)
-        with _staging(ensure_folder(path.parent), path.name) as folder:
+        with _staging_folder(ensure_folder(path.parent), path.name) as folder:
             fresh = folder / "new"
             fresh.write_bytes(content)
             if status is not None:
-                _give_rights(fresh, status)
+                _copy_permissions(fresh, status)
             os.replace(fresh, path)
 
 
@@ -188,7 +190,7 @@ def resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _status(path: Path) -> os.stat_result | None:
+def _stat_or_none(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except FileNotFoundError:
@@ -214,7 +216,7 @@ def _require_replaceable(path: Path, mode: int) -> None:
         )
 
 
-def _give_rights(fresh: Path, status: os.stat_result) -> None:
+def _copy_permissions(fresh: Path, status: os.stat_result) -> None:
     """Copies permissions and, if allowed, the owner."""
     with suppress(OSError, AttributeError):
         os.chown(fresh, status.st_uid, status.st_gid)
@@ -228,11 +230,11 @@ LOCK_SECONDS = 20.0
 
 
 @contextmanager
-def _staging(parent: Path, name: str) -> Iterator[Path]:
+def _staging_folder(parent: Path, name: str) -> Iterator[Path]:
     """Creates a staging folder next to a file and removes it at the end, along with those of killed runs."""
     prefix = f".{name[:_MOST_PREFIX]}.pillion-"
     for left in parent.glob(f"{glob.escape(prefix)}*"):
-        _remove_left(left)
+        _remove_abandoned_staging(left)
     with ExitStack() as stack:
         folder = _locked_folder(parent, prefix, stack)
         try:
@@ -248,7 +250,7 @@ def _locked_folder(parent: Path, prefix: str, stack: ExitStack) -> Path:
     while True:
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
         with suppress(FileNotFoundError), ExitStack() as lock:
-            lock.enter_context(locked(folder))
+            lock.enter_context(folder_lock(folder))
             if folder.exists():
                 stack.push(lock.pop_all())
                 return folder
@@ -267,31 +269,31 @@ _MOST_PREFIX = 40
 """Longest part of the file's name in the staging folder's name."""
 
 
-def _remove_left(folder: Path) -> None:
+def _remove_abandoned_staging(folder: Path) -> None:
     """Removes a staging folder that no process has locked, if its content is Pillion's."""
     with suppress(OSError, PillionError):
         entries = [entry.name for entry in folder.iterdir()]
         is_ours = not folder.is_symlink() and set(entries) <= {MARK_FILE, "new"}
         if is_ours and (not entries or MARK.startswith(read_text(folder / MARK_FILE, "mark", len(MARK)))):
-            with locked(folder, seconds=0):
+            with folder_lock(folder, seconds=0):
                 remove_mark_last(folder)
 
 
 @contextmanager
-def locked(folder: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+def folder_lock(folder: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """Holds an exclusive lock on a folder. The system releases it when the process ends."""
     if fcntl is None:
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _lock(descriptor, folder, seconds)
+        _acquire_lock(descriptor, folder, seconds)
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, folder: Path, seconds: float) -> None:
+def _acquire_lock(descriptor: int, folder: Path, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -318,7 +320,7 @@ def ensure_folder(folder: Path) -> Path:
 
 
 @contextmanager
-def named_errors(path: Path) -> Iterator[None]:
+def errors_naming_path(path: Path) -> Iterator[None]:
     """Turns system errors into an error that names the path."""
     try:
         yield

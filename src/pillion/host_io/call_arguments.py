@@ -13,7 +13,7 @@ from pillion.errors import PillionError
 
 def accepted_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments that a function accepts."""
-    names = _names(function)
+    names = _parameter_names(function)
     return {key: value for key, value in arguments.items() if names is None or key in names}
 
 
@@ -21,7 +21,7 @@ def require_accepted(
     place: str, functions: Mapping[str, Callable[..., Any]], arguments: Mapping[str, Any]
 ) -> None:
     """Raises if no function accepts an argument. Functions are named as the user knows them."""
-    names = {name: _names(function) for name, function in functions.items()}
+    names = {name: _parameter_names(function) for name, function in functions.items()}
     known = sorted(one for taken in names.values() for one in taken or ())
     for key in arguments:
         if all(taken is not None and key not in taken for taken in names.values()):
@@ -34,7 +34,7 @@ def require_accepted(
             )
 
 
-def _names(function: Callable[..., Any]) -> set[str] | None:
+def _parameter_names(function: Callable[..., Any]) -> set[str] | None:
     """Returns the names of a function's parameters; None if it accepts any."""
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -25,7 +25,7 @@ class ChildEnded(Exception):
     """The error for a child that has ended or closed its pipes; it says how."""
 
 
-class ChildLate(Exception):
+class ChildTimeoutError(Exception):
     """The error for a child that did not respond in time."""
 
 
@@ -45,7 +45,7 @@ class Child:
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._to, False)
-        self.close = weakref.finalize(self, _end, self._process, guard)
+        self.close = weakref.finalize(self, _kill_process, self._process, guard)
         """Kills the child and its group once; also called when the object is collected."""
 
     def send(self, data: bytes, seconds: float) -> None:
@@ -62,7 +62,7 @@ class Child:
             self._wait(self._from, select.POLLIN, deadline)
             part = os.read(self._from, min(left, _MOST_AT_ONCE))
             if not part:
-                raise self._ended()
+                raise self._ended_error()
             parts.append(part)
             left -= len(part)
         return b"".join(parts)
@@ -76,11 +76,11 @@ class Child:
             ready = dict(poll.poll(seconds * 1000))
             if not ready:
                 self.close()
-                raise ChildLate
+                raise ChildTimeoutError
             if self._from in ready and missing:
                 part = os.read(self._from, min(missing, _MOST_AT_ONCE))
                 if not part:
-                    raise self._ended()
+                    raise self._ended_error()
                 parts += part
                 missing -= len(part)
             if self._to in ready:
@@ -97,7 +97,7 @@ class Child:
             time.sleep(0)
             return 0
         except BrokenPipeError:
-            raise self._ended() from None
+            raise self._ended_error() from None
 
     def _poll(self, descriptor: int, event: int) -> select.poll:
         if not self.close.alive:  # its descriptors may belong to other files by now
@@ -111,18 +111,18 @@ class Child:
         poll = self._poll(descriptor, event)
         if not poll.poll(max(deadline - time.monotonic(), 0) * 1000):
             self.close()
-            raise ChildLate
+            raise ChildTimeoutError
 
-    def _ended(self) -> ChildEnded:
+    def _ended_error(self) -> ChildEnded:
         self._guard.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_SECONDS)
         found = self._process.poll()
         self.close()
-        return ChildEnded("it closed its pipes" if found is None else ending(found))
+        return ChildEnded("it closed its pipes" if found is None else describe_exit_code(found))
 
 
-def ending(code: int) -> str:
+def describe_exit_code(code: int) -> str:
     """Describes how a process ended, from its exit code."""
     if code >= 0:
         return f"exit code {code}"
@@ -133,7 +133,7 @@ def ending(code: int) -> str:
     return f"killed by {found.name} ({signal.strsignal(found)})"
 
 
-def _end(process: subprocess.Popen[bytes], guard: Guard) -> None:
+def _kill_process(process: subprocess.Popen[bytes], guard: Guard) -> None:
     stop(process, guard)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:

@@ -16,64 +16,72 @@ _NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false
 _MOST_WORDS = 40
 
 
-def parse(text: str) -> object:
+def parse_strict_json(text: str) -> object:
     """Parses JSON strictly: no duplicate keys, no NaN, printable text."""
     try:
-        loaded: object = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        loaded: object = json.loads(text, object_pairs_hook=_require_unique_keys, parse_constant=_refuse_nan)
         json.dumps(loaded, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return loaded
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"`{_shown(next(k for k in keys if keys.count(k) > 1))}` stands there twice")
+        raise ValueError(
+            f"`{_short_safe_text(next(k for k in keys if keys.count(k) > 1))}` stands there twice"
+        )
     return found
 
 
-def _no_number(word: str) -> NoReturn:
+def _refuse_nan(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
 
 
 def build(declared: type[_T], data: object, where: str = "") -> _T:
     """Builds an object of the declared type from plain data."""
-    made: _T = _build(declared, data, where)
+    made: _T = _build_value(declared, data, where)
     return made
 
 
-def _build(declared: Any, data: object, where: str) -> Any:
+def _build_value(declared: Any, data: object, where: str) -> Any:
     origin, arguments = get_origin(declared), get_args(declared)
     if origin in (Union, types.UnionType):
         (inner,) = (one for one in arguments if one is not type(None))
-        return None if data is None else _build(inner, data, where)
+        return None if data is None else _build_value(inner, data, where)
     if origin is Literal:
-        return _among(arguments, data, where)
+        return _require_allowed_value(arguments, data, where)
     if origin is tuple:
-        items = _typed(list, data, where)
-        return tuple(_build(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
+        items = _require_exact_type(list, data, where)
+        return tuple(_build_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
     if origin is not None and issubclass(origin, Mapping):
-        pairs = _typed(dict, data, where)
-        return {key: _build(arguments[1], item, _inside(where, key)) for key, item in pairs.items()}
+        pairs = _require_exact_type(dict, data, where)
+        return {
+            key: _build_value(arguments[1], item, _nested_location(where, key)) for key, item in pairs.items()
+        }
     if dataclasses.is_dataclass(declared):
-        return _dataclass(declared, _typed(dict, data, where), where)
+        return _dataclass(declared, _require_exact_type(dict, data, where), where)
     if issubclass(declared, Enum):
-        return declared(_among([member.value for member in declared], data, where))
+        return declared(_require_allowed_value([member.value for member in declared], data, where))
     return _scalar(declared, data, where)
 
 
 def _dataclass(declared: Any, data: dict[str, Any], where: str) -> Any:
-    hints, fields = _hints(declared), {field.name: field for field in dataclasses.fields(declared)}
+    hints, fields = _field_types(declared), {field.name: field for field in dataclasses.fields(declared)}
     unknown = [key for key in data if key not in fields]
     missing = [
         name for name, field in fields.items() if name not in data and field.default is dataclasses.MISSING
     ]
     if unknown or missing:
-        words = f"has `{_shown(unknown[0])}`, which nobody reads" if unknown else f"lacks `{missing[0]}`"
+        words = (
+            f"has `{_short_safe_text(unknown[0])}`, which nobody reads"
+            if unknown
+            else f"lacks `{missing[0]}`"
+        )
         raise ValueError(f"{where or 'it'} {words}")
-    values = {key: _build(hints[key], item, _inside(where, key)) for key, item in data.items()}
+    values = {key: _build_value(hints[key], item, _nested_location(where, key)) for key, item in data.items()}
     try:
         return declared(**values)
     except ValueError as error:
@@ -81,7 +89,7 @@ def _dataclass(declared: Any, data: dict[str, Any], where: str) -> Any:
 
 
 @cache
-def _hints(declared: Any) -> dict[str, Any]:
+def _field_types(declared: Any) -> dict[str, Any]:
     return get_type_hints(declared)
 
 
@@ -91,29 +99,29 @@ def _scalar(declared: type, data: object, where: str) -> object:
             return float(data)
         except OverflowError:
             raise ValueError(f"{where} is larger than any float") from None
-    return _typed(declared, data, where)
+    return _require_exact_type(declared, data, where)
 
 
-def _typed(declared: type, data: object, where: str) -> Any:
+def _require_exact_type(declared: type, data: object, where: str) -> Any:
     """Checks the exact type, so that true is not 1."""
     if type(data) is not declared:
         wanted = _NAMES.get(declared, "a number" if declared is float else "an integer")
-        found = _NAMES.get(type(data)) or _shown(data)
+        found = _NAMES.get(type(data)) or _short_safe_text(data)
         raise ValueError(f"{where or 'it'} is {found}, not {wanted}")
     return data
 
 
-def _among(allowed: Any, data: object, where: str) -> object:
+def _require_allowed_value(allowed: Any, data: object, where: str) -> object:
     if not isinstance(data, str) or data not in allowed:
-        raise ValueError(f"{where} is {_shown(data)}, not one of {', '.join(allowed)}")
+        raise ValueError(f"{where} is {_short_safe_text(data)}, not one of {', '.join(allowed)}")
     return data
 
 
-def _inside(where: str, key: str) -> str:
-    return f"{where}.{_shown(key)}" if where else _shown(key)
+def _nested_location(where: str, key: str) -> str:
+    return f"{where}.{_short_safe_text(key)}" if where else _short_safe_text(key)
 
 
-def _shown(data: object) -> str:
+def _short_safe_text(data: object) -> str:
     """Returns data as short text, safe for terminals."""
     words = data if isinstance(data, str) else repr(data)
     words = "".join(c if c.isprintable() else "�" for c in words[: _MOST_WORDS + 1])

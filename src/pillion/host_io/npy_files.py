@@ -31,7 +31,7 @@ def read_arrays(path: Path) -> dict[str, Array] | Array:
     path = regular_file(path, ".npy or .npz")
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
-            return _array(file, path.stat().st_size)
+            return _read_array(file, path.stat().st_size)
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         if sum(info.file_size for info in infos) > MOST_BYTES:
@@ -39,11 +39,11 @@ def read_arrays(path: Path) -> dict[str, Array] | Array:
         found: dict[str, Array] = {}
         for info in infos:
             with archive.open(info) as member:
-                found[info.filename.removesuffix(".npy")] = _array(member, info.file_size)
+                found[info.filename.removesuffix(".npy")] = _read_array(member, info.file_size)
         return found
 
 
-def _array(file: IO[bytes], size: int) -> Array:
+def _read_array(file: IO[bytes], size: int) -> Array:
     """Reads the array in a file of `size` bytes."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:

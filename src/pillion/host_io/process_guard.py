@@ -43,9 +43,9 @@ class Guard:
         """Ends the watch, before the process is reaped and its id may be reused."""
         self._shell.kill()
         self._shell.wait()
-        self.let_go()
+        self.close_pipe()
 
-    def let_go(self) -> None:
+    def close_pipe(self) -> None:
         """Closes the pipe to the shell."""
         assert self._shell.stdin is not None
         with suppress(OSError):
@@ -55,14 +55,14 @@ class Guard:
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()
 
 
-def _let_go_of_all() -> None:
+def _close_inherited_pipes() -> None:
     """Closes inherited pipes in a forked copy of this process, which does not own the children."""
     for guard in _guards:
-        guard.let_go()
+        guard.close_pipe()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_of_all)
+    os.register_at_fork(after_in_child=_close_inherited_pipes)
 
 
 def start(
@@ -105,7 +105,7 @@ def stop(process: subprocess.Popen[bytes], guard: Guard) -> None:
 
 
 @contextmanager
-def guarded(
+def guarded_process(
     command: Sequence[str],
     *,
     cwd: Path,
@@ -126,6 +126,6 @@ def guarded(
 def run_to_end(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, bytes]:
     """Runs a guarded command without input. Returns its exit code and what it printed, errors included; raises
     `subprocess.TimeoutExpired` if it does not end in time."""
-    with guarded(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with guarded_process(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         printed, _ = process.communicate(timeout=seconds)
     return process.returncode, printed

@@ -126,7 +126,7 @@ _screen = threading.Lock()
 
 
 @contextmanager
-def shown(wanted: bool | None = None) -> Iterator[None]:
+def show_progress(wanted: bool | None = None) -> Iterator[None]:
     """Decides for a block whether its stages are displayed. None means if standard error is a terminal. An outer
     block's decision has precedence."""
     if _is_decided.get() and wanted is not False:
@@ -151,7 +151,7 @@ def showing_progress(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(function)
     def showing(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         asked = kwargs.get("progress")
-        with shown(asked if isinstance(asked, bool) else False if callable(asked) else None):
+        with show_progress(asked if isinstance(asked, bool) else False if callable(asked) else None):
             return function(*args, **kwargs)
 
     return showing

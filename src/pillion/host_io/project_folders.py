@@ -24,14 +24,14 @@ from pillion.host_io.atomic_files import (
     Content,
     LazyContent,
     ensure_folder,
-    locked,
-    named_errors,
+    errors_naming_path,
+    folder_lock,
     read_text,
     remove_mark_last,
     resolved,
     write_parts,
 )
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse
+from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
 
 NEW, COMMIT = ".pillion-new", ".pillion-commit"
 JOURNAL, STAGED = "journal.json", "files"
@@ -109,14 +109,14 @@ def write_project(
     """Writes the files atomically, `index` last. `earlier` finds the listing of an existing project. With `force`,
     edited files are overwritten."""
     folder = resolved(folder)
-    with named_errors(folder):
+    with errors_naming_path(folder):
         is_new = not folder.exists()
         _refuse_a_file(folder)
         ensure_folder(folder)
         try:
-            with locked(folder):
-                finish(folder)
-                journal = _agreed(folder, files, index, earlier, force)
+            with folder_lock(folder):
+                finish_interrupted_write(folder)
+                journal = _allowed_changes(folder, files, index, earlier, force)
                 _stage(folder, journal, files)
                 _apply(folder, journal)
         except BaseException:
@@ -135,13 +135,13 @@ def check_project(
 ) -> None:
     """Raises what `write_project` would raise, without changing anything."""
     folder = resolved(folder)
-    with named_errors(folder):
+    with errors_naming_path(folder):
         _refuse_a_file(folder)
         if folder.exists() and not (folder / COMMIT).exists():
-            _agreed(folder, files, index, earlier, force)
+            _allowed_changes(folder, files, index, earlier, force)
 
 
-def _agreed(
+def _allowed_changes(
     folder: Path,
     files: Mapping[str, Content],
     index: str,
@@ -153,7 +153,7 @@ def _agreed(
     refuse_foreign(folder, listing)
     plan = _plan(folder, files, index, listing or Listing({}, is_sealed=True))
     if plan.lost and not force:
-        raise _would_be_lost(folder, plan.lost)
+        raise _lost_files_error(folder, plan.lost)
     _require_writable(folder, [*plan.journal.changes, *plan.journal.removed])
     return plan.journal
 
@@ -203,7 +203,9 @@ def _plan(folder: Path, files: Mapping[str, Content], index: str, listing: Listi
         changes[path] = Change(new, was)
         ours = listing.is_sealed and (path == index or was == listing.files.get(path))
         if was and (not ours or _is_protected(folder / path)):
-            lost[path] = _reason(folder / path, path in listing.files or path == index, listing.is_sealed)
+            lost[path] = _loss_reason(
+                folder / path, path in listing.files or path == index, listing.is_sealed
+            )
     kept = {path.casefold() for path in files}
     removed = {
         path: wanted
@@ -217,7 +219,7 @@ def _is_protected(file: Path) -> bool:
     return not file.lstat().st_mode & stat.S_IWUSR
 
 
-def _reason(file: Path, is_listed: bool, is_sealed: bool) -> str:
+def _loss_reason(file: Path, is_listed: bool, is_sealed: bool) -> str:
     if file.is_symlink():
         return "a symbolic link"
     if not is_sealed:
@@ -227,7 +229,7 @@ def _reason(file: Path, is_listed: bool, is_sealed: bool) -> str:
     return "may not be written" if _is_protected(file) else "changed"
 
 
-def _would_be_lost(folder: Path, lost: Mapping[str, str]) -> PillionError:
+def _lost_files_error(folder: Path, lost: Mapping[str, str]) -> PillionError:
     listed = [f"{path}: {reason}" for path, reason in list(lost.items())[:_MOST_NAMES]]
     more = [f"and {len(lost) - _MOST_NAMES} more"] if len(lost) > _MOST_NAMES else []
     return PillionError(
@@ -252,12 +254,14 @@ def _hash_of(folder: Path, path: str) -> str:
         mode = _mode(folder / parent)
         if mode and not stat.S_ISDIR(mode):
             what = "a symbolic link" if stat.S_ISLNK(mode) else "a file"
-            raise _in_the_way(folder / parent, what, "a folder")
+            raise _path_blocked_error(folder / parent, what, "a folder")
     mode = _mode(folder / path)
     if stat.S_ISLNK(mode):
         return f"link to {hashlib.sha256(os.fsencode(os.readlink(folder / path))).hexdigest()}"
     if mode and not stat.S_ISREG(mode):
-        raise _in_the_way(folder / path, "a folder" if stat.S_ISDIR(mode) else "a pipe or a device", "a file")
+        raise _path_blocked_error(
+            folder / path, "a folder" if stat.S_ISDIR(mode) else "a pipe or a device", "a file"
+        )
     if not mode:
         return ""
     total = hashlib.sha256()
@@ -275,7 +279,7 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def _in_the_way(path: Path, found: str, wanted: str) -> PillionError:
+def _path_blocked_error(path: Path, found: str, wanted: str) -> PillionError:
     return PillionError(
         f"{path} is in the way",
         rule=f"{wanted} of the project has this name",
@@ -315,7 +319,7 @@ def _apply(folder: Path, journal: Journal) -> None:
                 os.unlink(folder / path)
             _remove_empty(folder, path)
     os.rename(folder / COMMIT, folder / NEW)
-    _remove_marked(folder / NEW)
+    _remove_pillion_folder(folder / NEW)
 
 
 def _remove_empty(folder: Path, path: str) -> None:
@@ -324,26 +328,26 @@ def _remove_empty(folder: Path, path: str) -> None:
             (folder / parent).rmdir()
 
 
-def finish(folder: Path) -> None:
+def finish_interrupted_write(folder: Path) -> None:
     """Completes an interrupted write after its commit, and discards one before it."""
     if _mode(folder / NEW):
-        _remove_marked(folder / NEW)
+        _remove_pillion_folder(folder / NEW)
     if not _mode(folder / COMMIT):
         return
-    _require_mark(folder / COMMIT)
+    _require_pillion_folder(folder / COMMIT)
     journal = _read_journal(folder)
     staged = folder / COMMIT / STAGED
     for path, change in journal.changes.items():
         source = _hash_of(staged, path)
         if source not in ("", change.new) or _hash_of(folder, path) not in ("", change.was, change.new):
-            raise _changed_since(folder, path)
+            raise _changed_meanwhile_error(folder, path)
     _apply(folder, journal)
 
 
 def _read_journal(folder: Path) -> Journal:
     file = folder / COMMIT / JOURNAL
     try:
-        return build(Journal, parse(read_text(file, "journal")))
+        return build(Journal, parse_strict_json(read_text(file, "journal")))
     except ValueError as error:
         raise PillionError(
             f"{folder} was being written when that was stopped, and cannot be finished",
@@ -353,7 +357,7 @@ def _read_journal(folder: Path) -> Journal:
         ) from None
 
 
-def _changed_since(folder: Path, path: str) -> PillionError:
+def _changed_meanwhile_error(folder: Path, path: str) -> PillionError:
     return PillionError(
         f"{folder} was being written when that was stopped, and changed since",
         rule="a file that waits for its new content stays as it was",
@@ -363,22 +367,22 @@ def _changed_since(folder: Path, path: str) -> PillionError:
     )
 
 
-def _require_mark(folder: Path) -> None:
+def _require_pillion_folder(folder: Path) -> None:
     """Raises if a folder with Pillion's name was not made by Pillion."""
     if folder.is_symlink() or not folder.is_dir():
-        raise _in_the_way(folder, "something else", "a folder")
+        raise _path_blocked_error(folder, "something else", "a folder")
     if any(folder.iterdir()) and not MARK.startswith(read_text(folder / MARK_FILE, "mark", len(MARK))):
-        raise _in_the_way(folder, "a folder that Pillion has not made", "a folder")
+        raise _path_blocked_error(folder, "a folder that Pillion has not made", "a folder")
 
 
-def _remove_marked(folder: Path) -> None:
+def _remove_pillion_folder(folder: Path) -> None:
     """Removes a folder of Pillion's. Raises if it is not marked."""
-    _require_mark(folder)
+    _require_pillion_folder(folder)
     remove_mark_last(folder)
 
 
-def finish_stopped(folder: Path) -> None:
+def finish_write_before_reading(folder: Path) -> None:
     """Completes an interrupted write. Readers of a project call it first, so that they never see a mixture."""
     if _mode(folder / COMMIT):
-        with named_errors(folder), locked(folder):
-            finish(folder)
+        with errors_naming_path(folder), folder_lock(folder):
+            finish_interrupted_write(folder)

@@ -116,12 +116,12 @@ def user_code_failed(place: str, error: BaseException, rule: str = FACTORY) -> P
     return PillionError(
         f"{place} raised {type(error).__name__}",
         rule=rule,
-        here=f"{words}  ({_line_of(error) or place})",
+        here=f"{words}  ({_failing_line(error) or place})",
         help="python -i FILE shows the whole story; a function without arguments can give what a class needs",
     )
 
 
-def _line_of(error: BaseException) -> str:
+def _failing_line(error: BaseException) -> str:
     """Returns the failing line: of a syntax error, or the innermost line outside this package."""
     if isinstance(error, SyntaxError):
         return f"{Path(error.filename).name}:{error.lineno}" if error.filename else ""

@@ -33,7 +33,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReductionRowGroup:
     """One of several groups of operand rows that a reduction consumes one after another: the number of all rows,
     and whether this group is the first or the last."""
 
@@ -131,14 +131,14 @@ WHOLE: Access = ()
 """The access map of weights and tables: every element of the result may read all of them."""
 
 
-def elementwise(operand: Value, result: Value) -> Access:
+def elementwise_access(operand: Value, result: Value) -> Access:
     """Returns the access map of an operand that is broadcast to the result as in numpy."""
     ahead = result.type.rank - operand.type.rank
     sizes = enumerate(operand.shape, ahead)
     return tuple(AxisMap(axis, stride=int(size != 1 or result.shape[axis] == 1)) for axis, size in sizes)
 
 
-def identity(operand: Value, axes: Collection[int], why: str) -> Access:
+def identity_access(operand: Value, axes: Collection[int], why: str) -> Access:
     """Returns the access map of an op that keeps elements in place but reads all of them along some axes."""
     return tuple(why if axis in axes else AxisMap(axis) for axis in range(operand.type.rank))
 
@@ -158,7 +158,7 @@ def window_maps(
     return of_side(0), of_side(1)
 
 
-def cropped(padding: Sides, axis: int, missing: Pair) -> Sides:
+def crop_tile_padding(padding: Sides, axis: int, missing: Pair) -> Sides:
     """Returns the padding of a windowed op for a tile: `missing` padding rows (axis 1) or columns (axis 2) remain."""
     top, left, bottom, right = padding
     if axis == ROWS:
@@ -191,14 +191,14 @@ def row_map(access: Access, operand: Value, result: Value) -> AxisMap | str | No
         elif axis != found.axis and min(axis, found.axis) <= ROWS:
             return f"it moves axes: {list(operand.shape)} becomes {list(result.shape)}"
         elif axis <= ROWS and found.stride:
-            why = _why_apart(found, operand, size, result)
+            why = _why_rows_do_not_follow(found, operand, size, result)
             if why:
                 return why
             rows = rows if axis != ROWS else SAME_ROWS if found == SAME_ROWS else found
     return rows if rank > ROWS + 1 else f"a tensor of {rank} axes has no rows"
 
 
-def _why_apart(found: AxisMap, operand: Value, size: int, result: Value) -> str:
+def _why_rows_do_not_follow(found: AxisMap, operand: Value, size: int, result: Value) -> str:
     """Explains why an operand's rows or images do not follow those of the result; empty if they do."""
     if operand.type.rank < result.type.rank and size > 1:
         return f"an operand of {operand.type.rank} axes has rows of its own"

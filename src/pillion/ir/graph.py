@@ -85,10 +85,10 @@ class Graph:
 
     def is_output(self, value: Value) -> bool:
         """Whether a value is an output of the graph or a new state."""
-        return value in self._ends
+        return value in self._final_value_set
 
     @cached_property
-    def _ends(self) -> frozenset[Value]:
+    def _final_value_set(self) -> frozenset[Value]:
         return frozenset(self.ends)
 
     def only_user(self, value: Value) -> Op | None:
@@ -252,7 +252,7 @@ def shortened(name: str, longest: int) -> str:
     return f"{name[: longest - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-class Names:
+class UniqueNames:
     """Creates names that are unique within a graph."""
 
     def __init__(self, taken: Mapping[str, object] | Sequence[str] = ()) -> None:

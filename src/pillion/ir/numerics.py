@@ -71,7 +71,7 @@ Multipliers = tuple[Multiplier, ...]
 """All multipliers of an op, in the order that its class documents."""
 
 
-def encode(real: float) -> Multiplier:
+def encode_multiplier(real: float) -> Multiplier:
     """Encodes a scale ratio in fixed point; rounds the mantissa half up."""
     if not (real >= 0 and math.isfinite(real)):
         raise ValueError(f"a scale ratio must be finite and not negative, got {real!r}")
@@ -86,15 +86,15 @@ def encode(real: float) -> Multiplier:
     return Multiplier(mantissa, shift)
 
 
-def encode_all(reals: ArrayLike) -> Multipliers:
+def encode_multipliers(reals: ArrayLike) -> Multipliers:
     """Encodes several scale ratios in fixed point."""
-    return _encoded(np.atleast_1d(np.asarray(reals, np.float64)).tobytes())
+    return _encode_cached(np.atleast_1d(np.asarray(reals, np.float64)).tobytes())
 
 
 @lru_cache(256)
-def _encoded(reals: bytes) -> Multipliers:
+def _encode_cached(reals: bytes) -> Multipliers:
     """Encodes ratios given as 64-bit floats; cached, as every tile of a layer has the same ones."""
-    return tuple(map(encode, np.frombuffer(reals, np.float64).tolist()))
+    return tuple(map(encode_multiplier, np.frombuffer(reals, np.float64).tolist()))
 
 
 def mantissas_and_shifts(
@@ -146,7 +146,7 @@ def multiply_once(x: ArrayLike, multiplier: Multiplier) -> Int64Array:
 
 def scale_by(x: ArrayLike, real: float) -> Int64Array:
     """Requantizes by the encoded form of a ratio."""
-    multiplier = encode(real)
+    multiplier = encode_multiplier(real)
     return requantize(x, multiplier.mantissa, multiplier.shift)
 
 

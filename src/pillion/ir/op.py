@@ -102,12 +102,16 @@ class Op:
     @cached_property
     def operands(self) -> tuple[Value, ...]:
         """All values that the op reads, in the order of its fields."""
-        return tuple(v for name in _fields(self, "operand") for v in _values(getattr(self, name)))
+        return tuple(
+            v for name in _fields_by_role(self, "operand") for v in _values_in_field(getattr(self, name))
+        )
 
     @cached_property
     def results(self) -> tuple[Value, ...]:
         """All values that the op computes, in the order of its fields."""
-        return tuple(v for name in _fields(self, "result") for v in _values(getattr(self, name)))
+        return tuple(
+            v for name in _fields_by_role(self, "result") for v in _values_in_field(getattr(self, name))
+        )
 
     @cached_property
     def activations(self) -> tuple[Value, ...]:
@@ -117,7 +121,7 @@ class Op:
     @property
     def attributes(self) -> dict[str, Any]:
         """All fields except tensors and the source line, by name."""
-        return {name: getattr(self, name) for name in _fields(self, None)}
+        return {name: getattr(self, name) for name in _fields_by_role(self, None)}
 
     @property
     def macs(self) -> int:
@@ -207,7 +211,7 @@ class Op:
         if not attributes and not any(v in values for v in (*self.operands, *self.results)):
             return self
         changes = attributes
-        for name in (*_fields(self, "operand"), *_fields(self, "result")):
+        for name in (*_fields_by_role(self, "operand"), *_fields_by_role(self, "result")):
             old = getattr(self, name)
             changes[name] = (
                 tuple(values.get(v, v) for v in old) if isinstance(old, tuple) else values.get(old, old)
@@ -216,7 +220,7 @@ class Op:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Scaled(Op):
+class ScaledOp(Op):
     """The base class of ops whose kernels receive multipliers. They follow from the scales, or `given` holds them:
     some programs of others store multipliers and no scales."""
 
@@ -226,7 +230,7 @@ class Scaled(Op):
         """Returns the multipliers that follow from the scales, in the order that the class documents."""
         raise NotImplementedError
 
-    def scaling(self, arithmetic: Arithmetic) -> Multipliers:
+    def effective_multipliers(self, arithmetic: Arithmetic) -> Multipliers:
         """Returns the explicit multipliers, or those that follow from the scales."""
         return self.given or self.from_scales(arithmetic)
 
@@ -250,40 +254,40 @@ class Scaled(Op):
             raise self.refuse(rule, f"mantissa {strange.mantissa}, shift {strange.shift}")
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        self.scaling(arithmetic)
+        self.effective_multipliers(arithmetic)
 
 
-def without_scales(op: Op) -> list[Value]:
+def values_without_scales(op: Op) -> list[Value]:
     """Returns the operands and results whose scales are unknown."""
     values = dict.fromkeys((*op.activations, *op.results, *op.operands))
     return [v for v in values if isinstance(v.type.quant, Unscaled)]
 
 
-def explicit_multipliers(op: Op) -> str:
+def why_multipliers_explicit(op: Op) -> str:
     """Explains which part of an op's arithmetic does not follow from its scales; empty if all of it does."""
-    unknown = without_scales(op)
+    unknown = values_without_scales(op)
     if unknown:
         return f"`{unknown[0].name}` has no scale"
-    if isinstance(op, Scaled) and op.given:
-        follow = _from_scales(op)
+    if isinstance(op, ScaledOp) and op.given:
+        follow = _multipliers_from_scales(op)
         if op.given not in (follow, op.from_scales_in_uint8()) and follow != op.given * len(follow):
-            return f"multipliers {_some(op.given)}, where the scales give {_some(follow)}"
+            return f"multipliers {_describe_multipliers(op.given)}, where the scales give {_describe_multipliers(follow)}"
     return ""
 
 
-def _from_scales(op: Scaled) -> Multipliers:
+def _multipliers_from_scales(op: ScaledOp) -> Multipliers:
     try:
         return op.from_scales(Arithmetic.TFLITE)
     except ValueError:  # there are none for these scales
         return ()
 
 
-def _some(multipliers: Multipliers) -> str:
+def _describe_multipliers(multipliers: Multipliers) -> str:
     shown = ", ".join(map(str, multipliers[:3])) or "none"
     return f"{shown}, …" if len(multipliers) > 3 else shown
 
 
-def _fields(op: Op | type[Op], role: str | None) -> tuple[str, ...]:
+def _fields_by_role(op: Op | type[Op], role: str | None) -> tuple[str, ...]:
     kind: Any = op if isinstance(op, type) else type(op)
     return _names_by_role(kind, role)
 
@@ -295,7 +299,7 @@ def _names_by_role(kind: type[Any], role: str | None) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(kind) if f.metadata.get("role") == role)
 
 
-def _values(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
+def _values_in_field(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
     if held is None:
         return ()
     return held if isinstance(held, tuple) else (held,)
@@ -303,12 +307,12 @@ def _values(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
 
 def operand_fields(op: Op | type[Op]) -> list[str]:
     """Returns the names of an op's operand fields."""
-    return list(_fields(op, "operand"))
+    return list(_fields_by_role(op, "operand"))
 
 
 def result_fields(op: Op | type[Op]) -> list[str]:
     """Returns the names of an op's result fields."""
-    return list(_fields(op, "result"))
+    return list(_fields_by_role(op, "result"))
 
 
 OpClass = TypeVar("OpClass", bound=type[Op])

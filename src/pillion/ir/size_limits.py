@@ -21,7 +21,7 @@ def check_sizes(op: Op) -> None:
     numbers = [n for held in op.attributes.values() for n in (held if isinstance(held, tuple) else (held,))]
     if any(isinstance(n, int) and not -LARGEST <= n <= LARGEST for n in numbers):
         raise op.refuse(f"numbers are at most {LARGEST}", op.attributes)
-    image = windowed(op)
+    image = padded_image_shape(op)
     if image is not None and math.prod(image) > LARGEST:
         raise op.refuse(f"an image has at most {LARGEST} bytes with all around it", list(image))
 
@@ -37,7 +37,7 @@ def check_size(value: Value, place: str = "") -> None:
         )
 
 
-def windowed(op: Op) -> Shape | None:
+def padded_image_shape(op: Op) -> Shape | None:
     """Returns the shape of the padded image, or of a transposed convolution's result before cropping; None for
     other ops."""
     padding = op.attributes.get("padding")

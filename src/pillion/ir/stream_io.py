@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Meaning(Enum):
+class StreamOutputMeaning(Enum):
     """What the outputs of a stream equal, byte for byte."""
 
     WINDOW = "window"
@@ -21,14 +21,14 @@ class Meaning(Enum):
 
 
 _MEANINGS = {
-    Meaning.WINDOW: "those of the whole model to the last frames, one window of them",
-    Meaning.SIGNAL: "those of one run over the whole signal since the reset: padding and what layers begin with come before it, and never later",
-    Meaning.BOTH: "those of one run over the whole signal since the reset and, once a window is full, those of the whole model to the last window",
+    StreamOutputMeaning.WINDOW: "those of the whole model to the last frames, one window of them",
+    StreamOutputMeaning.SIGNAL: "those of one run over the whole signal since the reset: padding and what layers begin with come before it, and never later",
+    StreamOutputMeaning.BOTH: "those of one run over the whole signal since the reset and, once a window is full, those of the whole model to the last window",
 }
 
 
 @dataclass(frozen=True)
-class Fed:
+class FedInput:
     """An input that receives a few frames at a time."""
 
     name: str
@@ -46,7 +46,7 @@ class Fed:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StreamOutput:
     """An output of a stream, and which part of it is new in each run."""
 
     name: str
@@ -71,9 +71,9 @@ class Answer:
 class Streaming:
     """The inputs and outputs of a stream."""
 
-    inputs: tuple[Fed, ...]
-    answers: tuple[Answer, ...]
-    meaning: Meaning
+    inputs: tuple[FedInput, ...]
+    answers: tuple[StreamOutput, ...]
+    meaning: StreamOutputMeaning
     calls: int = 1
     """Calls that deliver the frames of one run: strides in time may need more frames at once than the hop."""
 
@@ -86,7 +86,7 @@ class Streaming:
         """The first run, counted from 1 after a reset, whose outputs are all valid."""
         return max((answer.first for answer in self.answers), default=1)
 
-    def hop(self, fed: Fed) -> int:
+    def hop(self, fed: FedInput) -> int:
         """Returns the frames of an input that each call delivers."""
         return fed.frames // self.calls
 

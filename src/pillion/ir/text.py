@@ -30,7 +30,7 @@ import numpy as np
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
-from pillion.ir.op import Op, Scaled, operand_fields, result_fields
+from pillion.ir.op import Op, ScaledOp, operand_fields, result_fields
 from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value
 
@@ -49,49 +49,52 @@ def to_text(graph: Graph, *, constants: bool = True) -> str:
     """Returns the text of a graph. With `constants=False` long constants are named but not written; such a text
     does not parse."""
     lines = [f"graph {graph.name} arithmetic={graph.arithmetic.value}"]
-    lines += [f"input {_typed(v)}" for v in graph.inputs]
+    lines += [f"input {_value_with_type(v)}" for v in graph.inputs]
     lines += [
-        f"state {s.name} {READS} {_typed(s.before)} = {_initial_text(s, constants)}" for s in graph.states
+        f"state {s.name} {READS} {_value_with_type(s.before)} = {_initial_text(s, constants)}"
+        for s in graph.states
     ]
-    lines += [f"const {_typed(v)} = {_data_text(v, constants)}" for v in graph.constants]
+    lines += [f"const {_value_with_type(v)} = {_constant_data_text(v, constants)}" for v in graph.constants]
     for op in graph.ops:
-        lines += [op_text(op, constants=constants), *([] if constants else _inside(op))]
+        lines += [op_text(op, constants=constants), *([] if constants else _inner_graph_lines(op))]
     lines += [f"output {v.name}" for v in graph.outputs]
     lines += [f"state {s.name} {BECOMES} {s.after.name}" for s in graph.states]
     return "\n".join(lines) + "\n"
 
 
-def _inside(op: Op) -> list[str]:
+def _inner_graph_lines(op: Op) -> list[str]:
     """Returns the ops of an op's inner graphs, indented for readers."""
     bodies = [held for held in op.attributes.values() if isinstance(held, Graph)]
     return [
         f"    {line}"
         for body in bodies
         for one in body.ops
-        for line in (op_text(one, constants=False), *_inside(one))
+        for line in (op_text(one, constants=False), *_inner_graph_lines(one))
     ]
 
 
 def op_text(op: Op, *, constants: bool = True) -> str:
     """Returns the text of one op; with `constants=False` long lists of multipliers are named but not written."""
-    results = ", ".join(_typed(v) for v in op.results)
+    results = ", ".join(_value_with_type(v) for v in op.results)
     operands = ", ".join(
-        f"{name}={_names(getattr(op, name))}" for name in operand_fields(op) if getattr(op, name) is not None
+        f"{name}={_value_names(getattr(op, name))}"
+        for name in operand_fields(op)
+        if getattr(op, name) is not None
     )
     attributes = "".join(
         f" {name}={_attribute_text(value, constants)}" for name, value in op.attributes.items()
     )
-    attributes += _given_text(op.given, constants) if isinstance(op, Scaled) and op.given else ""
+    attributes += _multipliers_text(op.given, constants) if isinstance(op, ScaledOp) and op.given else ""
     source = f" # {op.source}" if op.source else ""
     return f"{results} = {op.kind}({operands}){attributes}{source}"
 
 
-def _given_text(given: Multipliers, whole: bool) -> str:
+def _multipliers_text(given: Multipliers, whole: bool) -> str:
     spelled = ", ".join(map(str, given)) if whole or len(given) <= SHORT_CONSTANT else "..."
     return f" {GIVEN}=[{spelled}]"
 
 
-def _typed(value: Value) -> str:
+def _value_with_type(value: Value) -> str:
     return f"{value.name}: {value.dtype.value}{list(value.shape)}{_quant_text(value.type.quant)}"
 
 
@@ -107,7 +110,7 @@ def _quant_text(quant: Quant | None) -> str:
             return ""
 
 
-def _data_text(value: Value, whole: bool) -> str:
+def _constant_data_text(value: Value, whole: bool) -> str:
     data = value.constant
     if data.size <= SHORT_CONSTANT:
         return str(data.ravel().tolist())
@@ -120,10 +123,10 @@ def _initial_text(state: State, whole: bool) -> str:
     data = state.initial
     if data.size > SHORT_CONSTANT and np.isfinite(data.flat[0]) and (data == data.flat[0]).all():
         return f"{ALL} {data.flat[0].item()!r}"
-    return _data_text(dataclasses.replace(state.before, data=data), whole)
+    return _constant_data_text(dataclasses.replace(state.before, data=data), whole)
 
 
-def _names(held: Value | tuple[Value, ...]) -> str:
+def _value_names(held: Value | tuple[Value, ...]) -> str:
     return held.name if isinstance(held, Value) else "[" + ", ".join(v.name for v in held) + "]"
 
 
@@ -131,7 +134,7 @@ def _attribute_text(value: Any, whole: bool) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, Graph) and not whole:
-        return f"[{', '.join(map(_typed, value.inputs))} -> {', '.join(map(_typed, value.outputs))}]"
+        return f"[{', '.join(map(_value_with_type, value.inputs))} -> {', '.join(map(_value_with_type, value.outputs))}]"
     if isinstance(value, Graph):
         return "base64:" + base64.b64encode(zlib.compress(to_text(value).encode(), 9)).decode()
     return repr(value)
@@ -162,11 +165,11 @@ def parse(text: str, kinds: Mapping[str, type[Op]]) -> Graph:
                 name, _, spelled = rest.partition(" arithmetic=")
                 arithmetic = Arithmetic(spelled)
             elif word == "input":
-                inputs.append(_remember(values, _parse_value(rest)))
+                inputs.append(_define_value(values, _parse_value(rest)))
             elif word == "state":
                 _parse_state(rest, values, begins, states)
             elif word == "const":
-                _remember(values, _parse_constant(rest))
+                _define_value(values, _parse_constant(rest))
             elif word == "output":
                 outputs.append(values[rest.strip()])
             else:
@@ -195,7 +198,7 @@ def _parse_state(
     name, word, rest = text.split(" ", 2)
     if word == READS:
         typed, _, spelled = rest.partition(" = ")
-        before = _remember(values, _parse_value(typed))
+        before = _define_value(values, _parse_value(typed))
         begins[name] = before, _parse_data(before, spelled)
     elif word == BECOMES:
         before, initial = begins[name]
@@ -204,7 +207,7 @@ def _parse_state(
         raise ValueError(f"a state {READS} or {BECOMES}")
 
 
-def _remember(values: dict[str, Value], value: Value) -> Value:
+def _define_value(values: dict[str, Value], value: Value) -> Value:
     return values.setdefault(value.name, value)
 
 
@@ -212,10 +215,10 @@ def _parse_value(text: str) -> Value:
     match = _TYPED.fullmatch(text.strip())
     if match is None:
         raise ValueError("expected `name: dtype[shape] @(scale, zero point)`")
-    return _value_of(match)
+    return _value_from_match(match)
 
 
-def _value_of(match: re.Match[str]) -> Value:
+def _value_from_match(match: re.Match[str]) -> Value:
     shape = tuple(int(d) for d in match["shape"].split(",") if d.strip())
     quant: Quant | None = None
     if match["axis"]:
@@ -250,15 +253,17 @@ def _parse_op(line: str, values: dict[str, Value], kinds: Mapping[str, type[Op]]
         raise ValueError(f"no op is called `{match['kind']}`")
     cls = kinds[match["kind"]]
     fields: dict[str, Any] = dict(_parse_operands(match["operands"], values))
-    results = [_value_of(found) for found in _TYPED.finditer(match["results"])]
+    results = [_value_from_match(found) for found in _TYPED.finditer(match["results"])]
     for value in results:
         values[value.name] = value
     name = result_fields(cls)[0]
     fields[name] = tuple(results) if get_type_hints(cls)[name] is not Value else results[0]
     hints = get_type_hints(cls)
     for key, spelled in _ATTRIBUTE.findall(match["attributes"]):
-        is_given = key == GIVEN and issubclass(cls, Scaled)
-        fields[key] = _parse_given(spelled) if is_given else _parse_attribute(spelled, hints[key], kinds)
+        is_given = key == GIVEN and issubclass(cls, ScaledOp)
+        fields[key] = (
+            _parse_multipliers(spelled) if is_given else _parse_attribute(spelled, hints[key], kinds)
+        )
     return cls(**fields, source=match["source"] or "")
 
 
@@ -275,7 +280,7 @@ def _parse_operands(text: str, values: dict[str, Value]) -> list[tuple[str, Any]
     ]
 
 
-def _parse_given(spelled: str) -> Multipliers:
+def _parse_multipliers(spelled: str) -> Multipliers:
     parts = (one.partition("*2^") for one in spelled[1:-1].split(","))
     return tuple(Multiplier(int(mantissa), int(power) + 31) for mantissa, _, power in parts)
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pillion.ir.access import ROWS, AxisMap, Part, Span
+from pillion.ir.access import ROWS, AxisMap, ReductionRowGroup, Span
 from pillion.ir.op import Op
 from pillion.ir.types import TensorType, Value
 
 
 @dataclass(frozen=True)
-class Cut:
+class TiledOp:
     """An op that computes some rows of one image, and the correspondence between its values and those of the whole
     op."""
 
@@ -23,26 +23,26 @@ class Cut:
     """Value of the whole op → its rows; None if the tile reads all of it."""
 
 
-def changes_for(op: Op, span: Span) -> Mapping[str, object]:
+def tile_attribute_changes(op: Op, span: Span) -> Mapping[str, object]:
     """Returns the attributes that change in an op that computes a span of rows, or, in a reduction, consumes it."""
     x = op.activations[0]
     if op.folded_bytes:
-        return {"part": Part(x.shape[ROWS], span.first == 0, span.end == x.shape[ROWS])}
+        return {"part": ReductionRowGroup(x.shape[ROWS], span.first == 0, span.end == x.shape[ROWS])}
     rows = op.row_maps[x]
     return op.tile(ROWS, span, rows.missing(span, x.shape[ROWS]) if isinstance(rows, AxisMap) else (0, 0))
 
 
-def cut(op: Op, span: Span) -> Cut:
+def cut_tile(op: Op, span: Span) -> TiledOp:
     """Returns the op that computes a span of rows of one image, or, for a reduction, consumes a span of its
     operand."""
     y = op.results[0]
     made = None if op.folded_bytes else span
     spans: dict[Value, Span | None] = {v: op.input_rows(v, span) for v in op.activations} | {y: made}
-    parts = {v: _part(v, rows, y) for v, rows in spans.items()}
-    return Cut(op.substitute(parts, **changes_for(op, span)), parts, spans)
+    parts = {v: _rows_of_value(v, rows, y) for v, rows in spans.items()}
+    return TiledOp(op.substitute(parts, **tile_attribute_changes(op, span)), parts, spans)
 
 
-def _part(value: Value, span: Span | None, result: Value) -> Value:
+def _rows_of_value(value: Value, span: Span | None, result: Value) -> Value:
     """Returns a value for a span of rows of one image."""
     shape = list(value.shape)
     missing = max(

@@ -62,7 +62,7 @@ class PerTensor:
     zero_point: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _scale(self.scale))
+        object.__setattr__(self, "scale", _as_float32_scale(self.scale))
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class PerChannel:
     def __post_init__(self) -> None:
         if not self.scales:
             raise ValueError("there are no quantization scales")
-        object.__setattr__(self, "scales", tuple(map(_scale, self.scales)))
+        object.__setattr__(self, "scales", tuple(map(_as_float32_scale, self.scales)))
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Unscaled:
     zero_point: int = 0
 
 
-def _scale(number: float) -> float:
+def _as_float32_scale(number: float) -> float:
     """Rounds a scale to float32; raises if it becomes zero or infinite."""
     with np.errstate(over="ignore", under="ignore"):
         scale = float(np.float32(number))

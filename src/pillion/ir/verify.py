@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pillion.errors import PillionError, collapsed
+from pillion.errors import PillionError, distinct_lines_with_counts
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Scaled, explicit_multipliers
+from pillion.ir.op import Op, ScaledOp, why_multipliers_explicit
 from pillion.ir.size_limits import check_size, check_sizes
 from pillion.ir.state import State
 from pillion.ir.types import TensorType, Unscaled, Value
@@ -19,12 +19,12 @@ def verify(graph: Graph, after: str = "") -> Graph:
     defined: dict[str, Value] = {}
     for value in graph.sources:
         check_size(value)
-        _define(defined, value)
+        _define_value(defined, value)
     for op in graph.ops:
         try:
             _verify_op(defined, op, graph.arithmetic)
         except PillionError as error:
-            raise _located(error, op, after) from None
+            raise _error_at_op(error, op, after) from None
     for value in graph.outputs:
         if not value.is_constant and defined.get(value.name) is not value:
             raise PillionError(
@@ -43,15 +43,15 @@ def _verify_states(graph: Graph, defined: dict[str, Value], where: str) -> None:
     for state in graph.states:
         before, after = state.before, state.after
         if state.name in names:
-            raise _wrong_state(graph, state, "each state has a name of its own", where)
+            raise _state_error(graph, state, "each state has a name of its own", where)
         names.add(state.name)
         if before.is_constant:
-            raise _wrong_state(graph, state, "what ops read of a state is no constant", where)
+            raise _state_error(graph, state, "what ops read of a state is no constant", where)
         if not after.is_constant and defined.get(after.name) is not after:
-            raise _wrong_state(graph, state, "what it becomes is a result of ops, an input or a state", where)
+            raise _state_error(graph, state, "what it becomes is a result of ops, an input or a state", where)
         if not _same_meaning(before.type, after.type):
             rule = "shape, element type and quantization stay from run to run"
-            raise _wrong_state(graph, state, rule, f"{before!r} becomes {after!r}, {where}")
+            raise _state_error(graph, state, rule, f"{before!r} becomes {after!r}, {where}")
 
 
 def _same_meaning(before: TensorType, after: TensorType) -> bool:
@@ -64,7 +64,7 @@ def _same_meaning(before: TensorType, after: TensorType) -> bool:
     return one == other
 
 
-def _wrong_state(graph: Graph, state: State, rule: str, here: str) -> PillionError:
+def _state_error(graph: Graph, state: State, rule: str, here: str) -> PillionError:
     return PillionError(
         f"state `{state.name}` of `{graph.name}` makes no sense",
         rule=rule,
@@ -80,7 +80,7 @@ def _verify_op(defined: dict[str, Value], op: Op, arithmetic: Arithmetic) -> Non
             raise op.refuse("an operand is made before it is read", f"`{value.name}`")
         if known is not value:
             raise op.refuse("one name, one value", f"two different values are called `{value.name}`")
-    _check(op, arithmetic)
+    _check_op(op, arithmetic)
     low, high = (op.attributes.get(bound, 0) for bound in ("low", "high"))
     if low > high:
         raise op.refuse("low is at most high", f"low {low}, high {high}")
@@ -93,10 +93,10 @@ def _verify_op(defined: dict[str, Value], op: Op, arithmetic: Arithmetic) -> Non
             f"`{first.name}` is {first.dtype.value}{list(first.shape)}",
         )
     for value in op.results:
-        _define(defined, value)
+        _define_value(defined, value)
 
 
-def _check(op: Op, arithmetic: Arithmetic) -> None:
+def _check_op(op: Op, arithmetic: Arithmetic) -> None:
     """Raises if the op's own check fails, if kernels or `tflite` arithmetic do not have its multipliers, or if a
     scale that it needs is unknown."""
     unscaled = any(isinstance(v.type.quant, Unscaled) for v in (*op.operands, *op.results))
@@ -108,13 +108,13 @@ def _check(op: Op, arithmetic: Arithmetic) -> None:
         if not unscaled:
             raise
         raise op.refuse("an op is given its multipliers, or its tensors have scales", error) from None
-    if isinstance(op, Scaled) and op.given:
+    if isinstance(op, ScaledOp) and op.given:
         op.check_given()
-        if arithmetic.is_tflite and (found := explicit_multipliers(op)):
+        if arithmetic.is_tflite and (found := why_multipliers_explicit(op)):
             raise op.refuse("in `tflite` arithmetic, multipliers follow from the scales", found)
 
 
-def _define(defined: dict[str, Value], value: Value) -> None:
+def _define_value(defined: dict[str, Value], value: Value) -> None:
     if value.name in defined:
         raise PillionError(
             f"two values are called `{value.name}`",
@@ -125,7 +125,7 @@ def _define(defined: dict[str, Value], value: Value) -> None:
     defined[value.name] = value
 
 
-def _located(error: PillionError, op: Op, after: str) -> PillionError:
+def _error_at_op(error: PillionError, op: Op, after: str) -> PillionError:
     from pillion.ir.text import op_text
 
     help = error.help or (
@@ -140,7 +140,9 @@ def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
     """Raises if ops (kind, source line, reason) still compute in float inside the model."""
     if left:
         listed = "\n".join(
-            collapsed(f"{what}{f' ({source})' if source else ''}: {reason}" for what, source, reason in left)
+            distinct_lines_with_counts(
+                f"{what}{f' ({source})' if source else ''}: {reason}" for what, source, reason in left
+            )
         )
         raise PillionError(
             f"{len(left)} {'op' if len(left) == 1 else 'ops'} of `{name}` would stay in float",

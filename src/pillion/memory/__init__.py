@@ -3,46 +3,46 @@
 
 from __future__ import annotations
 
-from pillion.memory.events import ALIGNMENT, Event, Feed, Firing, Move, is_alias
-from pillion.memory.first_fit import Effort
+from pillion.memory.events import ALIGNMENT, Event, InnerOpRun, RowFeed, RowMove, is_alias
+from pillion.memory.first_fit import PlanningEffort
 from pillion.memory.op_memory import (
     HOST_POINTER_BYTES,
     Needs,
     OpMemory,
     RegionMemory,
     RepeatMemory,
-    words_of_state,
+    region_state_words,
 )
-from pillion.memory.plan import MemoryPlan, Resident, plan_memory, unsettled
-from pillion.memory.scan_memory import moved, roots
+from pillion.memory.plan import ArenaResident, MemoryPlan, plan_memory, states_to_copy
+from pillion.memory.scan_memory import carried_values_to_copy, storage_roots
 from pillion.memory.schedule import Schedule, schedule
 from pillion.memory.sliding_buffers import SlidingBuffer, sliding_buffers_of
-from pillion.memory.state_layout import Area, Spot
+from pillion.memory.state_layout import Area, MemoryLocation
 
 __all__ = [
     "ALIGNMENT",
     "HOST_POINTER_BYTES",
     "Area",
-    "Effort",
+    "ArenaResident",
     "Event",
-    "Feed",
-    "Firing",
+    "InnerOpRun",
+    "MemoryLocation",
     "MemoryPlan",
-    "Move",
     "Needs",
     "OpMemory",
+    "PlanningEffort",
     "RegionMemory",
     "RepeatMemory",
-    "Resident",
+    "RowFeed",
+    "RowMove",
     "Schedule",
     "SlidingBuffer",
-    "Spot",
+    "carried_values_to_copy",
     "is_alias",
-    "moved",
     "plan_memory",
-    "roots",
+    "region_state_words",
     "schedule",
     "sliding_buffers_of",
-    "unsettled",
-    "words_of_state",
+    "states_to_copy",
+    "storage_roots",
 ]

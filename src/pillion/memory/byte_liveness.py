@@ -16,7 +16,7 @@ NOWHERE = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
-class Extent:
+class LiveExtent:
     """The first live byte of a buffer at each tick, and the byte behind the last one."""
 
     low: Bytes
@@ -37,56 +37,56 @@ class Extent:
         """The last tick with live bytes."""
         return len(self.low) - 1 - int(np.argmax((self.high > self.low)[::-1]))
 
-    def window(self, first: int, last: int) -> Extent:
+    def window(self, first: int, last: int) -> LiveExtent:
         """Returns the ticks from `first` to `last`."""
-        return Extent(self.low[first : last + 1], self.high[first : last + 1])
+        return LiveExtent(self.low[first : last + 1], self.high[first : last + 1])
 
 
 Change = tuple[int, int, int]
 """From a tick on, the bytes from the first number to before the second are live."""
 
 
-def of_changes(changes: Sequence[Change], ticks: int) -> Extent:
+def extent_from_changes(changes: Sequence[Change], ticks: int) -> LiveExtent:
     """Returns the extent that follows from a list of changes."""
     begins = np.array([tick for tick, *_ in changes] + [ticks], np.int64)
     counts = np.diff(begins)
     low = np.array([low if low < high else NOWHERE for _, low, high in changes], np.int64)
     high = np.array([high if low < high else -NOWHERE for _, low, high in changes], np.int64)
     empty = np.full(int(begins[0]), NOWHERE, np.int64)
-    return Extent(
+    return LiveExtent(
         np.concatenate([empty, np.repeat(low, counts)]), np.concatenate([-empty, np.repeat(high, counts)])
     )
 
 
-def while_at(sizes: Mapping[int, int], count: int) -> Extent:
+def extent_at_ticks(sizes: Mapping[int, int], count: int) -> LiveExtent:
     """Returns the extent of bytes of which the given number is live at each of the given ticks."""
     low = np.full(count, NOWHERE, np.int64)
     high = -low
     for tick, size in sizes.items():
         low[tick], high[tick] = (0, size) if size else (NOWHERE, -NOWHERE)
-    return Extent(low, high)
+    return LiveExtent(low, high)
 
 
-def read_later(reads: Sequence[tuple[int, int]], size: int, ticks: int) -> Extent:
+def extent_of_unread_bytes(reads: Sequence[tuple[int, int]], size: int, ticks: int) -> LiveExtent:
     """Returns the extent of a buffer that is consumed: from each tick on, only the bytes behind a position are
     still read."""
     low = np.full(ticks, size, np.int64)
     for tick, start in reads:
         low[tick] = min(int(low[tick]), start)
     low = np.minimum.accumulate(low[::-1])[::-1]
-    return Extent(np.where(low < size, low, NOWHERE), np.where(low < size, size, -NOWHERE))
+    return LiveExtent(np.where(low < size, low, NOWHERE), np.where(low < size, size, -NOWHERE))
 
 
-def made_so_far(writes: Sequence[tuple[int, int]], ticks: int) -> Extent:
+def extent_of_written_bytes(writes: Sequence[tuple[int, int]], ticks: int) -> LiveExtent:
     """Returns the extent of a buffer that is produced: at each tick, the bytes before a position are written."""
     high = np.zeros(ticks, np.int64)
     for tick, end in writes:
         high[tick] = max(int(high[tick]), end)
     high = np.maximum.accumulate(high)
-    return Extent(np.where(high > 0, 0, NOWHERE), np.where(high > 0, high, -NOWHERE))
+    return LiveExtent(np.where(high > 0, 0, NOWHERE), np.where(high > 0, high, -NOWHERE))
 
 
-def reach(size: int, one: Extent | None, other: Extent | None) -> int | None:
+def least_distance(size: int, one: LiveExtent | None, other: LiveExtent | None) -> int | None:
     """Returns the least distance from the beginning of one buffer to that of another one behind it, such that
     their live bytes never overlap; None if they are never live at the same tick. A buffer without an extent is
     live as a whole."""

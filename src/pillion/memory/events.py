@@ -13,7 +13,7 @@ from pillion.ops import Reshape
 
 
 @dataclass(frozen=True)
-class Firing:
+class InnerOpRun:
     """One run of an inner op for some rows of its result."""
 
     op: int
@@ -25,7 +25,7 @@ class Firing:
 
 
 @dataclass(frozen=True)
-class Move:
+class RowMove:
     """Moves the rows that are still needed to the front of their buffer."""
 
     value: Value
@@ -34,7 +34,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Feed:
+class RowFeed:
     """Rows of an operand that arrive from outside the arena."""
 
     value: Value
@@ -43,7 +43,7 @@ class Feed:
     """The byte of the buffer where they are stored; None for rows that no op reads."""
 
 
-Event = Firing | Move | Feed
+Event = InnerOpRun | RowMove | RowFeed
 
 ALIGNMENT = 16
 """The alignment of buffers in bytes."""

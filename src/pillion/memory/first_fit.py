@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from pillion.memory.live_blocks import Block, find_interference
+from pillion.memory.live_blocks import LiveBlock, find_interference
 
 SHUFFLES = 300
 """The maximum number of tries after the fixed orders."""
@@ -23,7 +23,7 @@ STARTS = 5
 """The number of orders that are varied."""
 
 
-class Effort(Enum):
+class PlanningEffort(Enum):
     """The number of tries, in multiples of the tries for plans of whole tensors. Blocks with changing liveness
     leave more to find."""
 
@@ -34,9 +34,11 @@ class Effort(Enum):
     """For the plan of the final program."""
 
 
-def put_in_place(blocks: Sequence[Block], floor: int, effort: Effort = Effort.USUAL) -> int:
+def place_blocks(
+    blocks: Sequence[LiveBlock], floor: int, effort: PlanningEffort = PlanningEffort.USUAL
+) -> int:
     """Returns every block an offset and returns the size of the best plan found."""
-    orders: tuple[Callable[[Block], tuple[int, int]], ...] = (
+    orders: tuple[Callable[[LiveBlock], tuple[int, int]], ...] = (
         lambda b: (-b.size, b.first),
         lambda b: (-(b.last - b.first), -b.size),
         lambda b: (b.first, -b.size),
@@ -44,27 +46,29 @@ def put_in_place(blocks: Sequence[Block], floor: int, effort: Effort = Effort.US
         lambda b: (-b.last, -b.size),
     )
     find_interference(blocks)
-    found = _Fit(blocks, floor)
-    fixed = [_in_order(blocks, key) for key in orders]
+    found = _FirstFitSearch(blocks, floor)
+    fixed = [_sorted_block_numbers(blocks, key) for key in orders]
     for order in fixed:
         found.take(order)
     most = MOST_MEETINGS // (sum(len(block.rivals) for block in blocks) + 1)
     if any(block.extent is not None for block in blocks):
-        found.climb(fixed, min(SHUFFLES * effort.value, most * Effort.USUAL.value))
-    elif effort is not Effort.ORDERS:
-        found.shuffle(fixed[0], min(SHUFFLES, most))
+        found.climb(fixed, min(SHUFFLES * effort.value, most * PlanningEffort.USUAL.value))
+    elif effort is not PlanningEffort.ORDERS:
+        found.try_shuffled_orders(fixed[0], min(SHUFFLES, most))
     for block, offset in zip(blocks, found.best.offsets, strict=True):
         block.offset = offset
     return found.best.size
 
 
-def _in_order(blocks: Sequence[Block], key: Callable[[Block], tuple[int, int]]) -> list[int]:
+def _sorted_block_numbers(
+    blocks: Sequence[LiveBlock], key: Callable[[LiveBlock], tuple[int, int]]
+) -> list[int]:
     """Returns the numbers of the blocks, sorted by a key."""
     return sorted(range(len(blocks)), key=lambda number: key(blocks[number]))
 
 
 @dataclass(frozen=True)
-class _Found:
+class _PlacedOrder:
     """A plan, and the order in which its blocks were placed."""
 
     size: int
@@ -73,23 +77,23 @@ class _Found:
     has_room: bool = True
 
 
-class _Fit:
+class _FirstFitSearch:
     """The best plan found so far."""
 
-    def __init__(self, blocks: Sequence[Block], floor: int) -> None:
+    def __init__(self, blocks: Sequence[LiveBlock], floor: int) -> None:
         self.floor = floor
         numbers = {block: number for number, block in enumerate(blocks)}
         self.blocks = [
-            _Numbered(
+            _NumberedBlock(
                 block.size,
                 block.room,
-                [(numbers[rival], *_around(block, rival)) for rival in block.rivals],
+                [(numbers[rival], *_blocked_offsets(block, rival)) for rival in block.rivals],
                 {numbers[r] for r in block.rivals if r is block.over or r.over is block},
                 {numbers[other]: at for other, at in block.bound.items()},
             )
             for block in blocks
         ]
-        self.best = _Found(NO_PLAN, [], [])
+        self.best = _PlacedOrder(NO_PLAN, [], [])
 
     @property
     def is_done(self) -> bool:
@@ -101,17 +105,17 @@ class _Fit:
         found = None if self.is_done else self._first_fit(order, self.best.size)
         self.best = found or self.best
 
-    def shuffle(self, order: Sequence[int], tries: int) -> None:
+    def try_shuffled_orders(self, order: Sequence[int], tries: int) -> None:
         """Tries small variations of an order."""
         dice = random.Random(0)
         for _ in range(0 if self.is_done else tries):
-            self.take(_shuffled(order, 3, dice))
+            self.take(_shuffle_order(order, 3, dice))
 
     def climb(self, orders: Sequence[list[int]], tries: int) -> None:
         """Varies several orders repeatedly: blocks that determine the size of the plan are placed earlier."""
         if self.is_done or not tries:
             return
-        easy = self._easy()
+        easy = self._always_fitting_blocks()
         hard = [[number for number in order if number not in easy] for order in orders]
         rooms = [True, False] if any(block.room for block in self.blocks) else [True]
         found = [self._first_fit([*order, *easy], None, has_room) for has_room in rooms for order in hard]
@@ -119,22 +123,22 @@ class _Fit:
         for start in starts:
             self._climb(start, len(easy), tries // len(starts))
 
-    def _climb(self, now: _Found, easy: int, tries: int) -> None:
+    def _climb(self, now: _PlacedOrder, easy: int, tries: int) -> None:
         dice = random.Random(0)
-        chain = self._chain(now)
+        chain = self._critical_chain(now)
         for number in range(tries):
             if self.is_done:
                 return
             order, rest = now.order[: len(now.order) - easy], now.order[len(now.order) - easy :]
-            _move_one(order, chain, dice)
+            _move_block_in_order(order, chain, dice)
             is_bold = 2 * number > tries and dice.random() < HOW_OFTEN
             bound = int(WORSE * self.best.size) if is_bold else now.size + 1
             found = self._first_fit(order + rest, bound, now.has_room)
             if found:
-                now, chain = found, self._chain(found)
+                now, chain = found, self._critical_chain(found)
                 self.best = found if found.size < self.best.size else self.best
 
-    def _easy(self) -> list[int]:
+    def _always_fitting_blocks(self) -> list[int]:
         """Returns the blocks that always fit below the floor, wherever the others lie. Removing one may make
         others easy."""
         left = {n: block for n, block in enumerate(self.blocks) if not block.bound and not block.room}
@@ -153,7 +157,7 @@ class _Fit:
             away.update(more)
             left = {n: block for n, block in left.items() if n not in away}
 
-    def _chain(self, found: _Found) -> list[int]:
+    def _critical_chain(self, found: _PlacedOrder) -> list[int]:
         """Returns the block that ends last and the chain of blocks below it that determines its offset."""
         offsets = found.offsets
         number = max(range(len(offsets)), key=lambda n: offsets[n] + self.blocks[n].size)
@@ -170,7 +174,7 @@ class _Fit:
             chain.append(number)
         return chain
 
-    def _first_fit(self, order: list[int], bound: int | None, has_room: bool = True) -> _Found | None:
+    def _first_fit(self, order: list[int], bound: int | None, has_room: bool = True) -> _PlacedOrder | None:
         """Places blocks in an order; returns None as soon as the plan is not smaller than a bound."""
         offsets = [-1] * len(self.blocks)
         size = 0
@@ -179,16 +183,16 @@ class _Fit:
                 continue
             block = self.blocks[number]
             if block.bound:
-                end = self._put_bound(block.bound, offsets)
+                end = self._place_bound_blocks(block.bound, offsets)
             else:
-                offsets[number] = at = _place(block, offsets, has_room)
+                offsets[number] = at = _find_offset(block, offsets, has_room)
                 end = at + block.size
             if bound is not None and end >= bound:
                 return None
             size = max(size, end)
-        return _Found(size, order, offsets, has_room)
+        return _PlacedOrder(size, order, offsets, has_room)
 
-    def _put_bound(self, bound: Mapping[int, int], offsets: list[int]) -> int:
+    def _place_bound_blocks(self, bound: Mapping[int, int], offsets: list[int]) -> int:
         """Places blocks with fixed distances at the lowest free offset; returns where the last one ends."""
         taken = sorted(
             (placed - before - at, placed + behind - at)
@@ -206,7 +210,7 @@ class _Fit:
 
 
 @dataclass(frozen=True)
-class _Numbered:
+class _NumberedBlock:
     """A block, with references to other blocks by number."""
 
     size: int
@@ -219,7 +223,7 @@ class _Numbered:
     """The numbers of blocks at fixed distances, itself included, with each distance from the first."""
 
 
-def _place(block: _Numbered, offsets: Sequence[int], has_room: bool) -> int:
+def _find_offset(block: _NumberedBlock, offsets: Sequence[int], has_room: bool) -> int:
     """Returns the offset of a block among blocks that have one."""
     taken = sorted(
         [
@@ -228,15 +232,15 @@ def _place(block: _Numbered, offsets: Sequence[int], has_room: bool) -> int:
             if (at := offsets[other]) >= 0
         ]
     )
-    at = _overlaid(block, taken, offsets) if block.partners else -1
-    return at if at >= 0 else _lowest_gap(block, taken, block.room if has_room else 0)
+    at = _overlay_offset(block, taken, offsets) if block.partners else -1
+    return at if at >= 0 else _lowest_free_offset(block, taken, block.room if has_room else 0)
 
 
-def _around(block: Block, rival: Block) -> tuple[int, int]:
+def _blocked_offsets(block: LiveBlock, rival: LiveBlock) -> tuple[int, int]:
     return block.apart.get(rival) or (block.size, rival.size)
 
 
-def _move_one(order: list[int], chain: Sequence[int], dice: random.Random) -> None:
+def _move_block_in_order(order: list[int], chain: Sequence[int], dice: random.Random) -> None:
     """Moves a block of the chain in the order, mostly to the front; sometimes another block."""
     number = dice.choice(chain)
     at = order.index(number) if number in order else dice.randrange(len(order))
@@ -246,7 +250,7 @@ def _move_one(order: list[int], chain: Sequence[int], dice: random.Random) -> No
         order.insert(dice.randrange(len(order)), order.pop(dice.randrange(len(order))))
 
 
-def _shuffled(order: Sequence[int], moves: int, dice: random.Random) -> list[int]:
+def _shuffle_order(order: Sequence[int], moves: int, dice: random.Random) -> list[int]:
     """Returns an order with some blocks moved."""
     other = list(order)
     for _ in range(moves):
@@ -255,7 +259,9 @@ def _shuffled(order: Sequence[int], moves: int, dice: random.Random) -> list[int
     return other
 
 
-def _overlaid(block: _Numbered, taken: Sequence[tuple[int, int, int]], offsets: Sequence[int]) -> int:
+def _overlay_offset(
+    block: _NumberedBlock, taken: Sequence[tuple[int, int, int]], offsets: Sequence[int]
+) -> int:
     """Returns the offset of the operand that the block may overwrite, or of the result that may overwrite it; -1
     if none is placed or another block is in the way."""
     for partner in sorted(block.partners, key=offsets.__getitem__):
@@ -267,7 +273,7 @@ def _overlaid(block: _Numbered, taken: Sequence[tuple[int, int, int]], offsets: 
     return -1
 
 
-def _lowest_gap(block: _Numbered, taken: Sequence[tuple[int, int, int]], at: int) -> int:
+def _lowest_free_offset(block: _NumberedBlock, taken: Sequence[tuple[int, int, int]], at: int) -> int:
     """Returns the lowest free offset from `at` on."""
     for begin, end, _ in taken:
         if at + block.size <= begin:

@@ -10,7 +10,7 @@ from pillion.memory.events import is_alias
 from pillion.ops import AvgPool2d, MaxPool2d
 
 
-def bytes_inside(body: Graph) -> int:
+def segment_peak_bytes(body: Graph) -> int:
     """Returns the most bytes of tensors inside a segment that live at once; its inputs and outputs lie outside.
 
     NXP's converter (1.x) reserves just this as scratch memory for the chains of its published examples."""
@@ -27,18 +27,18 @@ def bytes_inside(body: Graph) -> int:
     for number, op in enumerate(body.ops):
         live |= {owner.get(v, v) for v in op.results} - outside
         ending = {v for v in live if last[v] == number}
-        needed = _bytes(live)
-        if not _reads_windows(op):  # the results may lie over operands that end here
-            needed -= min(_bytes(ending - set(op.results)), _bytes(set(op.results) & live))
+        needed = _total_bytes(live)
+        if not _reads_overlapping_windows(op):  # the results may lie over operands that end here
+            needed -= min(_total_bytes(ending - set(op.results)), _total_bytes(set(op.results) & live))
         most = max(most, needed)
         live -= ending
     return most
 
 
-def _bytes(values: set[Value]) -> int:
+def _total_bytes(values: set[Value]) -> int:
     return sum(value.type.size_bytes for value in values)
 
 
-def _reads_windows(op: Op) -> bool:
+def _reads_overlapping_windows(op: Op) -> bool:
     """Returns whether results need operands that other results need, too."""
     return op.macs > 0 or isinstance(op, (AvgPool2d, MaxPool2d))

@@ -9,37 +9,37 @@ from itertools import accumulate
 
 import numpy as np
 
-from pillion.memory.byte_liveness import Extent, reach
+from pillion.memory.byte_liveness import LiveExtent, least_distance
 from pillion.memory.events import aligned
 
 
 @dataclass(eq=False)
-class Block:
+class LiveBlock:
     """Bytes that are live from tick `first` to tick `last`. `over` may be overwritten if both begin at the same
     offset. An op takes one tick, a region one per event; there, `extent` holds the live bytes at each tick."""
 
     size: int
     first: int
     last: int
-    over: Block | None = None
+    over: LiveBlock | None = None
     tail: int = 0
     offset: int = -1
-    extent: Extent | None = None
-    rivals: Sequence[Block] = ()
+    extent: LiveExtent | None = None
+    rivals: Sequence[LiveBlock] = ()
     """Interfering blocks: their live ranges overlap."""
     is_home: bool = False
     """Whether the block belongs to a state, outside the arena."""
-    apart: dict[Block, tuple[int, int]] = field(default_factory=dict)
+    apart: dict[LiveBlock, tuple[int, int]] = field(default_factory=dict)
     """For interfering blocks that may overlap partly: the least distance if the other one begins later, and if
     this one does."""
     room: int = 0
     """Free bytes required in front of the block, for a result that begins before its operand."""
-    bound: dict[Block, int] = field(default_factory=dict)
+    bound: dict[LiveBlock, int] = field(default_factory=dict)
     """Blocks at fixed distances, itself included, with each distance from the first."""
-    held: list[Block] = field(default_factory=list)
+    held: list[LiveBlock] = field(default_factory=list)
     """Blocks that lie inside this one, an NPU's workspace."""
 
-    def holds(self, other: Block, distance: int) -> bool:
+    def holds(self, other: LiveBlock, distance: int) -> bool:
         """Places another block inside this one; returns False if that is impossible."""
         self.held.append(other)
         if not self.bind(other, distance):
@@ -47,7 +47,7 @@ class Block:
             return False
         return True
 
-    def bind(self, other: Block, distance: int) -> bool:
+    def bind(self, other: LiveBlock, distance: int) -> bool:
         """Fixes the distance to another block, and to all blocks bound to either; returns False if that is
         impossible."""
         ours, theirs = self.bound or {self: 0}, other.bound or {other: 0}
@@ -64,15 +64,15 @@ class Block:
             block.bound = together
         return True
 
-    def reach(self, other: Block) -> int | None:
+    def reach(self, other: LiveBlock) -> int | None:
         """Returns the least distance to a block behind this one; None if they do not interfere."""
         first, last = max(self.first, other.first), min(self.last, other.last)
         if first > last:
             return None
-        found = reach(self.size, self.seen(first, last), other.seen(first, last))
+        found = least_distance(self.size, self.seen(first, last), other.seen(first, last))
         return found if found is None else aligned(found)
 
-    def seen(self, first: int, last: int) -> Extent | None:
+    def seen(self, first: int, last: int) -> LiveExtent | None:
         """Returns the extent between two ticks."""
         return self.extent.window(first - self.first, last - self.first) if self.extent is not None else None
 
@@ -82,12 +82,12 @@ class Block:
             return 0, self.size
         return int(self.extent.low[tick - self.first]), int(self.extent.high[tick - self.first])
 
-    def meets(self, other: Block) -> bool:
+    def meets(self, other: LiveBlock) -> bool:
         """Whether the live ranges overlap."""
         return self.reach(other) is not None
 
 
-def _collide(one: Block, other: Block, distance: int, works: Iterable[Block]) -> bool:
+def _collide(one: LiveBlock, other: LiveBlock, distance: int, works: Iterable[LiveBlock]) -> bool:
     """Whether two blocks at a fixed distance overlap while both are live. While an NPU works in the workspace that
     holds them, they may."""
     if not -other.size < distance < one.size or not one.meets(other):
@@ -97,7 +97,7 @@ def _collide(one: Block, other: Block, distance: int, works: Iterable[Block]) ->
     return not any(work.first <= begin and end <= work.last for work in inside)
 
 
-def live_bytes(blocks: Sequence[Block], ticks: int) -> list[int]:
+def live_bytes(blocks: Sequence[LiveBlock], ticks: int) -> list[int]:
     """Returns the number of live bytes at each tick."""
     # what comes at a tick, less what goes: what lives long is no more work than what lives shortly
     changes = [0] * (max(ticks, 1) + 1)
@@ -113,12 +113,12 @@ def live_bytes(blocks: Sequence[Block], ticks: int) -> list[int]:
     return [int(size) for size in live]
 
 
-def least_bytes(blocks: Sequence[Block], ticks: int) -> int:
+def least_bytes(blocks: Sequence[LiveBlock], ticks: int) -> int:
     """Returns a lower bound for every plan: the most bytes live at once, less what overlaid blocks share."""
     live = live_bytes(blocks, ticks)
     for block in blocks if any(block.extent is not None for block in blocks) else ():
         if block.over is not None:
-            _save(live, block, block.over)
+            _subtract_shared_bytes(live, block, block.over)
     for block in blocks:
         for held in block.held:
             saved = min(held.size, block.size - block.bound[held] + block.bound[block])
@@ -127,14 +127,14 @@ def least_bytes(blocks: Sequence[Block], ticks: int) -> int:
     return max(live, default=0)
 
 
-def _save(live: list[int], block: Block, under: Block) -> None:
+def _subtract_shared_bytes(live: list[int], block: LiveBlock, under: LiveBlock) -> None:
     """Subtracts the bytes that two blocks at the same offset share."""
     for tick in range(max(block.first, under.first), min(block.last, under.last, len(live) - 1) + 1):
         (low, high), (its_low, its_high) = block.used_at(tick), under.used_at(tick)
         live[tick] -= max(min(high, its_high) - max(low, its_low), 0)
 
 
-def find_interference(blocks: Sequence[Block]) -> None:
+def find_interference(blocks: Sequence[LiveBlock]) -> None:
     """Fills in the interfering blocks of each block with a sweep over the live ranges."""
     rivals: list[list[int]] = [[] for _ in blocks]
     live: list[int] = []
@@ -144,14 +144,14 @@ def find_interference(blocks: Sequence[Block]) -> None:
         meeting = [other for other in live if blocks[other] not in block.bound and blocks[other].meets(block)]
         for other in meeting:
             rivals[other].append(number)
-            _note_apart(blocks[number], blocks[other])
+            _record_least_distances(blocks[number], blocks[other])
         rivals[number] += meeting
         live.append(number)
     for block, numbers in zip(blocks, rivals, strict=True):
         block.rivals = [blocks[n] for n in sorted(numbers)]
 
 
-def _note_apart(one: Block, other: Block) -> None:
+def _record_least_distances(one: LiveBlock, other: LiveBlock) -> None:
     """Records the least distances between two blocks with changing liveness."""
     if one.extent is None and other.extent is None:
         return

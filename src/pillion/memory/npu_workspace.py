@@ -10,7 +10,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
 from pillion.memory.events import aligned
-from pillion.memory.live_blocks import Block
+from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import Needs
 
 CACHE_LINE = 32
@@ -21,8 +21,8 @@ written back."""
 def place_in_npu_workspace(
     graph: Graph,
     needs: Needs,
-    blocks: Mapping[Value, Block],
-    scratch: Mapping[Op, Block],
+    blocks: Mapping[Value, LiveBlock],
+    scratch: Mapping[Op, LiveBlock],
     shifts: Mapping[Value, int],
 ) -> None:
     """Binds results and consumed operands to their offsets in the workspaces, unless they are bound elsewhere."""
@@ -31,20 +31,20 @@ def place_in_npu_workspace(
         if workspace is None:
             continue
         work = scratch[op]
-        for value, at in _places(op, workspace):
+        for value, at in _workspace_offsets(op, workspace):
             block = blocks.get(value)
-            if block is None or block is work or shifts.get(value) or not _is_free(block, value):
+            if block is None or block is work or shifts.get(value) or not _is_unbound_in_arena(block, value):
                 continue
             is_used_up = value in op.results or block.last == work.last
             if is_used_up and work.holds(block, at):
                 block.over = None
 
 
-def _places(op: Op, workspace: Workspace) -> Iterator[tuple[Value, int]]:
+def _workspace_offsets(op: Op, workspace: Workspace) -> Iterator[tuple[Value, int]]:
     yield from zip(op.activations, workspace.inputs, strict=True)
     yield from zip(op.results, workspace.outputs, strict=True)
 
 
-def _is_free(block: Block, value: Value) -> bool:
+def _is_unbound_in_arena(block: LiveBlock, value: Value) -> bool:
     """Whether a block lies in the arena, belongs to a value or its reshapes, and is bound to no other."""
     return not block.is_home and block.extent is None and block.size == aligned(value.type.size_bytes)

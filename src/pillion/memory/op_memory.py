@@ -10,7 +10,7 @@ from pillion.ir.access import ROWS, Span
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
-from pillion.memory.events import Firing
+from pillion.memory.events import InnerOpRun
 from pillion.memory.schedule import Schedule
 from pillion.ops import Scan
 
@@ -49,8 +49,8 @@ class RegionMemory:
     def scratch_at(self, number: int) -> dict[int, int]:
         """Returns the live bytes of an op's scratch at each event."""
         most, events = self.ops[number].scratch_bytes, self.schedule.events
-        spans = {i: e.span for i, e in enumerate(events) if isinstance(e, Firing) and e.op == number}
-        at = self.schedule.in_scratch(number)
+        spans = {i: e.span for i, e in enumerate(events) if isinstance(e, InnerOpRun) and e.op == number}
+        at = self.schedule.scratch_live_events(number)
         return {i: self.runs.get((number, spans[i]), most) if i in spans else most for i in at}
 
     def state_bytes(self, has_state: bool) -> int:
@@ -58,7 +58,7 @@ class RegionMemory:
         fed = self.schedule.fed
         if fed is None:
             return 0
-        return 4 * words_of_state(fed.shape[0] * fed.shape[ROWS]) + HOST_POINTER_BYTES * has_state
+        return 4 * region_state_words(fed.shape[0] * fed.shape[ROWS]) + HOST_POINTER_BYTES * has_state
 
     @property
     def workspace(self) -> None:
@@ -90,7 +90,7 @@ HOST_POINTER_BYTES = 8
 """Bytes of a pointer on computers."""
 
 
-def words_of_state(rows: int) -> int:
+def region_state_words(rows: int) -> int:
     """Returns the words of the state machine of a region that is fed `rows` rows: a function pointer (two words on
     computers), the rows at hand, the rows missing, the resume point at each nesting level, and the loop
     counters."""

@@ -18,20 +18,20 @@ from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
-from pillion.memory.byte_liveness import Extent, reach, while_at
+from pillion.memory.byte_liveness import LiveExtent, extent_at_ticks, least_distance
 from pillion.memory.events import ALIGNMENT, aligned
-from pillion.memory.first_fit import Effort, put_in_place
-from pillion.memory.live_blocks import Block, least_bytes, live_bytes
+from pillion.memory.first_fit import PlanningEffort, place_blocks
+from pillion.memory.live_blocks import LiveBlock, least_bytes, live_bytes
 from pillion.memory.npu_workspace import CACHE_LINE, place_in_npu_workspace
 from pillion.memory.op_memory import Needs, OpMemory, RegionMemory, RepeatMemory
-from pillion.memory.scan_memory import Inside, put_inside
-from pillion.memory.sliding_buffers import put_together
-from pillion.memory.state_layout import Spot, layout_states, settle
+from pillion.memory.scan_memory import LoopBlocks, add_loop_blocks
+from pillion.memory.sliding_buffers import merge_sliding_blocks
+from pillion.memory.state_layout import MemoryLocation, layout_states, place_new_states
 from pillion.ops import Reshape
 
 
 @dataclass(frozen=True, eq=False)
-class Resident:
+class ArenaResident:
     """Bytes of the arena that belong, from op `first` to op `last`, to values or to an op's scratch."""
 
     offset: int
@@ -59,7 +59,7 @@ class MemoryPlan:
     """The largest scratch of any op."""
     live_bytes: tuple[int, ...] = field(default=())
     """Bytes of live activations during each op."""
-    residents: tuple[Resident, ...] = field(default=())
+    residents: tuple[ArenaResident, ...] = field(default=())
     """All buffers with their offsets and live ranges."""
     state_offsets: Mapping[Value, int] = field(default_factory=dict)
     """The offsets of values that lie among the states."""
@@ -76,25 +76,27 @@ class MemoryPlan:
         places = (*workspace.inputs, *workspace.outputs)
         values = zip((*op.activations, *op.results), places, strict=True)
         base = self.scratch_offsets[op]
-        return frozenset(n for n, (value, at) in enumerate(values) if self.spot(value) != Spot(base + at))
+        return frozenset(
+            n for n, (value, at) in enumerate(values) if self.spot(value) != MemoryLocation(base + at)
+        )
 
-    def scratch_spot(self, op: Op) -> Spot | None:
+    def scratch_location(self, op: Op) -> MemoryLocation | None:
         """Returns the location of an op's scratch, if it has any."""
         if op in self.kept_scratch:
-            return Spot(self.kept_scratch[op], "state")
-        return Spot(self.scratch_offsets[op]) if op in self.scratch_offsets else None
+            return MemoryLocation(self.kept_scratch[op], "state")
+        return MemoryLocation(self.scratch_offsets[op]) if op in self.scratch_offsets else None
 
-    def spot(self, value: Value, behind: int = 0) -> Spot:
+    def spot(self, value: Value, behind: int = 0) -> MemoryLocation:
         """Returns the location of a value, or of the byte `behind` its beginning."""
         if value in self.state_offsets:
-            return Spot(self.state_offsets[value] + behind, "state")
-        return Spot(self.offsets[value] + behind)
+            return MemoryLocation(self.state_offsets[value] + behind, "state")
+        return MemoryLocation(self.offsets[value] + behind)
 
 
-def plan_memory(graph: Graph, needs: Needs, effort: Effort = Effort.USUAL) -> MemoryPlan:
+def plan_memory(graph: Graph, needs: Needs, effort: PlanningEffort = PlanningEffort.USUAL) -> MemoryPlan:
     """Plans the memory of a graph. With the largest effort, activations alone get as many tries as the whole
     arena."""
-    clock = _Clock(graph, needs)
+    clock = _OpTicks(graph, needs)
     blocks, shifts, scratch = _activation_blocks(graph, needs, clock)
     kept, state_bytes = layout_states(blocks, shifts)
     blocks = {value: block for value, block in blocks.items() if not block.is_home}
@@ -103,12 +105,12 @@ def plan_memory(graph: Graph, needs: Needs, effort: Effort = Effort.USUAL) -> Me
     floor = least_bytes(unique, clock.ticks)
     scratch |= _scratch_blocks(graph, needs, clock)
     is_striped = any(block.extent is not None for block in unique)
-    is_beside = is_striped and scratch and effort is not Effort.MOST
-    activation_bytes = put_in_place(unique, floor, Effort.ORDERS if is_beside else effort)
+    is_beside = is_striped and scratch and effort is not PlanningEffort.MOST
+    activation_bytes = place_blocks(unique, floor, PlanningEffort.ORDERS if is_beside else effort)
     everything = [*unique, *scratch.values()]
     place_in_npu_workspace(graph, needs, blocks, scratch, shifts)
     least = least_bytes(everything, clock.ticks)
-    arena_bytes = put_in_place(everything, least, effort) if scratch else activation_bytes
+    arena_bytes = place_blocks(everything, least, effort) if scratch else activation_bytes
     arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
     alignment = CACHE_LINE if any(need.workspace for need in needs.values()) else ALIGNMENT
     return MemoryPlan(
@@ -126,19 +128,21 @@ def plan_memory(graph: Graph, needs: Needs, effort: Effort = Effort.USUAL) -> Me
     )
 
 
-def _value_residents(blocks: Mapping[Value, Block], clock: _Clock) -> list[Resident]:
+def _value_residents(blocks: Mapping[Value, LiveBlock], clock: _OpTicks) -> list[ArenaResident]:
     """Returns the residents of the activation blocks. Outputs live until the end."""
-    held: dict[Block, list[Value]] = {}
+    held: dict[LiveBlock, list[Value]] = {}
     for value, block in blocks.items():
         held.setdefault(block, []).append(value)
-    return [Resident(b.offset, b.size, *clock.ops_of(b), values=tuple(values)) for b, values in held.items()]
+    return [
+        ArenaResident(b.offset, b.size, *clock.ops_of(b), values=tuple(values)) for b, values in held.items()
+    ]
 
 
-def _scratch_residents(scratch: Mapping[Op, Block], clock: _Clock) -> list[Resident]:
-    return [Resident(b.offset, b.size, *clock.ops_of(b), scratch_of=op) for op, b in scratch.items()]
+def _scratch_residents(scratch: Mapping[Op, LiveBlock], clock: _OpTicks) -> list[ArenaResident]:
+    return [ArenaResident(b.offset, b.size, *clock.ops_of(b), scratch_of=op) for op, b in scratch.items()]
 
 
-class _Clock:
+class _OpTicks:
     """The ticks of every op of a graph."""
 
     def __init__(self, graph: Graph, needs: Needs) -> None:
@@ -158,7 +162,7 @@ class _Clock:
             else:
                 self.numbers += [(first, first + need.steps - 1)] * need.ticks
 
-    def ops_of(self, block: Block) -> tuple[int, int]:
+    def ops_of(self, block: LiveBlock) -> tuple[int, int]:
         """Returns the first and the last op, inner ones counted, between which a block is live."""
         if not self.numbers:
             return 0, 0
@@ -182,24 +186,24 @@ Shifts = dict[Value, int]
 """The offset of values inside their block, if it is not 0."""
 
 
-def unsettled(graph: Graph, needs: Needs) -> tuple[State, ...]:
+def states_to_copy(graph: Graph, needs: Needs) -> tuple[State, ...]:
     """Returns the states whose new value cannot be computed in place and must be copied."""
-    blocks, *_ = _activation_blocks(graph, needs, _Clock(graph, needs))
+    blocks, *_ = _activation_blocks(graph, needs, _OpTicks(graph, needs))
     return tuple(s for s in graph.states if blocks.get(s.after) is not blocks[s.before])
 
 
 def _activation_blocks(
-    graph: Graph, needs: Needs, clock: _Clock
-) -> tuple[dict[Value, Block], Shifts, dict[Op, Block]]:
+    graph: Graph, needs: Needs, clock: _OpTicks
+) -> tuple[dict[Value, LiveBlock], Shifts, dict[Op, LiveBlock]]:
     """Returns a block per value, shared by reshapes, and the scratch blocks inside loops."""
     fed = {need.schedule.fed for need in needs.values() if isinstance(need, RegionMemory)}
-    blocks: dict[Value, Block] = {
-        v: Block(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs if v not in fed
+    blocks: dict[Value, LiveBlock] = {
+        v: LiveBlock(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs if v not in fed
     }
     homes = (state.before for state in graph.states)
-    blocks |= {v: Block(aligned(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
+    blocks |= {v: LiveBlock(aligned(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
     shifts: Shifts = {}
-    inside = Inside(blocks, shifts)
+    inside = LoopBlocks(blocks, shifts)
     for i, op in enumerate(graph.ops):
         begin, end = clock.begin[i], clock.end[i]
         for value in op.activations:
@@ -209,73 +213,76 @@ def _activation_blocks(
             if isinstance(op, Reshape) and not op.x.is_constant:
                 blocks[value], shifts[value] = blocks[op.x], shifts.get(op.x, 0)
             else:
-                blocks[value] = Block(aligned(value.type.size_bytes), begin, end)
+                blocks[value] = LiveBlock(aligned(value.type.size_bytes), begin, end)
             blocks[value].last = max(blocks[value].last, end)
         need = needs[op]
         if isinstance(need, RegionMemory):
-            blocks |= _inner_blocks(need, begin)
+            blocks |= _region_buffer_blocks(need, begin)
         if isinstance(need, RepeatMemory):
-            put_inside(need, begin, inside)
-    put_together(graph, blocks, shifts)
-    settle(graph, needs, blocks)
+            add_loop_blocks(need, begin, inside)
+    merge_sliding_blocks(graph, blocks, shifts)
+    place_new_states(graph, needs, blocks)
     for value in graph.ends:
         if not value.is_constant:
             blocks[value].last = clock.ticks
-    _note_extents(graph, needs, blocks, clock, shifts)
+    _record_region_extents(graph, needs, blocks, clock, shifts)
     _allow_in_place(graph, needs, blocks, clock, shifts)
     return blocks, shifts, inside.scratch
 
 
-def _note_extents(
-    graph: Graph, needs: Needs, blocks: Mapping[Value, Block], clock: _Clock, shifts: Shifts
+def _record_region_extents(
+    graph: Graph, needs: Needs, blocks: Mapping[Value, LiveBlock], clock: _OpTicks, shifts: Shifts
 ) -> None:
     """Notes the byte liveness of operands and results of regions: consumed rows are free, and so are rows not yet
     computed."""
     values = Counter(blocks.values())
-    parts: dict[Block, list[tuple[int, Extent]]] = {}
+    parts: dict[LiveBlock, list[tuple[int, LiveExtent]]] = {}
     for i, op in enumerate(graph.ops):
         need = needs[op]
         if not isinstance(need, RegionMemory):
             continue
         begin, end = clock.begin[i], clock.end[i]
         border = [v for v in op.activations if v in blocks and blocks[v].last == end]
-        seen = {v: need.schedule.used_up_by(v) for v in border if v is not need.schedule.fed}
-        seen |= {v: need.schedule.made_of(v) for v in op.results if blocks[v].first == begin}
+        seen = {v: need.schedule.consumed_operand_extent(v) for v in border if v is not need.schedule.fed}
+        seen |= {v: need.schedule.result_extent(v) for v in op.results if blocks[v].first == begin}
         for value, extent in seen.items():
             block = blocks[value]
             is_its_own = values[block] == 1 and block.size == aligned(value.type.size_bytes)
             if is_its_own and not block.is_home and not shifts.get(value):
                 parts.setdefault(block, []).append((begin, extent))
-        _leave_room(op, blocks, seen)
+        _reserve_before_operand(op, blocks, seen)
     for block, known in parts.items():
-        block.extent = _over_all(block, known)
+        block.extent = _whole_block_extent(block, known)
 
 
-def _leave_room(op: Op, blocks: Mapping[Value, Block], seen: Mapping[Value, Extent]) -> None:
+def _reserve_before_operand(
+    op: Op, blocks: Mapping[Value, LiveBlock], seen: Mapping[Value, LiveExtent]
+) -> None:
     """Reserves bytes before a consumed operand, if the result is larger and begins earlier."""
     for x in op.activations:
         for y in op.results:
-            far = reach(y.type.size_bytes, seen[y], seen[x]) if x in seen and y in seen else None
+            far = least_distance(y.type.size_bytes, seen[y], seen[x]) if x in seen and y in seen else None
             if far is not None and 0 < far < y.type.size_bytes:
                 blocks[x].room = max(blocks[x].room, aligned(far))
 
 
-def _over_all(block: Block, parts: Sequence[tuple[int, Extent]]) -> Extent:
+def _whole_block_extent(block: LiveBlock, parts: Sequence[tuple[int, LiveExtent]]) -> LiveExtent:
     """Returns the extent of a block over its whole live range; without further knowledge all of it is live."""
     ticks = block.last - block.first + 1
     low, high = np.zeros(ticks, np.int64), np.full(ticks, block.size, np.int64)
     for begin, extent in parts:
         at = begin - block.first
         low[at : at + len(extent.low)], high[at : at + len(extent.low)] = extent.low, extent.high
-    return Extent(low, high)
+    return LiveExtent(low, high)
 
 
-def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, Block]:
+def _region_buffer_blocks(need: RegionMemory, begin: int) -> dict[Value, LiveBlock]:
     """Returns a block per buffer of a region. An op that consumes an operand may place its result there, if its
     kernel allows."""
     tail = need.overread_bytes
     blocks = {
-        held.value: _block_of(aligned(held.bytes), begin, held.extent, tail) for held in need.schedule.buffers
+        held.value: _region_block(aligned(held.bytes), begin, held.extent, tail)
+        for held in need.schedule.buffers
     }
     storage = need.schedule.storage
     for number, used_up in need.schedule.used_up.items():
@@ -287,32 +294,32 @@ def _inner_blocks(need: RegionMemory, begin: int) -> dict[Value, Block]:
     return blocks
 
 
-def _block_of(size: int, begin: int, extent: Extent, tail: int = 0) -> Block:
+def _region_block(size: int, begin: int, extent: LiveExtent, tail: int = 0) -> LiveBlock:
     """Returns a block of a region that begins at a tick, with the liveness of its extent."""
     first, last = extent.first, extent.last
-    return Block(size, begin + first, begin + last, tail=tail, extent=extent.window(first, last))
+    return LiveBlock(size, begin + first, begin + last, tail=tail, extent=extent.window(first, last))
 
 
-def _scratch_blocks(graph: Graph, needs: Needs, clock: _Clock) -> Iterator[tuple[Op, Block]]:
+def _scratch_blocks(graph: Graph, needs: Needs, clock: _OpTicks) -> Iterator[tuple[Op, LiveBlock]]:
     for i, op in enumerate(graph.ops):
         need, begin = needs[op], clock.begin[i]
         if isinstance(need, OpMemory) and need.scratch_bytes:
-            yield op, Block(aligned(need.scratch_bytes), begin, begin)
+            yield op, LiveBlock(aligned(need.scratch_bytes), begin, begin)
         if not isinstance(need, RegionMemory):
             continue
         progress = need.state_bytes(bool(graph.states))
         if progress:
-            yield op, Block(aligned(progress), 0, clock.end[i])
+            yield op, LiveBlock(aligned(progress), 0, clock.end[i])
         for number, inner in enumerate(need.ops):
             if inner.scratch_bytes:
                 size = aligned(inner.scratch_bytes)
                 used = {tick: aligned(at) for tick, at in need.scratch_at(number).items()}
-                extent = while_at(used, need.ticks)
-                yield need.schedule.body.ops[number], _block_of(size, begin, extent)
+                extent = extent_at_ticks(used, need.ticks)
+                yield need.schedule.body.ops[number], _region_block(size, begin, extent)
 
 
 def _allow_in_place(
-    graph: Graph, needs: Needs, blocks: Mapping[Value, Block], clock: _Clock, shifts: Shifts
+    graph: Graph, needs: Needs, blocks: Mapping[Value, LiveBlock], clock: _OpTicks, shifts: Shifts
 ) -> None:
     """Lets results overwrite operands that no later op reads."""
     for i, op in enumerate(graph.ops):

@@ -14,7 +14,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory.byte_liveness import Change
 from pillion.memory.demand import RowDemand
-from pillion.memory.events import Event, Feed, Firing, Move, is_alias
+from pillion.memory.events import Event, InnerOpRun, RowFeed, RowMove, is_alias
 from pillion.ops import Region
 from pillion.ops.region import rows_made
 
@@ -63,13 +63,13 @@ class RowBuffer:
             self.is_open = False
 
 
-class RegionRun:
+class RegionSimulation:
     """The simulation of a region."""
 
     def __init__(self, region: Region, needed: RowDemand | None = None) -> None:
         self.needed = needed or RowDemand()
         self.body = region.body
-        self.storage = _storage(region.body)
+        self.storage = _buffer_owners(region.body)
         self.events: list[Event] = []
         self.step_begins: list[int] = []
         """The numbers of the events that begin steps."""
@@ -105,35 +105,35 @@ class RegionRun:
         """Returns the buffer that holds a value."""
         return self._lies_in[value]
 
-    def ensure(self, value: Value, rows: int, image: int) -> None:
+    def ensure_rows(self, value: Value, rows: int, image: int) -> None:
         """Computes rows until `rows` of them exist."""
         buffer = self.of(value)
         number = self.producers.get(buffer.value)
         if number is None:  # an input of the region
             if buffer.value is self.fed and buffer.made < rows:
-                self._feed(buffer, rows)
+                self._feed_rows(buffer, rows)
             return
         op = self.body.ops[number]
         while buffer.made < rows:
             count = min(rows - buffer.made, self.grains[number] or rows)
             unit = max(op.row_unit, self.units[number])
             count = min(-(-count // unit) * unit, buffer.size - buffer.made)
-            self._fire(number, op, Span(buffer.made, count), image)
+            self._run_op(number, op, Span(buffer.made, count), image)
 
-    def _feed(self, buffer: RowBuffer, rows: int) -> None:
+    def _feed_rows(self, buffer: RowBuffer, rows: int) -> None:
         """Takes rows from outside until `rows` of them exist."""
-        self._make_room(buffer)
+        self._drop_unneeded_rows(buffer)
         at = buffer.start(buffer.made, 0)
-        self._add(Feed(buffer.value, rows - buffer.made, at), buffer, rows)
+        self._add_event(RowFeed(buffer.value, rows - buffer.made, at), buffer, rows)
 
-    def _fire(self, number: int, op: Op, span: Span, image: int) -> None:
+    def _run_op(self, number: int, op: Op, span: Span, image: int) -> None:
         needs, lies_in, result = self.needed.spans(op, span), self._lies_in, op.results[0]
         for x, rows in needs.items():
             end = lies_in[x].size if rows is None else rows.end
             if lies_in[x].made < end:
-                self.ensure(x, end, image)
+                self.ensure_rows(x, end, image)
         y = lies_in[result]
-        self._make_room(y)
+        self._drop_unneeded_rows(y)
         # What has fewer axes is broadcast: it is the same for all images.
         starts = {
             x: lies_in[x].start(
@@ -143,16 +143,16 @@ class RegionRun:
         }
         starts[result] = y.start(span.first, image)
         is_fresh = not y.is_open and not y.whole
-        self._add(Firing(number, span, image, starts), y, span.end)
+        self._add_event(InnerOpRun(number, span, image, starts), y, span.end)
         now, used_up = len(self.events) - 1, self.used_up[number]
         for x in needs:
             buffer = lies_in[x]
-            self._drop(buffer, now)
+            self._record_needed_rows(buffer, now)
             if not is_fresh or buffer.whole or buffer.is_open or starts[x]:
                 used_up.discard(x)
-        self._drop(y, now)
+        self._record_needed_rows(y, now)
 
-    def _add(self, event: Firing | Feed, buffer: RowBuffer, made: int) -> None:
+    def _add_event(self, event: InnerOpRun | RowFeed, buffer: RowBuffer, made: int) -> None:
         """Adds an event after which `made` rows exist in a buffer."""
         buffer.made = made
         buffer.most = max(buffer.most, made - buffer.base)
@@ -160,17 +160,17 @@ class RegionRun:
         buffer.note(len(self.events), buffer.base)
         self.events.append(event)
 
-    def _drop(self, buffer: RowBuffer, now: int) -> None:
+    def _record_needed_rows(self, buffer: RowBuffer, now: int) -> None:
         """Records which rows of a buffer are still needed after an event."""
         if buffer.whole:
             return
-        needed = self._needed(buffer)
+        needed = self._first_needed_row(buffer)
         if needed >= buffer.made:
             buffer.close(now)
         else:
             buffer.note(now + 1, needed)
 
-    def _needed(self, buffer: RowBuffer) -> int:
+    def _first_needed_row(self, buffer: RowBuffer) -> int:
         """Returns the first row that is still needed; the one behind the last if none is."""
         least, first = buffer.made, self.needed.first
         for op, x, y in buffer.users:
@@ -180,15 +180,15 @@ class RegionRun:
                     least = needed
         return least
 
-    def _make_room(self, buffer: RowBuffer) -> None:
+    def _drop_unneeded_rows(self, buffer: RowBuffer) -> None:
         """Drops the leading rows that are no longer needed."""
         if buffer.whole:
             return
-        needed = self._needed(buffer)
+        needed = self._first_needed_row(buffer)
         dead, rest = needed - buffer.base, buffer.made - needed
         if dead and rest:
             buffer.note(len(self.events), buffer.base)
-            self.events.append(Move(buffer.value, dead * buffer.row_bytes, rest * buffer.row_bytes))
+            self.events.append(RowMove(buffer.value, dead * buffer.row_bytes, rest * buffer.row_bytes))
         buffer.base = needed
 
     def image(self, image: int, step: int, steps: int | None = None) -> None:
@@ -199,22 +199,22 @@ class RegionRun:
         end = driver.size if steps is None else min(step * steps, driver.size)
         while driver.made < end:
             self.step_begins.append(len(self.events))
-            self.ensure(driver.value, min(driver.made + step, driver.size), image)
+            self.ensure_rows(driver.value, min(driver.made + step, driver.size), image)
             for y in self.body.outputs:
                 size = self.of(y).size
-                self.ensure(y, size * driver.made // driver.size, image)
+                self.ensure_rows(y, size * driver.made // driver.size, image)
         if self.fed is not None and end == driver.size:
-            self._skip_the_rest(self.of(self.fed))
+            self._skip_unread_rows(self.of(self.fed))
         for buffer in self.buffers.values():
             buffer.close(len(self.events) - 1)
 
-    def _skip_the_rest(self, fed: RowBuffer) -> None:
+    def _skip_unread_rows(self, fed: RowBuffer) -> None:
         """Accepts the remaining rows of an image that no op reads."""
         if fed.made < fed.size:
-            self.events.append(Feed(fed.value, fed.size - fed.made, None))
+            self.events.append(RowFeed(fed.value, fed.size - fed.made, None))
 
 
-def _storage(body: Graph) -> dict[Value, Value]:
+def _buffer_owners(body: Graph) -> dict[Value, Value]:
     """Maps each value to the value whose buffer it shares: reshapes share one."""
     storage = {v: v for v in body.inputs}
     for op in body.ops:

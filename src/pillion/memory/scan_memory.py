@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory.events import aligned
-from pillion.memory.live_blocks import Block
+from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import OpMemory, RepeatMemory
 from pillion.ops import Reshape, Scan
 
 
 @dataclass
-class Inside:
+class LoopBlocks:
     """The blocks inside a loop."""
 
-    blocks: dict[Value, Block] = field(default_factory=dict)
+    blocks: dict[Value, LiveBlock] = field(default_factory=dict)
     shifts: dict[Value, int] = field(default_factory=dict)
-    scratch: dict[Op, Block] = field(default_factory=dict)
+    scratch: dict[Op, LiveBlock] = field(default_factory=dict)
 
 
-def put_inside(need: RepeatMemory, begin: int, found: Inside) -> None:
+def add_loop_blocks(need: RepeatMemory, begin: int, found: LoopBlocks) -> None:
     """Adds the blocks of a loop that begins at a tick."""
     op = need.op
     outer = (*op.sequences, *op.invariants)
@@ -33,32 +33,32 @@ def put_inside(need: RepeatMemory, begin: int, found: Inside) -> None:
         found.blocks[inner], found.shifts[inner] = found.blocks[value], found.shifts.get(value, 0)
     end = begin + need.ticks - 1
     for carried, left in zip(op.carried, op.last, strict=True):
-        found.blocks[carried] = found.blocks[left] = Block(aligned(carried.type.size_bytes), begin, end)
-    homes = _homes(need)
+        found.blocks[carried] = found.blocks[left] = LiveBlock(aligned(carried.type.size_bytes), begin, end)
+    homes = _overwritten_carried_values(need)
     for inner_op, inner_need, (first, last) in zip(op.body.ops, need.ops, need.spans(begin), strict=True):
         for value in inner_op.activations:
             found.blocks[value].last = max(found.blocks[value].last, last)
-        _put_results(inner_op, first, last, homes, found)
+        _add_result_blocks(inner_op, first, last, homes, found)
         if isinstance(inner_need, RepeatMemory):
-            put_inside(inner_need, first, found)
+            add_loop_blocks(inner_need, first, found)
         elif inner_need.scratch_bytes:
-            found.scratch[inner_op] = Block(aligned(inner_need.scratch_bytes), first, last)
+            found.scratch[inner_op] = LiveBlock(aligned(inner_need.scratch_bytes), first, last)
     for value in op.body.outputs:
         found.blocks[value].last = end
-    _lay_over(need, need.spans(begin), found)
+    _overlay_inner_results(need, need.spans(begin), found)
 
 
-def _put_results(op: Op, first: int, last: int, homes: dict[Value, Value], found: Inside) -> None:
+def _add_result_blocks(op: Op, first: int, last: int, homes: dict[Value, Value], found: LoopBlocks) -> None:
     for value in op.results:
         if isinstance(op, Reshape) and not op.x.is_constant:
             found.blocks[value], found.shifts[value] = found.blocks[op.x], found.shifts.get(op.x, 0)
         elif value in homes:
             found.blocks[value] = found.blocks[homes[value]]
         else:
-            found.blocks[value] = Block(aligned(value.type.size_bytes), first, last)
+            found.blocks[value] = LiveBlock(aligned(value.type.size_bytes), first, last)
 
 
-def _lay_over(need: RepeatMemory, spans: list[tuple[int, int]], found: Inside) -> None:
+def _overlay_inner_results(need: RepeatMemory, spans: list[tuple[int, int]], found: LoopBlocks) -> None:
     """Lets inner results overwrite operands that no later op reads, and extends operands by what kernels overread."""
     for op, inner, (first, last) in zip(need.op.body.ops, need.ops, spans, strict=True):
         for value in inner.in_place:
@@ -71,11 +71,11 @@ def _lay_over(need: RepeatMemory, spans: list[tuple[int, int]], found: Inside) -
             found.blocks[value].tail = max(found.blocks[value].tail, inner.overread_bytes)
 
 
-def _homes(need: RepeatMemory) -> dict[Value, Value]:
+def _overwritten_carried_values(need: RepeatMemory) -> dict[Value, Value]:
     """Maps new carried values to the old ones that they overwrite: no op reads these any more, except the op that
     computes the new one, if its kernel works in place."""
     op = need.op
-    root = roots(op)
+    root = storage_roots(op)
     reads: dict[Value, int] = {}
     makers: dict[Value, int] = {}
     for number, inner in enumerate(op.body.ops):
@@ -90,13 +90,13 @@ def _homes(need: RepeatMemory) -> dict[Value, Value]:
     return homes
 
 
-def moved(need: RepeatMemory) -> list[tuple[Value, Value]]:
+def carried_values_to_copy(need: RepeatMemory) -> list[tuple[Value, Value]]:
     """Returns carried values whose new value lies elsewhere, with that value: they are copied after each step."""
-    homes = _homes(need)
+    homes = _overwritten_carried_values(need)
     return [(c, n) for c, n in zip(need.op.carried, need.op.next, strict=True) if n not in homes]
 
 
-def roots(op: Scan) -> dict[Value, Value]:
+def storage_roots(op: Scan) -> dict[Value, Value]:
     """Maps each inner value to the value whose bytes it shares: a reshape moves nothing."""
     found = {v: v for v in op.body.inputs}
     for inner in op.body.ops:

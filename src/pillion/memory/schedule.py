@@ -10,20 +10,25 @@ from pillion.ir.access import Span, row_bytes
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.byte_liveness import Extent, made_so_far, of_changes, read_later
-from pillion.memory.events import Event, Firing
-from pillion.memory.region_run import RegionRun
+from pillion.memory.byte_liveness import (
+    LiveExtent,
+    extent_from_changes,
+    extent_of_unread_bytes,
+    extent_of_written_bytes,
+)
+from pillion.memory.events import Event, InnerOpRun
+from pillion.memory.region_run import RegionSimulation
 from pillion.ops import Region
 from pillion.ops.region import rows_made
 
 
 @dataclass(frozen=True)
-class Held:
+class RegionBuffer:
     """A buffer inside a region: its size, and its live bytes at each event."""
 
     value: Value
     bytes: int
-    extent: Extent
+    extent: LiveExtent
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Schedule:
 
     body: Graph
     events: tuple[Event, ...]
-    buffers: tuple[Held, ...]
+    buffers: tuple[RegionBuffer, ...]
     storage: Mapping[Value, Value]
     """Value of the body → the value whose buffer it shares."""
     used_up: Mapping[int, Set[Value]]
@@ -46,37 +51,37 @@ class Schedule:
         """The result of each op of the body."""
         return tuple(op.results[0] for op in self.body.ops)
 
-    def used_up_by(self, operand: Value) -> Extent:
+    def consumed_operand_extent(self, operand: Value) -> LiveExtent:
         """Returns the extent of an operand of the region that no later op reads."""
         reads = [
             (i, e.starts[operand])
             for i, e in enumerate(self.events)
-            if isinstance(e, Firing) and operand in e.starts
+            if isinstance(e, InnerOpRun) and operand in e.starts
         ]
-        return read_later(reads, operand.type.size_bytes, len(self.events))
+        return extent_of_unread_bytes(reads, operand.type.size_bytes, len(self.events))
 
-    def made_of(self, result: Value) -> Extent:
+    def result_extent(self, result: Value) -> LiveExtent:
         """Returns the extent of a result of the region."""
         number = self.results.index(result)
         ends = [
-            (i, e.starts[result] + _written(self.body.ops[number], e.span))
+            (i, e.starts[result] + _written_end(self.body.ops[number], e.span))
             for i, e in enumerate(self.events)
-            if isinstance(e, Firing) and e.op == number
+            if isinstance(e, InnerOpRun) and e.op == number
         ]
-        return made_so_far(ends, len(self.events))
+        return extent_of_written_bytes(ends, len(self.events))
 
     def firings(self, op: int) -> list[int]:
         """Returns the events in which an op runs."""
-        return [i for i, e in enumerate(self.events) if isinstance(e, Firing) and e.op == op]
+        return [i for i, e in enumerate(self.events) if isinstance(e, InnerOpRun) and e.op == op]
 
-    def in_scratch(self, op: int) -> list[int]:
+    def scratch_live_events(self, op: int) -> list[int]:
         """Returns the events during which an op's scratch is live. Tiled reductions keep their partial results
         there."""
         fired = self.firings(op)
         return list(range(fired[0], fired[-1] + 1)) if self.body.ops[op].folded_bytes else fired
 
 
-def _written(op: Op, span: Span) -> int:
+def _written_end(op: Op, span: Span) -> int:
     """Returns the byte behind the last one that an op writes for some rows."""
     y = op.results[0]
     if op.folded_bytes:  # all of it is written with the last rows
@@ -86,12 +91,12 @@ def _written(op: Op, span: Span) -> int:
 
 def schedule(region: Region) -> Schedule:
     """Returns the schedule of a region."""
-    run = RegionRun(region)
+    run = RegionSimulation(region)
     for image in range(region.ys[0].shape[0]):
         run.image(image, region.step)
     events = tuple(run.events)
     held = tuple(
-        Held(b.value, b.most * b.row_bytes, of_changes(b.changes, len(events)))
+        RegionBuffer(b.value, b.most * b.row_bytes, extent_from_changes(b.changes, len(events)))
         for b in run.buffers.values()
         if b.changes
     )

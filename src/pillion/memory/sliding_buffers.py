@@ -16,7 +16,7 @@ from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.memory.events import aligned, is_alias
-from pillion.memory.live_blocks import Block
+from pillion.memory.live_blocks import LiveBlock
 from pillion.ops import Concat, Slice
 
 
@@ -46,14 +46,14 @@ class SlidingBuffer:
 
 def sliding_buffers_of(graph: Graph) -> tuple[SlidingBuffer, ...]:
     """Returns all sliding buffers of a graph."""
-    return tuple(_joints(graph))
+    return tuple(_sliding_buffer_candidates(graph))
 
 
-def _joints(graph: Graph) -> Iterator[SlidingBuffer]:
+def _sliding_buffer_candidates(graph: Graph) -> Iterator[SlidingBuffer]:
     if not graph.states:
         return
     position = {op: number for number, op in enumerate(graph.ops)}
-    lasting = {_origin(graph, v) for v in graph.outputs}
+    lasting = {_reshape_origin(graph, v) for v in graph.outputs}
     befores = [state.before for state in graph.states]
     afters = [state.after for state in graph.states]
     for state in graph.states:
@@ -61,14 +61,18 @@ def _joints(graph: Graph) -> Iterator[SlidingBuffer]:
         if not (isinstance(keep, Slice) and isinstance(join, Concat) and keep.x is join.y):
             continue
         is_own = befores.count(state.before) == afters.count(state.after) == 1
-        is_last = all(position[user] < position[keep] for user in _readers(graph, join.y) if user is not keep)
+        is_last = all(
+            position[user] < position[keep]
+            for user in _readers_through_reshapes(graph, join.y)
+            if user is not keep
+        )
         if is_own and is_last and not graph.users.get(state.after) and not {join.y, state.after} & lasting:
             joint = SlidingBuffer(state, join, keep)
-            if _is_in_a_row(joint):
+            if _is_contiguous(joint):
                 yield joint
 
 
-def _is_in_a_row(joint: SlidingBuffer) -> bool:
+def _is_contiguous(joint: SlidingBuffer) -> bool:
     """Whether the new rows follow the state contiguously, and the kept rows are the last."""
     join, keep, axis = joint.join, joint.keep, joint.join.axis
     if len(join.xs) != 2 or join.xs[0] is not joint.state.before or math.prod(join.y.shape[:axis]) != 1:
@@ -80,35 +84,35 @@ def _is_in_a_row(joint: SlidingBuffer) -> bool:
     return keep.begin == begin and set(keep.step) == {1}
 
 
-def _readers(graph: Graph, value: Value) -> Iterator[Op]:
+def _readers_through_reshapes(graph: Graph, value: Value) -> Iterator[Op]:
     """Yields the ops that read a value or a reshape of it."""
     for op in graph.users.get(value, ()):
         yield op
         if is_alias(op):
-            yield from _readers(graph, op.results[0])
+            yield from _readers_through_reshapes(graph, op.results[0])
 
 
-def _origin(graph: Graph, value: Value) -> Value:
+def _reshape_origin(graph: Graph, value: Value) -> Value:
     """Returns the value that another one is a reshape of."""
     while (op := graph.producers.get(value)) is not None and is_alias(op):
         value = op.operands[0]
     return value
 
 
-def put_together(
-    graph: Graph, blocks: MutableMapping[Value, Block], shifts: MutableMapping[Value, int]
+def merge_sliding_blocks(
+    graph: Graph, blocks: MutableMapping[Value, LiveBlock], shifts: MutableMapping[Value, int]
 ) -> None:
     """Places old and new rows in the state's block."""
     for joint in sliding_buffers_of(graph):
         home = blocks[joint.state.before]
         home.size = aligned(joint.join.y.type.size_bytes)
         for value in (joint.join.y, joint.state.after):
-            _move(blocks, value, home)
-        if _may_follow(graph, blocks, shifts, joint.new):
-            shifts.update((value, joint.behind) for value in _move(blocks, joint.new, home))
+            _move_to_block(blocks, value, home)
+        if _may_compute_behind_state(graph, blocks, shifts, joint.new):
+            shifts.update((value, joint.behind) for value in _move_to_block(blocks, joint.new, home))
 
 
-def _move(blocks: MutableMapping[Value, Block], value: Value, home: Block) -> list[Value]:
+def _move_to_block(blocks: MutableMapping[Value, LiveBlock], value: Value, home: LiveBlock) -> list[Value]:
     """Moves all values of a value's block to another block."""
     block = blocks[value]
     held = [other for other, its in blocks.items() if its is block]
@@ -117,7 +121,9 @@ def _move(blocks: MutableMapping[Value, Block], value: Value, home: Block) -> li
     return held
 
 
-def _may_follow(graph: Graph, blocks: Mapping[Value, Block], shifts: Mapping[Value, int], new: Value) -> bool:
+def _may_compute_behind_state(
+    graph: Graph, blocks: Mapping[Value, LiveBlock], shifts: Mapping[Value, int], new: Value
+) -> bool:
     """Whether new rows, and everything in their block, may be computed behind the state."""
     block = blocks[new]
     held = [value for value, its in blocks.items() if its is block]

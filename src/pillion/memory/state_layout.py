@@ -13,7 +13,7 @@ from typing import Literal
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.memory.events import aligned, is_alias
-from pillion.memory.live_blocks import Block
+from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import Needs
 
 Area = Literal["arena", "state"]
@@ -21,26 +21,31 @@ Area = Literal["arena", "state"]
 
 
 @dataclass(frozen=True)
-class Spot:
+class MemoryLocation:
     """A location: an offset in an area."""
 
     offset: int
     area: Area = "arena"
 
 
-def settle(graph: Graph, needs: Needs, blocks: MutableMapping[Value, Block]) -> None:
+def place_new_states(graph: Graph, needs: Needs, blocks: MutableMapping[Value, LiveBlock]) -> None:
     """Places new values of states in the states' own blocks where possible."""
     for state in graph.states:
         home, block = blocks[state.before], blocks.get(state.after)
         if block is None or block.is_home:
             continue
         held = [value for value, other in blocks.items() if other is block]
-        if _may_move(graph, needs, blocks, held, home, block):
+        if _may_share_state_block(graph, needs, blocks, held, home, block):
             blocks.update((value, home) for value in held)
 
 
-def _may_move(
-    graph: Graph, needs: Needs, blocks: Mapping[Value, Block], held: list[Value], home: Block, block: Block
+def _may_share_state_block(
+    graph: Graph,
+    needs: Needs,
+    blocks: Mapping[Value, LiveBlock],
+    held: list[Value],
+    home: LiveBlock,
+    block: LiveBlock,
 ) -> bool:
     """Whether all values of a block may lie in a state's block: one of them is computed after the last read of the
     state, or in place, and the others are reshapes."""
@@ -52,7 +57,9 @@ def _may_move(
     return block.first > home.last or (over and block.first == home.last)
 
 
-def layout_states(blocks: Mapping[Value, Block], shifts: Mapping[Value, int]) -> tuple[dict[Value, int], int]:
+def layout_states(
+    blocks: Mapping[Value, LiveBlock], shifts: Mapping[Value, int]
+) -> tuple[dict[Value, int], int]:
     """Lays states one after another; returns the offset of each value, and the total size."""
     at = end = 0
     for block in dict.fromkeys(block for block in blocks.values() if block.is_home):

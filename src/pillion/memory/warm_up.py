@@ -11,13 +11,13 @@ from itertools import accumulate
 from pillion.ir.access import ROWS, row_bytes
 from pillion.ir.types import Value
 from pillion.memory.demand import RowDemand
-from pillion.memory.events import Firing, Move, aligned, is_alias
-from pillion.memory.region_run import RegionRun
+from pillion.memory.events import InnerOpRun, RowMove, aligned, is_alias
+from pillion.memory.region_run import RegionSimulation
 from pillion.ops import Region
 
 
 @dataclass(frozen=True)
-class WarmUp:
+class WarmUpPrediction:
     """The prediction for a region from its first steps."""
 
     bytes: int
@@ -28,24 +28,24 @@ class WarmUp:
     """The estimated number of bytes moved for one image."""
 
 
-def preview(
+def predict_from_first_steps(
     region: Region,
     extra_bytes: Callable[[int, int], int],
     needed: RowDemand,
     used_up: Set[Value] = frozenset(),
     steps: int = 3,
-) -> WarmUp:
+) -> WarmUpPrediction:
     """Simulates the first steps of a region. `extra_bytes` returns the scratch of an op, by its number and rows;
     `used_up` are the operands that no later op reads."""
-    run = RegionRun(region, needed)
+    run = RegionSimulation(region, needed)
     run.image(0, region.step, steps)
-    return _Seen(run, region).preview(extra_bytes, used_up)
+    return _SimulatedSteps(run, region).extrapolate_steps(extra_bytes, used_up)
 
 
-class _Seen:
+class _SimulatedSteps:
     """The simulated first steps of a region."""
 
-    def __init__(self, run: RegionRun, region: Region) -> None:
+    def __init__(self, run: RegionSimulation, region: Region) -> None:
         self.run, self.region = run, region
         self.driver = run.of(region.body.ops[-1].results[0])
         ops = region.body.ops
@@ -56,56 +56,58 @@ class _Seen:
         """Bytes moved of each value, in all steps and in the last one."""
         self.taken = 0
         for number, event in enumerate(run.events):
-            if isinstance(event, Firing):
+            if isinstance(event, InnerOpRun):
                 self.counts[event.op][event.span.count] += 1
                 self.last[event.op][event.span.count] += number >= run.step_begins[-1]
-            elif isinstance(event, Move):
+            elif isinstance(event, RowMove):
                 self.all_moved[event.value] += event.bytes
                 self.last_moved[event.value] += event.bytes * (number >= run.step_begins[-1])
             else:
                 self.taken += event.rows * run.of(event.value).row_bytes
 
-    def preview(self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]) -> WarmUp:
+    def extrapolate_steps(
+        self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]
+    ) -> WarmUpPrediction:
         """Extrapolates to all steps."""
-        later = [{} if is_alias(op) else self._later(i) for i, op in enumerate(self.region.body.ops)]
+        later = [{} if is_alias(op) else self._later_runs(i) for i, op in enumerate(self.region.body.ops)]
         runs = tuple(
             {rows: now[rows] + more.get(rows, 0.0) for rows in {**now, **more}}
             for now, more in zip(self.counts, later, strict=True)
         )
-        moved = self.taken + sum(self._moved(v) for v in self.all_moved if v in self.run.producers)
-        return WarmUp(self._bytes(extra_bytes, used_up), runs, moved + self._fed_later())
+        moved = self.taken + sum(self._moved_bytes(v) for v in self.all_moved if v in self.run.producers)
+        return WarmUpPrediction(self._peak_bytes(extra_bytes, used_up), runs, moved + self._later_fed_bytes())
 
-    def _later(self, number: int) -> dict[int, float]:
+    def _later_runs(self, number: int) -> dict[int, float]:
         """Estimates the runs after the first steps: they resemble the last one."""
-        seen = self._typical(number)
-        more = self._more(number, seen)
+        seen = self._typical_runs(number)
+        more = self._later_rows_ratio(number, seen)
         return {rows: times * more for rows, times in seen.items() if times}
 
-    def _typical(self, number: int) -> Counter[int]:
+    def _typical_runs(self, number: int) -> Counter[int]:
         """Returns the runs of an op in the last step or, if there are none, in all steps."""
         return self.last[number] if self.last[number].total() else self.counts[number]
 
-    def _more(self, number: int, seen: Counter[int]) -> float:
+    def _later_rows_ratio(self, number: int, seen: Counter[int]) -> float:
         """Returns the ratio of the rows after the first steps to those seen."""
         buffer = self.run.of(self.region.body.ops[number].results[0])
         made = sum(rows * times for rows, times in seen.items())
         return max(buffer.size - buffer.made, 0) / made if made else 0.0
 
-    def _moved(self, value: Value) -> float:
+    def _moved_bytes(self, value: Value) -> float:
         """Estimates the moved bytes of a value: later steps move as many per row as the last one, or as the
         average if that is more."""
         number = self.run.producers[value]
-        last = self.last_moved[value] * self._more(number, self.last[number])
+        last = self.last_moved[value] * self._later_rows_ratio(number, self.last[number])
         return self.all_moved[value] + max(
-            last, self.all_moved[value] * self._more(number, self.counts[number])
+            last, self.all_moved[value] * self._later_rows_ratio(number, self.counts[number])
         )
 
-    def _fed_later(self) -> float:
+    def _later_fed_bytes(self) -> float:
         """Returns the bytes that arrive from outside after the first steps."""
         fed = self.run.of(self.run.fed) if self.run.fed is not None else None
         return (fed.size - fed.made) * fed.row_bytes if fed is not None else 0
 
-    def _bytes(self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]) -> int:
+    def _peak_bytes(self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]) -> int:
         """Estimates the maximum of live bytes: that of the first steps, plus the growth of results beyond the
         operands consumed. Other buffers can use about half of the bytes that are free for a while."""
         events = self.run.events
@@ -116,24 +118,24 @@ class _Seen:
                 now = (high - low + buffer.most * buffer.row_bytes) // 2 if low < high else 0
                 changes[at] += now - before
                 before = now
-        left = self._use_up(used_up, changes)
-        made = self._make(changes)
+        left = self._record_consumption(used_up, changes)
+        made = self._record_production(changes)
         live = accumulate(changes[:-1])
         extra = {(i, rows): extra_bytes(i, rows) for i, counted in enumerate(self.counts) for rows in counted}
         peak = max(
-            now + (extra[e.op, e.span.count] if isinstance(e, Firing) else 0)
+            now + (extra[e.op, e.span.count] if isinstance(e, InnerOpRun) else 0)
             for now, e in zip(live, events, strict=True)
         )
         whole = sum(v.type.size_bytes for v in used_up)
         folded = sum(aligned(op.folded_bytes) for op in self.region.body.ops)
         return folded + peak + max(int(left * (made - whole)), 0)
 
-    def _use_up(self, used_up: Set[Value], changes: list[int]) -> float:
+    def _record_consumption(self, used_up: Set[Value], changes: list[int]) -> float:
         """Records the consumption of operands; returns the share that is still to be read."""
         rows = {x: 0 for x in self.region.xs if x is not self.run.fed and x.type.rank > ROWS}
         firsts = {(x, self.run.producers[y.value]): 0 for x in rows for _, _, y in self.run.of(x).users}
         for i, event in enumerate(self.run.events):
-            if not isinstance(event, Firing):
+            if not isinstance(event, InnerOpRun):
                 continue
             op = self.region.body.ops[event.op]
             for x in [x for x in op.activations if x in rows]:
@@ -146,13 +148,13 @@ class _Seen:
         fed = self.run.of(self.run.fed) if self.run.fed is not None else None
         return max([0.0, *shares, 1 - fed.made / fed.size if fed is not None else 0.0])
 
-    def _make(self, changes: list[int]) -> int:
+    def _record_production(self, changes: list[int]) -> int:
         """Records the production of results; returns their bytes."""
         folded = {op.results[0] for op in self.region.body.ops if op.folded_bytes}
         results = {y: 0 if y in folded else row_bytes(y) for y in self.region.ys}
         changes[0] += sum(y.type.size_bytes for y in folded)
         for i, event in enumerate(self.run.events):
-            y = self.region.body.ops[event.op].results[0] if isinstance(event, Firing) else None
-            if y in results and isinstance(event, Firing):
+            y = self.region.body.ops[event.op].results[0] if isinstance(event, InnerOpRun) else None
+            if y in results and isinstance(event, InnerOpRun):
                 changes[i] += event.span.count * results[y]
         return sum(y.type.size_bytes for y in results)

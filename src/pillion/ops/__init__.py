@@ -32,7 +32,7 @@ from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.region import Region, as_region
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
-from pillion.ops.scan import Scan, has_repeats, in_copies, leaves, runs, unrolled
+from pillion.ops.scan import Scan, flatten_ops, has_repeats, op_run_counts, unroll_for_format, unroll_loops
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
 from pillion.ops.squared_difference import SquaredDifference
@@ -189,11 +189,11 @@ __all__ = [
     "WideLut",
     "WideMul",
     "as_region",
+    "flatten_ops",
     "has_repeats",
-    "in_copies",
-    "leaves",
     "listed_ops",
+    "op_run_counts",
     "parse",
-    "runs",
-    "unrolled",
+    "unroll_for_format",
+    "unroll_loops",
 ]

@@ -33,10 +33,10 @@ class Clamp(RowWise):
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         if self.x.quant != self.y.quant:
-            yield numerics.INT8_STEPS, numerics.encode(self.x.scale / self.y.scale).shift
+            yield numerics.INT8_STEPS, numerics.encode_multiplier(self.x.scale / self.y.scale).shift
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        numerics.encode(self.x.scale / self.y.scale)
+        numerics.encode_multiplier(self.x.scale / self.y.scale)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)

@@ -17,7 +17,7 @@ from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
-from pillion.ops.reduce import reduced, reduced_shape
+from pillion.ops.reduce import reduced_shape, reduction_access
 from pillion.ops.rowwise import RowWise
 
 LEFT_SHIFT = 8
@@ -92,7 +92,7 @@ class Compare(Binary):
         if not self.a.is_quantized:
             same = np.arange(256, dtype=np.uint16)
             return same, same
-        return _keys(self.a.quant, self.b.quant, arithmetic)
+        return _sort_keys(self.a.quant, self.b.quant, arithmetic)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = operands
@@ -120,14 +120,14 @@ class Compare(Binary):
 
 
 @lru_cache(maxsize=64)
-def _keys(a: PerTensor, b: PerTensor, arithmetic: Arithmetic) -> tuple[Keys, Keys]:
-    both = _in_litert(a, b) if arithmetic is Arithmetic.TFLITE else _in_common(a, b)
+def _sort_keys(a: PerTensor, b: PerTensor, arithmetic: Arithmetic) -> tuple[Keys, Keys]:
+    both = _litert_levels(a, b) if arithmetic is Arithmetic.TFLITE else _levels_in_common_unit(a, b)
     places = {number: place for place, number in enumerate(sorted({*both[0], *both[1]}))}
     first, second = (np.array([places[n] for n in numbers], np.uint16) for numbers in both)
     return first, second
 
 
-def _in_common(a: PerTensor, b: PerTensor) -> list[list[int]]:
+def _levels_in_common_unit(a: PerTensor, b: PerTensor) -> list[list[int]]:
     """Returns the real values of the levels as integer multiples of a common unit, which any two float32 scales
     have."""
     (a_part, a_whole), (b_part, b_whole) = (q.scale.as_integer_ratio() for q in (a, b))
@@ -138,14 +138,14 @@ def _in_common(a: PerTensor, b: PerTensor) -> list[list[int]]:
     ]
 
 
-def _in_litert(a: PerTensor, b: PerTensor) -> list[list[int]]:
-    return [_scaled_in_litert(q) for q in (a, b)]
+def _litert_levels(a: PerTensor, b: PerTensor) -> list[list[int]]:
+    return [_litert_scaled_levels(q) for q in (a, b)]
 
 
-def _scaled_in_litert(q: PerTensor) -> list[int]:
+def _litert_scaled_levels(q: PerTensor) -> list[int]:
     if q.scale >= 1:
         raise ValueError(f"LiteRT compares operands whose scales are below 1, not {q.scale:.6g}")
-    m = numerics.encode(q.scale)
+    m = numerics.encode_multiplier(q.scale)
     levels = (np.array(EVERY_LEVEL, np.int64) - q.zero_point) << LEFT_SHIFT
     made: list[int] = numerics.requantize(levels, m.mantissa, m.shift).tolist()
     return made
@@ -171,16 +171,16 @@ class Where(RowWise):
         except ValueError:
             listed = ", ".join(str(list(shape)) for shape in shapes)
             raise self.refuse("shapes are equal or broadcast", listed) from None
-        return TensorType(shape, (self._computed or (self.a,))[0].dtype)
+        return TensorType(shape, (self._values_of_same_type or (self.a,))[0].dtype)
 
     @property
-    def _computed(self) -> tuple[Value, ...]:
+    def _values_of_same_type(self) -> tuple[Value, ...]:
         """Without constants that are quantized already, while the other tensor is still of real numbers."""
         return tuple(v for v in (self.a, self.b) if not (v.is_constant and v.is_quantized))
 
     def check(self) -> None:
         require_dtype(self, self.condition, DType.BOOL)
-        if len({v.dtype for v in self._computed}) > 1:
+        if len({v.dtype for v in self._values_of_same_type}) > 1:
             raise self.refuse("a and b have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
         if self.y.dtype is DType.INT8:
             require_same_quant(self, self.a, self.b, self.y)
@@ -200,16 +200,18 @@ class Where(RowWise):
         for number, (condition, a, b) in enumerate(cases):
             zero_point = ZERO_POINTS[number % 4]
             operands = {"a": value("a", a, 0.1, zero_point), "b": value("b", b, 0.1, zero_point)}
-            yield make(cls, value("y", (), 0.1, zero_point), condition=_flags(condition), **operands)
+            yield make(
+                cls, value("y", (), 0.1, zero_point), condition=_boolean_example(condition), **operands
+            )
         whole = {name: Value(name, TensorType((3, 5), DType.INT32)) for name in "ab"}
-        yield make(cls, Value("y", TensorType((), DType.INT32)), condition=_flags((5,)), **whole)
+        yield make(cls, Value("y", TensorType((), DType.INT32)), condition=_boolean_example((5,)), **whole)
 
 
-def _flags(shape: Shape) -> Value:
+def _boolean_example(shape: Shape) -> Value:
     return Value("condition", TensorType(shape, DType.BOOL))
 
 
-class Place(Op):
+class ArgExtremum(Op):
     """The base class of argmax and argmin: int32 positions, the first of equal values."""
 
     x: Value
@@ -219,7 +221,7 @@ class Place(Op):
     is_identity = False
 
     def access(self, operand: Value) -> Access:
-        return reduced(operand, (self.axis,), self.keepdims, "it looks through them all")
+        return reduction_access(operand, (self.axis,), self.keepdims, "it looks through them all")
 
     def infer(self) -> TensorType:
         return TensorType(reduced_shape(self.x.shape, (self.axis,), self.keepdims), DType.INT32)
@@ -244,12 +246,12 @@ class Place(Op):
             yield make(cls, y, x=x, axis=axis, keepdims=keepdims)
 
 
-def _places(found: Array, axis: int, keepdims: bool) -> Array:
+def _as_positions(found: Array, axis: int, keepdims: bool) -> Array:
     return np.asarray(np.expand_dims(found, axis) if keepdims else found).astype(np.int32)
 
 
 @op("arg_max")
-class ArgMax(Place):
+class ArgMax(ArgExtremum):
     """Returns the position of the largest value along an axis as int32; of equal values the first."""
 
     x: Value = operand()
@@ -258,11 +260,11 @@ class ArgMax(Place):
     keepdims: bool = False
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return _places(np.argmax(operands[0], axis=self.axis), self.axis, self.keepdims)
+        return _as_positions(np.argmax(operands[0], axis=self.axis), self.axis, self.keepdims)
 
 
 @op("arg_min")
-class ArgMin(Place):
+class ArgMin(ArgExtremum):
     """Returns the position of the smallest value along an axis as int32; of equal values the first."""
 
     x: Value = operand()
@@ -271,10 +273,10 @@ class ArgMin(Place):
     keepdims: bool = False
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return _places(np.argmin(operands[0], axis=self.axis), self.axis, self.keepdims)
+        return _as_positions(np.argmin(operands[0], axis=self.axis), self.axis, self.keepdims)
 
 
-class Top(RowWise):
+class TopK(RowWise):
     """The base class of top-k along the last axis, in order; of equal values the one in front comes first."""
 
     x: Value
@@ -318,7 +320,7 @@ class Top(RowWise):
 
 
 @op("top_values", quantization=Quantization.SHARED)
-class TopValues(Top):
+class TopValues(TopK):
     """Returns the `k` largest (or smallest) values of the last axis, the most extreme first."""
 
     x: Value = operand()
@@ -344,7 +346,7 @@ class TopValues(Top):
 
 
 @op("top_places")
-class TopPlaces(Top):
+class TopPlaces(TopK):
     """Returns the positions of the `k` largest (or smallest) values of the last axis as int32; equal values keep
     their order."""
 

@@ -12,9 +12,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.access import WHOLE, Access, AxisMap, Span, cropped, window_maps
+from pillion.ir.access import WHOLE, Access, AxisMap, Span, crop_tile_padding, window_maps
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op, Scaled, op, operand, require_dtype, require_rank, result
+from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant
 from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make, value
 
@@ -39,7 +39,7 @@ def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int
     return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
-class Convolution(Scaled):
+class Convolution(ScaledOp):
     """The base class of regular and depthwise convolutions: bias, requantization, geometry. Multipliers are per
     output channel, or one for all."""
 
@@ -92,7 +92,9 @@ class Convolution(Scaled):
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Mantissas and shifts of all output channels."""
-        return numerics.mantissas_and_shifts(self.scaling(Arithmetic.CMSIS_NN), self.out_channels)
+        return numerics.mantissas_and_shifts(
+            self.effective_multipliers(Arithmetic.CMSIS_NN), self.out_channels
+        )
 
     @property
     def numbers_of_multipliers(self) -> tuple[int, ...]:
@@ -100,14 +102,14 @@ class Convolution(Scaled):
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
-        return numerics.encode_all(self.x.scale * scales / self.y.scale)
+        return numerics.encode_multipliers(self.x.scale * scales / self.y.scale)
 
     def from_scales_in_uint8(self) -> Multipliers:
         """Returns the one multiplier whose product of scales is rounded to float32, as in LiteRT's uint8 kernels."""
         if len(self.weights.channel_scales) != 1:
             return ()
         product = np.float32(self.x.scale) * np.float32(self.weights.channel_scales[0])
-        return numerics.encode_all(float(product) / self.y.scale)
+        return numerics.encode_multipliers(float(product) / self.y.scale)
 
     def access(self, operand: Value) -> Access:
         if operand is not self.x:
@@ -121,7 +123,7 @@ class Convolution(Scaled):
         return window_maps(self.x, self.y, self.kernel, self.stride, self.dilation, self.padding, outside)
 
     def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
-        return {"padding": cropped(self.padding, axis, missing)}
+        return {"padding": crop_tile_padding(self.padding, axis, missing)}
 
     def infer(self) -> TensorType:
         return TensorType(self.output_shape, self.x.dtype)
@@ -194,7 +196,7 @@ def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
         )
 
 
-def without_idle_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
+def zero_dead_channel_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
     """Replaces the biases of dead channels, whose multiplier is zero, by zeros. Converters saturate such biases,
     which would exceed the accumulator's range for no reason."""
     outputs = op.weights_out_channels if isinstance(op, Convolution) else op.weights.shape[0]
@@ -341,7 +343,9 @@ def _conv2d_examples(cls: type[Op]) -> Iterator[Op]:
     for number, (shape, out, options) in enumerate(CONV_CASES + grouped):
         kernel, groups = options["kernel"], options.get("groups", 1)
         weights = conv_weights((out, *kernel, shape[3] // groups), 0, number, power_of_two=number % 3 == 2)
-        yield _convolution(cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"})
+        yield _example_convolution(
+            cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"}
+        )
 
 
 def _depthwise_examples(cls: type[Op]) -> Iterator[Op]:
@@ -350,10 +354,14 @@ def _depthwise_examples(cls: type[Op]) -> Iterator[Op]:
         weights = conv_weights(
             (1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2
         )
-        yield _convolution(cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"})
+        yield _example_convolution(
+            cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"}
+        )
 
 
-def _convolution(cls: type[Op], number: int, shape: Shape, weights: Value, options: dict[str, Any]) -> Op:
+def _example_convolution(
+    cls: type[Op], number: int, shape: Shape, weights: Value, options: dict[str, Any]
+) -> Op:
     x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
     out = len(cast("PerChannel", weights.type.quant).scales)
     y = value("y", (), (0.25, 1.7, 0.03, 2.0**-2)[number % 4], ZERO_POINTS[(number + 1) % 4])

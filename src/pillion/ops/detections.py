@@ -114,7 +114,9 @@ class Detections(Op):
             corners = self.corners(boxes[0, :, :4], anchors)
             of_classes = np.where(np.isnan(scores), -np.inf, scores)[0, :, self.first_class :]
             found = (
-                self._by_class(corners, of_classes) if self.by_class else self._at_once(corners, of_classes)
+                self._select_by_class(corners, of_classes)
+                if self.by_class
+                else self._select_class_agnostic(corners, of_classes)
             )
         made = np.zeros(6 * self.most + 1, np.float32)
         for place, (box, kind, score) in enumerate(found):
@@ -132,20 +134,20 @@ class Detections(Op):
         half = (0.5 * exp64(parts[:, 2:]) * a[:, 2:]).astype(np.float32)
         return np.concatenate([center - half, center + half], axis=1)
 
-    def _at_once(self, corners: Reals, scores: Reals) -> list[tuple[int, int, float]]:
+    def _select_class_agnostic(self, corners: Reals, scores: Reals) -> list[tuple[int, int, float]]:
         kinds, best = scores.argmax(axis=1), scores.max(axis=1)
-        kept = self._without_overlaps(corners, best, self.most)
+        kept = self._suppress_overlaps(corners, best, self.most)
         return [(box, int(kinds[box]), float(best[box])) for box in kept]
 
-    def _by_class(self, corners: Reals, scores: Reals) -> list[tuple[int, int, float]]:
+    def _select_by_class(self, corners: Reals, scores: Reals) -> list[tuple[int, int, float]]:
         found: list[tuple[int, int, float]] = []
         for kind in range(self.classes):
-            kept = self._without_overlaps(corners, scores[:, kind], min(self.by_class, self.most))
+            kept = self._suppress_overlaps(corners, scores[:, kind], min(self.by_class, self.most))
             found += [(box, kind, float(scores[box, kind])) for box in kept]
             found = sorted(found, key=lambda one: -one[2])[: self.most]
         return found
 
-    def _without_overlaps(self, corners: Reals, scores: Reals, most: int) -> list[int]:
+    def _suppress_overlaps(self, corners: Reals, scores: Reals, most: int) -> list[int]:
         """The boxes with the best scores, none of which overlaps a better one too much."""
         candidates = np.flatnonzero(scores >= np.float32(self.score_threshold))
         candidates = candidates[np.argsort(-scores[candidates], kind="stable")]

@@ -44,7 +44,7 @@ class Div(Binary):
     @property
     def multiplier(self) -> Multiplier:
         """The multiplier under `tflite`, whose ratio LiteRT computes in float32."""
-        return numerics.encode(
+        return numerics.encode_multiplier(
             float(np.float32(self.a.scale) / (np.float32(self.b.scale) * np.float32(self.y.scale)))
         )
 
@@ -65,14 +65,14 @@ class Div(Binary):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         a, b = np.broadcast_arrays(a, b)
-        quotient = self._in_fixed_point(a, b) if arithmetic.is_tflite else self._in_float(a, b)
+        quotient = self._divide_in_fixed_point(a, b) if arithmetic.is_tflite else self._divide_in_float(a, b)
         return numerics.saturate(np.where(b == 0, 0, quotient) + self.y.zero_point, self.low, self.high)
 
-    def _in_float(self, a: Int64Array, b: Int64Array) -> NDArray[np.float64]:
+    def _divide_in_float(self, a: Int64Array, b: Int64Array) -> NDArray[np.float64]:
         quotient = a.astype(np.float32) / np.where(b == 0, 1, b).astype(np.float32)
         return numerics.round_half_away(quotient * np.float32(self.ratio))
 
-    def _in_fixed_point(self, a: Int64Array, b: Int64Array) -> Int64Array:
+    def _divide_in_fixed_point(self, a: Int64Array, b: Int64Array) -> Int64Array:
         numerator = np.where(b < 0, -a, a)
         divisor = np.abs(b)
         headroom = leading_sign_bits(numerator)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
-from pillion.ir.op import Op, Quantization, Scaled, op, operand, require_same_quant, result
+from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
@@ -58,7 +58,7 @@ class Binary(RowWise):
         yield from _binary_examples(cls)
 
 
-class Sum(Binary, Scaled):
+class AddOrSub(Binary, ScaledOp):
     """The base class of a + b and a - b: both operands are rescaled to a common scale with 20 bits of headroom,
     then to the result's scale. The three multipliers are those of a, of b, and of the result."""
 
@@ -69,7 +69,7 @@ class Sum(Binary, Scaled):
     @property
     def rescale(self) -> tuple[Multiplier, Multiplier, Multiplier]:
         """The multipliers of the first operand, the second operand, and the result."""
-        first, second, out = self.scaling(Arithmetic.CMSIS_NN)
+        first, second, out = self.effective_multipliers(Arithmetic.CMSIS_NN)
         return first, second, out
 
     @property
@@ -79,7 +79,7 @@ class Sum(Binary, Scaled):
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         common = 2 * max(self.a.scale, self.b.scale)
         scales = self.a.scale / common, self.b.scale / common, common / (2**ADD_LEFT_SHIFT * self.y.scale)
-        return numerics.encode_all(scales)
+        return numerics.encode_multipliers(scales)
 
     def check_given(self) -> None:
         super().check_given()
@@ -120,7 +120,7 @@ class Sum(Binary, Scaled):
 
 
 @op("add")
-class Add(Sum):
+class Add(AddOrSub):
     """Adds two tensors: a + b."""
 
     a: Value = operand()
@@ -131,7 +131,7 @@ class Add(Sum):
 
 
 @op("sub")
-class Sub(Sum):
+class Sub(AddOrSub):
     """Subtracts one tensor from another: a - b."""
 
     sign = -1
@@ -144,7 +144,7 @@ class Sub(Sum):
 
 
 @op("mul")
-class Mul(Binary, Scaled):
+class Mul(Binary, ScaledOp):
     """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is computed in float32."""
 
     a: Value = operand()
@@ -155,11 +155,15 @@ class Mul(Binary, Scaled):
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         """Returns the multiplier of the product of two integers."""
-        return self.scaling(arithmetic)[0]
+        return self.effective_multipliers(arithmetic)[0]
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         scales = (self.a.scale, self.b.scale)
-        return (numerics.encode(numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)),)
+        return (
+            numerics.encode_multiplier(
+                numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
+            ),
+        )
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield numerics.INT8_STEPS**2, self.multiplier(Arithmetic.CMSIS_NN).shift

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.access import Access, identity
+from pillion.ir.access import Access, identity_access
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
@@ -70,8 +70,8 @@ class EmbeddingBag(Op):
 
     def access(self, operand: Value) -> Access:
         if operand is self.table:
-            return identity(operand, (0, 1), "they are taken by their numbers")
-        return identity(operand, {operand.type.rank - 1}, "they are added")
+            return identity_access(operand, (0, 1), "they are taken by their numbers")
+        return identity_access(operand, {operand.type.rank - 1}, "they are added")
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         if self.places < 1:

@@ -39,7 +39,7 @@ def saturate16(x: ArrayLike) -> Int64Array:
     return np.clip(np.asarray(x, np.int64), LEAST, MOST)
 
 
-def fraction_of(a: ArrayLike, b: ArrayLike) -> Int64Array:
+def multiply_q15(a: ArrayLike, b: ArrayLike) -> Int64Array:
     """Returns a * b / 2^15, rounded half up; -1 times -1 saturates."""
     return np.minimum((np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**14) >> 15, MOST)
 
@@ -55,7 +55,7 @@ def exp_of_negative(x: ArrayLike, integer_bits: int) -> Int64Array:
     for number, power in enumerate(POWERS):
         if integer_bits > number + FIRST_POWER:
             has_bit = rest & (1 << (places + number + FIRST_POWER))
-            made = np.where(has_bit != 0, fraction_of(made, power), made)
+            made = np.where(has_bit != 0, multiply_q15(made, power), made)
     if integer_bits > 5:
         made = np.where(x < -(1 << (places + 5)), 0, made)
     return np.where(x == 0, ONE, made)
@@ -64,41 +64,41 @@ def exp_of_negative(x: ArrayLike, integer_bits: int) -> Int64Array:
 def _exp_of_quarter(x: Int64Array) -> Int64Array:
     """Computes exp on [-1/4, 0] by a Taylor polynomial around -1/8."""
     a = x + (1 << 12)
-    a2 = fraction_of(a, a)
-    a3, a4 = fraction_of(a2, a), fraction_of(a2, a2)
-    tail = shift_right(fraction_of(shift_right(a4, 2) + a3, THIRD) + a2, 1)
-    return saturate16(EXP_OF_MINUS_EIGHTH + fraction_of(EXP_OF_MINUS_EIGHTH, a + tail))
+    a2 = multiply_q15(a, a)
+    a3, a4 = multiply_q15(a2, a), multiply_q15(a2, a2)
+    tail = shift_right(multiply_q15(shift_right(a4, 2) + a3, THIRD) + a2, 1)
+    return saturate16(EXP_OF_MINUS_EIGHTH + multiply_q15(EXP_OF_MINUS_EIGHTH, a + tail))
 
 
 def _two_over_one_plus(x: Int64Array) -> Int64Array:
     """Computes 2 / (1 + x) with two integer bits for x in [0, 1] by Newton's method."""
     half = shift_right(x + ONE, 1)
-    found = NEWTON_FIRST + fraction_of(half, NEWTON_SLOPE)
+    found = NEWTON_FIRST + multiply_q15(half, NEWTON_SLOPE)
     for _ in range(3):
-        error = TWO_BITS_ONE - fraction_of(half, found)
-        found = found + saturate16(fraction_of(found, error) << 2)
+        error = TWO_BITS_ONE - multiply_q15(half, found)
+        found = found + saturate16(multiply_q15(found, error) << 2)
     return found
 
 
 def logistic16(x: ArrayLike) -> Int64Array:
     """Returns the logistic function of numbers with three integer bits."""
-    return np.asarray(_logistic()[np.asarray(x, np.int64) - LEAST])
+    return np.asarray(_logistic_table()[np.asarray(x, np.int64) - LEAST])
 
 
 def tanh16(x: ArrayLike, integer_bits: int) -> Int64Array:
     """Returns the hyperbolic tangent."""
-    return np.asarray(_tanh(integer_bits)[np.asarray(x, np.int64) - LEAST])
+    return np.asarray(_tanh_table(integer_bits)[np.asarray(x, np.int64) - LEAST])
 
 
 @lru_cache(maxsize=1)
-def _logistic() -> Int64Array:
+def _logistic_table() -> Int64Array:
     x = np.arange(LEAST, MOST + 1)
     positive = saturate16(_two_over_one_plus(exp_of_negative(-np.abs(x), 3)) << 1)
     return np.where(x > 0, positive, np.where(x < 0, ONE - positive, 1 << 14))
 
 
 @lru_cache(maxsize=8)
-def _tanh(integer_bits: int) -> Int64Array:
+def _tanh_table(integer_bits: int) -> Int64Array:
     x = np.arange(LEAST, MOST + 1)
     one_over = _two_over_one_plus(exp_of_negative(-np.abs(x), integer_bits + 1))
     positive = saturate16((one_over - TWO_BITS_ONE) << 2)

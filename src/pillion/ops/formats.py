@@ -112,10 +112,10 @@ class Requantize(RowWise):
         return self.x.type == self.y.type
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        yield numerics.INT8_STEPS, numerics.encode(self.x.scale / self.y.scale).shift
+        yield numerics.INT8_STEPS, numerics.encode_multiplier(self.x.scale / self.y.scale).shift
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        numerics.encode(self.x.scale / self.y.scale)
+        numerics.encode_multiplier(self.x.scale / self.y.scale)
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.to)

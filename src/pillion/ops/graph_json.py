@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, Names, clean_name, model_name, printable
+from pillion.ir.graph import Graph, UniqueNames, clean_name, model_name, printable
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers, mantissas_and_shifts
-from pillion.ir.op import Op, Scaled, operand_fields, result_fields
+from pillion.ir.op import Op, ScaledOp, operand_fields, result_fields
 from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Unscaled, Value
 from pillion.ir.verify import verify
@@ -45,14 +45,14 @@ def sum_scales(x: float, weights: Quant) -> Quant | None:
     """Returns the accumulator's scales: the operand's scale times those of the weights."""
     match weights:
         case PerChannel(scales):
-            return _valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))
+            return _quant_if_valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))
         case PerTensor(scale):
-            return _valid(lambda: PerTensor(x * scale))
+            return _quant_if_valid(lambda: PerTensor(x * scale))
         case Unscaled():
             return None
 
 
-def _valid(make: Callable[[], Quant]) -> Quant | None:
+def _quant_if_valid(make: Callable[[], Quant]) -> Quant | None:
     try:
         return make()
     except ValueError:
@@ -73,7 +73,7 @@ class _Packer:
         self.graph, self.number_of, self.bodies = graph, number_of, bodies
         self.values = list(graph.values.values())
         self.index = {value: i for i, value in enumerate(self.values)}
-        self.rules = self.derived()
+        self.rules = self.derived_quants()
 
     def whole(self) -> Json:
         graph = self.graph
@@ -91,11 +91,11 @@ class _Packer:
             "outputs": [self.index[v] for v in graph.outputs],
             "bodies": [
                 find and _Packer(body, find).whole()
-                for body, find in zip(_bodies(graph), self.bodies, strict=True)
+                for body, find in zip(_inner_graphs(graph), self.bodies, strict=True)
             ],
         }
 
-    def derived(self) -> dict[Value, Json]:
+    def derived_quants(self) -> dict[Value, Json]:
         """Says how the quantization of weights and biases follows from the rest, where it does."""
         rules: dict[Value, Json] = {}
         for op in self.graph.ops:
@@ -124,7 +124,7 @@ class _Packer:
     def initial(self, state: State) -> Json:
         first = state.initial.ravel()[:1]
         is_even = state.initial.size > 1 and state.initial.tobytes() == first.tobytes() * state.initial.size
-        return {ALL: _spelled(first)} if is_even else self.data(state.initial)
+        return {ALL: _encode_array(first)} if is_even else self.data(state.initial)
 
     def value(self, value: Value) -> Json:
         made = [value.name, value.dtype.value, list(value.shape), self.quant(value)]
@@ -145,16 +145,16 @@ class _Packer:
 
     def data(self, array: Array) -> Json:
         number = self.number_of(array) if array.size else None
-        return _spelled(array) if number is None else number
+        return _encode_array(array) if number is None else number
 
     def op(self, op: Op) -> Json:
         operands = {name: self.refer(getattr(op, name)) for name in operand_fields(op)}
         results = {name: self.refer(getattr(op, name)) for name in result_fields(op)}
         attributes = {
-            name: _plain(held) for name, held in op.attributes.items() if not isinstance(held, Graph)
+            name: _as_json(held) for name, held in op.attributes.items() if not isinstance(held, Graph)
         }
         made = [op.kind, operands, results, attributes, op.source]
-        return [*made, self.given(op.given)] if isinstance(op, Scaled) and op.given else made
+        return [*made, self.given(op.given)] if isinstance(op, ScaledOp) and op.given else made
 
     def given(self, given: Multipliers) -> Json:
         return [len(given), *map(self.data, mantissas_and_shifts(given))]
@@ -165,16 +165,16 @@ class _Packer:
         return None if held is None else self.index[held]
 
 
-def _bodies(graph: Graph) -> list[Graph]:
+def _inner_graphs(graph: Graph) -> list[Graph]:
     """Returns the inner graphs of ops, in running order."""
     return [held for op in graph.ops for held in op.attributes.values() if isinstance(held, Graph)]
 
 
-def _spelled(array: Array) -> str:
+def _encode_array(array: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()).decode()
 
 
-def _plain(held: Any) -> Json:
+def _as_json(held: Any) -> Json:
     return held.value if isinstance(held, Enum) else held
 
 
@@ -208,7 +208,7 @@ class _Unpacker:
     def __init__(self, held: Json, source: GraphSource) -> None:
         self.held, self.source = held, source
         self.values: dict[int, Value] = {}
-        self.names = Names()
+        self.names = UniqueNames()
         self.bodies = [
             _Unpacker(body, GraphSource(bytes_of, source.kinds)).graph() if body else None
             for body, bytes_of in zip(held["bodies"], source.bodies, strict=True)
@@ -220,7 +220,7 @@ class _Unpacker:
         if len({name for name, *_ in held["values"]}) != len(held["values"]):
             raise ValueError("two values have one name")
         graph = Graph(
-            model_name(_text(held["name"])),
+            model_name(_require_text(held["name"])),
             tuple(map(self.value, inputs)),
             tuple(map(self.op, held["ops"])),
             tuple(map(self.value, outputs)),
@@ -234,19 +234,21 @@ class _Unpacker:
     def state(self, name: Json, before: Json, after: Json, data: Json) -> State:
         read = self.value(before)
         if isinstance(data, dict):
-            (one,) = _array(_bytes(data[ALL]), read.dtype.numpy)
+            (one,) = _array_from_bytes(_decode_bytes(data[ALL]), read.dtype.numpy)
             initial: Array = np.full(read.shape, one, read.dtype.numpy)
         else:
             initial = self.data(data, read.type)
-        return State(clean_name(_text(name)), read, self.value(after), initial)
+        return State(clean_name(_require_text(name)), read, self.value(after), initial)
 
     def value(self, index: int) -> Value:
         if index not in self.values:
-            name, dtype, shape, quant, *data = self.held["values"][_natural(index)]
-            sizes = tuple(map(_natural, shape))
+            name, dtype, shape, quant, *data = self.held["values"][_require_natural(index)]
+            sizes = tuple(map(_require_natural, shape))
             made = TensorType(sizes, DType(dtype), self.quant(quant, sizes))
             self.values[index] = Value(
-                self.names.fresh(clean_name(_text(name))), made, self.data(data[0], made) if data else None
+                self.names.fresh(clean_name(_require_text(name))),
+                made,
+                self.data(data[0], made) if data else None,
             )
         return self.values[index]
 
@@ -256,8 +258,10 @@ class _Unpacker:
     def array(self, held: Json, dtype: np.dtype[Any], count: int) -> Array:
         """Returns `count` elements: a constant by its number, or written out."""
         is_number = isinstance(held, int)
-        raw = self.source.bytes_of(held, count * dtype.itemsize).tobytes() if is_number else _bytes(held)
-        return _array(raw, dtype)
+        raw = (
+            self.source.bytes_of(held, count * dtype.itemsize).tobytes() if is_number else _decode_bytes(held)
+        )
+        return _array_from_bytes(raw, dtype)
 
     def quant(self, held: Json, shape: Shape) -> Quant | None:
         match held:
@@ -271,12 +275,12 @@ class _Unpacker:
                 of_weights = self.value(weights).type.quant
                 return sum_scales(self.value(x).scale, of_weights) if of_weights else None
             case {"axis": axis, "multipliers": [*numbers, x, y]}:
-                count = shape[_natural(axis)]
+                count = shape[_require_natural(axis)]
                 mantissas, shifts = (self.array(n, np.dtype(np.int32), count) for n in numbers)
                 scales = channel_scales(mantissas, shifts, self.value(x).scale, self.value(y).scale)
                 return PerChannel(scales, axis)
             case {"axis": axis, "scales": scales}:
-                count = shape[_natural(axis)]
+                count = shape[_require_natural(axis)]
                 return PerChannel(tuple(self.array(scales, np.dtype(np.float32), count).tolist()), axis)
             case _:
                 raise ValueError(f"no quantization: {held!r}")
@@ -288,20 +292,22 @@ class _Unpacker:
         if {*operands, *results} != {*operand_fields(cls), *result_fields(cls)}:
             raise ValueError(f"operands of {kind}: {sorted(operands)}")
         fields: dict[str, Any] = {n: self.refer(v) for n, v in (*operands.items(), *results.items())}
-        fields |= {name: _attribute(spelled, hints[name]) for name, spelled in attributes.items()}
+        fields |= {name: _decode_attribute(spelled, hints[name]) for name, spelled in attributes.items()}
         fields |= {"given": self.multipliers(*given[0])} if given else {}
         fields |= {name: self.body(fields) for name, hint in hints.items() if hint is Graph}
-        return cls(**fields, source=printable(_text(source)))
+        return cls(**fields, source=printable(_require_text(source)))
 
     def multipliers(self, count: Json, *numbers: Json) -> Multipliers:
         """Returns the explicit multipliers of an op."""
-        mantissas, shifts = (self.array(held, np.dtype(np.int32), _natural(count)) for held in numbers)
+        mantissas, shifts = (
+            self.array(held, np.dtype(np.int32), _require_natural(count)) for held in numbers
+        )
         return tuple(Multiplier(m, s) for m, s in zip(mantissas.tolist(), shifts.tolist(), strict=True))
 
     def body(self, fields: Mapping[str, Any]) -> Graph:
         """Returns the graph of the next segment; without ops if it is not stored."""
         made = self.bodies.pop(0)
-        name, arithmetic = model_name(_text(self.held["name"])), Arithmetic(self.held["arithmetic"])
+        name, arithmetic = model_name(_require_text(self.held["name"])), Arithmetic(self.held["arithmetic"])
         return made or Graph(f"{name}_closed", fields["xs"], (), fields["ys"], arithmetic)
 
     def refer(self, held: Json) -> Value | tuple[Value, ...] | None:
@@ -310,32 +316,32 @@ class _Unpacker:
         return None if held is None else self.value(held)
 
 
-def _bytes(spelled: str) -> bytes:
+def _decode_bytes(spelled: str) -> bytes:
     return base64.b64decode(spelled, validate=True)
 
 
-def _array(raw: bytes, dtype: np.dtype[Any]) -> Array:
+def _array_from_bytes(raw: bytes, dtype: np.dtype[Any]) -> Array:
     return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False)
 
 
-def _text(held: Json) -> str:
+def _require_text(held: Json) -> str:
     if not isinstance(held, str):
         raise TypeError(f"no text: {held!r}")
     return held
 
 
-def _natural(held: Json) -> int:
+def _require_natural(held: Json) -> int:
     if not isinstance(held, int) or held < 0:
         raise ValueError(f"no size or number: {held!r}")
     return held
 
 
-def _attribute(spelled: Json, hint: Any) -> Any:
+def _decode_attribute(spelled: Json, hint: Any) -> Any:
     """As the op's class declares it."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(spelled)
     if isinstance(spelled, list):
-        return tuple(_natural(item) for item in spelled)
+        return tuple(_require_natural(item) for item in spelled)
     if hint in (int, float, bool, str) and isinstance(spelled, (int, float) if hint is float else hint):
         return spelled
     raise TypeError(f"no {hint}: {spelled!r}")

@@ -108,7 +108,7 @@ SOURCES = (*CASTS, DType.INT8, DType.INT16)
 """Integer types that a program accepts as input."""
 
 
-def _counts(value: Value) -> bool:
+def _is_unscaled_integer(value: Value) -> bool:
     """Whether a value holds unscaled integers."""
     return value.type.quant in (None, PerTensor(1.0))
 
@@ -128,7 +128,11 @@ class Cast(RowWise):
         return TensorType(self.x.shape, self.to)
 
     def check(self) -> None:
-        if self.x.dtype not in SOURCES or self.to not in (*CASTS, DType.FLOAT32) or not _counts(self.x):
+        if (
+            self.x.dtype not in SOURCES
+            or self.to not in (*CASTS, DType.FLOAT32)
+            or not _is_unscaled_integer(self.x)
+        ):
             before, after = (", ".join(t.value for t in types) for types in (SOURCES, CASTS))
             raise self.refuse(f"from {before} to {after} or float32", f"{self.x!r} to {self.to.value}")
 

@@ -38,16 +38,16 @@ class Calculation(Enum):
     SHIFT_RIGHT = "shift_right"
 
 
-def _divided(a: Wide, b: Wide) -> Wide:
+def _divide_towards_zero(a: Wide, b: Wide) -> Wide:
     """Divides, rounding towards zero; 0 if the divisor is 0."""
     return np.where(b == 0, 0, np.sign(a) * np.sign(b) * (np.abs(a) // np.where(b == 0, 1, np.abs(b))))
 
 
-def _floor_divided(a: Wide, b: Wide) -> Wide:
+def _floor_divide(a: Wide, b: Wide) -> Wide:
     return np.where(b == 0, 0, a // np.where(b == 0, 1, b))
 
 
-def _is_an_amount(b: Wide) -> NDArray[np.bool_]:
+def _is_shift_amount(b: Wide) -> NDArray[np.bool_]:
     return (b >= 0) & (b < 32)
 
 
@@ -58,15 +58,15 @@ MEANINGS: Mapping[Calculation, Callable[[Wide, Wide], Wide]] = MappingProxyType(
         Calculation.MUL: np.multiply,
         Calculation.MINIMUM: np.minimum,
         Calculation.MAXIMUM: np.maximum,
-        Calculation.FLOOR_DIV: _floor_divided,
-        Calculation.FLOOR_MOD: lambda a, b: a - b * _floor_divided(a, b),
-        Calculation.TRUNC_DIV: _divided,
-        Calculation.TRUNC_MOD: lambda a, b: a - b * _divided(a, b),
+        Calculation.FLOOR_DIV: _floor_divide,
+        Calculation.FLOOR_MOD: lambda a, b: a - b * _floor_divide(a, b),
+        Calculation.TRUNC_DIV: _divide_towards_zero,
+        Calculation.TRUNC_MOD: lambda a, b: a - b * _divide_towards_zero(a, b),
         Calculation.AND: np.bitwise_and,
         Calculation.OR: np.bitwise_or,
         Calculation.XOR: np.bitwise_xor,
-        Calculation.SHIFT_LEFT: lambda a, b: np.where(_is_an_amount(b), a << np.clip(b, 0, 31), 0),
-        Calculation.SHIFT_RIGHT: lambda a, b: a >> np.where(_is_an_amount(b), b, 31),
+        Calculation.SHIFT_LEFT: lambda a, b: np.where(_is_shift_amount(b), a << np.clip(b, 0, 31), 0),
+        Calculation.SHIFT_RIGHT: lambda a, b: a >> np.where(_is_shift_amount(b), b, 31),
     }
 )
 """Each operation in 64 bits, of which the lowest 32 are the result."""

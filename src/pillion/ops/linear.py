@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op, Scaled, op, operand, require_dtype, require_rank, result
+from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.conv import check_accumulator, largest_accumulators
 from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make, value
@@ -20,7 +20,7 @@ from pillion.ops.rowwise import RowWise
 
 
 @op("linear")
-class Linear(Scaled, RowWise):
+class Linear(ScaledOp, RowWise):
     """Computes y = x · weightsᵀ + bias over the last axis; weights [out, in].
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
@@ -64,14 +64,16 @@ class Linear(Scaled, RowWise):
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Mantissas and shifts of all output features."""
-        return numerics.mantissas_and_shifts(self.scaling(Arithmetic.CMSIS_NN), self.out_features)
+        return numerics.mantissas_and_shifts(
+            self.effective_multipliers(Arithmetic.CMSIS_NN), self.out_features
+        )
 
     @property
     def numbers_of_multipliers(self) -> tuple[int, ...]:
         return 1, self.out_features
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
-        return numerics.encode_all(self.ratios)
+        return numerics.encode_multipliers(self.ratios)
 
     def access(self, operand: Value) -> Access:
         return super().access(operand) if operand is self.x else WHOLE

@@ -54,13 +54,13 @@ class LogSoftmax(RowWise):
     def multiplier(self) -> Multiplier:
         """The multiplier from a difference of int8 values to Q5.26."""
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
-        return numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP))
+        return numerics.encode_multiplier(min(max(steps, SMALLEST_STEP), LARGEST_STEP))
 
     @property
     def back(self) -> Multiplier:
         """The multiplier from Q5.26 to a difference of int8 values."""
         m = self.multiplier
-        return numerics.encode(min(2.0 ** (31 - m.shift) / m.mantissa, BELOW_ONE))
+        return numerics.encode_multiplier(min(2.0 ** (31 - m.shift) / m.mantissa, BELOW_ONE))
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         _ = self.multiplier, self.back
@@ -124,11 +124,11 @@ def log_of_sum(total: Int64Array) -> Int64Array:
     r_b = np.minimum(total << free, numerics.INT32_MAX)
     power_b = ((SUM_BITS - free) << (31 - LOG_BITS)) - QUARTER
     power = numerics.multiply_high(np.maximum(power_a, power_b), LOG_2)
-    of_rest = _log_of_rest(np.minimum(r_a, r_b))
+    of_rest = _log_near_one(np.minimum(r_a, r_b))
     return np.clip((power + of_rest) << 1, numerics.INT32_MIN, numerics.INT32_MAX)
 
 
-def _log_of_rest(r: Int64Array) -> Int64Array:
+def _log_near_one(r: Int64Array) -> Int64Array:
     """Computes the logarithm of numbers near 1 in Q6.25."""
     total = r + ROOT_OF_SQRT_HALF
     p = (total + np.where(total >= 0, 1, -1)) // 2

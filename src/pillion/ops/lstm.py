@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.access import Access, identity
+from pillion.ir.access import Access, identity_access
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
@@ -25,7 +25,7 @@ MOST_TANH_BITS = 6
 """The maximum number of integer bits for which the hyperbolic tangent is defined."""
 
 
-class Gated(Op):
+class LstmGates(Op):
     """The base class of both halves of a step: gates are sums over the input and over the output of the previous
     step."""
 
@@ -58,7 +58,7 @@ class Gated(Op):
         """Returns one multiplier per gate, from products to the gate's sum. LiteRT computes it in float32."""
         scales = weights.channel_scales[:: self.cells]
         ratios = (np.float32(s) * np.float32(x.scale) / np.float32(GATE_SCALE) for s in scales)
-        return tuple(numerics.encode(float(ratio)) for ratio in ratios)
+        return tuple(numerics.encode_multiplier(float(ratio)) for ratio in ratios)
 
     @property
     def input_multipliers(self) -> Multipliers:
@@ -81,18 +81,18 @@ class Gated(Op):
         _ = self.input_multipliers, self.recurrent_multipliers
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        first = self._largest(self.x, self.input_weights) + _largest_of(self.bias)
+        first = self._largest_gate_sum(self.x, self.input_weights) + _largest_bias(self.bias)
         yield first, max(m.shift for m in self.input_multipliers)
-        recurrent = self._largest(self.h, self.recurrent_weights)
+        recurrent = self._largest_gate_sum(self.h, self.recurrent_weights)
         yield recurrent, max(m.shift for m in self.recurrent_multipliers)
 
-    def _largest(self, x: Value, weights: Value) -> int:
+    def _largest_gate_sum(self, x: Value, weights: Value) -> int:
         reach = max(127 - x.zero_point, x.zero_point + 128)
         magnitudes = np.abs(weights.constant.astype(np.int64)).sum(axis=1)
         return reach * int(magnitudes.max(initial=0))
 
     def access(self, operand: Value) -> Access:
-        return identity(operand, {1}, "each of its numbers is made from all of them")
+        return identity_access(operand, {1}, "each of its numbers is made from all of them")
 
     def check(self) -> None:
         for v in (self.x, self.h, self.c, self.input_weights, self.recurrent_weights):
@@ -117,38 +117,38 @@ class Gated(Op):
     def sums(self, x: Array, h: Array, weights: Array, recurrent: Array, bias: Array) -> list[Int64Array]:
         """Returns the 16-bit sum of each gate."""
         return [
-            _sums(
+            _gate_sums(
                 self, gate, x, h, weights, recurrent, bias, slice(gate * self.cells, (gate + 1) * self.cells)
             )
             for gate in range(self.gates)
         ]
 
 
-def _sums(
-    op: Gated, gate: int, x: Array, h: Array, weights: Array, recurrent: Array, bias: Array, rows: slice
+def _gate_sums(
+    op: LstmGates, gate: int, x: Array, h: Array, weights: Array, recurrent: Array, bias: Array, rows: slice
 ) -> Int64Array:
-    from_input = _products(x, op.x.zero_point, weights[rows]) + bias[rows].astype(np.int64)
-    first = saturate16(_scaled(from_input, op.input_multipliers, gate))
-    from_output = _products(h, op.h.zero_point, recurrent[rows])
-    return saturate16(_scaled(from_output, op.recurrent_multipliers, gate) + first)
+    from_input = _dot_products(x, op.x.zero_point, weights[rows]) + bias[rows].astype(np.int64)
+    first = saturate16(_requantize_gate_sums(from_input, op.input_multipliers, gate))
+    from_output = _dot_products(h, op.h.zero_point, recurrent[rows])
+    return saturate16(_requantize_gate_sums(from_output, op.recurrent_multipliers, gate) + first)
 
 
-def _products(x: Array, zero_point: int, weights: Array) -> Int64Array:
+def _dot_products(x: Array, zero_point: int, weights: Array) -> Int64Array:
     sums: NDArray[np.float64] = (x.astype(np.float64) - zero_point) @ weights.astype(np.float64).T
     return sums.astype(np.int64)
 
 
-def _scaled(sums: Int64Array, multipliers: Multipliers, gate: int) -> Int64Array:
+def _requantize_gate_sums(sums: Int64Array, multipliers: Multipliers, gate: int) -> Int64Array:
     m = multipliers[gate % len(multipliers)]
     return numerics.requantize(sums, m.mantissa, m.shift)
 
 
-def _largest_of(bias: Value) -> int:
+def _largest_bias(bias: Value) -> int:
     return int(np.abs(bias.constant.astype(np.int64)).max(initial=0))
 
 
 @op("lstm_cell", quantization=Quantization.SHARED)
-class LstmCell(Gated):
+class LstmCell(LstmGates):
     """Computes the new cell of an LSTM: forget · c + input · candidate, in 16 bits.
 
     Weights and biases of three gates follow one another: input, forget, candidate, each with its own scale. The
@@ -186,13 +186,13 @@ class LstmCell(Gated):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        for number, fields in enumerate(_layers(cls.gates)):
+        for number, fields in enumerate(_example_layers(cls.gates)):
             y = Value("y", TensorType((), DType.INT16, fields["c"].type.quant))
             yield make(cls, y, **fields, clip=(0, 3000)[number % 2])
 
 
 @op("lstm_output")
-class LstmOutput(Gated):
+class LstmOutput(LstmGates):
     """Computes the output of an LSTM step: the output gate times the hyperbolic tangent of the new cell `c`."""
 
     x: Value = operand()
@@ -206,7 +206,7 @@ class LstmOutput(Gated):
     @property
     def multiplier(self) -> Multiplier:
         """The multiplier from products of two fractions to the result's scale."""
-        return numerics.encode(float(np.float32(2.0**-30) / np.float32(self.y.scale)))
+        return numerics.encode_multiplier(float(np.float32(2.0**-30) / np.float32(self.y.scale)))
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         super().check_scales(arithmetic)
@@ -230,13 +230,13 @@ class LstmOutput(Gated):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        for number, fields in enumerate(_layers(cls.gates)):
+        for number, fields in enumerate(_example_layers(cls.gates)):
             yield make(
                 cls, value("y", (), (2.0**-7, 0.0071)[number % 2], (0, -9, 127, -128)[number % 4]), **fields
             )
 
 
-def _layers(gates: int) -> Iterator[dict[str, Value]]:
+def _example_layers(gates: int) -> Iterator[dict[str, Value]]:
     """Yields operands of layers of several sizes, with cells of several scales."""
     sizes = ((1, 1, 1, 1), (2, 7, 5, 5), (1, 33, 16, 16), (3, 9, 4, 8), (1, 24, 17, 17), (1, 5, 3, 3))
     for number, (batch, inputs, outputs, cells) in enumerate(sizes):

@@ -95,11 +95,11 @@ def tflite_entries(op: TfliteLut) -> NDArray[np.int8]:
 
 def activation_levels(name: str, quant: PerTensor) -> tuple[int, int]:
     """Returns the bounds of a fused activation as int8 levels."""
-    low, high = (_level(real, quant) for real in ACTIVATIONS[name])
+    low, high = (_quantize_bound(real, quant) for real in ACTIVATIONS[name])
     return low, high
 
 
-def _level(real: float, quant: PerTensor) -> int:
+def _quantize_bound(real: float, quant: PerTensor) -> int:
     """Quantizes a real bound: float32 division, ties away from zero, saturating."""
     if math.isinf(real):
         return 127 if real > 0 else -128
@@ -113,7 +113,7 @@ def rescaled(levels: ArrayLike, op: TfliteLut, factor: float = 1.0) -> Int64Arra
     return numerics.scale_by(levels, real) + op.y.zero_point
 
 
-def sampled(function: Callable[[Floats], Floats]) -> Callable[[TfliteLut, Int64Array], Int64Array]:
+def tabulated_float32(function: Callable[[Floats], Floats]) -> Callable[[TfliteLut, Int64Array], Int64Array]:
     """Returns a function that tabulates a float32 function: its value times the reciprocal of the output scale,
     ties away from zero."""
 
@@ -137,7 +137,9 @@ def _require_31_bits(op: TfliteLut, steps: Floats) -> None:
         )
 
 
-def in_double(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Callable[[Floats], Floats]:
+def rounded_from_double(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> Callable[[Floats], Floats]:
     """Returns the correctly rounded float32 form of a function."""
 
     def rounded(x: Floats) -> Floats:
@@ -146,8 +148,8 @@ def in_double(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) ->
     return rounded
 
 
-exp32, tanh32, log32 = in_double(np.exp), in_double(np.tanh), in_double(np.log)
-erfc32 = in_double(np.vectorize(math.erfc, otypes=[np.float64]))
+exp32, tanh32, log32 = rounded_from_double(np.exp), rounded_from_double(np.tanh), rounded_from_double(np.log)
+erfc32 = rounded_from_double(np.vectorize(math.erfc, otypes=[np.float64]))
 
 
 def _logistic(x: Floats) -> Floats:
@@ -168,7 +170,7 @@ def _gelu_tanh(x: Floats) -> Floats:
 def _sigmoid(op: TfliteLut, levels: Int64Array) -> Int64Array:
     if op.y.scale != 1 / 256:
         raise op.refuse("TFLite's LOGISTIC has output scale 1/256", op.y.scale)
-    return sampled(_logistic)(op, levels)
+    return tabulated_float32(_logistic)(op, levels)
 
 
 def _sqrt(op: TfliteLut, levels: Int64Array) -> Int64Array:
@@ -183,7 +185,7 @@ def _rsqrt(op: TfliteLut, levels: Int64Array) -> Int64Array:
     """Computes 1 / sqrt by Newton's method on integers. Zero yields the largest value; LiteRT aborts on negative
     input, here it counts as zero."""
     real = 1 / (np.float32(math.sqrt(np.float32(op.x.scale))) * np.float32(op.y.scale))
-    out = numerics.encode(float(np.float32(real)))
+    out = numerics.encode_multiplier(float(np.float32(real)))
     inverse = np.array([_rsqrt_of_level(int(level), out) if level > 0 else 255 for level in levels])
     return inverse + np.where(levels > 0, op.y.zero_point, 0)
 
@@ -226,15 +228,15 @@ def _clamp(op: TfliteLut, levels: Int64Array) -> Int64Array:
 
 def as_clamp(op: TfliteLut) -> Clamp:
     """Returns the function `clamp` with its bounds as levels of the result."""
-    low, high = _level(op.low, op.y.quant), _level(op.high, op.y.quant)
+    low, high = _quantize_bound(op.low, op.y.quant), _quantize_bound(op.high, op.y.quant)
     return Clamp(x=op.x, y=op.y, low=low, high=high, source=op.source)
 
 
 def _hardswish(op: TfliteLut, levels: Int64Array) -> Int64Array:
     """Computes x · relu6(x + 3) / 6 in 16 bits, 7 of them below the input's unit."""
     fine = np.float32(op.x.scale) / np.float32(128)
-    out = numerics.encode(float(fine / np.float32(op.y.scale)))
-    gate = numerics.encode(float(fine / np.float32(3 / 32768)))
+    out = numerics.encode_multiplier(float(fine / np.float32(op.y.scale)))
+    gate = numerics.encode_multiplier(float(fine / np.float32(3 / 32768)))
     if out.shift > 0:
         raise op.refuse(
             "the output scale is at least 1/128 of the input scale", f"{op.x.scale!r} to {op.y.scale!r}"
@@ -271,14 +273,14 @@ def _saturate16(x: Int64Array) -> Int64Array:
 
 ENTRIES: dict[Function, Callable[[TfliteLut, Int64Array], Int64Array]] = {
     Function.SIGMOID: _sigmoid,
-    Function.TANH: sampled(tanh32),
+    Function.TANH: tabulated_float32(tanh32),
     Function.HARDSWISH: _hardswish,
-    Function.GELU: sampled(_gelu),
-    Function.GELU_TANH: sampled(_gelu_tanh),
+    Function.GELU: tabulated_float32(_gelu),
+    Function.GELU_TANH: tabulated_float32(_gelu_tanh),
     Function.LEAKY_RELU: _leaky_relu,
     Function.CLAMP: _clamp,
-    Function.EXP: sampled(exp32),
-    Function.LOG: sampled(log32),
+    Function.EXP: tabulated_float32(exp32),
+    Function.LOG: tabulated_float32(log32),
     Function.SQRT: _sqrt,
     Function.RSQRT: _rsqrt,
     Function.SQUARE: _square,

@@ -90,7 +90,7 @@ class Magnitude(RowWise):
             raise self.refuse("`first` is a number of int8", self.first)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return self.of_sums(self.sums(*operands[:2]))
+        return self.from_square_sums(self.sums(*operands[:2]))
 
     def sums(self, a: Array, b: Array) -> Int64Array:
         """Returns the sum of both squares."""
@@ -100,7 +100,7 @@ class Magnitude(RowWise):
         )  # type: ignore[assignment]  # of two
         return total
 
-    def of_sums(self, sums: Int64Array) -> Array:
+    def from_square_sums(self, sums: Int64Array) -> Array:
         """Applies the function to sums of squares."""
         passed = np.searchsorted(self.levels, sums, side="left")
         return numerics.saturate(self.first + (-passed if self.falls else passed), -128, 127)
@@ -119,12 +119,14 @@ class Magnitude(RowWise):
             function, quant = functions[number % len(functions)]
             a = value("a", shape, 0.0625, ZERO_POINTS[number % 4])
             b = value("b", shape, 0.0625 * (1.0, 0.7, 1 / 300)[number % 3], ZERO_POINTS[(number + 1) % 4])
-            held, first, falls = tabulate(function, quant)
+            held, first, falls = tabulate_thresholds(function, quant)
             y = value("y", (), quant.scale, quant.zero_point)
             yield make(cls, y, a=a, b=b, thresholds=constant("thresholds", held), first=first, falls=falls)
 
 
-def tabulate(function: Callable[[Reals], Reals], quant: PerTensor) -> tuple[NDArray[np.float32], int, bool]:
+def tabulate_thresholds(
+    function: Callable[[Reals], Reals], quant: PerTensor
+) -> tuple[NDArray[np.float32], int, bool]:
     """Returns the thresholds of a function on [0, ∞), its value at 0, and whether it falls."""
 
     def level(x: Reals) -> Reals:

@@ -11,13 +11,13 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.access import Access, AxisMap
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
-from pillion.ir.op import Op, Scaled, op, operand, require_rank, result
+from pillion.ir.op import Op, ScaledOp, op, operand, require_rank, result
 from pillion.ir.types import Array, Shape, TensorType, Value
 from pillion.ops.example_values import DEVIATION, ZERO_POINTS, center, constant_like, make, result_for, value
 
 
 @op("batch_matmul")
-class BatchMatmul(Scaled):
+class BatchMatmul(ScaledOp):
     """Multiplies matrices batch by batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a are exchanged
     in memory, with `adj_y` those of b; the two flags are independent."""
 
@@ -54,7 +54,7 @@ class BatchMatmul(Scaled):
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         """Returns the multiplier of the accumulators."""
-        return self.scaling(arithmetic)[0]
+        return self.effective_multipliers(arithmetic)[0]
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         """Returns the multiplier of the accumulators. LiteRT computes the product of the scales in float32, the
@@ -62,7 +62,7 @@ class BatchMatmul(Scaled):
         product = self.a.scale * self.b.scale
         if arithmetic.is_tflite:
             product = float(np.float32(product))
-        return (numerics.encode(product / self.y.scale),)
+        return (numerics.encode_multiplier(product / self.y.scale),)
 
     @property
     def macs(self) -> int:

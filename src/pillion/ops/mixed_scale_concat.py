@@ -26,7 +26,9 @@ def warn_of_mixed_scales(graph: Graph) -> None:
     """Warns of results that hold a function's values in fewer than `FEW` steps."""
     makers = graph.producers
     for number, result in enumerate(graph.outputs):
-        for op, steps in {op: n for op, n in _steps(result, makers, graph.arithmetic) if n < FEW}.items():
+        for op, steps in {
+            op: n for op, n in _concat_step_counts(result, makers, graph.arithmetic) if n < FEW
+        }.items():
             what = f"{op.function.value if isinstance(op, Lut) else op.kind} `{op.name}`"
             where = f" ({op.source})" if op.source else ""
             warn(
@@ -35,22 +37,22 @@ def warn_of_mixed_scales(graph: Graph) -> None:
             )
 
 
-def _steps(result: Value, makers: Makers, arithmetic: Arithmetic) -> Iterator[tuple[Op, int]]:
+def _concat_step_counts(result: Value, makers: Makers, arithmetic: Arithmetic) -> Iterator[tuple[Op, int]]:
     """Yields the functions and requantizes whose results are concatenated, with the number of steps that each
     occupies."""
-    joined = _unmoved(result, makers)
+    joined = _producer_before_moves(result, makers)
     for operand in joined.operands if isinstance(joined, Concat) else ():
-        made = _unmoved(operand, makers)
+        made = _producer_before_moves(operand, makers)
         if isinstance(made, Concat):
-            yield from _steps(operand, makers, arithmetic)
+            yield from _concat_step_counts(operand, makers, arithmetic)
         elif isinstance(made, Requantize):
-            yield _unmoved(made.x, makers) or made, round(255 * made.x.scale / made.y.scale)
+            yield _producer_before_moves(made.x, makers) or made, round(255 * made.x.scale / made.y.scale)
         elif isinstance(made, Lut):
             entries = made.entries(arithmetic)
             yield made, int(entries.max()) - int(entries.min())
 
 
-def _unmoved(value: Value, makers: Makers) -> Op | None:
+def _producer_before_moves(value: Value, makers: Makers) -> Op | None:
     """Returns the op that computed a tensor before it was moved."""
     made = makers.get(value)
     while isinstance(made, MOVES):

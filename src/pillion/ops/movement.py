@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pillion.ir.access import Access, AxisMap, Span, identity
+from pillion.ir.access import Access, AxisMap, Span, identity_access
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
@@ -54,9 +54,9 @@ class Reshape(Movement):
     y: Value = result()
 
     def access(self, operand: Value) -> Access:
-        return tuple(self._kept(axis) for axis in range(self.x.type.rank))
+        return tuple(self._preserved_axis_map(axis) for axis in range(self.x.type.rank))
 
-    def _kept(self, axis: int) -> AxisMap | str:
+    def _preserved_axis_map(self, axis: int) -> AxisMap | str:
         """Returns the result's axis of the same size with the same number of elements in front, preferably at the
         same position."""
         outer, size = math.prod(self.x.shape[:axis]), self.x.shape[axis]
@@ -133,7 +133,7 @@ class Slice(Movement):
         return tuple(AxisMap(axis, begin, begin, step) for axis, (begin, step) in axes)
 
     def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
-        return {"begin": _put(self.begin, axis, 0)}
+        return {"begin": _replace_axis_entry(self.begin, axis, 0)}
 
     def infer(self) -> TensorType:
         rank = self.x.type.rank
@@ -178,7 +178,10 @@ class Pad(Movement):
         )
 
     def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
-        return {"before": _put(self.before, axis, missing[0]), "after": _put(self.after, axis, missing[1])}
+        return {
+            "before": _replace_axis_entry(self.before, axis, missing[0]),
+            "after": _replace_axis_entry(self.after, axis, missing[1]),
+        }
 
     def infer(self) -> TensorType:
         if (
@@ -222,12 +225,12 @@ class Concat(Movement):
         return len(self.xs) == 1
 
     def access(self, operand: Value) -> Access:
-        return identity(operand, {self.axis}, "it puts them under one another")
+        return identity_access(operand, {self.axis}, "it puts them under one another")
 
     def infer(self) -> TensorType:
         """Returns the type of the result. A constant may already be quantized while other operands are real."""
         first = self.xs[0].shape if self.xs else ()
-        rests = {(v.type.rank, _without(v.shape, self.axis)) for v in self.xs}
+        rests = {(v.type.rank, _drop_axis(v.shape, self.axis)) for v in self.xs}
         computed = [v for v in self.xs if not (v.is_constant and v.is_quantized)] or list(self.xs)
         types = {v.dtype for v in computed}
         if len(rests) != 1 or len(types) != 1 or not 0 <= self.axis < len(first):
@@ -259,7 +262,7 @@ class Flip(Movement):
         return all(self.x.shape[axis] == 1 for axis in self.axes)
 
     def access(self, operand: Value) -> Access:
-        return identity(operand, self.axes, "it reverses them")
+        return identity_access(operand, self.axes, "it reverses them")
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.x.dtype)
@@ -274,9 +277,9 @@ class Flip(Movement):
         return np.ascontiguousarray(np.flip(operands[0], self.axes))
 
 
-def _without(shape: Shape, axis: int) -> Shape:
+def _drop_axis(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
-def _put(numbers: tuple[int, ...], axis: int, number: int) -> tuple[int, ...]:
+def _replace_axis_entry(numbers: tuple[int, ...], axis: int, number: int) -> tuple[int, ...]:
     return (*numbers[:axis], number, *numbers[axis + 1 :])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.access import WHOLE, Access, identity
+from pillion.ir.access import WHOLE, Access, identity_access
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, op, operand, optional_operand, require_dtype, result
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
@@ -72,7 +72,7 @@ class Normalize(Op):
     @property
     def mean_multiplier(self) -> Multiplier:
         """The multiplier from a sum to its mean, with `mean_bits` fraction bits."""
-        return numerics.encode(2.0**self.mean_bits / self.elements)
+        return numerics.encode_multiplier(2.0**self.mean_bits / self.elements)
 
     @property
     def mean_bits(self) -> int:
@@ -156,7 +156,7 @@ class Normalize(Op):
     def access(self, operand: Value) -> Access:
         if operand is not self.x:
             return WHOLE
-        return identity(operand, range(self.axis, operand.type.rank), "its mean is that of all")
+        return identity_access(operand, range(self.axis, operand.type.rank), "its mean is that of all")
 
     def infer(self) -> TensorType:
         narrows = self.x.dtype is DType.INT16 and self.y.dtype is not DType.INT16

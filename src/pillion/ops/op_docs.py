@@ -8,7 +8,7 @@ import inspect
 from pillion.ops import listed_ops
 
 
-def summary(cls: type) -> str:
+def docstring_summary(cls: type) -> str:
     """Returns the first sentence of a docstring."""
     text = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
     return text
@@ -17,5 +17,6 @@ def summary(cls: type) -> str:
 def describe_ops() -> list[dict[str, str]]:
     """Returns the table of all ops for the reference docs."""
     return [
-        {"op": op.kind, "summary": summary(op), "quantization": op.quantization.value} for op in listed_ops()
+        {"op": op.kind, "summary": docstring_summary(op), "quantization": op.quantization.value}
+        for op in listed_ops()
     ]

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
@@ -16,8 +16,8 @@ from pillion.ops.scan import Scan
 
 def with_persistent_states(graph: Graph) -> Graph:
     """Turns the carried values of loops that begin with a constant into states, which the constant initializes."""
-    names = Names(graph.values)
-    found = [_lasting(op, names) if isinstance(op, Scan) else (op, ()) for op in graph.ops]
+    names = UniqueNames(graph.values)
+    found = [_loop_with_states(op, names) if isinstance(op, Scan) else (op, ()) for op in graph.ops]
     states = tuple(state for _, held in found for state in held)
     if not states:
         raise PillionError(
@@ -29,7 +29,7 @@ def with_persistent_states(graph: Graph) -> Graph:
     return graph.replace(ops=tuple(op for op, _ in found), states=(*graph.states, *states))
 
 
-def _lasting(op: Scan, names: Names) -> tuple[Op, tuple[State, ...]]:
+def _loop_with_states(op: Scan, names: UniqueNames) -> tuple[Op, tuple[State, ...]]:
     """Returns a loop that begins with states, and the states."""
     if op.reverse and any(v.is_constant for v in op.initial):
         raise PillionError(
@@ -38,13 +38,13 @@ def _lasting(op: Scan, names: Names) -> tuple[Op, tuple[State, ...]]:
             here=op.source or op.name,
             help="bidirectional=False, or leave --stateful out",
         )
-    states = tuple(_states(op, names))
+    states = tuple(_persistent_states(op, names))
     begins = {s.name: s.before for s in states}
     initial = tuple(begins.get(last.name, v) for v, last in zip(op.initial, op.last, strict=True))
     return dataclasses.replace(op, initial=initial), states
 
 
-def _states(op: Scan, names: Names) -> Iterator[State]:
+def _persistent_states(op: Scan, names: UniqueNames) -> Iterator[State]:
     for first, last in zip(op.initial, op.last, strict=True):
         if first.is_constant:
             before = Value(names.fresh(f"{last.name}_before"), first.type)

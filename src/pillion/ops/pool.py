@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from pillion.ir import numerics
-from pillion.ir.access import Access, AxisMap, Span, cropped, window_maps
+from pillion.ir.access import Access, AxisMap, Span, crop_tile_padding, window_maps
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_rank, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
@@ -54,7 +54,7 @@ class Pool(Op):
         return AxisMap(0), *over, AxisMap(3)
 
     def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
-        return {"padding": cropped(self.padding, axis, missing)}
+        return {"padding": crop_tile_padding(self.padding, axis, missing)}
 
     def infer(self) -> TensorType:
         return TensorType(self.output_shape, self.x.dtype)

@@ -36,7 +36,7 @@ class Prelu(RowWise):
         """Returns the multipliers of non-negative elements and of the products with the slope."""
         whole = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scales = (self.x.scale, self.slope.scale)
-        return numerics.encode(whole), numerics.encode(
+        return numerics.encode_multiplier(whole), numerics.encode_multiplier(
             numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
         )
 

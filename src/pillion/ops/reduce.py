@@ -10,7 +10,7 @@ from dataclasses import field
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.access import ROWS, Access, AxisMap, Part
+from pillion.ir.access import ROWS, Access, AxisMap, ReductionRowGroup
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
@@ -27,7 +27,7 @@ class Reduction(Op):
     y: Value
     axes: tuple[int, ...]
     keepdims: bool
-    part: Part | None
+    part: ReductionRowGroup | None
 
     @property
     def is_identity(self) -> bool:
@@ -35,7 +35,7 @@ class Reduction(Op):
         return self.x.type.elements == self.y.type.elements and self.x.type.quant == self.y.type.quant
 
     def access(self, operand: Value) -> Access:
-        return reduced(operand, self.axes, self.keepdims, "it reduces them all to one")
+        return reduction_access(operand, self.axes, self.keepdims, "it reduces them all to one")
 
     @property
     def is_part(self) -> bool:
@@ -62,17 +62,17 @@ class Reduction(Op):
         yield from _reduction_examples(cls)
 
 
-class _Sum(Reduction):
+class _SumReduction(Reduction):
     """The base class of sums and means: running sums of int8 have 32 bits."""
 
     @property
     def folded_bytes(self) -> int:
         is_int8 = self.x.dtype is DType.INT8 and self.y.dtype is DType.INT8
-        return SUM_BYTES * behind_rows(self.x.shape, self.axes) if is_int8 else 0
+        return SUM_BYTES * elements_behind_rows(self.x.shape, self.axes) if is_int8 else 0
 
 
 @op("mean")
-class Mean(_Sum):
+class Mean(_SumReduction):
     """Averages over some axes.
 
     `cmsis-nn` requantizes the sum by one multiplier, scale ratio over count. `tflite` divides the mantissa of
@@ -82,13 +82,13 @@ class Mean(_Sum):
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
-    part: Part | None = field(default=None, metadata={"role": "rows"})
+    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         """Returns the multiplier from a sum to a mean at the result's scale."""
         if arithmetic is Arithmetic.CMSIS_NN:
-            return numerics.encode(self.x.scale / (self.y.scale * self.count))
-        whole = numerics.encode(self.x.scale / self.y.scale)
+            return numerics.encode_multiplier(self.x.scale / (self.y.scale * self.count))
+        whole = numerics.encode_multiplier(self.x.scale / self.y.scale)
         places = min(self.count.bit_length() - 1, 32, 31 + whole.shift)
         return Multiplier((whole.mantissa << places) // self.count, whole.shift - places)
 
@@ -113,7 +113,7 @@ class Mean(_Sum):
 
 
 @op("reduce_sum")
-class ReduceSum(_Sum):
+class ReduceSum(_SumReduction):
     """Adds over some axes.
 
     `tflite` scales the sum in double precision and rounds once, half away from zero, as LiteRT's optimized
@@ -124,7 +124,7 @@ class ReduceSum(_Sum):
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
-    part: Part | None = field(default=None, metadata={"role": "rows"})
+    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
 
     @property
     def ratio(self) -> float:
@@ -134,7 +134,7 @@ class ReduceSum(_Sum):
     @property
     def multiplier(self) -> Multiplier:
         """The ratio of the scales as a fixed-point multiplier."""
-        return numerics.encode(self.ratio)
+        return numerics.encode_multiplier(self.ratio)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield numerics.INT8_STEPS * self.count, self.multiplier.shift
@@ -161,14 +161,14 @@ class ReduceSum(_Sum):
         return numerics.saturate(scaled + self.y.zero_point, -128, 127)
 
 
-class Extremes(Reduction):
+class ExtremumReduction(Reduction):
     """The base class of extrema over axes. They compare integers directly, so operand and result share their
     parameters."""
 
     @property
     def folded_bytes(self) -> int:
         is_bytes = self.x.dtype in (DType.INT8, DType.BOOL)
-        return behind_rows(self.x.shape, self.axes) if is_bytes else 0
+        return elements_behind_rows(self.x.shape, self.axes) if is_bytes else 0
 
     def check(self) -> None:
         super().check()
@@ -177,28 +177,28 @@ class Extremes(Reduction):
 
 
 @op("reduce_max", quantization=Quantization.SHARED)
-class ReduceMax(Extremes):
+class ReduceMax(ExtremumReduction):
     """Returns the largest value along some axes."""
 
     x: Value = operand()
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
-    part: Part | None = field(default=None, metadata={"role": "rows"})
+    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.asarray(operands[0].max(axis=self.axes, keepdims=self.keepdims))
 
 
 @op("reduce_min", quantization=Quantization.SHARED)
-class ReduceMin(Extremes):
+class ReduceMin(ExtremumReduction):
     """Returns the smallest value along some axes."""
 
     x: Value = operand()
     y: Value = result()
     axes: tuple[int, ...] = ()
     keepdims: bool = False
-    part: Part | None = field(default=None, metadata={"role": "rows"})
+    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.asarray(operands[0].min(axis=self.axes, keepdims=self.keepdims))
@@ -211,13 +211,13 @@ def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     return tuple(d for i, d in enumerate(shape) if i not in axes)
 
 
-def reduced(operand: Value, axes: tuple[int, ...], keepdims: bool, why: str) -> Access:
+def reduction_access(operand: Value, axes: tuple[int, ...], keepdims: bool, why: str) -> Access:
     """Returns the access map of a reduction over some axes; `why` explains the dependence on these."""
     places = (axis if keepdims else axis - sum(a < axis for a in axes) for axis in range(operand.type.rank))
     return tuple(why if axis in axes else AxisMap(place) for axis, place in enumerate(places))
 
 
-def behind_rows(shape: Shape, axes: tuple[int, ...]) -> int:
+def elements_behind_rows(shape: Shape, axes: tuple[int, ...]) -> int:
     """Returns the number of elements per image that a reduction over all rows, and over whole axes behind them,
     leaves; 0 for other reductions."""
     behind = ROWS + len(axes)

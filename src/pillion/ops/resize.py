@@ -54,15 +54,15 @@ class Resize(Op):
         return max(self.size[0] // self.x.shape[ROWS], 1)
 
     @property
-    def rows_apart(self) -> int:
+    def image_rows_per_result_row(self) -> int:
         """The number of image rows per result row in downscaling."""
         return max(self.x.shape[ROWS] // self.size[0], 1)
 
     @property
-    def why_no_rhythm(self) -> str:
+    def why_not_periodic(self) -> str:
         """Explains why source positions are not periodic; empty if they are."""
         before, after = self.x.shape[ROWS], self.size[0]
-        if before * self.row_unit == after * self.rows_apart:
+        if before * self.row_unit == after * self.image_rows_per_result_row:
             return ""
         return f"{before} to {after} rows: how many lie between two rows of the image has no fixed rhythm"
 
@@ -125,7 +125,7 @@ class ResizeNearest(Resize):
         if not self.align_corners:
             return why
         places = sources.tolist()
-        return ListedMap(axis, not_tiled=self.why_no_rhythm, not_streamed=why, firsts=places, lasts=places)
+        return ListedMap(axis, not_tiled=self.why_not_periodic, not_streamed=why, firsts=places, lasts=places)
 
     def sources(self, axis: int) -> Int64Array:
         """Returns the image row (axis 0) or column (axis 1) of each row or column of the result."""
@@ -170,9 +170,9 @@ class ResizeBilinear(Resize):
     that is read."""
 
     def stretched(self, axis: int) -> AxisMap | str:
-        step, start = self.rhythm(axis - 1)
+        step, start = self.source_step_and_start(axis - 1)
         is_far = self.x.shape[axis] >= MOST_ROWS
-        why = self.why_no_rhythm or (
+        why = self.why_not_periodic or (
             f"{self.x.shape[axis]} rows have positions beyond 32 bits" if is_far else ""
         )
         return AxisMap(
@@ -187,27 +187,27 @@ class ResizeBilinear(Resize):
     def sources_of(self, pixels: Sequence[int], axis: int) -> NDArray[np.int64]:
         """Returns `sources` of some rows or columns. The last one lies furthest in the image."""
         if axis == 1 or self.heights is None:
-            return self._places(np.asarray(pixels, np.int64), axis)
-        places = self._places(np.asarray([0, *pixels], np.int64) + self.first_row, axis)
+            return self._compute_sources(np.asarray(pixels, np.int64), axis)
+        places = self._compute_sources(np.asarray([0, *pixels], np.int64) + self.first_row, axis)
         return places[1:] - [places[0, 0], places[0, 0], 0]
 
-    def _places(self, pixels: Int64Array, axis: int) -> Int64Array:
+    def _compute_sources(self, pixels: Int64Array, axis: int) -> Int64Array:
         """Returns `sources` of some rows or columns of the whole result."""
-        before, _ = self._sides(axis)
-        step, start = self.rhythm(axis)
+        before, _ = self._whole_sizes(axis)
+        step, start = self.source_step_and_start(axis)
         position = pixels * step + start
         first = np.maximum(position // ONE, 0)
         second = np.minimum(-(-position // ONE), before - 1)
         return np.stack([first, second, position - ONE * first], axis=1)
 
-    def _sides(self, axis: int) -> Pair:
+    def _whole_sizes(self, axis: int) -> Pair:
         """Returns the size of the whole image and of the whole result along an axis."""
         is_part = axis == 0 and self.heights is not None
         return self.heights if is_part and self.heights else (self.x.shape[1 + axis], self.size[axis])
 
-    def rhythm(self, axis: int) -> tuple[int, int]:
+    def source_step_and_start(self, axis: int) -> tuple[int, int]:
         """Returns the distance between source positions and the first position, in 1024ths of a pixel."""
-        before, after = self._sides(axis)
+        before, after = self._whole_sizes(axis)
         if self.align_corners and after > 1:
             return (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1), 0
         step = ((before << FRACTION_BITS) + after // 2) // after
@@ -257,7 +257,7 @@ class ResizeBilinearFloat(Resize):
 
     def stretched(self, axis: int) -> AxisMap | str:
         firsts, lasts = self.whole_places(axis - 1)[0].T.tolist()
-        why = self.why_no_rhythm
+        why = self.why_not_periodic
         return ListedMap(axis, not_tiled=why, not_streamed="it stretches them", firsts=firsts, lasts=lasts)
 
     def places(self, axis: int) -> tuple[Int64Array, NDArray[np.float32]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pillion.ir.access import Access, elementwise
+from pillion.ir.access import Access, elementwise_access
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 
@@ -19,5 +19,5 @@ class RowWise(Op):
     """Why elements of the result depend on the whole last axis; empty if they do not."""
 
     def access(self, operand: Value) -> Access:
-        maps = elementwise(operand, self.y)
+        maps = elementwise_access(operand, self.y)
         return (*maps[:-1], self.across_last) if self.across_last else maps

@@ -11,7 +11,7 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.ir.access import Access
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.types import Array, TensorType, Value
@@ -93,14 +93,14 @@ class Scan(Op):
 
     def _check_types(self) -> None:
         """Raises if outer and inner types differ in more than the axis of steps."""
-        given = [_element(v, self) for v in self.sequences] + [
+        given = [_element_type(v, self) for v in self.sequences] + [
             v.type for v in (*self.initial, *self.invariants)
         ]
         if given != [v.type for v in self.body.inputs]:
             raise self.refuse(
                 "operands are those of the inner graph", f"{given} and {list(self.body.inputs)}"
             )
-        made = [_element(v, self) for v in self.stacked] + [v.type for v in self.last]
+        made = [_element_type(v, self) for v in self.stacked] + [v.type for v in self.last]
         if made != [v.type for v in self.body.outputs]:
             raise self.refuse("results are those of the inner graph", f"{made} and {list(self.body.outputs)}")
         if [v.type for v in self.carried] != [v.type for v in self.next]:
@@ -153,7 +153,7 @@ class Scan(Op):
         return iter(())
 
 
-def _element(value: Value, op: Scan) -> TensorType:
+def _element_type(value: Value, op: Scan) -> TensorType:
     """Returns the type of one element of a sequence."""
     if not value.shape or value.shape[0] != op.count:
         raise op.refuse(f"sequences have {op.count} elements", f"`{value.name}`: {list(value.shape)}")
@@ -161,24 +161,24 @@ def _element(value: Value, op: Scan) -> TensorType:
 
 
 @dataclass(frozen=True)
-class Runs:
+class OpRunCount:
     """An op and how often a program runs it."""
 
     op: Op
     times: int
 
 
-def runs(ops: Iterable[Op], times: int = 1) -> Iterator[Runs]:
+def op_run_counts(ops: Iterable[Op], times: int = 1) -> Iterator[OpRunCount]:
     """Yields all ops that a program runs, in order: those inside a loop, then the loop itself."""
     for one in ops:
         if isinstance(one, Scan):
-            yield from runs(one.body.ops, times * one.count)
-        yield Runs(one, times)
+            yield from op_run_counts(one.body.ops, times * one.count)
+        yield OpRunCount(one, times)
 
 
-def leaves(ops: Iterable[Op]) -> list[Op]:
+def flatten_ops(ops: Iterable[Op]) -> list[Op]:
     """Lists all ops that a program runs: those inside a loop, then the loop itself."""
-    return [one.op for one in runs(ops)]
+    return [one.op for one in op_run_counts(ops)]
 
 
 def has_repeats(graph: Graph) -> bool:
@@ -186,16 +186,16 @@ def has_repeats(graph: Graph) -> bool:
     return any(isinstance(op, Scan) for op in graph.ops)
 
 
-def unrolled(graph: Graph, wanted: Scan | None = None) -> Graph:
+def unroll_loops(graph: Graph, wanted: Scan | None = None) -> Graph:
     """Unrolls all loops, or one of them. If other loops stay, no copy has a name of their inner graphs."""
     if not has_repeats(graph):
         return graph
-    inside = [v.name for one in runs(graph.ops) for v in one.op.results] if wanted else []
-    names = Names([*graph.values, *inside])
+    inside = [v.name for one in op_run_counts(graph.ops) for v in one.op.results] if wanted else []
+    names = UniqueNames([*graph.values, *inside])
     ops: list[Op] = []
     for one in graph.ops:
         is_meant = wanted is None or one is wanted
-        ops += _copies(one, names) if isinstance(one, Scan) and is_meant else [one]
+        ops += _unrolled_steps(one, names) if isinstance(one, Scan) and is_meant else [one]
     return graph.replace(ops=tuple(ops)).without_dead_ops()
 
 
@@ -203,9 +203,9 @@ MOST_COPIES = 10_000
 """The maximum number of ops after unrolling: other formats have a call for each."""
 
 
-def in_copies(graph: Graph, form: str) -> Graph:
+def unroll_for_format(graph: Graph, form: str) -> Graph:
     """Unrolls all loops for a format without loops; raises if that makes too many ops."""
-    count = sum(one.times for one in runs(graph.ops))
+    count = sum(one.times for one in op_run_counts(graph.ops))
     if has_repeats(graph) and count > MOST_COPIES:
         longest = max((op for op in graph.ops if isinstance(op, Scan)), key=lambda op: op.count)
         raise PillionError(
@@ -215,12 +215,12 @@ def in_copies(graph: Graph, form: str) -> Graph:
             + (f"  ({longest.source})" if longest.source else ""),
             help="-o FOLDER for a C project, whose code has a loop, or shorter sequences",
         )
-    return unrolled(graph)
+    return unroll_loops(graph)
 
 
-def _copies(op: Scan, names: Names) -> Iterator[Op]:
+def _unrolled_steps(op: Scan, names: UniqueNames) -> Iterator[Op]:
     """Yields the ops of all steps."""
-    body = unrolled(op.body)
+    body = unroll_loops(op.body)
     body = body.substitute({v: dataclasses.replace(v, name=names.fresh(v.name)) for v in body.constants})
     state: tuple[Value, ...] = op.initial
     rows: dict[int, list[Value]] = {}
@@ -234,7 +234,7 @@ def _copies(op: Scan, names: Names) -> Iterator[Op]:
         if number == op.count - 1:
             inside |= dict(zip(op.next, op.last, strict=True))
         for inner in body.ops:
-            inside |= {v: _again(v, names) for v in inner.results if v not in inside}
+            inside |= {v: _renamed_copy(v, names) for v in inner.results if v not in inside}
             yield inner.substitute(inside)
         state = tuple(inside[v] for v in op.next)
         rows[at] = [inside[v] for v in op.made]
@@ -242,11 +242,11 @@ def _copies(op: Scan, names: Names) -> Iterator[Op]:
         yield from _stack_ops(whole, [rows[at][number] for at in range(op.count)], names, op.source)
 
 
-def _again(value: Value, names: Names) -> Value:
+def _renamed_copy(value: Value, names: UniqueNames) -> Value:
     return Value(names.fresh(value.name), value.type)
 
 
-def _element_ops(sequence: Value, element: Value, at: int, names: Names, source: str) -> Iterator[Op]:
+def _element_ops(sequence: Value, element: Value, at: int, names: UniqueNames, source: str) -> Iterator[Op]:
     """Yields the ops that read an element of a sequence."""
     whole = sequence
     if sequence.shape[0] > 1:
@@ -254,10 +254,10 @@ def _element_ops(sequence: Value, element: Value, at: int, names: Names, source:
         whole = Value(names.fresh(f"{element.name}_at"), type)
         begin = (at, *(0,) * len(element.shape))
         yield Slice(x=sequence, y=whole, begin=begin, step=(1,) * type.rank, source=source)
-    yield Reshape(x=whole, y=_again(element, names), source=source)
+    yield Reshape(x=whole, y=_renamed_copy(element, names), source=source)
 
 
-def _stack_ops(whole: Value, elements: list[Value], names: Names, source: str) -> Iterator[Op]:
+def _stack_ops(whole: Value, elements: list[Value], names: UniqueNames, source: str) -> Iterator[Op]:
     """Yields the ops that concatenate the elements of a stacked result."""
     if len(elements) == 1:
         yield Reshape(x=elements[0], y=whole, source=source)

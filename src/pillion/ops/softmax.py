@@ -10,7 +10,7 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
-from pillion.ir.op import Op, Quantization, Scaled, op, operand, result
+from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
 from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
@@ -44,7 +44,7 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 
 
 @op("softmax", quantization=Quantization.FIXED)
-class Softmax(Scaled, RowWise):
+class Softmax(ScaledOp, RowWise):
     """Computes exp(x) over the sum of exp(x) along the last axis. The result has steps of 1/256 from -128, as in
     other runtimes, or finer ones, down to 2^-21, if every share is small; shares above 255 steps saturate."""
 
@@ -57,12 +57,12 @@ class Softmax(Scaled, RowWise):
     @property
     def multiplier(self) -> Multiplier:
         """The multiplier from a difference of int8 values to Q5.26."""
-        return self.scaling(Arithmetic.CMSIS_NN)[0]
+        return self.effective_multipliers(Arithmetic.CMSIS_NN)[0]
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         """Returns the multiplier. Steps above 16 equal 16: the next probability is 0."""
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
-        return (numerics.encode(min(max(steps, SMALLEST_STEP), LARGEST_STEP)),)
+        return (numerics.encode_multiplier(min(max(steps, SMALLEST_STEP), LARGEST_STEP)),)
 
     def check_given(self) -> None:
         super().check_given()
@@ -95,7 +95,7 @@ class Softmax(Scaled, RowWise):
     def check(self) -> None:
         if self.x.type.rank < 1:
             raise self.refuse("the input has at least one axis", list(self.x.shape))
-        if self.x.dtype is DType.INT8 and not _is_output(self.y.quant):
+        if self.x.dtype is DType.INT8 and not _is_softmax_output_quant(self.y.quant):
             raise self.refuse("the result has zero point -128, and a scale from 2^-21 to 1/256", self.y.quant)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
@@ -119,7 +119,7 @@ class Softmax(Scaled, RowWise):
         yield from _softmax_examples(cls)
 
 
-def _is_output(quant: PerTensor) -> bool:
+def _is_softmax_output_quant(quant: PerTensor) -> bool:
     return quant.zero_point == OUTPUT.zero_point and FINEST_SCALE <= quant.scale <= OUTPUT.scale
 
 

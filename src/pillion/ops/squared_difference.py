@@ -34,8 +34,12 @@ class SquaredDifference(Binary):
         """The multipliers of the first operand, the second operand, and the square."""
         common = 2 * max(self.a.scale, self.b.scale)
         scales = self.a.scale / common, self.b.scale / common
-        first, second = numerics.encode_all(scales)
-        return first, second, numerics.encode(common * common / (2 ** (2 * LEFT_SHIFT) * self.y.scale))
+        first, second = numerics.encode_multipliers(scales)
+        return (
+            first,
+            second,
+            numerics.encode_multiplier(common * common / (2 ** (2 * LEFT_SHIFT) * self.y.scale)),
+        )
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         _ = self.rescale

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import DType, PerTensor, Value
@@ -24,11 +24,11 @@ def bind_states(graph: Graph, pairs: Pairs) -> Graph:
     taken = list(pairs.values())
     for name, number in pairs.items():
         if taken.count(number) > 1:
-            raise _refused(
+            raise _state_pair_error(
                 graph, f"{name}:{number}", "an output goes to one input", f"output {number} goes to several"
             )
-    names = Names(graph.values)
-    made = [_Pair(graph, name, number, names) for name, number in pairs.items()]
+    names = UniqueNames(graph.values)
+    made = [_StatePair(graph, name, number, names) for name, number in pairs.items()]
     ops = [one for op in graph.ops for one in next((p.readers[op] for p in made if op in p.readers), (op,))]
     gone = {p.given for p in made}
     kept = tuple(v for number, v in enumerate(graph.outputs) if number not in taken)
@@ -43,13 +43,13 @@ def bind_states(graph: Graph, pairs: Pairs) -> Graph:
     return changed.without_dead_ops()
 
 
-class _Pair:
+class _StatePair:
     """One input-output pair that becomes a state."""
 
-    def __init__(self, graph: Graph, name: str, number: int, names: Names) -> None:
+    def __init__(self, graph: Graph, name: str, number: int, names: UniqueNames) -> None:
         self.graph, self.spelled = graph, f"{name}:{number}"
-        self.given = self._input(name)
-        after = self._integers(self._output(number))
+        self.given = self._find_input(name)
+        after = self._integers(self._find_output(number))
         if after.shape != self.given.shape:
             raise self.refused("both have one shape", f"{list(self.given.shape)} and {list(after.shape)}")
         if not isinstance(after.type.quant, PerTensor):
@@ -61,15 +61,15 @@ class _Pair:
         """Values that equal the state."""
         self.readers: dict[Op, tuple[Op, ...]] = {}
         """Ops that quantized the input, and their replacements."""
-        self._read(before)
+        self._read_from_state(before)
 
-    def _input(self, name: str) -> Value:
+    def _find_input(self, name: str) -> Value:
         found = next((v for v in self.graph.inputs if v.name == name), None)
         if found is None:
             raise self.refused(f"inputs are {', '.join(v.name for v in self.graph.inputs)}", f"`{name}`")
         return found
 
-    def _output(self, number: int) -> Value:
+    def _find_output(self, number: int) -> Value:
         if not 0 <= number < len(self.graph.outputs):
             raise self.refused(f"outputs are 0 to {len(self.graph.outputs) - 1}", str(number))
         return self.graph.outputs[number]
@@ -78,7 +78,7 @@ class _Pair:
         maker = self.graph.producers.get(value)
         return maker.x if isinstance(maker, Dequantize) else value
 
-    def _read(self, before: Value) -> None:
+    def _read_from_state(self, before: Value) -> None:
         if self.given.dtype is not DType.FLOAT32:
             self._settle(self.given, before, None)
             return
@@ -104,10 +104,10 @@ class _Pair:
 
     def refused(self, rule: str, here: str) -> PillionError:
         """Returns the error for an invalid pair."""
-        return _refused(self.graph, self.spelled, rule, here)
+        return _state_pair_error(self.graph, self.spelled, rule, here)
 
 
-def _refused(graph: Graph, spelled: str, rule: str, here: str) -> PillionError:
+def _state_pair_error(graph: Graph, spelled: str, rule: str, here: str) -> PillionError:
     listed = ", ".join(f"{v.name} {list(v.shape)}" for v in graph.inputs)
     made = ", ".join(f"{number} {list(v.shape)}" for number, v in enumerate(graph.outputs))
     return PillionError(

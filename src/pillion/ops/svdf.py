@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.access import Access, identity
+from pillion.ir.access import Access, identity_access
 from pillion.ir.numerics import INT16_MAX, Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
@@ -17,7 +17,7 @@ from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.fixed16 import saturate16
 
 
-class _OfMemory(Op):
+class _SvdfBase(Op):
     """The base class of both halves; every row is an independent input."""
 
     is_identity = False
@@ -35,7 +35,7 @@ class _OfMemory(Op):
         return self.memory.shape[1] // self.filters
 
     def access(self, operand: Value) -> Access:
-        return identity(operand, {1}, "each of its numbers is made from all of them")
+        return identity_access(operand, {1}, "each of its numbers is made from all of them")
 
     def check(self) -> None:
         require_rank(self, self.memory, 2)
@@ -54,7 +54,7 @@ class _OfMemory(Op):
 
 
 @op("svdf_memory", quantization=Quantization.SHARED)
-class SvdfMemory(_OfMemory):
+class SvdfMemory(_SvdfBase):
     """Computes the memory after a new input: everything moves on by one, and x · weights is appended."""
 
     x: Value = operand()
@@ -66,7 +66,7 @@ class SvdfMemory(_OfMemory):
     def multiplier(self) -> Multiplier:
         """The multiplier from products to the memory's scale. LiteRT computes it in float32."""
         product = np.float32(self.x.scale) * np.float32(self.weights.scale)
-        return numerics.encode(float(product / np.float32(self.memory.scale)))
+        return numerics.encode_multiplier(float(product / np.float32(self.memory.scale)))
 
     @property
     def macs(self) -> int:
@@ -114,14 +114,14 @@ class SvdfMemory(_OfMemory):
         for number, (batch, inputs, filters, length) in enumerate(SIZES):
             rng = np.random.default_rng(number)
             x = value("x", (batch, inputs), 0.05, ZERO_POINTS[number % 4])
-            memory = _memory("memory", (batch, filters * length), 0.0008)
+            memory = _example_memory("memory", (batch, filters * length), 0.0008)
             data = rng.integers(-127, 127, (filters, inputs), endpoint=True).astype(np.int8)
             weights = constant("weights", data, PerTensor(0.011))
-            yield make(cls, _memory("y", (), 0.0008), x=x, memory=memory, weights=weights)
+            yield make(cls, _example_memory("y", (), 0.0008), x=x, memory=memory, weights=weights)
 
 
 @op("svdf_output")
-class SvdfOutput(_OfMemory):
+class SvdfOutput(_SvdfBase):
     """Weighs the memory of each filter and adds the filters of each unit. Sums have 32 bits and wrap."""
 
     memory: Value = operand()
@@ -138,7 +138,7 @@ class SvdfOutput(_OfMemory):
     def multiplier(self) -> Multiplier:
         """The multiplier from sums to the result's scale. LiteRT computes it in float32."""
         product = np.float32(self.memory.scale) * np.float32(self.weights.scale)
-        return numerics.encode(float(product / np.float32(self.y.scale)))
+        return numerics.encode_multiplier(float(product / np.float32(self.y.scale)))
 
     @property
     def macs(self) -> int:
@@ -178,7 +178,7 @@ class SvdfOutput(_OfMemory):
     def examples(cls) -> Iterator[Op]:
         for number, (batch, _, filters, length) in enumerate(SIZES):
             rng = np.random.default_rng(number)
-            memory = _memory("memory", (batch, filters * length), 0.0008)
+            memory = _example_memory("memory", (batch, filters * length), 0.0008)
             reach = INT16_MAX if number == 3 else 900
             data = rng.integers(-reach, reach, (filters, length), endpoint=True).astype(np.int16)
             units = filters // (1, 2, 1, 3)[number % 4]
@@ -191,5 +191,5 @@ SIZES = ((1, 1, 1, 1), (2, 7, 10, 5), (1, 33, 16, 8), (3, 9, 6, 3), (1, 24, 17, 
 """Batch, inputs, filters and length of the examples."""
 
 
-def _memory(name: str, shape: tuple[int, ...], scale: float) -> Value:
+def _example_memory(name: str, shape: tuple[int, ...], scale: float) -> Value:
     return Value(name, TensorType(shape, DType.INT16, PerTensor(scale)))

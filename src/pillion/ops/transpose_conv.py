@@ -72,7 +72,7 @@ class TransposeConv2d(Convolution):
             self.weights_out_channels,
         )
 
-    def _arriving(self, span: Span) -> tuple[int, int, int]:
+    def _contributing_rows(self, span: Span) -> tuple[int, int, int]:
         """Returns the image rows, at least one, that contribute to a span of the result, and how far the last of
         them reaches in the uncropped result."""
         first, last = span.first + self.padding[0], span.end - 1 + self.padding[0]
@@ -83,9 +83,9 @@ class TransposeConv2d(Convolution):
 
     @property
     def window_maps(self) -> tuple[AxisMap, AxisMap]:
-        return self._window(0), self._window(1)
+        return self._window_map(0), self._window_map(1)
 
-    def _window(self, side: int) -> AxisMap:
+    def _window_map(self, side: int) -> AxisMap:
         """Returns the access map along one axis; it covers one pixel even where none contributes."""
         stride, before = self.stride[side], self.padding[side]
         reach = self.dilation[side] * (self.kernel[side] - 1)

@@ -86,7 +86,7 @@ class WideAdd(Binary):
         for number, (a_shape, b_shape) in enumerate(BROADCASTS):
             for types in ((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
                 a, b, y = (
-                    sample(name, shape, TYPES[wide], number + place, ratio)
+                    wide_example_value(name, shape, TYPES[wide], number + place, ratio)
                     for place, (name, shape, wide, ratio) in enumerate(
                         zip("aby", (a_shape, b_shape, ()), types, (1.0, 0.31, 1.5), strict=True)
                     )
@@ -96,13 +96,13 @@ class WideAdd(Binary):
                 yield made
 
 
-def plus_nothing(x: Value, y: Value, name: str, source: str = "") -> WideAdd:
+def requantize_by_adding_zero(x: Value, y: Value, name: str, source: str = "") -> WideAdd:
     """Returns an op that requantizes between 8 and 16 bits: a sum with a row of zeros."""
     zeros = constant(name, np.zeros(x.shape[-1:], np.int8), PerTensor(x.scale, 0))
     return WideAdd(a=x, b=zeros, y=y, source=source)
 
 
-def sample(name: str, shape: tuple[int, ...], dtype: DType, number: int, ratio: float) -> Value:
+def wide_example_value(name: str, shape: tuple[int, ...], dtype: DType, number: int, ratio: float) -> Value:
     """Returns a value whose range is the same in 8 and in 16 bits."""
     low, high = dtype.bounds
     scale = 16.0 * ratio / (high - low + 1)

@@ -16,7 +16,7 @@ from pillion.ops.example_values import make
 from pillion.ops.lut import REAL, Lut, Reals
 from pillion.ops.rowwise import RowWise
 from pillion.ops.unary_functions import Function
-from pillion.ops.wide_add import sample
+from pillion.ops.wide_add import wide_example_value
 
 ENTRIES = 257
 """Entries of a table: one per 256 levels, and one for the end."""
@@ -58,7 +58,7 @@ class WideLut(RowWise):
         if self.table is not None:
             return self.table.constant.astype(np.int16)
         narrow = Lut(x=self.x, table=None, y=self.y, function=self.function)
-        return tabulate(lambda x: REAL[self.function](x, narrow), self.x, self.y)
+        return tabulate_16_bit(lambda x: REAL[self.function](x, narrow), self.x, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         table = self.entries.astype(np.int64)
@@ -70,14 +70,14 @@ class WideLut(RowWise):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         for number, function in enumerate((*sorted(NAMED, key=lambda f: f.value), Function.TABLE)):
-            x = sample("x", (2, 3, 7), DType.INT16, number, 1.0)
-            y = sample("y", (), DType.INT16, number + 1, 0.25)
+            x = wide_example_value("x", (2, 3, 7), DType.INT16, number, 1.0)
+            y = wide_example_value("y", (), DType.INT16, number + 1, 0.25)
             held = np.random.default_rng(7).integers(-(2**15), 2**15, ENTRIES).astype(np.int16)
             table = constant("table", held) if function is Function.TABLE else None
             yield make(cls, y, x=x, table=table, function=function)
 
 
-def tabulate(function: Callable[[Reals], Reals], x: Value, y: Value) -> NDArray[np.int16]:
+def tabulate_16_bit(function: Callable[[Reals], Reals], x: Value, y: Value) -> NDArray[np.int16]:
     """Returns the table of a real function at the scales of an operand and a result."""
     least, most = DType.INT16.bounds
     reals: Reals = (np.arange(least, most + 2, 256) - x.zero_point) * np.float64(x.scale)
@@ -87,7 +87,7 @@ def tabulate(function: Callable[[Reals], Reals], x: Value, y: Value) -> NDArray[
     return held.astype(np.int16)
 
 
-def in_bytes(table: NDArray[np.int16], x: Value, y: Value, of: tuple[Value, Value]) -> NDArray[np.int8]:
+def as_int8_table(table: NDArray[np.int16], x: Value, y: Value, of: tuple[Value, Value]) -> NDArray[np.int8]:
     """Returns the 8-bit table that corresponds to a 16-bit table, for 8-bit operand and result."""
     wide_x, wide_y = of
     reals = (np.arange(-128, 128) - x.zero_point) * np.float64(x.scale)

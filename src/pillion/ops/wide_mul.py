@@ -13,7 +13,7 @@ from pillion.ir.op import op, operand, result
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, make
-from pillion.ops.wide_add import TYPES, sample
+from pillion.ops.wide_add import TYPES, wide_example_value
 
 PLACES = 32
 """Fraction bits of a product: the result is the upper word of 64 bits."""
@@ -40,9 +40,9 @@ class WideMul(Binary):
     def left(self) -> int:
         """The smallest left shift of the second operand with which the scaled first operand fits 32 bits; raises
         if the second one does not fit then."""
-        reach = furthest(self.a)
+        reach = max_zero_point_distance(self.a)
         left = next(s for s in range(PLACES * 8) if self.factor(s) * reach <= numerics.INT32_MAX)
-        if furthest(self.b) << left > numerics.INT32_MAX:
+        if max_zero_point_distance(self.b) << left > numerics.INT32_MAX:
             raise ValueError(f"a product in steps of {self.ratio:.3g} of the result's")
         return left
 
@@ -80,7 +80,7 @@ class WideMul(Binary):
         for number, (a_shape, b_shape) in enumerate(BROADCASTS):
             for types in ((0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
                 a, b, y = (
-                    sample(name, shape, TYPES[wide], number + place, ratio)
+                    wide_example_value(name, shape, TYPES[wide], number + place, ratio)
                     for place, (name, shape, wide, ratio) in enumerate(
                         zip("aby", (a_shape, b_shape, ()), types, (0.2, 0.31, 1.5), strict=True)
                     )
@@ -90,6 +90,6 @@ class WideMul(Binary):
                 yield made
 
 
-def furthest(value: Value) -> int:
+def max_zero_point_distance(value: Value) -> int:
     """Returns the largest distance of a tensor's integers from its zero point."""
     return max(abs(bound - value.zero_point) for bound in value.dtype.bounds)

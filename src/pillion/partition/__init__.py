@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from pillion.partition.inline import inline_segments
-from pillion.partition.ledger import Entry, Ledger, Unit
+from pillion.partition.ledger import Ledger, LedgerEntry, ProcessingUnit
 from pillion.partition.loop_copies import partition_loops
 from pillion.partition.partition import Placement, all_on_cpu, partition
 from pillion.partition.restore import restore
 
 __all__ = [
-    "Entry",
     "Ledger",
+    "LedgerEntry",
     "Placement",
-    "Unit",
+    "ProcessingUnit",
     "all_on_cpu",
     "inline_segments",
     "partition",

@@ -13,11 +13,11 @@ def inline_segments(graph: Graph) -> Graph:
     sets one."""
     ops: list[Op] = []
     for op in graph.ops:
-        ops.extend(_inside(op) if isinstance(op, Segment) else (op,))
+        ops.extend(_ops_on_outer_values(op) if isinstance(op, Segment) else (op,))
     return graph.replace(ops=tuple(ops))
 
 
-def _inside(op: Segment) -> tuple[Op, ...]:
+def _ops_on_outer_values(op: Segment) -> tuple[Op, ...]:
     """Returns the ops of a segment on the outer values of its boundary."""
     op.require_open()
     borders = zip((*op.body.inputs, *op.body.outputs), (*op.xs, *op.ys), strict=True)

@@ -17,7 +17,7 @@ PREFERRED = "user.prefer_npu"
 """The rule for a segment that runs on the NPU by the user's preference."""
 
 
-class Unit(Enum):
+class ProcessingUnit(Enum):
     """The processor that runs an op."""
 
     NPU = "npu"
@@ -25,11 +25,11 @@ class Unit(Enum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One op of the program, its unit, and the reason."""
 
     op: Op
-    unit: Unit
+    unit: ProcessingUnit
     segment: int | None
     deciding: Verdict
     verdicts: tuple[Verdict, ...]
@@ -45,7 +45,7 @@ class Entry:
     @property
     def because(self) -> str:
         """The reason in a few words."""
-        if self.unit is Unit.NPU:
+        if self.unit is ProcessingUnit.NPU:
             why = "the NPU is preferred" if self.deciding.rule == PREFERRED else "is faster there"
             link = "," if self.deciding.rule == PREFERRED else ""
             return f"{len(self.verdicts) - 1} rules hold, and segment {self.segment}{link} {why}"
@@ -91,11 +91,11 @@ class LoopEntry:
 class Ledger:
     """The record of partitioning: one entry per op, in execution order."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     copied: tuple[LoopEntry, ...] = ()
     """The unrolled loops."""
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LedgerEntry]:
         return iter(self.entries)
 
     def in_order_of(self, ops: Sequence[Op]) -> Ledger:
@@ -106,14 +106,14 @@ class Ledger:
         return Ledger(tuple(entries), self.copied)
 
     @property
-    def on_npu(self) -> list[Entry]:
+    def on_npu(self) -> list[LedgerEntry]:
         """The entries of all ops that the NPU runs."""
-        return [e for e in self.entries if e.unit is Unit.NPU]
+        return [e for e in self.entries if e.unit is ProcessingUnit.NPU]
 
     @property
-    def segments(self) -> dict[int, list[Entry]]:
+    def segments(self) -> dict[int, list[LedgerEntry]]:
         """The entries of each segment."""
-        found: dict[int, list[Entry]] = {}
+        found: dict[int, list[LedgerEntry]] = {}
         for entry in self.entries:
             if entry.segment is not None:
                 found.setdefault(entry.segment, []).append(entry)

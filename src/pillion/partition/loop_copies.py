@@ -14,9 +14,9 @@ from pillion.devices.device import Device
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
-from pillion.ops.scan import Scan, runs, unrolled
-from pillion.partition.ledger import LoopEntry, Unit
-from pillion.partition.partition import Costs, Placement, partition, require_all
+from pillion.ops.scan import Scan, op_run_counts, unroll_loops
+from pillion.partition.ledger import LoopEntry, ProcessingUnit
+from pillion.partition.partition import Costs, Placement, partition, require_all_on_npu
 
 MOST_COPIES = 1024
 """The most ops of an unrolled loop: each of them costs flash and compile time."""
@@ -40,22 +40,22 @@ def partition_loops(
     kept: dict[Op, Verdict] = {}
     copied: list[LoopEntry] = []
     for loop in [op for op in graph.ops if isinstance(op, Scan)]:
-        count = sum(one.times for one in runs([loop]))
+        count = sum(one.times for one in op_run_counts([loop]))
         if options.keeps(loop.name, loop.kind):
             continue
         if count > MOST_COPIES:
             kept[loop] = Verdict(RULE, False, f"at most {MOST_COPIES:,} ops in all steps", f"{count:,}")
             continue
-        written = tidy(unrolled(graph, loop))
+        written = tidy(unroll_loops(graph, loop))
         tried = partition(written, npu, isa, some, costs)
-        verdict = _gains(tried, placed) if is_wanted else _is_faster(tried, placed)
+        verdict = _takes_more_ops(tried, placed) if is_wanted else _is_faster(tried, placed)
         if verdict.ok:
             graph, placed = written, tried
             copied.append(LoopEntry(loop.name, loop.count, verdict))
         else:
             kept[loop] = verdict
     if options.only_npu:
-        require_all(placed.ledger)
+        require_all_on_npu(placed.ledger)
     entries = tuple(
         replace(entry, deciding=kept[entry.op], verdicts=(kept[entry.op], *entry.verdicts))
         if entry.op in kept
@@ -70,7 +70,7 @@ def _is_faster(tried: Placement, placed: Placement) -> Verdict:
     return Verdict(RULE, tried.cycles < placed.cycles, wanted, f"{tried.cycles:,} with copies of its steps")
 
 
-def _gains(tried: Placement, placed: Placement) -> Verdict:
+def _takes_more_ops(tried: Placement, placed: Placement) -> Verdict:
     """Returns the verdict on whether the NPU takes more ops of the unrolled loop."""
-    now, then = (sum(entry.unit is Unit.NPU for entry in one.ledger) for one in (placed, tried))
+    now, then = (sum(entry.unit is ProcessingUnit.NPU for entry in one.ledger) for one in (placed, tried))
     return Verdict(RULE, then > now, "copies of its steps of which the NPU takes ops", f"{then - now:,} ops")

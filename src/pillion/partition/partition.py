@@ -22,10 +22,10 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok, failures
-from pillion.ops import Dequantize, Quantize, Segment, runs
+from pillion.ops import Dequantize, Quantize, Segment, op_run_counts
 from pillion.ops.movement import Movement
-from pillion.ops.scan import Runs
-from pillion.partition.ledger import PREFERRED, Entry, Ledger, Unit
+from pillion.ops.scan import OpRunCount
+from pillion.partition.ledger import PREFERRED, Ledger, LedgerEntry, ProcessingUnit
 from pillion.partition.what_if import smallest_change
 
 CPU_BYTES_PER_CYCLE = 4
@@ -64,15 +64,15 @@ def partition(
     costs: Costs = no_estimate,
 ) -> Placement:
     """Cuts a graph into segments for the NPU and ops for the CPU. `costs` estimates a segment on the NPU."""
-    judged = {op: _judge(op, npu, options) for op in graph.ops}
+    judged = {op: _npu_verdicts(op, npu, options) for op in graph.ops}
     refused = {op for op, verdicts in judged.items() if not all_ok(verdicts)}
     while True:
-        segments = _segments(graph, refused)
-        if failed := _not_converted(graph, segments, npu, costs):
+        segments = _group_into_segments(graph, refused)
+        if failed := _conversion_failures(graph, segments, npu, costs):
             refused.update(failed)
             judged.update((op, (*judged[op], verdict)) for op, verdict in failed.items())
             continue
-        verdicts = [_worth(graph, segment, npu, isa, options, costs) for segment in segments]
+        verdicts = [_segment_benefit(graph, segment, npu, isa, options, costs) for segment in segments]
         losing = [s for s, v in zip(segments, verdicts, strict=True) if not v.ok]
         if not losing:
             break
@@ -82,20 +82,20 @@ def partition(
                 judged.update((op, (*judged[op], verdict)) for op in segment)
     for segment, verdict in zip(segments, verdicts, strict=True):
         judged.update((op, (*judged[op], verdict)) for op in segment)
-    cut = _cut(graph, segments, npu)
-    ledger = _ledger(
+    cut = _replace_by_segments(graph, segments, npu)
+    ledger = _make_ledger(
         graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, isa
     )
     if options.only_npu:
-        require_all(ledger)
-    found = [(_costs(graph, segment, npu, isa, costs), segment) for segment in segments]
-    on_npu = sum(cost.on_npu + (0 if cost.by else _began(segment, npu)) for cost, segment in found)
+        require_all_on_npu(ledger)
+    found = [(_segment_cycles(graph, segment, npu, isa, costs), segment) for segment in segments]
+    on_npu = sum(cost.on_npu + (0 if cost.by else _op_start_cycles(segment, npu)) for cost, segment in found)
     members = {op for segment in segments for op in segment}
-    left = (one for one in runs(graph.ops) if one.op not in members)
-    return Placement(cut, ledger, on_npu + sum(one.times * _on_core([one.op], npu, isa) for one in left))
+    left = (one for one in op_run_counts(graph.ops) if one.op not in members)
+    return Placement(cut, ledger, on_npu + sum(one.times * _core_cycles([one.op], npu, isa) for one in left))
 
 
-def _began(segment: Sequence[Op], npu: Device) -> int:
+def _op_start_cycles(segment: Sequence[Op], npu: Device) -> int:
     """Returns the cycles of starting each op, which estimates of single ops omit."""
     return BEGIN_CYCLES * sum(not npu.removes(op) for op in segment)
 
@@ -105,13 +105,23 @@ def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
     why = Verdict("target.npu", False, "a chip with an NPU", "none")
     return Ledger(
         tuple(
-            Entry(one.op, Unit.CPU, None, why, (why,), flip, 0, 0, one.times * cortex_m.estimate(one.op, isa))
-            for one in runs(graph.ops)
+            LedgerEntry(
+                one.op,
+                ProcessingUnit.CPU,
+                None,
+                why,
+                (why,),
+                flip,
+                0,
+                0,
+                one.times * cortex_m.estimate(one.op, isa),
+            )
+            for one in op_run_counts(graph.ops)
         )
     )
 
 
-def _judge(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...]:
+def _npu_verdicts(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...]:
     pattern = options.keeps(op.name, op.kind)
     kept = (
         ()
@@ -121,7 +131,7 @@ def _judge(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...
     return (*kept, *npu.judge(op))
 
 
-def _segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
+def _group_into_segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
     """Returns connected sets of allowed ops at one level; the level changes where a path enters or leaves the
     CPU."""
     level: dict[Op, int] = {}
@@ -130,13 +140,13 @@ def _segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
         on_npu = op not in refused
         level[op] = max((level[b] + ((b not in refused) != on_npu) for b in before), default=0)
     members: dict[Op, list[Op]] = {}
-    first = _connected([op for op in graph.ops if op not in refused], level)
+    first = _connected_sets([op for op in graph.ops if op not in refused], level)
     for op, one in first.items():
         members.setdefault(one, []).append(op)
     return list(members.values())
 
 
-def _connected(ops: Sequence[Op], level: Mapping[Op, int]) -> dict[Op, Op]:
+def _connected_sets(ops: Sequence[Op], level: Mapping[Op, int]) -> dict[Op, Op]:
     """Returns the representative of each op's connected set: ops of a level that share an operand or pass a
     result."""
     stands_for: dict[Op, Op] = {}
@@ -145,19 +155,19 @@ def _connected(ops: Sequence[Op], level: Mapping[Op, int]) -> dict[Op, Op]:
         stands_for[op] = op
         for value in op.activations:
             other = touched.setdefault((value, level[op]), op)
-            stands_for[_root(stands_for, other)] = _root(stands_for, op)
+            stands_for[_set_representative(stands_for, other)] = _set_representative(stands_for, op)
         touched.update(((value, level[op]), op) for value in op.results)
-    return {op: _root(stands_for, op) for op in ops}
+    return {op: _set_representative(stands_for, op) for op in ops}
 
 
-def _root(stands_for: dict[Op, Op], op: Op) -> Op:
+def _set_representative(stands_for: dict[Op, Op], op: Op) -> Op:
     """Returns the representative of an op's set, with path halving."""
     while stands_for[op] is not op:
         stands_for[op] = op = stands_for[stands_for[op]]
     return op
 
 
-def _not_converted(
+def _conversion_failures(
     graph: Graph, segments: Sequence[list[Op]], npu: Device, costs: Costs
 ) -> dict[Op, Verdict]:
     """Returns the ops that the NPU's converter fails on, with its reason; a whole segment if none of its ops
@@ -165,30 +175,36 @@ def _not_converted(
     found: dict[Op, Verdict] = {}
     for segment in segments:
         computing = [op for op in segment if not npu.removes(op)]
-        failure = _failure(graph, segment, npu, costs) if computing else None
+        failure = _conversion_failure(graph, segment, npu, costs) if computing else None
         if failure is not None:
-            alone = {op: why for op in computing if (why := _failure(graph, [op], npu, costs)) is not None}
+            alone = {
+                op: why
+                for op in computing
+                if (why := _conversion_failure(graph, [op], npu, costs)) is not None
+            }
             found |= alone or dict.fromkeys(segment, failure)
     return found
 
 
-def _failure(graph: Graph, segment: list[Op], npu: Device, costs: Costs) -> Verdict | None:
+def _conversion_failure(graph: Graph, segment: list[Op], npu: Device, costs: Costs) -> Verdict | None:
     """Returns the reason why a segment cannot be converted, or None."""
     try:
         costs(_segment_op(graph, segment, npu).body)
     except ConverterError:
         raise
     except PillionError as error:
-        return Verdict("segment.converter", False, error.rule, f"{error.what}: {_in_short(error.here)}")
+        return Verdict(
+            "segment.converter", False, error.rule, f"{error.what}: {_first_message_lines(error.here)}"
+        )
     return None
 
 
-def _in_short(said: str) -> str:
+def _first_message_lines(said: str) -> str:
     """Returns the first lines of a converter's message as one."""
     return "; ".join(said.splitlines()[:2])
 
 
-def _worth(
+def _segment_benefit(
     graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: PlacementOptions, costs: Costs
 ) -> Verdict:
     """Returns the verdict on a segment: it contains work, and is estimated to be faster on the NPU if that
@@ -200,7 +216,7 @@ def _worth(
     if options.only_npu or options.prefer_npu:
         asked = "--only-npu" if options.only_npu else "--prefer-npu"
         return Verdict(PREFERRED, True, "what the rules allow, whatever it costs", asked)
-    found = _costs(graph, segment, npu, isa, costs)
+    found = _segment_cycles(graph, segment, npu, isa, costs)
     flash = "" if npu.flash_bytes_per_cycle is None else ", constants from the same flash"
     return Verdict(
         "segment.cost",
@@ -211,7 +227,7 @@ def _worth(
 
 
 @dataclass(frozen=True)
-class _Costs:
+class _SegmentCycles:
     """The cycles of a segment on either unit, and the source of the NPU's."""
 
     on_npu: int
@@ -219,15 +235,15 @@ class _Costs:
     by: str
 
 
-def _costs(graph: Graph, segment: list[Op], npu: Device, isa: Isa, costs: Costs) -> _Costs:
+def _segment_cycles(graph: Graph, segment: list[Op], npu: Device, isa: Isa, costs: Costs) -> _SegmentCycles:
     border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
     known = costs(_segment_op(graph, segment, npu).body)
     work = known.cycles if known else sum(npu.estimate(op) for op in segment)
     on_npu = npu.dispatch_cycles + work + border // CPU_BYTES_PER_CYCLE
-    return _Costs(on_npu, _on_core(segment, npu, isa), known.by if known else "")
+    return _SegmentCycles(on_npu, _core_cycles(segment, npu, isa), known.by if known else "")
 
 
-def _on_core(ops: Sequence[Op], npu: Device, isa: Isa) -> int:
+def _core_cycles(ops: Sequence[Op], npu: Device, isa: Isa) -> int:
     """Returns the cycles of ops on the core, including those of reading constants from flash if the NPU's
     estimates include them."""
     cycles = sum(cortex_m.estimate(op, isa) for op in ops)
@@ -252,7 +268,7 @@ def _outputs(graph: Graph, segment: list[Op]) -> list[Value]:
     ]
 
 
-def _ledger(
+def _make_ledger(
     graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdict, ...]], npu: Device, isa: Isa
 ) -> Ledger:
     number = {op: i for i, segment in enumerate(segments) for op in segment}
@@ -260,16 +276,16 @@ def _ledger(
     for segment in segments:
         crossing.update(_crossing_bytes(graph, segment))
     entries = []
-    for one in runs(graph.ops):
+    for one in op_run_counts(graph.ops):
         op = one.op
         if op not in judged:
-            entries.append(_inside(one, isa))
+            entries.append(_loop_op_entry(one, isa))
             continue
         verdicts = judged[op]
         entries.append(
-            Entry(
+            LedgerEntry(
                 op=op,
-                unit=Unit.NPU if op in number else Unit.CPU,
+                unit=ProcessingUnit.NPU if op in number else ProcessingUnit.CPU,
                 segment=number.get(op),
                 deciding=(failures(verdicts) or list(verdicts[-1:]))[0],
                 verdicts=verdicts,
@@ -282,11 +298,11 @@ def _ledger(
     return Ledger(tuple(entries))
 
 
-def _inside(one: Runs, isa: Isa) -> Entry:
+def _loop_op_entry(one: OpRunCount, isa: Isa) -> LedgerEntry:
     """Returns the entry of an op inside a loop, which the NPU cannot run."""
     why = Verdict("scan.step", False, "an op that runs once", f"one that runs {one.times:,} times, in a loop")
     cycles = one.times * cortex_m.estimate(one.op, isa)
-    return Entry(one.op, Unit.CPU, None, why, (why,), "", 0, 0, cycles)
+    return LedgerEntry(one.op, ProcessingUnit.CPU, None, why, (why,), "", 0, 0, cycles)
 
 
 def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:
@@ -301,10 +317,12 @@ def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:
     return crossing
 
 
-def require_all(ledger: Ledger) -> None:
+def require_all_on_npu(ledger: Ledger) -> None:
     """Raises if the core runs an op that computes."""
     left = [
-        e for e in ledger if e.unit is Unit.CPU and not isinstance(e.op, (Quantize, Dequantize, Movement))
+        e
+        for e in ledger
+        if e.unit is ProcessingUnit.CPU and not isinstance(e.op, (Quantize, Dequantize, Movement))
     ]
     if left:
         raise PillionError(
@@ -318,12 +336,12 @@ def require_all(ledger: Ledger) -> None:
         )
 
 
-def _cut(graph: Graph, segments: list[list[Op]], npu: Device) -> Graph:
+def _replace_by_segments(graph: Graph, segments: list[list[Op]], npu: Device) -> Graph:
     """Returns the graph with a segment op for each segment, in a valid order."""
     made = {op: _segment_op(graph, segment, npu) for segment in segments for op in segment[-1:]}
     members = {op for segment in segments for op in segment}
     waiting = [made.get(op, op) for op in graph.ops if op not in members or op in made]
-    return graph.replace(ops=tuple(_in_order(graph, waiting)))
+    return graph.replace(ops=tuple(_topological_order(graph, waiting)))
 
 
 def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
@@ -334,7 +352,7 @@ def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
     return Segment(xs=tuple(inputs), ys=tuple(outputs), body=body, device=npu.name, source=segment[0].source)
 
 
-def _in_order(graph: Graph, ops: Sequence[Op]) -> list[Op]:
+def _topological_order(graph: Graph, ops: Sequence[Op]) -> list[Op]:
     """Returns the ops in topological order, otherwise in the order of the list."""
     given = set(graph.sources)
     missing = [set(op.activations) - given for op in ops]

@@ -11,27 +11,27 @@ from pillion.devices.cortex_m import Isa
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import Scan
-from pillion.partition.ledger import Entry
+from pillion.partition.ledger import LedgerEntry
 from pillion.partition.partition import Placement
 
 
 def restore(original: Graph, rewritten: Graph, placed: Placement, isa: Isa) -> Placement:
     """Restores each original op whose replacement is entirely on the core."""
     kept, on_core = set(rewritten.ops), set(placed.graph.ops)
-    chains = {op: _replacement(op, original, rewritten) for op in original.ops if op not in kept}
+    chains = {op: _replacement_ops(op, original, rewritten) for op in original.ops if op not in kept}
     chains = {op: chain for op, chain in chains.items() if chain and on_core.issuperset(chain)}
     if not chains:
         return placed
     ends = {chain[-1]: op for op, chain in chains.items()}
     gone = {one for chain in chains.values() for one in chain} - ends.keys()
     ops = tuple(ends.get(op, op) for op in placed.graph.ops if op not in gone)
-    entries = tuple(_entry(e, ends, isa) for e in placed.ledger if e.op not in gone)
+    entries = tuple(_restored_entry(e, ends, isa) for e in placed.ledger if e.op not in gone)
     saved = sum(e.cpu_cycles for e in placed.ledger) - sum(e.cpu_cycles for e in entries)
     ledger = replace(placed.ledger, entries=entries)
     return Placement(placed.graph.replace(ops=ops), ledger, placed.cycles - saved)
 
 
-def _replacement(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
+def _replacement_ops(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
     """Returns the ops that compute an original op's result, in order; empty if others read values in between,
     or if the op is a loop, whose steps have entries of their own."""
     if isinstance(op, Scan) or len(op.results) != 1:
@@ -50,7 +50,7 @@ def _replacement(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
     return chain if is_closed else []
 
 
-def _entry(entry: Entry, ends: dict[Op, Op], isa: Isa) -> Entry:
+def _restored_entry(entry: LedgerEntry, ends: dict[Op, Op], isa: Isa) -> LedgerEntry:
     """Returns the entry of a restored op for the last op of its replacement; other entries stay."""
     op = ends.get(entry.op)
     return entry if op is None else replace(entry, op=op, npu_cycles=0, cpu_cycles=cortex_m.estimate(op, isa))

@@ -32,23 +32,23 @@ def find_what_if(op: Op, npu: Device, verdicts: tuple[Verdict, ...]) -> WhatIf |
     words = ["leave out --keep-on-cpu"] if any(v.rule == KEPT for v in failed) else []
     changed = op
     for verdict in failed:
-        step = _step(changed, npu, verdict.rule)
+        step = _change_for_rule(changed, npu, verdict.rule)
         if step:
             words.append(step.words)
             changed = step.op
     return WhatIf(" and ".join(words), changed) if words and all_ok(npu.judge(changed)) else None
 
 
-def _step(op: Op, npu: Device, rule: str) -> WhatIf | None:
+def _change_for_rule(op: Op, npu: Device, rule: str) -> WhatIf | None:
     """Returns the first change that satisfies one rule and breaks no other."""
-    broken = _failing(op, npu)
+    broken = _failing_rules(op, npu)
     if rule not in broken:
         return None
     for words, changed in npu.fixits(rule.split(".")[1], op):
-        if _failing(changed, npu) < broken:
+        if _failing_rules(changed, npu) < broken:
             return WhatIf(words, changed)
     return None
 
 
-def _failing(op: Op, npu: Device) -> set[str]:
+def _failing_rules(op: Op, npu: Device) -> set[str]:
     return {verdict.rule for verdict in failures(npu.judge(op))}

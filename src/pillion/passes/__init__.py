@@ -23,7 +23,7 @@ from pillion.passes.hoist_quantize import hoist_quantize
 from pillion.passes.hoist_transpose import hoist_transpose
 from pillion.passes.int8_io import int8_io
 from pillion.passes.int8_states import int8_states
-from pillion.passes.integer import integer
+from pillion.passes.integer import convert_to_integer
 from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
 from pillion.passes.legalize_for_runtime import legalize_for_runtime
 from pillion.passes.legalize_functions import legalize_functions
@@ -75,7 +75,7 @@ Watch = Callable[[str, Graph], None]
 PIPELINE: tuple[Pass, ...] = (
     merge_duplicates,
     hoist_quantize,
-    integer,
+    convert_to_integer,
     int8_states,
     merge_rescaled,
     drop_identities,
@@ -94,16 +94,16 @@ AFTER_STREAMING: tuple[Pass, ...] = (merge_movement, merge_duplicates)
 """Passes that clean up after `streams` made tensors smaller."""
 
 
-def after_unrolling(graph: Graph) -> Graph:
+def clean_up_unrolled(graph: Graph) -> Graph:
     """Cleans up after a loop was unrolled: folds what the first step computes from constants, and merges
     movement."""
     return merge_movement(fold_constants(graph))
 
 
-def _inside(one: Pass, graph: Graph) -> Graph:
+def _apply_to_loop_bodies(one: Pass, graph: Graph) -> Graph:
     """Applies a pass to the bodies of loops."""
     ops = [
-        dataclasses.replace(op, body=one(_inside(one, op.body))) if isinstance(op, Scan) else op
+        dataclasses.replace(op, body=one(_apply_to_loop_bodies(one, op.body))) if isinstance(op, Scan) else op
         for op in graph.ops
     ]
     return graph.replace(ops=tuple(ops)) if has_repeats(graph) else graph
@@ -119,7 +119,7 @@ def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None =
 
 def apply(one: Pass, graph: Graph, watch: Watch | None = None) -> Graph:
     """Runs a pass, also in the bodies of loops, and verifies the graph after it."""
-    graph = verify(one(_inside(one, graph)), one.__name__)
+    graph = verify(one(_apply_to_loop_bodies(one, graph)), one.__name__)
     if watch:
         watch(one.__name__, graph)
     return graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 
 from pillion.ir.graph import Graph
-from pillion.ir.op import without_scales
+from pillion.ir.op import values_without_scales
 from pillion.ops.conv import Convolution
 
 
@@ -15,7 +15,7 @@ def canonicalize_multipliers(graph: Graph) -> Graph:
         dataclasses.replace(op, given=())
         if isinstance(op, Convolution)
         and op.given
-        and not without_scales(op)
+        and not values_without_scales(op)
         and op.given == op.from_scales_in_uint8()
         else op
         for op in graph.ops

@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
@@ -25,12 +25,12 @@ def compose_magnitudes(graph: Graph) -> Graph:
     runtimes without such an op.
 
     Every intermediate result is rounded to 8 bits, so the result is coarser than that of the op."""
-    names = Names(list(graph.values))
+    names = UniqueNames(list(graph.values))
 
     def rule(_: Graph, op: Op) -> list[Op] | None:
         if isinstance(op, Scan):
             return [dataclasses.replace(op, body=compose_magnitudes(op.body))]
-        return _composed(op, names) if isinstance(op, Magnitude) else None
+        return _decompose_magnitude(op, names) if isinstance(op, Magnitude) else None
 
     return rewrite(graph, rule) if _has_any(graph) else graph
 
@@ -39,17 +39,21 @@ def _has_any(graph: Graph) -> bool:
     return any(isinstance(op, Magnitude) or (isinstance(op, Scan) and _has_any(op.body)) for op in graph.ops)
 
 
-def _composed(op: Magnitude, names: Names) -> list[Op]:
+def _decompose_magnitude(op: Magnitude, names: UniqueNames) -> list[Op]:
     """Returns the ops that replace one magnitude."""
     squares = [
-        _put(Mul, op, names, f"{name}_squared", x.scale**2 * _furthest(x) ** 2, a=x, b=x)
+        _make_bounded_op(
+            Mul, op, names, f"{name}_squared", x.scale**2 * _max_zero_point_distance(x) ** 2, a=x, b=x
+        )
         for name, x in (("a", op.a), ("b", op.b))
     ]
     first, second = (square.results[0] for square in squares)
     most = STEPS * (first.scale + second.scale)
-    total = _put(Add, op, names, "sum", most, a=first, b=second)
+    total = _make_bounded_op(Add, op, names, "sum", most, a=first, b=second)
     x = total.results[0]
-    wanted = op.of_sums(np.round((EVERY_INT8 - LEAST) * x.scale / op.step).astype(np.int64)).astype(np.int8)
+    wanted = op.from_square_sums(np.round((EVERY_INT8 - LEAST) * x.scale / op.step).astype(np.int64)).astype(
+        np.int8
+    )
     if _is_near(wanted, Requantize(x=x, y=op.y).reference(Arithmetic.CMSIS_NN, EVERY_INT8)):
         return [*squares, Add(a=first, b=second, y=op.y, source=op.source)]
     named = (Lut(x=x, table=None, y=op.y, function=function, source=op.source) for function in NAMED)
@@ -63,12 +67,14 @@ def _is_near(one: Array, other: Array) -> bool:
     return int(np.abs(one.astype(int) - other).max()) <= 1
 
 
-def _furthest(x: Value) -> int:
+def _max_zero_point_distance(x: Value) -> int:
     """Returns the largest distance of an integer of the tensor from its zero point."""
     return max(127 - x.zero_point, x.zero_point + 128)
 
 
-def _put(cls: type[Op], op: Magnitude, names: Names, what: str, most: float, **fields: Value) -> Op:
+def _make_bounded_op(
+    cls: type[Op], op: Magnitude, names: UniqueNames, what: str, most: float, **fields: Value
+) -> Op:
     """Makes an op whose result lies between 0 and `most`."""
     type = TensorType(op.y.shape, DType.INT8, PerTensor(most / STEPS, LEAST))
     made: Op = cls(y=Value(names.fresh(f"{op.name}_{what}"), type), source=op.source, **fields)  # type: ignore[call-arg]  # of the class

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops import (
@@ -45,12 +45,12 @@ def compose_norms(graph: Graph) -> Graph:
 
     Every intermediate result is rounded to 8 bits. Its range was not calibrated; it is derived from the
     ranges of operand and result. The result is coarser than that of the op."""
-    names = Names(list(graph.values))
+    names = UniqueNames(list(graph.values))
 
     def rule(_: Graph, op: Op) -> list[Op] | None:
         if isinstance(op, Scan):
             return [dataclasses.replace(op, body=compose_norms(op.body))]
-        return _Composed(op, names).ops() if isinstance(op, Normalize) else None
+        return _NormDecomposition(op, names).ops() if isinstance(op, Normalize) else None
 
     return rewrite(graph, rule) if _has_norms(graph) else graph
 
@@ -62,37 +62,37 @@ def _has_norms(graph: Graph) -> bool:
 
 
 @dataclass
-class _Composed:
+class _NormDecomposition:
     """Builds the ops that replace one norm."""
 
     op: Normalize
-    names: Names
+    names: UniqueNames
     made: list[Op] = field(default_factory=list)
 
     def ops(self) -> list[Op]:
         """Returns the ops in running order."""
         rows = self.rows()
         centred = self.centred(rows)
-        standard = self.product(centred, self.reciprocal(centred))
-        self.affine(self.back(standard))
+        standard = self.product(centred, self.reciprocal_length(centred))
+        self.apply_affine(self.back(standard))
         return self.made
 
     # --- ranges
 
     @property
-    def reals(self) -> tuple[float, float]:
+    def real_range(self) -> tuple[float, float]:
         """The smallest and the largest real value of the operand."""
         x = self.op.x
         return x.scale * (-128 - x.zero_point), x.scale * (127 - x.zero_point)
 
     @property
-    def furthest(self) -> float:
+    def max_mean_distance(self) -> float:
         """The assumed largest distance of an element from its mean."""
-        low, high = self.reals
+        low, high = self.real_range
         return OFF_CENTRE * (high - low) if self.op.centred else max(-low, high)
 
     @property
-    def deviations(self) -> float:
+    def max_deviations(self) -> float:
         """The largest distance of an element from its mean, in deviations, that the result can hold."""
         y, (weights, bias) = self.op.y, self.affine_reals()
         largest = y.scale * max(127 - y.zero_point, y.zero_point + 128) + float(np.abs(bias).max())
@@ -102,8 +102,8 @@ class _Composed:
     @property
     def usual(self) -> float:
         """The expected deviation."""
-        low, high = self.reals
-        return ((high - low) / 2 if self.op.centred else self.furthest) / self.deviations
+        low, high = self.real_range
+        return ((high - low) / 2 if self.op.centred else self.max_mean_distance) / self.max_deviations
 
     def affine_reals(self) -> tuple[Any, Any]:
         """Returns weight and bias of each channel as real numbers."""
@@ -140,13 +140,13 @@ class _Composed:
         if not self.op.centred:
             return rows
         mean = self.put(Mean, "mean", (rows.shape[0], 1), rows.quant, x=rows, axes=(1,), keepdims=True)
-        quant = PerTensor(2 * self.furthest / STEPS, 0)
+        quant = PerTensor(2 * self.max_mean_distance / STEPS, 0)
         return self.put(Sub, "centred", rows.shape, quant, a=rows, b=mean)
 
-    def reciprocal(self, centred: Value) -> Value:
+    def reciprocal_length(self, centred: Value) -> Value:
         """Computes 1 / sqrt(sum of squares) of each row, as [rows, 1]."""
         count, length = centred.shape
-        most = length * min(SPREAD * self.usual, self.furthest) ** 2
+        most = length * min(SPREAD * self.usual, self.max_mean_distance) ** 2
         quant = PerTensor(most / STEPS, -128)
         row, column = (
             self.put(Reshape, what, shape, centred.quant, x=centred)
@@ -169,7 +169,7 @@ class _Composed:
 
     def product(self, centred: Value, reciprocal: Value) -> Value:
         """Scales each row to length 1."""
-        quant = PerTensor(self.deviations / math.sqrt(self.op.elements) / SIDE, 0)
+        quant = PerTensor(self.max_deviations / math.sqrt(self.op.elements) / SIDE, 0)
         return self.put(Mul, "standard", centred.shape, quant, a=centred, b=reciprocal)
 
     def back(self, standard: Value) -> Value:
@@ -185,7 +185,7 @@ class _Composed:
         pixels = (1, op.x.type.elements // channels, 1, channels)
         return self.put(Reshape, "pixels", pixels, standard.quant, x=standard)
 
-    def affine(self, pixels: Value) -> None:
+    def apply_affine(self, pixels: Value) -> None:
         """Applies weight and bias to rows of length 1."""
         op, channels = self.op, pixels.shape[-1]
         weights, bias = self.affine_reals()

@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import Shape, Sides, Value
 from pillion.ops import Conv2d, DepthwiseConv2d, Reshape, Slice
@@ -13,10 +13,10 @@ from pillion.ops import Conv2d, DepthwiseConv2d, Reshape, Slice
 def crop_padding(graph: Graph) -> Graph:
     """Shrinks the padding of a convolution by the rows and columns that a slice cuts off behind it. A causal
     convolution that is written as padding at both ends and a slice is padded in front only."""
-    return rewrite(graph, _cropped)
+    return rewrite(graph, _crop_conv_padding)
 
 
-def _cropped(graph: Graph, op: Op) -> list[Op] | None:
+def _crop_conv_padding(graph: Graph, op: Op) -> list[Op] | None:
     if not isinstance(op, Slice) or set(op.step) != {1}:
         return None
     shaped = graph.producers.get(op.x)
@@ -24,18 +24,20 @@ def _cropped(graph: Graph, op: Op) -> list[Op] | None:
     conv = graph.producers.get(made)
     if not isinstance(conv, Conv2d | DepthwiseConv2d) or graph.only_user(made) not in (op, shaped):
         return None
-    cuts = _cuts(op, made.shape)
-    padding = _less(conv, cuts) if cuts else None
+    cuts = _sliced_off(op, made.shape)
+    padding = _remaining_padding(conv, cuts) if cuts else None
     if padding is None:
         return None
     if made is op.x:
         return [dataclasses.replace(conv, y=op.y, padding=padding)]
     shape = tuple(size - sum(cuts.get(axis, ())) for axis, size in enumerate(made.shape))
-    y = Value(Names(graph.values).fresh(f"{op.y.name}_made"), dataclasses.replace(made.type, shape=shape))
+    y = Value(
+        UniqueNames(graph.values).fresh(f"{op.y.name}_made"), dataclasses.replace(made.type, shape=shape)
+    )
     return [dataclasses.replace(conv, y=y, padding=padding), Reshape(x=y, y=op.y, source=op.source)]
 
 
-def _cuts(op: Slice, made: Shape) -> dict[int, tuple[int, int]]:
+def _sliced_off(op: Slice, made: Shape) -> dict[int, tuple[int, int]]:
     """Returns what the slice cuts off in front and behind along each axis of the convolution's result; empty
     if the axes differ."""
     axes = _same_axes(op.x.shape, made)
@@ -53,7 +55,7 @@ def _same_axes(shape: Shape, other: Shape) -> dict[int, int] | None:
     return dict(zip(ours, theirs, strict=True)) if same else None
 
 
-def _less(conv: Any, cuts: dict[int, tuple[int, int]]) -> Sides | None:
+def _remaining_padding(conv: Any, cuts: dict[int, tuple[int, int]]) -> Sides | None:
     """Returns the remaining padding; None if the slice cuts off more than padding."""
     padding = list(conv.padding)
     for axis, (front, back) in cuts.items():

@@ -30,7 +30,7 @@ from pillion.ops import (
     has_repeats,
 )
 from pillion.ops.wide_add import STEPS, STEPS_IN_LOOPS
-from pillion.ops.wide_lut import in_bytes
+from pillion.ops.wide_lut import as_int8_table
 
 WIDE = (WideAdd, WideLut, WideMul)
 MOVES = (Concat, Reshape, Slice, Normalize, Transpose)
@@ -40,52 +40,54 @@ MOVES = (Concat, Reshape, Slice, Normalize, Transpose)
 def demote_sums(graph: Graph) -> Graph:
     """Turns 16-bit sums, products, functions, moves and carried values into 8-bit ones, for formats and
     runtimes without 16 bits. 256 values (128 in loops) become one int8 value."""
-    made = set(_wide(graph))
+    made = set(_values_to_demote(graph))
     kept = [
         state.before for state in graph.states if state.after in made and state.before.dtype is DType.INT16
     ]
-    narrowing = _Narrowing(STEPS_IN_LOOPS if has_repeats(graph) or kept else STEPS)
-    return narrowing.narrowed(graph, narrowing.exchanged(_wide(graph, kept)), keeps_outputs=True)
+    narrowing = _Int8Demotion(STEPS_IN_LOOPS if has_repeats(graph) or kept else STEPS)
+    return narrowing.narrow_graph(
+        graph, narrowing.narrow_replacements(_values_to_demote(graph, kept)), keeps_outputs=True
+    )
 
 
-def _wide(graph: Graph, given: Iterable[Value] = ()) -> list[Value]:
+def _values_to_demote(graph: Graph, given: Iterable[Value] = ()) -> list[Value]:
     """Lists the 16-bit values to demote: results of 16-bit ops, moved values, values carried by loops."""
     found = dict.fromkeys(given)
     for op in graph.ops:
         if isinstance(op, Scan):
-            inside = set(_wide(op.body, _given(op, found)))
+            inside = set(_values_to_demote(op.body, _demoted_loop_inputs(op, found)))
             ends = zip((*op.stacked, *op.last), op.body.outputs, strict=True)
             found |= dict.fromkeys(y for y, made in ends if made in inside)
-            found |= dict.fromkeys(op.initial[at] for at in _places(op))
+            found |= dict.fromkeys(op.initial[at] for at in _demoted_carried_values(op))
         elif isinstance(op, WIDE) or (isinstance(op, MOVES) and set(op.operands) & set(found)):
             found |= dict.fromkeys(y for y in op.results if y.dtype is DType.INT16)
     return list(found)
 
 
-def _given(op: Scan, wide: Iterable[Value]) -> list[Value]:
+def _demoted_loop_inputs(op: Scan, wide: Iterable[Value]) -> list[Value]:
     """Lists the inputs of a loop's body that become 8-bit."""
     outer = (*op.sequences, *op.invariants)
     inner = (*op.elements, *op.fixed)
     held = set(wide)
     read = [own for value, own in zip(outer, inner, strict=True) if value in held]
-    return [*read, *(op.carried[at] for at in _places(op))]
+    return [*read, *(op.carried[at] for at in _demoted_carried_values(op))]
 
 
-def _places(op: Scan) -> list[int]:
+def _demoted_carried_values(op: Scan) -> list[int]:
     """Lists the carried values of a loop that become 8-bit."""
-    made = set(_wide(op.body))
+    made = set(_values_to_demote(op.body))
     return [at for at, value in enumerate(op.next) if value in made]
 
 
 @dataclass(frozen=True)
-class _Narrowing:
+class _Int8Demotion:
     steps: int
     """16-bit steps per 8-bit step."""
 
-    def exchanged(self, values: Iterable[Value]) -> dict[Value, Value]:
+    def narrow_replacements(self, values: Iterable[Value]) -> dict[Value, Value]:
         return {value: self.narrow(value) for value in values}
 
-    def narrowed(self, graph: Graph, narrow: Mapping[Value, Value], *, keeps_outputs: bool) -> Graph:
+    def narrow_graph(self, graph: Graph, narrow: Mapping[Value, Value], *, keeps_outputs: bool) -> Graph:
         """Replaces 16-bit values by 8-bit ones. With `keeps_outputs`, outputs keep their names."""
         same: dict[Value, Value] = {}
         ops: list[Op] = []
@@ -93,7 +95,7 @@ class _Narrowing:
             looped = self.loop(one, narrow) if isinstance(one, Scan) else one
             op = looped.substitute({**narrow, **same})
             if isinstance(one, WIDE):
-                op = _in_8_bits(op, one)
+                op = _as_8_bit_op(op, one)
                 if (
                     isinstance(op, Requantize)
                     and op.is_identity
@@ -111,7 +113,11 @@ class _Narrowing:
 
     def loop(self, op: Scan, narrow: Mapping[Value, Value]) -> Scan:
         """Demotes the body of a loop."""
-        body = self.narrowed(op.body, self.exchanged(_wide(op.body, _given(op, narrow))), keeps_outputs=False)
+        body = self.narrow_graph(
+            op.body,
+            self.narrow_replacements(_values_to_demote(op.body, _demoted_loop_inputs(op, narrow))),
+            keeps_outputs=False,
+        )
         return replace(op, body=body) if body is not op.body else op
 
     def state(self, state: State, narrow: Mapping[Value, Value]) -> State:
@@ -133,23 +139,23 @@ class _Narrowing:
         return levels
 
 
-def _in_8_bits(op: Op, wide: Op) -> Op:
+def _as_8_bit_op(op: Op, wide: Op) -> Op:
     """Returns the 8-bit form of a 16-bit op."""
     match op:
         case WideAdd():
-            return _sum(op)
+            return _as_8_bit_sum(op)
         case WideMul():
             return Mul(a=op.a, b=op.b, y=op.y, source=op.source)
         case WideLut(table=None):
             return Lut(x=op.x, table=None, y=op.y, function=op.function, source=op.source)
         case WideLut(table=Value() as table) if isinstance(wide, WideLut):
-            entries = in_bytes(wide.entries, op.x, op.y, (wide.x, wide.y))
+            entries = as_int8_table(wide.entries, op.x, op.y, (wide.x, wide.y))
             held = constant(table.name, entries)
             return Lut(x=op.x, y=op.y, table=held, function=Function.TABLE, source=op.source)
     return op
 
 
-def _sum(op: WideAdd) -> Op:
+def _as_8_bit_sum(op: WideAdd) -> Op:
     """Returns the 8-bit form of a sum or difference; a sum with zero becomes a requantize."""
     is_nothing = (
         op.b.is_constant and op.a.shape == op.y.shape and not np.any(op.b.constant != op.b.zero_point)

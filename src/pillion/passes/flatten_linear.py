@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, Value, constant
 from pillion.ops import Linear, Reshape, Transpose
@@ -14,11 +14,11 @@ from pillion.ops import Linear, Reshape, Transpose
 def flatten_linear(graph: Graph) -> Graph:
     """Removes the transpose before reshape → linear: it permutes the columns of the weights instead of the
     activations."""
-    names = Names(list(graph.values))
-    return rewrite(graph, lambda g, op: _permuted(g, op, names))
+    names = UniqueNames(list(graph.values))
+    return rewrite(graph, lambda g, op: _absorb_transpose(g, op, names))
 
 
-def _permuted(graph: Graph, op: Op, names: Names) -> list[Op] | None:
+def _absorb_transpose(graph: Graph, op: Op, names: UniqueNames) -> list[Op] | None:
     flat = graph.producers.get(op.x) if isinstance(op, Linear) else None
     move = graph.producers.get(flat.x) if isinstance(flat, Reshape) else None
     if not isinstance(op, Linear) or not isinstance(flat, Reshape) or not isinstance(move, Transpose):
@@ -27,7 +27,7 @@ def _permuted(graph: Graph, op: Op, names: Names) -> list[Op] | None:
     if inner is None or move.order[: len(move.order) - inner] != tuple(range(len(move.order) - inner)):
         return None
     direct = Value(names.fresh(f"{flat.y.name}_nhwc"), flat.y.type)
-    weights = _columns_moved(op.weights, move, inner, names)
+    weights = _permute_weight_columns(op.weights, move, inner, names)
     return [dataclasses.replace(flat, x=move.x, y=direct), dataclasses.replace(op, x=direct, weights=weights)]
 
 
@@ -41,7 +41,7 @@ def _flattened_axes(flat: Reshape) -> int | None:
     return None
 
 
-def _columns_moved(weights: Value, move: Transpose, inner: int, names: Names) -> Value:
+def _permute_weight_columns(weights: Value, move: Transpose, inner: int, names: UniqueNames) -> Value:
     """Permutes the columns of the weights into the order of the tensor before the transpose."""
     lead = len(move.order) - inner
     moved_sizes = [move.y.shape[lead + i] for i in range(inner)]

@@ -17,7 +17,7 @@ def hoist_transpose(graph: Graph) -> Graph:
         pad = graph.producers.get(op.x) if isinstance(op, Transpose) else None
         if isinstance(pad, Pad) and isinstance(op, Transpose) and graph.only_user(pad.y) is op:
             instead[pad] = ()
-            instead[op] = _swapped(pad, op)
+            instead[op] = _swap_pad_and_transpose(pad, op)
     return (
         graph.replace(ops=tuple(new for op in graph.ops for new in instead.get(op, (op,))))
         if instead
@@ -25,7 +25,7 @@ def hoist_transpose(graph: Graph) -> Graph:
     )
 
 
-def _swapped(pad: Pad, transpose: Transpose) -> tuple[Op, Op]:
+def _swap_pad_and_transpose(pad: Pad, transpose: Transpose) -> tuple[Op, Op]:
     order = transpose.order
     shape = tuple(pad.x.shape[a] for a in order)
     early = Value(f"{pad.y.name}_moved", dataclasses.replace(pad.x.type, shape=shape))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import saturate
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Dequantize, Quantize
-from pillion.ops.wide_add import STEPS_IN_LOOPS, plus_nothing
+from pillion.ops.wide_add import STEPS_IN_LOOPS, requantize_by_adding_zero
 
 
 def int8_io(graph: Graph) -> Graph:
@@ -13,30 +13,30 @@ def int8_io(graph: Graph) -> Graph:
     for value in graph.inputs:
         user = graph.only_user(value)
         if isinstance(user, Quantize):
-            graph = _renamed(graph, user, Value(value.name, user.y.type), user.y)
+            graph = _replace_float_input(graph, user, Value(value.name, user.y.type), user.y)
     for value in graph.outputs:
         maker = graph.producers.get(value)
         if isinstance(maker, Dequantize) and maker.x in graph.producers and not graph.is_output(maker.x):
-            graph, made = _in_8_bits(graph, maker)
+            graph, made = _int8_output(graph, maker)
             outputs = tuple(made if v is value else v for v in graph.outputs)
             graph = graph.replace(outputs=outputs).without_dead_ops()
     return graph
 
 
-def _in_8_bits(graph: Graph, border: Dequantize) -> tuple[Graph, Value]:
+def _int8_output(graph: Graph, border: Dequantize) -> tuple[Graph, Value]:
     """Returns the int8 value behind an output; a sequence of int16 states is requantized first."""
     x = border.x
     if x.dtype is not DType.INT16 or not isinstance(x.type.quant, PerTensor):
         return graph, x
     zero_point = int(saturate(round(x.zero_point / STEPS_IN_LOOPS), *DType.INT8.bounds))
     quant = PerTensor(x.scale * STEPS_IN_LOOPS, zero_point)
-    names = Names(graph.values)
+    names = UniqueNames(graph.values)
     y = Value(names.fresh(f"{x.name}_i8"), TensorType(x.shape, DType.INT8, quant))
-    op = plus_nothing(x, y, names.fresh(f"{x.name}_nothing"), border.source)
+    op = requantize_by_adding_zero(x, y, names.fresh(f"{x.name}_nothing"), border.source)
     return graph.replace(ops=(*graph.ops, op)), y
 
 
-def _renamed(graph: Graph, quantize: Quantize, integers: Value, made: Value) -> Graph:
+def _replace_float_input(graph: Graph, quantize: Quantize, integers: Value, made: Value) -> Graph:
     """Replaces a float input by its integers."""
     inputs = tuple(integers if v is quantize.x else v for v in graph.inputs)
     ops = tuple(op for op in graph.ops if op is not quantize)

@@ -14,12 +14,12 @@ def int8_states(graph: Graph) -> Graph:
     for state in graph.states:
         readers = graph.users.get(state.before, [])
         maker = graph.producers.get(state.after)
-        if isinstance(maker, Dequantize) and _all_quantize(graph, state, readers, maker.x):
-            graph = _in_integers(graph, state, readers, maker.x)
+        if isinstance(maker, Dequantize) and _all_readers_quantize_alike(graph, state, readers, maker.x):
+            graph = _make_state_integer(graph, state, readers, maker.x)
     return graph.without_dead_ops()
 
 
-def _all_quantize(graph: Graph, state: State, readers: list[Op], integers: Value) -> bool:
+def _all_readers_quantize_alike(graph: Graph, state: State, readers: list[Op], integers: Value) -> bool:
     """Whether every reader of the state requantizes with the parameters that it was dequantized from."""
     return (
         isinstance(integers.type.quant, PerTensor)
@@ -29,7 +29,7 @@ def _all_quantize(graph: Graph, state: State, readers: list[Op], integers: Value
     )
 
 
-def _in_integers(graph: Graph, state: State, readers: list[Op], after: Value) -> Graph:
+def _make_state_integer(graph: Graph, state: State, readers: list[Op], after: Value) -> Graph:
     before = Value(state.before.name, after.type)
     initial = Quantize(x=state.before, y=before).reference(graph.arithmetic, state.initial)
     kept = State(state.name, before, after, initial)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op, Quantization, operand_fields
 from pillion.ir.types import BYTES, LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops import (
@@ -33,11 +33,11 @@ from pillion.ops import (
     WideMul,
 )
 from pillion.ops.conv import Convolution
-from pillion.ops.wide_add import plus_nothing
-from pillion.passes.overflow_checks import require_reach
+from pillion.ops.wide_add import requantize_by_adding_zero
+from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
 
-def integer(graph: Graph) -> Graph:
+def convert_to_integer(graph: Graph) -> Graph:
     """Turns dequantize → op → quantize into the integer op; a clamp in between becomes the bounds of its result."""
     return _Integers(graph).run()
 
@@ -47,7 +47,7 @@ class _Integers:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.names = Names(list(graph.values))
+        self.names = UniqueNames(list(graph.values))
         self.int8_of: dict[Value, Value] = {}
         self.same: dict[Value, Value] = {}
         self.ops: list[Op] = []
@@ -63,7 +63,9 @@ class _Integers:
                 self.int8_of[op.y] = x
                 self.ops.append(op)
             case Quantize() if op.x in self.int8_of:
-                self.same[op.y] = self.rescaled(self.int8_of[op.x], op.y.type.quant, op.source, op.y.dtype)
+                self.same[op.y] = self.requantize_value(
+                    self.int8_of[op.x], op.y.type.quant, op.source, op.y.dtype
+                )
             case Lut(function=Function.CLAMP) if op.y in self.int8_of:
                 pass  # already the bounds of its producer
             case _ if not self.to_integer(op):
@@ -105,17 +107,17 @@ class _Integers:
         or a range that saturates none."""
         float_result = op.results[0]
         quants = {v.type.quant: None for v in operands.values()}
-        wished = self.wished(float_result)
+        wished = self.following_quantize_result(float_result)
         quant = next(iter(quants)) if len(quants) == 1 else wished.quant if wished else None
         if quant is None:
-            quant = covering(list(operands.values()))
-        same = {old: self.rescaled(new, quant, op.source) for old, new in operands.items()}
+            quant = covering_quant(list(operands.values()))
+        same = {old: self.requantize_value(new, quant, op.source) for old, new in operands.items()}
         dtype = next(iter(same.values())).dtype
         made = self.emit(op, same, TensorType(float_result.shape, dtype, quant))
         self.int8_of[float_result] = made
         self.ops.append(Dequantize(x=made, y=float_result, source=op.source))
 
-    def wished(self, value: Value) -> Value | None:
+    def following_quantize_result(self, value: Value) -> Value | None:
         """Returns the result of the quantize that reads a real tensor, if there is one."""
         return next((u.y for u in self.graph.users.get(value, []) if isinstance(u, Quantize)), None)
 
@@ -124,7 +126,7 @@ class _Integers:
         bounds."""
         clamp = self.fusable_clamp(op)
         end = clamp.y if clamp else op.results[0]
-        wished = self.wished(end)
+        wished = self.following_quantize_result(end)
         if wished is None:
             return False
         made = self.emit(op, operands, TensorType(end.shape, wished.dtype, wished.quant), clamp)
@@ -153,18 +155,18 @@ class _Integers:
         if isinstance(op, Pad):
             fields["value"] = int(numerics.quantize_array(op.value, y.scale, y.zero_point, -128, 127))
         if clamp:
-            fields["low"], fields["high"] = levels(clamp, y)
+            fields["low"], fields["high"] = clamp_levels(clamp, y)
         made = dataclasses.replace(op.substitute(operands), **fields)
         if isinstance(op, Lut) and op.function is Function.CLAMP:
-            low, high = levels(op, y)
+            low, high = clamp_levels(op, y)
             made = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
         if DType.INT16 in {v.dtype for v in (*made.operands, y)}:
-            made = in_16_bits(made)
-        require_reach(made)
+            made = as_16_bit_op(made)
+        require_sums_fit_32_bits(made)
         self.ops.append(made)
         return y
 
-    def rescaled(self, value: Value, quant: object, source: str, dtype: DType = DType.INT8) -> Value:
+    def requantize_value(self, value: Value, quant: object, source: str, dtype: DType = DType.INT8) -> Value:
         """Requantizes a value; between 8 and 16 bits by adding zero; returns it unchanged if it has these
         parameters."""
         if value.type.quant == quant and (dtype is not DType.INT16 or value.dtype is dtype):
@@ -173,13 +175,13 @@ class _Integers:
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
         made: Op = Requantize(x=value, y=y, source=source)
         if DType.INT16 in (value.dtype, dtype):
-            made = plus_nothing(value, y, self.names.fresh(f"{value.name}_nothing"), source)
-        require_reach(made)
+            made = requantize_by_adding_zero(value, y, self.names.fresh(f"{value.name}_nothing"), source)
+        require_sums_fit_32_bits(made)
         self.ops.append(made)
         return y
 
 
-def in_16_bits(op: Op) -> Op:
+def as_16_bit_op(op: Op) -> Op:
     """Returns the 16-bit form of an op if one of its tensors has 16 bits, else the op itself."""
     match op:
         case Add() | Sub():
@@ -192,33 +194,33 @@ def in_16_bits(op: Op) -> Op:
     return op
 
 
-def covering(values: Sequence[Value]) -> PerTensor:
+def covering_quant(values: Sequence[Value]) -> PerTensor:
     """Returns int8 parameters that represent all values: those of one of them if they suffice, else those of
     the joint range."""
-    ranges = [_range(v) for v in values]
+    ranges = [_real_range(v) for v in values]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     for value in sorted(values, key=lambda v: v.is_constant):
-        least, most = _whole_range(value)
+        least, most = _int8_real_range(value)
         if least <= low and high <= most:
             return value.quant
     scale = (high - low) / numerics.INT8_STEPS
     return PerTensor(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
 
 
-def _whole_range(value: Value) -> tuple[float, float]:
+def _int8_real_range(value: Value) -> tuple[float, float]:
     """The smallest and the largest real number of an int8 type."""
     low, high = (value.scale * (level - value.zero_point) for level in DType.INT8.bounds)
     return low, high
 
 
-def _range(value: Value) -> tuple[float, float]:
+def _real_range(value: Value) -> tuple[float, float]:
     if not value.is_constant:
-        return _whole_range(value)
+        return _int8_real_range(value)
     real = value.scale * (value.constant.astype(np.float64) - value.zero_point)
     return float(real.min(initial=0)), float(real.max(initial=0))
 
 
-def levels(clamp: Lut, y: Value) -> tuple[int, int]:
+def clamp_levels(clamp: Lut, y: Value) -> tuple[int, int]:
     """Returns the bounds of a clamp as integers of its result."""
     low, high = (
         int(numerics.quantize_array(bound, y.scale, y.zero_point, -128, 127))
@@ -227,7 +229,7 @@ def levels(clamp: Lut, y: Value) -> tuple[int, int]:
     return low, high
 
 
-def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
+def quantized_bias(op: Convolution | Linear, x: Value, names: UniqueNames) -> Value:
     """Quantizes the bias at the accumulator's scale."""
     if op.bias.dtype is DType.INT32:
         return op.bias
@@ -240,8 +242,8 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: Names) -> Value:
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:
     """Lists the ops that still compute in float, each with the reason."""
     inside = [found for op in graph.ops if isinstance(op, Scan) for found in float_ops(op.body)]
-    left = [op for op in graph.ops if _computes_in_float(op) and not _is_cut_out(graph, op)]
-    return [*inside, *((op, _reason(graph, op)) for op in left)]
+    left = [op for op in graph.ops if _computes_in_float(op) and not _only_moves_detections(graph, op)]
+    return [*inside, *((op, _float_reason(graph, op)) for op in left)]
 
 
 def _computes_in_float(op: Op) -> bool:
@@ -250,7 +252,7 @@ def _computes_in_float(op: Op) -> bool:
     )
 
 
-def _is_cut_out(graph: Graph, op: Op) -> bool:
+def _only_moves_detections(graph: Graph, op: Op) -> bool:
     """Whether an op only moves the float results of a detection op."""
     made: Op | None = op
     while isinstance(made, (Slice, Reshape)):
@@ -258,7 +260,7 @@ def _is_cut_out(graph: Graph, op: Op) -> bool:
     return isinstance(made, Detections)
 
 
-def _reason(graph: Graph, op: Op) -> str:
+def _float_reason(graph: Graph, op: Op) -> str:
     for name in operand_fields(op):
         held = getattr(op, name)
         for value in held if isinstance(held, tuple) else (held,) if held is not None else ():

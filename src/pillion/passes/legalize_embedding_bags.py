@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ops import EmbeddingBag, Gather, Mean, ReduceSum, Scan
@@ -14,12 +14,14 @@ from pillion.ops import EmbeddingBag, Gather, Mean, ReduceSum, Scan
 def legalize_embedding_bags(graph: Graph) -> Graph:
     """Turns embedding bags into a lookup in a table with one scale and a sum or mean, for formats, runtimes
     and arithmetics without bags. Rows of small values become coarser."""
-    names = Names(list(graph.values))
+    names = UniqueNames(list(graph.values))
 
     def rule(_: Graph, op: Op) -> list[Op] | None:
         if isinstance(op, Scan):
             return [dataclasses.replace(op, body=legalize_embedding_bags(op.body))]
-        return _plain(op, names) if isinstance(op, EmbeddingBag) and op.y.dtype is DType.INT8 else None
+        return (
+            _decompose_bag(op, names) if isinstance(op, EmbeddingBag) and op.y.dtype is DType.INT8 else None
+        )
 
     return rewrite(graph, rule) if _has_bags(graph) else graph
 
@@ -30,7 +32,7 @@ def _has_bags(graph: Graph) -> bool:
     )
 
 
-def _plain(op: EmbeddingBag, names: Names) -> list[Op]:
+def _decompose_bag(op: EmbeddingBag, names: UniqueNames) -> list[Op]:
     scales = op.table.channel_scales
     quant = PerTensor(float(scales.max()))
     levels = np.round(op.table.constant.astype(np.float64) * (scales / quant.scale)[:, None])

@@ -13,10 +13,10 @@ from pillion.ops import ResizeNearest
 def legalize_nearest(graph: Graph) -> Graph:
     """Drops the rounding mode of a nearest-neighbour resize if every mode chooses the same pixels, for NPUs
     that know one mode."""
-    return rewrite(graph, lambda _, op: _plain(op))
+    return rewrite(graph, lambda _, op: _drop_rounding_mode(op))
 
 
-def _plain(op: Op) -> list[Op] | None:
+def _drop_rounding_mode(op: Op) -> list[Op] | None:
     if not isinstance(op, ResizeNearest) or not (op.align_corners or op.half_pixel):
         return None
     plain = dataclasses.replace(op, align_corners=False, half_pixel=False)

@@ -8,14 +8,14 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.ops import Softmax
 from pillion.ops.movement import Movement
-from pillion.ops.reduce import Extremes
+from pillion.ops.reduce import ExtremumReduction
 from pillion.ops.softmax import OUTPUT
 
 
 def legalize_softmax(graph: Graph) -> Graph:
     """Returns softmax results the step 1/256 that other runtimes require."""
     fine = {op.y for op in graph.ops if isinstance(op, Softmax) and op.y.type.quant not in (OUTPUT, None)}
-    ties, known = list(_ties(graph)), 0
+    ties, known = list(_values_sharing_quant(graph)), 0
     while known < len(fine):
         known = len(fine)
         for tie in ties:
@@ -24,10 +24,10 @@ def legalize_softmax(graph: Graph) -> Graph:
     return graph.substitute(usual) if usual else graph
 
 
-def _ties(graph: Graph) -> Iterator[frozenset[Value]]:
+def _values_sharing_quant(graph: Graph) -> Iterator[frozenset[Value]]:
     """Yields groups of values that share their parameters: results of moves and extrema, and states."""
     for op in graph.ops:
-        if isinstance(op, (Movement, Extremes)):
+        if isinstance(op, (Movement, ExtremumReduction)):
             yield frozenset((*op.operands, *op.results))
     for state in graph.states:
         yield frozenset((state.before, state.after))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ops import Slice
@@ -11,7 +11,7 @@ def materialize_constants(graph: Graph) -> Graph:
     """Copies constant outputs to where outputs are read. A model without a computed output stays as it is."""
     if all(v.is_constant for v in graph.outputs):
         return graph
-    names = Names(graph.values)
+    names = UniqueNames(graph.values)
     copies: list[Op] = []
     written: list[Value] = []
     for value in graph.outputs:

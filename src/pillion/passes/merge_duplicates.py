@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from pillion.ir.graph import Graph
-from pillion.ir.op import Op, Scaled, operand_fields
+from pillion.ir.op import Op, ScaledOp, operand_fields
 from pillion.ir.types import Value
 
 
@@ -13,7 +13,7 @@ def merge_duplicates(graph: Graph) -> Graph:
     ops: list[Op] = []
     for op in graph.ops:
         op = op.substitute(same)
-        known = first.setdefault(_identity(op), op)
+        known = first.setdefault(_op_key(op), op)
         if known is op or any(graph.is_output(r) for r in op.results):
             ops.append(op)
         else:
@@ -21,8 +21,8 @@ def merge_duplicates(graph: Graph) -> Graph:
     return graph.replace(ops=tuple(ops))
 
 
-def _identity(op: Op) -> object:
+def _op_key(op: Op) -> object:
     operands = tuple(getattr(op, name) for name in operand_fields(op))
     types = tuple(r.type for r in op.results)
-    given = op.given if isinstance(op, Scaled) else ()
+    given = op.given if isinstance(op, ScaledOp) else ()
     return type(op), operands, types, given, tuple(sorted((k, repr(v)) for k, v in op.attributes.items()))

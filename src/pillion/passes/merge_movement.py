@@ -43,26 +43,26 @@ class _Movement:
         while self.waiting:
             place, _, op = heapq.heappop(self.waiting)
             if op in self.places:
-                changes += self.improve(op, place)
+                changes += self.improve_op(op, place)
         if not changes:
             return self.graph
         ops = sorted(self.places, key=self.places.__getitem__)
-        return self.graph.replace(ops=tuple(op.substitute(self.now_read(op)) for op in ops))
+        return self.graph.replace(ops=tuple(op.substitute(self.current_operands(op)) for op in ops))
 
-    def improve(self, op: Op, place: Place) -> bool:
+    def improve_op(self, op: Op, place: Place) -> bool:
         """Makes one improvement at this op; returns False if there is none."""
         if not isinstance(op, (Transpose, Reshape)):
             return False
         x = self.now(op.x)
         if x.shape == op.y.shape and (isinstance(op, Reshape) or op.order == tuple(range(len(op.order)))):
-            return self.bypass(op, x)
-        better = _in_one(op, x, self.makers.get(x))
+            return self.remove_identity(op, x)
+        better = _compose_moves(op, x, self.makers.get(x))
         if better is not None:
             self.exchange([op], [(better, place)])
             return True
-        return self.before_pointwise(op, x, place)
+        return self.merge_across_pointwise(op, x, place)
 
-    def before_pointwise(self, move: Transpose | Reshape, x: Value, place: Place) -> bool:
+    def merge_across_pointwise(self, move: Transpose | Reshape, x: Value, place: Place) -> bool:
         """Turns move(f(move(x))) into f(move(move(x))) if both moves are of one kind and f has no other
         reader."""
         pointwise = self.makers.get(x)
@@ -77,10 +77,10 @@ class _Movement:
         self.exchange([move, pointwise], [(early, (*place, 0)), (late, (*place, 1))])
         return True
 
-    def bypass(self, op: Transpose | Reshape, x: Value) -> bool:
+    def remove_identity(self, op: Transpose | Reshape, x: Value) -> bool:
         """Removes an identity, unless an input or constant would become an output."""
         if not self.graph.is_output(op.y):
-            self.read_instead(op.y, x)
+            self.redirect_readers(op.y, x)
             self.exchange([op], [])
             return True
         maker = self.makers.get(x)
@@ -88,7 +88,7 @@ class _Movement:
             return False
         renamed = maker.substitute({x: op.y})  # the output keeps its name
         place = self.places[maker]
-        self.read_instead(x, op.y)
+        self.redirect_readers(x, op.y)
         self.exchange([op, maker], [(renamed, place)])
         return True
 
@@ -101,18 +101,18 @@ class _Movement:
         for op, place in new:
             self.add(op, place)
         for op in old:
-            self.leave(op)
+            self.remove_reader(op)
 
     def add(self, op: Op, place: Place) -> None:
         self.places[op] = place
         for value in map(self.now, op.operands):
             self.users.setdefault(value, {})[op] = None
-        self.look_at(op)
+        self.enqueue_op(op)
         for value in op.results:
             self.makers[value] = op
-            self.look_behind(value)
+            self.enqueue_affected_ops(value)
 
-    def leave(self, gone: Op) -> None:
+    def remove_reader(self, gone: Op) -> None:
         """Removes an op as a reader of its operands, and every op that only it needed."""
         leaving = [gone]
         while leaving:
@@ -120,7 +120,7 @@ class _Movement:
             for value in dict.fromkeys(map(self.now, op.operands)):
                 del self.users[value][op]
                 if len(self.users[value]) == 1:
-                    self.look_behind(value)
+                    self.enqueue_affected_ops(value)
                 maker = self.makers.get(value)
                 if maker is not None and not any(map(self.is_needed, maker.results)):
                     del self.places[maker]
@@ -131,11 +131,11 @@ class _Movement:
     def is_needed(self, value: Value) -> bool:
         return bool(self.users.get(value)) or self.graph.is_output(value)
 
-    def read_instead(self, gone: Value, value: Value) -> None:
+    def redirect_readers(self, gone: Value, value: Value) -> None:
         """Redirects all readers of `gone` to `value`."""
         self.instead[gone] = value
         self.users.setdefault(value, {}).update(self.users.pop(gone, {}))
-        self.look_behind(value)
+        self.enqueue_affected_ops(value)
 
     def now(self, value: Value) -> Value:
         """Returns the current replacement of a value."""
@@ -143,27 +143,27 @@ class _Movement:
             value = self.instead[value]
         return value
 
-    def now_read(self, op: Op) -> dict[Value, Value]:
+    def current_operands(self, op: Op) -> dict[Value, Value]:
         return {v: self.now(v) for v in op.operands if v in self.instead}
 
-    def look_behind(self, value: Value) -> None:
+    def enqueue_affected_ops(self, value: Value) -> None:
         """Puts the ops that a change of `value` may concern on the work list."""
         for user in self.users.get(value, ()):
-            self.look_at(user)
+            self.enqueue_op(user)
             if isinstance(user, POINTWISE):
                 for behind in self.users.get(user.results[0], ()):
-                    self.look_at(behind)
+                    self.enqueue_op(behind)
 
-    def look_at(self, op: Op) -> None:
+    def enqueue_op(self, op: Op) -> None:
         if isinstance(op, (Transpose, Reshape)) and op in self.places:
             self.looks += 1
             heapq.heappush(self.waiting, (self.places[op], self.looks, op))
 
 
-def _in_one(op: Transpose | Reshape, x: Value, before: Op | None) -> Op | None:
+def _compose_moves(op: Transpose | Reshape, x: Value, before: Op | None) -> Op | None:
     """Composes two successive moves into one; None if that is impossible."""
     match op, before:
-        case Transpose(), _ if _moves_only_units(x.shape, op.order):
+        case Transpose(), _ if _moves_only_unit_axes(x.shape, op.order):
             return Reshape(x=x, y=op.y, source=op.source)
         case Reshape(), Reshape():
             return dataclasses.replace(op, x=before.x)
@@ -172,6 +172,6 @@ def _in_one(op: Transpose | Reshape, x: Value, before: Op | None) -> Op | None:
     return None
 
 
-def _moves_only_units(shape: Shape, order: tuple[int, ...]) -> bool:
+def _moves_only_unit_axes(shape: Shape, order: tuple[int, ...]) -> bool:
     real = [axis for axis in order if shape[axis] != 1]
     return real == sorted(real)

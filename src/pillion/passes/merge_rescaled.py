@@ -19,7 +19,7 @@ def merge_rescaled(graph: Graph) -> Graph:
     for one in graph.ops:
         op = one.substitute(same)
         if isinstance(op, Requantize):
-            op = _merged(op, made)
+            op = _merge_requantize(op, made)
             if op.is_identity and not graph.is_output(op.y):
                 same[op.y] = op.x
                 continue
@@ -28,7 +28,7 @@ def merge_rescaled(graph: Graph) -> Graph:
     return graph.replace(ops=tuple(ops)).without_dead_ops()
 
 
-def _merged(op: Requantize, made: Mapping[Value, Op]) -> Requantize:
+def _merge_requantize(op: Requantize, made: Mapping[Value, Op]) -> Requantize:
     before = made.get(op.x)
     if isinstance(before, Requantize) and (keeps_numbers(before) or keeps_numbers(op)):
         return dataclasses.replace(op, x=before.x)

@@ -9,7 +9,7 @@ from pillion.ir import numerics
 from pillion.ir.op import Op
 
 
-def require_reach(op: Op) -> None:
+def require_sums_fit_32_bits(op: Op) -> None:
     """Raises if the largest sum of an op, shifted left as its scales require, exceeds 32 bits."""
     try:
         largest = max((sum_ << max(shift, 0) for sum_, shift in op.largest_sums()), default=0)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
@@ -18,11 +18,11 @@ def rescale_sums(graph: Graph) -> Graph:
     are the file's."""
     if graph.arithmetic is not Arithmetic.CMSIS_NN:
         return graph
-    names = Names(list(graph.values))
-    return rewrite(graph, lambda _, op: _rescaled(op, names))
+    names = UniqueNames(list(graph.values))
+    return rewrite(graph, lambda _, op: _sum_as_scaled_mean(op, names))
 
 
-def _rescaled(op: Op, names: Names) -> list[Op] | None:
+def _sum_as_scaled_mean(op: Op, names: UniqueNames) -> list[Op] | None:
     if not isinstance(op, ReduceSum) or op.count < 2 or op.x.dtype is not DType.INT8:
         return None
     if not isinstance(op.x.type.quant, PerTensor) or op.x.type.quant == op.y.type.quant:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape, TensorType, Value
 from pillion.ops import ReduceSum, Reshape
@@ -13,11 +13,11 @@ from pillion.ops import ReduceSum, Reshape
 def split_reductions(graph: Graph) -> Graph:
     """Rewrites a sum over neighbouring axes as a sum over one axis between reshapes, for NPUs that reduce
     one axis. The result is exact."""
-    names = Names(list(graph.values))
-    return rewrite(graph, lambda _, op: _of_one_axis(op, names))
+    names = UniqueNames(list(graph.values))
+    return rewrite(graph, lambda _, op: _reduce_one_axis(op, names))
 
 
-def _of_one_axis(op: Op, names: Names) -> list[Op] | None:
+def _reduce_one_axis(op: Op, names: UniqueNames) -> list[Op] | None:
     if not isinstance(op, ReduceSum) or op.x.dtype is not DType.INT8 or op.y.dtype is not DType.INT8:
         return None
     last = op.x.type.rank - 1

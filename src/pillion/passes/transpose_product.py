@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ops import Reshape, Transpose
@@ -16,11 +16,11 @@ from pillion.ops.matmul import BatchMatmul
 def transpose_product(graph: Graph) -> Graph:
     """Replaces the transpose of a matrix product by the product of the transposed operands: (a · b)ᵀ = bᵀ ·
     aᵀ."""
-    names = Names(list(graph.values))
-    return rewrite(graph, lambda g, op: _made_transposed(g, op, names))
+    names = UniqueNames(list(graph.values))
+    return rewrite(graph, lambda g, op: _transpose_operands(g, op, names))
 
 
-def _made_transposed(graph: Graph, op: Op, names: Names) -> list[Op] | None:
+def _transpose_operands(graph: Graph, op: Op, names: UniqueNames) -> list[Op] | None:
     before = graph.producers.get(op.x) if isinstance(op, Transpose) else None
     view = before if isinstance(before, Reshape) and graph.only_user(before.y) is op else None
     product = graph.producers.get(view.x) if view else before

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Requantize
@@ -22,7 +22,7 @@ def unsigned(type: TensorType) -> TensorType:
 def uint8_io(graph: Graph) -> Graph:
     """Makes inputs and outputs uint8: like `int8_io`, with zero points that are larger by 128."""
     graph = int8_io(graph)
-    names = Names(list(graph.values))
+    names = UniqueNames(list(graph.values))
     inside = {v: Value(names.fresh(f"{v.name}_i8"), v.type) for v in graph.inputs if _is_int8(v)}
     outer = {v: Value(v.name, unsigned(v.type)) for v in inside}
     first = [Requantize(x=outer[v], y=inside[v]) for v in inside]

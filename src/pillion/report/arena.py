@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pillion.emitters.c.lower import lower
 from pillion.ir.types import DType
-from pillion.memory import MemoryPlan, Resident
-from pillion.ops import leaves
+from pillion.memory import ArenaResident, MemoryPlan
+from pillion.ops import flatten_ops
 from pillion.passes.int8_io import int8_io
 from pillion.report.op_facts import OUTSIDE
 from pillion.report.report_facts import ArenaFacts, OpFacts, PeakFacts, ResidentFacts
-from pillion.report.subject import Subject
+from pillion.report.subject import ReportSubject
 
 MOST_OPS = 400
 """Largest program for which alternative plans are computed; each takes seconds."""
@@ -20,17 +20,17 @@ NAMED = 3
 """Residents that advice names."""
 
 
-def arena(subject: Subject, ops: Sequence[OpFacts], *, plans: bool = True) -> ArenaFacts:
+def arena_facts(subject: ReportSubject, ops: Sequence[OpFacts], *, plans: bool = True) -> ArenaFacts:
     """Returns the memory plan for the picture. With `plans`, computes plans with other options, for advice."""
-    plan, steps = subject.lowered.memory, leaves(subject.lowered.graph.ops)
+    plan, steps = subject.lowered.memory, flatten_ops(subject.lowered.graph.ops)
     first_of: dict[int, int] = {}
     for op in ops:
         first_of.setdefault(op.step, op.number)
-    residents = tuple(sorted(_residents(subject, first_of), key=lambda r: (r.first, r.offset)))
-    in_use = [_union(r for r in residents if r.first <= s <= r.last) for s in range(len(steps))]
+    residents = tuple(sorted(_resident_facts(subject, first_of), key=lambda r: (r.first, r.offset)))
+    in_use = [_occupied_bytes(r for r in residents if r.first <= s <= r.last) for s in range(len(steps))]
     names = tuple(op.name for op in steps)
     places = tuple(first_of.get(s, OUTSIDE) for s in range(len(steps)))
-    peak = _peak(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, places, residents)
+    peak = _peak_facts(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, places, residents)
     following = _next_peak(peak, in_use, names, places, residents)
     return ArenaFacts(
         arena_bytes=plan.arena_bytes,
@@ -44,14 +44,14 @@ def arena(subject: Subject, ops: Sequence[OpFacts], *, plans: bool = True) -> Ar
         peak=peak,
         next_peak=following,
         advice=(
-            *(_other_plans(subject, plan) if plans else ()),
+            *(_advice_from_other_plans(subject, plan) if plans else ()),
             *_advice(plan, peak, following, ops),
         ),
     )
 
 
-def _residents(subject: Subject, first_of: dict[int, int]) -> Iterator[ResidentFacts]:
-    ops = leaves(subject.lowered.graph.ops)
+def _resident_facts(subject: ReportSubject, first_of: dict[int, int]) -> Iterator[ResidentFacts]:
+    ops = flatten_ops(subject.lowered.graph.ops)
     step_of = {result: step for step, op in enumerate(ops) for result in op.results}
     for one in subject.lowered.memory.residents:
         if not one.bytes:
@@ -59,19 +59,19 @@ def _residents(subject: Subject, first_of: dict[int, int]) -> Iterator[ResidentF
         if one.scratch_of is not None:
             name, what, step = f"scratch of {one.scratch_of.name}", "scratch", one.first
         else:
-            name, what = ", ".join(v.name for v in one.values), _what(one, subject)
+            name, what = ", ".join(v.name for v in one.values), _describe_resident(one, subject)
             step = step_of.get(one.values[0], -1)
         yield ResidentFacts(name, what, one.offset, one.bytes, one.first, one.last, first_of.get(step, -1))
 
 
-def _what(one: Resident, subject: Subject) -> str:
+def _describe_resident(one: ArenaResident, subject: ReportSubject) -> str:
     graph = subject.lowered.graph
     if any(v in graph.inputs for v in one.values):
         return "input"
     return "output" if any(graph.is_output(v) for v in one.values) else "activation"
 
 
-def _union(residents: Iterable[ResidentFacts]) -> int:
+def _occupied_bytes(residents: Iterable[ResidentFacts]) -> int:
     """Returns the bytes that at least one of the residents occupies."""
     total = end = 0
     for offset, size in sorted((r.offset, r.bytes) for r in residents):
@@ -80,7 +80,7 @@ def _union(residents: Iterable[ResidentFacts]) -> int:
     return total
 
 
-def _peak(
+def _peak_facts(
     step: int,
     in_use: Sequence[int],
     names: Sequence[str],
@@ -101,18 +101,18 @@ def _next_peak(
     """Returns the fullest step that shares no resident with the peak."""
     taken = {s for r in peak.residents for s in range(r.first, r.last + 1)}
     free = [s for s in range(len(in_use)) if s not in taken]
-    return _peak(max(free, key=in_use.__getitem__), in_use, names, places, residents) if free else None
+    return _peak_facts(max(free, key=in_use.__getitem__), in_use, names, places, residents) if free else None
 
 
 def _advice(
     plan: MemoryPlan, peak: PeakFacts, following: PeakFacts | None, ops: Sequence[OpFacts]
 ) -> Iterator[str]:
-    yield from _kept_through(peak, ops)
+    yield from _unused_live_tensors(peak, ops)
     images = [r for r in peak.residents if r.what != "scratch"][:NAMED]
     shapes = {t.name: t.shape for op in ops for t in (*op.reads, *op.makes)}
     if any(len(shapes.get(r.name.split(", ")[0], ())) == 4 for r in images):
         yield (
-            f"The largest at the peak: {_list(images)}. Images of half the height and width are a quarter of it, "
+            f"The largest at the peak: {_list_residents(images)}. Images of half the height and width are a quarter of it, "
             "half the channels there are half of it."
         )
     if following is not None:
@@ -124,11 +124,11 @@ def _advice(
         yield f"{plan.arena_bytes - peak.bytes:,} bytes of the arena are gaps at the peak, or room that kernels read beyond."
 
 
-def _list(residents: Sequence[ResidentFacts]) -> str:
+def _list_residents(residents: Sequence[ResidentFacts]) -> str:
     return ", ".join(f"`{r.name}` ({r.bytes:,} bytes)" for r in residents)
 
 
-def _kept_through(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[str]:
+def _unused_live_tensors(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[str]:
     """Yields tensors that are live during the peak's op but unused by it."""
     here = [op for op in ops if op.step == peak.step]
     touched = {t.name for op in here for t in (*op.reads, *op.makes)}
@@ -144,7 +144,7 @@ def _kept_through(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[str]:
                 )
 
 
-def _other_plans(subject: Subject, plan: MemoryPlan) -> Iterator[str]:
+def _advice_from_other_plans(subject: ReportSubject, plan: MemoryPlan) -> Iterator[str]:
     """Yields advice from plans with other options."""
     graph, isa, workspaces = subject.graph, subject.target.isa, subject.payloads.workspaces
     if len(graph.ops) > MOST_OPS or subject.file is not None:

@@ -14,7 +14,7 @@ from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.report.report_facts import MeasuredFacts
-from pillion.report.subject import Subject
+from pillion.report.subject import ReportSubject
 from pillion.run.emulated_board import EmulatedBoard, run_on_board
 from pillion.run.executor import RunOptions
 from pillion.run.project_folder import temporary_project
@@ -32,14 +32,14 @@ class Measurement:
     elf: ElfSizes | None = None
 
 
-def measure(subject: Subject, sample: Sequence[Array]) -> Measurement:
+def measure(subject: ReportSubject, sample: Sequence[Array]) -> Measurement:
     """Runs a program on one sample in the emulator. Returns the reason if that is impossible."""
     place = EmulatedBoard(subject.target.board)
     verdict = place.judge(subject)
     if not verdict.ok:
         return not_measured("; ".join(filter(None, (verdict.what, verdict.help))))
     try:
-        return _measured(subject, place.name, sample)
+        return _measure_in_emulator(subject, place.name, sample)
     except PillionError as error:
         return not_measured(f"{error.what}: {error.here}" if error.here else error.what)
 
@@ -49,7 +49,7 @@ def not_measured(why: str) -> Measurement:
     return Measurement(MeasuredFacts("", None, None, None, " ".join(why.split())))
 
 
-def _measured(subject: Subject, name: str, sample: Sequence[Array]) -> Measurement:
+def _measure_in_emulator(subject: ReportSubject, name: str, sample: Sequence[Array]) -> Measurement:
     with temporary_project(subject.files) as folder:
         manifest = read_manifest(folder)
         board = dataclasses.replace(find_board(name), optimize=manifest.optimize)

@@ -9,63 +9,70 @@ from dataclasses import replace
 from pillion.ir.types import Array
 from pillion.ops import Segment
 from pillion.report import board_measurement, flash, quality
-from pillion.report.arena import arena
-from pillion.report.op_facts import edges, op_facts, segments, tensor, with_crossings
+from pillion.report.arena import arena_facts
+from pillion.report.op_facts import edges, op_facts, segments, tensor_facts, with_boundary_bytes
 from pillion.report.provenance import origin
 from pillion.report.report_facts import Facts, QualityFacts, StateFacts, TimeFacts
-from pillion.report.report_samples import samples
-from pillion.report.subject import ReportOptions, Subject
+from pillion.report.report_samples import report_samples
+from pillion.report.subject import ReportOptions, ReportSubject
 from pillion.run.float_interface import as_type, graph_inputs
 from pillion.run.random_inputs import random_samples
-from pillion.run.time_estimate import Conditions, estimate_program
+from pillion.run.time_estimate import TimingConditions, estimate_program
 
 NOT_ASKED = "not asked for (--no-measure)"
 
 
-def collect(subject: Subject, asked: ReportOptions) -> Facts:
+def collect(subject: ReportSubject, asked: ReportOptions) -> Facts:
     """Returns all facts about a program. Facts that are unknown here carry the reason."""
     stage = asked.stage or (lambda words: None)
     stage("comparing with float" if subject.floats else "looking at samples")
     shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in subject.graph.inputs]
-    given = [] if asked.data is None else samples(asked.data, subject.graph.inputs, shapes, asked.samples)
-    found = quality.quality(subject, given, asked.progress)
+    given = (
+        [] if asked.data is None else report_samples(asked.data, subject.graph.inputs, shapes, asked.samples)
+    )
+    found = quality.measure_quality(subject, given, asked.progress)
     stage("counting instructions")
-    measurement = _measurement(subject, given) if asked.measure else board_measurement.not_measured(NOT_ASKED)
+    measurement = (
+        _measure_first_sample(subject, given) if asked.measure else board_measurement.not_measured(NOT_ASKED)
+    )
     stage("planning memory")
-    facts = _facts(subject, asked, found, measurement)
+    facts = _assemble_facts(subject, asked, found, measurement)
     if asked.conditions is None:
         return facts
     stage("estimating time")
-    return replace(facts, time=_time(subject, asked.conditions))
+    return replace(facts, time=_time_facts(subject, asked.conditions))
 
 
-def _time(subject: Subject, conditions: Conditions) -> TimeFacts:
+def _time_facts(subject: ReportSubject, conditions: TimingConditions) -> TimeFacts:
     found = estimate_program(subject, conditions)
     band = found.milliseconds
     return TimeFacts(str(found.clock), band.low, band.high, found.basis, found.left_out)
 
 
-def _facts(
-    subject: Subject, asked: ReportOptions, found: QualityFacts, measurement: board_measurement.Measurement
+def _assemble_facts(
+    subject: ReportSubject,
+    asked: ReportOptions,
+    found: QualityFacts,
+    measurement: board_measurement.Measurement,
 ) -> Facts:
     graph, target, lowered = subject.graph, subject.target, subject.lowered
     between = edges(subject)
     ops = op_facts(subject, measurement.instructions)
     if subject.file is not None:
-        ops = with_crossings(ops, between)
+        ops = with_boundary_bytes(ops, between)
     return Facts(
         model=graph.name,
         target=target.name,
         target_summary=target.summary,
         core=target.core.name,
         kernels=target.isa.value,
-        npu=_npu(subject),
+        npu=_npu_name(subject),
         npu_payload=subject.payloads.summary if target.npu and subject.payloads.segments else "",
         optimize=subject.optimize,
         arithmetic=graph.arithmetic.value,
-        inputs=tuple(map(tensor, graph.inputs)),
-        outputs=tuple(map(tensor, graph.outputs)),
-        states=tuple(StateFacts(s.name, tensor(s.before), tensor(s.after)) for s in graph.states),
+        inputs=tuple(map(tensor_facts, graph.inputs)),
+        outputs=tuple(map(tensor_facts, graph.outputs)),
+        states=tuple(StateFacts(s.name, tensor_facts(s.before), tensor_facts(s.after)) for s in graph.states),
         state_bytes=lowered.memory.state_bytes,
         macs=graph.macs,
         sram_bytes=subject.sram_bytes,
@@ -80,23 +87,25 @@ def _facts(
         ops=ops,
         edges=between,
         segments=segments(subject, ops),
-        arena=arena(subject, ops),
-        constants=flash.constants(subject, ops),
-        code=flash.code(subject, measurement.elf) if measurement.elf else (),
+        arena=arena_facts(subject, ops),
+        constants=flash.constant_parts(subject, ops),
+        code=flash.code_parts(subject, measurement.elf) if measurement.elf else (),
         measured=measurement.facts,
         quality=found,
         origin=origin(subject, asked),
     )
 
 
-def _npu(subject: Subject) -> str:
+def _npu_name(subject: ReportSubject) -> str:
     """Returns the name of the chip's NPU, or of the NPU in the file."""
     if subject.target.npu:
         return subject.target.npu.name
     return ", ".join(dict.fromkeys(op.device for op in subject.graph.ops if isinstance(op, Segment)))
 
 
-def _measurement(subject: Subject, given: Sequence[Sequence[Array]]) -> board_measurement.Measurement:
+def _measure_first_sample(
+    subject: ReportSubject, given: Sequence[Sequence[Array]]
+) -> board_measurement.Measurement:
     """Counts instructions on the first sample of the data, or on a random one."""
     if not given:
         return board_measurement.measure(subject, random_samples(subject.graph, 1, 0)[0])

@@ -9,7 +9,7 @@ from pillion.boards.elf import ElfSizes
 from pillion.ops import Segment
 from pillion.report.op_facts import OUTSIDE
 from pillion.report.report_facts import OpFacts, PartFacts
-from pillion.report.subject import Subject
+from pillion.report.subject import ReportSubject
 
 PARAMS = "parameters of kernels"
 NPU_WEIGHTS = "weights of the NPU (copied to SRAM)"
@@ -18,7 +18,7 @@ OF_COMPILER = ("__", "mem", "ldiv", "idiv")
 """Name prefixes of functions in the compiler's runtime library."""
 
 
-def constants(subject: Subject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]:
+def constant_parts(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]:
     """Returns the constants of the C project by purpose; shared constants count for the first op."""
     lowered = subject.lowered
     bytes_of = {c.name: c.elements * c.data.itemsize for c in lowered.constants}
@@ -45,7 +45,7 @@ def constants(subject: Subject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]
     return tuple(sorted((*found, *_npu_weights(subject, ops)), key=lambda part: -part.bytes))
 
 
-def _npu_weights(subject: Subject, ops: Sequence[OpFacts]) -> list[PartFacts]:
+def _npu_weights(subject: ReportSubject, ops: Sequence[OpFacts]) -> list[PartFacts]:
     if subject.payloads.flash_bytes:
         made = subject.payloads.segments
         return [PartFacts(NPU_CODE, f"segment {n}", one.flash_bytes) for n, one in enumerate(made)]
@@ -62,13 +62,13 @@ def _npu_weights(subject: Subject, ops: Sequence[OpFacts]) -> list[PartFacts]:
     return found
 
 
-def code(subject: Subject, elf: ElfSizes) -> tuple[PartFacts, ...]:
+def code_parts(subject: ReportSubject, elf: ElfSizes) -> tuple[PartFacts, ...]:
     """Returns the functions of a linked firmware, without those that measure it."""
     model, kernels = subject.lowered.graph.name, {r.name for r in subject.lowered.routines}
     has_npu = any(isinstance(op, Segment) for op in subject.graph.ops)
     named = [s for s in elf.symbols.values() if s.is_function and s.section == ".text" and s.bytes]
     functions = {s.address: s for s in named}.values()  # one may have several names
-    parts = [PartFacts(_group(s.name, model, kernels, has_npu), s.name, s.bytes) for s in functions]
+    parts = [PartFacts(_function_group(s.name, model, kernels, has_npu), s.name, s.bytes) for s in functions]
     rest = elf.code - sum(p.bytes for p in parts)
     parts.sort(key=lambda p: -p.bytes)
     if rest > 0:
@@ -78,7 +78,7 @@ def code(subject: Subject, elf: ElfSizes) -> tuple[PartFacts, ...]:
     return tuple(parts)
 
 
-def _group(name: str, model: str, kernels: set[str], has_npu: bool) -> str:
+def _function_group(name: str, model: str, kernels: set[str], has_npu: bool) -> str:
     if name.startswith(f"{model}_npu"):
         return "stand-in for the NPU"
     if name.startswith(model):

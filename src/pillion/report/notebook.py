@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from pillion.report.arena import arena
+from pillion.report.arena import arena_facts
 from pillion.report.op_facts import op_facts
-from pillion.report.pictures.arena_picture import memory, size_in_words
+from pillion.report.pictures.arena_picture import draw_arena, format_size
 from pillion.report.pictures.svg import element, markup
-from pillion.report.subject import Subject
+from pillion.report.subject import ReportSubject
 
 
-def notebook_html(subject: Subject) -> str:
+def notebook_html(subject: ReportSubject) -> str:
     """Returns a summary of a program as HTML."""
     ops = op_facts(subject, None)
-    held = arena(subject, ops, plans=False)
+    held = arena_facts(subject, ops, plans=False)
     box = element(None, "div", style="max-width:1000px;overflow-x:auto")
     heading = element(box, "p", style="margin:0 0 4px")
     element(heading, "strong", subject.graph.name)
@@ -23,10 +23,10 @@ def notebook_html(subject: Subject) -> str:
         ("target", f"{subject.target.name}: {subject.target.summary}"),
         ("ops", f"{len(ops)}, {on_npu} on the NPU" if on_npu else f"{len(ops)}, all on the core"),
         ("MACs", f"{subject.graph.macs:,}"),
-        ("RAM", _ram(subject, held.arena_bytes)),
+        ("RAM", _ram_text(subject, held.arena_bytes)),
         (
             "constants",
-            size_in_words(lowered.constant_bytes + lowered.params_bytes + subject.npu_memory.flash_bytes),
+            format_size(lowered.constant_bytes + lowered.params_bytes + subject.npu_memory.flash_bytes),
         ),
         ("inputs", ", ".join(map(repr, subject.graph.inputs))),
         ("outputs", ", ".join(map(repr, subject.graph.outputs))),
@@ -36,16 +36,16 @@ def notebook_html(subject: Subject) -> str:
         row = element(table, "tr")
         element(row, "th", what, style="text-align:left")
         element(row, "td", value, style="text-align:left")
-    picture = memory(held, links=False)
+    picture = draw_arena(held, links=False)
     words = markup(box)
     return words.removesuffix("</div>") + picture + "</div>"
 
 
-def _ram(subject: Subject, arena_bytes: int) -> str:
-    words = f"arena {size_in_words(arena_bytes)}"
+def _ram_text(subject: ReportSubject, arena_bytes: int) -> str:
+    words = f"arena {format_size(arena_bytes)}"
     if subject.graph.states:
-        words += f", state {size_in_words(subject.lowered.memory.state_bytes)}"
+        words += f", state {format_size(subject.lowered.memory.state_bytes)}"
     if subject.npu_constant_bytes:
-        words += f", the NPU's weights {size_in_words(subject.npu_constant_bytes)}"
+        words += f", the NPU's weights {format_size(subject.npu_constant_bytes)}"
     there = subject.target.sram_bytes
-    return f"{words}, of {size_in_words(there)}" if there else words
+    return f"{words}, of {format_size(there)}" if there else words

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pillion.devices import cortex_m
-from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, PerTensor, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops import Scan, Segment, leaves
-from pillion.partition import Entry, Unit
+from pillion.ops import Scan, Segment, flatten_ops
+from pillion.partition import LedgerEntry, ProcessingUnit
 from pillion.report.report_facts import EdgeFacts, KernelFacts, OpFacts, RuleFacts, SegmentFacts, TensorFacts
-from pillion.report.subject import Subject
+from pillion.report.subject import ReportSubject
 from pillion.targets import NPUS
 
 LONGEST_ATTRIBUTE = 120
@@ -33,14 +33,14 @@ class PlacedOp:
     device: str
 
 
-def unfolded(subject: Subject) -> list[PlacedOp]:
+def expand_segments(subject: ReportSubject) -> list[PlacedOp]:
     """Returns all ops in execution order, with segments expanded."""
     return list(_unfolded(subject))
 
 
-def _unfolded(subject: Subject) -> Iterator[PlacedOp]:
+def _unfolded(subject: ReportSubject) -> Iterator[PlacedOp]:
     number = 0
-    for step, op in enumerate(leaves(subject.graph.ops)):
+    for step, op in enumerate(flatten_ops(subject.graph.ops)):
         if isinstance(op, Segment):
             yield from (PlacedOp(inner, step, number, op.device) for inner in op.body.ops)
             number += 1
@@ -48,7 +48,7 @@ def _unfolded(subject: Subject) -> Iterator[PlacedOp]:
             yield PlacedOp(op, step, None, "")
 
 
-def tensor(value: Value) -> TensorFacts:
+def tensor_facts(value: Value) -> TensorFacts:
     """Describes a tensor."""
     match value.type.quant:
         case PerTensor(scale, zero_point):
@@ -60,19 +60,19 @@ def tensor(value: Value) -> TensorFacts:
     return TensorFacts(value.name, value.dtype.value, value.shape, value.type.size_bytes, words)
 
 
-def op_facts(subject: Subject, instructions: Sequence[int] | None) -> tuple[OpFacts, ...]:
+def op_facts(subject: ReportSubject, instructions: Sequence[int] | None) -> tuple[OpFacts, ...]:
     """Returns all ops. `instructions` are the counts per step, if measured."""
     entries = {entry.op: entry for entry in subject.ledger}
     choices = {step.choice.op: step.choice for step in subject.lowered.steps}
     rows = []
-    for number, placed in enumerate(unfolded(subject)):
-        entry = entries.get(placed.op) or _as_read(placed, subject)
+    for number, placed in enumerate(expand_segments(subject)):
+        entry = entries.get(placed.op) or _entry_of_read_program(placed, subject)
         counted = None if placed.segment is not None or instructions is None else instructions[placed.step]
-        rows.append(_op(number, placed, entry, choices.get(placed.op), counted))
+        rows.append(_facts_of_op(number, placed, entry, choices.get(placed.op), counted))
     return tuple(rows)
 
 
-def _as_read(placed: PlacedOp, subject: Subject) -> Entry:
+def _entry_of_read_program(placed: PlacedOp, subject: ReportSubject) -> LedgerEntry:
     """Returns the ledger entry of an op in a program read from a file, which records the unit but no reason."""
     op, isa = placed.op, subject.target.isa
     npu = NPUS.get(placed.device)
@@ -80,12 +80,12 @@ def _as_read(placed: PlacedOp, subject: Subject) -> Entry:
     said = Verdict("file.placement", on_npu, "what the file says", placed.device or "a kernel of the core")
     verdicts = (*npu.judge(op), said) if npu else (said,)
     cycles = npu.estimate(op) if npu else 0
-    unit = Unit.NPU if on_npu else Unit.CPU
-    return Entry(op, unit, placed.segment, said, verdicts, "", 0, cycles, cortex_m.estimate(op, isa))
+    unit = ProcessingUnit.NPU if on_npu else ProcessingUnit.CPU
+    return LedgerEntry(op, unit, placed.segment, said, verdicts, "", 0, cycles, cortex_m.estimate(op, isa))
 
 
-def _op(
-    number: int, placed: PlacedOp, entry: Entry, choice: Choice | None, instructions: int | None
+def _facts_of_op(
+    number: int, placed: PlacedOp, entry: LedgerEntry, choice: KernelChoice | None, instructions: int | None
 ) -> OpFacts:
     op, on_npu = placed.op, placed.segment is not None
     constants = tuple(v for v in op.operands if v.is_constant)
@@ -98,15 +98,15 @@ def _op(
         module=op.module,
         unit=entry.unit.value,
         segment=placed.segment,
-        because=_because(entry),
-        decided_by=_rule(entry.deciding),
-        rules=tuple(map(_rule, entry.verdicts)),
+        because=_placement_reason(entry),
+        decided_by=_rule_facts(entry.deciding),
+        rules=tuple(map(_rule_facts, entry.verdicts)),
         flip=entry.flip,
-        kernel=_kernel(op, choice, placed.device),
-        attributes={name: _in_words(value) for name, value in op.attributes.items()},
-        reads=tuple(map(tensor, op.activations)),
-        constants=tuple(map(tensor, constants)),
-        makes=tuple(map(tensor, op.results)),
+        kernel=_kernel_facts(op, choice, placed.device),
+        attributes={name: _value_in_words(value) for name, value in op.attributes.items()},
+        reads=tuple(map(tensor_facts, op.activations)),
+        constants=tuple(map(tensor_facts, constants)),
+        makes=tuple(map(tensor_facts, op.results)),
         macs=op.macs,
         bytes_read=sum(v.type.size_bytes for v in op.activations),
         bytes_written=sum(v.type.size_bytes for v in op.results),
@@ -117,33 +117,33 @@ def _op(
     )
 
 
-def _because(entry: Entry) -> str:
+def _placement_reason(entry: LedgerEntry) -> str:
     if entry.deciding.rule == "file.placement":
         return f"the file says so: {entry.deciding.got}"
     return entry.because
 
 
-def _kernel(op: Op, choice: Choice | None, device: str) -> KernelFacts:
+def _kernel_facts(op: Op, choice: KernelChoice | None, device: str) -> KernelFacts:
     if choice is None:
         return KernelFacts(device, "the NPU's own", (), 0)
     passed = tuple(f"{name}: {verdict}" for name, verdict in choice.passed_over)
     return KernelFacts(choice.kernel.name, choice.short_reason, passed, choice.kernel.scratch_bytes(op))
 
 
-def _rule(verdict: Verdict) -> RuleFacts:
+def _rule_facts(verdict: Verdict) -> RuleFacts:
     return RuleFacts(verdict.rule, verdict.ok, verdict.wanted, verdict.got)
 
 
-def _in_words(value: object) -> str:
+def _value_in_words(value: object) -> str:
     if isinstance(value, Graph):
         return f"{len(value.ops)} ops"
     words = str(getattr(value, "value", value))
     return words if len(words) <= LONGEST_ATTRIBUTE else f"{words[:LONGEST_ATTRIBUTE]}…"
 
 
-def edges(subject: Subject) -> tuple[EdgeFacts, ...]:
+def edges(subject: ReportSubject) -> tuple[EdgeFacts, ...]:
     """Returns every tensor's edges, from its producer to its readers."""
-    rows = unfolded(subject)
+    rows = expand_segments(subject)
     outer = _outer_names(subject)
     maker = {v: n for n, placed in enumerate(rows) for v in placed.op.results}
     by_outer = {outer[v]: n for v, n in maker.items() if v in outer}
@@ -154,29 +154,29 @@ def edges(subject: Subject) -> tuple[EdgeFacts, ...]:
             if seen.is_constant:  # what is carried through a loop may begin with one
                 continue
             made_by = maker.get(value, maker.get(seen, by_outer.get(seen, OUTSIDE)))
-            found.append(_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))
+            found.append(_facts_of_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))
     graph = subject.graph
     for value in (*graph.outputs, *(state.after for state in graph.states)):
         if not value.is_constant:
-            found.append(_edge(rows, maker.get(value, by_outer.get(value, OUTSIDE)), OUTSIDE, value))
+            found.append(_facts_of_edge(rows, maker.get(value, by_outer.get(value, OUTSIDE)), OUTSIDE, value))
     return tuple(found)
 
 
-def _outer_names(subject: Subject) -> Mapping[Value, Value]:
+def _outer_names(subject: ReportSubject) -> Mapping[Value, Value]:
     """Maps values inside segments to the values outside that they correspond to."""
     segments = [op for op in subject.graph.ops if isinstance(op, Segment)]
-    loops = [op for op in leaves(subject.graph.ops) if isinstance(op, Scan)]
+    loops = [op for op in flatten_ops(subject.graph.ops) if isinstance(op, Scan)]
     pairs = [(s.body.inputs, s.xs) for s in segments] + [(s.body.outputs, s.ys) for s in segments]
     pairs += [(op.body.inputs, (*op.sequences, *op.initial, *op.invariants)) for op in loops]
     return {inner: outer for inners, outers in pairs for inner, outer in zip(inners, outers, strict=True)}
 
 
-def _edge(rows: Sequence[PlacedOp], maker: int, reader: int, value: Value) -> EdgeFacts:
+def _facts_of_edge(rows: Sequence[PlacedOp], maker: int, reader: int, value: Value) -> EdgeFacts:
     sides = [rows[n].segment if n != OUTSIDE else None for n in (maker, reader)]
     return EdgeFacts(maker, reader, value.name, value.type.size_bytes, sides[0] != sides[1])
 
 
-def segments(subject: Subject, ops: Sequence[OpFacts]) -> tuple[SegmentFacts, ...]:
+def segments(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[SegmentFacts, ...]:
     """Returns the NPU's segments with the tensors that cross their boundaries."""
     found = []
     for number, op in enumerate(o for o in subject.graph.ops if isinstance(o, Segment)):
@@ -188,8 +188,8 @@ def segments(subject: Subject, ops: Sequence[OpFacts]) -> tuple[SegmentFacts, ..
                 device=op.device,
                 ops=len(rows),
                 macs=op.macs,
-                enters=tuple(map(tensor, op.xs)),
-                leaves=tuple(map(tensor, op.ys)),
+                enters=tuple(map(tensor_facts, op.xs)),
+                leaves=tuple(map(tensor_facts, op.ys)),
                 bytes_in=sum(v.type.size_bytes for v in op.xs),
                 bytes_out=sum(v.type.size_bytes for v in op.ys),
                 weight_bytes=sum(v.type.size_bytes for v in op.body.constants),
@@ -199,7 +199,7 @@ def segments(subject: Subject, ops: Sequence[OpFacts]) -> tuple[SegmentFacts, ..
     return tuple(found)
 
 
-def with_crossings(ops: Sequence[OpFacts], found: Sequence[EdgeFacts]) -> tuple[OpFacts, ...]:
+def with_boundary_bytes(ops: Sequence[OpFacts], found: Sequence[EdgeFacts]) -> tuple[OpFacts, ...]:
     """Returns the ops of a program read from a file with their boundary bytes, counting each tensor once."""
     crossing: dict[int, int] = {}
     for name in dict.fromkeys(edge.tensor for edge in found if edge.is_border):

@@ -13,7 +13,7 @@ from pillion import __version__
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
 from pillion.ir.text import to_text
 from pillion.report.report_facts import OriginFacts
-from pillion.report.subject import ReportOptions, Subject
+from pillion.report.subject import ReportOptions, ReportSubject
 
 PACKAGES = ("torch", "torchao", "numpy", "flatbuffers")
 BLOCK = 1 << 20
@@ -21,9 +21,11 @@ MOST_BYTES = 1 << 30
 """Largest data that is hashed."""
 
 
-def origin(subject: Subject, asked: ReportOptions) -> OriginFacts:
+def origin(subject: ReportSubject, asked: ReportOptions) -> OriginFacts:
     """Returns what is needed to reproduce the report and to recognize the program."""
-    hashes = {what: _of_path(path) for what, path in (asked.named_files or {}).items() if _is_small(path)}
+    hashes = {
+        what: _hash_of_path(path) for what, path in (asked.named_files or {}).items() if _is_small(path)
+    }
     hashes["the compiled graph, weights included"] = _sha256(
         to_text(subject.graph).encode("utf-8", "surrogatepass")
     )
@@ -56,12 +58,12 @@ def _is_small(path: Path) -> bool:
     return sum(file.stat().st_size for file in files) <= MOST_BYTES
 
 
-def _of_path(path: Path) -> str:
+def _hash_of_path(path: Path) -> str:
     """Returns the hash of a file, or of all files in a folder with their names; empty if it is missing."""
     if path.is_dir():
         total = hashlib.sha256()
         for file in sorted(p for p in path.iterdir() if p.is_file()):
-            total.update(f"{file.name}\0{_of_path(file)}\n".encode("utf-8", "replace"))
+            total.update(f"{file.name}\0{_hash_of_path(file)}\n".encode("utf-8", "replace"))
         return total.hexdigest()
     if not path.is_file():
         return ""

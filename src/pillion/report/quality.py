@@ -14,9 +14,9 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, PerTensor, Value
 from pillion.ops import Segment
-from pillion.report.op_facts import OUTSIDE, unfolded
+from pillion.report.op_facts import OUTSIDE, expand_segments
 from pillion.report.report_facts import HistogramFacts, QualityFacts, TensorQuality
-from pillion.report.subject import Progress, Subject
+from pillion.report.subject import Progress, ReportSubject
 from pillion.run.float_interface import as_type, graph_inputs, imported_name
 
 BINS = 64
@@ -25,15 +25,15 @@ WIDEST_BITS = 16
 NO_DATA = "no data was given: --data or --calibrate, `data` in Python"
 
 
-def quality(
-    subject: Subject, given: Sequence[Sequence[Array]], progress: Progress | None = None
+def measure_quality(
+    subject: ReportSubject, given: Sequence[Sequence[Array]], progress: Progress | None = None
 ) -> QualityFacts:
     """Runs the reference and the float model, if any, on samples, and compares them tensor by tensor."""
     if not given:
         return QualityFacts(0, False, (), (), NO_DATA)
-    tallies = {value: _Tally(value, number) for number, value in _quantized(subject)}
+    tallies = {value: _Tally(value, number) for number, value in _quantized_tensors(subject)}
     for done, sample in enumerate(given, 1):
-        _look_at(subject, sample, tallies, done)
+        _tally_sample(subject, sample, tallies, done)
         if progress:
             progress(done, len(given))
     seen = [tally for tally in tallies.values() if tally.count]
@@ -43,17 +43,19 @@ def quality(
     )
 
 
-def _quantized(subject: Subject) -> Iterator[tuple[int, Value]]:
+def _quantized_tensors(subject: ReportSubject) -> Iterator[tuple[int, Value]]:
     """Yields the quantized tensors with the numbers of their ops."""
     made = [(OUTSIDE, v) for v in subject.graph.sources]
-    made += [(n, v) for n, placed in enumerate(unfolded(subject)) for v in placed.op.results]
+    made += [(n, v) for n, placed in enumerate(expand_segments(subject)) for v in placed.op.results]
     for number, value in made:
         has_scale = isinstance(value.type.quant, PerTensor) and value.dtype.numpy.kind in "iu"
         if has_scale and value.dtype.size_bytes * 8 <= WIDEST_BITS:
             yield number, value
 
 
-def _look_at(subject: Subject, sample: Sequence[Array], tallies: Mapping[Value, _Tally], number: int) -> None:
+def _tally_sample(
+    subject: ReportSubject, sample: Sequence[Array], tallies: Mapping[Value, _Tally], number: int
+) -> None:
     floats: Mapping[str, Array] = {}
     if subject.floats is not None:
         floats = subject.floats([x.astype(np.float32) for x in sample])
@@ -67,14 +69,14 @@ def _look_at(subject: Subject, sample: Sequence[Array], tallies: Mapping[Value, 
             here="NaN or an infinity",
             help="look at how the data was made",
         )
-    for value, integers in _values(subject.graph, inputs):
+    for value, integers in _reference_tensors(subject.graph, inputs):
         if value in tallies:
             real = floats.get(imported_name(value))
             fits = real is not None and real.shape == integers.shape
             tallies[value].add(integers, real if fits else None)
 
 
-def _values(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[Value, Array]]:
+def _reference_tensors(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[Value, Array]]:
     """Yields every tensor of a reference run, inside segments too."""
     values = graph.given(inputs)
     yield from values.items()
@@ -82,7 +84,7 @@ def _values(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[Value, Arra
     for op in graph.ops:
         operands = [v.constant if v.is_constant else values[v] for v in op.operands]
         if isinstance(op, Segment):
-            inside = dict(_values(op.body, operands))
+            inside = dict(_reference_tensors(op.body, operands))
             yield from inside.items()
             made: tuple[Array, ...] = tuple(inside[v] for v in op.body.outputs)
         else:

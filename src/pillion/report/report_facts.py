@@ -11,7 +11,7 @@ LONGEST_NAME = 60
 """Longest name shown; tooltips have all of it."""
 
 
-def brief(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Shortens a name. Of names that TensorFlow joins by `;`, the first is the result's; the end of a name is
     kept."""
     first = name.partition(";")[0] or name
@@ -114,7 +114,7 @@ class OpFacts:
     @property
     def label(self) -> str:
         """The display name: the module's path, or the op's name, shortened."""
-        return self.module or brief(self.name)
+        return self.module or shorten_name(self.name)
 
     @property
     def moved_bytes(self) -> int:
@@ -360,10 +360,10 @@ class Facts:
 
     def shown(self, name: str) -> str:
         """Returns a tensor's display name: the label of its producer, if it is the result, or its short name."""
-        return ", ".join(self._labels.get(one) or brief(one) for one in name.split(", "))
+        return ", ".join(self._display_labels.get(one) or shorten_name(one) for one in name.split(", "))
 
     @cached_property
-    def _labels(self) -> dict[str, str]:
+    def _display_labels(self) -> dict[str, str]:
         return {op.name: op.label for op in self.ops}
 
     @property

@@ -12,7 +12,9 @@ from pillion.errors import PillionError
 from pillion.ir.types import Array, Shape, Value
 
 
-def samples(given: Any, inputs: Sequence[Value], shapes: Sequence[Shape], most: int) -> list[list[Array]]:
+def report_samples(
+    given: Any, inputs: Sequence[Value], shapes: Sequence[Shape], most: int
+) -> list[list[Array]]:
     """Returns at most `most` samples, each with an array per input: real numbers, or the input's integers."""
     wanted = [
         InputSpec(v.name, shape, v.dtype, *((v.scale, v.zero_point) if v.is_quantized else ()))

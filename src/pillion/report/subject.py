@@ -17,7 +17,7 @@ from pillion.ir.graph import Graph
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
 from pillion.run.float_interface import FloatModel
-from pillion.run.time_estimate import Conditions
+from pillion.run.time_estimate import TimingConditions
 from pillion.targets import Target
 
 Progress = Callable[[int, "int | None"], None]
@@ -27,7 +27,7 @@ Stage = Callable[[str], None]
 """Called with the name of the next stage."""
 
 
-class Subject(Protocol):
+class ReportSubject(Protocol):
     """A compiled program."""
 
     @property
@@ -82,7 +82,7 @@ class Subject(Protocol):
     def files(self) -> Mapping[str, Content]:
         """Files of the C project: path to content."""
 
-    def of(self, graph: Graph) -> Subject:
+    def of(self, graph: Graph) -> ReportSubject:
         """Returns a program for another graph."""
 
 
@@ -100,7 +100,7 @@ class ReportOptions:
     """The command line that reproduces the report."""
     named_files: Mapping[str, Path] | None = None
     """Input files by purpose; their hashes are reported."""
-    conditions: Conditions | None = None
+    conditions: TimingConditions | None = None
     """The conditions of a time estimate; None for no estimate."""
     progress: Progress | None = None
     stage: Stage | None = None

@@ -16,7 +16,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.run.executor import RunOptions
 from pillion.run.random_inputs import random_samples
-from pillion.run.stream_steps import steps
+from pillion.run.stream_steps import run_stream_steps
 
 STREAM = RunOptions(stream=True)
 MOST_INPUTS, LEAST_INPUTS = 16, 2
@@ -70,27 +70,32 @@ class ArithmeticChange:
     def ops_text(self) -> str:
         """The kinds of differing ops, with the worst op of each."""
         return (
-            ", ".join(_in_short(kind, self.ops) for kind in sorted({c.op.kind for c in self.ops})) or "no op"
+            ", ".join(_summarize_op_kind(kind, self.ops) for kind in sorted({c.op.kind for c in self.ops}))
+            or "no op"
         )
 
 
-def _in_short(kind: str, ops: Sequence[OpChange]) -> str:
+def _summarize_op_kind(kind: str, ops: Sequence[OpChange]) -> str:
     found = [c for c in ops if c.op.kind == kind]
     most = max(found, key=lambda c: c.share)
     return f"{len(found)} {kind}, most in `{most.op.name}`: {100 * most.share:.2g} %"
 
 
-def change(graph: Graph, own: Arithmetic, inputs: int | None = None, seed: int = 0) -> ArithmeticChange:
+def compare_arithmetics(
+    graph: Graph, own: Arithmetic, inputs: int | None = None, seed: int = 0
+) -> ArithmeticChange:
     """Compares a graph in its own and in the requested arithmetic on random inputs; by default as many as
     take a few seconds. With states they are one stream."""
     count = inputs or max(LEAST_INPUTS, min(MOST_INPUTS, MOST_MACS // max(graph.macs, 1)))
     samples = random_samples(graph, count, seed)
     as_it_was, counts = graph.replace(arithmetic=own), dict.fromkeys(graph.ops, 0)
     with stage("comparing arithmetics") as advance:
-        made = steps(graph, samples, STREAM, graph.reference_step)
-        with_counts = functools.partial(_counted_step, as_it_was, graph.arithmetic, counts)
+        made = run_stream_steps(graph, samples, STREAM, graph.reference_step)
+        with_counts = functools.partial(_run_and_count_differences, as_it_was, graph.arithmetic, counts)
         pairs: list[list[tuple[Array, Array]]] = []
-        for answer, other in zip(made, steps(as_it_was, samples, STREAM, with_counts), strict=True):
+        for answer, other in zip(
+            made, run_stream_steps(as_it_was, samples, STREAM, with_counts), strict=True
+        ):
             pairs.append(list(zip(answer, other, strict=True)))
             advance(len(pairs), count)
     ops = tuple(
@@ -111,7 +116,7 @@ def change(graph: Graph, own: Arithmetic, inputs: int | None = None, seed: int =
     )
 
 
-def _counted_step(
+def _run_and_count_differences(
     graph: Graph, asked: Arithmetic, counts: dict[Op, int], states: Sequence[Array], *inputs: Array
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Runs one step in the graph's own arithmetic and counts the elements that its ops would compute

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pillion.boards import qemu
-from pillion.boards.board import Board, another_core, find_board
+from pillion.boards.board import Board, find_board, wrong_core_error
 from pillion.boards.elf import ElfSizes, read_elf
 from pillion.boards.qemu import QemuResult
 from pillion.boards.toolchain import ARM_COMPILER, QEMU
@@ -28,10 +28,10 @@ from pillion.run.executor import (
     RunOptions,
     RunResult,
     Samples,
-    judged,
-    require_open,
+    require_open_segments,
+    verdict_of_checks,
 )
-from pillion.run.project_folder import not_its_manifest, outputs_of, temporary_project
+from pillion.run.project_folder import manifest_mismatch_error, outputs_from_bytes, temporary_project
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ class EmulatedBoard:
                 f"no emulated board has a {program.target.core.name}",
                 "a target whose row in `pillion targets` names a board",
             )
-        return judged("board.tools", ARM_COMPILER.path, QEMU.path, lambda: require_open(program))
+        return verdict_of_checks(
+            "board.tools", ARM_COMPILER.path, QEMU.path, lambda: require_open_segments(program)
+        )
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         """Runs each sample in a project in a temporary folder."""
@@ -73,34 +75,41 @@ def run_on_board(
     check_board(manifest, board)
     runs = [samples] if options.stream and manifest.states else [[sample] for sample in samples]
     return [
-        result for together in runs if together for result in _run(folder, manifest, board, together, options)
+        result
+        for together in runs
+        if together
+        for result in _run_emulator(folder, manifest, board, together, options)
     ]
 
 
-def _run(
+def _run_emulator(
     folder: Path, manifest: Manifest, board: Board, samples: Samples, options: RunOptions
 ) -> Iterator[RunResult]:
     """Yields the results of one run of the emulator; the profile is of the first sample."""
     raw = b"".join(np.ascontiguousarray(x).tobytes() for sample in samples for x in sample)
     timeout = options.timeout * len(samples)
     run = qemu.run(folder, board, raw, profile=options.profile, timeout=timeout, files=manifest.files)
-    profile = _profile(manifest, run, _sizes(folder, manifest, board)) if options.profile else None
+    profile = _profile(manifest, run, _firmware_sizes(folder, manifest, board)) if options.profile else None
     found = len(run.outputs) // len(samples)
     for number in range(len(samples)):
         outputs = run.outputs[number * found : (number + 1) * found]
-        yield RunResult(outputs_of(manifest, _cut(outputs, manifest)), None if number else profile)
+        yield RunResult(
+            outputs_from_bytes(manifest, _split_outputs(outputs, manifest)), None if number else profile
+        )
 
 
-def _cut(outputs: bytes, manifest: Manifest) -> list[bytes]:
+def _split_outputs(outputs: bytes, manifest: Manifest) -> list[bytes]:
     """Returns the bytes of each output."""
     sizes = [o.bytes for o in manifest.outputs]
     if len(outputs) != sum(sizes):
-        raise not_its_manifest(manifest, f"{sum(sizes)} bytes of outputs", f"{len(outputs)} on the board")
+        raise manifest_mismatch_error(
+            manifest, f"{sum(sizes)} bytes of outputs", f"{len(outputs)} on the board"
+        )
     ends = np.cumsum(sizes).tolist()
     return [outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
-def _sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
+def _firmware_sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
     """Returns the sizes of the linked firmware."""
     return read_elf(qemu.build(folder, board, manifest.files))
 
@@ -112,7 +121,7 @@ def check_board(manifest: Manifest, board: Board) -> None:
     if board.name in fitting:
         return
     instructions = {Isa.MVE: "Helium", Isa.DSP: "the DSP extension and no Helium"}.get(isa, isa.value)
-    raise another_core(
+    raise wrong_core_error(
         f"`{manifest.model}`",
         manifest.target,
         board,
@@ -138,7 +147,7 @@ def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile
         )
     ops = tuple(result.op_instructions or ())
     if len(ops) != len(manifest.ops):
-        raise not_its_manifest(manifest, f"{len(manifest.ops)} ops", f"{len(ops)} measured")
+        raise manifest_mismatch_error(manifest, f"{len(manifest.ops)} ops", f"{len(ops)} measured")
     on_core = sum(count for op, count in zip(manifest.ops, ops, strict=True) if op.kind != Segment.kind)
     return Profile(on_core, ops, result.stack_bytes or 0, sizes.code, tuple(regions), manifest.ops)
 

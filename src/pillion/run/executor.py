@@ -143,14 +143,14 @@ class Executor(Protocol):
         of a stream."""
 
 
-def require_open(program: Runnable) -> None:
+def require_open_segments(program: Runnable) -> None:
     """Raises if only the NPU's own code of a segment is known, which only `NPU` executes."""
     for op in program.graph.ops:
         if isinstance(op, Segment):
             op.require_open()
 
 
-def judged(rule: str, *checks: Callable[[], object]) -> Verdict:
+def verdict_of_checks(rule: str, *checks: Callable[[], object]) -> Verdict:
     """Returns a verdict from checks that raise."""
     try:
         for check in checks:

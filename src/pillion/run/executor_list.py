@@ -10,7 +10,7 @@ from pillion.boards.board import BOARDS, find_board
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError, one_of
-from pillion.host_io.progress import shown, stage
+from pillion.host_io.progress import show_progress, stage
 from pillion.ir.types import Array
 from pillion.option_values import EXECUTORS, HOST, NPU
 from pillion.registry import REGISTRY
@@ -24,16 +24,23 @@ from pillion.run.executor import (
     RunResult,
     Samples,
 )
-from pillion.run.executorch import ExecuTorch
-from pillion.run.host_executor import Host, run_on_host
+from pillion.run.executorch import ExecuTorchExecutor
+from pillion.run.host_executor import HostExecutor, run_on_host
 from pillion.run.input_checks import check_arrays
-from pillion.run.litert import LiteRt
-from pillion.run.litert_file import LiteRtFile
-from pillion.run.npu_executor import NpuCode
+from pillion.run.litert import LiteRtExecutor
+from pillion.run.litert_file import LiteRtFileExecutor
+from pillion.run.npu_executor import NpuCodeExecutor
 from pillion.run.npu_project import run_on_npu
-from pillion.run.reference import Reference
+from pillion.run.reference import ReferenceExecutor
 
-for _executor in (Reference(), Host(), ExecuTorch(), LiteRt(), LiteRtFile(), NpuCode()):
+for _executor in (
+    ReferenceExecutor(),
+    HostExecutor(),
+    ExecuTorchExecutor(),
+    LiteRtExecutor(),
+    LiteRtFileExecutor(),
+    NpuCodeExecutor(),
+):
     REGISTRY.add_executor(_executor)
 
 
@@ -50,10 +57,16 @@ def find_executor(on: str) -> Executor:
 
 def executors_of(program: Runnable) -> list[Executor]:
     """Returns all executors for a program, the reference first; that of its file only if it has one."""
-    file: list[Executor] = [LiteRtFile()] if program.source is not None else []
-    usual: list[Executor] = [Reference(), Host(), EmulatedBoard(program.target.board), ExecuTorch(), LiteRt()]
+    file: list[Executor] = [LiteRtFileExecutor()] if program.source is not None else []
+    usual: list[Executor] = [
+        ReferenceExecutor(),
+        HostExecutor(),
+        EmulatedBoard(program.target.board),
+        ExecuTorchExecutor(),
+        LiteRtExecutor(),
+    ]
     others = [one for name, one in REGISTRY.executors.items() if name not in EXECUTORS]
-    return [*usual, *file, NpuCode(), *others]
+    return [*usual, *file, NpuCodeExecutor(), *others]
 
 
 def require_tools(on: str) -> None:
@@ -75,7 +88,7 @@ def run_folder(
     manifest = read_manifest(folder)
     for sample in samples:
         check_arrays(manifest.inputs, sample)
-    with shown(), stage(f"{'measuring' if options.profile else 'running'} on {on}"):
+    with show_progress(), stage(f"{'measuring' if options.profile else 'running'} on {on}"):
         if on == HOST:
             return run_on_host(folder, manifest, samples, options)
         if on == NPU:

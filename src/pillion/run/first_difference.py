@@ -17,7 +17,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
 from pillion.ops import Segment
-from pillion.ops.state_io import opened
+from pillion.ops.state_io import open_states
 from pillion.run.executor import Executor, Outputs, Runnable
 from pillion.run.rounding_trace import Index, RoundingStep, rounding_steps
 
@@ -55,15 +55,18 @@ class FoundDifference:
     @property
     def places(self) -> Array:
         """The indices of the differing elements in memory order."""
-        return np.flatnonzero((_bytes(self.wanted) != _bytes(self.got)).any(axis=1))
+        return np.flatnonzero((_as_element_bytes(self.wanted) != _as_element_bytes(self.got)).any(axis=1))
 
 
 def bytes_different(some: Outputs, others: Outputs) -> int:
     """Returns the number of differing bytes of two executors' outputs."""
-    return sum(int(np.count_nonzero(_bytes(a) != _bytes(b))) for a, b in zip(some, others, strict=True))
+    return sum(
+        int(np.count_nonzero(_as_element_bytes(a) != _as_element_bytes(b)))
+        for a, b in zip(some, others, strict=True)
+    )
 
 
-def _bytes(array: Array) -> Array:
+def _as_element_bytes(array: Array) -> Array:
     """[elements, bytes of one]"""
     return np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, array.itemsize)
 
@@ -83,18 +86,20 @@ def first_difference(
     states = [graph.initial]
     for sample in stream[:number] if graph.states else ():
         states.append(graph.reference_step(states[-1], *sample)[1])
-    whole = differing(graph.outputs, graph.reference_step(states[-1], *stream[number])[0], outputs)
+    whole = first_differing_value(
+        graph.outputs, graph.reference_step(states[-1], *stream[number])[0], outputs
+    )
     assert whole is not None, "asked for a difference where there is none"
     try:
         if graph.states:
-            return _in_a_step(program, executor, list(zip(stream, states, strict=False)), whole)
-        return _search(program, executor, stream[number], whole)
+            return _difference_in_steps(program, executor, list(zip(stream, states, strict=False)), whole)
+        return _search_first_op(program, executor, stream[number], whole)
     except PillionError as error:
         reason = f"no op is named, because a part of the program does not run on its own: {error.what}"
-        return _describe(executor.name, None, whole, unfound=reason)
+        return _describe_difference(executor.name, None, whole, unfound=reason)
 
 
-def _in_a_step(
+def _difference_in_steps(
     program: Runnable,
     executor: Executor,
     steps: Sequence[tuple[Sequence[Array], Outputs]],
@@ -102,32 +107,34 @@ def _in_a_step(
 ) -> Difference:
     """Returns the first difference with states as inputs and outputs, in the first step that is wrong
     then."""
-    whole_step = program.of(opened(program.graph))
+    whole_step = program.of(open_states(program.graph))
     for inputs, states in steps:
         sample = (*inputs, *states)
         found = DifferenceSearch(whole_step, executor, sample).compare(whole_step.graph)
         if found is not None:
-            return _search(whole_step, executor, sample, found)
-    return _describe(executor.name, None, whole, unfound=STATES)
+            return _search_first_op(whole_step, executor, sample, found)
+    return _describe_difference(executor.name, None, whole, unfound=STATES)
 
 
-def _search(
+def _search_first_op(
     program: Runnable, executor: Executor, sample: Sequence[Array], whole: FoundDifference
 ) -> Difference:
     graph = program.graph
     search = DifferenceSearch(program, executor, tuple(sample))
     found, place = search.bisect(whole, lambda count: prefix(graph, count), len(graph.ops))
     if place == len(graph.ops) - 1 and search.compare(prefix(graph, len(graph.ops))) is None:
-        return _describe(executor.name, None, found, unfound=UNCHANGED)
+        return _describe_difference(executor.name, None, found, unfound=UNCHANGED)
     op = graph.ops[place]
     if isinstance(op, Segment):
-        inside = _inside(program, executor, op, _operands(graph, op, sample))
+        inside = _difference_in_segment(program, executor, op, _reference_operands(graph, op, sample))
         if inside is not None:
             return inside
-    return _describe(executor.name, op, found, _steps(graph, op, found, sample))
+    return _describe_difference(executor.name, op, found, _rounding_steps_of(graph, op, found, sample))
 
 
-def _inside(program: Runnable, executor: Executor, op: Segment, inputs: Sequence[Array]) -> Difference | None:
+def _difference_in_segment(
+    program: Runnable, executor: Executor, op: Segment, inputs: Sequence[Array]
+) -> Difference | None:
     """Returns the first difference inside a segment, or None if the segment alone is right."""
     body = op.body
     search = DifferenceSearch(program, executor, tuple(inputs))
@@ -136,7 +143,7 @@ def _inside(program: Runnable, executor: Executor, op: Segment, inputs: Sequence
         return None
     found, place = search.bisect(whole, lambda count: segment_prefix(op, count), len(body.ops))
     inner = body.ops[place]
-    return _describe(executor.name, inner, found, _steps(body, inner, found, inputs))
+    return _describe_difference(executor.name, inner, found, _rounding_steps_of(body, inner, found, inputs))
 
 
 @dataclass(frozen=True)
@@ -150,7 +157,7 @@ class DifferenceSearch:
     def compare(self, graph: Graph) -> FoundDifference | None:
         """Returns the first output of a graph that differs from the reference, or None."""
         outputs = self.executor.run(self.program.of(graph), [self.inputs])[0].outputs
-        return differing(graph.outputs, graph.reference(*self.inputs), outputs)
+        return first_differing_value(graph.outputs, graph.reference(*self.inputs), outputs)
 
     def bisect(
         self, whole: FoundDifference, cut: Callable[[int], Graph], count: int
@@ -168,7 +175,7 @@ class DifferenceSearch:
         return found, wrong - 1
 
 
-def differing(values: Sequence[Value], wanted: Outputs, got: Outputs) -> FoundDifference | None:
+def first_differing_value(values: Sequence[Value], wanted: Outputs, got: Outputs) -> FoundDifference | None:
     """Returns the first value whose bytes differ, or None."""
     for value, right, other in zip(values, wanted, got, strict=True):
         if right.tobytes() != other.tobytes():
@@ -193,24 +200,26 @@ def segment_prefix(segment: Segment, count: int) -> Graph:
     return Graph(body.name, segment.xs, (whole,), results)
 
 
-def _operands(graph: Graph, op: Op, sample: Sequence[Array]) -> list[Array]:
+def _reference_operands(graph: Graph, op: Op, sample: Sequence[Array]) -> list[Array]:
     """Returns the reference's operands of an op."""
     values = graph.reference_values(*sample)
     return [v.constant if v.is_constant else values[v] for v in op.operands]
 
 
-def _steps(graph: Graph, op: Op, found: FoundDifference, sample: Sequence[Array]) -> tuple[RoundingStep, ...]:
+def _rounding_steps_of(
+    graph: Graph, op: Op, found: FoundDifference, sample: Sequence[Array]
+) -> tuple[RoundingStep, ...]:
     """Returns the rounding steps of the reference for the first differing element."""
     if found.value.name not in [v.name for v in op.results]:
         return ()
-    return rounding_steps(op, graph.arithmetic, _operands(graph, op, sample), _first_index(found))
+    return rounding_steps(op, graph.arithmetic, _reference_operands(graph, op, sample), _first_index(found))
 
 
 def _first_index(found: FoundDifference) -> Index:
     return tuple(int(i) for i in np.unravel_index(int(found.places[0]), found.wanted.shape))
 
 
-def _describe(
+def _describe_difference(
     executor: str,
     op: Op | None,
     found: FoundDifference,

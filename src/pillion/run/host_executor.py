@@ -23,20 +23,20 @@ from pillion.run.executor import (
     RunOptions,
     RunResult,
     Samples,
-    judged,
-    require_open,
+    require_open_segments,
+    verdict_of_checks,
 )
-from pillion.run.project_folder import not_its_manifest, outputs_of, temporary_project
+from pillion.run.project_folder import manifest_mismatch_error, outputs_from_bytes, temporary_project
 
 
-class Host:
+class HostExecutor:
     """Runs the generated C on this computer."""
 
     name = HOST
 
     def judge(self, program: Runnable) -> Verdict:
         """Returns whether a C compiler exists."""
-        return judged("host.compiler", host_compiler, lambda: require_open(program))
+        return verdict_of_checks("host.compiler", host_compiler, lambda: require_open_segments(program))
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         """Runs each sample in a project in a temporary folder."""
@@ -54,7 +54,7 @@ def files_for_host(program: Runnable, options: RunOptions = DEFAULTS) -> Mapping
 
 def run_on_host(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
     """Runs a C project in a folder; one process runs all samples."""
-    with host_model(folder, manifest, options) as model:
+    with start_host_model(folder, manifest, options) as model:
         return run_on_model(manifest, model, samples, options)
 
 
@@ -64,35 +64,35 @@ def run_on_model(
     """Runs samples in a started process."""
     results = []
     for sample in samples:
-        results.append(RunResult(outputs_of(manifest, model.run(bytes_of(sample)))))
+        results.append(RunResult(outputs_from_bytes(manifest, model.run(input_bytes(sample)))))
         if manifest.states and not options.stream:
             model.reset()
     return results
 
 
-def host_model(folder: Path, manifest: Manifest, options: RunOptions) -> HostModel:
+def start_host_model(folder: Path, manifest: Manifest, options: RunOptions) -> HostModel:
     """Starts the process of a C project."""
-    firmware, files = _for_host(folder, manifest)
+    firmware, files = _host_variant(folder, manifest)
     model = HostModel(firmware, native=options.native, timeout=options.timeout, files=files)
-    _require_same_places(manifest, model)
+    _require_same_io_sizes(manifest, model)
     return model
 
 
-def bytes_of(sample: Sequence[Array]) -> list[bytes]:
+def input_bytes(sample: Sequence[Array]) -> list[bytes]:
     """Returns the bytes of each input of a sample."""
     return [np.ascontiguousarray(x).tobytes() for x in sample]
 
 
-def _for_host(folder: Path, manifest: Manifest) -> tuple[Path, list[str]]:
+def _host_variant(folder: Path, manifest: Manifest) -> tuple[Path, list[str]]:
     """Returns the host variant of a project if it has one, and its files."""
     prefix = f"{HOST_FOLDER}/" if f"{HOST_FOLDER}/model.c" in manifest.files else ""
     return folder / prefix, [path.removeprefix(prefix) for path in manifest.files if path.startswith(prefix)]
 
 
-def _require_same_places(manifest: Manifest, model: HostModel) -> None:
+def _require_same_io_sizes(manifest: Manifest, model: HostModel) -> None:
     """Raises if the sizes of the C's inputs and outputs differ from the manifest's."""
     says = [[b.bytes for b in buffers] for buffers in (manifest.inputs, manifest.outputs)]
     does = [[p.bytes for p in places] for places in (model.inputs, model.outputs)]
     if says != does:
         words = [f"bytes of inputs {b[0]}, of outputs {b[1]}" for b in (says, does)]
-        raise not_its_manifest(manifest, *words)
+        raise manifest_mismatch_error(manifest, *words)

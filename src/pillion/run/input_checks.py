@@ -45,11 +45,11 @@ def check_arrays(wanted: Sequence[InputTensor], inputs: Sequence[Array]) -> None
                 f"input `{want.name}` does not fit",
                 rule=f"{want.dtype.value}{list(want.shape)}",
                 here=f"{array.dtype}{list(array.shape)}",
-                help=_way_to_fit(want, array),
+                help=_fit_help(want, array),
             )
 
 
-def _way_to_fit(want: InputTensor, array: Array) -> str:
+def _fit_help(want: InputTensor, array: Array) -> str:
     if array.shape != want.shape:
         return f"the model was compiled for {list(want.shape)}: reshape the array, or compile the model for its size"
     return f"array.astype(numpy.{want.dtype.value})"
@@ -60,31 +60,31 @@ def as_arrays(inputs: Sequence[Any]) -> list[Array]:
     return [np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x, order="C") for x in inputs]
 
 
-def fitted(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
+def fit_to_graph(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
     """Returns arrays for a graph: int64 as int32 if the graph takes that and the values fit, Python numbers
     in the graph's type. All arguments of a model's forward may be given, also those that are constant in the
     program."""
     if len(inputs) != len(graph.inputs) or any(isinstance(x, (tuple, list)) for x in inputs):
-        tensors = _tensors(inputs)
+        tensors = _flatten_inputs(inputs)
         inputs = tensors if len(tensors) == len(graph.inputs) else inputs
     if len(inputs) != len(graph.inputs):
         return as_arrays(inputs)
-    given = [_of_type(v, one) for v, one in zip(graph.inputs, inputs, strict=True)]
-    return [_narrowed(v, array) for v, array in zip(graph.inputs, as_arrays(given), strict=True)]
+    given = [_number_as_array(v, one) for v, one in zip(graph.inputs, inputs, strict=True)]
+    return [_narrow_dtype(v, array) for v, array in zip(graph.inputs, as_arrays(given), strict=True)]
 
 
-def _tensors(given: Sequence[Any]) -> list[Any]:
+def _flatten_inputs(given: Sequence[Any]) -> list[Any]:
     """Returns arrays and tensors, also those in tuples and lists."""
     found: list[Any] = []
     for one in given:
         if isinstance(one, (tuple, list)):
-            found += _tensors(one)
+            found += _flatten_inputs(one)
         elif isinstance(one, np.ndarray) or hasattr(one, "detach"):
             found.append(one)
     return found
 
 
-def _of_type(want: InputTensor, given: Any) -> Any:
+def _number_as_array(want: InputTensor, given: Any) -> Any:
     """Returns a Python number as an array if its type can represent it."""
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         return given
@@ -95,7 +95,7 @@ def _of_type(want: InputTensor, given: Any) -> Any:
     return np.asarray(given, want.dtype.numpy) if is_held.get(want.dtype) else given
 
 
-def _narrowed(want: InputTensor, array: Array) -> Array:
+def _narrow_dtype(want: InputTensor, array: Array) -> Array:
     wide = want.dtype is DType.INT32 and array.dtype == np.int64
     narrow = array.astype(np.int32) if wide else array
     return narrow if np.array_equal(narrow, array) else array

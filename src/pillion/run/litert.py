@@ -23,15 +23,15 @@ from pillion.run.executor import (
     RunOptions,
     RunResult,
     Samples,
-    judged,
-    require_open,
+    require_open_segments,
+    verdict_of_checks,
 )
 from pillion.run.litert_remote import LiteRtProcess
-from pillion.run.stream_steps import steps
-from pillion.targets import example_with_npu
+from pillion.run.stream_steps import run_stream_steps
+from pillion.targets import npu_target_example
 
 
-class LiteRt:
+class LiteRtExecutor:
     """Runs the graph's TFLite form in LiteRT's reference kernels."""
 
     name = LITERT
@@ -48,9 +48,9 @@ class LiteRt:
                 "LiteRT is not installed",
                 "pip install 'pillion[litert]'",
             )
-        if not (opened := judged("litert.segments", lambda: require_open(program))).ok:
+        if not (opened := verdict_of_checks("litert.segments", lambda: require_open_segments(program))).ok:
             return opened
-        if other := beyond(program.graph):
+        if other := op_rounded_differently(program.graph):
             return Verdict(
                 "litert.arithmetic",
                 False,
@@ -60,7 +60,9 @@ class LiteRt:
                 "--on npu executes the NPU's own code, where its compiler is installed",
             )
         if not _segments(program.graph):
-            has_operators = judged("litert.operators", lambda: tflite.require_operators(program.graph))
+            has_operators = verdict_of_checks(
+                "litert.operators", lambda: tflite.require_operators(program.graph)
+            )
             if not has_operators.ok:
                 return has_operators
         knows = bool(_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
@@ -70,7 +72,7 @@ class LiteRt:
             rule,
             f"--target {program.target.name}",
             "" if knows else "no op runs on an NPU",
-            f"a target with an NPU, for instance {example_with_npu()}",
+            f"a target with an NPU, for instance {npu_target_example()}",
         )
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
@@ -78,25 +80,25 @@ class LiteRt:
         segments = _segments(program.graph)
         graph = program.graph
         if not segments and graph.arithmetic is Arithmetic.TFLITE:
-            return list(_whole(graph, samples, options))
+            return list(_run_whole_graph(graph, samples, options))
         instead: dict[Op, Callable[..., object]] = {
-            op: functools.partial(_in_litert, _interpreter(op.body), op.body, options.timeout)
+            op: functools.partial(_run_in_litert, _open_interpreter(op.body), op.body, options.timeout)
             for op in segments
         }
         mixed = functools.partial(graph.reference_step, instead=instead)
-        return [RunResult(made) for made in steps(graph, samples, options, mixed)]
+        return [RunResult(made) for made in run_stream_steps(graph, samples, options, mixed)]
 
 
-def _whole(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
+def _run_whole_graph(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
     """Yields the results of a complete graph in LiteRT; a new interpreter resets its states."""
-    interpreter = _interpreter(graph)
+    interpreter = _open_interpreter(graph)
     for number, sample in enumerate(samples):
         if number and graph.states and not options.stream:
-            interpreter = _interpreter(graph)
-        yield RunResult(_in_litert(interpreter, graph, options.timeout, *sample))
+            interpreter = _open_interpreter(graph)
+        yield RunResult(_run_in_litert(interpreter, graph, options.timeout, *sample))
 
 
-def beyond(graph: Graph) -> Op | None:
+def op_rounded_differently(graph: Graph) -> Op | None:
     """Returns an op of a segment that LiteRT rounds differently than the NPU, or None."""
     inner = (op for s in _segments(graph) if s.body.arithmetic is not Arithmetic.TFLITE for op in s.body)
     return next((op for op in inner if isinstance(op, (Linear, ReduceSum))), None)
@@ -106,11 +108,11 @@ def _segments(graph: Graph) -> list[Segment]:
     return [op for op in graph.ops if isinstance(op, Segment)]
 
 
-def _interpreter(body: Graph) -> LiteRtProcess:
+def _open_interpreter(body: Graph) -> LiteRtProcess:
     return LiteRtProcess(tflite.emit(body))
 
 
-def _in_litert(interpreter: LiteRtProcess, body: Graph, seconds: float, *operands: Array) -> Outputs:
+def _run_in_litert(interpreter: LiteRtProcess, body: Graph, seconds: float, *operands: Array) -> Outputs:
     """Returns the outputs of a file by Pillion, whose tensors have the names of values."""
     given = {value.name: data for value, data in zip(body.inputs, operands, strict=True)}
     made = interpreter.run([given[tensor.name] for tensor in interpreter.inputs], seconds)

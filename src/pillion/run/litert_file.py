@@ -17,14 +17,14 @@ from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
 from pillion.run import process_messages
 from pillion.run.executor import DEFAULTS, LITERT_FILE, Runnable, RunOptions, RunResult, Samples
-from pillion.run.litert import beyond
+from pillion.run.litert import op_rounded_differently
 from pillion.run.litert_remote import LiteRtProcess, LiteRtTensor, Refusal
 
 ANEW = "`litert` runs the same graph, written anew by Pillion"
 RULE = "it runs the .tflite file that a program was read from, as it came"
 
 
-class LiteRtFile:
+class LiteRtFileExecutor:
     """Runs the file in LiteRT's reference kernels, if the program has the same arithmetic and inputs."""
 
     name = LITERT_FILE
@@ -34,26 +34,26 @@ class LiteRtFile:
         raw = program.source
         if raw is None:
             where = f"`{program.graph.name}` was not read from a .tflite file"
-            return _no("there is no file", where, "compile a .tflite: -m net.tflite")
+            return _negative_verdict("there is no file", where, "compile a .tflite: -m net.tflite")
         if importlib.util.find_spec("ai_edge_litert") is None:
             here = "no package `ai_edge_litert` in this environment"
-            return _no("LiteRT is not installed", here, "pip install 'pillion[litert]'")
-        if other := rounds_otherwise(program.graph):
-            return _no(
+            return _negative_verdict("LiteRT is not installed", here, "pip install 'pillion[litert]'")
+        if other := differently_rounded_part(program.graph):
+            return _negative_verdict(
                 "the program rounds otherwise than the file",
                 other,
                 "leave --arithmetic out; a target without NPU",
             )
         try:
-            found = _borders(_begun(raw))
+            found = _io_types(_started_interpreter(raw))
         except Refusal as error:
-            return _no(f"LiteRT itself refuses the file: {error}", str(error), ANEW)
+            return _negative_verdict(f"LiteRT itself refuses the file: {error}", str(error), ANEW)
         except PillionError as error:
-            return _no(error.what, error.here, ANEW)
-        wanted = (_words(program.graph.inputs), _words(program.graph.outputs))
+            return _negative_verdict(error.what, error.here, ANEW)
+        wanted = (_value_types_text(program.graph.inputs), _value_types_text(program.graph.outputs))
         if wanted != found:
             here = f"the program: {wanted[0]} to {wanted[1]}; the file: {found[0]} to {found[1]}"
-            return _no(
+            return _negative_verdict(
                 "the program takes or gives other tensors than the file",
                 here,
                 "leave --io-dtype, --state and --stream out",
@@ -69,16 +69,16 @@ class LiteRtFile:
                 here=f"`{program.graph.name}`",
                 help="report it, with the file",
             )
-        return list(_runs(program.source, program.graph, samples, options))
+        return list(_run_samples(program.source, program.graph, samples, options))
 
 
-def _no(what: str, here: str, help: str) -> Verdict:
+def _negative_verdict(what: str, here: str, help: str) -> Verdict:
     return Verdict("litert.file", False, RULE, here, what, help)
 
 
-def rounds_otherwise(graph: Graph) -> str:
+def differently_rounded_part(graph: Graph) -> str:
     """Returns the part of a program that is not in its file's arithmetic; empty if there is none."""
-    op = beyond(graph)
+    op = op_rounded_differently(graph)
     if op is not None:
         return f"{op.kind} `{op.name}`: the NPU scales it in integers"
     plain = [one for one in graph.ops if not isinstance(one, Segment)]
@@ -87,28 +87,33 @@ def rounds_otherwise(graph: Graph) -> str:
     return ""
 
 
-def _begun(raw: bytes) -> LiteRtProcess:
+def _started_interpreter(raw: bytes) -> LiteRtProcess:
     """Returns an interpreter that has run once on zeros, because LiteRT refuses some files only then."""
     made = LiteRtProcess(raw)
     zeros = (np.zeros(tensor.shape, tensor.dtype) for tensor in made.inputs)
-    made.run([x if process_messages.has_name(x.dtype.name) else process_messages.as_bytes(x) for x in zeros])
+    made.run(
+        [
+            x if process_messages.is_sendable_dtype(x.dtype.name) else process_messages.as_bytes(x)
+            for x in zeros
+        ]
+    )
     return made
 
 
-def _borders(interpreter: LiteRtProcess) -> tuple[str, str]:
+def _io_types(interpreter: LiteRtProcess) -> tuple[str, str]:
     """Returns the types of inputs and outputs."""
-    return _types(interpreter.inputs), _types(interpreter.outputs)
+    return _tensor_types_text(interpreter.inputs), _tensor_types_text(interpreter.outputs)
 
 
-def _types(tensors: Sequence[LiteRtTensor]) -> str:
+def _tensor_types_text(tensors: Sequence[LiteRtTensor]) -> str:
     return ", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors)
 
 
-def _words(values: Sequence[Value]) -> str:
+def _value_types_text(values: Sequence[Value]) -> str:
     return ", ".join(f"{np.dtype(v.dtype.numpy)}{list(v.shape)}" for v in values)
 
 
-def _runs(raw: bytes, graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
+def _run_samples(raw: bytes, graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:
     """Yields the results of the samples; a new interpreter resets states."""
     interpreter = LiteRtProcess(raw)
     for number, sample in enumerate(samples):

@@ -8,16 +8,16 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pillion.host_io.json_dataclasses import build, parse
+from pillion.host_io.json_dataclasses import build, parse_strict_json
 from pillion.ir.types import Array, Shape
 from pillion.run import process_messages
 from pillion.run.executor import TIMEOUT_SECONDS
-from pillion.run.runtime_process import Refused, RuntimeProcess, Words
+from pillion.run.runtime_process import RuntimeMessages, RuntimeProcess, RuntimeRefusal
 
 WORKER = "pillion.run.litert_worker"
 START_SECONDS = 120.0
 """The time limit for importing LiteRT on a busy computer."""
-WORDS = Words(
+WORDS = RuntimeMessages(
     crashed="LiteRT crashed",
     crash_help=(
         "run another executor: --on host, or verify without LiteRT; scales beyond reason and layers without a bias can do that"
@@ -60,14 +60,16 @@ class _LiteRt(RuntimeProcess):
         """Opens a file and returns its id and description."""
         number = next(self.numbers)
         closed, self._dropped[:] = list(self._dropped), []
-        question = process_messages.write(model, seconds=TIMEOUT_SECONDS, number=number, closed=closed)
+        question = process_messages.write_message(
+            model, seconds=TIMEOUT_SECONDS, number=number, closed=closed
+        )
         return number, self.asked(question, TIMEOUT_SECONDS)[0]
 
     def asked(self, question: bytes, seconds: float) -> tuple[bytes, list[Array]]:
         """Returns the answer to a request; raises a `Refusal` with LiteRT's message."""
         try:
             return self.ask(question, seconds)
-        except Refused as refused:
+        except RuntimeRefusal as refused:
             raise Refusal(refused.parts.get("what", "")) from None
 
     def drop(self, number: int) -> None:
@@ -78,7 +80,7 @@ class _LiteRt(RuntimeProcess):
 _running: list[_LiteRt] = []
 
 
-def _litert() -> _LiteRt:
+def _litert_worker() -> _LiteRt:
     if not _running or not _running[0].alive:
         _running[:] = [_LiteRt()]
     return _running[0]
@@ -89,12 +91,12 @@ class LiteRtProcess:
     read again, LiteRT's sharing lets an addition overwrite it. States persist from run to run."""
 
     def __init__(self, model: bytes) -> None:
-        self._process = _litert()
+        self._process = _litert_worker()
         self._number, said = self._process.open(model)
         try:
-            self._borders = build(LiteRtIo, parse(said.decode()))
+            self._borders = build(LiteRtIo, parse_strict_json(said.decode()))
         except ValueError as error:
-            raise self._process.nonsense(error) from None
+            raise self._process.malformed_answer_error(error) from None
         weakref.finalize(self, self._process.drop, self._number)
 
     @property
@@ -109,5 +111,5 @@ class LiteRtProcess:
 
     def run(self, inputs: Sequence[Array], seconds: float = TIMEOUT_SECONDS) -> tuple[Array, ...]:
         """Returns the outputs for these inputs; raises a `Refusal` with LiteRT's reason."""
-        question = process_messages.write(arrays=inputs, seconds=seconds, number=self._number)
+        question = process_messages.write_message(arrays=inputs, seconds=seconds, number=self._number)
         return tuple(self._process.asked(question, seconds)[1])

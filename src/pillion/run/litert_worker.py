@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion.run import process_messages
-from pillion.run.runtime_process import serve
+from pillion.run.runtime_process import serve_requests
 
 _OPEN: dict[int, Any] = {}
 """The open files by id."""
@@ -18,20 +18,24 @@ _OPEN: dict[int, Any] = {}
 
 def main() -> None:
     """Serves requests until the input ends."""
-    serve(lambda: importlib.import_module("ai_edge_litert.interpreter"), _answer, _failure)
+    serve_requests(
+        lambda: importlib.import_module("ai_edge_litert.interpreter"), _answer_request, _error_parts
+    )
 
 
-def _answer(question: process_messages.Message, program: bytes, inputs: list[Any]) -> bytes:
+def _answer_request(question: process_messages.Message, program: bytes, inputs: list[Any]) -> bytes:
     for number in question.closed:
         _OPEN.pop(number, None)
-    return _opened(question.number, program) if program else _run(_OPEN[question.number], inputs)
+    return (
+        _open_file(question.number, program) if program else _run_interpreter(_OPEN[question.number], inputs)
+    )
 
 
-def _failure(error: Exception) -> dict[str, str] | None:
+def _error_parts(error: Exception) -> dict[str, str] | None:
     return {"what": " ".join(str(error).split())} if isinstance(error, ValueError | RuntimeError) else None
 
 
-def _opened(number: int, program: bytes) -> bytes:
+def _open_file(number: int, program: bytes) -> bytes:
     litert: Any = importlib.import_module("ai_edge_litert.interpreter")
     made: Any = litert.Interpreter(
         model_content=program,
@@ -42,11 +46,11 @@ def _opened(number: int, program: bytes) -> bytes:
     made.allocate_tensors()
     _OPEN[number] = made
     found = {"inputs": made.get_input_details(), "outputs": made.get_output_details()}
-    borders = {side: [_tensor(detail) for detail in details] for side, details in found.items()}
-    return process_messages.write(json.dumps(borders).encode())
+    borders = {side: [_describe_tensor(detail) for detail in details] for side, details in found.items()}
+    return process_messages.write_message(json.dumps(borders).encode())
 
 
-def _tensor(detail: Any) -> dict[str, object]:
+def _describe_tensor(detail: Any) -> dict[str, object]:
     return {
         "name": detail["name"],
         "dtype": np.dtype(detail["dtype"]).name,
@@ -54,15 +58,22 @@ def _tensor(detail: Any) -> dict[str, object]:
     }
 
 
-def _run(interpreter: Any, inputs: list[Any]) -> bytes:
+def _run_interpreter(interpreter: Any, inputs: list[Any]) -> bytes:
     for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
         dtype = np.dtype(detail["dtype"])
-        own = array if process_messages.has_name(dtype.name) else array.view(dtype).reshape(detail["shape"])
+        own = (
+            array
+            if process_messages.is_sendable_dtype(dtype.name)
+            else array.view(dtype).reshape(detail["shape"])
+        )
         interpreter.set_tensor(detail["index"], own)
     interpreter.invoke()
     made = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-    return process_messages.write(
-        arrays=[y if process_messages.has_name(y.dtype.name) else process_messages.as_bytes(y) for y in made]
+    return process_messages.write_message(
+        arrays=[
+            y if process_messages.is_sendable_dtype(y.dtype.name) else process_messages.as_bytes(y)
+            for y in made
+        ]
     )
 
 

@@ -15,10 +15,10 @@ from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
 from pillion.run.executor import DEFAULTS, NPU, Outputs, Runnable, RunOptions, RunResult, Samples
-from pillion.run.stream_steps import steps
+from pillion.run.stream_steps import run_stream_steps
 
 
-class NpuCode:
+class NpuCodeExecutor:
     """Runs segments by the NPU's code, and everything else by the reference."""
 
     name = NPU
@@ -28,7 +28,7 @@ class NpuCode:
         rule = "it executes the code of NPUs whose compiler is installed and whose commands are known"
         where = f"--target {program.target.name}"
         help = "a target that `pillion targets` does not call `not proven`; `pillion doctor` says whether its compiler is there"
-        if not _segments(program):
+        if not _program_segments(program):
             return Verdict("npu.segments", False, rule, where, "no op runs on an NPU", help)
         payloads = program.payloads
         known = all(segment.run for segment in payloads.segments)
@@ -38,23 +38,23 @@ class NpuCode:
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         """Returns the results of the samples."""
-        pairs = zip(_segments(program), _runs(program.payloads), strict=True)
+        pairs = zip(_program_segments(program), _segment_runners(program.payloads), strict=True)
         instead: dict[Op, Callable[..., object]] = {
-            op: functools.partial(_as_arrays, op, run) for op, run in pairs
+            op: functools.partial(_run_as_arrays, op, run) for op, run in pairs
         }
         step = functools.partial(program.graph.reference_step, instead=instead)
-        return [RunResult(made) for made in steps(program.graph, samples, options, step)]
+        return [RunResult(made) for made in run_stream_steps(program.graph, samples, options, step)]
 
 
-def _segments(program: Runnable) -> list[Segment]:
+def _program_segments(program: Runnable) -> list[Segment]:
     return [op for op in program.graph.ops if isinstance(op, Segment)]
 
 
-def _runs(payloads: Payloads) -> list[Callable[..., tuple[bytes, ...]]]:
+def _segment_runners(payloads: Payloads) -> list[Callable[..., tuple[bytes, ...]]]:
     return [segment.run for segment in payloads.segments if segment.run is not None]
 
 
-def _as_arrays(op: Op, run: Callable[..., tuple[bytes, ...]], *operands: Array) -> Outputs:
+def _run_as_arrays(op: Op, run: Callable[..., tuple[bytes, ...]], *operands: Array) -> Outputs:
     made = run(*operands)
     return tuple(
         np.frombuffer(data, value.dtype.numpy).reshape(value.shape)

@@ -21,17 +21,17 @@ from pillion.host_io.atomic_files import Content, read_whole
 from pillion.run.executor import NPU, RunOptions, RunResult, Samples
 from pillion.run.host_executor import run_on_model
 from pillion.run.project_folder import temporary_project
-from pillion.targets import executable, find_target
+from pillion.targets import find_target, npu_interpreter
 
 _LENGTH = struct.Struct("=Q")
 _MOST_BYTES = 1 << 32
 """The largest request, beyond the memory of any microcontroller."""
 
 
-def require_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[bytes]]:
+def require_npu_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[bytes]]:
     """Returns the driver for a project's NPU and the code of its segments; raises if either is missing."""
     npu = find_target(manifest.target).npu
-    payloads = [read_whole(folder / name, ".bin") for name in _segments(manifest)]
+    payloads = [read_whole(folder / name, ".bin") for name in _segment_files(manifest)]
     if npu is None or not payloads or not _sources(manifest):
         raise PillionError(
             f"`{manifest.model}` holds no code for an NPU",
@@ -40,7 +40,7 @@ def require_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[bytes]]
             help="compile for a target with an NPU, its compiler installed (`pillion targets`, `pillion doctor`); --on host computes the same bytes",
         )
     for payload in payloads:
-        executable(payload)
+        npu_interpreter(payload)
     if npu.driver is None:
         raise PillionError(
             f"nothing stands in for the driver of {npu.name}",
@@ -53,10 +53,10 @@ def require_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[bytes]]
 
 def run_on_npu(folder: Path, manifest: Manifest, samples: Samples, options: RunOptions) -> list[RunResult]:
     """Runs a project's C on this computer, and executes the NPU's code whenever it calls the driver."""
-    driver, payloads = require_code(folder, manifest)
+    driver, payloads = require_npu_code(folder, manifest)
     with (
-        temporary_project(_files(folder, manifest, driver)) as place,
-        _answering(driver.answers(payloads)) as (channel, refused),
+        temporary_project(_portable_project_files(folder, manifest, driver)) as place,
+        _serve_channel(driver.answers(payloads)) as (channel, refused),
     ):
         with HostModel(place, timeout=options.timeout, channels={CHANNEL: channel}) as model:
             try:
@@ -70,7 +70,7 @@ def run_on_npu(folder: Path, manifest: Manifest, samples: Samples, options: RunO
         return results
 
 
-def _segments(manifest: Manifest) -> list[str]:
+def _segment_files(manifest: Manifest) -> list[str]:
     """Returns the files with the NPU's code, in execution order."""
     found = [name for name in manifest.files if name.startswith("npu_segment_") and name.endswith(".bin")]
     return sorted(found, key=lambda name: int("".join(filter(str.isdigit, name)) or 0))
@@ -80,7 +80,7 @@ def _sources(manifest: Manifest) -> list[str]:
     return [name for name in manifest.files if name.startswith(f"{NPU_FOLDER}/")]
 
 
-def _files(folder: Path, manifest: Manifest, driver: Driver) -> Mapping[str, Content]:
+def _portable_project_files(folder: Path, manifest: Manifest, driver: Driver) -> Mapping[str, Content]:
     """Returns one folder with the portable model and the driver calls, without the NPU's stand-in."""
     model = HOST_FOLDER if f"{HOST_FOLDER}/model.c" in manifest.files else MODEL_FOLDER
     made: dict[str, Content] = {}
@@ -94,11 +94,11 @@ def _files(folder: Path, manifest: Manifest, driver: Driver) -> Mapping[str, Con
 
 
 @contextmanager
-def _answering(answer: Callable[[bytes], bytes]) -> Iterator[tuple[int, list[PillionError]]]:
+def _serve_channel(answer: Callable[[bytes], bytes]) -> Iterator[tuple[int, list[PillionError]]]:
     """Serves a channel; yields the child's end and the list of refusals."""
     refused: list[PillionError] = []
     ours, theirs = socket.socketpair()
-    thread = Thread(target=_serve, args=(ours, answer, refused), daemon=True)
+    thread = Thread(target=_answer_requests, args=(ours, answer, refused), daemon=True)
     thread.start()
     try:
         yield theirs.fileno(), refused
@@ -110,14 +110,16 @@ def _answering(answer: Callable[[bytes], bytes]) -> Iterator[tuple[int, list[Pil
         ours.close()
 
 
-def _serve(channel: socket.socket, answer: Callable[[bytes], bytes], refused: list[PillionError]) -> None:
+def _answer_requests(
+    channel: socket.socket, answer: Callable[[bytes], bytes], refused: list[PillionError]
+) -> None:
     """Answers requests until the other side closes."""
     with suppress(OSError, EOFError):
         while True:
-            (length,) = _LENGTH.unpack(_take(channel, _LENGTH.size))
+            (length,) = _LENGTH.unpack(_receive_exactly(channel, _LENGTH.size))
             if length > _MOST_BYTES:
                 return
-            question = _take(channel, length)
+            question = _receive_exactly(channel, length)
             try:
                 made = answer(question)
             except PillionError as error:
@@ -126,7 +128,7 @@ def _serve(channel: socket.socket, answer: Callable[[bytes], bytes], refused: li
             channel.sendall(_LENGTH.pack(len(made)) + made)
 
 
-def _take(channel: socket.socket, count: int) -> bytes:
+def _receive_exactly(channel: socket.socket, count: int) -> bytes:
     parts = bytearray()
     while len(parts) < count:
         part = channel.recv(min(count - len(parts), 1 << 20))

@@ -17,8 +17,8 @@ from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.run.executor import DEFAULTS, HOST, Outputs, Runnable, RunOptions, require_runnable
 from pillion.run.executor_list import find_executor, run_folder
-from pillion.run.host_executor import bytes_of, files_for_host, host_model
-from pillion.run.project_folder import outputs_of, temporary_project
+from pillion.run.host_executor import files_for_host, input_bytes, start_host_model
+from pillion.run.project_folder import outputs_from_bytes, temporary_project
 
 Chunk = Sequence[Sequence[Array]]
 """The inputs of some runs."""
@@ -49,7 +49,7 @@ def check_workers(workers: int | None) -> int:
 
 
 @contextmanager
-def many_runs(
+def open_chunk_runner(
     program: Runnable | Path, on: str = HOST, workers: int | None = None, options: RunOptions = DEFAULTS
 ) -> Iterator[Callable[[Iterable[Chunk]], Iterator[list[Outputs]]]]:
     """Yields a function that runs chunks of samples in order, for a program or a C project's folder. The
@@ -57,7 +57,7 @@ def many_runs(
     count = check_workers(workers)
     with ExitStack() as stack:
         if on != HOST:
-            yield lambda chunks: map(_on_executor(program, on, options), chunks)
+            yield lambda chunks: map(_chunk_runner(program, on, options), chunks)
             return
         if isinstance(program, Path):
             folder = program
@@ -67,20 +67,23 @@ def many_runs(
         manifest = read_manifest(folder)
         models: queue.SimpleQueue[HostModel] = queue.SimpleQueue()
         for _ in range(count):
-            models.put(stack.enter_context(host_model(folder, manifest, options)))
+            models.put(stack.enter_context(start_host_model(folder, manifest, options)))
         threads = stack.enter_context(ThreadPoolExecutor(count))
 
         def run(chunk: Chunk) -> list[Outputs]:
             model = models.get()
             try:
-                return [outputs_of(manifest, raw) for raw in model.run_many([bytes_of(s) for s in chunk])]
+                return [
+                    outputs_from_bytes(manifest, raw)
+                    for raw in model.run_many([input_bytes(s) for s in chunk])
+                ]
             finally:
                 models.put(model)
 
-        yield lambda chunks: _in_order(threads, run, chunks, 2 * count)
+        yield lambda chunks: _ordered_results(threads, run, chunks, 2 * count)
 
 
-def _on_executor(program: Runnable | Path, on: str, options: RunOptions) -> RunChunk:
+def _chunk_runner(program: Runnable | Path, on: str, options: RunOptions) -> RunChunk:
     """Returns the function that runs a chunk on an executor without a pool."""
     if isinstance(program, Path):
         folder = program
@@ -90,7 +93,7 @@ def _on_executor(program: Runnable | Path, on: str, options: RunOptions) -> RunC
     return lambda chunk: [result.outputs for result in executor.run(runnable, chunk, options)]
 
 
-def _in_order(
+def _ordered_results(
     threads: ThreadPoolExecutor, run: RunChunk, chunks: Iterable[Chunk], most: int
 ) -> Iterator[list[Outputs]]:
     """Yields results in the order of the chunks, with at most `most` chunks in progress."""

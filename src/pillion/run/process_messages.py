@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse
+from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
 from pillion.ir.types import Array, DType, Shape
 
 _LENGTH = struct.Struct("=I")
@@ -22,7 +22,7 @@ Receive = Callable[[int], bytes]
 
 
 @dataclass(frozen=True)
-class Shaped:
+class ArrayDescription:
     """The description of an array and its dim order, which the runtime uses."""
 
     dtype: DType
@@ -44,7 +44,7 @@ class Message:
     """A request (program, inputs, time limit) or an answer (outputs, or the four parts of an error)."""
 
     program: int = 0
-    arrays: tuple[Shaped, ...] = ()
+    arrays: tuple[ArrayDescription, ...] = ()
     error: Mapping[str, str] | None = None
     seconds: float = 0.0
     goes_on: bool = False
@@ -55,7 +55,7 @@ class Message:
     """The ids of programs to close."""
 
 
-def has_name(dtype: str) -> bool:
+def is_sendable_dtype(dtype: str) -> bool:
     """Whether arrays of this element type can be sent; others are sent as bytes."""
     return dtype in {one.value for one in DType}
 
@@ -65,7 +65,7 @@ def as_bytes(array: Array) -> Array:
     return np.frombuffer(array.tobytes(), np.uint8)
 
 
-def write(
+def write_message(
     program: bytes = b"",
     arrays: Sequence[Array] = (),
     error: Mapping[str, str] | None = None,
@@ -75,27 +75,29 @@ def write(
     closed: Sequence[int] = (),
 ) -> bytes:
     """Returns the bytes of a message."""
-    shaped = tuple(Shaped(DType(array.dtype.name), array.shape, _order(array)) for array in arrays)
+    shaped = tuple(
+        ArrayDescription(DType(array.dtype.name), array.shape, _dim_order(array)) for array in arrays
+    )
     message = Message(len(program), shaped, error, seconds, goes_on, number, tuple(closed))
     words = json.dumps(as_plain_data(message)).encode()
     data = (array.transpose(one.order).tobytes() for array, one in zip(arrays, shaped, strict=True))
     return b"".join([_LENGTH.pack(len(words)), words, program, *data])
 
 
-def _order(array: Array) -> tuple[int, ...]:
+def _dim_order(array: Array) -> tuple[int, ...]:
     return tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
 
 
-def read(receive: Receive) -> tuple[Message, bytes, list[Array]]:
+def read_message(receive: Receive) -> tuple[Message, bytes, list[Array]]:
     """Returns a message, its program and its arrays; raises ValueError if it is malformed."""
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))
     if length > _MOST_WORDS:
         raise ValueError(f"its facts have {length} bytes")
-    message = build(Message, parse(receive(length).decode()))
+    message = build(Message, parse_strict_json(receive(length).decode()))
     program = receive(message.program)
-    return message, program, [_array(one, receive(one.bytes)) for one in message.arrays]
+    return message, program, [_array_from_bytes(one, receive(one.bytes)) for one in message.arrays]
 
 
-def _array(shaped: Shaped, data: bytes) -> Array:
+def _array_from_bytes(shaped: ArrayDescription, data: bytes) -> Array:
     in_memory = np.frombuffer(data, shaped.dtype.numpy).reshape([shaped.shape[axis] for axis in shaped.order])
     return in_memory.transpose(np.argsort(shaped.order))

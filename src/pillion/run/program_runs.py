@@ -9,7 +9,7 @@ from typing import Any
 from pillion.boards.board import find_board
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m.memories import find_memories
-from pillion.host_io.progress import shown, stage
+from pillion.host_io.progress import show_progress, stage
 from pillion.run.executor import (
     REFERENCE,
     TIMEOUT_SECONDS,
@@ -20,9 +20,9 @@ from pillion.run.executor import (
     require_runnable,
 )
 from pillion.run.executor_list import find_executor
-from pillion.run.input_checks import check_fit, fitted
+from pillion.run.input_checks import check_fit, fit_to_graph
 from pillion.run.stream import StreamSession
-from pillion.run.time_estimate import Conditions, TimeEstimate, estimate_program
+from pillion.run.time_estimate import TimeEstimate, TimingConditions, estimate_program
 from pillion.run.verify import SAMPLES, Verification
 from pillion.run.verify import verify as verify_program
 
@@ -43,11 +43,11 @@ def measure(
     native: bool = False,
 ) -> RunResult:
     """Runs the program like `run`, and returns the board's measurements with the outputs."""
-    arrays, executor = fitted(program.graph, inputs), find_executor(on)
+    arrays, executor = fit_to_graph(program.graph, inputs), find_executor(on)
     check_fit(program.graph, arrays)
     options = RunOptions(timeout, profile, native)
     require_runnable(executor, program)
-    with shown(), stage(f"{'measuring' if profile else 'running'} on {on}"):
+    with show_progress(), stage(f"{'measuring' if profile else 'running'} on {on}"):
         return executor.run(program, [arrays], options)[0]
 
 
@@ -74,10 +74,10 @@ def time(
     Instructions are counted in the emulator if there is one, on a random sample unless inputs are passed;
     `basis` says what the estimate rests on. `memories` says where constants and arena are, `on` names
     another board than the target's."""
-    arrays = fitted(program.graph, inputs)
+    arrays = fit_to_graph(program.graph, inputs)
     if arrays:
         check_fit(program.graph, arrays)
-    conditions = Conditions(
+    conditions = TimingConditions(
         parse_clock(clock, "clock"),
         find_memories(memories) if memories is not None else None,
         parse_clock(npu_clock, "npu_clock") if npu_clock is not None else None,
@@ -93,5 +93,5 @@ def verify(
     """Runs the program on every installed executor and compares all bytes. Without `inputs`, samples are
     random; for a program with states, each is a sequence of several steps."""
     return verify_program(
-        program, samples, seed=seed, inputs=fitted(program.graph, inputs) if inputs else None
+        program, samples, seed=seed, inputs=fit_to_graph(program.graph, inputs) if inputs else None
     )

@@ -25,7 +25,7 @@ def temporary_project(files: Mapping[str, Content]) -> Iterator[Path]:
         yield Path(folder)
 
 
-def not_its_manifest(manifest: Manifest, wanted: str, found: str) -> PillionError:
+def manifest_mismatch_error(manifest: Manifest, wanted: str, found: str) -> PillionError:
     """Returns the error for a project whose C contradicts its manifest."""
     return PillionError(
         f"the C of `{manifest.model}` is not that of its manifest.json",
@@ -35,7 +35,7 @@ def not_its_manifest(manifest: Manifest, wanted: str, found: str) -> PillionErro
     )
 
 
-def outputs_of(manifest: Manifest, raw: Sequence[bytes]) -> Outputs:
+def outputs_from_bytes(manifest: Manifest, raw: Sequence[bytes]) -> Outputs:
     """Returns the outputs of a project as arrays of their types and shapes."""
     return tuple(
         np.frombuffer(data, o.dtype.numpy).reshape(o.shape)

@@ -24,21 +24,21 @@ Helium, which rounds the product once, than elsewhere; both are right."""
 def random_samples(graph: Graph, count: int, seed: int) -> list[list[Array]]:
     """Returns inputs for a graph; the same seed gives the same ones, and a larger count extends them."""
     rng = np.random.default_rng(seed)
-    return [[_random(graph, value, rng) for value in graph.inputs] for _ in range(count)]
+    return [[_random_value(graph, value, rng) for value in graph.inputs] for _ in range(count)]
 
 
 def samples_of_manifest(buffers: Sequence[ManifestBuffer], count: int, seed: int) -> list[list[Array]]:
     """Returns inputs for a C project, of which only the types are known."""
     rng = np.random.default_rng(seed)
-    return [[_of_type(b.shape, b.dtype, rng) for b in buffers] for _ in range(count)]
+    return [[_random_of_type(b.shape, b.dtype, rng) for b in buffers] for _ in range(count)]
 
 
-def _random(graph: Graph, value: Value, rng: np.random.Generator) -> Array:
-    covered = _covered(graph, value)
-    if value.dtype is DType.INT32 and (count := _slices(graph, value)):
+def _random_value(graph: Graph, value: Value, rng: np.random.Generator) -> Array:
+    covered = _represented_range(graph, value)
+    if value.dtype is DType.INT32 and (count := _indexed_slices(graph, value)):
         return rng.integers(0, count, value.shape).astype(np.int32)
     if covered is None:
-        return _of_type(value.shape, value.dtype, rng)
+        return _random_of_type(value.shape, value.dtype, rng)
     low, high, step = covered
     middle, half = (low + high) / 2, (high - low) / 2 * BEYOND
     drawn = rng.uniform(middle - half, middle + half, value.shape)
@@ -46,7 +46,7 @@ def _random(graph: Graph, value: Value, rng: np.random.Generator) -> Array:
     return (drawn + is_near * step / 8).astype(np.float32)
 
 
-def _slices(graph: Graph, value: Value) -> int:
+def _indexed_slices(graph: Graph, value: Value) -> int:
     """Returns the number of slices that integers index, directly or after movement; 0 if they are no
     indices."""
     counts = []
@@ -54,11 +54,11 @@ def _slices(graph: Graph, value: Value) -> int:
         if isinstance(op, (Gather, EmbeddingBag)) and value is op.indices:
             counts.append(op.x.shape[op.axis] if isinstance(op, Gather) else op.table.shape[0])
         elif isinstance(op, (Movement, Cast)) or (isinstance(op, Gather) and op.y.dtype is DType.INT32):
-            counts.append(_slices(graph, op.results[0]))
+            counts.append(_indexed_slices(graph, op.results[0]))
     return min(filter(None, counts), default=0)
 
 
-def _covered(graph: Graph, value: Value) -> tuple[float, float, float] | None:
+def _represented_range(graph: Graph, value: Value) -> tuple[float, float, float] | None:
     """Returns the range of a float input that its quantization represents, and the step between integers."""
     for op in graph.users.get(value, []):
         if isinstance(op, Quantize):
@@ -67,7 +67,7 @@ def _covered(graph: Graph, value: Value) -> tuple[float, float, float] | None:
     return None
 
 
-def _of_type(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator) -> Array:
+def _random_of_type(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator) -> Array:
     if dtype is DType.FLOAT32:
         return rng.standard_normal(shape).astype(np.float32)
     if dtype is DType.BOOL:

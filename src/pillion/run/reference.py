@@ -11,23 +11,24 @@ from pillion.run.executor import (
     RunOptions,
     RunResult,
     Samples,
-    judged,
-    require_open,
+    require_open_segments,
+    verdict_of_checks,
 )
-from pillion.run.stream_steps import steps
+from pillion.run.stream_steps import run_stream_steps
 
 
-class Reference:
+class ReferenceExecutor:
     """Runs every op's reference, in execution order."""
 
     name = REFERENCE
 
     def judge(self, program: Runnable) -> Verdict:
         """Returns a positive verdict unless a segment's ops are unknown."""
-        return judged("reference.ops", lambda: require_open(program))
+        return verdict_of_checks("reference.ops", lambda: require_open_segments(program))
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         """Returns the results of the samples."""
         return [
-            RunResult(made) for made in steps(program.graph, samples, options, program.graph.reference_step)
+            RunResult(made)
+            for made in run_stream_steps(program.graph, samples, options, program.graph.reference_step)
         ]

@@ -37,10 +37,10 @@ def rounding_steps(
     channel = index[-1]
     first = RoundingStep(f"accumulator, bias {int(bias[channel])} included", accumulator)
     if isinstance(op, Linear) and arithmetic is Arithmetic.TFLITE:
-        scaled = _in_double(accumulator, float(op.ratios[channel]))
+        scaled = _double_precision_steps(accumulator, float(op.ratios[channel]))
     else:
         mantissas, shifts = op.multipliers
-        scaled = _requantized(accumulator, int(mantissas[channel]), int(shifts[channel]))
+        scaled = _requantize_steps(accumulator, int(mantissas[channel]), int(shifts[channel]))
     moved = int(scaled[-1].value) + op.y.zero_point
     clamped = int(numerics.saturate(np.array(moved), op.low, op.high))
     return (
@@ -51,7 +51,7 @@ def rounding_steps(
     )
 
 
-def _requantized(accumulator: int, mantissa: int, shift: int) -> tuple[RoundingStep, ...]:
+def _requantize_steps(accumulator: int, mantissa: int, shift: int) -> tuple[RoundingStep, ...]:
     """Returns the steps of a requantization: the multiplication rounds half up, the right shift half away
     from zero."""
     left, right = max(shift, 0), max(-shift, 0)
@@ -65,7 +65,7 @@ def _requantized(accumulator: int, mantissa: int, shift: int) -> tuple[RoundingS
     return tuple(steps)
 
 
-def _in_double(accumulator: int, ratio: float) -> tuple[RoundingStep, ...]:
+def _double_precision_steps(accumulator: int, ratio: float) -> tuple[RoundingStep, ...]:
     product = accumulator * ratio
     return (
         RoundingStep(f"times {ratio!r} in double precision", product),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from pillion.errors import PillionError
-from pillion.host_io.child_process import Child, ChildEnded, ChildLate
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
 from pillion.ir.types import Array
 from pillion.run import process_messages
 
@@ -22,7 +22,7 @@ Failure = Callable[[Exception], Mapping[str, str] | None]
 
 
 @dataclass(frozen=True)
-class Words:
+class RuntimeMessages:
     """The messages for a runtime that crashes or exceeds its time limit."""
 
     crashed: str
@@ -31,7 +31,7 @@ class Words:
     late_help: str
 
 
-class Refused(Exception):
+class RuntimeRefusal(Exception):
     """The runtime refuses a program; the reason is in parts."""
 
     def __init__(self, parts: Mapping[str, str]) -> None:
@@ -42,7 +42,7 @@ class Refused(Exception):
 class RuntimeProcess:
     """The process, until it crashes or exceeds a time limit."""
 
-    def __init__(self, module: str, *arguments: str, words: Words, seconds: float) -> None:
+    def __init__(self, module: str, *arguments: str, words: RuntimeMessages, seconds: float) -> None:
         # The child has the same module path, in any working directory.
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
         command = [sys.executable, "-m", module, *arguments]
@@ -59,21 +59,23 @@ class RuntimeProcess:
         """Returns the bytes and arrays of the answer; raises on anything else."""
         try:
             self.child.send(question, seconds)
-            message, program, arrays = process_messages.read(lambda count: self.child.receive(count, seconds))
+            message, program, arrays = process_messages.read_message(
+                lambda count: self.child.receive(count, seconds)
+            )
         except ChildEnded as ended:
             raise self.crashed(str(ended)) from None
-        except ChildLate:
+        except ChildTimeoutError:
             raise self._late(seconds) from None
         except BaseException as error:  # the rest in the pipes would be read as the next answer
             self.child.close()
             if isinstance(error, ValueError):
-                raise self.nonsense(error) from None
+                raise self.malformed_answer_error(error) from None
             raise
         if message.error is not None:
-            raise Refused(message.error)
+            raise RuntimeRefusal(message.error)
         return program, arrays
 
-    def nonsense(self, error: ValueError) -> PillionError:
+    def malformed_answer_error(self, error: ValueError) -> PillionError:
         """Returns the error for a malformed answer."""
         return self.crashed(f"its answer makes no sense: {error}")
 
@@ -95,7 +97,7 @@ class RuntimeProcess:
         )
 
 
-def serve(start: Callable[[], object], answer: Answer, failure: Failure) -> None:
+def serve_requests(start: Callable[[], object], answer: Answer, failure: Failure) -> None:
     """Starts the runtime in its process and answers requests until the input ends. Printed output is kept
     apart from answers."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -103,16 +105,18 @@ def serve(start: Callable[[], object], answer: Answer, failure: Failure) -> None
 
     def started() -> bytes:
         start()
-        return process_messages.write()
+        return process_messages.write_message()
 
-    _write(answers, _made(started, failure))
+    _write_answer(answers, _bytes_or_failure(started, failure))
     with os.fdopen(os.dup(0), "rb") as questions:
         while questions.peek(1):
-            _write(answers, _made(lambda: _answered(questions.read, answer), failure))
+            _write_answer(
+                answers, _bytes_or_failure(lambda: _answer_request(questions.read, answer), failure)
+            )
 
 
-def _answered(receive: process_messages.Receive, answer: Answer) -> bytes:
-    question, program, arrays = process_messages.read(receive)
+def _answer_request(receive: process_messages.Receive, answer: Answer) -> bytes:
+    question, program, arrays = process_messages.read_message(receive)
     # The parent stops this process; the timer does if the parent was killed.
     signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
     try:
@@ -121,17 +125,17 @@ def _answered(receive: process_messages.Receive, answer: Answer) -> bytes:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _made(make: Callable[[], bytes], failure: Failure) -> bytes:
+def _bytes_or_failure(make: Callable[[], bytes], failure: Failure) -> bytes:
     try:
         return make()
     except Exception as error:
         parts = failure(error)
         if parts is None:
             raise
-        return process_messages.write(error=parts)
+        return process_messages.write_message(error=parts)
 
 
-def _write(answers: BinaryIO, message: bytes) -> None:
+def _write_answer(answers: BinaryIO, message: bytes) -> None:
     view = memoryview(message)
     while view:
         view = view[answers.write(view) :]

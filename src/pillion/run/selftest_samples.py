@@ -21,7 +21,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Value
 from pillion.run.emulated_board import check_board
 from pillion.run.executor import HOST, TIMEOUT_SECONDS
-from pillion.run.input_checks import check_fit, fitted
+from pillion.run.input_checks import check_fit, fit_to_graph
 
 SelfTestSamples = str | os.PathLike[str] | Sequence[Any]
 """A .npz or .npy file, or an array per input for each sample; a single input needs no list."""
@@ -31,12 +31,12 @@ MOST_SAMPLES = 10_000
 def samples_of(graph: Graph, given: SelfTestSamples) -> list[list[Array]]:
     """Returns arrays that fit a graph's inputs exactly; arrays that would need rounding are refused."""
     if isinstance(given, (str, os.PathLike)):
-        return _of_file(graph, Path(given))
-    return [_fitting(graph, one if isinstance(one, (list, tuple)) else [one]) for one in given]
+        return _samples_of_file(graph, Path(given))
+    return [_fit_sample(graph, one if isinstance(one, (list, tuple)) else [one]) for one in given]
 
 
-def _fitting(graph: Graph, sample: Sequence[Any]) -> list[Array]:
-    arrays = fitted(graph, sample)
+def _fit_sample(graph: Graph, sample: Sequence[Any]) -> list[Array]:
+    arrays = fit_to_graph(graph, sample)
     check_fit(graph, arrays)
     _require_finite(graph.inputs, arrays, "the samples")
     return arrays
@@ -53,31 +53,37 @@ def _require_finite(wanted: Sequence[Value], arrays: Sequence[Array], where: str
             )
 
 
-def _of_file(graph: Graph, file: Path) -> list[list[Array]]:
-    columns = [list(_samples(graph, file, i, a)) for i, a in enumerate(_columns(graph, file))]
+def _samples_of_file(graph: Graph, file: Path) -> list[list[Array]]:
+    columns = [
+        list(_split_input_array(graph, file, i, a)) for i, a in enumerate(_input_arrays_of_file(graph, file))
+    ]
     counts = {len(column) for column in columns}
     if len(counts) != 1 or 0 in counts:
-        raise _not_fitting(
+        raise _sample_mismatch_error(
             file, "as many samples for each input, and at least one", f"{sorted(counts)} samples"
         )
     return [list(sample) for sample in zip(*columns, strict=True)]
 
 
-def _columns(graph: Graph, file: Path) -> list[Array]:
+def _input_arrays_of_file(graph: Graph, file: Path) -> list[Array]:
     try:
         found = read_arrays(file)
     except UNREADABLE as error:
-        raise _not_fitting(file, "a .npz file of arrays, or a .npy file of one", reason(error)) from None
+        raise _sample_mismatch_error(
+            file, "a .npz file of arrays, or a .npy file of one", reason(error)
+        ) from None
     arrays = list(found.values()) if isinstance(found, dict) else [found]
     names = [value.name for value in graph.inputs]
     if isinstance(found, dict) and set(found) == set(names):
         arrays = [found[name] for name in names]
     if len(arrays) != len(names):
-        raise _not_fitting(file, f"an array for each of {', '.join(names)}", f"{len(arrays)} arrays")
+        raise _sample_mismatch_error(
+            file, f"an array for each of {', '.join(names)}", f"{len(arrays)} arrays"
+        )
     return arrays
 
 
-def _samples(graph: Graph, file: Path, number: int, array: Array) -> Iterator[Array]:
+def _split_input_array(graph: Graph, file: Path, number: int, array: Array) -> Iterator[Array]:
     """Yields the samples of one input: an array of its shape, without the batch axis, or with a longer
     one."""
     value = graph.inputs[number]
@@ -87,30 +93,30 @@ def _samples(graph: Graph, file: Path, number: int, array: Array) -> Iterator[Ar
     is_whole = bool(shape) and array.ndim == len(shape) and array.shape[1:] == shape[1:]
     if array.shape != shape and not (is_whole and shape[0] and array.shape[0] % shape[0] == 0):
         rule = f"`{value.name}`: {list(shape)}, or a multiple of the first axis"
-        raise _not_fitting(file, rule, f"{list(array.shape)}")
-    exact = _exactly(file, value, array)
+        raise _sample_mismatch_error(file, rule, f"{list(array.shape)}")
+    exact = _convert_exactly(file, value, array)
     _require_finite([value], [exact], str(file))
     step = shape[0] if shape else 1
     parts = [exact] if not shape else [exact[at : at + step] for at in range(0, len(exact), step)]
     if len(parts) > MOST_SAMPLES:
-        raise _not_fitting(
+        raise _sample_mismatch_error(
             file, f"at most {MOST_SAMPLES:,} samples: they lie in a device's flash", f"{len(parts):,}"
         )
     yield from parts
 
 
-def _exactly(file: Path, value: Value, array: Array) -> Array:
+def _convert_exactly(file: Path, value: Value, array: Array) -> Array:
     """Returns the numbers in the input's type; floats may be rounded to float32, integers not at all."""
     wanted = value.dtype.numpy
     if array.dtype.kind not in "fiub":
-        raise _not_fitting(file, f"`{value.name}`: {value.dtype.value}", f"{array.dtype}")
+        raise _sample_mismatch_error(file, f"`{value.name}`: {value.dtype.value}", f"{array.dtype}")
     with np.errstate(all="ignore"):
         cast = array.astype(wanted)
     is_float = np.dtype(wanted).kind == "f"
     if not is_float and (
         array.dtype.kind == "f" or not np.array_equal(cast.astype(np.int64), array.astype(np.int64))
     ):
-        raise _not_fitting(
+        raise _sample_mismatch_error(
             file,
             f"`{value.name}`: {value.dtype.value}, as the program takes it",
             f"{array.dtype} from {_ends(array)}",
@@ -122,7 +128,7 @@ def _ends(array: Array) -> str:
     return f"{array.min()} to {array.max()}" if array.size else "no element"
 
 
-def _not_fitting(file: Path, rule: str, here: str) -> PillionError:
+def _sample_mismatch_error(file: Path, rule: str, here: str) -> PillionError:
     return PillionError(
         f"the samples of the self-test do not fit the model: {file}",
         rule=rule,
@@ -131,7 +137,7 @@ def _not_fitting(file: Path, rule: str, here: str) -> PillionError:
     )
 
 
-def no_selftest(path: Path) -> PillionError:
+def no_selftest_error(path: Path) -> PillionError:
     """Returns the error for an output format without a self-test."""
     return PillionError(
         f"{path} cannot hold a self-test",
@@ -142,7 +148,7 @@ def no_selftest(path: Path) -> PillionError:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SelfTestOutcome:
     """The result of a self-test: no difference, or the first differing op and element."""
 
     on: str
@@ -155,7 +161,7 @@ class Outcome:
     """None if only a checksum of the result is known."""
 
 
-def run_selftest(folder: Path, on: str = HOST, timeout: float = TIMEOUT_SECONDS) -> Outcome:
+def run_selftest(folder: Path, on: str = HOST, timeout: float = TIMEOUT_SECONDS) -> SelfTestOutcome:
     """Compiles and runs the self-test of a C project, on this computer or on a board."""
     manifest = read_manifest(folder)
     if on != HOST:
@@ -163,19 +169,19 @@ def run_selftest(folder: Path, on: str = HOST, timeout: float = TIMEOUT_SECONDS)
     said = selftest_runner.run(
         folder, None if on == HOST else find_board(on), manifest.files, manifest.optimize, timeout
     )
-    return _outcome(manifest, on, said)
+    return _parse_outcome(manifest, on, said)
 
 
-def _outcome(manifest: Manifest, on: str, said: str) -> Outcome:
+def _parse_outcome(manifest: Manifest, on: str, said: str) -> SelfTestOutcome:
     try:
         facts = next(json.loads(line) for line in said.splitlines() if line.startswith('{"selftest"'))
         wrong = int(facts["selftest"])
         if wrong == 0:
-            return Outcome(on, False)
+            return SelfTestOutcome(on, False)
         op = manifest.ops[wrong - 1]
         element = int(facts["element"])
         known = None if element == 2**32 - 1 else element
-        return Outcome(
+        return SelfTestOutcome(
             on, True, int(facts["sample"]), wrong - 1, f"{op.kind} {op.name}", int(facts["result"]), known
         )
     except (StopIteration, ValueError, KeyError, IndexError, TypeError):

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any, Protocol
 
 from pillion.emitters.c.manifest import read_manifest
-from pillion.host_io.progress import shown, stage
+from pillion.host_io.progress import show_progress, stage
 from pillion.ir.types import Array
 from pillion.run.executor import (
     DEFAULTS,
@@ -23,10 +23,10 @@ from pillion.run.executor import (
     require_runnable,
 )
 from pillion.run.executor_list import find_executor
-from pillion.run.frame_buffer import Frames
-from pillion.run.host_executor import bytes_of, files_for_host, host_model
-from pillion.run.input_checks import check_fit, fitted
-from pillion.run.project_folder import outputs_of, temporary_project
+from pillion.run.frame_buffer import FrameBuffer
+from pillion.run.host_executor import files_for_host, input_bytes, start_host_model
+from pillion.run.input_checks import check_fit, fit_to_graph
+from pillion.run.project_folder import outputs_from_bytes, temporary_project
 
 
 class _Session(Protocol):
@@ -56,8 +56,8 @@ class StreamSession:
         executor = find_executor(on)
         require_runnable(executor, program)
         streaming = program.graph.streaming
-        self._frames = Frames(program.graph, streaming) if streaming and program.graph.states else None
-        self._graph, self._on = self._frames.of_a_call if self._frames else program.graph, on
+        self._frames = FrameBuffer(program.graph, streaming) if streaming and program.graph.states else None
+        self._graph, self._on = self._frames.graph_of_call if self._frames else program.graph, on
         self._session = _session(program, executor, dataclasses.replace(options, stream=True))
 
     def step(self, *inputs: Any) -> Outputs:
@@ -66,12 +66,12 @@ class StreamSession:
 
     def run(self, steps: Iterable[Sequence[Any]]) -> list[Outputs]:
         """Runs consecutive steps, an array per input for each, and returns the outputs of each."""
-        samples = [fitted(self._graph, inputs) for inputs in steps]
+        samples = [fit_to_graph(self._graph, inputs) for inputs in steps]
         for sample in samples:
             check_fit(self._graph, sample)
         return self._run(samples) if self._frames is None else self._run_hops(self._frames, samples)
 
-    def _run_hops(self, frames: Frames, steps: Samples) -> list[Outputs]:
+    def _run_hops(self, frames: FrameBuffer, steps: Samples) -> list[Outputs]:
         """Returns an answer, or an empty one, for each step."""
         taken = [frames.take(inputs) for inputs in steps]
         answers = iter(self._run([inputs for inputs, _ in taken if inputs is not None]))
@@ -81,7 +81,7 @@ class StreamSession:
     def _run(self, samples: Samples) -> list[Outputs]:
         if not samples:
             return []
-        with shown(), stage(f"running {len(samples)} steps on {self._on}"):
+        with show_progress(), stage(f"running {len(samples)} steps on {self._on}"):
             return self._session.run(samples)
 
     def reset(self) -> None:
@@ -103,11 +103,15 @@ class StreamSession:
 
 def _session(program: Runnable, executor: Executor, options: RunOptions) -> _Session:
     if executor.name == REFERENCE:
-        return _InReference(program)
-    return _OnHost(program, options) if executor.name == HOST else _Replayed(program, executor, options)
+        return _ReferenceSession(program)
+    return (
+        _HostSession(program, options)
+        if executor.name == HOST
+        else _ReplaySession(program, executor, options)
+    )
 
 
-class _InReference:
+class _ReferenceSession:
     """The reference, with its states."""
 
     def __init__(self, program: Runnable) -> None:
@@ -128,18 +132,18 @@ class _InReference:
         pass
 
 
-class _OnHost:
+class _HostSession:
     """The generated C in a process that keeps the states."""
 
     def __init__(self, program: Runnable, options: RunOptions) -> None:
         self.held = ExitStack()
         folder = self.held.enter_context(temporary_project(files_for_host(program, options)))
         self.manifest = read_manifest(folder)
-        self.model = self.held.enter_context(host_model(folder, self.manifest, options))
+        self.model = self.held.enter_context(start_host_model(folder, self.manifest, options))
 
     def run(self, samples: Samples) -> list[Outputs]:
-        made = self.model.run_many([bytes_of(sample) for sample in samples], stream=True)
-        return [outputs_of(self.manifest, raw) for raw in made]
+        made = self.model.run_many([input_bytes(sample) for sample in samples], stream=True)
+        return [outputs_from_bytes(self.manifest, raw) for raw in made]
 
     def reset(self) -> None:
         self.model.reset()
@@ -148,7 +152,7 @@ class _OnHost:
         self.held.close()
 
 
-class _Replayed:
+class _ReplaySession:
     """An executor that runs streams from their start."""
 
     def __init__(self, program: Runnable, executor: Executor, options: RunOptions) -> None:

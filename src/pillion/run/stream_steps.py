@@ -13,7 +13,7 @@ Step = Callable[..., tuple[Outputs, Sequence[Array]]]
 """Returns the outputs and the next states, from the states and inputs of a step."""
 
 
-def steps(graph: Graph, samples: Samples, options: RunOptions, step: Step) -> Iterator[Outputs]:
+def run_stream_steps(graph: Graph, samples: Samples, options: RunOptions, step: Step) -> Iterator[Outputs]:
     """Yields the outputs of each sample; in a stream, states continue from one to the next."""
     states: Sequence[Array] = graph.initial
     for sample in samples:

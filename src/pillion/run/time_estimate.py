@@ -15,8 +15,14 @@ from pillion.boards.board import BOARDS, Board
 from pillion.boards.toolchain import ARM_COMPILER, DISASSEMBLER, QEMU, host_compiler
 from pillion.devices.clock import Clock
 from pillion.devices.cortex_m import CORES, Core
-from pillion.devices.cortex_m.classes import Class, Executed, ExecutedLine, MemoryAccesses, executed
-from pillion.devices.cortex_m.memories import Memories, default_memories, find_memories
+from pillion.devices.cortex_m.classes import (
+    Executed,
+    ExecutedLine,
+    InstructionClass,
+    MemoryAccesses,
+    executed,
+)
+from pillion.devices.cortex_m.memories import MemoryAssumption, default_memories, find_memories
 from pillion.devices.cortex_m.op_cycles import counted_cycles, uncounted_cycles
 from pillion.devices.cycle_range import CycleRange, total
 from pillion.devices.device import Device
@@ -24,10 +30,10 @@ from pillion.emitters.c.manifest import Manifest, ManifestOp, read_manifest
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops import Segment, leaves, runs
-from pillion.ops.scan import Runs
+from pillion.ops import Segment, flatten_ops, op_run_counts
+from pillion.ops.scan import OpRunCount
 from pillion.run.emulated_board import check_board
-from pillion.run.executor import TIMEOUT_SECONDS, Runnable, judged
+from pillion.run.executor import TIMEOUT_SECONDS, Runnable, verdict_of_checks
 from pillion.run.project_folder import temporary_project
 from pillion.run.random_inputs import random_samples
 from pillion.targets import Target, find_target
@@ -51,11 +57,11 @@ MULTIPLICATIONS = "multiplications"
 
 
 @dataclass(frozen=True)
-class Conditions:
+class TimingConditions:
     """The user's facts: clocks, and the memories of constants and arena."""
 
     clock: Clock
-    memories: Memories | None = None
+    memories: MemoryAssumption | None = None
     npu_clock: Clock | None = None
     """The NPU's clock; by default the core's."""
 
@@ -79,7 +85,7 @@ class TimeEstimate:
 
     core: str
     clock: Clock
-    memories: Memories
+    memories: MemoryAssumption
     basis: str
     """The board on which instructions were counted, or the reason why none were."""
     ops: tuple[OpTime, ...]
@@ -99,9 +105,9 @@ class TimeEstimate:
         return total(op.cycles for op in self.ops if op.unit == "cpu")
 
     @property
-    def classes(self) -> dict[Class, int]:
+    def classes(self) -> dict[InstructionClass, int]:
         """The counted instructions of each class."""
-        counts = dict.fromkeys(Class, 0)
+        counts = dict.fromkeys(InstructionClass, 0)
         for op in self.ops:
             for name, count in (op.executed.counts if op.executed else {}).items():
                 counts[name] += count
@@ -113,10 +119,10 @@ class TimeEstimate:
 
 def format_milliseconds(milliseconds: CycleRange) -> str:
     """Returns a range of milliseconds with three significant digits: `1.23-2.5 ms`."""
-    return f"{_rounded(milliseconds.low)}-{_rounded(milliseconds.high)} ms"
+    return f"{_format_rounded(milliseconds.low)}-{_format_rounded(milliseconds.high)} ms"
 
 
-def _rounded(number: float) -> str:
+def _format_rounded(number: float) -> str:
     """Returns three significant digits, at most down to ten nanoseconds."""
     if number >= 100:
         return f"{number:.0f}"
@@ -125,44 +131,44 @@ def _rounded(number: float) -> str:
 
 def estimate_program(
     program: Runnable,
-    conditions: Conditions,
+    conditions: TimingConditions,
     on: str | None = None,
     sample: Sequence[Array] | None = None,
     timeout: float = TIMEOUT_SECONDS,
 ) -> TimeEstimate:
     """Returns the estimated time of a compiled program: from instructions counted on one sample (by default a
     random one) if that is possible, otherwise from multiply-accumulates."""
-    core = core_on(program.target.core, on)
-    counter = countable(core, on)
+    core = counted_core(program.target.core, on)
+    counter = can_count_instructions(core, on)
     if not counter.ok:
-        return _uncounted(program, conditions, core, counter.what or counter.got)
+        return _estimate_without_counts(program, conditions, core, counter.what or counter.got)
     sample = sample or random_samples(program.graph, 1, seed=0)[0]
     try:
         with temporary_project(program.files) as folder:
             estimate = estimate_folder(folder, conditions, sample, on, timeout)
     except instruction_trace.NotCountedError as error:
-        return _uncounted(program, conditions, core, f"{error.what} ({error.here})")
-    return _with_npu(estimate, program, conditions)
+        return _estimate_without_counts(program, conditions, core, f"{error.what} ({error.here})")
+    return _add_npu_times(estimate, program, conditions)
 
 
-def countable(core: Core, on: str | None = None) -> Verdict:
+def can_count_instructions(core: Core, on: str | None = None) -> Verdict:
     """Returns whether the instructions of a core can be counted here, and on which board."""
     board = on or core.board or STAND_INS[core.name]
-    found = judged("time.tools", ARM_COMPILER.path, DISASSEMBLER.path, QEMU.path, host_compiler)
+    found = verdict_of_checks("time.tools", ARM_COMPILER.path, DISASSEMBLER.path, QEMU.path, host_compiler)
     return dataclasses.replace(found, got=board) if found.ok else found
 
 
 def estimate_folder(
     folder: Path,
-    conditions: Conditions,
+    conditions: TimingConditions,
     sample: Sequence[Array],
     on: str | None = None,
     timeout: float = TIMEOUT_SECONDS,
 ) -> TimeEstimate:
     """Returns the estimated time of a C project on one sample, counted on a board."""
     manifest = read_manifest(folder)
-    named = core_on(find_target(manifest.target).core, on)
-    counter = countable(named, on)
+    named = counted_core(find_target(manifest.target).core, on)
+    counter = can_count_instructions(named, on)
     if not counter.ok:
         raise PillionError(
             f"the instructions of `{manifest.model}` cannot be counted",
@@ -172,17 +178,17 @@ def estimate_folder(
         )
     board = dataclasses.replace(BOARDS[counter.got], optimize=manifest.optimize)
     check_board(manifest, board)
-    windows = _windows(folder, manifest, board, sample, timeout)
-    return _counted(manifest, windows, named, board, conditions)
+    windows = _count_executed(folder, manifest, board, sample, timeout)
+    return _estimate_from_counts(manifest, windows, named, board, conditions)
 
 
-def core_on(core: Core, on: str | None) -> Core:
+def counted_core(core: Core, on: str | None) -> Core:
     """Returns the core whose cycles count: the board's, or the program's own if the board is its stand-in."""
     stands_in = on is None or STAND_INS.get(core.name) == on
     return core if stands_in or on is None else CORES[BOARDS[on].core]
 
 
-def _windows(
+def _count_executed(
     folder: Path, manifest: Manifest, board: Board, sample: Sequence[Array], timeout: float
 ) -> list[Executed]:
     raw = b"".join(np.ascontiguousarray(x).tobytes() for x in sample)
@@ -198,8 +204,8 @@ def _windows(
     ]
 
 
-def _counted(
-    manifest: Manifest, ran: Sequence[Executed], core: Core, board: Board, conditions: Conditions
+def _estimate_from_counts(
+    manifest: Manifest, ran: Sequence[Executed], core: Core, board: Board, conditions: TimingConditions
 ) -> TimeEstimate:
     memories = conditions.memories or _default_memories(find_target(manifest.target), core)
     pairs = [(op, one) for op, one in zip(manifest.ops, ran, strict=True) if op.kind != Segment.kind]
@@ -214,45 +220,47 @@ def _counted(
     return TimeEstimate(core.name, conditions.clock, memories, basis, ops, left_out)
 
 
-def _default_memories(target: Target, core: Core) -> Memories:
+def _default_memories(target: Target, core: Core) -> MemoryAssumption:
     """Returns the chip's memories if they are known and the core is its own, otherwise the core's
     defaults."""
     is_its_own = target.memories and target.core == core
     return find_memories(target.memories) if is_its_own else default_memories(core.name)
 
 
-def _op_time(op: ManifestOp, ran: Executed, core: Core, memories: Memories, clock: Clock) -> OpTime:
+def _op_time(op: ManifestOp, ran: Executed, core: Core, memories: MemoryAssumption, clock: Clock) -> OpTime:
     cycles = counted_cycles(core, ran, memories, clock.hertz)
     return OpTime(op.name, op.kind, "cpu", cycles, cycles * (1e3 / clock.hertz), ran)
 
 
-def _with_npu(estimate: TimeEstimate, program: Runnable, conditions: Conditions) -> TimeEstimate:
+def _add_npu_times(estimate: TimeEstimate, program: Runnable, conditions: TimingConditions) -> TimeEstimate:
     """Returns the estimate with the NPU's segments in their places."""
     cpu = iter(estimate.ops)
     ops = tuple(
         _segment_time(op, program.target.npu, conditions) if isinstance(op, Segment) else next(cpu)
-        for op in leaves(program.graph.ops)
+        for op in flatten_ops(program.graph.ops)
     )
     return dataclasses.replace(estimate, ops=ops, left_out="", npu_clock=conditions.npu_clock)
 
 
-def _segment_time(op: Segment, npu: Device | None, conditions: Conditions) -> OpTime:
+def _segment_time(op: Segment, npu: Device | None, conditions: TimingConditions) -> OpTime:
     assert npu is not None
     cycles = npu.uncertainty * (npu.dispatch_cycles + sum(map(npu.estimate, op.body.ops)))
     clock = conditions.npu_clock or conditions.clock
     return OpTime(op.name, op.kind, "npu", cycles, cycles * (1e3 / clock.hertz))
 
 
-def _uncounted(program: Runnable, conditions: Conditions, core: Core, why: str) -> TimeEstimate:
+def _estimate_without_counts(
+    program: Runnable, conditions: TimingConditions, core: Core, why: str
+) -> TimeEstimate:
     """Returns an estimate from multiply-accumulates and elements, with a wider range."""
-    cpu = [one for one in runs(program.graph.ops) if not isinstance(one.op, Segment)]
-    ops = tuple(_uncounted_op(one, core, conditions.clock) for one in cpu)
+    cpu = [one for one in op_run_counts(program.graph.ops) if not isinstance(one.op, Segment)]
+    ops = tuple(_op_time_without_counts(one, core, conditions.clock) for one in cpu)
     memories = conditions.memories or _default_memories(program.target, core)
     basis = f"{MULTIPLICATIONS} and elements of each op, nothing was run: {why}"
     estimate = TimeEstimate(core.name, conditions.clock, memories, basis, ops)
-    return _with_npu(estimate, program, conditions)
+    return _add_npu_times(estimate, program, conditions)
 
 
-def _uncounted_op(one: Runs, core: Core, clock: Clock) -> OpTime:
+def _op_time_without_counts(one: OpRunCount, core: Core, clock: Clock) -> OpTime:
     op, cycles = one.op, uncounted_cycles(core, one.op) * one.times
     return OpTime(op.name, op.kind, "cpu", cycles, cycles * (1e3 / clock.hertz))

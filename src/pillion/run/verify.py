@@ -12,7 +12,7 @@ from pathlib import Path
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.emitters.c.project import boards_for
 from pillion.errors import PillionError
-from pillion.host_io.progress import shown, stage
+from pillion.host_io.progress import show_progress, stage
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
@@ -25,12 +25,12 @@ from pillion.run.executor import (
     Runnable,
     RunOptions,
     Samples,
-    judged,
+    verdict_of_checks,
 )
 from pillion.run.executor_list import executors_of, require_tools, run_folder
 from pillion.run.first_difference import Difference, bytes_different, first_difference
 from pillion.run.input_checks import check_fit
-from pillion.run.npu_project import require_code
+from pillion.run.npu_project import require_npu_code
 from pillion.run.random_inputs import random_samples, samples_of_manifest
 from pillion.targets import find_target
 
@@ -109,23 +109,23 @@ def verify(
 ) -> Verification:
     """Runs a program on all executors. Without `inputs` the samples are random; for programs with states they
     are streams."""
-    _check_count(samples)
+    _check_sample_count(samples)
     graph = program.graph
     steps = STEPS if graph.states and not inputs else 1
     data = [list(inputs)] if inputs else random_samples(graph, samples * steps, seed)
     for sample in data:
         check_fit(graph, sample)
     taking_part = executors_of(program) if executors is None else executors
-    streams = _streams(data, steps)
-    with shown():
-        runs = tuple(_run(executor, program, streams) for executor in taking_part)
+    streams = _group_into_streams(data, steps)
+    with show_progress():
+        runs = tuple(_run_executor(executor, program, streams) for executor in taking_part)
         differences = tuple(_differences(program, taking_part, runs, streams))
     return Verification(
-        graph.name, program.target.name, len(data) // steps, runs, _pairs(runs), differences, steps
+        graph.name, program.target.name, len(data) // steps, runs, _compare_pairs(runs), differences, steps
     )
 
 
-def _streams(data: Sequence[Sequence[Array]], steps: int) -> Streams:
+def _group_into_streams(data: Sequence[Sequence[Array]], steps: int) -> Streams:
     """Returns the runs that belong together; without states, all samples do."""
     together = steps if steps > 1 else len(data)
     return [data[at : at + together] for at in range(0, len(data), together)]
@@ -136,23 +136,25 @@ def verify_project(
 ) -> Verification:
     """Runs a C project on this computer and on a board, and compares all bytes. A project has no graph, so
     the reference is missing."""
-    _check_count(samples)
+    _check_sample_count(samples)
     manifest = read_manifest(folder)
     steps = STEPS if manifest.states and not inputs else 1
     data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples * steps, seed)
-    streams = _streams(data, steps)
-    with shown():
-        runs = tuple(_run_folder(folder, name, streams) for name in _places(folder, manifest))
-    return Verification(manifest.model, manifest.target, len(data) // steps, runs, _pairs(runs), (), steps)
+    streams = _group_into_streams(data, steps)
+    with show_progress():
+        runs = tuple(_run_folder(folder, name, streams) for name in _project_executors(folder, manifest))
+    return Verification(
+        manifest.model, manifest.target, len(data) // steps, runs, _compare_pairs(runs), (), steps
+    )
 
 
-def _places(folder: Path, manifest: Manifest) -> tuple[str, ...]:
+def _project_executors(folder: Path, manifest: Manifest) -> tuple[str, ...]:
     """Returns this computer, a board and, if the project has NPU code, the NPU."""
-    with_code = judged("npu.code", lambda: require_code(folder, manifest)).ok
+    with_code = verdict_of_checks("npu.code", lambda: require_npu_code(folder, manifest)).ok
     return (HOST, _board_of(manifest), *([NPU] if with_code else []))
 
 
-def _check_count(samples: int) -> None:
+def _check_sample_count(samples: int) -> None:
     if samples < 1:
         raise PillionError(
             "nothing would be compared",
@@ -162,13 +164,13 @@ def _check_count(samples: int) -> None:
         )
 
 
-def _run(executor: Executor, program: Runnable, streams: Streams) -> VerifiedRun:
+def _run_executor(executor: Executor, program: Runnable, streams: Streams) -> VerifiedRun:
     verdict = executor.judge(program)
     if not verdict.ok:
         return VerifiedRun(executor.name, skipped=verdict)
     start = time.perf_counter()
     try:
-        with stage(_words(executor.name, streams)):
+        with stage(_describe_runs(executor.name, streams)):
             outputs = tuple(
                 result.outputs for stream in streams for result in executor.run(program, stream, PATIENT)
             )
@@ -197,18 +199,18 @@ def _board_of(manifest: Manifest) -> str:
     return target.board or boards_for(manifest.kernels or target.isa)[0].name
 
 
-def _words(on: str, streams: Streams) -> str:
+def _describe_runs(on: str, streams: Streams) -> str:
     many = f"{len(streams)} streams" if len(streams) > 1 else f"{len(streams[0])} samples"
     return f"verifying on {on}: {many}"
 
 
 def _run_folder(folder: Path, on: str, streams: Streams) -> VerifiedRun:
-    verdict = judged("tools", lambda: require_tools(on))
+    verdict = verdict_of_checks("tools", lambda: require_tools(on))
     if not verdict.ok:
         return VerifiedRun(on, skipped=verdict)
     start = time.perf_counter()
     try:
-        with stage(_words(on, streams)):
+        with stage(_describe_runs(on, streams)):
             outputs = tuple(
                 result.outputs for stream in streams for result in run_folder(folder, stream, on, PATIENT)
             )
@@ -232,12 +234,12 @@ def _differences(
         number = next((i for i, (wanted, got) in enumerate(pairs) if bytes_different(wanted, got)), None)
         if number is not None:
             with stage(f"looking for where {executor.name} begins to differ"):
-                stream, step = _place(streams, number)
+                stream, step = _stream_and_index(streams, number)
                 found = first_difference(program, executor, stream, step, run.outputs[number])
                 yield replace(found, sample=number)
 
 
-def _place(streams: Streams, number: int) -> tuple[Samples, int]:
+def _stream_and_index(streams: Streams, number: int) -> tuple[Samples, int]:
     """Returns the stream of a run, and its index there."""
     for stream in streams:
         if number < len(stream):
@@ -246,7 +248,7 @@ def _place(streams: Streams, number: int) -> tuple[Samples, int]:
     raise AssertionError("each output is of a run")
 
 
-def _pairs(runs: Sequence[VerifiedRun]) -> tuple[ExecutorPair, ...]:
+def _compare_pairs(runs: Sequence[VerifiedRun]) -> tuple[ExecutorPair, ...]:
     return tuple(
         ExecutorPair(
             a.executor,

@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
-from pillion.schemas.flatbuffer import Bytes, Table, data, numbers, scalar, tables, text, union
+from pillion.schemas.flatbuffer import (
+    Bytes,
+    Table,
+    data,
+    number_field,
+    numbers_field,
+    tables_field,
+    text_field,
+    union_field,
+)
 
 IDENTIFIER = b"BP08"
 VERSION = 0
@@ -12,10 +21,10 @@ PROGRAM_ALIGNMENT = 32
 
 
 class Tensor(Table):
-    scalar_type: int = scalar(0, "b")
-    sizes: list[int] = numbers(1, "i")
+    scalar_type: int = number_field(0, "b")
+    sizes: list[int] = numbers_field(1, "i")
     data: Bytes | None = data(2)
-    dim_order: list[int] = numbers(3, "B")
+    dim_order: list[int] = numbers_field(3, "B")
 
 
 TENSOR = 1
@@ -23,25 +32,25 @@ TENSOR = 1
 
 
 class Value(Table):
-    val_type: int = scalar(0, "B")
-    val: Table | None = union(1, "val_type", lambda: {TENSOR: Tensor})
+    val_type: int = number_field(0, "B")
+    val: Table | None = union_field(1, "val_type", lambda: {TENSOR: Tensor})
 
 
 class MethodCase(Table):
     """One run: its inputs and expected outputs."""
 
-    inputs: list[Value] = tables(0, lambda: Value)
-    expected_outputs: list[Value] = tables(1, lambda: Value)
+    inputs: list[Value] = tables_field(0, lambda: Value)
+    expected_outputs: list[Value] = tables_field(1, lambda: Value)
 
 
 class MethodSuite(Table):
     """The runs of one method."""
 
-    method_name: str = text(0)
-    test_cases: list[MethodCase] = tables(1, lambda: MethodCase)
+    method_name: str = text_field(0)
+    test_cases: list[MethodCase] = tables_field(1, lambda: MethodCase)
 
 
 class BundledProgram(Table):
-    version: int = scalar(0, "I")
-    method_test_suites: list[MethodSuite] = tables(1, lambda: MethodSuite)
+    version: int = number_field(0, "I")
+    method_test_suites: list[MethodSuite] = tables_field(1, lambda: MethodSuite)
     program: Bytes | None = data(2, PROGRAM_ALIGNMENT)

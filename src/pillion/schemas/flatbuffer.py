@@ -35,7 +35,7 @@ class MalformedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Kind:
+class FieldKind:
     """The kind of a field. `code` is the letter of `struct` for numbers, `of` the class of a table."""
 
     form: str
@@ -51,53 +51,55 @@ class Kind:
         return struct.calcsize(self.code) if self.code else OFFSET_BYTES
 
 
-def scalar(number: int, code: str, default: float = 0) -> Any:
+def number_field(number: int, code: str, default: float = 0) -> Any:
     """Declares a number field; `code` is the letter of `struct`. A field that equals `default` is not
     stored."""
-    return _declare(number, Kind("scalar", code), default=bool(default) if code == "?" else default)
+    return _declare_field(
+        number, FieldKind("scalar", code), default=bool(default) if code == "?" else default
+    )
 
 
-def numbers(number: int, code: str) -> Any:
+def numbers_field(number: int, code: str) -> Any:
     """Declares a vector of numbers."""
-    return _declare(number, Kind("numbers", code), default_factory=list)
+    return _declare_field(number, FieldKind("numbers", code), default_factory=list)
 
 
-def some_numbers(number: int, code: str) -> Any:
+def optional_numbers_field(number: int, code: str) -> Any:
     """Declares a vector of numbers or None, for mostly absent fields."""
-    return _declare(number, Kind("numbers", code), default=None)
+    return _declare_field(number, FieldKind("numbers", code), default=None)
 
 
 def data(number: int, alignment: int = 16) -> Any:
     """Declares bytes or None, aligned to 16 or more and not copied when read."""
-    return _declare(number, Kind("data", "B", alignment=alignment), default=None)
+    return _declare_field(number, FieldKind("data", "B", alignment=alignment), default=None)
 
 
-def text(number: int) -> Any:
+def text_field(number: int) -> Any:
     """Declares a string."""
-    return _declare(number, Kind("text"), default="")
+    return _declare_field(number, FieldKind("text"), default="")
 
 
-def table(number: int, of: Callable[[], type[Table]]) -> Any:
+def table_field(number: int, of: Callable[[], type[Table]]) -> Any:
     """Declares a table or None."""
-    return _declare(number, Kind("table", of=of), default=None)
+    return _declare_field(number, FieldKind("table", of=of), default=None)
 
 
-def tables(number: int, of: Callable[[], type[Table]]) -> Any:
+def tables_field(number: int, of: Callable[[], type[Table]]) -> Any:
     """Declares a vector of tables."""
-    return _declare(number, Kind("tables", of=of), default_factory=list)
+    return _declare_field(number, FieldKind("tables", of=of), default_factory=list)
 
 
-def union(number: int, tag: str, of: Callable[[], Mapping[int, type[Table]]]) -> Any:
+def union_field(number: int, tag: str, of: Callable[[], Mapping[int, type[Table]]]) -> Any:
     """Declares a table whose class the field `tag` selects; None if the tag is unknown."""
-    return _declare(number, Kind("union", of=of, tag=tag), default=None)
+    return _declare_field(number, FieldKind("union", of=of, tag=tag), default=None)
 
 
-def present(number: int) -> Any:
+def presence_field(number: int) -> Any:
     """Declares a field of which only the presence is read; it is never written."""
-    return _declare(number, Kind("present"), default=False)
+    return _declare_field(number, FieldKind("present"), default=False)
 
 
-def _declare(number: int, kind: Kind, **default: Any) -> Any:
+def _declare_field(number: int, kind: FieldKind, **default: Any) -> Any:
     return dataclasses.field(metadata={"number": number, "kind": kind}, **default)
 
 
@@ -105,7 +107,7 @@ def _declare(number: int, kind: Kind, **default: Any) -> Any:
 class Table:
     """The base of all tables; subclasses become dataclasses."""
 
-    layout: ClassVar[tuple[tuple[str, int, Kind, Any], ...]] = ()
+    layout: ClassVar[tuple[tuple[str, int, FieldKind, Any], ...]] = ()
     """Name, number, kind and default of every field."""
 
     def __init_subclass__(cls) -> None:
@@ -142,7 +144,7 @@ def pack(root: Table, identifier: bytes, *, share: bool = False) -> bytes:
 
 def _pack_table(builder: Any, packed: Table) -> int:
     fields = packed.layout
-    offsets = {name: _pack_part(builder, kind, getattr(packed, name)) for name, _, kind, _ in fields}
+    offsets = {name: _pack_child(builder, kind, getattr(packed, name)) for name, _, kind, _ in fields}
     builder.StartObject(1 + max((number for _, number, _, _ in fields), default=-1))
     for name, number, kind, default in fields:
         if kind.form == "scalar":
@@ -165,7 +167,7 @@ _WRITE_SCALAR: dict[str, Callable[[Any, int, Any, Any], None]] = {
 }
 
 
-def _pack_part(builder: Any, kind: Kind, held: Any) -> int | None:
+def _pack_child(builder: Any, kind: FieldKind, held: Any) -> int | None:
     """Writes the part that must precede its table in the file, and returns its offset."""
     if held is None or kind.form in ("scalar", "present"):
         return None
@@ -220,14 +222,14 @@ class _Reader:
         self.budget = ELEMENTS_PER_BYTE * len(raw)
 
     def number(self, code: str, at: int) -> Any:
-        self.want(at, struct.calcsize(code))
+        self.require_bytes(at, struct.calcsize(code))
         return struct.unpack_from(f"<{code}", self.raw, at)[0]
 
-    def want(self, at: int, size: int) -> None:
+    def require_bytes(self, at: int, size: int) -> None:
         if at < 0 or at + size > len(self.raw):
             raise MalformedError(f"an offset points to byte {at} of {len(self.raw)}")
 
-    def spend(self, elements: int) -> None:
+    def spend_budget(self, elements: int) -> None:
         self.budget -= elements
         if self.budget < 0:
             raise MalformedError("its tables hold more elements than a file of this size can describe")
@@ -236,7 +238,7 @@ class _Reader:
         return at + int(self.number("I", at))
 
     def table(self, cls: type[Table], at: int) -> Any:
-        self.spend(1 + len(cls.layout))
+        self.spend_budget(1 + len(cls.layout))
         vtable = at - int(self.number("i", at))
         slots = (int(self.number("H", vtable)) - 4) // 2
         places = [int(self.number("H", vtable + 4 + 2 * n)) if n < slots else 0 for _, n, _, _ in cls.layout]
@@ -246,7 +248,7 @@ class _Reader:
                 fields[name] = self.field(kind, at + place, fields)
         return cls(**fields)
 
-    def field(self, kind: Kind, at: int, fields: Mapping[str, Any]) -> Any:
+    def field(self, kind: FieldKind, at: int, fields: Mapping[str, Any]) -> Any:
         match kind.form:
             case "present":
                 return True
@@ -272,11 +274,11 @@ class _Reader:
 
     def vector(self, code: str, at: int) -> NDArray[Any]:
         seen = self.view(code, at)
-        self.spend(len(seen))
+        self.spend_budget(len(seen))
         return seen
 
     def view(self, code: str, at: int) -> NDArray[Any]:
         """Returns a vector without a copy."""
         length, dtype = int(self.number("I", at)), np.dtype(f"<{code}")
-        self.want(at + OFFSET_BYTES, length * dtype.itemsize)
+        self.require_bytes(at + OFFSET_BYTES, length * dtype.itemsize)
         return np.frombuffer(self.raw, dtype, length, at + OFFSET_BYTES)

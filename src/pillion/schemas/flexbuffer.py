@@ -15,7 +15,7 @@ FLOATS = {2: "e", 4: "f", 8: "d"}
 MOST_NUMBERS = 1000
 
 
-def numbers(raw: bytes) -> dict[str, int | float | bool]:
+def read_map_numbers(raw: bytes) -> dict[str, int | float | bool]:
     """Returns the numbers of a map by name; other values are ignored."""
     if len(raw) < 3:
         raise MalformedError(f"a FlexBuffers map has at least 3 bytes, found {len(raw)}")
@@ -23,34 +23,34 @@ def numbers(raw: bytes) -> dict[str, int | float | bool]:
     if type_ != MAP or width not in (1, 2, 4, 8):
         raise MalformedError(f"a FlexBuffers map is wanted, found type {type_} of {width} bytes")
     place = len(raw) - 2 - width
-    return _map(raw, _back(raw, place, width), 1 << (raw[-2] & 3))
+    return _read_map(raw, _backward_target(raw, place, width), 1 << (raw[-2] & 3))
 
 
-def _map(raw: bytes, at: int, width: int) -> dict[str, int | float | bool]:
-    count = int(_number(raw, at - width, width, UINT))
-    keys = _back(raw, at - 3 * width, width)
-    key_width = int(_number(raw, at - 2 * width, width, UINT))
+def _read_map(raw: bytes, at: int, width: int) -> dict[str, int | float | bool]:
+    count = int(_read_number(raw, at - width, width, UINT))
+    keys = _backward_target(raw, at - 3 * width, width)
+    key_width = int(_read_number(raw, at - 2 * width, width, UINT))
     if count > MOST_NUMBERS or key_width not in (1, 2, 4, 8):
         raise MalformedError(f"{count} names of {key_width} bytes in a FlexBuffers map")
     found: dict[str, int | float | bool] = {}
     for i in range(count):
-        name = _text(raw, _back(raw, keys + i * key_width, key_width))
-        packed = int(_number(raw, at + count * width + i, 1, UINT))
+        name = _read_text(raw, _backward_target(raw, keys + i * key_width, key_width))
+        packed = int(_read_number(raw, at + count * width + i, 1, UINT))
         type_, place, size = packed >> 2, at + i * width, width
         if type_ in INDIRECT:
-            type_, place, size = INDIRECT[type_], _back(raw, place, width), 1 << (packed & 3)
+            type_, place, size = INDIRECT[type_], _backward_target(raw, place, width), 1 << (packed & 3)
         if type_ in (INT, UINT, FLOAT, BOOL):
-            value = _number(raw, place, size, type_)
+            value = _read_number(raw, place, size, type_)
             found[name] = bool(value) if type_ == BOOL else value
     return found
 
 
-def _back(raw: bytes, at: int, width: int) -> int:
+def _backward_target(raw: bytes, at: int, width: int) -> int:
     """Returns the target of a backward offset."""
-    return at - int(_number(raw, at, width, UINT))
+    return at - int(_read_number(raw, at, width, UINT))
 
 
-def _number(raw: bytes, at: int, width: int, type_: int) -> int | float:
+def _read_number(raw: bytes, at: int, width: int, type_: int) -> int | float:
     if at < 0 or at + width > len(raw):
         raise MalformedError(f"a FlexBuffers offset points to byte {at} of {len(raw)}")
     code = FLOATS.get(width) if type_ == FLOAT else CODES[type_][width.bit_length() - 1]
@@ -60,7 +60,7 @@ def _number(raw: bytes, at: int, width: int, type_: int) -> int | float:
     return found
 
 
-def _text(raw: bytes, at: int) -> str:
+def _read_text(raw: bytes, at: int) -> str:
     end = raw.find(0, max(at, 0))
     if at < 0 or end < 0:
         raise MalformedError(f"a FlexBuffers name begins at byte {at} of {len(raw)} and does not end")

@@ -46,7 +46,7 @@ class IrPayload:
         return HEAD.pack(MARK, VERSION, len(self.tflite), len(names), zlib.crc32(behind)) + behind
 
 
-def damaged(rule: str, here: str) -> PillionError:
+def damaged_payload_error(rule: str, here: str) -> PillionError:
     """Returns the error for bytes that are not a payload."""
     return PillionError("the NPU's payload is damaged", rule=rule, here=here, help="compile the model again")
 
@@ -71,19 +71,19 @@ def is_ir(raw: bytes) -> bool:
 def parse_ir(raw: bytes) -> IrPayload:
     """Returns the payload in unchecked bytes that begin with the mark."""
     if len(raw) < HEAD.size:
-        raise damaged(f"a payload of Pillion's has at least {HEAD.size} bytes", f"{len(raw)}")
+        raise damaged_payload_error(f"a payload of Pillion's has at least {HEAD.size} bytes", f"{len(raw)}")
     _, version, tflite_bytes, names_bytes, checksum = HEAD.unpack_from(raw)
     if version != VERSION:
-        raise damaged(f"version {VERSION} of the format", str(version))
+        raise damaged_payload_error(f"version {VERSION} of the format", str(version))
     names_start = HEAD.size + tflite_bytes + -tflite_bytes % BLOCK_BYTES
     end = names_start + names_bytes + -names_bytes % BLOCK_BYTES
     if end != len(raw):
-        raise damaged(f"{end} bytes by its head", f"{len(raw)}")
+        raise damaged_payload_error(f"{end} bytes by its head", f"{len(raw)}")
     if zlib.crc32(raw[HEAD.size :]) != checksum:
-        raise damaged(f"checksum {checksum:#010x}", f"{zlib.crc32(raw[HEAD.size :]):#010x}")
+        raise damaged_payload_error(f"checksum {checksum:#010x}", f"{zlib.crc32(raw[HEAD.size :]):#010x}")
     tflite = raw[HEAD.size : HEAD.size + tflite_bytes]
     if tflite[4:8] != TFLITE_IDENTIFIER:
-        raise damaged(f"a TFLite file with {TFLITE_IDENTIFIER!r} at byte 4", repr(tflite[4:8]))
+        raise damaged_payload_error(f"a TFLite file with {TFLITE_IDENTIFIER!r} at byte 4", repr(tflite[4:8]))
     return IrPayload(tflite, *_unpack_names(raw[names_start : names_start + names_bytes]))
 
 
@@ -95,7 +95,7 @@ def _pack_names(inputs: tuple[str, ...], outputs: tuple[str, ...], arithmetic: s
     if len(encoded) > MAX_NAME_BYTES or any(len(name) > MAX_NAME_BYTES for name in encoded):
         longest = max(map(len, encoded), default=0)
         rule = f"at most {MAX_NAME_BYTES} names of at most {MAX_NAME_BYTES} bytes"
-        raise damaged(rule, f"{len(encoded)} names, the longest of {longest} bytes")
+        raise damaged_payload_error(rule, f"{len(encoded)} names, the longest of {longest} bytes")
     counts = struct.pack("<2H", len(inputs), len(outputs))
     return counts + b"".join(struct.pack("<H", len(name)) + name for name in encoded)
 
@@ -110,9 +110,9 @@ def _unpack_names(raw: bytes) -> tuple[tuple[str, ...], tuple[str, ...], str]:
             names.append(struct.unpack_from(f"{length}s", raw, at + 2)[0].decode())
             at += 2 + length
     except (struct.error, UnicodeDecodeError) as error:
-        raise damaged("names of inputs and outputs in UTF-8", str(error)) from None
+        raise damaged_payload_error("names of inputs and outputs in UTF-8", str(error)) from None
     if at != len(raw):
-        raise damaged(f"{at} bytes of names", f"{len(raw)}")
+        raise damaged_payload_error(f"{at} bytes of names", f"{len(raw)}")
     count = inputs + outputs
     return (
         tuple(names[:inputs]),

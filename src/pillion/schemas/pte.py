@@ -10,12 +10,12 @@ from pillion.schemas.flatbuffer import (
     Bytes,
     Table,
     data,
-    numbers,
-    scalar,
-    table,
-    tables,
-    text,
-    union,
+    number_field,
+    numbers_field,
+    table_field,
+    tables_field,
+    text_field,
+    union_field,
 )
 
 IDENTIFIER = b"ET12"
@@ -47,7 +47,7 @@ class ScalarType(IntEnum):
     BOOL = 11
 
 
-class Location(IntEnum):
+class DelegateDataLocation(IntEnum):
     """The places of a delegate's data."""
 
     INLINE = 0
@@ -57,9 +57,9 @@ class Location(IntEnum):
 class AllocationDetails(Table):
     """A place in planned memory; the 64-bit offset has two halves."""
 
-    memory_id: int = scalar(0, "I")
-    memory_offset_low: int = scalar(1, "I")
-    memory_offset_high: int = scalar(2, "I")
+    memory_id: int = number_field(0, "I")
+    memory_offset_low: int = number_field(1, "I")
+    memory_offset_high: int = number_field(2, "I")
 
     @property
     def offset(self) -> int:
@@ -68,11 +68,11 @@ class AllocationDetails(Table):
 
 
 class ExtraTensorInfo(Table):
-    mutable_data_segments_idx: int = scalar(0, "Q")
-    fully_qualified_name: str = text(1)
-    location: int = scalar(2, "b")
-    device_type: int = scalar(3, "b")
-    device_index: int = scalar(4, "b")
+    mutable_data_segments_idx: int = number_field(0, "Q")
+    fully_qualified_name: str = text_field(1)
+    location: int = number_field(2, "b")
+    device_type: int = number_field(3, "b")
+    device_index: int = number_field(4, "b")
 
 
 class Null(Table):
@@ -80,56 +80,56 @@ class Null(Table):
 
 
 class Int(Table):
-    int_val: int = scalar(0, "q")
+    int_val: int = number_field(0, "q")
 
 
 class Bool(Table):
-    bool_val: bool = scalar(0, "?")
+    bool_val: bool = number_field(0, "?")
 
 
 class Double(Table):
-    double_val: float = scalar(0, "d")
+    double_val: float = number_field(0, "d")
 
 
 class Tensor(Table):
     """A tensor. `data_buffer_idx` 0 means no constant; without `allocation_info` a tensor is not planned."""
 
-    scalar_type: int = scalar(0, "b")
-    storage_offset: int = scalar(1, "i")
-    sizes: list[int] = numbers(2, "i")
-    dim_order: list[int] = numbers(3, "B")
-    requires_grad: bool = scalar(4, "?")
-    data_buffer_idx: int = scalar(5, "I")
-    allocation_info: AllocationDetails | None = table(6, lambda: AllocationDetails)
-    memory_layout: int = scalar(7, "b")
-    shape_dynamism: int = scalar(8, "b")
-    extra_tensor_info: ExtraTensorInfo | None = table(9, lambda: ExtraTensorInfo)
+    scalar_type: int = number_field(0, "b")
+    storage_offset: int = number_field(1, "i")
+    sizes: list[int] = numbers_field(2, "i")
+    dim_order: list[int] = numbers_field(3, "B")
+    requires_grad: bool = number_field(4, "?")
+    data_buffer_idx: int = number_field(5, "I")
+    allocation_info: AllocationDetails | None = table_field(6, lambda: AllocationDetails)
+    memory_layout: int = number_field(7, "b")
+    shape_dynamism: int = number_field(8, "b")
+    extra_tensor_info: ExtraTensorInfo | None = table_field(9, lambda: ExtraTensorInfo)
 
 
 class String(Table):
-    string_val: str = text(0)
+    string_val: str = text_field(0)
 
 
 class IntList(Table):
     """A list of the indices of values that hold the integers."""
 
-    items: list[int] = numbers(0, "q")
+    items: list[int] = numbers_field(0, "q")
 
 
 class DoubleList(Table):
-    items: list[float] = numbers(0, "d")
+    items: list[float] = numbers_field(0, "d")
 
 
 class BoolList(Table):
-    items: list[bool] = numbers(0, "?")
+    items: list[bool] = numbers_field(0, "?")
 
 
 class TensorList(Table):
-    items: list[int] = numbers(0, "i")
+    items: list[int] = numbers_field(0, "i")
 
 
 class OptionalTensorList(Table):
-    items: list[int] = numbers(0, "i")
+    items: list[int] = numbers_field(0, "i")
 
 
 VALUES: dict[int, type[Table]] = dict(
@@ -154,41 +154,41 @@ VALUES: dict[int, type[Table]] = dict(
 
 
 class EValue(Table):
-    val_type: int = scalar(0, "B")
-    val: Table | None = union(1, "val_type", lambda: VALUES)
+    val_type: int = number_field(0, "B")
+    val: Table | None = union_field(1, "val_type", lambda: VALUES)
 
 
 class Operator(Table):
-    name: str = text(0)
-    overload: str = text(1)
+    name: str = text_field(0)
+    overload: str = text_field(1)
 
 
 class KernelCall(Table):
     """A kernel call: arguments in schema order, then the out argument twice."""
 
-    op_index: int = scalar(0, "i")
-    args: list[int] = numbers(1, "i")
+    op_index: int = number_field(0, "i")
+    args: list[int] = numbers_field(1, "i")
 
 
 class DelegateCall(Table):
     """A delegate call: inputs, then outputs."""
 
-    delegate_index: int = scalar(0, "i")
-    args: list[int] = numbers(1, "i")
+    delegate_index: int = number_field(0, "i")
+    args: list[int] = numbers_field(1, "i")
 
 
 class MoveCall(Table):
-    move_from: int = scalar(0, "i")
-    move_to: int = scalar(1, "i")
+    move_from: int = number_field(0, "i")
+    move_to: int = number_field(1, "i")
 
 
 class JumpFalseCall(Table):
-    cond_value_index: int = scalar(0, "i")
-    destination_instruction: int = scalar(1, "i")
+    cond_value_index: int = number_field(0, "i")
+    destination_instruction: int = number_field(1, "i")
 
 
 class FreeCall(Table):
-    value_index: int = scalar(0, "i")
+    value_index: int = number_field(0, "i")
 
 
 INSTRUCTIONS: dict[int, type[Table]] = dict(
@@ -197,47 +197,47 @@ INSTRUCTIONS: dict[int, type[Table]] = dict(
 
 
 class Instruction(Table):
-    instr_args_type: int = scalar(0, "B")
-    instr_args: Table | None = union(1, "instr_args_type", lambda: INSTRUCTIONS)
+    instr_args_type: int = number_field(0, "B")
+    instr_args: Table | None = union_field(1, "instr_args_type", lambda: INSTRUCTIONS)
 
 
 class Chain(Table):
-    inputs: list[int] = numbers(0, "i")
-    outputs: list[int] = numbers(1, "i")
-    instructions: list[Instruction] = tables(2, lambda: Instruction)
+    inputs: list[int] = numbers_field(0, "i")
+    outputs: list[int] = numbers_field(1, "i")
+    instructions: list[Instruction] = tables_field(2, lambda: Instruction)
 
 
 class DataReference(Table):
-    location: int = scalar(0, "b")
-    index: int = scalar(1, "I")
+    location: int = number_field(0, "b")
+    index: int = number_field(1, "I")
 
 
 class CompileSpec(Table):
-    key: str = text(0)
+    key: str = text_field(0)
     value: Bytes | None = data(1)
 
 
 class BackendDelegate(Table):
-    id: str = text(0)
-    processed: DataReference | None = table(1, lambda: DataReference)
-    compile_specs: list[CompileSpec] = tables(2, lambda: CompileSpec)
+    id: str = text_field(0)
+    processed: DataReference | None = table_field(1, lambda: DataReference)
+    compile_specs: list[CompileSpec] = tables_field(2, lambda: CompileSpec)
 
 
 class ContainerMetadata(Table):
-    encoded_inp_str: str = text(0)
-    encoded_out_str: str = text(1)
+    encoded_inp_str: str = text_field(0)
+    encoded_out_str: str = text_field(1)
 
 
 class ExecutionPlan(Table):
-    name: str = text(0)
-    container_meta_type: ContainerMetadata | None = table(1, lambda: ContainerMetadata)
-    values: list[EValue] = tables(2, lambda: EValue)
-    inputs: list[int] = numbers(3, "i")
-    outputs: list[int] = numbers(4, "i")
-    chains: list[Chain] = tables(5, lambda: Chain)
-    operators: list[Operator] = tables(6, lambda: Operator)
-    delegates: list[BackendDelegate] = tables(7, lambda: BackendDelegate)
-    non_const_buffer_sizes: list[int] = numbers(8, "q")
+    name: str = text_field(0)
+    container_meta_type: ContainerMetadata | None = table_field(1, lambda: ContainerMetadata)
+    values: list[EValue] = tables_field(2, lambda: EValue)
+    inputs: list[int] = numbers_field(3, "i")
+    outputs: list[int] = numbers_field(4, "i")
+    chains: list[Chain] = tables_field(5, lambda: Chain)
+    operators: list[Operator] = tables_field(6, lambda: Operator)
+    delegates: list[BackendDelegate] = tables_field(7, lambda: BackendDelegate)
+    non_const_buffer_sizes: list[int] = numbers_field(8, "q")
 
 
 class InlineData(Table):
@@ -247,28 +247,28 @@ class InlineData(Table):
 class DataSegment(Table):
     """A range of bytes behind the flatbuffer, relative to the first segment."""
 
-    offset: int = scalar(0, "Q")
-    size: int = scalar(1, "Q")
+    offset: int = number_field(0, "Q")
+    size: int = number_field(1, "Q")
 
 
 class SubsegmentOffsets(Table):
     """The offset of each constant in its segment; number 0 means none."""
 
-    segment_index: int = scalar(0, "I")
-    offsets: list[int] = numbers(1, "Q")
+    segment_index: int = number_field(0, "I")
+    offsets: list[int] = numbers_field(1, "Q")
 
 
 class NamedData(Table):
-    key: str = text(0)
-    segment_index: int = scalar(1, "I")
+    key: str = text_field(0)
+    segment_index: int = number_field(1, "I")
 
 
 class Program(Table):
-    version: int = scalar(0, "I")
-    execution_plan: list[ExecutionPlan] = tables(1, lambda: ExecutionPlan)
-    constant_buffer: list[InlineData] | None = tables(2, lambda: InlineData)
-    backend_delegate_data: list[InlineData] = tables(3, lambda: InlineData)
-    segments: list[DataSegment] = tables(4, lambda: DataSegment)
-    constant_segment: SubsegmentOffsets | None = table(5, lambda: SubsegmentOffsets)
-    mutable_data_segments: list[SubsegmentOffsets] | None = tables(6, lambda: SubsegmentOffsets)
-    named_data: list[NamedData] | None = tables(7, lambda: NamedData)
+    version: int = number_field(0, "I")
+    execution_plan: list[ExecutionPlan] = tables_field(1, lambda: ExecutionPlan)
+    constant_buffer: list[InlineData] | None = tables_field(2, lambda: InlineData)
+    backend_delegate_data: list[InlineData] = tables_field(3, lambda: InlineData)
+    segments: list[DataSegment] = tables_field(4, lambda: DataSegment)
+    constant_segment: SubsegmentOffsets | None = table_field(5, lambda: SubsegmentOffsets)
+    mutable_data_segments: list[SubsegmentOffsets] | None = tables_field(6, lambda: SubsegmentOffsets)
+    named_data: list[NamedData] | None = tables_field(7, lambda: NamedData)

@@ -23,7 +23,7 @@ _LARGEST_RATIO, _ALWAYS_ALLOWED = 64, 1 << 16
 
 
 @dataclass(frozen=True)
-class Record:
+class ProgramRecord:
     """A record without the parts that depend on its file."""
 
     head: bytes
@@ -42,7 +42,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedRecord:
     """A record read from a file."""
 
     core: str
@@ -53,12 +53,12 @@ class Opened:
     """Whether the file before the record is unchanged."""
 
 
-def compose(head: dict[str, str], graph: bytes) -> Record:
+def compose_record(head: dict[str, str], graph: bytes) -> ProgramRecord:
     """Returns a record of facts and a graph."""
-    return Record(json.dumps(head).encode(), zlib.compress(graph, 9))
+    return ProgramRecord(json.dumps(head).encode(), zlib.compress(graph, 9))
 
 
-def open_record(raw: bytes, before: memoryview) -> Opened | None:
+def open_record(raw: bytes, before: memoryview) -> OpenedRecord | None:
     """Returns the record in these bytes; None if they are no record of this version."""
     if not raw.startswith(MARK):
         return None
@@ -68,11 +68,11 @@ def open_record(raw: bytes, before: memoryview) -> Opened | None:
     behind = raw[_HEAD.size :]
     if zlib.crc32(behind) != of_record or length > len(behind):
         raise MalformedError("its record is damaged")
-    core, runtime, model = _facts(behind[:length])
-    return Opened(core, runtime, model, _unpacked(behind[length:]), zlib.crc32(before) == of_file)
+    core, runtime, model = _parse_facts(behind[:length])
+    return OpenedRecord(core, runtime, model, _decompress(behind[length:]), zlib.crc32(before) == of_file)
 
 
-def _facts(raw: bytes) -> tuple[str, ...]:
+def _parse_facts(raw: bytes) -> tuple[str, ...]:
     try:
         head = json.loads(raw)
         return tuple(str(head[key]) for key in ("core", "runtime", "model"))
@@ -80,7 +80,7 @@ def _facts(raw: bytes) -> tuple[str, ...]:
         raise MalformedError(f"its record is damaged: {error}") from None
 
 
-def _unpacked(raw: bytes) -> bytes:
+def _decompress(raw: bytes) -> bytes:
     most = _ALWAYS_ALLOWED + _LARGEST_RATIO * len(raw)
     unpacker = zlib.decompressobj()
     try:

@@ -7,14 +7,14 @@ from pillion.schemas.flatbuffer import (
     Bytes,
     Table,
     data,
-    numbers,
-    present,
-    scalar,
-    some_numbers,
-    table,
-    tables,
-    text,
-    union,
+    number_field,
+    numbers_field,
+    optional_numbers_field,
+    presence_field,
+    table_field,
+    tables_field,
+    text_field,
+    union_field,
 )
 from pillion.schemas.tflite_enums import OPERATOR_NUMBERS as OPERATOR_NUMBERS
 from pillion.schemas.tflite_enums import OPERATORS as OPERATORS
@@ -29,18 +29,18 @@ LAST_DEPRECATED_CODE = 127
 
 
 class Model(Table):
-    version: int = scalar(0, "I")
-    operator_codes: list[OperatorCode] = tables(1, lambda: OperatorCode)
-    subgraphs: list[SubGraph] = tables(2, lambda: SubGraph)
-    description: str = text(3)
-    buffers: list[Buffer] = tables(4, lambda: Buffer)
+    version: int = number_field(0, "I")
+    operator_codes: list[OperatorCode] = tables_field(1, lambda: OperatorCode)
+    subgraphs: list[SubGraph] = tables_field(2, lambda: SubGraph)
+    description: str = text_field(3)
+    buffers: list[Buffer] = tables_field(4, lambda: Buffer)
 
 
 class OperatorCode(Table):
-    deprecated_builtin_code: int = scalar(0, "b")
-    custom_code: str = text(1)
-    version: int = scalar(2, "i", 1)
-    builtin_code: int = scalar(3, "i")
+    deprecated_builtin_code: int = number_field(0, "b")
+    custom_code: str = text_field(1)
+    version: int = number_field(2, "i", 1)
+    builtin_code: int = number_field(3, "i")
 
     @property
     def number(self) -> int:
@@ -49,47 +49,47 @@ class OperatorCode(Table):
 
 
 class SubGraph(Table):
-    tensors: list[Tensor] = tables(0, lambda: Tensor)
-    inputs: list[int] = numbers(1, "i")
-    outputs: list[int] = numbers(2, "i")
-    operators: list[Operator] = tables(3, lambda: Operator)
-    name: str = text(4)
+    tensors: list[Tensor] = tables_field(0, lambda: Tensor)
+    inputs: list[int] = numbers_field(1, "i")
+    outputs: list[int] = numbers_field(2, "i")
+    operators: list[Operator] = tables_field(3, lambda: Operator)
+    name: str = text_field(4)
 
 
 class Tensor(Table):
-    shape: list[int] = numbers(0, "i")
-    type: int = scalar(1, "b")
-    buffer: int = scalar(2, "I")
-    name: str = text(3)
-    quantization: Quantization | None = table(4, lambda: Quantization)
-    is_variable: bool = scalar(5, "?")
-    is_sparse: bool = present(6)
-    shape_signature: list[int] | None = some_numbers(7, "i")
-    has_rank: bool = scalar(8, "?")
-    external_buffer: int = scalar(10, "I")
+    shape: list[int] = numbers_field(0, "i")
+    type: int = number_field(1, "b")
+    buffer: int = number_field(2, "I")
+    name: str = text_field(3)
+    quantization: Quantization | None = table_field(4, lambda: Quantization)
+    is_variable: bool = number_field(5, "?")
+    is_sparse: bool = presence_field(6)
+    shape_signature: list[int] | None = optional_numbers_field(7, "i")
+    has_rank: bool = number_field(8, "?")
+    external_buffer: int = number_field(10, "I")
 
 
 class Quantization(Table):
-    scale: list[float] = numbers(2, "f")
-    zero_point: list[int] = numbers(3, "q")
-    details_type: int = scalar(4, "B")
-    quantized_dimension: int = scalar(6, "i")
+    scale: list[float] = numbers_field(2, "f")
+    zero_point: list[int] = numbers_field(3, "q")
+    details_type: int = number_field(4, "B")
+    quantized_dimension: int = number_field(6, "i")
 
 
 class Buffer(Table):
     data: Bytes | None = data(0)
-    offset: int = scalar(1, "Q")
-    size: int = scalar(2, "Q")
+    offset: int = number_field(1, "Q")
+    size: int = number_field(2, "Q")
 
 
 class Operator(Table):
-    opcode_index: int = scalar(0, "I")
-    inputs: list[int] = numbers(1, "i")
-    outputs: list[int] = numbers(2, "i")
-    options_type: int = scalar(3, "B")
-    options: Table | None = union(4, "options_type", lambda: OPTIONS)
+    opcode_index: int = number_field(0, "I")
+    inputs: list[int] = numbers_field(1, "i")
+    outputs: list[int] = numbers_field(2, "i")
+    options_type: int = number_field(3, "B")
+    options: Table | None = union_field(4, "options_type", lambda: OPTIONS)
     custom_options: Bytes | None = data(5)
-    intermediates: list[int] | None = some_numbers(8, "i")
+    intermediates: list[int] | None = optional_numbers_field(8, "i")
 
 
 OPTIONS: dict[int, type[Table]] = {}
@@ -105,64 +105,64 @@ class Options(Table):
 
 
 class Conv2DOptions(Options, number=1):
-    padding: int = scalar(0, "b")
-    stride_w: int = scalar(1, "i")
-    stride_h: int = scalar(2, "i")
-    fused_activation: int = scalar(3, "b")
-    dilation_w: int = scalar(4, "i", 1)
-    dilation_h: int = scalar(5, "i", 1)
+    padding: int = number_field(0, "b")
+    stride_w: int = number_field(1, "i")
+    stride_h: int = number_field(2, "i")
+    fused_activation: int = number_field(3, "b")
+    dilation_w: int = number_field(4, "i", 1)
+    dilation_h: int = number_field(5, "i", 1)
 
 
 class DepthwiseConv2DOptions(Options, number=2):
-    padding: int = scalar(0, "b")
-    stride_w: int = scalar(1, "i")
-    stride_h: int = scalar(2, "i")
-    depth_multiplier: int = scalar(3, "i")
-    fused_activation: int = scalar(4, "b")
-    dilation_w: int = scalar(5, "i", 1)
-    dilation_h: int = scalar(6, "i", 1)
+    padding: int = number_field(0, "b")
+    stride_w: int = number_field(1, "i")
+    stride_h: int = number_field(2, "i")
+    depth_multiplier: int = number_field(3, "i")
+    fused_activation: int = number_field(4, "b")
+    dilation_w: int = number_field(5, "i", 1)
+    dilation_h: int = number_field(6, "i", 1)
 
 
 class Pool2DOptions(Options, number=5):
-    padding: int = scalar(0, "b")
-    stride_w: int = scalar(1, "i")
-    stride_h: int = scalar(2, "i")
-    filter_w: int = scalar(3, "i")
-    filter_h: int = scalar(4, "i")
-    fused_activation: int = scalar(5, "b")
+    padding: int = number_field(0, "b")
+    stride_w: int = number_field(1, "i")
+    stride_h: int = number_field(2, "i")
+    filter_w: int = number_field(3, "i")
+    filter_h: int = number_field(4, "i")
+    fused_activation: int = number_field(5, "b")
 
 
 class FullyConnectedOptions(Options, number=8):
-    fused_activation: int = scalar(0, "b")
-    weights_format: int = scalar(1, "b")
-    keep_num_dims: bool = scalar(2, "?")
+    fused_activation: int = number_field(0, "b")
+    weights_format: int = number_field(1, "b")
+    keep_num_dims: bool = number_field(2, "?")
 
 
 class SoftmaxOptions(Options, number=9):
-    beta: float = scalar(0, "f")
+    beta: float = number_field(0, "f")
 
 
 class ConcatenationOptions(Options, number=10):
-    axis: int = scalar(0, "i")
-    fused_activation: int = scalar(1, "b")
+    axis: int = number_field(0, "i")
+    fused_activation: int = number_field(1, "b")
 
 
 class AddOptions(Options, number=11):
-    fused_activation: int = scalar(0, "b")
-    pot_scale_int16: bool = scalar(1, "?", True)
+    fused_activation: int = number_field(0, "b")
+    pot_scale_int16: bool = number_field(1, "?", True)
 
 
 class SubOptions(Options, number=28):
-    fused_activation: int = scalar(0, "b")
-    pot_scale_int16: bool = scalar(1, "?", True)
+    fused_activation: int = number_field(0, "b")
+    pot_scale_int16: bool = number_field(1, "?", True)
 
 
 class MulOptions(Options, number=21):
-    fused_activation: int = scalar(0, "b")
+    fused_activation: int = number_field(0, "b")
 
 
 class ReshapeOptions(Options, number=17):
-    new_shape: list[int] = numbers(0, "i")
+    new_shape: list[int] = numbers_field(0, "i")
 
 
 class PadOptions(Options, number=22):
@@ -178,20 +178,20 @@ class TransposeOptions(Options, number=26):
 
 
 class ReducerOptions(Options, number=27):
-    keep_dims: bool = scalar(0, "?")
+    keep_dims: bool = number_field(0, "?")
 
 
 class SqueezeOptions(Options, number=30):
-    squeeze_dims: list[int] = numbers(0, "i")
+    squeeze_dims: list[int] = numbers_field(0, "i")
 
 
 class StridedSliceOptions(Options, number=32):
-    begin_mask: int = scalar(0, "i")
-    end_mask: int = scalar(1, "i")
-    ellipsis_mask: int = scalar(2, "i")
-    new_axis_mask: int = scalar(3, "i")
-    shrink_axis_mask: int = scalar(4, "i")
-    offset: bool = scalar(5, "?")
+    begin_mask: int = number_field(0, "i")
+    end_mask: int = number_field(1, "i")
+    ellipsis_mask: int = number_field(2, "i")
+    new_axis_mask: int = number_field(3, "i")
+    shrink_axis_mask: int = number_field(4, "i")
+    offset: bool = number_field(5, "?")
 
 
 class ExpOptions(Options, number=33):
@@ -199,39 +199,39 @@ class ExpOptions(Options, number=33):
 
 
 class SplitOptions(Options, number=35):
-    num_splits: int = scalar(0, "i")
+    num_splits: int = number_field(0, "i")
 
 
 class SplitVOptions(Options, number=79):
-    num_splits: int = scalar(0, "i")
+    num_splits: int = number_field(0, "i")
 
 
 class DivOptions(Options, number=29):
-    fused_activation: int = scalar(0, "b")
+    fused_activation: int = number_field(0, "b")
 
 
 class TransposeConvOptions(Options, number=49):
-    padding: int = scalar(0, "b")
-    stride_w: int = scalar(1, "i")
-    stride_h: int = scalar(2, "i")
-    fused_activation: int = scalar(3, "b")
-    quantized_bias_type: int = scalar(4, "b")
+    padding: int = number_field(0, "b")
+    stride_w: int = number_field(1, "i")
+    stride_h: int = number_field(2, "i")
+    fused_activation: int = number_field(3, "b")
+    quantized_bias_type: int = number_field(4, "b")
 
 
 class ResizeBilinearOptions(Options, number=15):
-    align_corners: bool = scalar(2, "?")
-    half_pixel_centers: bool = scalar(3, "?")
+    align_corners: bool = number_field(2, "?")
+    half_pixel_centers: bool = number_field(3, "?")
 
 
 class ResizeNearestNeighborOptions(Options, number=74):
-    align_corners: bool = scalar(0, "?")
-    half_pixel_centers: bool = scalar(1, "?")
+    align_corners: bool = number_field(0, "?")
+    half_pixel_centers: bool = number_field(1, "?")
 
 
 class BatchMatMulOptions(Options, number=101):
-    adj_x: bool = scalar(0, "?")
-    adj_y: bool = scalar(1, "?")
-    asymmetric_quantize_inputs: bool = scalar(2, "?")
+    adj_x: bool = number_field(0, "?")
+    adj_y: bool = number_field(1, "?")
+    asymmetric_quantize_inputs: bool = number_field(2, "?")
 
 
 class DequantizeOptions(Options, number=38):
@@ -247,17 +247,17 @@ class SliceOptions(Options, number=48):
 
 
 class PackOptions(Options, number=59):
-    values_count: int = scalar(0, "i")
-    axis: int = scalar(1, "i")
+    values_count: int = number_field(0, "i")
+    axis: int = number_field(1, "i")
 
 
 class UnpackOptions(Options, number=64):
-    num: int = scalar(0, "i")
-    axis: int = scalar(1, "i")
+    num: int = number_field(0, "i")
+    axis: int = number_field(1, "i")
 
 
 class LeakyReluOptions(Options, number=75):
-    alpha: float = scalar(0, "f")
+    alpha: float = number_field(0, "f")
 
 
 class AbsOptions(Options, number=78):
@@ -273,65 +273,65 @@ class HardSwishOptions(Options, number=91):
 
 
 class GeluOptions(Options, number=116):
-    approximate: bool = scalar(0, "?")
+    approximate: bool = number_field(0, "?")
 
 
 class GatherOptions(Options, number=23):
-    axis: int = scalar(0, "i")
-    batch_dims: int = scalar(1, "i")
+    axis: int = number_field(0, "i")
+    batch_dims: int = number_field(1, "i")
 
 
 class ArgMaxOptions(Options, number=40):
-    output_type: int = scalar(0, "b")
+    output_type: int = number_field(0, "b")
 
 
 class ArgMinOptions(Options, number=57):
-    output_type: int = scalar(0, "b")
+    output_type: int = number_field(0, "b")
 
 
 class CastOptions(Options, number=37):
-    in_data_type: int = scalar(0, "b")
-    out_data_type: int = scalar(1, "b")
+    in_data_type: int = number_field(0, "b")
+    out_data_type: int = number_field(1, "b")
 
 
 class OneHotOptions(Options, number=61):
-    axis: int = scalar(0, "i")
+    axis: int = number_field(0, "i")
 
 
 class SequenceLstmOptions(Options, number=71):
-    fused_activation: int = scalar(0, "b")
-    cell_clip: float = scalar(1, "f")
-    projection_clip: float = scalar(2, "f")
-    time_major: bool = scalar(3, "?")
-    asymmetric_quantize_inputs: bool = scalar(4, "?")
-    diagonal_recurrent_tensors: bool = scalar(5, "?")
+    fused_activation: int = number_field(0, "b")
+    cell_clip: float = number_field(1, "f")
+    projection_clip: float = number_field(2, "f")
+    time_major: bool = number_field(3, "?")
+    asymmetric_quantize_inputs: bool = number_field(4, "?")
+    diagonal_recurrent_tensors: bool = number_field(5, "?")
 
 
 class SpaceToDepthOptions(Options, number=19):
-    block_size: int = scalar(0, "i")
+    block_size: int = number_field(0, "i")
 
 
 class DepthToSpaceOptions(Options, number=94):
-    block_size: int = scalar(0, "i")
+    block_size: int = number_field(0, "i")
 
 
 class MirrorPadOptions(Options, number=77):
-    mode: int = scalar(0, "b")
+    mode: int = number_field(0, "b")
 
 
 class SvdfOptions(Options, number=6):
-    rank: int = scalar(0, "i")
-    fused_activation: int = scalar(1, "b")
-    asymmetric_quantize_inputs: bool = scalar(2, "?")
+    rank: int = number_field(0, "i")
+    fused_activation: int = number_field(1, "b")
+    asymmetric_quantize_inputs: bool = number_field(2, "?")
 
 
 class CallOnceOptions(Options, number=103):
-    init_subgraph_index: int = scalar(0, "i")
+    init_subgraph_index: int = number_field(0, "i")
 
 
 class WhileOptions(Options, number=93):
-    cond_subgraph_index: int = scalar(0, "i")
-    body_subgraph_index: int = scalar(1, "i")
+    cond_subgraph_index: int = number_field(0, "i")
+    body_subgraph_index: int = number_field(1, "i")
 
 
 class DynamicUpdateSliceOptions(Options, number=117):
@@ -339,8 +339,8 @@ class DynamicUpdateSliceOptions(Options, number=117):
 
 
 class VarHandleOptions(Options, number=111):
-    container: str = text(0)
-    shared_name: str = text(1)
+    container: str = text_field(0)
+    shared_name: str = text_field(1)
 
 
 class ReadVariableOptions(Options, number=112):
@@ -348,21 +348,21 @@ class ReadVariableOptions(Options, number=112):
 
 
 class ShapeOptions(Options, number=55):
-    out_type: int = scalar(0, "b")
+    out_type: int = number_field(0, "b")
 
 
 class CumsumOptions(Options, number=102):
-    exclusive: bool = scalar(0, "?")
-    reverse: bool = scalar(1, "?")
+    exclusive: bool = number_field(0, "?")
+    reverse: bool = number_field(1, "?")
 
 
 class ReverseSequenceOptions(Options, number=87):
-    seq_dim: int = scalar(0, "i")
-    batch_dim: int = scalar(1, "i")
+    seq_dim: int = number_field(0, "i")
+    batch_dim: int = number_field(1, "i")
 
 
 class L2NormOptions(Options, number=12):
-    fused_activation: int = scalar(0, "b")
+    fused_activation: int = number_field(0, "b")
 
 
 class AssignVariableOptions(Options, number=113):

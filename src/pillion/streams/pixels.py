@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value
 from pillion.ops import Conv2d, Slice
@@ -15,11 +15,11 @@ from pillion.ops import Conv2d, Slice
 
 def gathered_pixels(graph: Graph) -> Graph:
     """Gathers the operands of convolutions with a single output pixel. The result is the same."""
-    names = Names(graph.values)
-    return graph.replace(ops=tuple(made for op in graph.ops for made in _remade(op, names)))
+    names = UniqueNames(graph.values)
+    return graph.replace(ops=tuple(made for op in graph.ops for made in _gather_operands(op, names)))
 
 
-def _remade(op: Op, names: Names) -> Iterator[Op]:
+def _gather_operands(op: Op, names: UniqueNames) -> Iterator[Op]:
     if not isinstance(op, Conv2d) or not _makes_one_pixel(op) or op.x.shape[1:3] == op.kernel:
         yield op
         return

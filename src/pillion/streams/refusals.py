@@ -33,14 +33,14 @@ INSTEAD = {
 """Ways out for ops that need their own."""
 
 
-def _refuse(op: Op, rule: str, here: str, help: str) -> PillionError:
+def _stream_error(op: Op, rule: str, here: str, help: str) -> PillionError:
     place = f"{here}  ({op.source})" if op.source else here
     return PillionError(f"{op.kind} `{op.name}` cannot be streamed", rule=rule, here=place, help=help)
 
 
-def crosses(op: Op, reason: str) -> PillionError:
+def whole_window_error(op: Op, reason: str) -> PillionError:
     """Returns the error for an op whose rows depend on all rows of the window, and whose result has rows."""
-    return _refuse(
+    return _stream_error(
         op,
         "an op makes its rows from a few rows, once and for all, or makes one answer of the whole window (mean, max, flatten, linear)",
         f"its rows over time: {reason}",
@@ -48,9 +48,9 @@ def crosses(op: Op, reason: str) -> PillionError:
     )
 
 
-def rows_meet(op: Op, reason: str) -> PillionError:
+def row_mismatch_error(op: Op, reason: str) -> PillionError:
     """Returns the error for operands whose rows do not match."""
-    return _refuse(
+    return _stream_error(
         op,
         "operands have their rows along one axis, at one pace",
         reason,
@@ -58,9 +58,9 @@ def rows_meet(op: Op, reason: str) -> PillionError:
     )
 
 
-def meets_all(op: Op) -> PillionError:
+def mixed_frames_error(op: Op) -> PillionError:
     """Returns the error for an op that combines the frames of one operand with those of another."""
-    return _refuse(
+    return _stream_error(
         op,
         "an op makes its rows from a few rows, once and for all",
         "each frame of one operand meets all frames of the other",
@@ -68,16 +68,16 @@ def meets_all(op: Op) -> PillionError:
     )
 
 
-def changes(op: Op, other: Value, is_of_window: bool) -> PillionError:
+def changing_operand_error(op: Op, other: Value, is_of_window: bool) -> PillionError:
     """Returns the error for rows that are combined with a value that differs in each call."""
     if is_of_window:
-        return _refuse(
+        return _stream_error(
             op,
             "rows that are kept do not change: what they meet is made of rows that go along with them",
             f"`{other.name}` is made of the whole window, and another in each call",
             "leave out what sees the whole window (squeeze-and-excite, normalization over time), or do it over channels only",
         )
-    return _refuse(
+    return _stream_error(
         op,
         "rows that are kept do not change: what they meet is streamed too, or constant",
         f"`{other.name}` comes from an input that is not streamed",
@@ -85,9 +85,9 @@ def changes(op: Op, other: Value, is_of_window: bool) -> PillionError:
     )
 
 
-def has_its_own_rows(op: Op, other: Value) -> PillionError:
+def row_dependent_constant_error(op: Op, other: Value) -> PillionError:
     """Returns the error for a constant with different numbers for each row of the window."""
-    return _refuse(
+    return _stream_error(
         op,
         "rows are made alike wherever in the window they lie",
         f"constant `{other.name}` {list(other.shape)} has other numbers for each row",
@@ -95,9 +95,9 @@ def has_its_own_rows(op: Op, other: Value) -> PillionError:
     )
 
 
-def padded_behind(op: Op, behind: int, front: int) -> PillionError:
+def padding_behind_error(op: Op, behind: int, front: int) -> PillionError:
     """Returns the error for an op that reads padding behind the window's end."""
-    return _refuse(
+    return _stream_error(
         op,
         "there is nothing behind the last frame: rows there will come with later calls",
         f"padding in time: {front} rows in front, {behind} behind",
@@ -105,9 +105,9 @@ def padded_behind(op: Op, behind: int, front: int) -> PillionError:
     )
 
 
-def counts_padding(op: Op) -> PillionError:
+def counted_padding_error(op: Op) -> PillionError:
     """Returns the error for a mean over fewer rows at the beginning."""
-    return _refuse(
+    return _stream_error(
         op,
         "a mean over windows in time counts as many rows everywhere",
         "padding in front that is not counted",
@@ -115,9 +115,9 @@ def counts_padding(op: Op) -> PillionError:
     )
 
 
-def mixed_padding(op: Op, x: Value) -> PillionError:
+def mixed_padding_error(op: Op, x: Value) -> PillionError:
     """Returns the error for padding in front of rows that begin later than the signal."""
-    return _refuse(
+    return _stream_error(
         op,
         "padding in front lies before the first frame of the signal",
         f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window",
@@ -125,9 +125,9 @@ def mixed_padding(op: Op, x: Value) -> PillionError:
     )
 
 
-def begins_later(op: Op, x: Value) -> PillionError:
+def late_begin_error(op: Op, x: Value) -> PillionError:
     """Returns the error for a recurrent layer whose first rows are undefined."""
-    return _refuse(
+    return _stream_error(
         op,
         "a layer that goes from row to row begins with the first frame of the signal",
         f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window",
@@ -136,7 +136,7 @@ def begins_later(op: Op, x: Value) -> PillionError:
     )
 
 
-def find_inputs(graph: Graph, wish: Stream) -> dict[Value, int]:
+def find_stream_inputs(graph: Graph, wish: Stream) -> dict[Value, int]:
     """Returns the inputs that a specification names, with their time axes."""
     known = {v.name: v for v in graph.inputs}
     found: dict[Value, int] = {}
@@ -149,24 +149,24 @@ def find_inputs(graph: Graph, wish: Stream) -> dict[Value, int]:
                 f"`{graph.name}` has no input `{name}`",
                 rule="--stream names an input, and the axis along which its frames lie",
                 here=f"inputs: {listed}",
-                help=f"--stream {first.name}:{_longest(first)}",
+                help=f"--stream {first.name}:{_longest_axis(first)}",
             )
         if not 0 <= axis < value.type.rank:
             raise PillionError(
                 f"input `{name}` of `{graph.name}` has no axis {axis}",
                 rule=f"axes of {list(value.shape)} are counted from 0 to {value.type.rank - 1}",
                 here=f"--stream {name}:{axis}",
-                help=f"--stream {name}:{_longest(value)}",
+                help=f"--stream {name}:{_longest_axis(value)}",
             )
         found[value] = axis
     return found
 
 
-def _longest(value: Value) -> int:
+def _longest_axis(value: Value) -> int:
     return max(range(value.type.rank), key=lambda axis: value.shape[axis], default=0)
 
 
-def require_shorter(graph: Graph, wish: Stream, hop: int, frames: int) -> None:
+def require_hop_within_window(graph: Graph, wish: Stream, hop: int, frames: int) -> None:
     """Raises if a call would take the whole window."""
     if hop < frames:
         return
@@ -180,7 +180,7 @@ def require_shorter(graph: Graph, wish: Stream, hop: int, frames: int) -> None:
     )
 
 
-def shares_no_frames(graph: Graph, wish: Stream, value: Value, axis: int) -> PillionError:
+def fractional_frames_error(graph: Graph, wish: Stream, value: Value, axis: int) -> PillionError:
     """Returns the error for inputs of different rates, of which a call would take a fraction of a frame."""
     frames = value.shape[axis]
     first, its_axis = wish.inputs[0]

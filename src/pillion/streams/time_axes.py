@@ -18,17 +18,17 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ops import Linear, Reshape, Scan
-from pillion.ops.compare_select import Place
+from pillion.ops.compare_select import ArgExtremum
 from pillion.ops.pool import Pool
 from pillion.ops.reduce import Reduction
 from pillion.streams import refusals
 
-ENDS_OF_TIME = (Reduction, Place, Pool, Linear, Reshape)
+ENDS_OF_TIME = (Reduction, ArgExtremum, Pool, Linear, Reshape)
 """Ops that may reduce the whole window; what follows is recomputed in every call."""
 
 
 @dataclass(frozen=True)
-class Track:
+class RowTrack:
     """The rows of a value: their axis, the number in the window, and how many of them, the last ones, are new in
     each call."""
 
@@ -47,7 +47,7 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Use:
+class RowUse:
     """The rows of an operand that an op needs in each call; None for an operand without rows."""
 
     rows: Span
@@ -60,7 +60,7 @@ class RowFiring:
     """How an op runs in each call: whole, or for the new rows of its result."""
 
     op: Op
-    uses: Mapping[Value, Use]
+    uses: Mapping[Value, RowUse]
     axis: int = 0
     rows: int = 0
     """The rows that it computes; 0 for its whole result."""
@@ -68,7 +68,7 @@ class RowFiring:
     """Whether its attributes are those of a tile."""
 
 
-class Finer(Exception):
+class FractionalRow(Exception):
     """Raised if a value would get a fraction of a row in each call: the hop must be a multiple of the given
     number."""
 
@@ -78,14 +78,14 @@ class Finer(Exception):
 
 
 @dataclass
-class Tracks:
+class RowTracks:
     """The time axes of all values of a graph."""
 
     graph: Graph
     hop: int
     window: int
     """The frames of the window, along the first streamed input."""
-    rows: dict[Value, Track] = field(default_factory=dict)
+    rows: dict[Value, RowTrack] = field(default_factory=dict)
     whole: dict[Value, bool] = field(default_factory=dict)
     """Values that are recomputed in each call → whether they depend on where the window begins."""
     ready: dict[Value, int] = field(default_factory=dict)
@@ -95,16 +95,16 @@ class Tracks:
     def follow(self) -> None:
         """Visits all ops in order."""
         for op in self.graph.ops:
-            self._follow(op)
+            self._visit_op(op)
 
-    def _follow(self, op: Op) -> None:
+    def _visit_op(self, op: Op) -> None:
         moving = [x for x in op.activations if x in self.rows]
-        if isinstance(op, Scan) and moving and _goes_on(op, [self.rows[x] for x in moving]):
-            self._repeat(op, moving)
+        if isinstance(op, Scan) and moving and _follows_time_order(op, [self.rows[x] for x in moving]):
+            self._visit_recurrent_layer(op, moving)
             return
         if not moving:
             if any(x in self.whole for x in op.activations):
-                self._make_whole(op, {}, False)
+                self._record_whole_run(op, {}, False)
             else:
                 self.firings.append(RowFiring(op, {}))
             return
@@ -112,77 +112,85 @@ class Tracks:
         known = {x: c for x, c in maps.items() if isinstance(c, AxisMap)}
         if len(op.results) > 1 or len(known) < len(maps):
             reason = next((c for c in maps.values() if isinstance(c, str)), "it has several results")
-            self._end(op, moving, reason)
+            self._visit_whole_window_op(op, moving, reason)
             return
         if len({c.axis for c in known.values()}) > 1:
-            raise refusals.meets_all(op)
-        self._go_on(op, known)
+            raise refusals.mixed_frames_error(op)
+        self._visit_row_op(op, known)
 
-    def _repeat(self, op: Scan, moving: list[Value]) -> None:
+    def _visit_recurrent_layer(self, op: Scan, moving: list[Value]) -> None:
         """Visits a recurrent layer: its carried values are kept from call to call and begin with the signal."""
         other = next((v for v in op.activations if v not in moving), None)
         if other is not None:
-            raise refusals.changes(op, other, other in self.whole)
+            raise refusals.changing_operand_error(op, other, other in self.whole)
         steps = {self.rows[x].step for x in moving}
         if len(steps) > 1:
-            raise refusals.rows_meet(op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new")
+            raise refusals.row_mismatch_error(
+                op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new"
+            )
         late = next((x for x in moving if self.rows[x].lag), None)
         if late is not None:
-            raise refusals.begins_later(op, late)
+            raise refusals.late_begin_error(op, late)
         step, ready = steps.pop(), max(self.ready[x] for x in moving)
         for y in op.stacked:
-            self.rows[y], self.ready[y] = Track(0, op.count, step, Fraction(0), op.count), ready
+            self.rows[y], self.ready[y] = RowTrack(0, op.count, step, Fraction(0), op.count), ready
         for y in op.last:
             self.whole[y], self.ready[y] = True, ready
-        uses = {x: Use(self.rows[x].new) for x in moving}
+        uses = {x: RowUse(self.rows[x].new) for x in moving}
         self.firings.append(RowFiring(op, uses, 0, step))
 
-    def _end(self, op: Op, moving: list[Value], reason: str) -> None:
+    def _visit_whole_window_op(self, op: Op, moving: list[Value], reason: str) -> None:
         """Visits an op that needs all rows of the window at once."""
         if not isinstance(op, ENDS_OF_TIME):
-            raise refusals.crosses(op, reason)
-        uses = {x: Use(Span(0, self.rows[x].size)) for x in moving}
-        self._make_whole(op, uses, any(self.rows[x].dirty for x in moving))
+            raise refusals.whole_window_error(op, reason)
+        uses = {x: RowUse(Span(0, self.rows[x].size)) for x in moving}
+        self._record_whole_run(op, uses, any(self.rows[x].dirty for x in moving))
 
-    def _go_on(self, op: Op, maps: Mapping[Value, AxisMap]) -> None:
+    def _visit_row_op(self, op: Op, maps: Mapping[Value, AxisMap]) -> None:
         y, axis = op.results[0], next(iter(maps.values())).axis
         size = y.shape[axis]
         steps = {Fraction(self.rows[x].step * c.unit, c.stride) for x, c in maps.items()}
         if size == 1 or min(steps) >= size:
-            self._hold(op, maps, axis)
+            self._visit_whole_result_op(op, maps, axis)
             return
         if len(steps) > 1:
-            raise refusals.rows_meet(op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new")
+            raise refusals.row_mismatch_error(
+                op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new"
+            )
         step = steps.pop()
         if step.denominator > 1:
-            raise Finer(step.denominator)
-        self._refuse_others(op, maps, axis)
+            raise FractionalRow(step.denominator)
+        self._refuse_changing_operands(op, maps, axis)
         rows = Span(size - int(step), int(step))
         lag = size - Fraction(self.window * step, self.hop)
         dirty = 0
         for x, axis_map in maps.items():
-            self._refuse_edges(op, x, axis_map, size)
+            self._refuse_edge_padding(op, x, axis_map, size)
             if axis_map.front > 0 or self.rows[x].dirty:
                 dirty = max(dirty, min(axis_map.first_after(self.rows[x].dirty), size))
-        self.rows[y] = Track(axis, size, int(step), lag, dirty)
+        self.rows[y] = RowTrack(axis, size, int(step), lag, dirty)
         level = {x: c.outside if c.front > 0 else None for x, c in maps.items()}
-        uses = {x: Use(c.reach(rows), level[x]) for x, c in maps.items()}
+        uses = {x: RowUse(c.reach(rows), level[x]) for x, c in maps.items()}
         self.ready[y] = max(1, 1 + math.ceil(-lag / step), *(self.ready[x] for x in maps))
         self.firings.append(RowFiring(op, uses, axis, int(step), True))
 
-    def _hold(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
+    def _visit_whole_result_op(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
         """Visits an op whose whole result is computed in each call, from rows inside the window."""
         size = op.results[0].shape[axis]
         rows = {x: c.reach(Span(0, size)) for x, c in maps.items()}
         is_cut = all(r.first >= 0 and r.end <= self.rows[x].size for x, r in rows.items())
-        others = [v for v in op.operands if v not in maps and _reaches(op, v, axis)]
+        others = [v for v in op.operands if v not in maps and _varies_along_axis(op, v, axis)]
         is_cut = is_cut and not others
         if not is_cut:
             rows = {x: Span(0, self.rows[x].size) for x in maps}
         is_dirty = any(r.first < self.rows[x].dirty for x, r in rows.items())
-        self._make_whole(op, {x: Use(r) for x, r in rows.items()}, is_dirty, axis if is_cut else None)
+        self._record_whole_run(
+            op, {x: RowUse(r) for x, r in rows.items()}, is_dirty, axis if is_cut else None
+        )
 
-    def _make_whole(self, op: Op, uses: Mapping[Value, Use], is_dirty: bool, axis: int | None = None) -> None:
+    def _record_whole_run(
+        self, op: Op, uses: Mapping[Value, RowUse], is_dirty: bool, axis: int | None = None
+    ) -> None:
         is_dirty = is_dirty or any(self.whole.get(x, False) for x in op.activations)
         ready = max([self.ready.get(x, 1) for x in op.activations])
         for x, use in uses.items():
@@ -194,22 +202,22 @@ class Tracks:
         rows = op.results[0].shape[axis] if axis is not None else 0
         self.firings.append(RowFiring(op, uses, axis or 0, rows, axis is not None))
 
-    def _refuse_others(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
+    def _refuse_changing_operands(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
         """Raises if rows are combined with a value that differs between rows or between calls."""
         for other in op.operands:
             if other in maps:
                 continue
             if not other.is_constant:
-                raise refusals.changes(op, other, other in self.whole)
-            if _reaches(op, other, axis):
-                raise refusals.has_its_own_rows(op, other)
+                raise refusals.changing_operand_error(op, other, other in self.whole)
+            if _varies_along_axis(op, other, axis):
+                raise refusals.row_dependent_constant_error(op, other)
 
-    def _refuse_edges(self, op: Op, x: Value, axis_map: AxisMap, size: int) -> None:
+    def _refuse_edge_padding(self, op: Op, x: Value, axis_map: AxisMap, size: int) -> None:
         behind = axis_map.reach(Span(size - 1, 1)).end - self.rows[x].size
         if behind > 0:
-            raise refusals.padded_behind(op, behind, axis_map.front)
+            raise refusals.padding_behind_error(op, behind, axis_map.front)
         if axis_map.front > 0 and axis_map.outside is None:
-            raise refusals.counts_padding(op)
+            raise refusals.counted_padding_error(op)
 
 
 def time_map(op: Op, x: Value, axis: int) -> AxisMap | str:
@@ -219,36 +227,36 @@ def time_map(op: Op, x: Value, axis: int) -> AxisMap | str:
     return found if isinstance(found, str) else found.not_streamed or found
 
 
-def _goes_on(op: Scan, moving: list[Track]) -> bool:
+def _follows_time_order(op: Scan, moving: list[RowTrack]) -> bool:
     """Whether a recurrent layer visits rows in the order of time."""
     return not op.reverse and all(track.axis == 0 for track in moving)
 
 
-def _reaches(op: Op, other: Value, axis: int) -> bool:
+def _varies_along_axis(op: Op, other: Value, axis: int) -> bool:
     """Whether an operand has different numbers for each row along an axis of the result."""
     meets = zip(op.access(other), other.shape, strict=False)
     return any(isinstance(found, AxisMap) and found.axis == axis and size > 1 for found, size in meets)
 
 
-def follow(graph: Graph, wish: Stream) -> Tracks:
+def find_time_axes(graph: Graph, wish: Stream) -> RowTracks:
     """Finds the time axes of a graph. The hop becomes the least multiple of the requested one in which every value
     gets whole rows."""
-    inputs = refusals.find_inputs(graph, wish)
+    inputs = refusals.find_stream_inputs(graph, wish)
     window = next(iter(inputs.items()))
     frames = window[0].shape[window[1]]
     hop = wish.frames
     while True:
-        refusals.require_shorter(graph, wish, hop, frames)
-        tracks = Tracks(graph, hop, frames)
+        refusals.require_hop_within_window(graph, wish, hop, frames)
+        tracks = RowTracks(graph, hop, frames)
         try:
             for value, axis in inputs.items():
                 step = Fraction(hop * value.shape[axis], frames)
                 if Fraction(wish.frames * value.shape[axis], frames).denominator > 1:
-                    raise refusals.shares_no_frames(graph, wish, value, axis)
-                tracks.rows[value] = Track(axis, value.shape[axis], int(step), Fraction(0))
+                    raise refusals.fractional_frames_error(graph, wish, value, axis)
+                tracks.rows[value] = RowTrack(axis, value.shape[axis], int(step), Fraction(0))
                 tracks.ready[value] = 1
             tracks.follow()
-        except Finer as finer:
+        except FractionalRow as finer:
             hop *= finer.factor
             continue
         return tracks

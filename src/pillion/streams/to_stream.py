@@ -16,45 +16,47 @@ import numpy as np
 from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.access import AxisMap, Span
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.state import State
-from pillion.ir.stream_io import Answer, Fed, Meaning, Streaming
+from pillion.ir.stream_io import FedInput, Streaming, StreamOutput, StreamOutputMeaning
 from pillion.ir.types import Array, TensorType, Value
 from pillion.ir.verify import verify
 from pillion.ops import Concat, Scan, Slice
 from pillion.streams import refusals
 from pillion.streams.pixels import gathered_pixels
-from pillion.streams.time_axes import RowFiring, Track, Tracks, Use, follow
+from pillion.streams.time_axes import RowFiring, RowTrack, RowTracks, RowUse, find_time_axes
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptRows:
     """Rows of a value that are kept, concatenated with the new ones."""
 
     count: int
     joined: Value
 
 
-class Hop:
+class HopGraphBuilder:
     """The graph of a hop under construction."""
 
-    def __init__(self, tracks: Tracks, since_reset: bool) -> None:
+    def __init__(self, tracks: RowTracks, since_reset: bool) -> None:
         self.tracks, self.graph, self.since_reset = tracks, tracks.graph, since_reset
-        self.names = Names(self.graph.values)
+        self.names = UniqueNames(self.graph.values)
         self.now: dict[Value, Value] = {v: self._new_rows(v) for v in self.graph.inputs}
         self.ops: list[Op] = []
         self.ends: list[Op] = []
         self.states: list[State] = []
-        self.counts = _counts(tracks)
-        self.kept: dict[tuple[Value, float | None], _Kept] = {}
-        self.past: dict[Value, Array] = {v: _no_rows(v, t) for v, t in tracks.rows.items() if v in self.now}
+        self.counts = _kept_row_counts(tracks)
+        self.kept: dict[tuple[Value, float | None], _KeptRows] = {}
+        self.past: dict[Value, Array] = {
+            v: _empty_rows(v, t) for v, t in tracks.rows.items() if v in self.now
+        }
         """For values whose first new row is not the first of the signal: the earlier rows, computed from padding."""
 
     def made(self) -> Graph:
         """Builds the graph."""
         for firing in self.tracks.firings:
-            self._fire(firing)
+            self._add_op(firing)
         outputs = tuple(self.now.get(v, v) for v in self.graph.outputs)
         return self.graph.replace(
             inputs=tuple(self.now[v] for v in self.graph.inputs),
@@ -63,14 +65,14 @@ class Hop:
             states=tuple(self.states),
         )
 
-    def _fire(self, firing: RowFiring) -> None:
+    def _add_op(self, firing: RowFiring) -> None:
         op = firing.op
         if isinstance(op, Scan) and firing.uses:
-            self._repeat(op, firing)
+            self._add_recurrent_layer(op, firing)
             return
         if self.since_reset:
-            self._remember(firing)
-        parts = {x: self._part(op, x, use) for x, use in firing.uses.items()}
+            self._compute_past_rows(firing)
+        parts = {x: self._operand_rows(op, x, use) for x, use in firing.uses.items()}
         parts |= {x: self.now[x] for x in op.activations if x not in parts}
         results = {y: self._new_rows(y) for y in op.results}
         changes = op.tile(firing.axis, Span(0, firing.rows), (0, 0)) if firing.is_cut else {}
@@ -82,73 +84,73 @@ class Hop:
             self.ops.append(made)
             self.now |= results
 
-    def _repeat(self, op: Scan, firing: RowFiring) -> None:
+    def _add_recurrent_layer(self, op: Scan, firing: RowFiring) -> None:
         """Adds a recurrent layer that continues where the last call stopped."""
-        parts = {x: self._part(op, x, use) for x, use in firing.uses.items()}
+        parts = {x: self._operand_rows(op, x, use) for x, use in firing.uses.items()}
         before = {v: Value(self.names.fresh(f"{v.name}_carried"), v.type) for v in op.initial}
         results = {y: self._new_rows(y) for y in op.stacked}
         self.ops.append(op.substitute(parts | before | results, count=firing.rows))
         self.now |= results
         for first, last in zip(op.initial, op.last, strict=True):
             self.states.append(State(before[first].name, before[first], last, first.constant))
-        self.past.update((y, _no_rows(y, self.tracks.rows[y])) for y in op.stacked)
+        self.past.update((y, _empty_rows(y, self.tracks.rows[y])) for y in op.stacked)
 
     def _new_rows(self, value: Value) -> Value:
         """Returns the new rows of a value in each call, or all of it."""
         track = self.tracks.rows.get(value)
-        return value if track is None else _sized(value.name, value, track.axis, track.step)
+        return value if track is None else _value_with_rows(value.name, value, track.axis, track.step)
 
-    def _part(self, op: Op, x: Value, use: Use) -> Value:
+    def _operand_rows(self, op: Op, x: Value, use: RowUse) -> Value:
         """Returns the rows of an operand that an op needs: new ones, with kept ones in front if needed."""
         track, rows = self.tracks.rows[x], use.rows
         group = self.counts[x]
         level = use.level if use.level in group else next(iter(group), None)
         first, held = track.new.first, self.now[x]
         if rows.first < first:
-            kept = self._keep(op, x, level, group[level])
+            kept = self._keep_rows(op, x, level, group[level])
             first, held = first - kept.count, kept.joined
         if (rows.first, rows.end) == (first, track.size):
             return held
-        y = _sized(self.names.fresh(f"{x.name}_rows"), x, track.axis, rows.count)
+        y = _value_with_rows(self.names.fresh(f"{x.name}_rows"), x, track.axis, rows.count)
         begin = tuple(rows.first - first if a == track.axis else 0 for a in range(x.type.rank))
         self.ops.append(Slice(x=held, y=y, begin=begin, step=(1,) * x.type.rank, source=op.source))
         return y
 
-    def _keep(self, op: Op, x: Value, level: float | None, count: int) -> _Kept:
+    def _keep_rows(self, op: Op, x: Value, level: float | None, count: int) -> _KeptRows:
         if (x, level) in self.kept:
             return self.kept[x, level]
         track = self.tracks.rows[x]
         name = self.names.fresh(f"{x.name}_kept")
-        before = _sized(name, x, track.axis, count)
-        joined = _sized(self.names.fresh(f"{x.name}_joined"), x, track.axis, count + track.step)
-        after = _sized(self.names.fresh(f"{x.name}_kept_next"), x, track.axis, count)
+        before = _value_with_rows(name, x, track.axis, count)
+        joined = _value_with_rows(self.names.fresh(f"{x.name}_joined"), x, track.axis, count + track.step)
+        after = _value_with_rows(self.names.fresh(f"{x.name}_kept_next"), x, track.axis, count)
         self.ops.append(Concat(xs=(before, self.now[x]), y=joined, axis=track.axis, source=op.source))
         begin = tuple(track.step if a == track.axis else 0 for a in range(x.type.rank))
         self.ends.append(Slice(x=joined, y=after, begin=begin, step=(1,) * x.type.rank, source=op.source))
-        self.states.append(State(name, before, after, self._initial(op, x, level, count)))
-        return self.kept.setdefault((x, level), _Kept(count, joined))
+        self.states.append(State(name, before, after, self._initial_kept_rows(op, x, level, count)))
+        return self.kept.setdefault((x, level), _KeptRows(count, joined))
 
-    def _initial(self, op: Op, x: Value, level: float | None, count: int) -> Array:
+    def _initial_kept_rows(self, op: Op, x: Value, level: float | None, count: int) -> Array:
         """Returns the initial kept rows: padding and rows computed from padding, or anything if no op reads them."""
         track = self.tracks.rows[x]
         empty = x.zero_point if x.is_quantized else 0
         if not self.since_reset or (level is None and x not in self.past):
-            return _full(x, track, count, empty)
+            return _filled_rows(x, track, count, empty)
         if level is not None and track.lag < 0:
-            raise refusals.mixed_padding(op, x)
+            raise refusals.mixed_padding_error(op, x)
         outside = empty if level is None else level
-        return _taken(x, track, self.past.get(x), Span(int(track.lag) - count, count), outside)
+        return _past_rows(x, track, self.past.get(x), Span(int(track.lag) - count, count), outside)
 
-    def _remember(self, firing: RowFiring) -> None:
+    def _compute_past_rows(self, firing: RowFiring) -> None:
         """Computes the rows of a result before the first new row of the first call."""
         y = firing.op.results[0]
         track = self.tracks.rows.get(y)
         if track is None:
             return
         if track.lag.denominator > 1:
-            raise refusals.mixed_padding(firing.op, y)
+            raise refusals.mixed_padding_error(firing.op, y)
         if track.lag <= 0:
-            self.past[y] = _no_rows(y, track)
+            self.past[y] = _empty_rows(y, track)
             return
         before = Span(0, int(track.lag))
         arrays: dict[Value, Array] = {}
@@ -156,18 +158,18 @@ class Hop:
             found = firing.op.access(x)[self.tracks.rows[x].axis]
             assert isinstance(found, AxisMap)
             if self.tracks.rows[x].lag < 0:
-                raise refusals.mixed_padding(firing.op, x)
+                raise refusals.mixed_padding_error(firing.op, x)
             outside = found.outside if found.outside is not None else 0
-            arrays[x] = _taken(x, self.tracks.rows[x], self.past[x], found.reach(before), outside)
+            arrays[x] = _past_rows(x, self.tracks.rows[x], self.past[x], found.reach(before), outside)
         values = {x: Value(x.name, TensorType(a.shape, x.dtype, x.type.quant)) for x, a in arrays.items()}
-        result = {y: _sized(y.name, y, track.axis, before.count)}
+        result = {y: _value_with_rows(y.name, y, track.axis, before.count)}
         changes = firing.op.tile(track.axis, Span(0, before.count), (0, 0))
         op = firing.op.substitute({**values, **result}, **changes)
         operands = [v.constant if v.is_constant else arrays[v] for v in firing.op.operands]
         self.past[y] = np.asarray(op.reference(self.graph.arithmetic, *operands))
 
 
-def _counts(tracks: Tracks) -> dict[Value, dict[float | None, int]]:
+def _kept_row_counts(tracks: RowTracks) -> dict[Value, dict[float | None, int]]:
     """Returns how many rows of each value are kept, by the level of the rows before the first. Readers that ignore
     the level join any other."""
     counts: dict[Value, dict[float | None, int]] = {}
@@ -184,62 +186,66 @@ def _counts(tracks: Tracks) -> dict[Value, dict[float | None, int]]:
     return counts
 
 
-def _sized(name: str, value: Value, axis: int, count: int) -> Value:
+def _value_with_rows(name: str, value: Value, axis: int, count: int) -> Value:
     shape = tuple(count if a == axis else d for a, d in enumerate(value.shape))
     return Value(name, TensorType(shape, value.dtype, value.type.quant))
 
 
-def _full(value: Value, track: Track, count: int, level: float) -> Array:
+def _filled_rows(value: Value, track: RowTrack, count: int, level: float) -> Array:
     shape = tuple(count if a == track.axis else d for a, d in enumerate(value.shape))
     return np.full(shape, level, value.dtype.numpy)
 
 
-def _no_rows(value: Value, track: Track) -> Array:
-    return _full(value, track, 0, 0)
+def _empty_rows(value: Value, track: RowTrack) -> Array:
+    return _filled_rows(value, track, 0, 0)
 
 
-def _taken(value: Value, track: Track, past: Array | None, rows: Span, level: float) -> Array:
+def _past_rows(value: Value, track: RowTrack, past: Array | None, rows: Span, level: float) -> Array:
     """Returns rows before the first new one: `level` before the signal, then rows computed from padding."""
-    held = past if past is not None else _no_rows(value, track)
+    held = past if past is not None else _empty_rows(value, track)
     outside = min(max(-rows.first, 0), rows.count)
     inside = np.take(held, range(max(rows.first, 0), rows.end), axis=track.axis)
-    return np.concatenate([_full(value, track, outside, level), inside], axis=track.axis)
+    return np.concatenate([_filled_rows(value, track, outside, level), inside], axis=track.axis)
 
 
-def _answers_to_the_signal(tracks: Tracks) -> bool:
+def _outputs_describe_signal(tracks: RowTracks) -> bool:
     """Whether an output depends on rows with padding before them; it then describes the signal since the reset."""
     outputs = tracks.graph.outputs
     rows = [tracks.rows[v] for v in outputs if v in tracks.rows]
     return any(t.dirty > t.new.first for t in rows) or any(tracks.whole.get(v, False) for v in outputs)
 
 
-def _made(tracks: Tracks) -> tuple[Graph, Meaning]:
+def _build_hop(tracks: RowTracks) -> tuple[Graph, StreamOutputMeaning]:
     """Returns the graph of a hop and the meaning of its outputs. If there is padding, its states begin as padding."""
-    if _answers_to_the_signal(tracks):
-        return Hop(tracks, True).made(), Meaning.SIGNAL
+    if _outputs_describe_signal(tracks):
+        return HopGraphBuilder(tracks, True).made(), StreamOutputMeaning.SIGNAL
     has_front = any(use.level is not None for firing in tracks.firings for use in firing.uses.values())
     if has_front:
         with contextlib.suppress(PillionError):  # padding of rows that begin later: no window sees it
-            return Hop(tracks, True).made(), Meaning.BOTH
-    return Hop(tracks, False).made(), Meaning.WINDOW
+            return HopGraphBuilder(tracks, True).made(), StreamOutputMeaning.BOTH
+    return HopGraphBuilder(tracks, False).made(), StreamOutputMeaning.WINDOW
 
 
-def _answers(tracks: Tracks, meaning: Meaning) -> Iterator[Answer]:
+def _stream_outputs(tracks: RowTracks, meaning: StreamOutputMeaning) -> Iterator[StreamOutput]:
     full = -(-tracks.window // tracks.hop)
     for value in tracks.graph.outputs:
-        first = full if meaning is Meaning.WINDOW else tracks.ready.get(value, 1)
+        first = full if meaning is StreamOutputMeaning.WINDOW else tracks.ready.get(value, 1)
         track = tracks.rows.get(value)
-        yield Answer(value.name, first, track.step, track.axis) if track else Answer(value.name, first)
+        yield (
+            StreamOutput(value.name, first, track.step, track.axis)
+            if track
+            else StreamOutput(value.name, first)
+        )
 
 
-def streamed(graph: Graph, wish: Stream) -> Graph:
+def to_stream_graph(graph: Graph, wish: Stream) -> Graph:
     """Returns the graph of one hop, with the description of its inputs and outputs."""
-    tracks = follow(graph, wish)
-    hop, meaning = _made(tracks)
+    tracks = find_time_axes(graph, wish)
+    hop, meaning = _build_hop(tracks)
     fed = tuple(
-        Fed(v.name, t.axis, t.size, t.step)
+        FedInput(v.name, t.axis, t.size, t.step)
         for v, t in ((v, tracks.rows[v]) for v in graph.inputs if v in tracks.rows)
     )
-    streaming = Streaming(fed, tuple(_answers(tracks, meaning)), meaning, tracks.hop // wish.frames)
+    streaming = Streaming(fed, tuple(_stream_outputs(tracks, meaning)), meaning, tracks.hop // wish.frames)
     hop = gathered_pixels(verify(hop, "streamed"))
     return verify(hop.replace(streaming=streaming), "gathered_pixels")

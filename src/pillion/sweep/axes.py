@@ -12,7 +12,7 @@ from typing import Any
 from pillion.compile_options import DEFAULT_OPTIONS, KEYWORDS
 from pillion.host_io.atomic_files import suffix_of
 from pillion.option_record import OptionField
-from pillion.sweep.toml_tables import TomlTable, shown
+from pillion.sweep.toml_tables import TomlTable, as_short_text
 from pillion.targets import find_target
 
 Value = str | int | float | bool | tuple[Any, ...]
@@ -37,14 +37,14 @@ class AxisRange:
         """Returns all numbers of a stepped range in ascending order."""
         assert self.step is not None
         count = math.floor((self.high - self.low) / self.step + 1e-9) + 1
-        return tuple(self._at(self.low + number * self.step) for number in range(count))
+        return tuple(self._value_at(self.low + number * self.step) for number in range(count))
 
     @property
     def is_whole(self) -> bool:
         """Whether the range consists of integers."""
         return all(isinstance(one, int) for one in (self.low, self.high, self.step or 1))
 
-    def _at(self, number: float) -> Value:
+    def _value_at(self, number: float) -> Value:
         return int(number) if self.is_whole else round(number, 12)
 
 
@@ -94,7 +94,7 @@ def read_options(table: TomlTable, place: SweepFolder) -> dict[str, Axis]:
 def read_axis(table: TomlTable, key: str, values: Any, convert: Convert, place: SweepFolder) -> Axis:
     """Reads one value, a list of values, or a range."""
     if isinstance(values, dict):
-        return _range(TomlTable(values, table.path, f"{key} of {table.place}"))
+        return _read_range(TomlTable(values, table.path, f"{key} of {table.place}"))
     several = values if isinstance(values, list) else [values]
     found = tuple(convert(table, key, one, place) for one in several)
     if not found:
@@ -102,11 +102,13 @@ def read_axis(table: TomlTable, key: str, values: Any, convert: Convert, place: 
     typed = [(type(one), one) for one in found]  # true is not 1
     if len(set(typed)) < len(typed):
         _, twice = next(one for one in typed if typed.count(one) > 1)
-        raise table.wrong(f"{key} has {shown(twice)} twice", "each value once", "leave one of them out")
+        raise table.wrong(
+            f"{key} has {as_short_text(twice)} twice", "each value once", "leave one of them out"
+        )
     return found
 
 
-def _range(table: TomlTable) -> AxisRange:
+def _read_range(table: TomlTable) -> AxisRange:
     low, high = (table.need(key, what=float, example="a number") for key in ("low", "high"))
     step, log = table.take("step", what=float), table.take("log", False, what=bool)
     table.done()
@@ -121,69 +123,73 @@ def _range(table: TomlTable) -> AxisRange:
     return AxisRange(low, high, step, log)
 
 
-def _text(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _convert_text(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     if not isinstance(value, str) or not value:
-        raise table.wrong(f"{key} = {shown(value)}", "texts", f'{key} = "…"')
+        raise table.wrong(f"{key} = {as_short_text(value)}", "texts", f'{key} = "…"')
     return value
 
 
-def _path(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
-    return place.data(str(_text(table, key, value, place)))
+def _convert_path(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+    return place.data(str(_convert_text(table, key, value, place)))
 
 
-def _target(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
-    return find_target(str(_text(table, key, value, place))).name
+def _convert_target(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+    return find_target(str(_convert_text(table, key, value, place))).name
 
 
-def _one_of(allowed: tuple[str, ...]) -> Convert:
+def _choice_converter(allowed: tuple[str, ...]) -> Convert:
     def convert(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
         if value not in allowed:
             raise table.wrong(
-                f"{key} = {shown(value)}", f"one of {', '.join(allowed)}", f'{key} = "{allowed[0]}"'
+                f"{key} = {as_short_text(value)}", f"one of {', '.join(allowed)}", f'{key} = "{allowed[0]}"'
             )
         return str(value)
 
     return convert
 
 
-def _size(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _convert_size(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     parts = str(value).split("x") if isinstance(value, str) else [value]
     numbers = [int(part) for part in parts if str(part).isdecimal() and not isinstance(part, bool)]
     if len(numbers) != len(parts) or len(parts) > 2 or not all(numbers):
         raise table.wrong(
-            f"{key} = {shown(value)}", "one number, or height x width", f'{key} = [96, "96x128"]'
+            f"{key} = {as_short_text(value)}", "one number, or height x width", f'{key} = [96, "96x128"]'
         )
     return numbers[0], numbers[-1]
 
 
-def _patterns(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _convert_patterns(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     several = [value] if isinstance(value, str) else value
     if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
-        raise table.wrong(f"{key} = {shown(value)}", "a pattern, or a list of them", f'{key} = ["softmax"]')
+        raise table.wrong(
+            f"{key} = {as_short_text(value)}", "a pattern, or a list of them", f'{key} = ["softmax"]'
+        )
     return tuple(several)
 
 
-def _yes_or_no(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _convert_bool(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     if not isinstance(value, bool):
-        raise table.wrong(f"{key} = {shown(value)}", "true or false", f"{key} = true")
+        raise table.wrong(f"{key} = {as_short_text(value)}", "true or false", f"{key} = true")
     return value
 
 
-def any_value(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def convert_argument(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     """Checks an argument for a factory; nested lists become tuples."""
     if isinstance(value, list):
-        return tuple(any_value(table, key, one, place) for one in value)
+        return tuple(convert_argument(table, key, one, place) for one in value)
     if not isinstance(value, (str, int, float, bool)) or (
         isinstance(value, float) and not math.isfinite(value)
     ):
-        raise table.wrong(f"{key} = {shown(value)}", "numbers, texts, true, false, lists", f"{key} = [1, 2]")
+        raise table.wrong(
+            f"{key} = {as_short_text(value)}", "numbers, texts, true, false, lists", f"{key} = [1, 2]"
+        )
     return value
 
 
 def _typed(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     """Checks an option by its record, and returns it unchanged."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise table.wrong(f"{key} = {shown(value)}", "as on the command line", f'{key} = ["…"]')
+        raise table.wrong(f"{key} = {as_short_text(value)}", "as on the command line", f'{key} = ["…"]')
     DEFAULT_OPTIONS.with_keywords({key: value})
     return value
 
@@ -191,19 +197,21 @@ def _typed(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
 def _converter(one: OptionField) -> Convert:
     """Returns the check of a compile option's values in a sweep."""
     if one.choices:
-        return _one_of(one.choices)
+        return _choice_converter(one.choices)
     if isinstance(one.default, bool):
-        return _yes_or_no
+        return _convert_bool
     if one.default == ():
-        return _patterns
-    return {"calibrate": _path, "weights": _path, "input_size": _size}.get(one.keyword, _typed)
+        return _convert_patterns
+    return {"calibrate": _convert_path, "weights": _convert_path, "input_size": _convert_size}.get(
+        one.keyword, _typed
+    )
 
 
 NO_AXES = ("trust_pickle", "name", "state", "stateful", "state_pairs", "stream", "hop", "rows_in", "rows_of")
 """Compile options that a sweep does not vary: what a program is, or how it is called, differs with them."""
 _AXES = [one for one in KEYWORDS.values() if one.keyword not in NO_AXES]
 FOR_ALL: Mapping[str, Convert] = {
-    "target": _target,
+    "target": _convert_target,
     **{one.keyword: _converter(one) for one in _AXES if one.record != "loading"},
 }
 """Compile options allowed in [options] and in a [[model]]."""

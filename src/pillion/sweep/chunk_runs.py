@@ -19,14 +19,14 @@ from pillion.errors import PillionError
 from pillion.host_io.atomic_files import parts_of, read_whole
 from pillion.ir.types import Array
 from pillion.run.executor import DEFAULTS, HOST, Outputs, Runnable, RunOptions
-from pillion.run.parallel_runs import Chunk, many_runs
+from pillion.run.parallel_runs import Chunk, open_chunk_runner
 from pillion.run.project_folder import temporary_project
 from pillion.sweep.cluster import AHEAD, ClusterWorkers
 from pillion.sweep.job_worker import ALONE
 
 
 @dataclass(frozen=True)
-class Project:
+class WorkerProject:
     """A C project as it is sent to workers, with its run settings."""
 
     files: Mapping[str, bytes]
@@ -60,19 +60,19 @@ def split_stacks(stacks: Packed) -> list[tuple[Array, ...]]:
     return [tuple(map(np.asarray, parts)) for parts in zip(*stacks, strict=True)]
 
 
-def run_chunk(project: Project, key: str, chunk: Packed) -> Packed:
+def run_chunk(project: WorkerProject, key: str, chunk: Packed) -> Packed:
     """Runs a chunk in this worker. The worker keeps its last project compiled and running."""
     with ALONE:
         if key not in _OPEN:
             _OPEN.clear()
             _ENDS.close()
             folder = _ENDS.enter_context(temporary_project(project.files))
-            _OPEN[key] = _ENDS.enter_context(many_runs(folder, HOST, 1, project.options))
+            _OPEN[key] = _ENDS.enter_context(open_chunk_runner(folder, HOST, 1, project.options))
         (outputs,) = _OPEN[key]([split_stacks(chunk)])
         return stack_samples(outputs)
 
 
-def runs_on(workers: ClusterWorkers) -> Callable[..., Any]:
+def cluster_chunk_runner(workers: ClusterWorkers) -> Callable[..., Any]:
     """Returns a replacement for `many_runs` that runs chunks on cluster workers."""
 
     @contextmanager
@@ -86,13 +86,15 @@ def runs_on(workers: ClusterWorkers) -> Callable[..., Any]:
                 here=f"--on {on} with --scheduler",
                 help="leave one of them out",
             )
-        project = Project(_files_of(program), options)
-        yield lambda chunks: _in_order(workers, project, chunks)
+        project = WorkerProject(_project_files(program), options)
+        yield lambda chunks: _ordered_results(workers, project, chunks)
 
     return runs
 
 
-def _in_order(workers: ClusterWorkers, project: Project, chunks: Iterable[Chunk]) -> Iterator[list[Outputs]]:
+def _ordered_results(
+    workers: ClusterWorkers, project: WorkerProject, chunks: Iterable[Chunk]
+) -> Iterator[list[Outputs]]:
     """Keeps several chunks in flight per worker, and yields results in the order of the chunks."""
     key = project.key
     sent = workers.share(project)
@@ -105,7 +107,7 @@ def _in_order(workers: ClusterWorkers, project: Project, chunks: Iterable[Chunk]
         yield split_stacks(workers.answer(waiting.popleft()))
 
 
-def _files_of(program: Runnable | Path) -> dict[str, bytes]:
+def _project_files(program: Runnable | Path) -> dict[str, bytes]:
     if not isinstance(program, Path):
         return {path: b"".join(parts_of(content)) for path, content in program.files.items()}
     names = [*read_manifest(program).files, MANIFEST]

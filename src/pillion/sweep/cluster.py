@@ -13,7 +13,7 @@ from typing import Any
 from pillion.errors import PillionError
 from pillion.host_io.progress import say
 from pillion.sweep import job_worker
-from pillion.sweep.job_result import JobOutput, killed_its_worker
+from pillion.sweep.job_result import JobOutput, killed_worker_output
 from pillion.sweep.jobs import Job
 
 CONNECT_SECONDS, WORKER_SECONDS = 10.0, 60.0
@@ -62,7 +62,7 @@ class ClusterWorkers:
     @property
     def count(self) -> int:
         """The current number of workers."""
-        with _connected(self._client, self._where):
+        with _translate_connection_errors(self._client, self._where):
             return max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
 
     @property
@@ -73,7 +73,7 @@ class ClusterWorkers:
     def submit(self, job: Job) -> None:
         """Submits a job."""
         name = f"{job.key}-{uuid.uuid4().hex[:8]}"
-        with _connected(self._client, self._where):
+        with _translate_connection_errors(self._client, self._where):
             future = self._client.submit(job_worker.run_job, job, key=name, pure=False)
         self._waiting[future] = job
         self._finished.add(future)
@@ -82,35 +82,35 @@ class ClusterWorkers:
         """Waits for the next job to finish, in any order."""
         future = next(self._finished)
         job = self._waiting.pop(future)
-        with _connected(self._client, self._where):
+        with _translate_connection_errors(self._client, self._where):
             if future.status == "cancelled":
-                raise cluster_lost(self._where, "its connection was lost")
+                raise cluster_lost_error(self._where, "its connection was lost")
             if future.status != "error":
                 return job, future.result()
             error = future.exception()
-        return job, _died(job, error)
+        return job, _dead_worker_output(job, error)
 
     def share(self, thing: Any) -> Any:
         """Sends an object to all workers for use in many calls; Dask restores it if a worker dies."""
-        with _connected(self._client, self._where):
-            return self._client.submit(_itself, thing, key=f"shared-{uuid.uuid4().hex[:8]}", pure=False)
+        with _translate_connection_errors(self._client, self._where):
+            return self._client.submit(_identity, thing, key=f"shared-{uuid.uuid4().hex[:8]}", pure=False)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function on a worker and returns its future; `answer` waits for the result."""
-        with _connected(self._client, self._where):
+        with _translate_connection_errors(self._client, self._where):
             return self._client.submit(function, *arguments, pure=False)
 
     def answer(self, future: Any) -> Any:
         """Waits for the result of a call."""
-        with _connected(self._client, self._where):
+        with _translate_connection_errors(self._client, self._where):
             return future.result()
 
 
-def _itself(thing: Any) -> Any:
+def _identity(thing: Any) -> Any:
     return thing
 
 
-def _died(job: Job, error: BaseException) -> JobOutput:
+def _dead_worker_output(job: Job, error: BaseException) -> JobOutput:
     """Returns the result for a job whose workers died. Other errors end the sweep."""
     if isinstance(error, PillionError):
         raise error
@@ -121,10 +121,10 @@ def _died(job: Job, error: BaseException) -> JobOutput:
             here=f"{type(error).__name__}: {error}"[:500],
             help="pip install 'pillion[sweep]' where the workers run, and start them anew",
         ) from error
-    return killed_its_worker(job.model)
+    return killed_worker_output(job.model)
 
 
-def cluster_lost(where: str, reason: str) -> PillionError:
+def cluster_lost_error(where: str, reason: str) -> PillionError:
     """Returns the error for a lost cluster."""
     return PillionError(
         f"the cluster at {where} went away",
@@ -135,7 +135,7 @@ def cluster_lost(where: str, reason: str) -> PillionError:
 
 
 @contextmanager
-def _connected(client: Any, where: str) -> Iterator[None]:
+def _translate_connection_errors(client: Any, where: str) -> Iterator[None]:
     """Turns every connection error of Dask into one PillionError."""
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
@@ -147,15 +147,15 @@ def _connected(client: Any, where: str) -> Iterator[None]:
     except Exception as error:
         broken = isinstance(error, (CommClosedError, FutureCancelledError, TimeoutError, OSError))
         if broken or client.status != "running":
-            raise cluster_lost(where, type(error).__name__) from None
+            raise cluster_lost_error(where, type(error).__name__) from None
         raise
 
 
 @contextmanager
-def cluster(scheduler: str) -> Iterator[ClusterWorkers]:
+def connect_cluster(scheduler: str) -> Iterator[ClusterWorkers]:
     """Connects to a scheduler. Warns if the connection has no TLS, because others could then command the workers."""
     require_extra("distributed")
-    _hush()
+    _silence_dask_logs()
     from distributed import Client
 
     if not scheduler.startswith("tls://"):
@@ -170,14 +170,14 @@ def cluster(scheduler: str) -> Iterator[ClusterWorkers]:
             help="`dask scheduler` prints its address; without --scheduler, workers run on this computer",
         ) from None
     try:
-        with _connected(client, scheduler):
+        with _translate_connection_errors(client, scheduler):
             _wait_for_workers(client, scheduler)
         yield ClusterWorkers(client, scheduler)
     finally:
-        _close(client.close)
+        _close_quietly(client.close)
 
 
-def _hush() -> None:
+def _silence_dask_logs() -> None:
     """Silences Dask's log messages about lost workers; one error reports the loss."""
     import distributed  # noqa: F401  # sets levels of its own
 
@@ -198,7 +198,7 @@ def _wait_for_workers(client: Any, scheduler: str) -> None:
         ) from None
 
 
-def _close(close: Callable[[], Any]) -> None:
+def _close_quietly(close: Callable[[], Any]) -> None:
     """Calls `close`, ignoring errors of what is closed already."""
     try:
         close()

@@ -23,23 +23,23 @@ _PACKAGES = ("torch", "torchao", "numpy")
 """Packages whose version may change a program."""
 
 
-def name_of_content(path: Path) -> str:
+def content_hash(path: Path) -> str:
     """Returns a hash of a file, or of all files in a folder with their names."""
     if not path.is_dir():
-        return _of_file(regular_file(path, "model or data"))
+        return _file_hash(regular_file(path, "model or data"))
     total = hashlib.sha256()
     for file in sorted(one for one in path.rglob("*") if one.is_file()):
-        total.update(f"{file.relative_to(path).as_posix()}\0{_of_file(file)}\n".encode())
+        total.update(f"{file.relative_to(path).as_posix()}\0{_file_hash(file)}\n".encode())
     return total.hexdigest()[:_SHORT]
 
 
-def _of_file(path: Path) -> str:
+def _file_hash(path: Path) -> str:
     found = path.stat()
-    return _hashed(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    return _cached_file_hash(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 @cache
-def _hashed(path: Path, changed: int, size: int, number: int) -> str:
+def _cached_file_hash(path: Path, changed: int, size: int, number: int) -> str:
     """Hashes a file, once per process while its size and modification time are unchanged."""
     total = hashlib.sha256()
     with path.open("rb") as file:
@@ -55,11 +55,11 @@ def python_sources(path: Path) -> list[Path]:
         file = waiting.pop()
         if file not in found:
             found.append(file)
-            waiting += [one for name in _imported(file) for one in _beside(folder, name)]
+            waiting += [one for name in _imported_modules(file) for one in _module_files_in(folder, name)]
     return sorted(found)
 
 
-def _imported(file: Path) -> Iterator[str]:
+def _imported_modules(file: Path) -> Iterator[str]:
     """Yields the modules that a file's import statements name, with their packages."""
     try:
         tree = ast.parse(file.read_bytes())
@@ -75,7 +75,7 @@ def _imported(file: Path) -> Iterator[str]:
             yield "." * node.level  # within a package, which is taken whole
 
 
-def _beside(folder: Path, name: str) -> Iterator[Path]:
+def _module_files_in(folder: Path, name: str) -> Iterator[Path]:
     """Yields the files of a module in this folder; all files of a package."""
     first = name.split(".")[0]
     if first and (folder / first / "__init__.py").is_file():
@@ -84,7 +84,7 @@ def _beside(folder: Path, name: str) -> Iterator[Path]:
         yield (folder / f"{first}.py").resolve()
 
 
-def files_of(name: str) -> list[Path]:
+def files_of_spec(name: str) -> list[Path]:
     """Returns the files behind a path or `file.py:name`."""
     file, colon, _ = name.rpartition(":")
     if colon and suffix_of(file) == ".py":
@@ -101,18 +101,18 @@ def files_of(name: str) -> list[Path]:
 
 
 @cache
-def name_of_pillion() -> str:
+def pillion_hash() -> str:
     """Returns a hash of this Pillion: version, source files, and packages that affect quantization."""
     total = hashlib.sha256()
     for root in (Path(pillion.__file__).parent, *kernel_folders()):
         for file in sorted(one for one in root.rglob("*") if one.is_file() and one.suffix != ".pyc"):
             total.update(f"{file.relative_to(root).as_posix()}\0".encode())
             total.update(file.read_bytes())
-    packages = (*map(_version_of, _PACKAGES), *REGISTRY.plugins)
+    packages = (*map(_package_version, _PACKAGES), *REGISTRY.plugins)
     return " ".join((pillion.__version__, total.hexdigest()[:_SHORT], *packages))
 
 
-def _version_of(package: str) -> str:
+def _package_version(package: str) -> str:
     try:
         return f"{package}-{metadata.version(package)}"
     except metadata.PackageNotFoundError:
@@ -120,7 +120,7 @@ def _version_of(package: str) -> str:
 
 
 @cache
-def name_of_tools() -> str:
+def tools_hash() -> str:
     """Returns a hash of the tools that count instructions: the cross compiler's version, and whether there is an
     emulator."""
     compiler = ARM_COMPILER.find()

@@ -57,7 +57,7 @@ class Failure:
         return PillionError(self.what, rule=self.rule, here=self.here, help=self.help)
 
 
-def failure_of(error: PillionError) -> Failure:
+def failure_from_error(error: PillionError) -> Failure:
     """Returns a refusal as data."""
     return Failure(error.what, error.rule, error.here, error.help)
 
@@ -96,7 +96,7 @@ class JobOutput:
     log: str = ""
 
 
-def killed_its_worker(model: str) -> JobOutput:
+def killed_worker_output(model: str) -> JobOutput:
     """Returns the result of a job that kills every worker."""
     failure = Failure(
         f"`{model}` ended its worker",

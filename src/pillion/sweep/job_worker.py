@@ -27,9 +27,9 @@ from pillion.host_io.user_code import beside, function_of, run_user_code, split_
 from pillion.model_names import is_int8_file
 from pillion.program import Program
 from pillion.sweep.axes import FOR_ALL, OF_MODELS
-from pillion.sweep.fingerprint import name_of_content, name_of_pillion, name_of_tools
-from pillion.sweep.job_result import Failure, Figures, JobOutput, JobResult, failure_of
-from pillion.sweep.jobs import Job, names_a_function
+from pillion.sweep.fingerprint import content_hash, pillion_hash, tools_hash
+from pillion.sweep.job_result import Failure, Figures, JobOutput, JobResult, failure_from_error
+from pillion.sweep.jobs import Job, is_function_spec
 
 MOST_LOG = 100_000
 """Most characters kept of a job's output: the last ones."""
@@ -53,15 +53,15 @@ def run_job(job: Job) -> JobOutput:
         files: dict[str, bytes] = {}
         try:
             check_worker(job)
-            with _own_modules(job):
-                result = _compiled(job, files)
+            with _forget_job_modules(job):
+                result = _compile_and_measure(job, files)
         except WrongWorker:
             raise
         except PillionError as error:
-            result = JobResult(failure=failure_of(error))
+            result = JobResult(failure=failure_from_error(error))
         except Exception as error:
             traceback.print_exc(file=log)
-            result = JobResult(failure=_accident(job, error))
+            result = JobResult(failure=_unexpected_failure(job, error))
         seconds = time.perf_counter() - begun
     kept = JobResult(
         result.figures, result.metrics, result.failure, result.left_out, tuple(warned), round(seconds, 4)
@@ -69,7 +69,7 @@ def run_job(job: Job) -> JobOutput:
     return JobOutput(kept, files if result.figures else {}, log.getvalue()[-MOST_LOG:])
 
 
-def _accident(job: Job, error: Exception) -> Failure:
+def _unexpected_failure(job: Job, error: Exception) -> Failure:
     return Failure(
         f"`{job.model}` ended in {type(error).__name__}",
         "a variant compiles, or is refused with a reason",
@@ -100,18 +100,18 @@ _FOLDERS: set[tuple[str, str]] = set()
 
 def check_worker(job: Job) -> None:
     """Raises if this process has another Pillion or other files than the job requires."""
-    if name_of_pillion() != job.pillion:
+    if pillion_hash() != job.pillion:
         raise WrongWorker(
             "a worker has another Pillion",
             rule="all workers have the version, and the PyTorch, of the computer that starts the sweep",
-            here=f"{name_of_pillion()} there, {job.pillion} here",
+            here=f"{pillion_hash()} there, {job.pillion} here",
             help="install the same version on all workers, and start them anew",
         )
-    if job.tools and name_of_tools() != job.tools:
+    if job.tools and tools_hash() != job.tools:
         raise WrongWorker(
             "a worker counts instructions with other tools",
             rule="all workers have the same cross compiler, and the emulator",
-            here=f"{name_of_tools()} there, {job.tools} here",
+            here=f"{tools_hash()} there, {job.tools} here",
             help="install the same on all workers, or instructions = false in [measure]",
         )
     for files in job.contents.values():
@@ -124,7 +124,7 @@ def _check_content(path: Path, name: str) -> None:
     if known in _FOLDERS:
         return
     try:
-        found = name_of_content(path)
+        found = content_hash(path)
     except PillionError as error:
         found = error.here
     if found != name:
@@ -139,7 +139,7 @@ def _check_content(path: Path, name: str) -> None:
 
 
 @contextmanager
-def _own_modules(job: Job) -> Iterator[None]:
+def _forget_job_modules(job: Job) -> Iterator[None]:
     """Forgets modules that a job imported from its own folders; other jobs may use the same names."""
     before = set(sys.modules)
     try:
@@ -152,33 +152,33 @@ def _own_modules(job: Job) -> Iterator[None]:
                 del sys.modules[name]
 
 
-def _compiled(job: Job, files: dict[str, bytes]) -> JobResult:
+def _compile_and_measure(job: Job, files: dict[str, bytes]) -> JobResult:
     """Compiles a job's program, stores the requested files, and returns the figures."""
     program = compile_job(job)
     left_out: dict[str, str] = {}
-    costs = _measured(program, job, left_out)
-    metrics = _evaluated(program, job, left_out)
+    costs = _measure_costs(program, job, left_out)
+    metrics = _evaluate_metrics(program, job, left_out)
     for form in job.measure.artefacts:
-        with _or_left_out(left_out, form):
+        with _record_left_out(left_out, form):
             files.update(_FORMS[form](program))
     return JobResult(_figures(program, costs), metrics, left_out=left_out)
 
 
 def compile_job(job: Job) -> Program:
     """Compiles the program of a job, with a fixed random seed."""
-    model, inputs, name = _model(job)
+    model, inputs, name = _load_model(job)
     given = {key: job.option(key) for key in (*FOR_ALL, *OF_MODELS) if job.option(key) is not None}
     target = given.pop("target")
     if not is_int8_file(model) or "calibrate" in given:
-        given["calibrate"] = _calibration(job)
+        given["calibrate"] = _load_calibration(job)
     if not isinstance(model, str):  # it is made from these already
         given = {key: value for key, value in given.items() if key not in OF_MODELS}
     return compiler.compile(model, inputs, target=target, name=name, **given)
 
 
-def _model(job: Job) -> tuple[Any, Any, str | None]:
+def _load_model(job: Job) -> tuple[Any, Any, str | None]:
     """Returns the model as `compile` takes it, its inputs, and its name."""
-    if not names_a_function(job.source):
+    if not is_function_spec(job.source):
         return job.source, None, None
     known = job.model_key
     if known not in _MODELS:
@@ -193,10 +193,10 @@ def _model(job: Job) -> tuple[Any, Any, str | None]:
     return _MODELS[known]
 
 
-def _calibration(job: Job) -> Any:
+def _load_calibration(job: Job) -> Any:
     """Returns a calibration path, or the result of the user's function."""
     named = job.option("calibrate")
-    return _called(named, job, CALIBRATION) if named is not None and names_a_function(named) else named
+    return _called(named, job, CALIBRATION) if named is not None and is_function_spec(named) else named
 
 
 CALIBRATION = (
@@ -212,36 +212,36 @@ def _called(spec: str, job: Job, rule: str) -> Any:
         return run_user_code(lambda: function(**arguments), spec, rule=rule)
 
 
-def _measured(program: Program, job: Job, left_out: dict[str, str]) -> ProgramCosts:
+def _measure_costs(program: Program, job: Job, left_out: dict[str, str]) -> ProgramCosts:
     """Measures costs on the emulated board and in the linked firmware, as far as possible."""
     if not job.measure.instructions:
         return costs_of(program)
-    hindrance = _hindrance(program)
+    hindrance = _why_not_measurable(program)
     if hindrance:
         left_out["flash, instructions"] = hindrance
         return costs_of(program)
     try:
         return costs_of(program, flash=True, instructions=True)
     except PillionError as error:
-        left_out["instructions"] = _in_short(error)
-    with _or_left_out(left_out, "flash"):
+        left_out["instructions"] = _error_summary(error)
+    with _record_left_out(left_out, "flash"):
         return costs_of(program, flash=True)
     return costs_of(program)
 
 
-def _hindrance(program: Program) -> str:
+def _why_not_measurable(program: Program) -> str:
     """Returns why a program cannot be measured on an emulated board; empty if it can."""
     if program.target.board is None:
         return f"no emulated board has a {program.target.core.name}"
     return "" if can_be_measured(program) else f"no emulator has the NPU of {program.target.name}"
 
 
-def _evaluated(program: Program, job: Job, left_out: dict[str, str]) -> dict[str, float]:
+def _evaluate_metrics(program: Program, job: Job, left_out: dict[str, str]) -> dict[str, float]:
     """Evaluates the program on the sweep's data, in one process."""
     measure = job.measure
     if measure.data is None:
         return {}
-    data = _called(measure.data, job, DATA) if names_a_function(measure.data) else measure.data
+    data = _called(measure.data, job, DATA) if is_function_spec(measure.data) else measure.data
     found = evaluate(program, data, measure.metrics, limit=measure.limit, workers=1, reading=measure.reading)
     for note in found.notes:
         warnings.warn(note, PillionWarning, stacklevel=2)
@@ -254,15 +254,15 @@ DATA = "a function for data gives samples: (input, label), or a dataset or loade
 
 
 @contextmanager
-def _or_left_out(left_out: dict[str, str], what: str) -> Iterator[None]:
+def _record_left_out(left_out: dict[str, str], what: str) -> Iterator[None]:
     """Records an error of one file format or measurement, and continues with the variant."""
     try:
         yield
     except PillionError as error:
-        left_out[what] = _in_short(error)
+        left_out[what] = _error_summary(error)
 
 
-def _in_short(error: PillionError) -> str:
+def _error_summary(error: PillionError) -> str:
     return f"{error.what}: {error.here}" if error.here else error.what
 
 
@@ -283,7 +283,7 @@ EARLIEST = (1980, 1, 1, 0, 0, 0)
 """Timestamp of all files in archives, so that equal contents give equal archives."""
 
 
-def _project(program: Program) -> dict[str, bytes]:
+def _project_archive(program: Program) -> dict[str, bytes]:
     """Returns the C project as one archive: a thousand variants would be a hundred thousand files."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -295,7 +295,7 @@ def _project(program: Program) -> dict[str, bytes]:
     return {f"{program.graph.name}_c.zip": stream.getvalue()}
 
 
-def _file(program: Program, form: str) -> dict[str, bytes]:
+def _program_file(program: Program, form: str) -> dict[str, bytes]:
     name = program.graph.name
     if form == "tflite":
         return {f"{name}.tflite": program.tflite()}
@@ -304,14 +304,14 @@ def _file(program: Program, form: str) -> dict[str, bytes]:
 
 
 _FORMS: Mapping[str, Callable[[Program], dict[str, bytes]]] = {
-    "c": _project,
-    "pte": lambda program: _file(program, "pte"),
-    "tflite": lambda program: _file(program, "tflite"),
+    "c": _project_archive,
+    "pte": lambda program: _program_file(program, "pte"),
+    "tflite": lambda program: _program_file(program, "tflite"),
 }
 
 
-def warm_up() -> str:
+def import_job_modules() -> str:
     """Imports the modules that jobs need, and returns the worker's version."""
     with contextlib.suppress(ImportError):
         import pillion.importers.torch.read  # noqa: F401  # before the first job is timed
-    return name_of_pillion()
+    return pillion_hash()

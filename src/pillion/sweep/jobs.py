@@ -13,7 +13,7 @@ from typing import Any
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
 from pillion.sweep.axes import ARGUMENTS, Value
-from pillion.sweep.fingerprint import files_of, name_of_content, name_of_pillion, name_of_tools
+from pillion.sweep.fingerprint import content_hash, files_of_spec, pillion_hash, tools_hash
 from pillion.sweep.sweep_file import MeasureOptions, ModelPlan
 
 _KEY = 20
@@ -67,11 +67,11 @@ class Job:
         measure = {k: v for k, v in vars(self.measure).items() if k not in ("data", "metrics", "reading")}
         measure["reading"] = vars(self.measure.reading) | {"labels": None}
         parts = {
-            "source": _last(self.source),
-            "values": {k: _last(v) if k in PATHS else v for k, v in self.values.items()},
+            "source": _last_path_component(self.source),
+            "values": {k: _last_path_component(v) if k in PATHS else v for k, v in self.values.items()},
             "measure": measure,
-            "metrics": [_last(one) for one in self.measure.metrics],
-            "data": _last(self.measure.data or ""),
+            "metrics": [_last_path_component(one) for one in self.measure.metrics],
+            "data": _last_path_component(self.measure.data or ""),
             "contents": {
                 role: sorted((Path(path).name, name) for path, name in files.items())
                 for role, files in self.contents.items()
@@ -82,12 +82,12 @@ class Job:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:_KEY]
 
 
-def _last(path: Value) -> str:
+def _last_path_component(path: Value) -> str:
     """Returns the last component of a path; its content is hashed elsewhere."""
     return Path(str(path)).name
 
 
-class Jobs:
+class JobFactory:
     """Creates jobs, reading each file once."""
 
     def __init__(self) -> None:
@@ -96,30 +96,30 @@ class Jobs:
     def job(self, model: ModelPlan, values: Mapping[str, Value], measure: MeasureOptions) -> Job:
         """Returns the job of a variant."""
         named = {name: [str(values[name])] for name in PATHS if name in values}
-        named["model"] = [model.source] if names_a_file(model.source) else []
+        named["model"] = [model.source] if is_file_spec(model.source) else []
         named["files"] = list(model.files)
         labels = measure.reading.labels
         named["data"] = [measure.data] if measure.data else []
         named["labels"] = [str(labels)] if labels else []
-        named["metrics"] = [one for one in measure.metrics if names_a_file(one)]
-        contents = {role: self._contents(names) for role, names in named.items() if names}
-        tools = name_of_tools() if measure.instructions else ""
-        return Job(model.name, model.source, dict(values), measure, contents, name_of_pillion(), tools)
+        named["metrics"] = [one for one in measure.metrics if is_file_spec(one)]
+        contents = {role: self._content_hashes(names) for role, names in named.items() if names}
+        tools = tools_hash() if measure.instructions else ""
+        return Job(model.name, model.source, dict(values), measure, contents, pillion_hash(), tools)
 
-    def _contents(self, names: list[str]) -> dict[str, str]:
+    def _content_hashes(self, names: list[str]) -> dict[str, str]:
         found: dict[str, str] = {}
         for name in names:
             if name not in self._read:
-                self._read[name] = {str(file): name_of_content(file) for file in files_of(name)}
+                self._read[name] = {str(file): content_hash(file) for file in files_of_spec(name)}
             found.update(self._read[name])
         return found
 
 
-def names_a_function(spec: str) -> bool:
+def is_function_spec(spec: str) -> bool:
     """Whether the text is `file.py:function`."""
     return bool(split_spec(spec)[1])
 
 
-def names_a_file(source: str) -> bool:
+def is_file_spec(source: str) -> bool:
     """Whether a model or metric is a file or part of one, and not a built-in name."""
-    return names_a_function(source) or suffix_of(source) != ""
+    return is_function_spec(source) or suffix_of(source) != ""

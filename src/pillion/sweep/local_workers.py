@@ -16,7 +16,7 @@ from pillion.errors import PillionError
 from pillion.host_io.process_guard import start, stop
 from pillion.run.parallel_runs import check_workers
 from pillion.sweep import job_worker
-from pillion.sweep.job_result import JobOutput, killed_its_worker
+from pillion.sweep.job_result import JobOutput, killed_worker_output
 from pillion.sweep.jobs import Job
 
 ATTEMPTS = 3
@@ -94,7 +94,7 @@ class LocalWorkers:
     def submit(self, job: Job) -> None:
         """Sends a job to the next idle worker."""
         self._queue.append(job)
-        self._hand_out()
+        self._assign_jobs()
 
     def finished(self) -> tuple[Job, JobOutput]:
         """Waits for the next job to finish, in any order. Raises the error of a worker that can run none of the
@@ -105,25 +105,25 @@ class LocalWorkers:
                 answer = process.receive()
                 if answer is None:
                     process.end()
-                    process, answer = _Process(), self._died(job)
+                    process, answer = _Process(), self._requeue_or_fail(job)
                 self._idle.append(process)
-                self._hand_out()
+                self._assign_jobs()
                 if isinstance(answer, PillionError):
                     raise answer
                 if answer is not None:
                     return job, answer
 
-    def _hand_out(self) -> None:
+    def _assign_jobs(self) -> None:
         while self._idle and self._queue:
             process, job = self._idle.pop(), self._queue.popleft()
             self._busy[process] = job
             process.send(job)
 
-    def _died(self, job: Job) -> JobOutput | None:
+    def _requeue_or_fail(self, job: Job) -> JobOutput | None:
         """Requeues the job of a dead worker first, or returns it as failed."""
         attempts = self._attempts[job.key] = self._attempts.get(job.key, 0) + 1
         if attempts >= ATTEMPTS:
-            return killed_its_worker(job.model)
+            return killed_worker_output(job.model)
         self._queue.appendleft(job)
         return None
 
@@ -133,7 +133,7 @@ class LocalWorkers:
             process.end()
 
 
-def serve() -> None:
+def serve_jobs() -> None:
     """Runs jobs in this worker process until standard input closes. Output of jobs goes to standard error."""
     with os.fdopen(os.dup(0), "rb") as jobs, os.fdopen(os.dup(1), "wb") as results:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -12,11 +12,11 @@ from typing import Any
 
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_text
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse
+from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
 from pillion.sweep.axes import Axis, AxisRange, Value
 from pillion.sweep.job_result import JobResult
-from pillion.sweep.jobs import Jobs
-from pillion.sweep.runner import Row, Runner
+from pillion.sweep.jobs import JobFactory
+from pillion.sweep.runner import Runner, SweepRow
 from pillion.sweep.store import Store
 from pillion.sweep.sweep_file import ModelPlan, SearchPlan, SweepFile
 
@@ -28,14 +28,14 @@ Point = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Proposed:
+class SearchTrials:
     """The trials of a search: its subject, and the point of each."""
 
     space: str
     points: tuple[Mapping[str, float], ...]
 
 
-def wanted(plan: SweepFile) -> SearchPlan:
+def search_plan_of(plan: SweepFile) -> SearchPlan:
     """Returns the search plan of a sweep file. Raises if it has none."""
     if plan.search is None:
         raise PillionError(
@@ -47,23 +47,23 @@ def wanted(plan: SweepFile) -> SearchPlan:
     return plan.search
 
 
-def run_search(plan: SweepFile, trials: int, runner: Runner) -> list[Row]:
+def run_search(plan: SweepFile, trials: int, runner: Runner) -> list[SweepRow]:
     """Runs a number of trials, stored ones included, and returns a row for each distinct variant."""
-    search = _Search(plan, wanted(plan), runner)
+    search = _Search(plan, search_plan_of(plan), runner)
     runner.progress.total = trials
     while search.told < trials:
-        while search.asked < trials and search.can_ask:
+        while search.asked < trials and search.can_start_trial:
             search.ask()
         if search.told < trials and search.running:
-            search.hear(runner.finished())
-    return in_order(list(search.rows.values()), search.wants)
+            search.report_result(runner.finished())
+    return sort_rows(list(search.rows.values()), search.wants)
 
 
-def in_order(rows: list[Row], wants: SearchPlan) -> list[Row]:
+def sort_rows(rows: list[SweepRow], wants: SearchPlan) -> list[SweepRow]:
     """Sorts rows for the reader: those within the limits first, by the first goal; failures last."""
     name, is_large = next(iter(wants.goals.items()))
 
-    def place(row: Row) -> tuple[bool, bool, float]:
+    def place(row: SweepRow) -> tuple[bool, bool, float]:
         value = row.result.value(name)
         return (
             value is None,
@@ -86,56 +86,56 @@ class _Search:
             directions=["maximize" if is_large else "minimize" for is_large in wants.goals.values()],
             sampler=optuna.samplers.TPESampler(seed=wants.seed),
         )
-        self.points = _earlier(plan, runner.store)
+        self.points = _earlier_points(plan, runner.store)
         for point in self.points:
             self.study.enqueue_trial(dict(point))
-        self._jobs = Jobs()
-        self.rows: dict[str, Row] = {}
+        self._jobs = JobFactory()
+        self.rows: dict[str, SweepRow] = {}
         self.running: dict[str, list[Any]] = {}
         """Waiting trials by job key."""
         self.asked = self.told = 0
 
     @property
-    def can_ask(self) -> bool:
+    def can_start_trial(self) -> bool:
         """Whether another trial may start: earlier trials come first, and each worker has one job at a time."""
         return not self.running or len(self.running) < self.runner.workers.count
 
     def ask(self) -> None:
         """Takes the next proposal, and reports its result at once if it is known."""
         trial = self.study.ask()
-        model, values = _suggested(trial, self.plan)
+        model, values = _suggest_variant(trial, self.plan)
         self.asked += 1
         if self.asked > len(self.points):
             self.points.append(dict(trial.params))
-            _keep(self.plan, self.runner.store, self.points)
+            _store_points(self.plan, self.runner.store, self.points)
         job = self._jobs.job(model, values, self.plan.measure)
         if job.key in self.running:
             self.running[job.key].append(trial)
             return
         result = self.rows[job.key].result if job.key in self.rows else self.runner.known(job)
         if result is not None:
-            self.rows.setdefault(job.key, Row(job, result))
-            self._tell(trial, result)
+            self.rows.setdefault(job.key, SweepRow(job, result))
+            self._tell_study(trial, result)
             self.runner.progress.note(result, is_kept=True)
             return
         self.runner.workers.submit(job)
         self.running[job.key] = [trial]
 
-    def hear(self, row: Row) -> None:
+    def report_result(self, row: SweepRow) -> None:
         """Reports a result to all trials that wait for its job."""
         self.rows[row.job.key] = row
         trials = self.running.pop(row.job.key)
         for trial in trials:
-            self._tell(trial, row.result)
+            self._tell_study(trial, row.result)
         for _ in trials[1:]:
             self.runner.progress.note(row.result, is_kept=True)
 
-    def _tell(self, trial: Any, result: JobResult) -> None:
+    def _tell_study(self, trial: Any, result: JobResult) -> None:
         from optuna.trial import TrialState
 
         self.told += 1
         values = [v for name in self.wants.goals if (v := result.value(name)) is not None]
-        excess = {name: much for name, much in excesses(result, self.wants).items() if much is not None}
+        excess = {name: much for name, much in limit_excesses(result, self.wants).items() if much is not None}
         limits = len(self.wants.at_most) + len(self.wants.at_least)
         if len(values) < len(self.wants.goals) or len(excess) < limits:
             self.study.tell(trial, state=TrialState.FAIL)
@@ -145,7 +145,7 @@ class _Search:
         self.study.tell(trial, values)
 
 
-def excesses(result: JobResult, wants: SearchPlan) -> dict[str, float | None]:
+def limit_excesses(result: JobResult, wants: SearchPlan) -> dict[str, float | None]:
     """Returns how far each limit is exceeded, as a fraction of it: 0 or less if it is met, None if unknown."""
     found: dict[str, float | None] = {}
     for sign, which, limits in ((1, "at_most", wants.at_most), (-1, "at_least", wants.at_least)):
@@ -157,23 +157,23 @@ def excesses(result: JobResult, wants: SearchPlan) -> dict[str, float | None]:
 
 def keeps_limits(result: JobResult, wants: SearchPlan) -> bool:
     """Whether a variant is known to meet all limits."""
-    return all(one is not None and one <= 0 for one in excesses(result, wants).values())
+    return all(one is not None and one <= 0 for one in limit_excesses(result, wants).values())
 
 
-def _suggested(trial: Any, plan: SweepFile) -> tuple[ModelPlan, dict[str, Value]]:
+def _suggest_variant(trial: Any, plan: SweepFile) -> tuple[ModelPlan, dict[str, Value]]:
     """Returns the model and axis values that the optimizer proposes."""
     models = plan.models
     model = models[trial.suggest_categorical(_MODEL, range(len(models))) if len(models) > 1 else 0]
     several = len(models) > 1
     return model, {
-        key: _value(trial, f"{model.name}: {key}" if several and key in model.axes else key, axis)
+        key: _suggest_value(trial, f"{model.name}: {key}" if several and key in model.axes else key, axis)
         for key, axis in plan.axes_of(model).items()
     }
 
 
-def _value(trial: Any, name: str, axis: Axis) -> Value:
+def _suggest_value(trial: Any, name: str, axis: Axis) -> Value:
     if isinstance(axis, AxisRange):
-        return _in_range(trial, name, axis)
+        return _suggest_in_range(trial, name, axis)
     if len(axis) == 1:
         return axis[0]
     is_ordered = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in axis)
@@ -182,7 +182,7 @@ def _value(trial: Any, name: str, axis: Axis) -> Value:
     return axis[trial.suggest_categorical(name, range(len(axis)))]
 
 
-def _in_range(trial: Any, name: str, axis: AxisRange) -> Value:
+def _suggest_in_range(trial: Any, name: str, axis: AxisRange) -> Value:
     high = axis.high if axis.step is None else axis.values[-1]
     if axis.is_whole:
         return int(trial.suggest_int(name, axis.low, high, step=axis.step or 1, log=axis.log))
@@ -190,25 +190,25 @@ def _in_range(trial: Any, name: str, axis: AxisRange) -> Value:
     return round(float(found), 12)
 
 
-def _space(plan: SweepFile) -> str:
+def _search_space_text(plan: SweepFile) -> str:
     """Returns the search space as text; earlier trials count only if it is unchanged."""
-    wants = wanted(plan)
+    wants = search_plan_of(plan)
     axes = {model.name: {k: repr(v) for k, v in plan.axes_of(model).items()} for model in plan.models}
     return json.dumps(
         {"axes": axes, "sources": [m.source for m in plan.models], "wants": as_plain_data(wants)}
     )
 
 
-def _earlier(plan: SweepFile, store: Store) -> list[Point]:
+def _earlier_points(plan: SweepFile, store: Store) -> list[Point]:
     """Returns the points of an earlier search in the same space; none if its record is missing or damaged."""
     try:
-        found = build(Proposed, parse(read_text(store.folder / _FILE, "search", _MOST_BYTES)))
+        found = build(SearchTrials, parse_strict_json(read_text(store.folder / _FILE, "search", _MOST_BYTES)))
     except (PillionError, ValueError):
         return []
-    points = found.points if found.space == _space(plan) else ()
+    points = found.points if found.space == _search_space_text(plan) else ()
     return [{name: int(x) if x.is_integer() else x for name, x in point.items()} for point in points]
 
 
-def _keep(plan: SweepFile, store: Store, points: list[Point]) -> None:
-    record = as_plain_data(Proposed(_space(plan), tuple(points)))
+def _store_points(plan: SweepFile, store: Store, points: list[Point]) -> None:
+    record = as_plain_data(SearchTrials(_search_space_text(plan), tuple(points)))
     store.write(_FILE, json.dumps(record).encode())

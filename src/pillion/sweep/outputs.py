@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pillion.sweep.optuna_search import keeps_limits
-from pillion.sweep.pareto import best, goals_of
+from pillion.sweep.pareto import goals_of, is_on_pareto_front
 from pillion.sweep.result_table import (
     TABLE_CSV,
     TABLE_JSON,
@@ -16,10 +16,10 @@ from pillion.sweep.result_table import (
     as_csv,
     as_json,
     columns_shown,
-    failures,
-    table_of,
+    failure_rows,
+    result_table,
 )
-from pillion.sweep.runner import Row
+from pillion.sweep.runner import SweepRow
 from pillion.sweep.scatter_plot import draw
 from pillion.sweep.store import Store
 from pillion.sweep.sweep_file import SearchPlan, SweepFile
@@ -37,12 +37,14 @@ class SweepOutput:
     columns: list[str]
 
 
-def write_views(plan: SweepFile, rows: Sequence[Row], store: Store, search: SearchPlan | None) -> SweepOutput:
+def write_views(
+    plan: SweepFile, rows: Sequence[SweepRow], store: Store, search: SearchPlan | None
+) -> SweepOutput:
     """Writes table and picture to the store, and returns the results."""
     metrics = list(dict.fromkeys(name for row in rows for name in row.result.metrics))
     goals = search.goals if search else goals_of(metrics)
-    marked = best(rows, goals, search)
-    table = table_of(rows, marked, metrics)
+    marked = is_on_pareto_front(rows, goals, search)
+    table = result_table(rows, marked, metrics)
     if search is not None:
         table = [
             {**cells, LIMITS: keeps_limits(row.result, search)}
@@ -51,7 +53,7 @@ def write_views(plan: SweepFile, rows: Sequence[Row], store: Store, search: Sear
     shown = {**goals_of(metrics), **goals}
     pictures = draw(rows, marked, shown, f"{plan.path.name}: {len(rows):,} variants")
     written = {f"{PICTURE}.{form}": content for form, content in pictures.items()}
-    failed = failures(rows)
+    failed = failure_rows(rows)
     facts = {
         "sweep": str(plan.path),
         "output": str(store.folder),

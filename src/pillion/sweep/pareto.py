@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pillion.sweep.optuna_search import keeps_limits
-from pillion.sweep.runner import Row
+from pillion.sweep.runner import SweepRow
 from pillion.sweep.sweep_file import SearchPlan
 
 COSTS = ("ram_bytes", "flash_bytes", "instructions")
@@ -22,11 +22,13 @@ def goals_of(metrics: Sequence[str]) -> dict[str, bool]:
     return {**{one: one not in SMALL_IS_BETTER for one in metrics}, **dict.fromkeys(COSTS, False)}
 
 
-def best(rows: Sequence[Row], goals: Mapping[str, bool], search: SearchPlan | None = None) -> list[bool]:
+def is_on_pareto_front(
+    rows: Sequence[SweepRow], goals: Mapping[str, bool], search: SearchPlan | None = None
+) -> list[bool]:
     """Returns, per row, whether no other row for the same target is at least as good in every goal and better in
     one. Unknown goals are ignored. A search compares all targets, and only variants within its limits."""
     allowed = [r.result.failure is None and (search is None or keeps_limits(r.result, search)) for r in rows]
-    points = [_point(row, goals) if ok else None for row, ok in zip(rows, allowed, strict=True)]
+    points = [_goal_point(row, goals) if ok else None for row, ok in zip(rows, allowed, strict=True)]
     groups: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         if points[number] is not None:
@@ -35,14 +37,14 @@ def best(rows: Sequence[Row], goals: Mapping[str, bool], search: SearchPlan | No
     for numbers in groups.values():
         for number in numbers:
             rivals = (points[other] for other in numbers if other != number)
-            marked[number] = not any(_beats(rival, points[number]) for rival in rivals)
+            marked[number] = not any(_dominates(rival, points[number]) for rival in rivals)
     return marked
 
 
 Point = tuple[float | None, ...]
 
 
-def _point(row: Row, goals: Mapping[str, bool]) -> Point | None:
+def _goal_point(row: SweepRow, goals: Mapping[str, bool]) -> Point | None:
     """Returns the goals of a row as numbers to minimize; None if the row has none."""
     found = [row.result.value(name) for name in goals]
     signs = [-1 if is_large else 1 for is_large in goals.values()]
@@ -51,7 +53,7 @@ def _point(row: Row, goals: Mapping[str, bool]) -> Point | None:
     return tuple(None if one is None else sign * one for one, sign in zip(found, signs, strict=True))
 
 
-def _beats(one: Point | None, other: Point | None) -> bool:
+def _dominates(one: Point | None, other: Point | None) -> bool:
     assert one is not None
     assert other is not None
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]

@@ -13,7 +13,7 @@ from typing import Any
 from pillion.sweep.axes import ARGUMENTS, Value
 from pillion.sweep.job_result import Figures
 from pillion.sweep.jobs import PATHS
-from pillion.sweep.runner import Row
+from pillion.sweep.runner import SweepRow
 from pillion.sweep.store import JOBS
 
 TABLE_CSV, TABLE_JSON = "table.csv", "table.json"
@@ -22,7 +22,7 @@ SHOWN = ("ram_bytes", "flash_bytes", "instructions")
 """Figures shown on a screen."""
 
 
-def table_of(rows: Sequence[Row], marked: Sequence[bool], names: Sequence[str]) -> list[Cells]:
+def result_table(rows: Sequence[SweepRow], marked: Sequence[bool], names: Sequence[str]) -> list[Cells]:
     """Returns a row of plain data per variant; `names` are the metrics."""
     keys = list(dict.fromkeys(key for row in rows for key in row.job.values))
     return [
@@ -30,7 +30,7 @@ def table_of(rows: Sequence[Row], marked: Sequence[bool], names: Sequence[str]) 
             "variant": number,
             "best": is_best,
             "model": row.job.model,
-            **{column(key): _plain(key, row.job.values.get(key)) for key in keys},
+            **{column(key): _plain_value(key, row.job.values.get(key)) for key in keys},
             **{name: row.result.value(name) for name in (*names, *Figures.names())},
             "seconds": round(row.result.seconds, 3),
             "left_out": "; ".join(f"{k}: {v}" for k, v in row.result.left_out.items()),
@@ -66,7 +66,7 @@ _TAKEN = frozenset(
 )
 
 
-def _plain(key: str, value: Value | None) -> Any:
+def _plain_value(key: str, value: Value | None) -> Any:
     if key == "input_size" and isinstance(value, tuple):
         return "x".join(map(str, value))
     if key in PATHS and value is not None:
@@ -74,7 +74,7 @@ def _plain(key: str, value: Value | None) -> Any:
     return json.dumps(value) if isinstance(value, tuple) else value
 
 
-def columns_shown(table: Sequence[Cells], rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+def columns_shown(table: Sequence[Cells], rows: Sequence[SweepRow], names: Sequence[str]) -> list[str]:
     """Returns the columns for a screen: differing options, metrics, and known figures."""
     keys = list(dict.fromkeys(column(key) for row in rows for key in row.job.values))
     differing = [key for key in ("model", *keys) if len({repr(cells[key]) for cells in table}) > 1]
@@ -96,7 +96,7 @@ def as_json(facts: Mapping[str, Any]) -> bytes:
     return (json.dumps(facts, indent=2) + "\n").encode()
 
 
-def failures(rows: Sequence[Row]) -> list[Cells]:
+def failure_rows(rows: Sequence[SweepRow]) -> list[Cells]:
     """Returns each distinct failure, most frequent first, with its count and one variant."""
     counted = Counter(str(row.result.failure.error) for row in rows if row.result.failure)
     first = {

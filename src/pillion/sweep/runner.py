@@ -37,7 +37,7 @@ Open = Callable[[], AbstractContextManager[Workers]]
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """A job and its result."""
 
     job: Job
@@ -94,16 +94,16 @@ class Runner:
             self._workers = self._ends.enter_context(self._open())
         return self._workers
 
-    def finished(self) -> Row:
+    def finished(self) -> SweepRow:
         """Waits for the next job to finish, and stores its result."""
         job, done = self.workers.finished()
         self.store.keep(job, done)
         self._redone.add(job.key)
         self.progress.note(done.result, is_kept=False)
-        return Row(job, done.result)
+        return SweepRow(job, done.result)
 
 
-def run_all(jobs: list[Job], runner: Runner) -> list[Row]:
+def run_all(jobs: list[Job], runner: Runner) -> list[SweepRow]:
     """Returns a row per job, in order. Equal jobs run once."""
     found: dict[str, JobResult] = {}
     runner.progress.total = len({job.key for job in jobs})
@@ -117,12 +117,12 @@ def run_all(jobs: list[Job], runner: Runner) -> list[Row]:
         else:
             found[job.key] = result
             runner.progress.note(result, is_kept=True)
-    for row in _done(list(missing.values()), runner):
+    for row in _run_jobs(list(missing.values()), runner):
         found[row.job.key] = row.result
-    return [Row(job, found[job.key]) for job in jobs]
+    return [SweepRow(job, found[job.key]) for job in jobs]
 
 
-def _done(jobs: list[Job], runner: Runner) -> Iterator[Row]:
+def _run_jobs(jobs: list[Job], runner: Runner) -> Iterator[SweepRow]:
     """Yields results as jobs finish, with only a few more jobs submitted than there are workers."""
     most = AHEAD * runner.workers.count if jobs else 0
     for job in jobs:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pillion.sweep.jobs import Job
 from pillion.sweep.pareto import COSTS
-from pillion.sweep.runner import Row
+from pillion.sweep.runner import SweepRow
 
 FORMS = ("svg", "png")
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
@@ -34,12 +34,12 @@ class Dot:
     """A variant in the picture."""
 
     number: int
-    row: Row
+    row: SweepRow
     is_best: bool
 
 
 def draw(
-    rows: Sequence[Row], marked: Sequence[bool], goals: Mapping[str, bool], title: str
+    rows: Sequence[SweepRow], marked: Sequence[bool], goals: Mapping[str, bool], title: str
 ) -> dict[str, bytes]:
     """Returns the picture in each format; none if no two figures are known."""
     dots = [
@@ -47,11 +47,11 @@ def draw(
         for number, (row, is_best) in enumerate(zip(rows, marked, strict=True), 1)
         if row.result.failure is None
     ]
-    panels = _panels(dots, goals)
-    return _drawn(dots, panels, goals, title) if panels else {}
+    panels = _panel_figures(dots, goals)
+    return _draw_panels(dots, panels, goals, title) if panels else {}
 
 
-def _panels(dots: Sequence[Dot], goals: Mapping[str, bool]) -> list[tuple[str, str]]:
+def _panel_figures(dots: Sequence[Dot], goals: Mapping[str, bool]) -> list[tuple[str, str]]:
     """Returns the pairs of figures (x, y): costs on x, metrics on y if known."""
     known = [name for name in goals if any(dot.row.result.value(name) is not None for dot in dots)]
     bought = [name for name in known if name not in COSTS]
@@ -61,7 +61,7 @@ def _panels(dots: Sequence[Dot], goals: Mapping[str, bool]) -> list[tuple[str, s
     return [(a, b) for number, a in enumerate(costs) for b in costs[number + 1 :]]
 
 
-def _drawn(
+def _draw_panels(
     dots: Sequence[Dot], panels: Sequence[tuple[str, str]], goals: Mapping[str, bool], title: str
 ) -> dict[str, bytes]:
     import matplotlib
@@ -78,13 +78,13 @@ def _drawn(
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         styles = _Styles(dots)
         for ax, (x, y) in zip(axes, panels, strict=True):
-            _panel(ax, dots, (x, y), goals, styles)
+            _draw_panel(ax, dots, (x, y), goals, styles)
         figure.legend(handles=styles.legend(dots), loc="outside lower center", ncols=6, frameon=False)
-        figure.suptitle(_short(title), fontsize=11)
-        return {form: _saved(figure, form) for form in FORMS}
+        figure.suptitle(_shorten_name(title), fontsize=11)
+        return {form: _save_figure(figure, form) for form in FORMS}
 
 
-def _saved(figure: Any, form: str) -> bytes:
+def _save_figure(figure: Any, form: str) -> bytes:
     stream = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # of letters that the font lacks
@@ -119,18 +119,18 @@ class _Styles:
         named = [*(models.items() if len(models) > 1 else ()), *(targets.items() if several else ())]
         line = Line2D([], [], color="#444444", lw=0.8, label="best in these two, by target")
         return [
-            *(Line2D([], [], color=c, marker=m, ls="", label=_short(name)) for name, (c, m) in named),
+            *(Line2D([], [], color=c, marker=m, ls="", label=_shorten_name(name)) for name, (c, m) in named),
             line,
         ]
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """Shortens a name for the picture, and removes characters that it cannot show."""
     name = "".join(c if c.isprintable() else "�" for c in name)
     return name if len(name) <= _MOST_NAME else name[: _MOST_NAME - 1] + "…"
 
 
-def _panel(
+def _draw_panel(
     ax: Any, dots: Sequence[Dot], names: tuple[str, str], goals: Mapping[str, bool], styles: _Styles
 ) -> None:
     """Draws all variants that have both figures, and the front through the best."""
@@ -139,7 +139,7 @@ def _panel(
     ]
     for dot in sorted(there, key=lambda dot: dot.is_best):
         ax.scatter(
-            *_at(dot, names),
+            *_dot_position(dot, names),
             marker=styles.mark(dot.row.job),
             s=46 if dot.is_best else 26,
             color=styles.colour(dot.row.job),
@@ -150,27 +150,27 @@ def _panel(
     for target in styles.targets:
         own = [dot for dot in there if dot.row.job.target == target]
         colour = styles.colour(own[0].row.job) if own and len(styles.targets) > 1 else "#444444"
-        line = staircase([_at(dot, names) for dot in own], goals[names[1]])
+        line = staircase([_dot_position(dot, names) for dot in own], goals[names[1]])
         ax.step(*zip(*line, strict=True) if line else ([], []), where="post", color=colour, lw=0.8, zorder=1)
-    _number(ax, [dot for dot in there if dot.is_best], names)
+    _draw_dot_numbers(ax, [dot for dot in there if dot.is_best], names)
     for axis, name in zip((ax.xaxis, ax.yaxis), names, strict=True):
-        _scale(axis, name, [_value(dot, name) for dot in there])
+        _set_up_axis(axis, name, [_figure_of_dot(dot, name) for dot in there])
     _plain_frame(ax)
 
 
-def _number(ax: Any, dots: Sequence[Dot], names: tuple[str, str]) -> None:
+def _draw_dot_numbers(ax: Any, dots: Sequence[Dot], names: tuple[str, str]) -> None:
     """Writes the numbers of variants next to their dots; numbers at one place share a row."""
     places: dict[tuple[float, float], list[str]] = {}
     for dot in dots[:_MOST_LABELS]:
-        places.setdefault(_at(dot, names), []).append(str(dot.number))
+        places.setdefault(_dot_position(dot, names), []).append(str(dot.number))
     for place, numbers in places.items():
         text = ", ".join(numbers[:_MOST_AT_ONE_PLACE]) + ("…" if len(numbers) > _MOST_AT_ONE_PLACE else "")
         ax.annotate(text, place, (5, 5), textcoords="offset points", fontsize=8)
 
 
-def _scale(axis: Any, name: str, values: Sequence[float]) -> None:
+def _set_up_axis(axis: Any, name: str, values: Sequence[float]) -> None:
     """Sets the label, ticks and scale of an axis."""
-    axis.set_label_text(_TITLES.get(name, _short(name)))
+    axis.set_label_text(_TITLES.get(name, _shorten_name(name)))
     if name in COSTS:
         if values and min(values) > 0 and max(values) > _WIDE * min(values):
             axis.axes.set(**{f"{axis.axis_name}scale": "log"})
@@ -186,11 +186,11 @@ def _plain_frame(ax: Any) -> None:
         ax.spines[side].set_visible(False)
 
 
-def _at(dot: Dot, names: tuple[str, str]) -> tuple[float, float]:
-    return _value(dot, names[0]), _value(dot, names[1])
+def _dot_position(dot: Dot, names: tuple[str, str]) -> tuple[float, float]:
+    return _figure_of_dot(dot, names[0]), _figure_of_dot(dot, names[1])
 
 
-def _value(dot: Dot, name: str) -> float:
+def _figure_of_dot(dot: Dot, name: str) -> float:
     found = dot.row.result.value(name)
     assert found is not None
     return found

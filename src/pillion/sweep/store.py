@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import locked, named_errors, read_text, write_parts, write_whole
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse
+from pillion.host_io.atomic_files import errors_naming_path, folder_lock, read_text, write_parts, write_whole
+from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
 from pillion.host_io.project_folders import check_paths
 from pillion.sweep.job_result import JobOutput, JobResult
 from pillion.sweep.jobs import Job
@@ -36,7 +36,7 @@ class Store:
         """Returns the stored result of a job, if any."""
         file = self.place(job) / RESULT
         try:
-            return build(JobResult, parse(read_text(file, "result", _MOST_RESULT)))
+            return build(JobResult, parse_strict_json(read_text(file, "result", _MOST_RESULT)))
         except (PillionError, ValueError):
             return None
 
@@ -48,11 +48,11 @@ class Store:
         """Writes a job's result over an earlier one."""
         place, new = self.place(job), self.folder / JOBS / f"{_NEW}{job.key}"
         check_paths(done.files)
-        with named_errors(place):
+        with errors_naming_path(place):
             shutil.rmtree(new, ignore_errors=True)
             for path, content in done.files.items():
                 write_parts(new / path, content)
-            write_parts(new / JOB, json.dumps(_described(job), indent=2, default=str) + "\n")
+            write_parts(new / JOB, json.dumps(_describe_job(job), indent=2, default=str) + "\n")
             if done.log:
                 write_parts(new / LOG, done.log)
             write_parts(new / RESULT, json.dumps(as_plain_data(done.result), indent=2) + "\n")
@@ -66,12 +66,12 @@ class Store:
         return self.folder / name
 
 
-def _described(job: Job) -> Mapping[str, Any]:
+def _describe_job(job: Job) -> Mapping[str, Any]:
     """Describes a job for people; no program reads it."""
-    return {"model": job.model, "source": job.source, "values": dict(job.values), **_rest(job)}
+    return {"model": job.model, "source": job.source, "values": dict(job.values), **_job_details(job)}
 
 
-def _rest(job: Job) -> Mapping[str, Any]:
+def _job_details(job: Job) -> Mapping[str, Any]:
     return {
         "measure": as_plain_data(job.measure),
         "contents": job.contents,
@@ -81,20 +81,20 @@ def _rest(job: Job) -> Mapping[str, Any]:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Store]:
+def open_store(folder: Path) -> Iterator[Store]:
     """Opens the folder of a sweep, creating it if missing. Raises if another sweep has it open."""
-    with named_errors(folder):
-        _require_ours(folder)
+    with errors_naming_path(folder):
+        _require_sweep_folder(folder)
         (folder / JOBS).mkdir(parents=True, exist_ok=True)
         if not (folder / MARK).exists():
             write_whole(folder / MARK, MARK_TEXT.encode())
-    with locked(folder, seconds=0):
+    with folder_lock(folder, seconds=0):
         for left in (folder / JOBS).glob(f"{_NEW}*"):
             shutil.rmtree(left, ignore_errors=True)
         yield Store(folder)
 
 
-def _require_ours(folder: Path) -> None:
+def _require_sweep_folder(folder: Path) -> None:
     if not folder.exists():
         return
     is_ours = folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))

@@ -14,9 +14,17 @@ from pillion.errors import PillionError
 from pillion.evaluation.metrics import metric_of
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
-from pillion.sweep.axes import ARGUMENTS, OF_MODELS, Axis, SweepFolder, any_value, read_axis, read_options
+from pillion.sweep.axes import (
+    ARGUMENTS,
+    OF_MODELS,
+    Axis,
+    SweepFolder,
+    convert_argument,
+    read_axis,
+    read_options,
+)
 from pillion.sweep.job_result import Figures
-from pillion.sweep.toml_tables import TOP, TomlTable, number_of, read_toml, shown
+from pillion.sweep.toml_tables import TOP, TomlTable, as_short_text, number_of, read_toml
 
 ARTEFACTS = ("c", "pte", "tflite")
 """Formats in which variants are kept."""
@@ -93,17 +101,17 @@ def read_plan(path: Path) -> SweepFile:
         raise top.wrong("it names no model", "[[model]] for each model", '[[model]]\nsource = "net.py:Net"')
     options = read_options(options_table, place)
     options_table.done()
-    models = tuple(_model(one, place) for one in tables)
-    measure = _measure(measure_table, place)
-    search = _search(search_table, measure)
+    models = tuple(_read_model(one, place) for one in tables)
+    measure = _read_measure_options(measure_table, place)
+    search = _read_search_plan(search_table, measure)
     _require_names(top, models)
     _require_targets(top, models, options)
     return SweepFile(path, models, options, measure, search)
 
 
-def _model(table: TomlTable, place: SweepFolder) -> ModelPlan:
+def _read_model(table: TomlTable, place: SweepFolder) -> ModelPlan:
     source = table.need("source", what=str, example='"net.py:Net", or a name of `pillion models`')
-    name = table.take("name", what=str) or _short(source)
+    name = table.take("name", what=str) or _short_model_name(source)
     axes = read_options(table, place)
     for key, convert in OF_MODELS.items():
         values = table.take(key)
@@ -111,54 +119,54 @@ def _model(table: TomlTable, place: SweepFolder) -> ModelPlan:
             axes[key] = read_axis(table, key, values, convert, place)
     files = table.take("files", [], what=list)
     if not all(isinstance(one, str) for one in files):
-        raise table.wrong(f"files = {shown(files)}", "a list of paths", 'files = ["weights.pt"]')
+        raise table.wrong(f"files = {as_short_text(files)}", "a list of paths", 'files = ["weights.pt"]')
     arguments = table.table("arguments")
     table.done()
     if arguments is not None:
         if ".py:" not in source:
             raise table.wrong(
-                f"arguments of {shown(source)}",
+                f"arguments of {as_short_text(source)}",
                 "arguments go with file.py:factory",
                 "leave [model.arguments] out",
             )
         for key, values in arguments.rest().items():
-            axes[ARGUMENTS + key] = read_axis(arguments, key, values, any_value, place)
+            axes[ARGUMENTS + key] = read_axis(arguments, key, values, convert_argument, place)
     return ModelPlan(name, place.model(source), tuple(map(place.path, files)), axes)
 
 
-def _short(source: str) -> str:
+def _short_model_name(source: str) -> str:
     """Returns the model's name in the table."""
     file, colon, name = source.rpartition(":")
     return name.lower() if colon and suffix_of(file) == ".py" else Path(source).stem
 
 
-def _measure(table: TomlTable | None, place: SweepFolder) -> MeasureOptions:
+def _read_measure_options(table: TomlTable | None, place: SweepFolder) -> MeasureOptions:
     if table is None:
         return MeasureOptions()
     usual = MeasureOptions()
     artefacts = tuple(table.take("artefacts", list(usual.artefacts), what=list))
     if not set(map(str, artefacts)) <= set(ARTEFACTS):
         raise table.wrong(
-            f"artefacts = {shown(artefacts)}", f"of {', '.join(ARTEFACTS)}", 'artefacts = ["c"]'
+            f"artefacts = {as_short_text(artefacts)}", f"of {', '.join(ARTEFACTS)}", 'artefacts = ["c"]'
         )
     metrics, data = table.take("metrics"), table.take("data", what=str)
     metrics = [metrics] if isinstance(metrics, str) else metrics or []
     if not isinstance(metrics, list) or not all(isinstance(one, str) for one in metrics):
-        raise table.wrong(f"metrics = {shown(metrics)}", "a list of names", 'metrics = ["top1"]')
+        raise table.wrong(f"metrics = {as_short_text(metrics)}", "a list of names", 'metrics = ["top1"]')
     found = MeasureOptions(
         table.take("instructions", True, what=bool),
         artefacts,
         place.data(data) if data else None,
         tuple(map(place.metric, metrics)) or (("top1",) if data else ()),
         table.take("limit", what=int),
-        _reading(table, place),
+        _read_data_options(table, place),
     )
     table.done()
     _check_measure(table, found)
     return found
 
 
-def _reading(table: TomlTable, place: SweepFolder) -> Reading:
+def _read_data_options(table: TomlTable, place: SweepFolder) -> Reading:
     """Reads the data options of `pillion eval`."""
     labels, column = table.take("labels", what=str), table.take("label_column", what=str)
     classes, divide = table.take("classes", [], what=list), table.take("divide", what=float)
@@ -166,9 +174,11 @@ def _reading(table: TomlTable, place: SweepFolder) -> Reading:
     lists = {key: one if isinstance(one, list) else [one] for key, one in lists.items()}
     for key, numbers in lists.items():
         if any(number_of(one) is None or isinstance(one, str) for one in numbers):
-            raise table.wrong(f"{key} = {shown(numbers)}", "a number, or a list of them", f"{key} = 0.5")
+            raise table.wrong(
+                f"{key} = {as_short_text(numbers)}", "a number, or a list of them", f"{key} = 0.5"
+            )
     if not all(isinstance(one, str) for one in classes):
-        raise table.wrong(f"classes = {shown(classes)}", "a list of names", 'classes = ["no", "yes"]')
+        raise table.wrong(f"classes = {as_short_text(classes)}", "a list of names", 'classes = ["no", "yes"]')
     return Reading(
         labels=Path(place.path(labels)) if labels else None,
         label_column=column,
@@ -189,22 +199,22 @@ def _check_measure(table: TomlTable, found: MeasureOptions) -> None:
         raise table.wrong(f"limit = {found.limit}", "a number of samples above 0", "leave it out")
     if set(found.metric_names) & set(Figures.names()):
         raise table.wrong(
-            f"metrics = {shown(found.metrics)}", "other names than those of figures", "rename it"
+            f"metrics = {as_short_text(found.metrics)}", "other names than those of figures", "rename it"
         )
     for name in found.metrics:
         if not split_spec(name)[1]:
             metric_of(name)
 
 
-def _search(table: TomlTable | None, measure: MeasureOptions) -> SearchPlan | None:
+def _read_search_plan(table: TomlTable | None, measure: MeasureOptions) -> SearchPlan | None:
     if table is None:
         return None
     goals: dict[str, bool] = {}
     for key, is_large in (("maximize", True), ("minimize", False)):
         several = table.take(key, [])
         for name in several if isinstance(several, list) else [several]:
-            goals[_figure(table, key, name, measure)] = is_large
-    limits = {key: _limits(table.table(key), measure) for key in ("at_most", "at_least")}
+            goals[_check_figure_name(table, key, name, measure)] = is_large
+    limits = {key: _read_limits(table.table(key), measure) for key in ("at_most", "at_least")}
     seed = table.take("seed", 0, what=int)
     table.done()
     if not goals:
@@ -225,27 +235,27 @@ def check_trials(trials: int) -> None:
         )
 
 
-def _limits(table: TomlTable | None, measure: MeasureOptions) -> dict[str, float]:
+def _read_limits(table: TomlTable | None, measure: MeasureOptions) -> dict[str, float]:
     if table is None:
         return {}
     found = {}
     for key, value in table.rest().items():
-        name, number = _figure(table, key, key, measure), number_of(value)
+        name, number = _check_figure_name(table, key, key, measure), number_of(value)
         if number is None:
             raise table.wrong(
-                f"{key} = {shown(value)}", "a number, or a size like 256 KB", f'{key} = "256 KB"'
+                f"{key} = {as_short_text(value)}", "a number, or a size like 256 KB", f'{key} = "256 KB"'
             )
         found[name] = number
     return found
 
 
-def _figure(table: TomlTable, key: str, name: Any, measure: MeasureOptions) -> str:
+def _check_figure_name(table: TomlTable, key: str, name: Any, measure: MeasureOptions) -> str:
     """Checks the name of a figure that variants have, or that a user's function may return."""
     known = (*Figures.names(), *measure.metric_names)
     if not isinstance(name, str) or (name not in known and not measure.has_own_metrics):
         close = difflib.get_close_matches(str(name), known, n=1)
         help = f"did you mean `{close[0]}`?" if close else "one of these; [measure] names metrics"
-        raise table.wrong(f"{key}: {shown(name)}", f"figures: {', '.join(known)}", help)
+        raise table.wrong(f"{key}: {as_short_text(name)}", f"figures: {', '.join(known)}", help)
     if name in Figures.measured() and not measure.instructions:
         raise table.wrong(
             f"{key}: {name}, which is not measured", "[measure] instructions", "instructions = true"

@@ -23,16 +23,16 @@ _MOST_WORDS = 60
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file. Raises with the line of a syntax error."""
     text = read_text(path, "sweep", MOST_BYTES)
-    toml = _toml()
+    toml = _toml_parser()
     try:
         return dict(toml.loads(text))
     except toml.TOMLDecodeError as error:
-        raise _no_toml(path, str(error)) from None
+        raise _toml_error(path, str(error)) from None
     except RecursionError:
-        raise _no_toml(path, "it is nested too deeply") from None
+        raise _toml_error(path, "it is nested too deeply") from None
 
 
-def _toml() -> Any:
+def _toml_parser() -> Any:
     """Returns the TOML parser of Python 3.11, or its backport."""
     for name in ("tomllib", "tomli"):
         try:
@@ -47,7 +47,7 @@ def _toml() -> Any:
     )
 
 
-def _no_toml(path: Path, reason: str) -> PillionError:
+def _toml_error(path: Path, reason: str) -> PillionError:
     return PillionError(
         f"{path} is not a TOML file",
         rule='TOML: tables in [brackets], key = value, texts in "quotes"',
@@ -56,7 +56,7 @@ def _no_toml(path: Path, reason: str) -> PillionError:
     )
 
 
-def shown(data: object) -> str:
+def as_short_text(data: object) -> str:
     """Returns a value of the file as short text, safe for terminals."""
     words = repr(data) if not isinstance(data, str) else f'"{data}"'
     words = "".join(c if c.isprintable() else "�" for c in words)
@@ -79,7 +79,7 @@ class TomlTable:
         value = self._left.pop(key)
         if what is None or type(value) is what or (what is float and type(value) is int):
             return value
-        found = f"{_NAMES.get(type(value), type(value).__name__)}: {shown(value)}"
+        found = f"{_NAMES.get(type(value), type(value).__name__)}: {as_short_text(value)}"
         raise self.wrong(f"`{key}` is {found}", f"{_NAMES[what]}", f"{key} = …, as {_NAMES[what]}")
 
     def need(self, key: str, *, what: type | None = None, example: str) -> Any:
@@ -92,14 +92,14 @@ class TomlTable:
     def table(self, key: str) -> TomlTable | None:
         """Returns the table under a key, if there is one."""
         data = self.take(key, what=dict)
-        return None if data is None else TomlTable(data, self.path, f"[{self._inside(key)}]")
+        return None if data is None else TomlTable(data, self.path, f"[{self._key_path(key)}]")
 
     def tables(self, key: str) -> list[TomlTable]:
         """Returns an array of tables."""
         data = self.take(key, [], what=list)
         if not all(isinstance(one, dict) for one in data):
             raise self.wrong(f"`{key}` is no list of tables", f"[[{key}]] before each", f"[[{key}]]")
-        name = self._inside(key)
+        name = self._key_path(key)
         return [TomlTable(one, self.path, f"[[{name}]] {number}") for number, one in enumerate(data, 1)]
 
     def rest(self) -> dict[str, Any]:
@@ -112,9 +112,9 @@ class TomlTable:
         for key in self._left:
             close = difflib.get_close_matches(key, self._asked, n=1)
             raise PillionError(
-                f"{self.path} has `{shown(key)[1:-1]}` in {self.place}, which means nothing",
+                f"{self.path} has `{as_short_text(key)[1:-1]}` in {self.place}, which means nothing",
                 rule="known there: " + ", ".join(sorted(self._asked)),
-                here=f"{shown(key)[1:-1]} = {shown(self._left[key])}",
+                here=f"{as_short_text(key)[1:-1]} = {as_short_text(self._left[key])}",
                 help=f"did you mean `{close[0]}`?" if close else "leave it out",
             )
 
@@ -122,7 +122,7 @@ class TomlTable:
         """Returns the error for a value of this table."""
         return PillionError(f"{self.path} cannot be used", rule=rule, here=f"{self.place}: {here}", help=help)
 
-    def _inside(self, key: str) -> str:
+    def _key_path(self, key: str) -> str:
         inner = self.place.strip("[]").split("]")[0]
         return key if self.place == TOP else f"{inner}.{key}"
 

@@ -8,7 +8,7 @@ import math
 
 from pillion.errors import PillionError
 from pillion.sweep.axes import Axis, AxisRange, Value
-from pillion.sweep.jobs import Job, Jobs
+from pillion.sweep.jobs import Job, JobFactory
 from pillion.sweep.sweep_file import ModelPlan, SweepFile
 
 MOST_VARIANTS = 100_000
@@ -19,7 +19,7 @@ def count_variants(plan: SweepFile) -> int:
     """Returns the number of variants. Raises if they cannot be counted, or exceed `MOST_VARIANTS`."""
     total = 0
     for model in plan.models:
-        sizes = [len(_all_of(plan, key, axis)) for key, axis in plan.axes_of(model).items()]
+        sizes = [len(_axis_values(plan, key, axis)) for key, axis in plan.axes_of(model).items()]
         total += math.prod(sizes)
     if total > MOST_VARIANTS:
         raise PillionError(
@@ -31,7 +31,7 @@ def count_variants(plan: SweepFile) -> int:
     return total
 
 
-def _all_of(plan: SweepFile, key: str, axis: Axis) -> tuple[Value, ...]:
+def _axis_values(plan: SweepFile, key: str, axis: Axis) -> tuple[Value, ...]:
     if not isinstance(axis, AxisRange):
         return axis
     if axis.step is None:
@@ -50,12 +50,12 @@ def all_variants(plan: SweepFile) -> list[tuple[ModelPlan, dict[str, Value]]]:
     found = []
     for model in plan.models:
         axes = plan.axes_of(model)
-        values = [_all_of(plan, key, axis) for key, axis in axes.items()]
+        values = [_axis_values(plan, key, axis) for key, axis in axes.items()]
         found += [(model, dict(zip(axes, chosen, strict=True))) for chosen in itertools.product(*values)]
     return found
 
 
 def all_jobs(plan: SweepFile) -> list[Job]:
     """Returns a job for every variant of a plan."""
-    make = Jobs()
+    make = JobFactory()
     return [make.job(model, values, plan.measure) for model, values in all_variants(plan)]

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 from itertools import accumulate
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.tile_variants import VariantCache, memory_of
 from pillion.errors import PillionError
 from pillion.ir.access import ROWS, Span, row_bytes
@@ -18,7 +18,7 @@ from pillion.ir.types import Value
 from pillion.memory import schedule
 from pillion.memory.demand import RowDemand
 from pillion.memory.events import Event, aligned, is_alias
-from pillion.memory.warm_up import WarmUp, preview
+from pillion.memory.warm_up import WarmUpPrediction, predict_from_first_steps
 from pillion.ops import Region, as_region
 from pillion.ops.region import rows_made, why_not_in_rows
 from pillion.tiling.stripe import Stripe
@@ -52,7 +52,7 @@ class Candidates:
     """All candidates for the parts of one graph."""
 
     graph: Graph
-    choices: Sequence[Choice]
+    choices: Sequence[KernelChoice]
     isa: Isa
     fed: Value | None = None
     """The input that is delivered row by row."""
@@ -71,16 +71,16 @@ class Candidates:
         self.last |= {v: len(ops) for v in self.graph.ends}
         self.why = [why_not_in_rows(op) for op in ops]
         self._crossing = self._bytes_between_ops()
-        self.live = [self._crossing[i] - self._used_up(i, i + 1) for i in range(len(ops))]
-        self.whole = [self._whole(i) for i in range(len(ops))]
+        self.live = [self._crossing[i] - self._last_read_bytes(i, i + 1) for i in range(len(ops))]
+        self.whole = [self._whole_op_candidate(i) for i in range(len(ops))]
         self.costs = TilingCosts(self.graph, self.choices, self.isa, self.known)
-        self.instructions = self.costs.of_whole()
-        self._is_border = self._borders()
+        self.instructions = self.costs.whole_instructions()
+        self._is_border = self._possible_borders()
         self._needed = RowDemand()
         self._kept: dict[Value, int] = {}
         self._fresh = [0] * len(ops)
         for i in range(len(ops)):
-            self._look_at_window(i)
+            self._record_window_bytes(i)
         self._scratch: dict[tuple[int, int], int] = {}
         self._least_costs: dict[tuple[int, int, int], float] = {}
 
@@ -89,28 +89,28 @@ class Candidates:
         changes = [0] * (len(self.graph.ops) + 2)
         for v, born in self.born.items():
             if born < (last := self.last.get(v, -1)):
-                changes[born + 1] += self._bytes(v)
-                changes[last + 1] -= self._bytes(v)
+                changes[born + 1] += self._value_bytes(v)
+                changes[last + 1] -= self._value_bytes(v)
         return list(accumulate(changes))[:-1]
 
-    def _used_up(self, first: int, end: int) -> int:
+    def _last_read_bytes(self, first: int, end: int) -> int:
         """Returns the bytes of earlier values that only these ops read."""
         read = {v for op in self.graph.ops[first:end] for v in op.activations}
-        return sum(self._bytes(v) for v in read if self.born[v] < first and self.last[v] < end)
+        return sum(self._value_bytes(v) for v in read if self.born[v] < first and self.last[v] < end)
 
-    def _bytes(self, value: Value) -> int:
+    def _value_bytes(self, value: Value) -> int:
         return 0 if value is self.fed else aligned(value.type.size_bytes)
 
-    def _whole(self, i: int) -> Candidate:
+    def _whole_op_candidate(self, i: int) -> Candidate:
         """Returns the candidate of an op that runs whole: other live values, operands, the result unless it is in
         place, scratch."""
         op, need = self.graph.ops[i], self.needs[i]
         if self.fed in op.activations:
             return NO_WAY
         dying = [v for v in need.in_place if self.last.get(v) == i]
-        over = bool(dying) and self._bytes(op.results[0]) <= max(map(self._bytes, dying))
-        operands = sum(self._bytes(v) for v in dict.fromkeys(op.activations) if self.last[v] == i)
-        results = 0 if over or op.kind == "reshape" else sum(map(self._bytes, op.results))
+        over = bool(dying) and self._value_bytes(op.results[0]) <= max(map(self._value_bytes, dying))
+        operands = sum(self._value_bytes(v) for v in dict.fromkeys(op.activations) if self.last[v] == i)
+        results = 0 if over or op.kind == "reshape" else sum(map(self._value_bytes, op.results))
         return Candidate(self.live[i] + operands + results + aligned(need.scratch_bytes), 0.0)
 
     def spans(self, above: int) -> Iterator[tuple[int, int]]:
@@ -122,7 +122,7 @@ class Candidates:
             if not self._is_border[first]:
                 continue
             is_hot = False
-            least, most = self._lengths(first, longest)
+            least, most = self._region_lengths(first, longest)
             for end in range(first + 1, min(first + most, len(hot)) + 1):
                 if self.why[end - 1]:
                     break
@@ -130,10 +130,10 @@ class Candidates:
                 is_border = self._is_border[end] or self.is_fed(first)
                 if is_hot and end - first >= least and is_border and self._has_rows(end - 1):
                     yield first, end
-                if self._folds(end - 1):
+                if self._is_tiled_reduction(end - 1):
                     break
 
-    def _lengths(self, first: int, longest: int) -> tuple[int, int]:
+    def _region_lengths(self, first: int, longest: int) -> tuple[int, int]:
         """Returns the least and the greatest number of ops of a region that begins here. All readers of a fed
         input belong to one region, which begins with the first of them."""
         if self.fed is None or first > self.last[self.fed]:
@@ -142,10 +142,10 @@ class Candidates:
             return self.last[self.fed] + 1 - first, longest
         return 1, self.fed_at - first
 
-    def _borders(self) -> list[bool]:
+    def _possible_borders(self) -> list[bool]:
         """Decides for each boundary between two ops whether regions may begin or end there: not at a local maximum
         of the bytes that cross it."""
-        ends = [bool(why) or self._folds(i) for i, why in enumerate(self.why)]
+        ends = [bool(why) or self._is_tiled_reduction(i) for i, why in enumerate(self.why)]
         free = [
             True,
             *(before or bool(after) for before, after in zip(ends, self.why[1:], strict=False)),
@@ -153,7 +153,7 @@ class Candidates:
         ]
         free[self.fed_at] = True
         sizes = [0, *self._crossing, 0]
-        return [is_free or not _is_edge_of_a_top(sizes, at) for at, is_free in enumerate(free, 1)]
+        return [is_free or not _is_plateau_edge(sizes, at) for at, is_free in enumerate(free, 1)]
 
     def floor(self) -> int:
         """Returns the bytes that every plan needs: those of ops that belong to no region."""
@@ -166,12 +166,12 @@ class Candidates:
     def least_extra(self, bound: int) -> float:
         """Estimates the fewest instructions that stripes within a bound add: every op that exceeds the bound when
         it runs whole is called at least once more."""
-        return sum(self.costs.of_further_call(i) for i, way in enumerate(self.whole) if way.bytes > bound)
+        return sum(self.costs.least_split_cost(i) for i, way in enumerate(self.whole) if way.bytes > bound)
 
     def _has_rows(self, i: int) -> bool:
         return rows_made(self.graph.ops[i]) > 1 and self.graph.ops[i].kind != "reshape"
 
-    def _folds(self, i: int) -> bool:
+    def _is_tiled_reduction(self, i: int) -> bool:
         """Whether an op is a tiled reduction, whose result has no rows."""
         return self.graph.ops[i].folded_bytes > 0
 
@@ -179,7 +179,7 @@ class Candidates:
         """Returns the candidate of a part as a region with `rows` rows per step; None if it is impossible."""
         key = (first, end, rows, grain)
         if key not in self._found:
-            self._found[key] = self._region(first, end, rows, grain)
+            self._found[key] = self._make_region_candidate(first, end, rows, grain)
         return self._found[key]
 
     def may_fit(self, first: int, end: int, rows: int, grain: int, bound: int) -> bool:
@@ -188,7 +188,7 @@ class Candidates:
         way = self._found.get(key)
         return way.bytes <= bound if way is not None else key not in self._found
 
-    def _region(self, first: int, end: int, rows: int, grain: int) -> Candidate | None:
+    def _make_region_candidate(self, first: int, end: int, rows: int, grain: int) -> Candidate | None:
         fed = self._fed_name(first)
         units = tuple(choice.kernel.row_unit for choice in self.choices[first:end])
         units = units if any(unit > 1 for unit in units) else ()
@@ -200,7 +200,7 @@ class Candidates:
         except PillionError:
             return None
         used_up = {x for x in region.xs if self.last[x] < end and x is not region.fed_value}
-        seen = preview(
+        seen = predict_from_first_steps(
             region,
             lambda op, made: self._scratch_bytes(first + op, made),
             self._needed,
@@ -209,7 +209,7 @@ class Candidates:
         )
         return Candidate(
             aligned(self.beside(first, end) + seen.bytes),
-            self._cost(region, first, seen),
+            self._region_cost(region, first, seen),
             Stripe(first, end, rows, grain, fed, units),
         )
 
@@ -223,9 +223,9 @@ class Candidates:
 
     def beside(self, first: int, end: int) -> int:
         """Returns the bytes of unrelated values that are live while a region runs."""
-        return self._crossing[first] - self._used_up(first, end)
+        return self._crossing[first] - self._last_read_bytes(first, end)
 
-    def _look_at_window(self, i: int) -> None:
+    def _record_window_bytes(self, i: int) -> None:
         """Records the operand bytes that an op reads for one row, and those that it keeps for the next row."""
         op = self.graph.ops[i]
         unit = op.row_unit
@@ -240,22 +240,22 @@ class Candidates:
     def least(self, first: int, end: int) -> int:
         """Estimates the fewest bytes that any region of these ops needs: unrelated values, rows kept of each inner
         tensor, and what one op reads."""
-        used_up = self._used_up(first, end)
+        used_up = self._last_read_bytes(first, end)
         made = [v for i in range(first, end) for v in self.graph.ops[i].results]
-        left = sum(self._bytes(v) for v in made if self.last.get(v, -1) >= end)
+        left = sum(self._value_bytes(v) for v in made if self.last.get(v, -1) >= end)
         kept = sum(self._kept.get(v, 0) for v in made if self.last.get(v, -1) < end)
         fresh = max(self._fresh[first + 1 : end], default=0)
         border = max(min(used_up, left), int(LEAST_BORDER * max(used_up, left)))
         return self._crossing[first] - used_up + border + kept + fresh
 
     def _scratch_bytes(self, i: int, rows: int) -> int:
-        if self._folds(i):  # it is kept, and counted so
+        if self._is_tiled_reduction(i):  # it is kept, and counted so
             return 0
         if (i, rows) not in self._scratch:
             self._scratch[i, rows] = aligned(self.known.memory(self.costs.form(i, rows)).scratch_bytes)
         return self._scratch[i, rows]
 
-    def _cost(self, region: Region, first: int, seen: WarmUp) -> float:
+    def _region_cost(self, region: Region, first: int, seen: WarmUpPrediction) -> float:
         """Returns the instructions that a region adds: calls beyond those of the whole ops, and moves."""
         images = region.ys[0].shape[0]
         calls = sum(
@@ -264,7 +264,7 @@ class Candidates:
             for rows, times in runs.items()
         )
         calls += sum(
-            self.costs.at_edges(first + i, max(runs, key=runs.__getitem__))
+            self.costs.edge_call_instructions(first + i, max(runs, key=runs.__getitem__))
             for i, runs in enumerate(seen.runs)
             if runs
         )
@@ -276,8 +276,8 @@ class Candidates:
         if key not in self._least_costs:
             steps = warm_up_steps(rows)
             height = rows_made(self.graph.ops[end - 1])
-            before = self._made(first, end, min((steps - 1) * rows, height))
-            after = self._made(first, end, min(steps * rows, height))
+            before = self._rows_per_result(first, end, min((steps - 1) * rows, height))
+            after = self._rows_per_result(first, end, min(steps * rows, height))
             self._least_costs[key] = LEAST_SHARE * sum(
                 steps * rows_made(self.graph.ops[i]) / made * self.costs.beyond(i, made - before[i])
                 for i, made in after.items()
@@ -285,7 +285,7 @@ class Candidates:
             )
         return self._least_costs[key]
 
-    def _made(self, first: int, end: int, rows: int) -> dict[int, int]:
+    def _rows_per_result(self, first: int, end: int, rows: int) -> dict[int, int]:
         """Returns the rows of each result of a region while the last one has `rows` rows."""
         made = dict.fromkeys(range(first, end - 1), 0) | {end - 1: rows}
         for i in range(end - 1, first - 1, -1):
@@ -316,7 +316,7 @@ class Candidates:
                 if (
                     other == one
                     or not is_there
-                    or (self.fed is not None and one.fed and not self._is_fed_all(other))
+                    or (self.fed is not None and one.fed and not self._has_all_fed_readers(other))
                     or any(self.why[other.first : other.end])
                 ):
                     continue
@@ -326,14 +326,14 @@ class Candidates:
                 if way is not None and way.stripe is not None:
                     yield (*stripes[:i], way.stripe, *stripes[i + 1 :])
 
-    def _is_fed_all(self, one: Stripe) -> bool:
+    def _has_all_fed_readers(self, one: Stripe) -> bool:
         """Whether a stripe contains all readers of a fed input."""
         return self.is_fed(one.first) and (self.fed is None or self.last[self.fed] < one.end)
 
     def counted(self, one: Stripe, events: Sequence[Event] = ()) -> float:
         """Returns the instructions that a stripe adds, counted over the whole schedule instead of its first steps."""
         events = events or schedule(as_region(self.graph, *astuple(one))).events
-        return self.costs.of_events(one.first, events)
+        return self.costs.instructions_of_events(one.first, events)
 
     def cost(self, stripes: Sequence[Stripe]) -> float:
         """Estimates the instructions that stripes add."""
@@ -346,7 +346,7 @@ def warm_up_steps(rows: int) -> int:
     return 3 if rows < 8 else 2
 
 
-def _is_edge_of_a_top(sizes: Sequence[int], at: int) -> bool:
+def _is_plateau_edge(sizes: Sequence[int], at: int) -> bool:
     """Whether a size is the first or the last of equal ones between smaller ones."""
     here = sizes[at]
     before = next((size for size in sizes[at::-1] if size != here), here)

@@ -11,7 +11,7 @@ from pillion.ops import Quantize
 from pillion.ops.region import why_not_in_rows
 
 
-def require_rows_in(graph: Graph, wanted: bool | str = True) -> Value:
+def find_rows_input(graph: Graph, wanted: bool | str = True) -> Value:
     """Returns the input that is delivered row by row: the named one, or the largest possible; raises if there is
     none."""
     if isinstance(wanted, str):
@@ -33,15 +33,20 @@ def why_not_by_rows(graph: Graph, value: Value) -> str:
     """Explains why an input cannot be delivered row by row; empty if it can."""
     if value in graph.ends:
         return "all of it is kept for later"
-    readers = _readers(graph, value)
+    readers = _readers_through_quantize(graph, value)
     wrong = ((op, why) for op in readers if (why := why_not_in_rows(op)))
     return next((f"{op.kind} `{op.name}`: {why}" for op, why in wrong), "" if readers else "nothing reads it")
 
 
-def _readers(graph: Graph, value: Value) -> list[Op]:
+def _readers_through_quantize(graph: Graph, value: Value) -> list[Op]:
     """Returns the ops that read a value; looks through a quantize op to its readers."""
     users = graph.users.get(value, [])
-    later = [reader for op in users if isinstance(op, Quantize) for reader in _readers(graph, op.y)]
+    later = [
+        reader
+        for op in users
+        if isinstance(op, Quantize)
+        for reader in _readers_through_quantize(graph, op.y)
+    ]
     return [*users, *later]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pillion.compile_options import Memory
-from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.lower import CProgram, pack_constants
 from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan, with_least_memory
 from pillion.emitters.c.tile_variants import VariantCache
@@ -22,8 +22,8 @@ from pillion.ir.types import DType, Value
 from pillion.memory.events import ALIGNMENT
 from pillion.ops import Quantize, Transpose
 from pillion.tiling.candidates import MANY, Candidates
-from pillion.tiling.rows_in import require_rows_in
-from pillion.tiling.shortest_path import Paths
+from pillion.tiling.rows_in import find_rows_input
+from pillion.tiling.shortest_path import TilingPathSearch
 from pillion.tiling.stripe import Stripe, striped
 
 BOUNDS_TRIED = 10
@@ -60,7 +60,7 @@ class TilingPlan:
         return self.arranged.memory.arena_bytes
 
     @property
-    def settled(self) -> TilingPlan:
+    def with_final_placement(self) -> TilingPlan:
         """The same stripes with a memory plan of the largest effort, as for the final program."""
         found = self.arranged
         return replace(self, arranged=with_least_memory(found)) if isinstance(found, KernelPlan) else self
@@ -73,20 +73,20 @@ class TilingPlan:
         return pack_constants(with_least_memory(self.arranged))
 
 
-def plan_with(
+def plan_stripes(
     graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...], known: VariantCache | None = None
 ) -> TilingPlan:
     """Returns the plan of a graph with stripes. `integer_arithmetic` is its program without stripes; `known` are tile variants
     of other plans."""
     if not stripes:
         return TilingPlan((), whole)
-    known = known_forms(whole) if known is None else known
+    known = whole_op_variants(whole) if known is None else known
     return TilingPlan(
         stripes, select_and_plan(striped(graph, stripes), whole.isa, whole.optimize, known, whole.workspaces)
     )
 
 
-def known_forms(whole: CProgram) -> VariantCache:
+def whole_op_variants(whole: CProgram) -> VariantCache:
     """Returns the ops of a program without stripes, with their kernels, as tile variants."""
     kept = {one.op for one in whole.sums}
     return VariantCache(step.choice for step in whole.steps if step.choice.op not in kept)
@@ -96,28 +96,34 @@ def find_stripes(graph: Graph, whole: CProgram, wish: Memory, beside: int = 0) -
     """Returns the stripes for a budget. `integer_arithmetic` is the program without stripes; `beside` is RAM outside the arena."""
     if not graph.ops:
         return TilingPlan((), whole)
-    ways = ways_of(graph, whole, require_rows_in(graph, wish.by_rows) if wish.by_rows else None)
-    search = TilingSearch(Paths(ways), whole)
+    ways = tiling_candidates(graph, whole, find_rows_input(graph, wish.by_rows) if wish.by_rows else None)
+    search = TilingSearch(TilingPathSearch(ways), whole)
     if wish.limit is not None:
         return search.within(wish.limit, beside)
     share = DEFAULT_EXTRA if wish.share is None else wish.share
     worth = max(WORTH_BYTES, int(WORTH_SHARE * search.whole.memory.arena_bytes)) if wish.is_default else 0
-    return search.for_extra(SURE * share * ways.instructions, worth)
+    return search.smallest_within_extra(SURE * share * ways.instructions, worth)
 
 
-def ways_of(graph: Graph, whole: CProgram, fed: Value | None) -> Candidates:
+def tiling_candidates(graph: Graph, whole: CProgram, fed: Value | None) -> Candidates:
     """Returns the candidates of a graph, of which one input may be fed row by row. `integer_arithmetic` is its program without
     stripes."""
     kernels = {step.choice.op: step.choice.kernel for step in whole.steps}
     return Candidates(
-        graph, [Choice(op, kernels[op], ()) for op in graph.ops], whole.isa, fed, known_forms(whole)
+        graph,
+        [KernelChoice(op, kernels[op], ()) for op in graph.ops],
+        whole.isa,
+        fed,
+        whole_op_variants(whole),
     )
 
 
 def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
     """Estimates the share of instructions that stripes add to the program without stripes."""
     names = {stripe.fed for stripe in stripes if stripe.fed}
-    ways = ways_of(graph, whole, next((value for value in graph.inputs if value.name in names), None))
+    ways = tiling_candidates(
+        graph, whole, next((value for value in graph.inputs if value.name in names), None)
+    )
     return sum(map(ways.counted, stripes)) / max(ways.instructions, 1)
 
 
@@ -125,7 +131,7 @@ def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
 class TilingSearch:
     """The search for the plan of one graph."""
 
-    paths: Paths
+    paths: TilingPathSearch
     whole: CProgram
 
     @property
@@ -135,29 +141,32 @@ class TilingSearch:
 
     def plan(self, stripes: tuple[Stripe, ...]) -> TilingPlan:
         """Makes the plan with stripes."""
-        return plan_with(self.ways.graph, self.whole, stripes, self.ways.known)
+        return plan_stripes(self.ways.graph, self.whole, stripes, self.ways.known)
 
     def simplest(self) -> TilingPlan:
         """Returns the plan without stripes or, with row input, the cheapest one."""
         stripes = self.paths.simplest
         if stripes is None:
-            raise _not_by_rows(self.ways.graph)
+            raise _not_by_rows_error(self.ways.graph)
         return self.plan(stripes)
 
-    def for_extra(self, budget: float, worth: int = 0) -> TilingPlan:
+    def smallest_within_extra(self, budget: float, worth: int = 0) -> TilingPlan:
         """Returns the smallest plan within the price, or the simplest plan if that saves less than `worth` bytes."""
         simplest = self.simplest()
         budget = max(budget, self.ways.cost(simplest.stripes), self.counted(simplest))
         if not budget or (worth and self.paths.most - self.ways.floor() < worth):
             return simplest
-        if worth and self.paths.cheapest(self.paths.most - worth // 2, budget, any_will_do=True) is None:
+        if (
+            worth
+            and self.paths.cheapest_stripes(self.paths.most - worth // 2, budget, any_will_do=True) is None
+        ):
             return simplest
         bound = self._least_bound(budget)
         if worth and self.paths.most - bound < worth // 2:
             return simplest
         best = self._smallest_near(bound, budget, simplest)
         if best.stripes and best.bytes > FAR * bound and len(self.ways.whole) <= MANY:
-            best = self._nearby(best, budget)
+            best = self._smallest_variation(best, budget)
         return best if simplest.bytes - best.bytes >= worth else simplest
 
     def _smallest_near(self, bound: int, budget: float, simplest: TilingPlan) -> TilingPlan:
@@ -166,7 +175,9 @@ class TilingSearch:
         lower price."""
         allowed = budget
         for _ in range(COUNTED_AGAIN):
-            near = dict.fromkeys(self.paths.cheapest(int(bound * more), allowed) for more in NEAR_BOUNDS)
+            near = dict.fromkeys(
+                self.paths.cheapest_stripes(int(bound * more), allowed) for more in NEAR_BOUNDS
+            )
             plans = [self.plan(stripes) for stripes in near if stripes is not None]
             fitting = [plan for plan in plans if self.counted(plan) <= budget]
             if fitting:
@@ -184,7 +195,7 @@ class TilingSearch:
             for one, region in zip(plan.stripes, regions, strict=False)
         )
 
-    def _nearby(self, plan: TilingPlan, budget: float) -> TilingPlan:
+    def _smallest_variation(self, plan: TilingPlan, budget: float) -> TilingPlan:
         """Returns the smallest of a plan and its variations: similar live bytes may be placed more tightly."""
         tried = 0
         for _ in plan.stripes:
@@ -206,7 +217,7 @@ class TilingSearch:
         low, high = self.ways.floor(), self.paths.most
         while high - low > max(high // 400, ALIGNMENT):
             middle = math.isqrt(low * high) if 0 < 2 * low < high else (low + high) // 2
-            stripes = self.paths.cheapest(middle, budget, any_will_do=True)
+            stripes = self.paths.cheapest_stripes(middle, budget, any_will_do=True)
             low, high = (low, middle) if stripes is not None else (middle, high)
         return high
 
@@ -217,36 +228,36 @@ class TilingSearch:
         if simplest.bytes <= room:
             return simplest
         bound = room
-        while bound > 0 and (stripes := self.paths.cheapest(bound)) is not None:
+        while bound > 0 and (stripes := self.paths.cheapest_stripes(bound)) is not None:
             plan = self.plan(stripes)
             if plan.bytes <= room:
                 return plan
             bound -= max((plan.bytes - room) // 2, ALIGNMENT)
         smallest = simplest
-        for plan in self._by_price():
+        for plan in self._plans_by_price():
             if plan.bytes <= room:
                 return plan
             smallest = min(smallest, plan, key=lambda one: one.bytes)
-        smallest = self._smallest(smallest).settled
+        smallest = self._smallest_plan(smallest).with_final_placement
         if smallest.bytes <= room:
             return smallest
-        raise self._too_small(limit, beside, simplest.bytes, smallest.bytes)
+        raise self._ram_limit_error(limit, beside, simplest.bytes, smallest.bytes)
 
-    def _by_price(self) -> Iterator[TilingPlan]:
+    def _plans_by_price(self) -> Iterator[TilingPlan]:
         """Yields the smallest plans for rising prices: live bytes are an estimate, and a plan may be placed more
         tightly."""
-        yield from (self.for_extra(share * self.ways.instructions) for share in PRICES)
+        yield from (self.smallest_within_extra(share * self.ways.instructions) for share in PRICES)
 
-    def _smallest(self, simplest: TilingPlan) -> TilingPlan:
+    def _smallest_plan(self, simplest: TilingPlan) -> TilingPlan:
         """Returns the smallest of the plans for bounds from the least upwards: live bytes are a lower bound, and
         sometimes a larger bound has the smaller plan."""
         least, most = max(self._least_bound(), 1), self.paths.most
         bounds = [int(least * (most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
-        found = [self.paths.cheapest(bound) for bound in bounds]
+        found = [self.paths.cheapest_stripes(bound) for bound in bounds]
         tried = dict.fromkeys(stripes for stripes in found if stripes)
         return min([simplest, *map(self.plan, tried)], key=lambda plan: plan.bytes)
 
-    def _too_small(self, limit: int, beside: int, simplest: int, smallest: int) -> PillionError:
+    def _ram_limit_error(self, limit: int, beside: int, simplest: int, smallest: int) -> PillionError:
         """Returns the error if nothing fits, with the least that would."""
         ways, least = self.ways, smallest + beside
         blocking = max(
@@ -262,11 +273,11 @@ class TilingSearch:
             f"`{ways.graph.name}` does not fit into {limit:,} bytes of RAM",
             rule="--max-ram is at least what the smallest plan needs",
             here=f"{simplest + beside:,} bytes without stripes, {least:,} with{reason}",
-            help=f"--max-ram {least}, {_smaller_borders(ways.graph)}a smaller input, or a narrower model",
+            help=f"--max-ram {least}, {_input_shrinking_help(ways.graph)}a smaller input, or a narrower model",
         )
 
 
-def _smaller_borders(graph: Graph) -> str:
+def _input_shrinking_help(graph: Graph) -> str:
     """Names the options that shrink the input: int8 is a quarter of float32, and NHWC images are not copied."""
     readers = [graph.only_user(value) for value in graph.inputs]
     readers += [graph.only_user(op.y) for op in readers if isinstance(op, Quantize)]
@@ -275,7 +286,7 @@ def _smaller_borders(graph: Graph) -> str:
     return f"{' '.join(options)} (a smaller input buffer), " if options else ""
 
 
-def _not_by_rows(graph: Graph) -> PillionError:
+def _not_by_rows_error(graph: Graph) -> PillionError:
     return PillionError(
         f"`{graph.name}` cannot be handed its input row by row",
         rule="the ops that read the input can run together a few rows at a time",

@@ -30,7 +30,7 @@ Part = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Path:
+class TilingPath:
     """A way to run the first ops of a graph: its cost and its parts."""
 
     cost: float
@@ -38,7 +38,7 @@ class Path:
     """The parts; unpriced ones have no candidate yet."""
 
     @property
-    def unknown(self) -> list[Part]:
+    def unpriced_parts(self) -> list[Part]:
         """The unpriced parts."""
         return [part for part, way in self.parts if way is None]
 
@@ -49,7 +49,7 @@ class Path:
 
 
 @dataclass
-class Paths:
+class TilingPathSearch:
     """The search over the candidates of one graph."""
 
     ways: Candidates
@@ -57,7 +57,7 @@ class Paths:
     @cached_property
     def simplest(self) -> tuple[Stripe, ...] | None:
         """The cheapest required stripes: none, unless an input is fed row by row; None if that is impossible."""
-        return self.cheapest(NO_WAY.bytes - 1) if self.ways.fed is not None else ()
+        return self.cheapest_stripes(NO_WAY.bytes - 1) if self.ways.fed is not None else ()
 
     @cached_property
     def most(self) -> int:
@@ -66,7 +66,7 @@ class Paths:
         forced = [self.ways.region(s.first, s.end, s.rows, s.grain) for s in self.simplest or ()]
         return max([whole, *(way.bytes for way in forced if way)])
 
-    def cheapest(
+    def cheapest_stripes(
         self, bound: int, budget: float = math.inf, *, any_will_do: bool = False
     ) -> tuple[Stripe, ...] | None:
         """Returns the stripes of the cheapest path within `bound` bytes; None if none is within the budget. With
@@ -76,8 +76,8 @@ class Paths:
         can_be = (part for part in self.ways.spans(bound) if self.ways.least(*part) <= bound)
         costs = ((part, self._least_cost(part, bound)) for part in can_be)
         parts: dict[Part, float | Candidate] = {part: cost for part, cost in costs if cost <= budget}
-        while path := self._shortest(parts, bound, budget):
-            unknown = path.unknown
+        while path := self._shortest_path(parts, bound, budget):
+            unknown = path.unpriced_parts
             if not unknown:
                 return path.stripes
             for part in unknown:
@@ -86,22 +86,24 @@ class Paths:
                     del parts[part]
                     break  # the others may not lie on the next path
                 parts[part] = way
-            if any_will_do and (stripes := self._as_it_is(path, parts, budget)) is not None:
+            if any_will_do and (stripes := self._stripes_if_priced(path, parts, budget)) is not None:
                 return stripes
         return None
 
     @staticmethod
-    def _as_it_is(
-        path: Path, parts: dict[Part, float | Candidate], budget: float
+    def _stripes_if_priced(
+        path: TilingPath, parts: dict[Part, float | Candidate], budget: float
     ) -> tuple[Stripe, ...] | None:
         """Returns the stripes of a path that is fully priced by now, if it is within the budget."""
         found = [way or parts.get(part) for part, way in path.parts]
         ways = [way for way in found if isinstance(way, Candidate)]
         if len(ways) < len(found) or sum(way.cost for way in ways) > budget:
             return None
-        return Path(0, tuple(((0, 0), way) for way in ways)).stripes
+        return TilingPath(0, tuple(((0, 0), way) for way in ways)).stripes
 
-    def _shortest(self, parts: dict[Part, float | Candidate], bound: int, budget: float) -> Path | None:
+    def _shortest_path(
+        self, parts: dict[Part, float | Candidate], bound: int, budget: float
+    ) -> TilingPath | None:
         """Returns the shortest path, with lower bounds for unpriced parts; None if none is within the budget."""
         by_end: dict[int, list[tuple[int, float | Candidate]]] = {}
         for (first, end), known in parts.items():
@@ -119,30 +121,32 @@ class Paths:
                 if found is None or before[0] + cost < found[0]:  # type: ignore[operator]  # a number
                     found = before[0] + cost, first, way  # type: ignore[operator]  # a number
             best.append(found)
-        return _backwards(best)
+        return _reconstruct_path(best)
 
     def _least_cost(self, part: Part, bound: int) -> float:
         """Returns a lower bound for all candidates of a part that may fit; infinite if none does."""
-        steps = [(rows, 0) for rows in self._rows]
+        steps = [(rows, 0) for rows in self._rows_per_step]
         can_be = list(takewhile(lambda step: self.ways.may_fit(*part, *step, bound), steps))
         if not can_be:
             can_be = list(takewhile(lambda step: self.ways.may_fit(*part, *step, bound), GRAINS_TRIED))
         return self.ways.least_cost(*part, max(can_be)[0]) if can_be else math.inf
 
     @property
-    def _rows(self) -> Sequence[int]:
+    def _rows_per_step(self) -> Sequence[int]:
         return ROWS_TRIED.get(self.ways.isa, ALL_ROWS_TRIED)
 
     def _cheapest_fit(self, part: Part, bound: int, budget: float) -> Candidate | None:
         """Returns the cheapest candidate of a part that fits."""
-        steps = [(rows, 0) for rows in self._rows]
+        steps = [(rows, 0) for rows in self._rows_per_step]
         # Where all fit, those with the most rows are the cheapest ones.
-        fits = list(self._fitting(part, steps[::-1] if bound >= NO_WAY.bytes - 1 else steps, bound, budget))
+        fits = list(
+            self._fitting_candidates(part, steps[::-1] if bound >= NO_WAY.bytes - 1 else steps, bound, budget)
+        )
         if not fits:
-            fits = list(self._fitting(part, GRAINS_TRIED, bound, budget))
+            fits = list(self._fitting_candidates(part, GRAINS_TRIED, bound, budget))
         return min(fits, key=lambda way: way.cost, default=None)
 
-    def _fitting(
+    def _fitting_candidates(
         self, part: Part, steps: Sequence[tuple[int, int]], bound: int, budget: float
     ) -> Iterator[Candidate]:
         """Yields candidates of a part until one is too large; skips those that certainly cost too much."""
@@ -159,7 +163,7 @@ class Paths:
                 return
 
 
-def _backwards(best: Sequence[tuple[float, int, Candidate | None] | None]) -> Path | None:
+def _reconstruct_path(best: Sequence[tuple[float, int, Candidate | None] | None]) -> TilingPath | None:
     """Reconstructs the path from the best step to each position."""
     end, parts = len(best) - 1, []
     last = best[end]
@@ -168,4 +172,4 @@ def _backwards(best: Sequence[tuple[float, int, Candidate | None] | None]) -> Pa
     while end and (step := best[end]) is not None:
         parts.append(((step[1], end), step[2]))
         end = step[1]
-    return Path(last[0], tuple(reversed(parts)))
+    return TilingPath(last[0], tuple(reversed(parts)))

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pillion.devices.cortex_m import Isa
 from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.kernel import A_CALL, row_elements
-from pillion.emitters.c.kernel_choice import Choice, choose, choose_together
+from pillion.emitters.c.kernel_choice import KernelChoice, choose, choose_variant_kernels
 from pillion.emitters.c.tile_variants import VariantCache
 from pillion.ir.access import Span, row_bytes
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.verdict import all_ok
-from pillion.memory.events import Event, Firing, Move, is_alias
+from pillion.memory.events import Event, InnerOpRun, RowMove, is_alias
 from pillion.ops import Mean, ReduceSum
 from pillion.ops.region import rows_made, why_not_in_rows
 
@@ -31,17 +31,17 @@ class TilingCosts:
     """The instructions of the ops of one graph, as declared by their kernels."""
 
     def __init__(
-        self, graph: Graph, choices: Sequence[Choice], isa: Isa, known: VariantCache | None = None
+        self, graph: Graph, choices: Sequence[KernelChoice], isa: Isa, known: VariantCache | None = None
     ) -> None:
         self.graph, self.choices, self.isa = graph, choices, isa
         self.known = known or VariantCache()
         self.of_moved_byte = INSTRUCTIONS_PER_MOVED_BYTE[isa]
-        self._forms: dict[tuple[int, int], Choice] = {}
+        self._forms: dict[tuple[int, int], KernelChoice] = {}
         self._beyond: dict[tuple[int, int], float] = {}
         self._edges: dict[tuple[int, int], float] = {}
         self._further: dict[int, float] = {}
 
-    def of_whole(self) -> float:
+    def whole_instructions(self) -> float:
         """Returns the instructions of all ops run whole: the lower of two estimates, so that no share of them is
         underestimated."""
         known = [
@@ -49,52 +49,56 @@ class TilingCosts:
         ]
         return sum(min(work(op), usual) if work else usual for work, op, usual in known)
 
-    def of_events(self, first: int, events: Sequence[Event]) -> float:
+    def instructions_of_events(self, first: int, events: Sequence[Event]) -> float:
         """Returns the instructions that the events of a region add, each run by the kernel and the padding of its
         rows."""
         fired: dict[int, Counter[tuple[Op, int]]] = {}
         for event in events:
-            if isinstance(event, Firing):
+            if isinstance(event, InnerOpRun):
                 op = self.graph.ops[first + event.op]
                 form = op if is_alias(op) or op.folded_bytes else self.known.of(op, event.span).op
                 fired.setdefault(first + event.op, Counter())[form, event.span.count] += 1
         moved = sum(
-            event.bytes if isinstance(event, Move) else event.rows * row_bytes(event.value)
+            event.bytes if isinstance(event, RowMove) else event.rows * row_bytes(event.value)
             for event in events
-            if not isinstance(event, Firing)
+            if not isinstance(event, InnerOpRun)
         )
-        return sum(self._of_runs(i, runs) for i, runs in fired.items()) + moved * self.of_moved_byte
+        return (
+            sum(self._instructions_of_runs(i, runs) for i, runs in fired.items()) + moved * self.of_moved_byte
+        )
 
-    def _of_runs(self, i: int, runs: Counter[tuple[Op, int]]) -> float:
+    def _instructions_of_runs(self, i: int, runs: Counter[tuple[Op, int]]) -> float:
         """Returns the instructions that all runs of one op add, by tile variant."""
         forms = tuple(dict.fromkeys(form for form, _ in runs))
-        chosen = {form: self._choice(form) for form in forms}
+        chosen = {form: self._kernel_choice(form) for form in forms}
         usual = max(forms, key=lambda form: sum(n for (one, _), n in runs.items() if one is form))
-        chosen |= choose_together(forms, usual, chosen, self.graph.arithmetic, self.isa)
-        return sum(times * self._beyond_of(i, chosen[form], rows) for (form, rows), times in runs.items())
+        chosen |= choose_variant_kernels(forms, usual, chosen, self.graph.arithmetic, self.isa)
+        return sum(
+            times * self._variant_call_overhead(i, chosen[form], rows) for (form, rows), times in runs.items()
+        )
 
-    def _choice(self, form: Op) -> Choice:
+    def _kernel_choice(self, form: Op) -> KernelChoice:
         if form not in self.known.choices:
             (self.known.choices[form],) = choose(self.graph.replace(ops=(form,)), self.isa)
         return self.known.choices[form]
 
-    def form(self, i: int, rows: int) -> Choice:
+    def form(self, i: int, rows: int) -> KernelChoice:
         """Returns the kernel of an op for some rows in the middle of the image; it may differ from that of the
         whole op."""
         if (i, rows) not in self._forms:
             first = rows_made(self.graph.ops[i]) // 2 // rows * rows
-            self._forms[i, rows] = self._form_at(i, Span(first, rows))
+            self._forms[i, rows] = self._kernel_for_span(i, Span(first, rows))
         return self._forms[i, rows]
 
-    def _form_at(self, i: int, span: Span) -> Choice:
+    def _kernel_for_span(self, i: int, span: Span) -> KernelChoice:
         """Returns the kernel of an op for given rows: that of the whole op, if others would need constants of
         their own."""
         form, kernel = self.known.of(self.graph.ops[i], span).op, self.choices[i].kernel
         if kernel.has_private_constants and all_ok(kernel.check(form, self.graph.arithmetic)):
-            return Choice(form, kernel, ())
-        return self._choice(form)
+            return KernelChoice(form, kernel, ())
+        return self._kernel_choice(form)
 
-    def at_edges(self, i: int, rows: int) -> float:
+    def edge_call_instructions(self, i: int, rows: int) -> float:
         """Returns the additional instructions of the calls for the first and the last rows of an image."""
         if (i, rows) not in self._edges:
             op, count = self.graph.ops[i], rows_made(self.graph.ops[i])
@@ -104,17 +108,18 @@ class TilingCosts:
                 middle = self.beyond(i, rows)
                 ends = (Span(0, rows), Span(count - rows, rows))
                 self._edges[i, rows] = sum(
-                    self._beyond_of(i, self._form_at(i, end), rows) - middle for end in ends
+                    self._variant_call_overhead(i, self._kernel_for_span(i, end), rows) - middle
+                    for end in ends
                 )
         return self._edges[i, rows]
 
-    def of_further_call(self, i: int) -> float:
+    def least_split_cost(self, i: int) -> float:
         """Returns a lower bound for the instructions of splitting an op into two calls."""
         if i not in self._further:
-            self._further[i] = self._of_halves(i)
+            self._further[i] = self._split_in_halves_cost(i)
         return self._further[i]
 
-    def _of_halves(self, i: int) -> float:
+    def _split_in_halves_cost(self, i: int) -> float:
         op, kernel = self.graph.ops[i], self.choices[i].kernel
         half = -(-rows_made(op) // 2)
         if is_alias(op) or op.folded_bytes or why_not_in_rows(op) or half == rows_made(op):
@@ -130,10 +135,10 @@ class TilingCosts:
             op = self.graph.ops[i]
             is_whole = is_alias(op) or op.folded_bytes
             form = self.choices[i] if is_whole else self.form(i, rows)
-            self._beyond[i, rows] = self._beyond_of(i, form, rows)
+            self._beyond[i, rows] = self._variant_call_overhead(i, form, rows)
         return self._beyond[i, rows]
 
-    def _beyond_of(self, i: int, form: Choice, rows: int) -> float:
+    def _variant_call_overhead(self, i: int, form: KernelChoice, rows: int) -> float:
         """Returns the same for a tile variant with its kernel."""
         op, whole = self.graph.ops[i], self.choices[i].kernel
         if is_alias(op):

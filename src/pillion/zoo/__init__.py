@@ -167,7 +167,7 @@ def build(
 
     from pillion.zoo import random_weights
 
-    entry = want(name)
+    entry = require_model(name)
     shape = entry.shape_for(input_size)
     module, _, class_name = entry.factory.partition(":")
     factory = getattr(importlib.import_module(module), class_name)
@@ -188,12 +188,12 @@ def random_inputs(
     them."""
     from pillion.zoo import random_weights
 
-    shape = want(name).shape_for(input_size)
+    shape = require_model(name).shape_for(input_size)
     source = random_weights.generator(seed, random_weights.RandomStream.INPUTS)
     return [(random_weights.normal_like(shape, source),) for _ in range(count)]
 
 
-def want(name: str) -> ZooModel:
+def require_model(name: str) -> ZooModel:
     """Returns the model of that name or alias; raises if it does not exist."""
     entry = find(name)
     if entry is None:

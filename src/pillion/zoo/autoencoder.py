@@ -19,7 +19,7 @@ class DeepAutoencoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         widths = (FEATURES, *HIDDEN)
-        self.body = nn.Sequential(*(_dense(*pair) for pair in pairwise(widths)))
+        self.body = nn.Sequential(*(_dense_block(*pair) for pair in pairwise(widths)))
         self.head = nn.Linear(widths[-1], FEATURES)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ class DeepAutoencoder(nn.Module):
         return out
 
 
-def _dense(inputs: int, outputs: int) -> nn.Sequential:
+def _dense_block(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(
         OrderedDict(
             linear=nn.Linear(inputs, outputs, bias=False),

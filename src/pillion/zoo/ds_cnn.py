@@ -18,7 +18,7 @@ class DsCnn(nn.Module):
     def __init__(self, classes: int = 12) -> None:
         super().__init__()
         self.stem = ConvBN(1, CHANNELS, (10, 4), 2, pad=(1, 1, 4, 5), eps=EPS)
-        self.blocks = nn.Sequential(*(_separable(CHANNELS) for _ in range(BLOCKS)))
+        self.blocks = nn.Sequential(*(_separable_block(CHANNELS) for _ in range(BLOCKS)))
         self.pool = nn.AvgPool2d((25, 5))
         self.head = nn.Linear(CHANNELS, classes)
         self.softmax = nn.Softmax(dim=-1)
@@ -29,7 +29,7 @@ class DsCnn(nn.Module):
         return out
 
 
-def _separable(channels: int) -> nn.Sequential:
+def _separable_block(channels: int) -> nn.Sequential:
     return nn.Sequential(
         ConvBN(channels, channels, 3, depthwise=True, eps=EPS), ConvBN(channels, channels, eps=EPS)
     )

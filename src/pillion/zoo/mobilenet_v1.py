@@ -31,7 +31,7 @@ class MobileNetV1(nn.Module):
         self.stem = ConvBN(3, STEM, 3, 2, pad=BOTTOM_RIGHT, eps=EPS)
         blocks, channels = [], STEM
         for outputs, stride in BLOCKS:
-            blocks.append(_separable(channels, outputs, stride))
+            blocks.append(_separable_block(channels, outputs, stride))
             channels = outputs
         self.blocks = nn.Sequential(*blocks)
         self.pool = nn.AvgPool2d(3)
@@ -44,7 +44,7 @@ class MobileNetV1(nn.Module):
         return out
 
 
-def _separable(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+def _separable_block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
     pad = BOTTOM_RIGHT if stride == 2 else None
     return nn.Sequential(
         ConvBN(inputs, inputs, 3, stride, depthwise=True, pad=pad, eps=EPS),

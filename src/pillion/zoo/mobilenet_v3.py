@@ -15,7 +15,7 @@ FEATURES = 576
 HIDDEN = 1024
 
 
-class Block(NamedTuple):
+class BlockSpec(NamedTuple):
     """One row of the paper's table, which describes a block of the network."""
 
     kernel: int
@@ -27,17 +27,17 @@ class Block(NamedTuple):
 
 
 BLOCKS = (
-    Block(3, 16, 16, True, nn.ReLU, 2),
-    Block(3, 72, 24, False, nn.ReLU, 2),
-    Block(3, 88, 24, False, nn.ReLU, 1),
-    Block(5, 96, 40, True, nn.Hardswish, 2),
-    Block(5, 240, 40, True, nn.Hardswish, 1),
-    Block(5, 240, 40, True, nn.Hardswish, 1),
-    Block(5, 120, 48, True, nn.Hardswish, 1),
-    Block(5, 144, 48, True, nn.Hardswish, 1),
-    Block(5, 288, 96, True, nn.Hardswish, 2),
-    Block(5, 576, 96, True, nn.Hardswish, 1),
-    Block(5, 576, 96, True, nn.Hardswish, 1),
+    BlockSpec(3, 16, 16, True, nn.ReLU, 2),
+    BlockSpec(3, 72, 24, False, nn.ReLU, 2),
+    BlockSpec(3, 88, 24, False, nn.ReLU, 1),
+    BlockSpec(5, 96, 40, True, nn.Hardswish, 2),
+    BlockSpec(5, 240, 40, True, nn.Hardswish, 1),
+    BlockSpec(5, 240, 40, True, nn.Hardswish, 1),
+    BlockSpec(5, 120, 48, True, nn.Hardswish, 1),
+    BlockSpec(5, 144, 48, True, nn.Hardswish, 1),
+    BlockSpec(5, 288, 96, True, nn.Hardswish, 2),
+    BlockSpec(5, 576, 96, True, nn.Hardswish, 1),
+    BlockSpec(5, 576, 96, True, nn.Hardswish, 1),
 )
 
 
@@ -64,7 +64,7 @@ class Bottleneck(nn.Module):
     """Expansion, depthwise convolution, squeeze-and-excite, linear projection; plus the input if the shapes
     are equal."""
 
-    def __init__(self, inputs: int, row: Block) -> None:
+    def __init__(self, inputs: int, row: BlockSpec) -> None:
         super().__init__()
         hidden, act = row.hidden, row.activation
         expand = [ConvBN(inputs, hidden, activation=act, eps=EPS)] if hidden != inputs else []

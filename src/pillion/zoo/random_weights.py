@@ -51,35 +51,37 @@ def initialize(model: nn.Module, batch_shape: tuple[int, ...], seed: int) -> Non
     weights, data = generator(seed, RandomStream.WEIGHTS), generator(seed, RandomStream.STATISTICS)
     with torch.no_grad(), one_thread():
         for layer in model.modules():
-            _draw(layer, weights)
+            _draw_weights(layer, weights)
         model.double()
-        _take_statistics(model.train(), normal_like(batch_shape, data).double())
+        _set_batch_norm_statistics(model.train(), normal_like(batch_shape, data).double())
         model.eval()
         head = getattr(model, "head", None)
         if isinstance(head, nn.Linear):
-            _standardize(head, _input_of(head, model, normal_like(batch_shape, data).double()))
+            _standardize_head(head, _input_of(head, model, normal_like(batch_shape, data).double()))
         model.float()
 
 
-def _draw(layer: nn.Module, source: torch.Generator) -> None:
+def _draw_weights(layer: nn.Module, source: torch.Generator) -> None:
     match layer:
         case nn.Conv2d() | nn.Linear():
             fan_in = layer.weight[0].numel()
-            layer.weight.copy_(_symmetric(layer.weight, source) * math.sqrt(6 / fan_in))  # Kaiming, for relu
+            layer.weight.copy_(
+                _uniform_symmetric(layer.weight, source) * math.sqrt(6 / fan_in)
+            )  # Kaiming, for relu
             if layer.bias is not None:
-                layer.bias.copy_(_symmetric(layer.bias, source) / 8)
+                layer.bias.copy_(_uniform_symmetric(layer.bias, source) / 8)
         case nn.BatchNorm1d() | nn.BatchNorm2d():
-            layer.weight.copy_(1 + _symmetric(layer.weight, source) / 2)
-            layer.bias.copy_(_symmetric(layer.bias, source) / 4)
+            layer.weight.copy_(1 + _uniform_symmetric(layer.weight, source) / 2)
+            layer.bias.copy_(_uniform_symmetric(layer.bias, source) / 4)
 
 
-def _symmetric(like: Tensor, source: torch.Generator) -> Tensor:
+def _uniform_symmetric(like: Tensor, source: torch.Generator) -> Tensor:
     """Returns uniform numbers between -1 and 1, exact in float32."""
     uniform: Tensor = torch.rand(like.shape, generator=source, dtype=torch.float32)
     return uniform * 2 - 1
 
 
-def _take_statistics(model: nn.Module, batch: Tensor) -> None:
+def _set_batch_norm_statistics(model: nn.Module, batch: Tensor) -> None:
     norms = [layer for layer in model.modules() if isinstance(layer, NORMS)]
     usual = [norm.momentum for norm in norms]
     for norm in norms:
@@ -96,7 +98,7 @@ def _input_of(layer: nn.Module, model: nn.Module, batch: Tensor) -> Tensor:
     return seen[0]
 
 
-def _standardize(head: nn.Linear, features: Tensor) -> None:
+def _standardize_head(head: nn.Linear, features: Tensor) -> None:
     """Standardizes the outputs: otherwise the mean of many random channels hides the input, and every image
     gets the same class."""
     outputs = head(features)

@@ -64,10 +64,10 @@ def read_state(path: Path, wanted: Iterable[str]) -> dict[str, Tensor]:
             else f"torch.save(model.state_dict(), {path.stem + '.pt'!r})",
         )
     regular_file(path, suffix)
-    return _unwrapped(path, reader(path), frozenset(wanted))
+    return _best_tensor_table(path, reader(path), frozenset(wanted))
 
 
-def _arrays(path: Path) -> dict[str, Tensor]:
+def _read_tensors(path: Path) -> dict[str, Tensor]:
     import torch
 
     try:
@@ -87,7 +87,7 @@ def _arrays(path: Path) -> dict[str, Tensor]:
         ) from None
 
 
-def _safetensors(path: Path) -> dict[str, Tensor]:
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
     raw = read_whole(path, ".safetensors")
     try:
         size = int.from_bytes(raw[:8], "little")
@@ -97,7 +97,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
         if not isinstance(header, dict):
             raise ValueError("its header is no table of tensors")
         data = memoryview(raw)[8 + size :]
-        return {key: _slice(key, row, data) for key, row in header.items() if key != "__metadata__"}
+        return {key: _tensor_of_row(key, row, data) for key, row in header.items() if key != "__metadata__"}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise PillionError(
             f"{path} is not a file of weights",
@@ -107,7 +107,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
         ) from None
 
 
-def _slice(key: str, row: Any, data: memoryview) -> Tensor:
+def _tensor_of_row(key: str, row: Any, data: memoryview) -> Tensor:
     """Returns the tensor of a header's row."""
     import torch
 
@@ -124,7 +124,7 @@ def _slice(key: str, row: Any, data: memoryview) -> Tensor:
     return torch.frombuffer(bytearray(data[begin:end]), dtype=dtype).reshape(shape)
 
 
-class Skipped:
+class SkippedNumpyObject:
     """Replaces numpy numbers and arrays that a training loop stored with the weights; their content is
     ignored."""
 
@@ -141,82 +141,82 @@ OF_NUMPY = (
 """The names in pickles of numpy's numbers and arrays. None of them is called."""
 
 
-def _checkpoint(path: Path) -> Any:
+def _load_checkpoint(path: Path) -> Any:
     """Returns the tensors and plain containers that torch saved."""
     import torch
 
-    known: list[Any] = [argparse.Namespace, *((Skipped, f"numpy.{name}") for name in OF_NUMPY)]
+    known: list[Any] = [argparse.Namespace, *((SkippedNumpyObject, f"numpy.{name}") for name in OF_NUMPY)]
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals(known):
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise _code(path, _found(str(error))) from None
+        raise _contains_code_error(path, _refused_object(str(error))) from None
     except Exception as error:  # torch raises any exception for a broken file
         raise PillionError(
             f"{path} is not a file of weights",
             rule="what torch.save wrote of a state dict",
-            here=_why_not(error),
-            help=_save_scripted(path) if SCRIPTED in str(error) else _save_state(path),
+            here=_load_failure_reason(error),
+            help=_save_scripted_help(path) if SCRIPTED in str(error) else _save_state_help(path),
         ) from None
 
 
 SCRIPTED = "TorchScript"
 
 
-def _why_not(error: Exception) -> str:
+def _load_failure_reason(error: Exception) -> str:
     """Returns torch's reason for a broken or foreign file in a few words."""
     if SCRIPTED in str(error):
         return "an archive of TorchScript, which is code"
     return "it does not begin as such a file does" if isinstance(error, LookupError) else reason(error)[:200]
 
 
-def _save_scripted(path: Path) -> str:
-    return f"torch.save(torch.jit.load({str(path)!r}).state_dict(), {str(_beside(path))!r})"
+def _save_scripted_help(path: Path) -> str:
+    return f"torch.save(torch.jit.load({str(path)!r}).state_dict(), {str(_suggested_path(path))!r})"
 
 
-def _beside(path: Path) -> Path:
+def _suggested_path(path: Path) -> Path:
     return path.with_name(path.stem + "_weights.pt")
 
 
-def _found(text: str) -> str:
+def _refused_object(text: str) -> str:
     """Returns the object that torch refused in a few words."""
     name = re.search(r"GLOBAL ([\w.]+)", text)
     return f"it names {name[1]}" if name else (text.splitlines() or ["a pickle of objects"])[0][:200]
 
 
-def _save_state(path: Path) -> str:
-    return f"where the model is at hand: torch.save(model.state_dict(), {str(_beside(path))!r})"
+def _save_state_help(path: Path) -> str:
+    return f"where the model is at hand: torch.save(model.state_dict(), {str(_suggested_path(path))!r})"
 
 
-def _code(path: Path, found: str) -> PillionError:
+def _contains_code_error(path: Path, found: str) -> PillionError:
     return PillionError(
         f"{path} holds more than tensors",
         rule="weights are tensors by name; a pickled module is code, and is never executed",
         here=found,
-        help=f"{_save_state(path)}; then --weights {quote(str(_beside(path)))} -m file.py:factory",
+        help=f"{_save_state_help(path)}; then --weights {quote(str(_suggested_path(path)))} -m file.py:factory",
     )
 
 
 _READERS: Mapping[str, Callable[[Path], Any]] = {
-    ".npz": _arrays,
-    ".safetensors": _safetensors,
-    ".pt": _checkpoint,
-    ".pth": _checkpoint,
-    ".ckpt": _checkpoint,
-    ".bin": _checkpoint,
+    ".npz": _read_tensors,
+    ".safetensors": _read_safetensors,
+    ".pt": _load_checkpoint,
+    ".pth": _load_checkpoint,
+    ".ckpt": _load_checkpoint,
+    ".bin": _load_checkpoint,
 }
 
 
-def _unwrapped(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tensor]:
+def _best_tensor_table(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tensor]:
     """Returns the table of tensors with the most wanted keys, common wrappers first."""
-    tables = [(where, _without_prefix(table, wanted)) for where, table in _tables(held)]
+    tables = [(where, _strip_key_prefix(table, wanted)) for where, table in _tensor_tables(held)]
     if not tables:
         raise PillionError(
             f"{path} holds no weights",
             rule="a state dict: tensors by name, perhaps under a key such as state_dict",
-            here=_in_words(held),
-            help=_save_state(path),
+            here=_describe_content(held),
+            help=_save_state_help(path),
         )
     most = max(len(wanted & table.keys()) for _, table in tables)
     best = [(where, table) for where, table in tables if len(wanted & table.keys()) == most]
@@ -226,7 +226,7 @@ def _unwrapped(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tenso
     return best[0][1]
 
 
-def _tables(held: Any, where: str = "", depth: int = 0) -> list[tuple[str, dict[str, Tensor]]]:
+def _tensor_tables(held: Any, where: str = "", depth: int = 0) -> list[tuple[str, dict[str, Tensor]]]:
     """Returns all tables of tensors in a checkpoint with their places, up to a depth limit: a hostile file
     may contain itself."""
     from torch import Tensor
@@ -235,16 +235,16 @@ def _tables(held: Any, where: str = "", depth: int = 0) -> list[tuple[str, dict[
         return []
     tensors = {str(key): value for key, value in held.items() if isinstance(value, Tensor)}
     inside = sorted(held, key=lambda key: WRAPPERS.index(key) if key in WRAPPERS else len(WRAPPERS))
-    found = [table for key in inside for table in _tables(held[key], f"{where}{key}", depth + 1)]
+    found = [table for key in inside for table in _tensor_tables(held[key], f"{where}{key}", depth + 1)]
     return [(where, tensors), *found] if tensors else found
 
 
-def _without_prefix(table: dict[str, Tensor], wanted: frozenset[str]) -> dict[str, Tensor]:
+def _strip_key_prefix(table: dict[str, Tensor], wanted: frozenset[str]) -> dict[str, Tensor]:
     """Returns a table without the prefix of its keys, if the model was a part of the saved object. Other keys
     are dropped."""
     if wanted & table.keys():
         return table
-    fits = Counter(start for key in table for start, rest in _splits(key) if rest in wanted)
+    fits = Counter(start for key in table for start, rest in _prefix_splits(key) if rest in wanted)
     if not fits:
         return table
     ((prefix, _),) = fits.most_common(1)
@@ -256,13 +256,13 @@ def _without_prefix(table: dict[str, Tensor], wanted: frozenset[str]) -> dict[st
     return inside
 
 
-def _splits(key: str) -> Iterator[tuple[str, str]]:
+def _prefix_splits(key: str) -> Iterator[tuple[str, str]]:
     """Yields all prefixes of a key that end with a dot, and the rest."""
     for dot in (at for at, mark in enumerate(key) if mark == "."):
         yield key[: dot + 1], key[dot + 1 :]
 
 
-def _in_words(held: Any) -> str:
+def _describe_content(held: Any) -> str:
     if isinstance(held, Mapping):
         return f"a table of {', '.join(map(str, list(held)[:5])) or 'nothing'}"
     return f"a {type(held).__name__}"

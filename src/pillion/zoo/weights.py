@@ -32,9 +32,9 @@ def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
 
     state = {key: value for key, value in module.state_dict().items() if _is_weight(key)}
     held = {key: value for key, value in read_state(Path(path), state).items() if _is_weight(key)}
-    one = _ties(state)
+    one = _shared_tensor_keys(state)
     held |= {key: held[other] for key, other in one.items() if key not in held and other in held}
-    problems = _problems(held, state, one)
+    problems = _mismatch_messages(held, state, one)
     if problems:
         raise PillionError(
             f"the weights in {path} do not fit the model {type(module).__name__}",
@@ -62,7 +62,7 @@ def _is_weight(key: str) -> bool:
     return key.rpartition(".")[2] != COUNTER
 
 
-def _ties(state: Mapping[str, Tensor]) -> dict[str, str]:
+def _shared_tensor_keys(state: Mapping[str, Tensor]) -> dict[str, str]:
     """Returns the keys of tensors with several names → the first of these names (the first one → the second):
     a file may have only one."""
     names: dict[tuple[int, tuple[int, ...], tuple[int, ...]], list[str]] = {}
@@ -77,7 +77,7 @@ def _ties(state: Mapping[str, Tensor]) -> dict[str, str]:
     }
 
 
-def _differ(held: Mapping[str, Tensor], one: Mapping[str, str]) -> list[str]:
+def _differing_shared_tensors(held: Mapping[str, Tensor], one: Mapping[str, str]) -> list[str]:
     """Returns tensors that the module shares but the file has with different values."""
     import torch
 
@@ -91,7 +91,9 @@ def _differ(held: Mapping[str, Tensor], one: Mapping[str, str]) -> list[str]:
     return [f"{key} is {other} in the model" for key, other in apart]
 
 
-def _problems(held: Mapping[str, Tensor], wanted: Mapping[str, Tensor], one: Mapping[str, str]) -> list[str]:
+def _mismatch_messages(
+    held: Mapping[str, Tensor], wanted: Mapping[str, Tensor], one: Mapping[str, str]
+) -> list[str]:
     shapes = {
         key: f"{key} has {tuple(held[key].shape)}, the model {tuple(value.shape)}"
         for key, value in wanted.items()
@@ -102,7 +104,7 @@ def _problems(held: Mapping[str, Tensor], wanted: Mapping[str, Tensor], one: Map
         "missing": [key for key in wanted if key not in held],
         "unexpected": [key for key in held if key not in wanted],
         "shape": list(shapes.values()),
-        "differing": _differ(held, one),
+        "differing": _differing_shared_tensors(held, one),
         "dtype": [f"{key} has {_dtype(held[key])}" for key in alike if not _is_like(held[key], wanted[key])],
         "not finite": [
             key for key in alike if _is_like(held[key], wanted[key]) and not _is_finite(held[key])

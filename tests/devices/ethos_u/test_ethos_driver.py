@@ -16,12 +16,12 @@ from torch import nn
 import pillion
 from ethos_streams import needs_vela
 from pillion.devices.ethos_u import host_driver, payload, segment_source
-from pillion.devices.ethos_u.vela import Compiled
+from pillion.devices.ethos_u.vela import CompiledSegment
 from pillion.devices.host_driver import CHANNEL
 from pillion.ops import Segment
 from pillion.ops.example_values import random_like
 from pillion.program import Program
-from pillion.run.npu_project import _answering
+from pillion.run.npu_project import _serve_channel
 
 DRIVER = """
 #include <stddef.h>
@@ -164,7 +164,7 @@ def test_cmake_builds_two_models_that_answer_right_in_either_order(
         assert done.returncode == 0, done.stdout + done.stderr
     payloads = [segment.payload for model in models.values() for segment in model.payloads.segments]
     for order in orders:
-        with _answering(host_driver.answers(payloads)) as (channel, refused):
+        with _serve_channel(host_driver.segment_executor(payloads)) as (channel, refused):
             made = subprocess.run(
                 [tmp_path / "b" / "_".join(order)],
                 capture_output=True,
@@ -250,7 +250,7 @@ int main(void) {{
 """
 
 
-def _compiled(program: Program) -> list[Compiled]:
+def _compiled(program: Program) -> list[CompiledSegment]:
     return [payload.parse(segment.payload) for segment in program.payloads.segments]
 
 

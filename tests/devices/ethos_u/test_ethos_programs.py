@@ -27,8 +27,8 @@ from pillion.ir.graph import Graph
 from pillion.ops import Conv2d, Segment
 from pillion.option_values import Runtime
 from pillion.program import Program
-from pillion.run.executorch import ExecuTorch
-from pillion.targets import executable, find_target
+from pillion.run.executorch import ExecuTorchExecutor
+from pillion.targets import find_target, npu_interpreter
 
 
 class Net(nn.Module):
@@ -254,7 +254,7 @@ def test_a_pte_with_the_npus_code_runs_again(program: Program, runtime: Runtime,
 def test_the_executorch_runtime_hands_the_delegate_what_it_executes(program: Program, tmp_path: Path) -> None:
     """The runtime plans memory and calls the delegate, which executes the stream of the file."""
     loaded = pillion.load(program.save(tmp_path / "net.pte"))
-    if not ExecuTorch().judge(loaded).ok:
+    if not ExecuTorchExecutor().judge(loaded).ok:
         pytest.skip("pip install 'pillion[executorch]'")
     done = loaded.verify(2)
     assert {run.executor for run in done.runs if run.outputs} == {"executorch", "npu"}
@@ -284,4 +284,4 @@ def test_damaged_code_in_a_pte_is_refused(program: Program, tmp_path: Path) -> N
 def test_code_of_nobody_is_not_executed() -> None:
     for nothing in (b"", b"nothing", b"vela_bin_stream"):
         with pytest.raises(PillionError, match=r"cannot be executed here|is damaged"):
-            executable(nothing)
+            npu_interpreter(nothing)

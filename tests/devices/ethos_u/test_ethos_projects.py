@@ -149,7 +149,7 @@ def test_projects_without_code_that_is_known_are_refused(tmp_path: Path, target:
 
 
 def test_questions_that_make_no_sense_are_refused() -> None:
-    answer = host_driver.answers([])
+    answer = host_driver.segment_executor([])
     for question in (b"", b"x", bytes(32), bytes(33)):
         with pytest.raises(PillionError):
             answer(question)

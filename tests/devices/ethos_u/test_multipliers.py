@@ -11,7 +11,7 @@ import pytest
 
 from ethos_streams import needs_vela
 from pillion.compile_options import CompileOptions, PlacementOptions
-from pillion.compiler import finish
+from pillion.compiler import compile_graph
 from pillion.devices.ethos_u import ETHOS_U
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -70,7 +70,9 @@ def test_vela_says_that_it_is_faster_and_the_stream_answers_the_same() -> None:
     as_it_was = dataclasses.replace(target, npu=dataclasses.replace(target.npu, rewrites=()))
     for channels, multiplier in ((3, 8), (16, 2)):
         graph = net(channels, multiplier, padding=(1, 1, 1, 1))
-        now, before = (finish(graph, chip, CompileOptions(placement=prefers)) for chip in (target, as_it_was))
+        now, before = (
+            compile_graph(graph, chip, CompileOptions(placement=prefers)) for chip in (target, as_it_was)
+        )
         assert 3 * sum(now.payloads.cycles) < sum(before.payloads.cycles)
         x = np.random.default_rng(2).integers(-128, 128, graph.inputs[0].shape).astype(np.int8)
         assert now.run(x, on="npu")[0].tolist() == graph.reference(x)[0].tolist()

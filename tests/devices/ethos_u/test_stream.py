@@ -18,16 +18,16 @@ from pillion.devices.ethos_u.stream import StreamInterpreter
 from pillion.devices.ethos_u.stream import dump as shown
 from pillion.devices.ethos_u.stream.command_words import read_stream
 from pillion.devices.ethos_u.stream.operations import (
-    Compute,
+    ConvolutionKind,
     Convolve,
     DmaCopy,
     KernelWindow,
-    Product,
     Range,
+    TensorOperation,
     Wait,
 )
 from pillion.devices.ethos_u.stream.stream_errors import StreamError
-from pillion.devices.ethos_u.stream.weight_stream import places, unpack
+from pillion.devices.ethos_u.stream.weight_stream import unpack, weight_positions
 from pillion.devices.ethos_u.vela.vela_process import VelaError
 from pillion.emitters import tflite
 from pillion.ir.graph import Graph
@@ -130,8 +130,8 @@ def test_weights_come_back_in_order(accelerator: str, part_first: bool, bytes_ea
                 8 // dilation[0],
                 8 // dilation[1],
             )
-            kind = Product.DEPTHWISE if depthwise else Product.CONVOLUTION
-            order = places(kind, kernel, shape, block, bytes_each, npu)
+            kind = ConvolutionKind.DEPTHWISE if depthwise else ConvolutionKind.CONVOLUTION
+            order = weight_positions(kind, kernel, shape, block, bytes_each, npu)
             found = unpack(bytes(packed), 0)
             assert sorted(order[order >= 0]) == list(range(weights.size))
             np.testing.assert_array_equal(found[: order.size][order >= 0], weights.ravel()[order[order >= 0]])
@@ -360,6 +360,6 @@ def test_every_command_and_operation_is_shown() -> None:
         summary = list(shown.summary(stream.operations))
         kinds = [type(op) for op in stream.operations]
         assert len(summary) == len(kinds)
-        assert any(issubclass(kind, Compute) for kind in kinds)
+        assert any(issubclass(kind, TensorOperation) for kind in kinds)
     assert DmaCopy in kinds
     assert any(line.split()[1:3] == ["clz", "int32[1x1x1]"] for line in summary)

@@ -18,7 +18,7 @@ from pillion.devices.neutron.converter.payload import (
     compose,
     parse,
 )
-from pillion.devices.neutron.converter.sdk import Converted, convert, merge_kernel_selections
+from pillion.devices.neutron.converter.sdk import ConvertedSegment, convert, merge_kernel_selections
 from pillion.devices.neutron.converter.sdk_probe import sdk_available
 from pillion.devices.payloads import SegmentFile
 from pillion.emitters.tflite import emit
@@ -55,7 +55,7 @@ def sdk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def converted(segment: bytes, timeout: float = SECONDS, target: str = TARGET) -> Converted:
+def converted(segment: bytes, timeout: float = SECONDS, target: str = TARGET) -> ConvertedSegment:
     return convert(segment, target, timeout=timeout)
 
 

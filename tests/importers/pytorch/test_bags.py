@@ -61,7 +61,9 @@ def decibels(model: nn.Module, program: Program) -> float:
 def test_each_row_has_a_scale(mode: str, form: str) -> None:
     model = Bags(mode, form).eval()
     program = compiled(model)
-    assert [op.kind for op in program.graph.ops if op.kind not in ("reshape", "dequantize")] == ["embedding_bag"]
+    assert [op.kind for op in program.graph.ops if op.kind not in ("reshape", "dequantize")] == [
+        "embedding_bag"
+    ]
     assert program.verify(2).ok
     plain = compiled(model, "tflite")
     assert "embedding_bag" not in {op.kind for op in plain.graph.ops}

@@ -60,7 +60,7 @@ def test_nothing_has_a_scale_too(zeros: slice) -> None:
 
 
 def test_scales_of_nothing_and_of_little() -> None:
-    observer = trained_ranges.MinMaxRange(
+    observer = trained_ranges.MinMaxRangeObserver(
         dtype=torch.int8, quant_min=-128, quant_max=127, eps=trained_ranges.SMALLEST_SCALE
     )
     observer(torch.zeros(3))

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import pillion
-from pillion.errors import PillionError, collapsed
+from pillion.errors import PillionError, distinct_lines_with_counts
 from pillion.importers.torch.rows.refusal_reasons import REASONS
 
 pytestmark = pytest.mark.torch
@@ -123,7 +123,7 @@ def test_equal_lines_stand_once_with_their_number() -> None:
     assert error.what.startswith("3 ops")
     assert error.here.count("aten.logcumsumexp") == 1
     assert error.here.endswith("(3 times)")
-    assert collapsed(["a", "b", "a"]) == ["a  (2 times)", "b"]
+    assert distinct_lines_with_counts(["a", "b", "a"]) == ["a  (2 times)", "b"]
 
 
 def test_all_problems_are_listed_at_once() -> None:

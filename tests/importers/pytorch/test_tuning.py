@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.errors import PillionError
 from pillion.importers.torch.export import export
-from pillion.importers.torch.quantize.bias_correction import _shift_of
+from pillion.importers.torch.quantize.bias_correction import _shrunk_mean_error
 from pillion.importers.torch.quantize.equalize import equalize
 from pillion.importers.torch.quantize.outlier_clipping import (
     BINS,
@@ -204,7 +204,7 @@ def test_biases_stay_where_samples_are_few_or_errors_are_chance() -> None:
     model, data = Hostile(), samples(1, 3, 9, 11, count=3)
     assert compiled(model, data).text() == compiled(model, data, correct_biases=False).text()
     errors = torch.tensor([[1.0, 5.0], [-1.0, 5.5], [0.9, 4.5], [-1.0, 5.0]], dtype=torch.float64)
-    shift = _shift_of(errors)
+    shift = _shrunk_mean_error(errors)
     assert shift[0] == 0
     assert 4.9 < shift[1] < 5
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.ir.types import DType
 from pillion.ops import Dequantize, Scan, WideAdd
-from pillion.ops.scan import leaves
+from pillion.ops.scan import flatten_ops
 from pillion.passes import demote_sums
 
 PTQ: Any = importlib.import_module("pillion.importers.torch.quantize.ptq")
@@ -127,7 +127,9 @@ def test_the_host_agrees_and_files_are_as_with_8_bits(
         assert kind == "leaky" or program.tflite()
     assert any("states of loops have 8 bits there" in str(one.message) for one in said)
     graphs = demote_sums(program.graph), narrow.graph
-    assert sorted(op.kind for op in leaves(graphs[0].ops)) == sorted(op.kind for op in leaves(graphs[1].ops))
+    assert sorted(op.kind for op in flatten_ops(graphs[0].ops)) == sorted(
+        op.kind for op in flatten_ops(graphs[1].ops)
+    )
     answers: list[Any] = [(), ()]
     states = [tuple(state.initial for state in graph.states) for graph in graphs]
     for one in given:
@@ -148,7 +150,7 @@ def test_boards_answer_the_same(kind: str, target: str) -> None:
 
 
 def kinds(program: pillion.Program) -> list[str]:
-    return [op.kind for op in leaves(program.graph.ops)]
+    return [op.kind for op in flatten_ops(program.graph.ops)]
 
 
 def test_states_that_change_as_a_whole_keep_8_bits() -> None:

@@ -13,7 +13,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.size_limits import check_sizes
 from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant
-from pillion.ops.elementwise import Sum
+from pillion.ops.elementwise import AddOrSub
 from pillion.ops.squared_difference import SquaredDifference
 
 
@@ -95,6 +95,6 @@ def checked(call: ReadOperator, op: Op) -> Op:
         raise call.refuse(f"the result is {made.dtype.value}{list(made.shape)}", repr(declared))
     check_sizes(op)
     op.check_scales(Arithmetic.TFLITE)
-    if isinstance(op, (Sum, SquaredDifference)) and op.rescale[2].shift > 0:
+    if isinstance(op, (AddOrSub, SquaredDifference)) and op.rescale[2].shift > 0:
         raise call.refuse("LiteRT makes sums smaller: their multiplier is below 1", op.rescale[2].real)
     return op

@@ -11,7 +11,7 @@ from pillion.codecs.tflite.geometry import axes_in_order, resized
 from pillion.codecs.tflite.operator_row import ANY, Row, readers, writers
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.types import DType, Value
-from pillion.ops.elementwise import Sum
+from pillion.ops.elementwise import AddOrSub
 from pillion.ops.softmax import OUTPUT
 from pillion.schemas import tflite
 
@@ -28,7 +28,7 @@ def require_few_axes(op: Any, most: int = MOST_AXES) -> None:
         raise refusal(op, f"LiteRT broadcasts at most {most} axes", repr(op.y), "join axes by a reshape")
 
 
-def _sum_grows_little(op: Sum) -> None:
+def _sum_grows_little(op: AddOrSub) -> None:
     """Raises on left shifts: LiteRT's ADD aborts and its SUB is undefined if the ratio of the common scale to
     the result's does not round to less than 1."""
     if op.rescale[2].shift > 0:

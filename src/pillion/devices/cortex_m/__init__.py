@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.devices.cortex_m.cores import CORES, Core, Isa, why_not
+from pillion.devices.cortex_m.cores import CORES, Core, Isa, missing_core_reason
 from pillion.devices.cortex_m.estimate import estimate
 
-__all__ = ["CORES", "Core", "Isa", "estimate", "why_not"]
+__all__ = ["CORES", "Core", "Isa", "estimate", "missing_core_reason"]

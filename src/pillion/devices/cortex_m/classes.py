@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Class(Enum):
+class InstructionClass(Enum):
     """Instructions to which the core's manufacturer assigns the same cycles."""
 
     ALU = "arithmetic, moves, shifts"
@@ -33,22 +33,22 @@ class Class(Enum):
 class InstructionKind:
     """The class of an instruction, and the number of registers that it moves beyond its first."""
 
-    name: Class
+    name: InstructionClass
     more_registers: int = 0
 
 
 _CONDITIONS = "eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al"
-_ROWS: tuple[tuple[str, Class], ...] = (
-    (r"(wls|dls|le)(tp)?(\.\d+)?|lctp", Class.LOOP),
-    (r"i[te]{1,4}|vp(st|te?|nott?)[te]*|vps[te]+|vpt[te]*\..*", Class.PREFIX),
-    (r"(cbn?z|tb[bh])|(b|bl|bx|blx|bxns|blxns)(COND)?(\.[nw])?", Class.BRANCH),
-    (r"(ldm|stm)(ia|db|fd|ea)?(COND)?(\.w)?|push(.w)?|pop(.w)?|(ldr|str)d(COND)?|vpush|vpop|v(ldm|stm)(ia|db)?(\.\d+)?", Class.MULTIPLE),
-    (r"(ldr|lda)\w*(\.[nw])?|ldrex\w*|pld\w*|vldr(\.\d+)?(COND)?", Class.LOAD),
-    (r"(str|stl)\w*(\.[nw])?|strex\w*|vstr(\.\d+)?(COND)?", Class.STORE),
-    (r"[su]divs?(COND)?", Class.DIVIDE),
-    (r"[su](mull|mlal)s?(COND)?|umaal|smlald?x?|smlsldx?|smlal[btd]\w*", Class.MULTIPLY_LONG),
-    (r"(mul|mla|mls)s?(COND)?(\.w)?|smu[lsa]\w*|sml[as]\w*|smm[lu]\w*|usad\w*", Class.MULTIPLY),
-    (r"v(div|sqrt)(COND)?\.f\d+", Class.FLOAT_DIVIDE),
+_ROWS: tuple[tuple[str, InstructionClass], ...] = (
+    (r"(wls|dls|le)(tp)?(\.\d+)?|lctp", InstructionClass.LOOP),
+    (r"i[te]{1,4}|vp(st|te?|nott?)[te]*|vps[te]+|vpt[te]*\..*", InstructionClass.PREFIX),
+    (r"(cbn?z|tb[bh])|(b|bl|bx|blx|bxns|blxns)(COND)?(\.[nw])?", InstructionClass.BRANCH),
+    (r"(ldm|stm)(ia|db|fd|ea)?(COND)?(\.w)?|push(.w)?|pop(.w)?|(ldr|str)d(COND)?|vpush|vpop|v(ldm|stm)(ia|db)?(\.\d+)?", InstructionClass.MULTIPLE),
+    (r"(ldr|lda)\w*(\.[nw])?|ldrex\w*|pld\w*|vldr(\.\d+)?(COND)?", InstructionClass.LOAD),
+    (r"(str|stl)\w*(\.[nw])?|strex\w*|vstr(\.\d+)?(COND)?", InstructionClass.STORE),
+    (r"[su]divs?(COND)?", InstructionClass.DIVIDE),
+    (r"[su](mull|mlal)s?(COND)?|umaal|smlald?x?|smlsldx?|smlal[btd]\w*", InstructionClass.MULTIPLY_LONG),
+    (r"(mul|mla|mls)s?(COND)?(\.w)?|smu[lsa]\w*|sml[as]\w*|smm[lu]\w*|usad\w*", InstructionClass.MULTIPLY),
+    (r"v(div|sqrt)(COND)?\.f\d+", InstructionClass.FLOAT_DIVIDE),
 )  # fmt: skip
 _TABLE = [(re.compile(pattern.replace("COND", _CONDITIONS)), name) for pattern, name in _ROWS]
 _VECTOR_REGISTER = re.compile(r"\bq[0-7]\b")
@@ -62,14 +62,18 @@ def classify(instruction: str) -> InstructionKind:
     mnemonic, _, operands = instruction.strip().partition(" ")
     if _VECTOR_MEMORY.fullmatch(mnemonic):
         scattered = re.search(r"\[[^\]]*q\d", operands)
-        return InstructionKind(Class.VECTOR_GATHER if scattered else Class.VECTOR_MEMORY)
+        return InstructionKind(
+            InstructionClass.VECTOR_GATHER if scattered else InstructionClass.VECTOR_MEMORY
+        )
     for pattern, name in _TABLE:
         if pattern.fullmatch(mnemonic):
-            return InstructionKind(name, _more_registers(mnemonic, operands) if name is Class.MULTIPLE else 0)
+            return InstructionKind(
+                name, _more_registers(mnemonic, operands) if name is InstructionClass.MULTIPLE else 0
+            )
     if not mnemonic.startswith("v"):
-        return InstructionKind(Class.ALU)
+        return InstructionKind(InstructionClass.ALU)
     is_vector = mnemonic.startswith("vctp") or _VECTOR_REGISTER.search(operands)
-    return InstructionKind(Class.VECTOR if is_vector else Class.FLOAT)
+    return InstructionKind(InstructionClass.VECTOR if is_vector else InstructionClass.FLOAT)
 
 
 def _more_registers(mnemonic: str, operands: str) -> int:
@@ -77,10 +81,10 @@ def _more_registers(mnemonic: str, operands: str) -> int:
     found = _REGISTERS.search(operands)
     if found is None:
         return 1
-    return max(0, sum(_length(part.strip()) for part in found[1].split(",")) - 1)
+    return max(0, sum(_register_range_length(part.strip()) for part in found[1].split(",")) - 1)
 
 
-def _length(part: str) -> int:
+def _register_range_length(part: str) -> int:
     span = _RANGE.fullmatch(part)
     return int(span[3]) - int(span[2]) + 1 if span else 1
 
@@ -105,7 +109,7 @@ LINE_BYTES = 32
 class Executed:
     """The executed instructions: their count by class, and other sources of cycles."""
 
-    counts: Mapping[Class, int]
+    counts: Mapping[InstructionClass, int]
     more_registers: int = 0
     """Registers that multiple loads and stores move beyond their first."""
     taken: int = 0
@@ -130,11 +134,11 @@ class ExecutedLine:
 
 def executed(lines: Iterable[ExecutedLine], constants: MemoryAccesses, arena: MemoryAccesses) -> Executed:
     """Returns the executed instructions by class."""
-    counts = {name: 0 for name in Class}
+    counts = {name: 0 for name in InstructionClass}
     more = taken = 0
     for line in lines:
         kind = classify(line.instruction)
         counts[kind.name] += line.times
         more += kind.more_registers * line.times
-        taken += 0 if kind.name is Class.LOOP else line.left
+        taken += 0 if kind.name is InstructionClass.LOOP else line.left
     return Executed({name: count for name, count in counts.items() if count}, more, taken, constants, arena)

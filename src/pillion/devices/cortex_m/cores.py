@@ -85,7 +85,7 @@ CORES: dict[str, Core] = {
 }
 
 
-def why_not(core: str, extension: str) -> tuple[str, str]:
+def missing_core_reason(core: str, extension: str) -> tuple[str, str]:
     """Returns the reason why no core has this name, and the name of the nearest core."""
     plain = CORES[core]
     if extension not in EXTENSIONS:

@@ -24,7 +24,7 @@ def estimate(op: Op, isa: Isa) -> int:
 
 
 @dataclass(frozen=True)
-class Work:
+class InstructionCosts:
     """The instructions of an op: per multiply-accumulate, per element of the result, and per channel of the
     result."""
 
@@ -34,36 +34,36 @@ class Work:
 
 
 OTHERS = {
-    Isa.MVE: Work(1 / 8, 3.5),
-    Isa.DSP: Work(1 / 1.2, 8.0),
-    Isa.SCALAR: Work(2.0, 18.0),
-    Isa.PORTABLE: Work(4.0, 25.0),
+    Isa.MVE: InstructionCosts(1 / 8, 3.5),
+    Isa.DSP: InstructionCosts(1 / 1.2, 8.0),
+    Isa.SCALAR: InstructionCosts(2.0, 18.0),
+    Isa.PORTABLE: InstructionCosts(4.0, 25.0),
 }
 """The costs of ops without a row in KNOWN."""
-KNOWN: Mapping[Isa, Mapping[str, Work]] = {
+KNOWN: Mapping[Isa, Mapping[str, InstructionCosts]] = {
     Isa.MVE: {
-        "conv2d": Work(0.1122, 2.78, 18.0),
-        "depthwise_conv2d": Work(0.383, 1.43, 90.0),
-        "linear": Work(0.134, 4.3),
-        "concat": Work(0.0, 2.6),
-        "resize_nearest": Work(0.0, 0.32),
-        "resize_bilinear_float": Work(0.0, 5.6),
-        "mul": Work(0.0, 3.6),
-        "add": Work(0.0, 1.8),
-        "lut": Work(0.0, 0.25),
-        "max_pool2d": Work(0.0, 7.0),
+        "conv2d": InstructionCosts(0.1122, 2.78, 18.0),
+        "depthwise_conv2d": InstructionCosts(0.383, 1.43, 90.0),
+        "linear": InstructionCosts(0.134, 4.3),
+        "concat": InstructionCosts(0.0, 2.6),
+        "resize_nearest": InstructionCosts(0.0, 0.32),
+        "resize_bilinear_float": InstructionCosts(0.0, 5.6),
+        "mul": InstructionCosts(0.0, 3.6),
+        "add": InstructionCosts(0.0, 1.8),
+        "lut": InstructionCosts(0.0, 0.25),
+        "max_pool2d": InstructionCosts(0.0, 7.0),
     },
     Isa.DSP: {
-        "conv2d": Work(0.7443, 9.3),
-        "depthwise_conv2d": Work(0.91, 10.6, 214.0),
-        "linear": Work(0.89, 6.6),
-        "concat": Work(0.0, 4.2),
-        "resize_nearest": Work(0.0, 1.4),
-        "resize_bilinear_float": Work(0.0, 21.5),
-        "mul": Work(0.0, 11.4),
-        "add": Work(0.0, 7.3),
-        "lut": Work(0.0, 3.4),
-        "max_pool2d": Work(0.0, 15.8),
+        "conv2d": InstructionCosts(0.7443, 9.3),
+        "depthwise_conv2d": InstructionCosts(0.91, 10.6, 214.0),
+        "linear": InstructionCosts(0.89, 6.6),
+        "concat": InstructionCosts(0.0, 4.2),
+        "resize_nearest": InstructionCosts(0.0, 1.4),
+        "resize_bilinear_float": InstructionCosts(0.0, 21.5),
+        "mul": InstructionCosts(0.0, 11.4),
+        "add": InstructionCosts(0.0, 7.3),
+        "lut": InstructionCosts(0.0, 3.4),
+        "max_pool2d": InstructionCosts(0.0, 15.8),
     },
 }
 """Costs fitted to instructions counted in the emulator. For the seven networks of docs/performance.md, the

@@ -15,7 +15,7 @@ NANOSECOND = 1e-9
 
 
 @dataclass(frozen=True)
-class Memories:
+class MemoryAssumption:
     """An assumption on where constants and arena lie, and on the wait for each line of them."""
 
     name: str
@@ -40,22 +40,22 @@ class Memories:
 
 
 _ALL = (
-    Memories("tcm", "all in memory without wait states: TCM, or SRAM at the core's clock"),
-    Memories(
+    MemoryAssumption("tcm", "all in memory without wait states: TCM, or SRAM at the core's clock"),
+    MemoryAssumption(
         "flash",
         "constants in flash on the chip, 16 bytes at a time, with 20 to 40 ns of waiting; arena in SRAM without wait states; "
         "loops run from a cache or a prefetch buffer",
         constants_line=CycleRange(20, 40),
         fetch_bytes=16,
     ),
-    Memories(
+    MemoryAssumption(
         "cached",
         "constants in flash or MRAM (20 to 100 ns for a line of 32 bytes), arena in SRAM (10 to 50 ns), caches of 16 KB before both",
         constants_line=CycleRange(20, 100),
         cache_bytes=16_384,
         arena_line=CycleRange(10, 50),
     ),
-    Memories(
+    MemoryAssumption(
         "external",
         "constants in serial flash outside the chip (150 to 600 ns for a line of 32 bytes), a cache of 16 KB before it; arena in SRAM "
         "without wait states",
@@ -63,17 +63,17 @@ _ALL = (
         cache_bytes=16_384,
     ),
 )
-MEMORIES: Mapping[str, Memories] = {one.name: one for one in _ALL}
+MEMORIES: Mapping[str, MemoryAssumption] = {one.name: one for one in _ALL}
 WITH_CACHES = frozenset({"cortex-m7", "cortex-m55", "cortex-m85"})
 """Cores with caches in most chips."""
 
 
-def default_memories(core: str) -> Memories:
+def default_memories(core: str) -> MemoryAssumption:
     """Returns the default assumption for a core."""
     return MEMORIES["cached" if core.split("+")[0] in WITH_CACHES else "flash"]
 
 
-def find_memories(name: str) -> Memories:
+def find_memories(name: str) -> MemoryAssumption:
     """Returns the assumption of this name; raises if it does not exist."""
     if name in MEMORIES:
         return MEMORIES[name]

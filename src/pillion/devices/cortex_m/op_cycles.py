@@ -4,11 +4,11 @@ multiply-accumulates."""
 
 from __future__ import annotations
 
-from pillion.devices.cortex_m.classes import Class, Executed
+from pillion.devices.cortex_m.classes import Executed
 from pillion.devices.cortex_m.cores import Core
 from pillion.devices.cortex_m.cycles import CYCLES
 from pillion.devices.cortex_m.estimate import estimate
-from pillion.devices.cortex_m.memories import Memories
+from pillion.devices.cortex_m.memories import MemoryAssumption
 from pillion.devices.cycle_range import NOTHING, CycleRange, total
 from pillion.ir.op import Op
 
@@ -16,7 +16,7 @@ UNCOUNTED = CycleRange(0.4, 3.0)
 """The factor range of estimates from multiply-accumulates; tests compare it with counted programs."""
 
 
-def counted_cycles(core: Core, ran: Executed, memories: Memories, hertz: float) -> CycleRange:
+def counted_cycles(core: Core, ran: Executed, memories: MemoryAssumption, hertz: float) -> CycleRange:
     """Returns the cycle range of executed instructions: their classes, taken jumps, and memory wait
     states."""
     table = CYCLES[core.plain]
@@ -35,4 +35,4 @@ def uncounted_cycles(core: Core, op: Op) -> CycleRange:
     return CycleRange(UNCOUNTED.low * cycles, UNCOUNTED.high * cycles) if cycles else NOTHING
 
 
-__all__ = ["Class", "counted_cycles", "uncounted_cycles"]
+__all__ = ["counted_cycles", "uncounted_cycles"]

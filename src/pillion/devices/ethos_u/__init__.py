@@ -16,10 +16,10 @@ from __future__ import annotations
 from pillion.devices.device import Device
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
 from pillion.devices.ethos_u.converter import cost_for, payloads_for
-from pillion.devices.ethos_u.depthwise_multipliers import dense_multipliers_for
+from pillion.devices.ethos_u.depthwise_multipliers import dense_multiplier_pass
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
 from pillion.devices.ethos_u.host_driver import driver
-from pillion.devices.ethos_u.payload import executed, shown
+from pillion.devices.ethos_u.payload import executable_of, payload_lines
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.numerics import Arithmetic
@@ -63,9 +63,9 @@ def ethos_u(accelerator: Accelerator) -> Device:
         delegate="EthosUBackend",
         file_operators=(("ethos-u", "Arm's Ethos-U, by Vela"),),
         wishes=WISHES,
-        rewrites=(sum_hard_sigmoids, split_reductions, dense_multipliers_for(accelerator)),
-        show=shown,
-        execute=executed,
+        rewrites=(sum_hard_sigmoids, split_reductions, dense_multiplier_pass(accelerator)),
+        show=payload_lines,
+        execute=executable_of,
         driver=driver,
         cost=cost_for(accelerator),
         payloads=payloads_for(accelerator),

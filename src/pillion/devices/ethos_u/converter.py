@@ -9,9 +9,15 @@ from functools import lru_cache, partial
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.payload import compose
 from pillion.devices.ethos_u.segment_source import flash_bytes, sources
-from pillion.devices.ethos_u.vela import Compiled, MemoryMode, VelaSettings, available, compile_segment
+from pillion.devices.ethos_u.vela import CompiledSegment, MemoryMode, VelaSettings, available, compile_segment
 from pillion.devices.ethos_u.vela.vela_process import version
-from pillion.devices.payloads import Payloads, SegmentCost, SegmentFile, SegmentPayload, marked
+from pillion.devices.payloads import (
+    Payloads,
+    SegmentCost,
+    SegmentFile,
+    SegmentPayload,
+    marked_tflite_payloads,
+)
 
 VELA = "Vela"
 
@@ -36,37 +42,37 @@ def _cost(accelerator: Accelerator, tflite: bytes, chip: str) -> SegmentCost | N
     """Returns Vela's estimate, or None if Vela is not installed."""
     if not available():
         return None
-    return SegmentCost(_compiled(tflite, settings_of(accelerator, chip)).cycles, _name())
+    return SegmentCost(_compiled(tflite, settings_of(accelerator, chip)).cycles, _converter_name())
 
 
 @lru_cache(maxsize=32)
-def _compiled(tflite: bytes, settings: VelaSettings) -> Compiled:
+def _compiled(tflite: bytes, settings: VelaSettings) -> CompiledSegment:
     """Compiles a segment. The cache serves both its cost and its payload."""
     return compile_segment(tflite, settings)
 
 
-def _name() -> str:
+def _converter_name() -> str:
     return f"{VELA} {version()}"
 
 
 def _payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str) -> Payloads:
     if not files or not available():
-        return marked(files, missing=f"{VELA} (pip install 'pillion[ethos-u]')")
+        return marked_tflite_payloads(files, missing=f"{VELA} (pip install 'pillion[ethos-u]')")
     settings = settings_of(accelerator, chip)
     made = [_compiled(file.tflite, settings) for file in files]
     return Payloads(
         tuple(_segment(file, one) for file, one in zip(files, made, strict=True)),
-        converter=f"{_name()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
+        converter=f"{_converter_name()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
         sources=lambda model, copied: sources(model, made, copied),
         workspaces=tuple(one.workspace for one in made),
         scratch_bytes=max(one.scratch_bytes for one in made),
         fast_bytes=max(one.fast_bytes for one in made),
         cycles=tuple(one.cycles for one in made),
-        cycles_by=_name(),
+        cycles_by=_converter_name(),
     )
 
 
-def _segment(file: SegmentFile, made: Compiled) -> SegmentPayload:
+def _segment(file: SegmentFile, made: CompiledSegment) -> SegmentPayload:
     """Returns a segment with its executor, or with the reason why it has none."""
     reason = made.why_not_executed
     run = None if reason else made.run

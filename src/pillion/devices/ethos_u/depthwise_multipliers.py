@@ -7,36 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pillion.devices.device import Rule
+from pillion.devices.device import NpuRule
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.estimate import estimate
 from pillion.devices.ethos_u.rules import rules
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.op import Op
 from pillion.ir.verdict import all_ok
 from pillion.ops import Conv2d, DepthwiseConv2d
-from pillion.passes.per_channel_requantize import as_plain, has_multiplier
+from pillion.passes.per_channel_requantize import as_regular_conv, has_depth_multiplier
 
 MOST_CHANNELS = 64
 """The most input channels: with more of them, Vela's split is faster."""
 
 
-def dense_multipliers_for(accelerator: Accelerator) -> Callable[[Graph], Graph]:
+def dense_multiplier_pass(accelerator: Accelerator) -> Callable[[Graph], Graph]:
     """Returns the pass for an NPU of this size."""
     own = [rule for rule in rules(accelerator.family) if rule.op is Conv2d]
 
     def dense_multipliers(graph: Graph) -> Graph:
         """Converts depthwise convolutions with a channel multiplier to dense convolutions, if these take
         fewer cycles and satisfy all rules."""
-        names = Names(list(graph.values))
-        return rewrite(graph, lambda _, op: _plain(op, accelerator, names, own))
+        names = UniqueNames(list(graph.values))
+        return rewrite(graph, lambda _, op: _decompose_depthwise_multiplier(op, accelerator, names, own))
 
     return dense_multipliers
 
 
-def _plain(op: Op, accelerator: Accelerator, names: Names, own: list[Rule]) -> list[Op] | None:
-    if not isinstance(op, DepthwiseConv2d) or not has_multiplier(op) or op.in_channels > MOST_CHANNELS:
+def _decompose_depthwise_multiplier(
+    op: Op, accelerator: Accelerator, names: UniqueNames, own: list[NpuRule]
+) -> list[Op] | None:
+    if not isinstance(op, DepthwiseConv2d) or not has_depth_multiplier(op) or op.in_channels > MOST_CHANNELS:
         return None
-    made = as_plain(op, names)
+    made = as_regular_conv(op, names)
     fits = all_ok(rule.judge(made) for rule in own)
     return [made] if fits and estimate(made, accelerator) < estimate(op, accelerator) else None

@@ -73,27 +73,27 @@ def estimate(op: Op, accelerator: Accelerator) -> int:
     if isinstance(op, Reshape):
         return 0
     wide = _MEASURED_MACS / accelerator.macs
-    return _SETUP + int(max(_work(op, accelerator) * wide, _flash(op)))
+    return _SETUP + int(max(_compute_cycles(op, accelerator) * wide, _flash_read_cycles(op)))
 
 
-def _flash(op: Op) -> float:
+def _flash_read_cycles(op: Op) -> float:
     """Returns the cycles of reading weights from flash, which overlaps with computing."""
     return sum(v.type.size_bytes for v in op.operands if v.is_constant) / FLASH_BYTES_PER_CYCLE
 
 
-def _work(op: Op, accelerator: Accelerator) -> float:
+def _compute_cycles(op: Op, accelerator: Accelerator) -> float:
     """Returns the cycles on an NPU of 128 multiply-accumulates."""
     result = op.results[0].type.elements
     match op:
         case Conv2d() if max(op.stride) > _LONG_STRIDE:
             return _SPLIT * op.macs
         case Conv2d() | TransposeConv2d():
-            channels = _eights(op.results[0].shape[-1]) * _eights(op.x.shape[-1])
+            channels = _groups_of_eight(op.results[0].shape[-1]) * _groups_of_eight(op.x.shape[-1])
             pixels = max(result // op.results[0].shape[-1], 1)
             return 1.3 * pixels * math.prod(op.kernel) * channels / _MEASURED_MACS
         case DepthwiseConv2d():
             each = 0.1 if op.depth_multiplier == 1 else _MULTIPLIED
-            return each * result // op.y.shape[-1] * _eights(op.y.shape[-1]) * math.prod(op.kernel)
+            return each * result // op.y.shape[-1] * _groups_of_eight(op.y.shape[-1]) * math.prod(op.kernel)
         case Linear():
             return op.macs / 8
         case BatchMatmul():
@@ -111,5 +111,5 @@ def _work(op: Op, accelerator: Accelerator) -> float:
             return _EACH.get(type(op), _USUAL) * result * (_SCATTERED if images else 1.0)
 
 
-def _eights(channels: int) -> int:
+def _groups_of_eight(channels: int) -> int:
     return -(-channels // 8) * 8

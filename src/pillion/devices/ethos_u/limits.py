@@ -68,14 +68,14 @@ def image_of(shape: Shape) -> Shape:
     return (math.prod(filled[:-3]), *filled[-3:])
 
 
-def shapes(op: Op) -> tuple[object, bool]:
+def has_supported_shapes(op: Op) -> tuple[object, bool]:
     """Whether every tensor has 1 to MAX_RANK axes, each of 1 to MAX_EXTENT."""
     found = [v.shape for v in (*op.operands, *op.results)]
     wrong = [s for s in found if not 1 <= len(s) <= MAX_RANK or not all(1 <= d <= MAX_EXTENT for d in s)]
     return list(wrong[0]) if wrong else "supported shapes", not wrong
 
 
-def broadcast(op: Op) -> tuple[object, bool]:
+def has_supported_broadcast(op: Op) -> tuple[object, bool]:
     """Whether operands of more than four axes have the result's shape: Vela 5.2 broadcasts others
     incorrectly."""
     result = op.results[0].shape
@@ -84,7 +84,7 @@ def broadcast(op: Op) -> tuple[object, bool]:
     return shown, len(result) <= 4 or all(shape == result for shape in found)
 
 
-def strides(op: Op) -> tuple[object, bool]:
+def has_supported_strides(op: Op) -> tuple[object, bool]:
     """Whether Vela supports the stride of a convolution: up to MAX_STRIDE, or longer without groups, padding
     and dilation. Without groups, the stride along an axis whose result has one element does not count."""
     assert isinstance(op, (Conv2d, DepthwiseConv2d))
@@ -95,7 +95,7 @@ def strides(op: Op) -> tuple[object, bool]:
     return "x".join(map(str, op.stride)), short or plain
 
 
-def weight_sums(op: Op) -> tuple[object, bool]:
+def has_small_weight_sums(op: Op) -> tuple[object, bool]:
     """Whether the magnitudes of each result channel's weights sum to at most MAX_WEIGHT_SUM, so that the
     NPU's accumulators cannot overflow."""
     held, _ = weights_and_bias(op)
@@ -107,7 +107,7 @@ def weight_sums(op: Op) -> tuple[object, bool]:
     return found, found <= MAX_WEIGHT_SUM
 
 
-def transposed_stride(op: Op) -> tuple[object, bool]:
+def has_supported_transposed_stride(op: Op) -> tuple[object, bool]:
     """Whether a transposed convolution has the stride 1 or 2 in both directions, and a kernel that leaves no
     gaps."""
     assert isinstance(op, TransposeConv2d)
@@ -121,20 +121,20 @@ def no_output_padding(op: Op) -> tuple[object, bool]:
     return op.output_padding, not any(op.output_padding)
 
 
-def pool_window(op: Op) -> tuple[object, bool]:
+def has_small_pool_window(op: Op) -> tuple[object, bool]:
     """Whether a pool's window is small enough, in height and in size."""
     height, width = op.attributes["kernel"]
     return f"{height}x{width}", height <= MAX_POOL_HEIGHT and height * width <= MAX_POOL_SIZE
 
 
-def padded_average(op: Op) -> tuple[object, bool]:
+def has_supported_average_padding(op: Op) -> tuple[object, bool]:
     """Whether an average pool has no padding, or a small window and stride."""
     assert isinstance(op, AvgPool2d)
     small = max(op.kernel) <= MAX_PADDED_AVERAGE and max(op.stride) <= MAX_STRIDE
     return f"{op.kernel} with the padding {op.padding}", not any(op.padding) or small
 
 
-def mean_axes(op: Op) -> tuple[object, bool]:
+def has_supported_mean_axes(op: Op) -> tuple[object, bool]:
     """Whether a mean has one image, and reduces channels only if rows, columns or channels are 1."""
     assert isinstance(op, Mean)
     images, *image = image_of(op.x.shape)
@@ -146,13 +146,13 @@ def mean_axes(op: Op) -> tuple[object, bool]:
     return f"axes {op.axes} of {list(op.x.shape)}", images == 1 and not over_channels and small
 
 
-def softmax_rows(op: Op) -> tuple[object, bool]:
+def has_few_softmax_rows(op: Op) -> tuple[object, bool]:
     """Whether a softmax has few enough rows."""
     rows = math.prod(op.results[0].shape[:-1])
     return rows, rows <= MAX_ROWS
 
 
-def one_extreme(op: Op) -> tuple[object, bool]:
+def reduces_outermost_axes(op: Op) -> tuple[object, bool]:
     """Whether the axes of a reduction are the outermost ones, without gaps, in at most four axes: Vela 5.2
     repeats some results of others."""
     assert isinstance(op, Reduction)
@@ -165,7 +165,7 @@ def one_extreme(op: Op) -> tuple[object, bool]:
     return f"axes {op.axes} of {list(op.x.shape)}", outside == 1 and not gaps and op.x.type.rank <= 4
 
 
-def one_sum(op: Op) -> tuple[object, bool]:
+def sums_one_axis(op: Op) -> tuple[object, bool]:
     """Whether a sum reduces one axis, and keeps it if it is the last: Vela 5.2 ignores other axes, and takes
     the axis before the last for channels."""
     assert isinstance(op, Reduction)
@@ -173,7 +173,7 @@ def one_sum(op: Op) -> tuple[object, bool]:
     return f"axes {op.axes} of {list(op.x.shape)}", len(op.axes) == 1 and (op.keepdims or not last)
 
 
-def growth(op: Op) -> tuple[object, bool]:
+def has_supported_resize_factor(op: Op) -> tuple[object, bool]:
     """Whether an image is one pixel, or grows by the same supported factor in both directions."""
     assert isinstance(op, Resize)
     before, after = op.x.shape[1:3], op.size
@@ -199,7 +199,7 @@ def one_image(op: Op) -> tuple[object, bool]:
     return op.x.shape[0], op.x.shape[0] == 1 or op.x.shape[1:3] in ((1, 1), tuple(op.size))
 
 
-def slice_steps(op: Op) -> tuple[object, bool]:
+def has_supported_slice_steps(op: Op) -> tuple[object, bool]:
     """Whether a slice has steps along rows and columns only."""
     assert isinstance(op, Slice)
     fill = 4 - len(op.step)
@@ -207,7 +207,7 @@ def slice_steps(op: Op) -> tuple[object, bool]:
     return op.step, set(other) <= {1} and min(op.step) >= 1
 
 
-def moved_axes(op: Op) -> tuple[object, bool]:
+def has_supported_transposition(op: Op) -> tuple[object, bool]:
     """Whether a transposition permutes only rows, columns and channels of one image, or the product of all
     axes except the two shortest is small."""
     assert isinstance(op, Transpose)

@@ -17,7 +17,7 @@ MAX_HALF_PIXEL = 1024
 """The largest factor of bilinear resizing with half pixels."""
 
 
-def transposed_stride(op: Op) -> tuple[object, bool]:
+def has_supported_transposed_stride(op: Op) -> tuple[object, bool]:
     """Whether the kernel of a transposed convolution leaves no gaps."""
     assert isinstance(op, TransposeConv2d)
     fits = all(
@@ -26,7 +26,7 @@ def transposed_stride(op: Op) -> tuple[object, bool]:
     return f"{op.stride} for a kernel of {op.kernel}", fits
 
 
-def growth(op: Op) -> tuple[object, bool]:
+def has_supported_resize_factor(op: Op) -> tuple[object, bool]:
     """Whether the resize factors are supported: any for nearest, powers of two for bilinear."""
     assert isinstance(op, Resize)
     before, after = op.x.shape[1:3], op.size
@@ -34,14 +34,16 @@ def growth(op: Op) -> tuple[object, bool]:
     pairs = list(zip(before, after, strict=True))
     if isinstance(op, ResizeBilinear):
         most = MAX_HALF_PIXEL if op.half_pixel else MAX_BILINEAR
-        fits = before == (1, 1) or all(_power(a, b, int(op.align_corners), most) for a, b in pairs)
+        fits = before == (1, 1) or all(
+            _grows_by_power_of_two(a, b, int(op.align_corners), most) for a, b in pairs
+        )
     else:
         gone = op.align_corners and any(b == 1 < a for a, b in pairs)
         fits = not gone and all(b // a <= MAX_NEAREST for a, b in pairs)
     return shown, fits
 
 
-def _power(before: int, after: int, less: int, most: int) -> bool:
+def _grows_by_power_of_two(before: int, after: int, less: int, most: int) -> bool:
     """Whether an axis grows by a power of two, measured between corner pixels if these are aligned."""
     if before == after:
         return True

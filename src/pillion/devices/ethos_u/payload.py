@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from pillion.devices.ethos_u.stream import dump
-from pillion.devices.ethos_u.vela.compiled import RANK, Compiled, VelaPort
+from pillion.devices.ethos_u.vela.compiled import RANK, CompiledSegment, VelaPort
 from pillion.devices.payloads import Executable
 from pillion.errors import PillionError
 
@@ -19,7 +19,7 @@ _PORT = struct.Struct(f"<{RANK + 3}i")
 _ORDER = (FIRST, "cmd_data", "weight_data", "scratch_size", "inputs", "outputs", LAST)
 
 
-def compose(made: Compiled) -> bytes:
+def compose(made: CompiledSegment) -> bytes:
     """Returns the blocks of a segment. A buffer of the NPU's own belongs to the firmware, so no block
     describes it."""
     blocks = (
@@ -34,14 +34,14 @@ def compose(made: Compiled) -> bytes:
     return b"".join(_block(name, data) for name, data in zip(_ORDER, blocks, strict=True))
 
 
-def parse(payload: bytes) -> Compiled:
+def parse(payload: bytes) -> CompiledSegment:
     """Returns the segment in a payload; raises on blocks that the delegate does not know."""
     found = dict(_blocks(payload))
     if tuple(found) != _ORDER:
-        raise _damaged("the blocks " + ", ".join(_ORDER), ", ".join(found))
+        raise _damaged_payload_error("the blocks " + ", ".join(_ORDER), ", ".join(found))
     if len(found["scratch_size"]) != 4:
-        raise _damaged("a scratch size of 4 bytes", f"{len(found['scratch_size'])}")
-    return Compiled(
+        raise _damaged_payload_error("a scratch size of 4 bytes", f"{len(found['scratch_size'])}")
+    return CompiledSegment(
         version="",
         commands=found["cmd_data"],
         constants=found["weight_data"],
@@ -53,7 +53,7 @@ def parse(payload: bytes) -> Compiled:
     )
 
 
-def shown(payload: bytes, commands: bool) -> Iterator[str] | None:
+def payload_lines(payload: bytes, commands: bool) -> Iterator[str] | None:
     """Yields a payload as text: the NPU, then its steps or every command. Returns None for a foreign
     payload."""
     if not payload.startswith(FIRST.encode()):
@@ -63,7 +63,7 @@ def shown(payload: bytes, commands: bool) -> Iterator[str] | None:
     return chain((interpreter.accelerator.name,), lines)
 
 
-def executed(payload: bytes) -> Executable | None:
+def executable_of(payload: bytes) -> Executable | None:
     """Returns an executable for a payload, or None for a foreign payload. Raises if its commands contain
     something unknown."""
     if not payload.startswith(FIRST.encode()):
@@ -86,13 +86,15 @@ def _blocks(payload: bytes) -> Iterator[tuple[str, bytes]]:
     at = 0
     while at < len(payload):
         if at + _HEADER.size > len(payload):
-            raise _damaged("a header of 32 bytes before each block", f"{len(payload) - at} bytes")
+            raise _damaged_payload_error(
+                "a header of 32 bytes before each block", f"{len(payload) - at} bytes"
+            )
         name, size, external = _HEADER.unpack_from(payload, at)
         at += _HEADER.size
         if external or any(payload[at - 11 : at]):
-            raise _damaged("blocks that hold their data", f"{name!r} lies elsewhere")
+            raise _damaged_payload_error("blocks that hold their data", f"{name!r} lies elsewhere")
         if at + size > len(payload):
-            raise _damaged(f"{size} bytes of {name!r}", f"{len(payload) - at}")
+            raise _damaged_payload_error(f"{size} bytes of {name!r}", f"{len(payload) - at}")
         yield name.rstrip(b"\0").decode("ascii", "replace"), payload[at : at + size]
         at += size + -size % _UNIT
 
@@ -100,14 +102,14 @@ def _blocks(payload: bytes) -> Iterator[tuple[str, bytes]]:
 def _read_ports(data: bytes) -> tuple[VelaPort, ...]:
     count = struct.unpack_from("<i", data)[0] if len(data) >= 4 else -1
     if count < 0 or len(data) != 4 + count * _PORT.size:
-        raise _damaged("36 bytes for each tensor", f"{len(data)} bytes for {count}")
+        raise _damaged_payload_error("36 bytes for each tensor", f"{len(data)} bytes for {count}")
     rows = (_PORT.unpack_from(data, 4 + number * _PORT.size) for number in range(count))
     return tuple(
         VelaPort(tuple(row[:RANK]), row[RANK], region=row[RANK + 2], offset=row[RANK + 1]) for row in rows
     )
 
 
-def _damaged(rule: str, here: str) -> PillionError:
+def _damaged_payload_error(rule: str, here: str) -> PillionError:
     return PillionError(
         "a payload for Ethos-U is damaged", rule=rule, here=here, help="compile the program again"
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pillion.devices.ethos_u.vela.compiled import Compiled
+from pillion.devices.ethos_u.vela.compiled import CompiledSegment
 from pillion.devices.payloads import Copied
 
 ALIGNMENT = 32
@@ -15,7 +15,7 @@ ALIGNMENT = 32
 HEADER = "npu_ethosu.h"
 
 
-def sources(model: str, compiled: Sequence[Compiled], copied: Sequence[Copied]) -> dict[str, str]:
+def sources(model: str, compiled: Sequence[CompiledSegment], copied: Sequence[Copied]) -> dict[str, str]:
     """Returns the C files (name → text) that run a program's segments on a chip with the NPU. `copied` lists
     the inputs and outputs of each segment that are not in its scratch memory."""
     has_copies = any(copied)
@@ -42,7 +42,7 @@ def _port_fields(model: str) -> str:
 """
 
 
-def _header(model: str, compiled: Sequence[Compiled], has_copies: bool) -> str:
+def _header(model: str, compiled: Sequence[CompiledSegment], has_copies: bool) -> str:
     """Returns the header of one model. All its names begin with the model's, because a firmware may contain
     several models."""
     fast = max((one.fast_bytes for one in compiled), default=0)
@@ -169,7 +169,7 @@ class _Ports:
         return f", {len(self.inputs)}, {len(self.outputs)}, {'ports' if self.table else 'NULL'}"
 
 
-def _ports(model: str, one: Compiled, copied: Copied) -> _Ports:
+def _ports(model: str, one: CompiledSegment, copied: Copied) -> _Ports:
     count = len(one.inputs)
     inputs, outputs = (
         [
@@ -182,7 +182,7 @@ def _ports(model: str, one: Compiled, copied: Copied) -> _Ports:
     return _Ports(model, inputs, outputs)
 
 
-def _segment(model: str, number: int, one: Compiled, ports: _Ports | None) -> str:
+def _segment(model: str, number: int, one: CompiledSegment, ports: _Ports | None) -> str:
     """Returns the data and the function of a segment; without ports, its inputs and outputs are in its
     workspace."""
     table, fields, more = (ports.table, ports.fields, ", inputs, outputs") if ports else ("", "", "")
@@ -203,7 +203,7 @@ def _segment(model: str, number: int, one: Compiled, ports: _Ports | None) -> st
 def _array(name: str, data: bytes) -> str:
     """Returns a constant C array of 32-bit words, which compiles faster than one of bytes."""
     words = memoryview(_in_words(data)).cast("I")
-    lines = "".join(f"    {line}\n" for line in _lines(words))
+    lines = "".join(f"    {line}\n" for line in _array_lines(words))
     return (
         f"__attribute__((aligned({ALIGNMENT}))) static const uint32_t {name}_words[{len(words)}] = {{\n{lines}}};\n"
         f"#define {name} ((const uint8_t *){name}_words)\n\n"
@@ -214,11 +214,11 @@ def _in_words(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4) or bytes(4)
 
 
-def flash_bytes(made: Compiled) -> int:
+def flash_bytes(made: CompiledSegment) -> int:
     """Returns the size of a segment's constant arrays in bytes."""
     return len(_in_words(made.commands)) + len(_in_words(made.constants))
 
 
-def _lines(words: memoryview) -> Iterator[str]:
+def _array_lines(words: memoryview) -> Iterator[str]:
     for at in range(0, len(words), 8):
         yield ", ".join(f"{word:#010x}" for word in words[at : at + 8]) + ","

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from pillion.devices.device import Predicate
-from pillion.devices.predicates import level_of
+from pillion.devices.predicates import quantized_level_of
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor
 from pillion.ops import (
@@ -65,7 +65,7 @@ class NeutronGeometry:
     macs: int
 
 
-def dot_product(geometry: NeutronGeometry) -> Predicate:
+def dot_product_length_limit(geometry: NeutronGeometry) -> Predicate:
     """Returns a predicate on the length of dot products, with channels rounded up to whole blocks of this
     NPU."""
 
@@ -84,7 +84,7 @@ def no_padding(op: Op) -> tuple[object, bool]:
     return op.padding, not any(op.padding)
 
 
-def known_function(op: Op) -> tuple[object, bool]:
+def has_supported_function(op: Op) -> tuple[object, bool]:
     """Whether the NPU computes the function of a lookup table."""
     assert isinstance(op, Lut)
     return op.function.value, op.function in FUNCTIONS
@@ -97,18 +97,18 @@ def clamp_survives(op: Op) -> tuple[object, bool]:
     assert isinstance(op, Clamp)
     low = [op.low] if op.low > -128 or op.low == op.y.zero_point else []
     high = [op.high] if op.high < 127 else []
-    levels = [level_of(op.x, (bound - op.y.zero_point) * op.y.scale) for bound in (*low, *high)]
+    levels = [quantized_level_of(op.x, (bound - op.y.zero_point) * op.y.scale) for bound in (*low, *high)]
     return " and ".join(map(str, levels)) or "no bound", any(-128 < level < 127 for level in levels)
 
 
-def sum_scale(op: Op) -> tuple[object, bool]:
+def has_large_sum_scale(op: Op) -> tuple[object, bool]:
     """Whether the scale of a sum is large enough that requantization never shifts left."""
     assert isinstance(op, Add)
     largest = max(op.a.scale, op.b.scale)
     return f"{op.y.scale:g} of {largest:g}", op.rescale[2].shift <= 0
 
 
-def tensor_shapes(op: Op) -> tuple[object, bool]:
+def has_supported_shapes(op: Op) -> tuple[object, bool]:
     """Whether the converter supports the shape of every tensor: limited rank, no empty axis."""
     shapes = [v.shape for v in (*op.operands, *op.results)]
     wrong = [shape for shape in shapes if len(shape) > MAX_RANK or 0 in shape]
@@ -125,7 +125,7 @@ def both_symmetric(op: Op) -> tuple[object, bool]:
     return " and ".join(map(str, zero_points)), zero_points == [0, 0]
 
 
-def short_stride(op: Op) -> tuple[object, bool]:
+def has_short_stride(op: Op) -> tuple[object, bool]:
     """Whether the stride of a transposed convolution is short and leaves no gaps between kernels."""
     assert isinstance(op, TransposeConv2d)
     limits = (min(MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel)
@@ -133,14 +133,14 @@ def short_stride(op: Op) -> tuple[object, bool]:
     return f"{op.stride} for a kernel of {op.kernel}", fits
 
 
-def little_padding(op: Op) -> tuple[object, bool]:
+def has_little_padding(op: Op) -> tuple[object, bool]:
     """Whether the padding of a transposed convolution is smaller than its kernel."""
     assert isinstance(op, TransposeConv2d)
     fits = all(p < k for p, k in zip(op.padding, (*op.kernel, *op.kernel), strict=True))
     return f"{op.padding} for a kernel of {op.kernel}", fits
 
 
-def resize_factor(op: Op) -> tuple[object, bool]:
+def has_supported_resize_factor(op: Op) -> tuple[object, bool]:
     """Whether an image grows by a supported factor. With aligned corners, the distance between the corner
     pixels counts."""
     assert isinstance(op, Resize)
@@ -150,26 +150,26 @@ def resize_factor(op: Op) -> tuple[object, bool]:
     return " and ".join(f"{after}/{before}" for before, after in axes), fits
 
 
-def resize_mode(op: Op) -> tuple[object, bool]:
+def has_supported_resize_mode(op: Op) -> tuple[object, bool]:
     """Whether the NPU supports the corner alignment of a resize."""
     assert isinstance(op, Resize)
     found = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
     return found, (found == "neither") == isinstance(op, ResizeNearest)
 
 
-def softmax_channels(op: Op) -> tuple[object, bool]:
+def has_few_softmax_channels(op: Op) -> tuple[object, bool]:
     """Whether the axis of a softmax is short enough."""
     channels = op.results[0].shape[-1]
     return channels, channels <= MAX_SOFTMAX_CHANNELS
 
 
-def softmax_elements(op: Op) -> tuple[object, bool]:
+def has_few_softmax_elements(op: Op) -> tuple[object, bool]:
     """Whether a softmax has few enough elements."""
     elements = op.results[0].type.elements
     return elements, elements <= MAX_SOFTMAX_ELEMENTS
 
 
-def softmax_rows(op: Op) -> tuple[object, bool]:
+def has_few_softmax_rows(op: Op) -> tuple[object, bool]:
     """Whether a softmax has few enough rows."""
     rows = math.prod(op.results[0].shape[:-1])
     return rows, rows <= MAX_SOFTMAX_ROWS

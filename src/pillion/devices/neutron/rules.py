@@ -7,7 +7,7 @@ Sources: "converter" is the behaviour of NXP's converter (flow of SDK 3.1.2 and 
 from __future__ import annotations
 
 from pillion.devices import predicates
-from pillion.devices.device import Rule, rules_for
+from pillion.devices.device import NpuRule, rules_for
 from pillion.devices.neutron import limits as limits
 from pillion.devices.neutron.limits import NeutronGeometry
 from pillion.ir.op import Op
@@ -98,40 +98,42 @@ WINDOW = f"height and width at most {limits.MAX_WINDOW}"
 FACTORS = ", ".join(map(str, limits.RESIZE_FACTORS))
 
 
-def rules(geometry: NeutronGeometry) -> tuple[Rule, ...]:
+def rules(geometry: NeutronGeometry) -> tuple[NpuRule, ...]:
     """Returns all rules of a Neutron of this size."""
     return (
-        *_tensors(),
-        *_convolutions(geometry),
-        *_transposed_convolutions(geometry),
-        *_products(),
-        *_pools(),
-        *_elementwise(),
-        *_softmax(),
-        *_movement(),
+        *_tensor_rules(),
+        *_convolution_rules(geometry),
+        *_transposed_convolution_rules(geometry),
+        *_product_rules(),
+        *_pool_rules(),
+        *_elementwise_rules(),
+        *_softmax_rules(),
+        *_data_movement_rules(),
     )
 
 
-def _tensors() -> list[Rule]:
+def _tensor_rules() -> list[NpuRule]:
     ranks = f"tensors of at most {limits.MAX_RANK} axes, none empty"
     same = "the same scale and zero point for operands and result"
     whole = "one operand with as many elements as the result"
     return [
         *rules_for(SUPPORTED, "dtype", "int8", predicates.activations_int8, CONVERTER),
-        *rules_for(SUPPORTED, "shape", ranks, limits.tensor_shapes, IR),
-        *rules_for(SHARED, "parameters", same, predicates.same_parameters, CONVERTER),
-        *rules_for(PAIRS, "broadcast", whole, predicates.broadcast, CONVERTER),
-        *rules_for(WEIGHTED, "constants", "constant weights and bias", predicates.constants, CONVERTER),
+        *rules_for(SUPPORTED, "shape", ranks, limits.has_supported_shapes, IR),
+        *rules_for(SHARED, "parameters", same, predicates.has_same_quantization, CONVERTER),
+        *rules_for(PAIRS, "broadcast", whole, predicates.broadcasts_one_operand, CONVERTER),
+        *rules_for(
+            WEIGHTED, "constants", "constant weights and bias", predicates.has_constant_weights, CONVERTER
+        ),
     ]
 
 
-def _dot_product(geometry: NeutronGeometry) -> str:
+def _dot_product_requirement(geometry: NeutronGeometry) -> str:
     channels = f"channels (to a multiple of {geometry.macs})"
     return f"kernel height · width · {channels} at most {limits.MAX_DOT_PRODUCT}"
 
 
-def _convolutions(geometry: NeutronGeometry) -> list[Rule]:
-    size = _dot_product(geometry)
+def _convolution_rules(geometry: NeutronGeometry) -> list[NpuRule]:
+    size = _dot_product_requirement(geometry)
     return [
         *rules_for(
             CONVOLUTIONS, "kernel", WINDOW, predicates.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER
@@ -142,12 +144,12 @@ def _convolutions(geometry: NeutronGeometry) -> list[Rule]:
         *rules_for(
             CONVOLUTIONS, "dilation", WINDOW, predicates.at_most(limits.MAX_WINDOW, "dilation"), CONVERTER
         ),
-        *rules_for(CONVOLUTIONS, "dot_product", size, limits.dot_product(geometry), CONVERTER),
+        *rules_for(CONVOLUTIONS, "dot_product", size, limits.dot_product_length_limit(geometry), CONVERTER),
         *rules_for(
             CONVOLUTIONS, "zero_point", "weights with zero point 0", predicates.symmetric_weights, QUANTIZER
         ),
-        Rule(Conv2d, "groups", "1 (a pass splits others)", predicates.equal(1, "groups"), CONVERTER),
-        Rule(
+        NpuRule(Conv2d, "groups", "1 (a pass splits others)", predicates.equal(1, "groups"), CONVERTER),
+        NpuRule(
             DepthwiseConv2d,
             "multiplier",
             "1 (a pass expands others)",
@@ -157,86 +159,88 @@ def _convolutions(geometry: NeutronGeometry) -> list[Rule]:
     ]
 
 
-def _transposed_convolutions(geometry: NeutronGeometry) -> list[Rule]:
-    op, size = TransposeConv2d, _dot_product(geometry)
+def _transposed_convolution_rules(geometry: NeutronGeometry) -> list[NpuRule]:
+    op, size = TransposeConv2d, _dot_product_requirement(geometry)
     stride = f"height and width at most {limits.MAX_TRANSPOSE_CONV_STRIDE} and those of the kernel"
     return [
-        Rule(op, "kernel", WINDOW, predicates.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
-        Rule(op, "stride", stride, limits.short_stride, CONVERTER),
-        Rule(op, "dilation", "1", predicates.at_most(1, "dilation"), CONVERTER),
-        Rule(op, "padding", "smaller than the kernel", limits.little_padding, CONVERTER),
-        Rule(op, "dot_product", size, limits.dot_product(geometry), CONVERTER),
-        Rule(op, "zero_point", "weights with zero point 0", predicates.symmetric_weights, QUANTIZER),
+        NpuRule(op, "kernel", WINDOW, predicates.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
+        NpuRule(op, "stride", stride, limits.has_short_stride, CONVERTER),
+        NpuRule(op, "dilation", "1", predicates.at_most(1, "dilation"), CONVERTER),
+        NpuRule(op, "padding", "smaller than the kernel", limits.has_little_padding, CONVERTER),
+        NpuRule(op, "dot_product", size, limits.dot_product_length_limit(geometry), CONVERTER),
+        NpuRule(op, "zero_point", "weights with zero point 0", predicates.symmetric_weights, QUANTIZER),
     ]
 
 
-def _products() -> list[Rule]:
+def _product_rules() -> list[NpuRule]:
     return [
-        Rule(BatchMatmul, "zero_points", "zero point 0 for both operands", limits.both_symmetric, CONVERTER),
-        Rule(Linear, "zero_point", "weights with zero point 0", predicates.symmetric_weights, QUANTIZER),
-        Rule(Linear, "weights", "one scale for all weights", predicates.per_tensor_weights, QUANTIZER),
+        NpuRule(
+            BatchMatmul, "zero_points", "zero point 0 for both operands", limits.both_symmetric, CONVERTER
+        ),
+        NpuRule(Linear, "zero_point", "weights with zero point 0", predicates.symmetric_weights, QUANTIZER),
+        NpuRule(Linear, "weights", "one scale for all weights", predicates.per_tensor_weights, QUANTIZER),
     ]
 
 
-def _pools() -> list[Rule]:
+def _pool_rules() -> list[NpuRule]:
     outside = "none (padding must not count in the average)"
     factor = f"height and width scaled by one of {FACTORS} (between corner pixels with align_corners)"
     nearest, bilinear = "neither align_corners nor half_pixel", "align_corners or half_pixel"
     return [
-        Rule(AvgPool2d, "kernel", WINDOW, predicates.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
+        NpuRule(AvgPool2d, "kernel", WINDOW, predicates.at_most(limits.MAX_WINDOW, "kernel"), CONVERTER),
         *rules_for(POOLS, "stride", WINDOW, predicates.at_most(limits.MAX_WINDOW, "stride"), CONVERTER),
-        Rule(AvgPool2d, "padding", outside, limits.no_padding, CONVERTER),
-        *rules_for(RESIZES, "factor", factor, limits.resize_factor, CONVERTER),
-        Rule(ResizeNearest, "mode", nearest, limits.resize_mode, IR),
-        Rule(ResizeBilinear, "mode", bilinear, limits.resize_mode, IR),
+        NpuRule(AvgPool2d, "padding", outside, limits.no_padding, CONVERTER),
+        *rules_for(RESIZES, "factor", factor, limits.has_supported_resize_factor, CONVERTER),
+        NpuRule(ResizeNearest, "mode", nearest, limits.has_supported_resize_mode, IR),
+        NpuRule(ResizeBilinear, "mode", bilinear, limits.has_supported_resize_mode, IR),
     ]
 
 
-def _elementwise() -> list[Rule]:
+def _elementwise_rules() -> list[NpuRule]:
     functions = f"one of {', '.join(f.value for f in limits.FUNCTIONS)}"
     fixed = "sigmoid: scale 1/256, zero point -128; tanh: scale 1/128, zero point 0"
     inside = "at least one bound strictly inside the operand's -128 to 127"
     form = "the bounds of relu, relu6, relu_n1_to_1 or relu_0_to_1, or an unchanged scale"
     return [
-        Rule(Lut, "function", functions, limits.known_function, IR),
-        Rule(Lut, "output", fixed, predicates.fixed_output, IR),
-        Rule(Lut, "table", "values within 32 bits", predicates.table_defined, IR),
-        Rule(
+        NpuRule(Lut, "function", functions, limits.has_supported_function, IR),
+        NpuRule(Lut, "output", fixed, predicates.has_fixed_output_quantization, IR),
+        NpuRule(Lut, "table", "values within 32 bits", predicates.has_defined_table, IR),
+        NpuRule(
             Add,
             "scale",
             "a result scale of more than 2^-19 of the larger operand scale",
-            limits.sum_scale,
+            limits.has_large_sum_scale,
             IR,
         ),
-        Rule(Clamp, "bounds", inside, limits.clamp_survives, CONVERTER),
-        Rule(Clamp, "form", form, predicates.clamp_form, CONVERTER),
+        NpuRule(Clamp, "bounds", inside, limits.clamp_survives, CONVERTER),
+        NpuRule(Clamp, "form", form, predicates.has_representable_bounds, CONVERTER),
     ]
 
 
-def _softmax() -> list[Rule]:
+def _softmax_rules() -> list[NpuRule]:
     channels, rows, elements = (
         limits.MAX_SOFTMAX_CHANNELS,
         limits.MAX_SOFTMAX_ROWS,
         limits.MAX_SOFTMAX_ELEMENTS,
     )
     return [
-        Rule(Softmax, "channels", f"at most {channels}", limits.softmax_channels, CONVERTER),
-        Rule(Softmax, "rows", f"at most {rows}", limits.softmax_rows, CONVERTER),
-        Rule(Softmax, "elements", f"at most {elements}", limits.softmax_elements, CONVERTER),
-        Rule(Softmax, "output", "scale 1/256", predicates.softmax_scale, IR),
+        NpuRule(Softmax, "channels", f"at most {channels}", limits.has_few_softmax_channels, CONVERTER),
+        NpuRule(Softmax, "rows", f"at most {rows}", limits.has_few_softmax_rows, CONVERTER),
+        NpuRule(Softmax, "elements", f"at most {elements}", limits.has_few_softmax_elements, CONVERTER),
+        NpuRule(Softmax, "output", "scale 1/256", predicates.has_softmax_scale, IR),
     ]
 
 
-def _movement() -> list[Rule]:
+def _data_movement_rules() -> list[NpuRule]:
     ranks = {
         Reshape: limits.MAX_RESHAPE_RANK,
         Transpose: limits.MAX_TRANSPOSE_RANK,
         Pad: limits.MAX_PAD_RANK,
     }
     return [
-        Rule(Slice, "step", "1 along every axis", predicates.unit_steps, IR),
+        NpuRule(Slice, "step", "1 along every axis", predicates.has_unit_slice_steps, IR),
         *(
-            Rule(op, "rank", f"at most {rank}", predicates.rank_at_most(rank), IR)
+            NpuRule(op, "rank", f"at most {rank}", predicates.rank_at_most(rank), IR)
             for op, rank in ranks.items()
         ),
     ]

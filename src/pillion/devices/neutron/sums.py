@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.devices.device import Rule
-from pillion.ir.graph import Graph, Names, rewrite
+from pillion.devices.device import NpuRule
+from pillion.ir.graph import Graph, UniqueNames, rewrite
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant
@@ -21,7 +21,7 @@ from pillion.passes.split_reductions import joined, neighbours
 ONE = PerTensor(1.0, 0)
 
 
-def layers_for_sums(rules: Sequence[Rule]) -> Callable[[Graph], Graph]:
+def layers_for_sums(rules: Sequence[NpuRule]) -> Callable[[Graph], Graph]:
     """Returns the pass for an NPU with these rules."""
 
     def sums_as_layers(graph: Graph) -> Graph:
@@ -29,13 +29,13 @@ def layers_for_sums(rules: Sequence[Rule]) -> Callable[[Graph], Graph]:
         these satisfy all rules. Sums of a .tflite file stay, as their bytes are the file's."""
         if graph.arithmetic is not Arithmetic.CMSIS_NN:
             return graph
-        names = Names(list(graph.values))
+        names = UniqueNames(list(graph.values))
         return rewrite(graph, lambda _, op: _layer(op, names, rules))
 
     return sums_as_layers
 
 
-def _layer(op: Op, names: Names, rules: Sequence[Rule]) -> list[Op] | None:
+def _layer(op: Op, names: UniqueNames, rules: Sequence[NpuRule]) -> list[Op] | None:
     if not isinstance(op, ReduceSum) or op.x.dtype is not DType.INT8 or op.y.dtype is not DType.INT8:
         return None
     axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
@@ -59,7 +59,7 @@ class _Sum:
     inner: int
     last: int
     """Elements along the last of the original axes."""
-    names: Names
+    names: UniqueNames
 
     def ops(self) -> list[Op]:
         """Returns the layer, between reshapes where the shapes differ."""

@@ -25,7 +25,7 @@ Int64Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Channels:
+class OutputChannels:
     """The output channels of a layer: y = clamp(requantize(bias + sum((x - in_zp) w)) + out_zp, low, high)."""
 
     weights: Int8Array
@@ -60,7 +60,7 @@ class Channels:
         return self.folded_bias + least, self.folded_bias + largest
 
     @cached_property
-    def folded(self) -> Channels:
+    def with_folded_zero_point(self) -> OutputChannels:
         """The channels with the zero point folded into the bias: sum((x - zp) w) = sum(x w) - zp sum(w).
 
         A channel with the same result for every input becomes a bias of four times that result, with a shift of
@@ -82,11 +82,11 @@ class Channels:
         )
 
 
-_CHANNELS: WeakKeyDictionary[Value, dict[object, Channels]] = WeakKeyDictionary()
+_CHANNELS: WeakKeyDictionary[Value, dict[object, OutputChannels]] = WeakKeyDictionary()
 """The channels of each layer, by its weights: several kernels, and all variants of a layer, ask for them."""
 
 
-def channels_of(op: Convolution | Linear) -> Channels:
+def channels_of(op: Convolution | Linear) -> OutputChannels:
     """Returns the output channels of a layer with constant weights. The variants of a layer share them."""
     known = _CHANNELS.setdefault(op.weights, {})
     key = (type(op), op.bias, op.x.type.quant, op.y.type.quant, op.low, op.high, op.given)
@@ -95,12 +95,12 @@ def channels_of(op: Convolution | Linear) -> Channels:
     return known[key]
 
 
-def _channels(op: Convolution | Linear) -> Channels:
+def _channels(op: Convolution | Linear) -> OutputChannels:
     weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
     bias, levels = np.asarray(op.bias.constant, np.int32), (op.x.zero_point, op.y.zero_point, op.low, op.high)
-    return Channels(np.ascontiguousarray(weights, np.int8), bias, *op.multipliers, *levels)
+    return OutputChannels(np.ascontiguousarray(weights, np.int8), bias, *op.multipliers, *levels)
 
 
-def with_channels(verdicts: Callable[[Channels], Iterable[Verdict]]) -> Check[Any]:
+def with_channels(verdicts: Callable[[OutputChannels], Iterable[Verdict]]) -> Check[Any]:
     """Returns the condition that a layer of int8 has constant weights, and that its channels meet conditions."""
     return short_circuit(LAYER, lambda op: verdicts(channels_of(op)))

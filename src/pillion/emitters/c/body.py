@@ -11,13 +11,13 @@ from pillion.emitters.c.escaping import commented
 from pillion.emitters.c.loop_rolling import (
     Action,
     CallSubroutine,
-    Item,
-    Load,
+    LoadConstant,
     Location,
     LocationType,
     LoopPart,
     MoveRows,
     ParameterLocation,
+    ProgramItem,
     RolledLoop,
     RowIndex,
     RunStep,
@@ -30,7 +30,7 @@ from pillion.emitters.c.loop_rolling import (
 from pillion.emitters.c.lower import CProgram, CStep, Variant
 from pillion.emitters.c.outlining import outline
 from pillion.ir.types import Value
-from pillion.memory import Area, Spot
+from pillion.memory import Area, MemoryLocation
 from pillion.ops import Segment
 
 BASES: Mapping[Area, str] = {"arena": "base", "state": "kept"}
@@ -87,7 +87,7 @@ def segment_signature(program: CProgram, number: int) -> str:
     return f"void {segment_function(program, number)}(const void *const *inputs, void *const *outputs{more})"
 
 
-class Body:
+class StatementWriter:
     """Writes the statements of a program, and the functions of outlined sequences."""
 
     def __init__(self, program: CProgram, after_op: bool) -> None:
@@ -102,29 +102,29 @@ class Body:
             [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]],
             interchangeable_variants(program),
         )
-        self.functions = "".join(map(self._passage, self._innermost_first()))
+        self.functions = "".join(map(self._subroutine_function, self._subroutine_order()))
 
     def text(self) -> str:
         """Returns the statements behind the row input, or all if there is none."""
-        return "\n".join(map(self._item, self.rest))
+        return "\n".join(map(self._item_statements, self.rest))
 
-    def begun(self) -> str:
+    def statements_before_rows(self) -> str:
         """Returns the statements that run before the first row arrives."""
-        return "\n".join(map(self._item, self.before))
+        return "\n".join(map(self._item_statements, self.before))
 
-    def resumed(self) -> str:
+    def resumable_statements(self) -> str:
         """Returns the resumable statements that run while rows arrive."""
-        return self._resumed(self.fed)
+        return self._resumable_item_statements(self.fed)
 
-    def _resumed(self, items: Sequence[Item]) -> str:
+    def _resumable_item_statements(self, items: Sequence[ProgramItem]) -> str:
         """Returns statements that wait for rows. `at` holds the resume point, followed by the counters of the
         enclosing loops."""
         self.waits = 0
-        body = "\n".join(map(self._item, items))
+        body = "\n".join(map(self._item_statements, items))
         cases = "".join(f"case {n}:\n    goto rows_{n};\n" for n in range(1, self.waits + 1))
         return f"switch (at[0]) {{\n{cases}default:\n    break;\n}}\n{body}"
 
-    def _innermost_first(self) -> list[int]:
+    def _subroutine_order(self) -> list[int]:
         """Returns the subroutines in an order in which each is defined before its callers."""
         order: dict[int, None] = {}
 
@@ -140,16 +140,20 @@ class Body:
             put(item.what)
         return list(order)
 
-    def _passage(self, number: int) -> str:
+    def _subroutine_function(self, number: int) -> str:
         """Returns the function of a subroutine. If it waits for rows, it returns whether there were enough."""
         passage = self.passages[number]
         is_left = any(waits(item.what) for item in passage.items)
         self.answer = " 0"
-        body = self._resumed(passage.items) if is_left else "\n".join(map(self._item, passage.items))
+        body = (
+            self._resumable_item_statements(passage.items)
+            if is_left
+            else "\n".join(map(self._item_statements, passage.items))
+        )
         self.answer = ""
         handed = range(len(passage.handed))
-        known = [name for name, _ in self._known(is_left)] + [f"place{n}" for n in handed]
-        parameters = [declared for _, declared in self._known(is_left)]
+        known = [name for name, _ in self._common_parameters(is_left)] + [f"place{n}" for n in handed]
+        parameters = [declared for _, declared in self._common_parameters(is_left)]
         parameters += [f"{self._type(passage.handed[n])}place{n}" for n in handed]
         unused = "".join(f"(void){name};\n" for name in known)
         text = indent(f"{unused}{body}{'return 1;' * is_left}", "    ")
@@ -163,7 +167,7 @@ class Body:
         step = self.program.steps[kind.step]
         return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type} *"
 
-    def _handed(self, place: CLocation) -> str:
+    def _subroutine_argument(self, place: CLocation) -> str:
         """Returns an argument: an address, a row index, or the params of a variant."""
         spot = place.spot
         if isinstance(spot, VariantSelector):
@@ -172,7 +176,7 @@ class Body:
         is_variant = isinstance(type_of(spot), RunStep)
         return f"place{spot.number}" if isinstance(spot, ParameterLocation) and is_variant else str(place)
 
-    def _known(self, is_left: bool) -> list[tuple[str, str]]:
+    def _common_parameters(self, is_left: bool) -> list[tuple[str, str]]:
         """Returns the name and the declaration of the parameters that every subroutine has."""
         known = [("base", "uint8_t *base")]
         known += [("kept", "uint8_t *kept")] if self.program.graph.states else []
@@ -180,21 +184,21 @@ class Body:
         fed = [("feed", "pillion_feed *feed"), ("given", "pillion_rows *given"), ("at", "uint32_t *at")]
         return known + fed * is_left
 
-    def _item(self, item: Item) -> str:
-        return self._text(item.what, [CLocation(spot) for spot in item.places], 0)
+    def _item_statements(self, item: ProgramItem) -> str:
+        return self._action_statements(item.what, [CLocation(spot) for spot in item.places], 0)
 
-    def _text(self, what: Action, places: CLocations, depth: int) -> str:
+    def _action_statements(self, what: Action, places: CLocations, depth: int) -> str:
         match what:
             case RunStep():
-                return self._fire(what, places)
+                return self._run_step_statements(what, places)
             case RunVariant(first):
-                return self._fire(first, places[1:], self._handed(places[0]))
+                return self._run_step_statements(first, places[1:], self._subroutine_argument(places[0]))
             case MoveRows(size):
                 to, source = places
                 return f"pillion_move_rows({to}, {source}, {size});\n"
             case TakeRows(rows, _):
-                return self._take(rows, places)
-            case Load(size, value):
+                return self._take_rows_call(rows, places)
+            case LoadConstant(size, value):
                 return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
             case CallSubroutine():
                 return self._run(what, places, depth)
@@ -206,33 +210,38 @@ class Body:
         moving = [
             CLocation(p.spot, (*p.moves, (count, s))) for p, s in zip(places, loop.strides, strict=True)
         ]
-        body = "".join(self._text(part.what, own, depth + 1) for part, own in _shared_out(loop.body, moving))
+        body = "".join(
+            self._action_statements(part.what, own, depth + 1)
+            for part, own in _distribute_locations(loop.body, moving)
+        )
         declared = count if loop.waits else f"uint32_t {count}"
         head = f"for ({declared} = 0; {count} < {loop.count}; {count}++) {{"
         return f"{head}\n{indent(body, '    ')}}}\n"
 
-    def _take(self, rows: int, places: CLocations) -> str:
+    def _take_rows_call(self, rows: int, places: CLocations) -> str:
         """Returns the call that takes rows from the caller."""
         assert self.program.feed is not None
         to = str(places[0]) if places else "NULL"
-        return self._wait(f"pillion_take_rows(feed, given, {to}, {rows}, {self.program.feed.row_bytes})")
+        return self._waiting_call(
+            f"pillion_take_rows(feed, given, {to}, {rows}, {self.program.feed.row_bytes})"
+        )
 
     def _run(self, run: CallSubroutine, places: CLocations, depth: int) -> str:
         """Returns the call of a subroutine. One that waits for rows has its own resume point behind the counters
         of the enclosing loops."""
         inner = f"at + {1 + depth}"
-        known = [inner if name == "at" else name for name, _ in self._known(run.waits)]
-        call = f"part_{run.passage}({', '.join([*known, *map(self._handed, places)])})"
-        return f"at[{1 + depth}] = 0;\n{self._wait(call)}" if run.waits else f"{call};\n"
+        known = [inner if name == "at" else name for name, _ in self._common_parameters(run.waits)]
+        call = f"part_{run.passage}({', '.join([*known, *map(self._subroutine_argument, places)])})"
+        return f"at[{1 + depth}] = 0;\n{self._waiting_call(call)}" if run.waits else f"{call};\n"
 
-    def _wait(self, call: str) -> str:
+    def _waiting_call(self, call: str) -> str:
         """Returns a call that waits for rows: if too few have arrived, the function returns here and later resumes
         here."""
         self.waits += 1
         left = f"    return{self.answer};\n"
         return f"at[0] = {self.waits};\nrows_{self.waits}:\nif (!{call}) {{\n{left}}}\n"
 
-    def _fire(self, fire: RunStep, places: CLocations, params: str = "") -> str:
+    def _run_step_statements(self, fire: RunStep, places: CLocations, params: str = "") -> str:
         step = self.program.steps[fire.step]
         variant = step.variants[fire.variant]
         is_known = step.index in self.named
@@ -257,13 +266,13 @@ class Body:
     def _workspace(self, variant: Variant) -> str:
         """Returns the last argument of a segment that works in the arena."""
         offset = self.program.memory.scratch_offsets.get(variant.choice.op)
-        return "" if offset is None else f", {CLocation(Spot(offset))}"
+        return "" if offset is None else f", {CLocation(MemoryLocation(offset))}"
 
     def _call(self, step: CStep, variant: Variant, number: int, places: CLocations, params: str) -> str:
         call = step.calls[number]
         rows = places[len(variant.values) :]
         place = dict(zip(variant.values, places[: len(variant.values)], strict=True))
-        scratch = self.program.memory.scratch_spot(step.choice.op)
+        scratch = self.program.memory.scratch_location(step.choice.op)
         arguments = [params or f"&{params_name(step, number)}"]
         arguments += [self._argument(value, place) for value in call.inputs]
         arguments += map(str, rows if call.counts_rows else ())
@@ -294,7 +303,9 @@ def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
     return found
 
 
-def _shared_out(parts: Sequence[LoopPart], places: CLocations) -> Iterator[tuple[LoopPart, CLocations]]:
+def _distribute_locations(
+    parts: Sequence[LoopPart], places: CLocations
+) -> Iterator[tuple[LoopPart, CLocations]]:
     """Yields each part of a loop with its own locations."""
     at = 0
     for part in parts:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array, Int64Array
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, Int64Array, OutputChannels
 from pillion.ir.verdict import Verdict
 
 MOST_SHIFT = 22
@@ -41,9 +41,9 @@ def rounding(out_zp: int, right: Any) -> Any:
     return (2 * out_zp + 1) << (right - 1)
 
 
-def scale_channels(channels: Channels) -> ScaledChannels:
+def scale_channels(channels: OutputChannels) -> ScaledChannels:
     """Returns the channels with their zero points folded into biases and rounding constants."""
-    folded = channels.folded
+    folded = channels.with_folded_zero_point
     rights = -folded.shifts.astype(np.int64)
     rounds = rounding(channels.out_zp, np.clip(rights, 1, 32))
     return ScaledChannels(
@@ -51,7 +51,7 @@ def scale_channels(channels: Channels) -> ScaledChannels:
     )
 
 
-def unscaled(channels: Channels) -> ScaledChannels:
+def unscaled(channels: OutputChannels) -> ScaledChannels:
     """Returns channels that are summed but not rescaled by the kernel."""
     count = len(channels.bias)
     ones = np.ones(count, np.int64)
@@ -60,7 +60,7 @@ def unscaled(channels: Channels) -> ScaledChannels:
     )
 
 
-def right_shifts(scaled: ScaledChannels) -> Verdict:
+def check_right_shifts(scaled: ScaledChannels) -> Verdict:
     """Checks whether every channel is rescaled by a right shift within the kernels' range."""
     least, most = int(scaled.rights.min()), int(scaled.rights.max())
     return Verdict(

@@ -32,10 +32,10 @@ def encodable(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Returns a C string literal with this text in UTF-8."""
-    return '"' + "".join(map(_spelled, encodable(text).encode())) + '"'
+    return '"' + "".join(map(_escape_byte, encodable(text).encode())) + '"'
 
 
-def _spelled(byte: int) -> str:
+def _escape_byte(byte: int) -> str:
     """Returns a byte of a string literal, octal if special: octal escapes end after three digits, hexadecimal ones
     do not."""
     is_plain = 32 <= byte < 127 and chr(byte) not in '"\\?'

@@ -7,10 +7,10 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_library import Library
 from pillion.emitters.c.portable.reduce import INT8_OR_BOOL, extremum_tile_params, of_extreme
 from pillion.emitters.c.reduction_blocks import adjacent, block_sizes
-from pillion.ops.reduce import Extremes, ReduceMax, ReduceMin
+from pillion.ops.reduce import ExtremumReduction, ReduceMax, ReduceMin
 
 
-def params(op: Extremes) -> Params:
+def params(op: ExtremumReduction) -> Params:
     """Returns the sizes of the block, and the place of a tile among those of its op."""
     if op.is_part:
         return {"outer": 1, **extremum_tile_params(op)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.params_structs import in_order
+from pillion.emitters.c.params_structs import order_params_fields
 from pillion.ir.access import ROWS, AxisMap
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op
@@ -57,10 +57,10 @@ class Call:
     """Whether the kernel takes the index of the first output row as an argument behind its inputs."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "params", in_order(self.routine.params_type, self.params))
+        object.__setattr__(self, "params", order_params_fields(self.routine.params_type, self.params))
 
 
-def scaling(m: Multiplier) -> Params:
+def multiplier_params(m: Multiplier) -> Params:
     """Returns a multiplier as the fields of a params struct."""
     return {"multiplier": m.mantissa, "shift": m.shift}
 

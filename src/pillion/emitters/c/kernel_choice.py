@@ -23,7 +23,7 @@ BYTE_OF_FLASH = 2.0
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelChoice:
     """The kernel of an op, with the failed conditions of the kernels before it in the list."""
 
     op: Op
@@ -69,10 +69,10 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
     return (*first, *others.get(Isa.PORTABLE, ()), *portable.KERNELS)
 
 
-def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice, ...]:
+def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[KernelChoice, ...]:
     """Chooses a kernel for every op of the graph: the fastest; for `size`, few different ones."""
     listed = (*kernels(isa), NPU, LOOP)
-    candidates = {op: [k for k in listed if _is_of(k, op)] for op in graph.ops}
+    candidates = {op: [k for k in listed if _handles_op(k, op)] for op in graph.ops}
     if optimize == "size":
         candidates = {op: [k for k in of_op if not k.extra_flash(op)] for op, of_op in candidates.items()}
     choices = tuple(_choose_one(op, graph.arithmetic, candidates[op]) for op in graph.ops)
@@ -80,8 +80,8 @@ def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[Choice
 
 
 def _fewer_kernels(
-    choices: Sequence[Choice], listed: Sequence[Kernel], arithmetic: Arithmetic
-) -> tuple[Choice, ...]:
+    choices: Sequence[KernelChoice], listed: Sequence[Kernel], arithmetic: Arithmetic
+) -> tuple[KernelChoice, ...]:
     """Drops kernels, the least used first, if the remaining ones can compute all their ops."""
     chosen = {choice.op: choice for choice in choices}
     work = {
@@ -90,20 +90,22 @@ def _fewer_kernels(
     for kernel in sorted(work, key=work.__getitem__):
         used = {c.kernel for c in chosen.values()} - {kernel}
         movers = [op for op, c in chosen.items() if c.kernel is kernel]
-        instead = {op: _another(op, kernel, [k for k in listed if k in used], arithmetic) for op in movers}
+        instead = {
+            op: _alternative_kernel(op, kernel, [k for k in listed if k in used], arithmetic) for op in movers
+        }
         if all(instead.values()):
             small = Verdict("optimize.size", False, "few kernels", kernel.name)
             chosen.update(
-                (op, Choice(op, other, (*chosen[op].passed_over, (kernel.name, small))))
+                (op, KernelChoice(op, other, (*chosen[op].passed_over, (kernel.name, small))))
                 for op, other in instead.items()
                 if other is not None
             )
     return tuple(chosen[choice.op] for choice in choices)
 
 
-def choose_together(
-    forms: Sequence[Op], usual: Op, chosen: Mapping[Op, Choice], arithmetic: Arithmetic, isa: Isa
-) -> dict[Op, Choice]:
+def choose_variant_kernels(
+    forms: Sequence[Op], usual: Op, chosen: Mapping[Op, KernelChoice], arithmetic: Arithmetic, isa: Isa
+) -> dict[Op, KernelChoice]:
     """Chooses anew for the variants of an op if they would pack its constants in several layouts: the kernel of
     the most frequent variant if it takes all of them, otherwise kernels that share constants."""
     found = {form: chosen[form] for form in forms}
@@ -112,22 +114,26 @@ def choose_together(
         return found
     kernel = found[usual].kernel
     if kernel.has_private_constants and all(all_ok(kernel.check(form, arithmetic)) for form in forms):
-        return {form: Choice(form, kernel, found[usual].passed_over) for form in forms}
+        return {form: KernelChoice(form, kernel, found[usual].passed_over) for form in forms}
     shared = [k for k in kernels(isa) if not k.has_private_constants]
-    return {form: _choose_one(form, arithmetic, [k for k in shared if _is_of(k, form)]) for form in forms}
+    return {
+        form: _choose_one(form, arithmetic, [k for k in shared if _handles_op(k, form)]) for form in forms
+    }
 
 
-def _another(op: Op, than: Kernel, used: Sequence[Kernel], arithmetic: Arithmetic) -> Kernel | None:
-    fitting = (k for k in used if _is_of(k, op) and k is not than and all_ok(k.check(op, arithmetic)))
+def _alternative_kernel(
+    op: Op, than: Kernel, used: Sequence[Kernel], arithmetic: Arithmetic
+) -> Kernel | None:
+    fitting = (k for k in used if _handles_op(k, op) and k is not than and all_ok(k.check(op, arithmetic)))
     return next(fitting, None)
 
 
-def _is_of(kernel: Kernel, op: Op) -> bool:
+def _handles_op(kernel: Kernel, op: Op) -> bool:
     """Whether a kernel computes ops of this class, and of this form: complete or tiled reductions."""
     return kernel.op is type(op) and kernel.is_tiled is op.is_part
 
 
-def _cheaper(first: Choice, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:
+def _cheaper(first: KernelChoice, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> KernelChoice:
     """Returns the first kernel that takes an op, or a later one with a lower estimate."""
     op, kernel = first.op, first.kernel
     if kernel.work is None:
@@ -140,15 +146,15 @@ def _cheaper(first: Choice, arithmetic: Arithmetic, candidates: Sequence[Kernel]
     if best is kernel:
         return first
     verdict = Verdict("instructions", False, f"about {works[best]:,.0f}", f"about {works[kernel]:,.0f}")
-    return Choice(op, best, (*first.passed_over, (kernel.name, verdict)))
+    return KernelChoice(op, best, (*first.passed_over, (kernel.name, verdict)))
 
 
-def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> Choice:
+def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> KernelChoice:
     passed_over: list[tuple[str, Verdict]] = []
     for kernel in candidates:
         verdicts = kernel.check(op, arithmetic)
         if all_ok(verdicts):
-            return _cheaper(Choice(op, kernel, tuple(passed_over)), arithmetic, candidates)
+            return _cheaper(KernelChoice(op, kernel, tuple(passed_over)), arithmetic, candidates)
         passed_over += [(kernel.name, verdict) for verdict in failures(verdicts)]
     raise PillionError(
         f"{op.kind} `{op.name}` has no C kernel",

@@ -71,7 +71,7 @@ INT8_XY = dtypes("x y", DType.INT8)
 INT8_ABY = dtypes("a b y", DType.INT8)
 
 
-def constants(fields: str) -> Check[Any]:
+def check_constants(fields: str) -> Check[Any]:
     """Returns the condition that the named operands are constant, for kernels that pack them at compile time."""
 
     def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
@@ -84,11 +84,11 @@ def constants(fields: str) -> Check[Any]:
     return check
 
 
-LAYER: Check[Any] = all_of(dtypes("x y weights", DType.INT8), constants("weights bias"))
+LAYER: Check[Any] = all_of(dtypes("x y weights", DType.INT8), check_constants("weights bias"))
 """Input, weights and result of a layer are int8; weights and bias are constant."""
 
 
-def all_int8(op: Op) -> tuple[Verdict, ...]:
+def check_all_int8(op: Op) -> tuple[Verdict, ...]:
     """Checks whether all computed operands and results of an op are int8."""
     return int8_values(*dict.fromkeys((*op.activations, *op.results)))
 
@@ -141,7 +141,7 @@ def within(
     return Verdict(rule, least <= number <= most, f"{wanted} {unit}".rstrip(), str(number))
 
 
-def same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:
+def in_place_same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:
     """Returns the computed operands that have the shape of the result, which may overwrite their memory."""
     return tuple(v for v in dict.fromkeys(operands) if not v.is_constant and v.shape == op.results[0].shape)
 

@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Call, Kernel, Params, Routine
-from pillion.emitters.c.kernel_conditions import Condition, OfOp, all_of, in_fields, of_both, same_shape
+from pillion.emitters.c.kernel_conditions import (
+    Condition,
+    OfOp,
+    all_of,
+    in_fields,
+    in_place_same_shape,
+    of_both,
+)
 from pillion.emitters.c.op_fields import with_op_fields
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, operand_fields
@@ -81,7 +88,11 @@ class Library:
             return made(one, arithmetic) if one.results[0].type.elements else ()
 
         def of_shape(one: OpClass) -> tuple[Value, ...]:
-            return same_shape(one, *in_fields(one, in_place)) if isinstance(in_place, str) else in_place(one)
+            return (
+                in_place_same_shape(one, *in_fields(one, in_place))
+                if isinstance(in_place, str)
+                else in_place(one)
+            )
 
         functions: Any = {"calls": calls_for_elements, "check": all_of(*requires), "in_place": of_shape}
         return Kernel(f"{name or op.kind}{self.suffix}", op, **functions, **memory_and_cost)

@@ -49,38 +49,38 @@ def lines(data: NDArray[np.generic]) -> Iterator[bytes]:
 def _writer(data: NDArray[np.generic]) -> Callable[[NDArray[np.generic]], bytes]:
     """Returns the fastest formatter for complete lines of this array."""
     if data.dtype.name in PER_LINE:
-        return _by_table
-    return _by_halves if data.dtype == np.int32 and data.size > MANY else _one_by_one
+        return _format_by_table
+    return _format_by_halves if data.dtype == np.int32 and data.size > MANY else _format_one_by_one
 
 
 def _line(numbers: list[Any]) -> str:
     return "    " + ", ".join(map(literal, numbers))
 
 
-def _one_by_one(numbers: NDArray[np.generic]) -> bytes:
+def _format_one_by_one(numbers: NDArray[np.generic]) -> bytes:
     return "".join(f"{_line(row)},\n" for row in numbers.tolist()).encode()
 
 
-def _by_table(numbers: NDArray[np.generic]) -> bytes:
+def _format_by_table(numbers: NDArray[np.generic]) -> bytes:
     """Formats each number by a table of all values of its type."""
     cells = np.empty((len(numbers), numbers.shape[1] + 1), CELL)
-    cells[:, 0] = _cells([b"    "])[0]
-    table = _table(numbers.dtype.name)
+    cells[:, 0] = _fixed_width_cells([b"    "])[0]
+    table = _cells_of_all_values(numbers.dtype.name)
     codes = numbers.view(f"u{numbers.dtype.itemsize}")
     cells[:, 1:] = table[0][codes]
     cells[:, -1] = table[1][codes[:, -1]]
     return cells.tobytes().translate(None, b"\0")
 
 
-def _by_halves(numbers: NDArray[Any]) -> bytes:
+def _format_by_halves(numbers: NDArray[Any]) -> bytes:
     """Formats each number as its sign and upper digits, then its lower five digits."""
     if (numbers == LEAST).any():  # INT32_MIN has no literal of its own
-        return _one_by_one(numbers)
+        return _format_one_by_one(numbers)
     magnitudes = np.abs(numbers)
     high, low = np.divmod(magnitudes, HALF)
-    heads, tails = _halves()
+    heads, tails = _digit_half_cells()
     cells = np.empty((len(numbers), 2 * numbers.shape[1] + 1), CELL)
-    cells[:, 0] = _cells([b"    "])[0]
+    cells[:, 0] = _fixed_width_cells([b"    "])[0]
     cells[:, 1::2] = heads[high + len(heads) // 2 * (numbers < 0)]
     cells[:, 2::2] = tails[0][low + HALF * (high > 0)]
     cells[:, -1] = tails[1][(low + HALF * (high > 0))[:, -1]]
@@ -88,20 +88,20 @@ def _by_halves(numbers: NDArray[Any]) -> bytes:
 
 
 @cache
-def _halves() -> tuple[NDArray[CELL], tuple[NDArray[CELL], NDArray[CELL]]]:
+def _digit_half_cells() -> tuple[NDArray[CELL], tuple[NDArray[CELL], NDArray[CELL]]]:
     """Returns the cells of upper digits, negative ones last, and of lower digits within and at the end of a line,
     zero-padded ones last."""
     upper = ["" if n == 0 else str(n) for n in range(-LEAST // HALF + 1)]
     heads = [f"{sign}{digits}".encode() for sign in ("", "-") for digits in upper]
     lower = [f"{n:{width}}" for width in ("", "05") for n in range(HALF)]
-    return _cells(heads), (
-        _cells([f"{n}, ".encode() for n in lower]),
-        _cells([f"{n},\n".encode() for n in lower]),
+    return _fixed_width_cells(heads), (
+        _fixed_width_cells([f"{n}, ".encode() for n in lower]),
+        _fixed_width_cells([f"{n},\n".encode() for n in lower]),
     )
 
 
 @cache
-def _table(dtype: str) -> tuple[NDArray[CELL], NDArray[CELL]]:
+def _cells_of_all_values(dtype: str) -> tuple[NDArray[CELL], NDArray[CELL]]:
     """Returns the cells of all bit patterns of a type, within a line and at the end of one."""
     numbers = (
         np.arange(1 << 8 * np.dtype(dtype).itemsize)
@@ -109,9 +109,11 @@ def _table(dtype: str) -> tuple[NDArray[CELL], NDArray[CELL]]:
         .view(dtype)
         .tolist()
     )
-    return _cells([f"{n}, ".encode() for n in numbers]), _cells([f"{n},\n".encode() for n in numbers])
+    return _fixed_width_cells([f"{n}, ".encode() for n in numbers]), _fixed_width_cells(
+        [f"{n},\n".encode() for n in numbers]
+    )
 
 
-def _cells(texts: list[bytes]) -> NDArray[CELL]:
+def _fixed_width_cells(texts: list[bytes]) -> NDArray[CELL]:
     width = np.dtype(CELL).itemsize
     return np.frombuffer(b"".join(text.ljust(width, b"\0") for text in texts), CELL)

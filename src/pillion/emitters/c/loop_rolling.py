@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pillion.ir.types import Value
-from pillion.memory import Spot
+from pillion.memory import MemoryLocation
 
 LONGEST_PERIOD = 400
 """The largest number of items in a loop body."""
@@ -39,7 +39,7 @@ class TakeRows:
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadConstant:
     """Copies a constant; its location is the destination."""
 
     bytes: int
@@ -82,7 +82,7 @@ class RunVariant:
     """The first of these variants."""
 
 
-Action = RunStep | RunVariant | MoveRows | TakeRows | Load | RolledLoop | CallSubroutine
+Action = RunStep | RunVariant | MoveRows | TakeRows | LoadConstant | RolledLoop | CallSubroutine
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,14 @@ class ParameterLocation:
     kind: LocationType = None
 
 
-Location = Spot | ParameterLocation | VariantSelector | RowIndex
+Location = MemoryLocation | ParameterLocation | VariantSelector | RowIndex
 
 
 def type_of(place: Location) -> LocationType:
     """Returns the type of a location."""
     if isinstance(place, RowIndex):
         return "row"
-    return None if isinstance(place, Spot) else place.kind
+    return None if isinstance(place, MemoryLocation) else place.kind
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class LoopPart:
 
 
 @dataclass(frozen=True)
-class Item:
+class ProgramItem:
     """An action of the program with its memory locations."""
 
     what: Action
@@ -149,19 +149,19 @@ def base_of(place: Location) -> str | int:
     return place.number if isinstance(place, ParameterLocation) else place.area
 
 
-def roll(items: Iterable[Item]) -> list[Item]:
+def roll(items: Iterable[ProgramItem]) -> list[ProgramItem]:
     """Turns repetitions into loops, short ones first, so that they become parts of longer ones."""
     rolled = list(items)
     period = 1
     while period <= min(len(rolled) // 2, LONGEST_PERIOD):
-        shorter = _with_period(rolled, period)
+        shorter = _roll_with_period(rolled, period)
         period = 1 if len(shorter) < len(rolled) else period + 1
         rolled = shorter
     return rolled
 
 
-def _with_period(items: Sequence[Item], period: int) -> list[Item]:
-    rolled: list[Item] = []
+def _roll_with_period(items: Sequence[ProgramItem], period: int) -> list[ProgramItem]:
+    rolled: list[ProgramItem] = []
     at = 0
     while at < len(items):
         count, strides = _repetitions(items, at, period)
@@ -169,7 +169,7 @@ def _with_period(items: Sequence[Item], period: int) -> list[Item]:
             body = items[at : at + period]
             parts = tuple(LoopPart(item.what, len(item.places)) for item in body)
             places = tuple(place for item in body for place in item.places)
-            rolled.append(Item(RolledLoop(count, parts, strides), places))
+            rolled.append(ProgramItem(RolledLoop(count, parts, strides), places))
             at += count * period
         else:
             rolled.append(items[at])
@@ -177,7 +177,7 @@ def _with_period(items: Sequence[Item], period: int) -> list[Item]:
     return rolled
 
 
-def _repetitions(items: Sequence[Item], at: int, period: int) -> tuple[int, tuple[int, ...]]:
+def _repetitions(items: Sequence[ProgramItem], at: int, period: int) -> tuple[int, tuple[int, ...]]:
     """Returns how often the items from `at` on repeat, and the stride of each of their locations."""
     strides: list[int] = []
     for i in range(at, at + period):
@@ -191,7 +191,7 @@ def _repetitions(items: Sequence[Item], at: int, period: int) -> tuple[int, tupl
     return count, tuple(strides)
 
 
-def _stride(items: Sequence[Item], i: int, period: int) -> tuple[int, ...] | None:
+def _stride(items: Sequence[ProgramItem], i: int, period: int) -> tuple[int, ...] | None:
     """Returns the strides between an item and the one a period later; None if they differ otherwise."""
     if i + period >= len(items):
         return None

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Call, Routine
-from pillion.emitters.c.kernel_choice import Choice
-from pillion.emitters.c.loop_rolling import Action, Item, RolledLoop, RunStep, roll
+from pillion.emitters.c.kernel_choice import KernelChoice
+from pillion.emitters.c.loop_rolling import Action, ProgramItem, RolledLoop, RunStep, roll
 from pillion.emitters.c.running_sums import RunningSums
 from pillion.emitters.c.scan_calls import loaded_constants, repeat_items
 from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan
-from pillion.emitters.c.sliding_moves import moves_of
+from pillion.emitters.c.sliding_moves import sliding_buffer_moves
 from pillion.emitters.c.stream_entry import StreamEntry, stream_entry
 from pillion.emitters.c.tile_variants import OpVariants, RegionVariants
 from pillion.ir.access import ROWS, row_bytes
-from pillion.ir.graph import Graph, Names, identifier, shortened
+from pillion.ir.graph import Graph, UniqueNames, identifier, shortened
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.state import State
@@ -33,9 +33,9 @@ from pillion.memory import (
     MemoryPlan,
     Needs,
     RepeatMemory,
-    words_of_state,
+    region_state_words,
 )
-from pillion.ops import Region, Scan, Segment, leaves
+from pillion.ops import Region, Scan, Segment, flatten_ops
 from pillion.option_values import Optimize
 
 POINTER_BYTES = 4
@@ -59,7 +59,7 @@ class Constant:
 class Variant:
     """One variant of an op: complete, or a tile of rows, perhaps at an edge of the image."""
 
-    choice: Choice
+    choice: KernelChoice
     calls: range
     """The indices of its calls among those of the step."""
     values: tuple[Value, ...]
@@ -71,7 +71,7 @@ class CStep:
     """One op with its calls and the names of the constants that their params point to."""
 
     index: int
-    choice: Choice
+    choice: KernelChoice
     calls: tuple[Call, ...]
     pointers: tuple[Mapping[str, str], ...]
     """For each call: field of the params struct → name of a constant."""
@@ -107,9 +107,9 @@ class RowFeed:
         return row_bytes(self.value)
 
     @property
-    def loops(self) -> int:
+    def loop_depth(self) -> int:
         """The largest nesting depth of loops around an item that waits for rows."""
-        return words_of_state(self.rows) - words_of_state(0)
+        return region_state_words(self.rows) - region_state_words(0)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class CProgram:
     graph: Graph
     isa: Isa
     steps: tuple[CStep, ...]
-    items: tuple[Item, ...]
+    items: tuple[ProgramItem, ...]
     """The actions of the program, in order."""
     constants: tuple[Constant, ...]
     operands: Mapping[Value, str]
@@ -197,7 +197,7 @@ class _Constants:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        self.names = Names()
+        self.names = UniqueNames()
         self.by_content: dict[tuple[str, bytes], Constant] = {}
 
     def name(self, wish: str, data: NDArray[np.generic]) -> str:
@@ -234,10 +234,10 @@ def pack_constants(found: KernelPlan) -> CProgram:
     constants = _Constants(graph.name)
     steps: list[CStep] = []
     for op in graph.ops:
-        for uses in regions[op].of_ops if op in regions else map(OpVariants, leaves([op])):
+        for uses in regions[op].of_ops if op in regions else map(OpVariants, flatten_ops([op])):
             steps.append(_step(len(steps), uses, chosen, graph.arithmetic, constants))
     operands = {
-        value: constants.name(f"value_{value.name}", _stored(value.constant))
+        value: constants.name(f"value_{value.name}", _as_stored_in_flash(value.constant))
         for step in steps
         for call in step.calls
         for value in call.inputs
@@ -252,8 +252,8 @@ def pack_constants(found: KernelPlan) -> CProgram:
     sums_begin = {
         one.op: constants.name(f"sums_{one.op.name}", one.stored) for one in found.sums if not one.is_uniform
     }
-    done_by = _Doing(regions, needs, dict(moves_of(found.joints, memory)), memory)
-    items = tuple(tuple(done_by.items(op, first)) for op, first in _numbered(graph, needs))
+    done_by = _ItemWriter(regions, needs, dict(sliding_buffer_moves(found.joints, memory)), memory)
+    items = tuple(tuple(done_by.items(op, first)) for op, first in _ops_with_step_index(graph, needs))
     feed = _feed(graph, [len(some) for some in items], memory)
     hop = stream_entry(graph, memory)
     memory = replace(memory, state_bytes=hop.end) if hop else memory
@@ -284,12 +284,12 @@ def is_uniform(state: State) -> bool:
     return raw == raw[:1] * len(raw)
 
 
-def _stored(data: Array) -> Array:
+def _as_stored_in_flash(data: Array) -> Array:
     """Returns the elements as stored in flash; booleans are bytes 0 and 1."""
     return data.view(np.int8) if data.dtype == np.bool_ else data
 
 
-def _numbered(graph: Graph, needs: Needs) -> Iterator[tuple[Op, int]]:
+def _ops_with_step_index(graph: Graph, needs: Needs) -> Iterator[tuple[Op, int]]:
     """Yields each op with the index of its first step."""
     first = 0
     for op in graph.ops:
@@ -298,15 +298,15 @@ def _numbered(graph: Graph, needs: Needs) -> Iterator[tuple[Op, int]]:
 
 
 @dataclass(frozen=True)
-class _Doing:
+class _ItemWriter:
     """The facts from which the items of an op follow."""
 
     regions: Mapping[Op, RegionVariants]
     needs: Needs
-    moves: Mapping[Op, Item]
+    moves: Mapping[Op, ProgramItem]
     memory: MemoryPlan
 
-    def items(self, op: Op, first: int) -> Iterator[Item]:
+    def items(self, op: Op, first: int) -> Iterator[ProgramItem]:
         """Yields the items of an op, in order."""
         need = self.needs[op]
         if op in self.regions:
@@ -315,7 +315,7 @@ class _Doing:
             yield from repeat_items(op, need, first, self.memory)
         else:
             yield from [self.moves[op]] if op in self.moves else []
-            yield Item(RunStep(first), tuple(map(self.memory.spot, (*op.activations, *op.results))))
+            yield ProgramItem(RunStep(first), tuple(map(self.memory.spot, (*op.activations, *op.results))))
 
 
 def _feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | None:
@@ -329,7 +329,11 @@ def _feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | 
 
 
 def _step(
-    index: int, uses: OpVariants, chosen: Mapping[Op, Choice], arithmetic: Arithmetic, constants: _Constants
+    index: int,
+    uses: OpVariants,
+    chosen: Mapping[Op, KernelChoice],
+    arithmetic: Arithmetic,
+    constants: _Constants,
 ) -> CStep:
     variants: list[Variant] = []
     calls: list[Call] = []
@@ -346,6 +350,6 @@ def _step(
             {key: constants.name(f"op{index}{suffix}_{key}", data) for key, data in arrays.items()}
         )
     usual = chosen[uses.usual]
-    choice = Choice(uses.op, usual.kernel, usual.passed_over)
+    choice = KernelChoice(uses.op, usual.kernel, usual.passed_over)
     scratch = max(chosen[form].kernel.scratch_bytes(form) for form in uses.forms)
     return CStep(index, choice, tuple(calls), tuple(pointers), tuple(variants), scratch)

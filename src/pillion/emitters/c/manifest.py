@@ -14,8 +14,8 @@ import numpy as np
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, read_text
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse
-from pillion.host_io.project_folders import Listing, check_paths, finish_stopped, sha256
+from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
+from pillion.host_io.project_folders import Listing, check_paths, finish_write_before_reading, sha256
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.stream_io import Streaming
 from pillion.ir.types import DType, PerTensor, Shape, TensorType
@@ -67,7 +67,7 @@ class ManifestBuffer:
 
 
 @dataclass(frozen=True)
-class StandIn:
+class NpuReferenceMemory:
     """The memory and constants of the CPU references of NPU segments, used where there is no NPU."""
 
     constant_bytes: int
@@ -102,7 +102,7 @@ class ManifestMemory:
     scratch_bytes: int
     constant_bytes: int
     params_bytes: int
-    npu_stand_in: StandIn
+    npu_stand_in: NpuReferenceMemory
     state_bytes: int = 0
     npu_copied_bytes: int = 0
     """The bytes that each inference copies into and out of the NPU's workspaces."""
@@ -200,15 +200,15 @@ class Manifest:
     @property
     def listing(self) -> Listing:
         """The project's files, and whether changes to them can be detected."""
-        return Listing(self.files, is_sealed=all(self.files.values()) and self.checksum == self._sum())
+        return Listing(self.files, is_sealed=all(self.files.values()) and self.checksum == self._checksum())
 
     def sealed(self, files: Mapping[str, Content]) -> Manifest:
         """Returns the manifest with the hashes of all files and its own checksum."""
         hashes = {path: sha256(content) for path, content in sorted(files.items())}
         listed = replace(self, files=hashes)
-        return replace(listed, checksum=listed._sum())
+        return replace(listed, checksum=listed._checksum())
 
-    def _sum(self) -> str:
+    def _checksum(self) -> str:
         return sha256(json.dumps({**as_plain_data(self), "checksum": ""}, sort_keys=True))
 
     def text(self) -> str:
@@ -218,7 +218,7 @@ class Manifest:
 
 def read_manifest(folder: Path) -> Manifest:
     """Reads the manifest of a project, after finishing an interrupted write of it."""
-    finish_stopped(folder)
+    finish_write_before_reading(folder)
     return manifest_in(folder)
 
 
@@ -228,14 +228,14 @@ def manifest_in(folder: Path) -> Manifest:
     try:
         return manifest_of(read_text(file, "project's manifest.json", MOST_BYTES))
     except ValueError as error:
-        raise not_a_project(folder, f"{file}: {error}") from None
+        raise not_a_project_error(folder, f"{file}: {error}") from None
     except PillionError as error:
-        raise not_a_project(folder, f"{file}: {error.here}") from None
+        raise not_a_project_error(folder, f"{file}: {error.here}") from None
 
 
 def manifest_of(text: str) -> Manifest:
     """Parses the text of a manifest; ValueErrors name the invalid field."""
-    data = parse(text)
+    data = parse_strict_json(text)
     if isinstance(data, dict) and isinstance(data.get("files"), list):
         data["files"] = _without_hashes(data["files"])
     return build(Manifest, data)
@@ -247,7 +247,7 @@ def _without_hashes(paths: Iterable[object]) -> dict[str, str]:
     return {path: "" for path in listed if path != MANIFEST}
 
 
-def not_a_project(folder: Path, reason: str) -> PillionError:
+def not_a_project_error(folder: Path, reason: str) -> PillionError:
     """Returns the error for a folder without a valid manifest."""
     return PillionError(
         f"{folder} is not a project of Pillion",

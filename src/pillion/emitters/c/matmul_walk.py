@@ -23,7 +23,7 @@ class MatmulSide:
     y_step: int
 
 
-def sides(op: BatchMatmul) -> tuple[MatmulSide, MatmulSide]:
+def matmul_sides(op: BatchMatmul) -> tuple[MatmulSide, MatmulSide]:
     """Returns both operands as vectors: the rows of a and the columns of b."""
     rows, depth, columns = op.rows, op.depth, op.columns
     row_step, a_step = (1, rows) if op.adj_x else (depth, 1)
@@ -37,14 +37,14 @@ Cost = Callable[[MatmulSide, MatmulSide, int], int]
 """Estimated instructions for a held side, a moving side and the vector length."""
 
 
-def in_fours(held: MatmulSide) -> int:
+def groups_of_four(held: MatmulSide) -> int:
     """Returns the number of groups of four held vectors."""
     return -(-held.count // 4)
 
 
 def held_and_moving(op: BatchMatmul, cost: Cost) -> tuple[MatmulSide, MatmulSide]:
     """Chooses the operand to hold in scratch, and the one to stream past it, by the cheaper cost."""
-    a, b = sides(op)
+    a, b = matmul_sides(op)
     return (a, b) if cost(a, b, op.depth) <= cost(b, a, op.depth) else (b, a)
 
 

@@ -20,16 +20,16 @@ def segment_steps(program: CProgram) -> list[tuple[int, CStep]]:
     return list(enumerate(step for step in program.steps if isinstance(step.choice.op, Segment)))
 
 
-def inner_program(program: CProgram, number: int, step: CStep) -> CProgram:
+def lower_segment_reference(program: CProgram, number: int, step: CStep) -> CProgram:
     """Lowers a segment to its reference program: for the host in a host program, otherwise portable."""
     op = step.choice.op
     assert isinstance(op, Segment)
     op.require_open()
     isa = program.isa if program.isa is Isa.HOST else Isa.PORTABLE
-    return lower(named(op.body, f"{program.graph.name}_npu_{number}"), isa)
+    return lower(renamed_graph(op.body, f"{program.graph.name}_npu_{number}"), isa)
 
 
-def named(graph: Graph, name: str) -> Graph:
+def renamed_graph(graph: Graph, name: str) -> Graph:
     """Returns the graph under another name, the prefix of its C identifiers."""
     return graph.replace(name=name)
 
@@ -39,12 +39,12 @@ def npu_header(program: CProgram) -> dict[str, Content]:
     return {"npu.h": _header(program)} if segment_steps(program) else {}
 
 
-def stand_ins(program: CProgram) -> tuple[dict[str, Content], list[CProgram]]:
+def segment_reference_files(program: CProgram) -> tuple[dict[str, Content], list[CProgram]]:
     """Returns the files of all segments' references, and the lowered references."""
     files: dict[str, Content] = {}
     inner: list[CProgram] = []
     for number, step in segment_steps(program):
-        reference = inner_program(program, number, step)
+        reference = lower_segment_reference(program, number, step)
         inner.append(reference)
         stem = f"npu_segment_{number}"
         files[f"{stem}_weights.h"] = model_source.weights_h(reference)

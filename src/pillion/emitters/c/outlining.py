@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pillion.emitters.c.loop_rolling import (
     Action,
     CallSubroutine,
-    Item,
-    Load,
+    LoadConstant,
     Location,
     LocationType,
     LoopPart,
     MoveRows,
     ParameterLocation,
+    ProgramItem,
     RolledLoop,
     RunStep,
     RunVariant,
@@ -52,7 +52,7 @@ class OutlineTrack:
 class Subroutine:
     """A subroutine: a sequence that the program runs in several places."""
 
-    items: tuple[Item, ...]
+    items: tuple[ProgramItem, ...]
     handed: tuple[LocationType, ...]
     """The types of its parameters."""
 
@@ -81,18 +81,18 @@ class _Node:
 
     def bytes(self, depth: int = 0) -> int:
         """Returns the approximate code size if only the loops from `depth` on enclose it."""
-        return sum(_bytes_of(leaf, depth) for leaf in self.leaves()) + _loops(self) * LOOP_BYTES
+        return sum(_bytes_of(leaf, depth) for leaf in self.leaves()) + _loop_nesting(self) * LOOP_BYTES
 
 
-def _loops(node: _Node) -> int:
-    return isinstance(node.what, RolledLoop) + sum(map(_loops, node.children))
+def _loop_nesting(node: _Node) -> int:
+    return isinstance(node.what, RolledLoop) + sum(map(_loop_nesting, node.children))
 
 
 _BYTES: Mapping[type, int] = {
     RunStep: FIRE_BYTES,
     RunVariant: FIRE_BYTES,
     MoveRows: MOVE_BYTES,
-    Load: MOVE_BYTES,
+    LoadConstant: MOVE_BYTES,
     TakeRows: TAKE_BYTES,
     CallSubroutine: RUN_BYTES,
 }
@@ -104,7 +104,7 @@ def _bytes_of(leaf: _Node, depth: int = 0) -> int:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _SequenceStart:
     """The beginning of a sequence: the index of a list, and the position in it."""
 
     nodes: int
@@ -112,10 +112,10 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Shared:
+class _RepeatedSequence:
     """A repeated sequence, with the arguments of each occurrence."""
 
-    where: tuple[_Place, ...]
+    where: tuple[_SequenceStart, ...]
     length: int
     spots: tuple[Location, ...]
     """The location of each leaf's operand inside the subroutine."""
@@ -128,12 +128,14 @@ Alike = Mapping[RunStep, RunStep]
 """A run of a variant → a run of the first variant with the same signature."""
 
 
-def outline(programs: Sequence[Sequence[Item]], alike: Alike) -> tuple[list[list[Item]], list[Subroutine]]:
+def outline(
+    programs: Sequence[Sequence[ProgramItem]], alike: Alike
+) -> tuple[list[list[ProgramItem]], list[Subroutine]]:
     """Returns the programs with repeated sequences replaced by calls, and the subroutines."""
     nodes = [
         [_node(item.what, [OutlineTrack(s) for s in item.places], alike, 0) for item in p] for p in programs
     ]
-    return _Sharing(nodes).done()
+    return _OutlineSearch(nodes).done()
 
 
 def _node(what: Action, tracks: Sequence[OutlineTrack], alike: Alike, depth: int) -> _Node:
@@ -150,7 +152,7 @@ def _node(what: Action, tracks: Sequence[OutlineTrack], alike: Alike, depth: int
     return _Node(what, children=children)
 
 
-class _Sharing:
+class _OutlineSearch:
     """The search for repeated sequences in several programs."""
 
     def __init__(self, programs: list[list[_Node]]) -> None:
@@ -161,17 +163,17 @@ class _Sharing:
         """For each subroutine, the nesting depth of subroutines in it that wait for rows; 0 if nothing in it
         waits."""
 
-    def done(self) -> tuple[list[list[Item]], list[Subroutine]]:
+    def done(self) -> tuple[list[list[ProgramItem]], list[Subroutine]]:
         """Outlines sequences until none saves code."""
         while (best := self._best()) is not None:
-            self._take(best)
+            self._replace_by_calls(best)
         bodies = [[_item(node) for node in body] for body in self.found]
         made = [Subroutine(tuple(body), handed) for body, handed in zip(bodies, self.handed, strict=True)]
         return [[_item(node) for node in program] for program in self.programs], made
 
-    def _best(self) -> _Shared | None:
+    def _best(self) -> _RepeatedSequence | None:
         """Returns the sequence that saves most code."""
-        self.lists = list(_lists([*self.programs, *self.found], 0))
+        self.lists = list(_node_sequences([*self.programs, *self.found], 0))
         numbers: dict[object, int] = {}
         keys = [
             [numbers.setdefault(self._key(node, depth), len(numbers)) for node in nodes]
@@ -180,11 +182,11 @@ class _Sharing:
         now = [[node.bytes() for node in nodes] for nodes, _ in self.lists]
         then = [[node.bytes(depth) for node in nodes] for nodes, depth in self.lists]
         candidates = sorted(_repeated(keys, now, then), key=lambda found: -found[0])
-        best: _Shared | None = None
+        best: _RepeatedSequence | None = None
         for most, length, where in candidates:
             if most <= (best.saved if best else 0):
                 break
-            shared = self._shared(length, where, most)
+            shared = self._make_subroutine(length, where, most)
             if shared.saved > (best.saved if best else 0):
                 best = shared
         return best
@@ -198,19 +200,19 @@ class _Sharing:
     def _depth(self, leaf: _Node) -> int:
         return self.depths[leaf.what.passage] if isinstance(leaf.what, CallSubroutine) else 0
 
-    def _shared(self, length: int, where: Sequence[_Place], most: int) -> _Shared:
+    def _make_subroutine(self, length: int, where: Sequence[_SequenceStart], most: int) -> _RepeatedSequence:
         """Makes a subroutine of a sequence. Locations that are equal in all occurrences stay; the others become
         parameters, one for each group of locations at fixed distances."""
-        times = [self._tracks(place, length) for place in where]
+        times = [self._relative_locations(place, length) for place in where]
         spots: list[Location] = []
         groups: dict[object, int] = {}
         firsts: list[int] = []
         for number, tracks in enumerate(zip(*times, strict=True)):
-            if _is_same(tracks):
+            if _is_constant_location(tracks):
                 spots.append(tracks[0].spot)
                 continue
             first = tracks[0].spot
-            group = groups.setdefault(_group(tracks), len(groups))
+            group = groups.setdefault(_distance_key(tracks), len(groups))
             if group == len(firsts):
                 firsts.append(number)
             spots.append(
@@ -219,15 +221,15 @@ class _Sharing:
         handed = tuple(tuple(tracks[number] for number in firsts) for tracks in times)
         places = sum(_bytes_of(_Node(CallSubroutine(0), tracks)) - RUN_BYTES for tracks in handed)
         saved = most - places
-        return _Shared(tuple(where), length, tuple(spots), handed, saved)
+        return _RepeatedSequence(tuple(where), length, tuple(spots), handed, saved)
 
-    def _tracks(self, place: _Place, length: int) -> list[OutlineTrack]:
+    def _relative_locations(self, place: _SequenceStart, length: int) -> list[OutlineTrack]:
         """Returns the locations of a sequence relative to the loops inside it."""
         nodes, depth = self.lists[place.nodes]
         leaves = [leaf for node in nodes[place.at : place.at + length] for leaf in node.leaves()]
         return [OutlineTrack(t.spot, t.strides[:depth]) for leaf in leaves for t in leaf.tracks]
 
-    def _take(self, shared: _Shared) -> None:
+    def _replace_by_calls(self, shared: _RepeatedSequence) -> None:
         """Outlines a sequence and replaces every occurrence by a call."""
         first = shared.where[0]
         nodes, depth = self.lists[first.nodes]
@@ -248,23 +250,23 @@ class _Sharing:
         self.depths.append(inside + 1 if waiting else 0)
 
 
-def _lists(programs: Iterable[list[_Node]], depth: int) -> Iterator[tuple[list[_Node], int]]:
+def _node_sequences(programs: Iterable[list[_Node]], depth: int) -> Iterator[tuple[list[_Node], int]]:
     """Yields all sequences, those in loops included, each with the number of enclosing loops."""
     for nodes in programs:
         yield nodes, depth
-        yield from _lists((node.children for node in nodes if node.children), depth + 1)
+        yield from _node_sequences((node.children for node in nodes if node.children), depth + 1)
 
 
 def _repeated(
     keys: Sequence[Sequence[int]], now: Sequence[Sequence[int]], then: Sequence[Sequence[int]]
-) -> Iterator[tuple[int, int, list[_Place]]]:
+) -> Iterator[tuple[int, int, list[_SequenceStart]]]:
     """Yields repeated sequences: the bytes that each saves before its arguments are counted, its length, and its
     occurrences. `now` are the sizes of nodes in place, `then` those in a subroutine."""
-    grams = [[_Place(n, at) for n, one in enumerate(keys) for at in range(len(one))]]
+    grams = [[_SequenceStart(n, at) for n, one in enumerate(keys) for at in range(len(one))]]
     length = 0
     while grams:
         length += 1
-        longer: dict[tuple[int, int], list[_Place]] = {}
+        longer: dict[tuple[int, int], list[_SequenceStart]] = {}
         for gram, where in enumerate(grams):
             for place in where:
                 end = place.at + length
@@ -272,7 +274,7 @@ def _repeated(
                     longer.setdefault((gram, keys[place.nodes][end - 1]), []).append(place)
         grams = [where for where in longer.values() if len(where) > 1]
         for where in grams:
-            apart = list(_apart(where, length))
+            apart = list(_non_overlapping(where, length))
             here = sum(sum(now[place.nodes][place.at : place.at + length]) for place in apart)
             there = sum(then[where[0].nodes][where[0].at : where[0].at + length])
             most = here - there - len(apart) * RUN_BYTES - PASSAGE_BYTES
@@ -280,7 +282,7 @@ def _repeated(
                 yield most, length, apart
 
 
-def _apart(where: Iterable[_Place], length: int) -> Iterator[_Place]:
+def _non_overlapping(where: Iterable[_SequenceStart], length: int) -> Iterator[_SequenceStart]:
     """Yields the occurrences that do not overlap."""
     free: dict[int, int] = {}
     for place in where:
@@ -289,7 +291,7 @@ def _apart(where: Iterable[_Place], length: int) -> Iterator[_Place]:
             yield place
 
 
-def _is_same(tracks: Sequence[OutlineTrack]) -> bool:
+def _is_constant_location(tracks: Sequence[OutlineTrack]) -> bool:
     """Whether a location is equal in all occurrences and does not advance."""
     first = tracks[0]
     return (
@@ -299,29 +301,29 @@ def _is_same(tracks: Sequence[OutlineTrack]) -> bool:
     )
 
 
-def _group(tracks: Sequence[OutlineTrack]) -> object:
+def _distance_key(tracks: Sequence[OutlineTrack]) -> object:
     """Returns a key that is equal for locations at a fixed distance in all occurrences."""
     first = tracks[0].spot.offset
-    return tuple((_kind(t.spot), t.strides, t.spot.offset - first) for t in tracks)
+    return tuple((_location_base_key(t.spot), t.strides, t.spot.offset - first) for t in tracks)
 
 
-def _kind(spot: Location) -> object:
+def _location_base_key(spot: Location) -> object:
     """Returns the base of a location; a variant is its own base."""
     return spot if isinstance(spot, VariantSelector) else base_of(spot)
 
 
-def _item(node: _Node) -> Item:
-    what, tracks = _folded(node, 0)
-    return Item(what, tuple(track.spot for track in tracks))
+def _item(node: _Node) -> ProgramItem:
+    what, tracks = _fold_node(node, 0)
+    return ProgramItem(what, tuple(track.spot for track in tracks))
 
 
-def _folded(node: _Node, depth: int) -> tuple[Action, list[OutlineTrack]]:
+def _fold_node(node: _Node, depth: int) -> tuple[Action, list[OutlineTrack]]:
     """Returns a node as an item inside `depth` loops, with its locations."""
     if not isinstance(node.what, RolledLoop):
         return node.what, list(node.tracks)
     parts, tracks = [], []
     for child in node.children:
-        what, own = _folded(child, depth + 1)
+        what, own = _fold_node(child, depth + 1)
         parts.append(LoopPart(what, len(own)))
         tracks += own
     strides = tuple(track.strides[depth] for track in tracks)

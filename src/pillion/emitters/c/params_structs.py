@@ -120,7 +120,7 @@ def _fields(body: str) -> Iterator[ParamsField]:
             yield ParamsField(plain, (ARRAYS if is_constant else NUMBERS)[kind], bool(is_constant))
 
 
-def in_order(struct: str, values: Mapping[str, object]) -> dict[str, object]:
+def order_params_fields(struct: str, values: Mapping[str, object]) -> dict[str, object]:
     """Returns the values of a struct in the order of its fields. Raises for missing, unknown and mistyped values."""
     fields = params_structs().get(struct)
     if fields is None:

@@ -29,10 +29,15 @@ from pillion.emitters.c.manifest import (
     ManifestMemory,
     ManifestOp,
     NpuMemory,
-    StandIn,
+    NpuReferenceMemory,
     manifest_in,
 )
-from pillion.emitters.c.npu_segments import inner_program, npu_header, segment_steps, stand_ins
+from pillion.emitters.c.npu_segments import (
+    lower_segment_reference,
+    npu_header,
+    segment_reference_files,
+    segment_steps,
+)
 from pillion.emitters.c.params_structs import kernel_file, public_headers
 from pillion.emitters.c.readme import readme
 from pillion.emitters.c.selftest_source import SelfTest, selftest_files
@@ -57,14 +62,14 @@ def project_files(
     self-test, `npu` the memory that the NPU needs on the chip."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
-    files = _in_folders(program)
+    files = _files_in_folders(program)
     host = lower(program.graph, workspaces=program.workspaces) if isa is not Isa.PORTABLE else None
     if host is not None:
-        files |= _within(HOST_FOLDER, _in_one_folder(host))
+        files |= _prefix_paths(HOST_FOLDER, _files_in_one_folder(host))
         header = f"{MODEL_FOLDER}/model.h"
         files[header] = model_source.with_host_alternative(str(files[header]), f"../{HOST_FOLDER}/model.h")
     sources = sorted(path for path in files if path.endswith(".c"))
-    tests = _within(SELFTEST_FOLDER, selftest_files(program, host, test)) if test else {}
+    tests = _prefix_paths(SELFTEST_FOLDER, selftest_files(program, host, test)) if test else {}
     of_test = sorted(path for path in tests if path.endswith(".c"))
     files |= {
         **firmware_files(program.graph.name, boards, program.optimize, sources, of_test),
@@ -80,7 +85,7 @@ def native_files(graph: Graph, target: str) -> dict[str, Content]:
     """Returns path → content of a project that runs a model on this computer with its vector kernels. The results
     are those of the program for `target`."""
     program = lower(graph, Isa.HOST)
-    files = {**_in_one_folder(program), **_header_of_host()}
+    files = {**_files_in_one_folder(program), **_header_of_host()}
     return {**files, MANIFEST: manifest(program, target).sealed(files).text()}
 
 
@@ -97,24 +102,24 @@ def boards_for(isa: Isa) -> list[Board]:
     return [board for board in BOARDS.values() if CORES[board.core].runs(isa)]
 
 
-def _in_folders(program: CProgram) -> dict[str, Content]:
+def _files_in_folders(program: CProgram) -> dict[str, Content]:
     """Returns the model's files, and separately the references of NPU segments with the kernels that only they
     need."""
-    reference, inner = stand_ins(program)
+    reference, inner = segment_reference_files(program)
     model: dict[str, Content] = {**_model_files(program), **npu_header(program), **_kernel_files([program])}
     model |= _kernel_headers()
     stand_in = {**reference, **_kernel_files(inner, elsewhere=model)}
-    return _within(MODEL_FOLDER, model) | _within(STAND_IN_FOLDER, stand_in)
+    return _prefix_paths(MODEL_FOLDER, model) | _prefix_paths(STAND_IN_FOLDER, stand_in)
 
 
-def _in_one_folder(program: CProgram) -> dict[str, Content]:
+def _files_in_one_folder(program: CProgram) -> dict[str, Content]:
     """Returns all files that compute the model on a processor without an NPU."""
-    reference, inner = stand_ins(program)
+    reference, inner = segment_reference_files(program)
     kernels = {**_kernel_files([program, *inner]), **_kernel_headers()}
     return {**_model_files(program), **npu_header(program), **reference, **kernels}
 
 
-def _within(folder: str, files: Mapping[str, Content]) -> dict[str, Content]:
+def _prefix_paths(folder: str, files: Mapping[str, Content]) -> dict[str, Content]:
     return {f"{folder}/{path}": content for path, content in files.items()}
 
 
@@ -182,7 +187,7 @@ def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Ma
             scratch_bytes=memory.scratch_bytes,
             constant_bytes=program.constant_bytes,
             params_bytes=program.params_bytes,
-            npu_stand_in=_stand_in(program),
+            npu_stand_in=_npu_reference_memory(program),
             state_bytes=memory.state_bytes,
             npu_copied_bytes=program.copied_bytes,
             npu=npu,
@@ -195,10 +200,10 @@ def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Ma
     )
 
 
-def _stand_in(program: CProgram) -> StandIn:
+def _npu_reference_memory(program: CProgram) -> NpuReferenceMemory:
     """Returns the memory of the segments' references, which are not on the chip."""
-    inner = [inner_program(program, number, step) for number, step in segment_steps(program)]
-    return StandIn(sum(p.constant_bytes for p in inner), sum(p.memory.arena_bytes for p in inner))
+    inner = [lower_segment_reference(program, number, step) for number, step in segment_steps(program)]
+    return NpuReferenceMemory(sum(p.constant_bytes for p in inner), sum(p.memory.arena_bytes for p in inner))
 
 
 def _buffer(program: CProgram, value: Value) -> ManifestBuffer:
@@ -233,15 +238,15 @@ def _op(program: CProgram, index: int) -> ManifestOp:
 def write_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
     """Writes all files. Replaces the files of an earlier project, but no file of the user and none that the user
     changed, except with `force`."""
-    project_folders.write_project(folder, files, MANIFEST, _earlier, force)
+    project_folders.write_project(folder, files, MANIFEST, _earlier_project, force)
 
 
 def check_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
     """Raises if `write_project` would; writes nothing."""
-    project_folders.check_project(folder, files, MANIFEST, _earlier, force)
+    project_folders.check_project(folder, files, MANIFEST, _earlier_project, force)
 
 
-def _earlier(folder: Path) -> project_folders.Listing | None:
+def _earlier_project(folder: Path) -> project_folders.Listing | None:
     try:
         return manifest_in(folder).listing
     except PillionError:

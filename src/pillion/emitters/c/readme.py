@@ -28,13 +28,13 @@ def readme(
 ) -> str:
     """Returns the README of a project with these files, for these boards."""
     sections = (
-        _title(program, target, _holds(paths, NPU_FOLDER)),
+        _title(program, target, _has_folder(paths, NPU_FOLDER)),
         _folders(paths),
         _model_files(paths),
-        _calling(program, memory.npu),
-        _building(program, paths),
-        _running(boards),
-        *([_testing(program, boards)] if _holds(paths, SELFTEST_FOLDER) else []),
+        _calling_section(program, memory.npu),
+        _build_section(program, paths),
+        _run_section(boards),
+        *([_test_section(program, boards)] if _has_folder(paths, SELFTEST_FOLDER) else []),
     )
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
@@ -55,32 +55,32 @@ def _folders(paths: Collection[str]) -> Iterator[str]:
     yield ""
     yield "| | contents | in a product |"
     yield "|---|---|---|"
-    for name, what, taken in _rows(paths):
+    for name, what, taken in _folder_table_rows(paths):
         yield f"| {name} | {what} | {taken} |"
 
 
-def _rows(paths: Collection[str]) -> Iterator[tuple[str, str, str]]:
+def _folder_table_rows(paths: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Yields the path, the purpose, and whether a product takes it, for each folder and top-level file."""
     yield f"`{MODEL_FOLDER}/`", "the model: its function, its weights, the kernels that it uses", "**yes**"
-    if _holds(paths, NPU_FOLDER):
+    if _has_folder(paths, NPU_FOLDER):
         yield (
             f"`{NPU_FOLDER}/`",
             "commands and weights for the NPU, and the calls of its driver",
             f"**yes**, instead of `{STAND_IN_FOLDER}/`",
         )
-    if _holds(paths, STAND_IN_FOLDER):
+    if _has_folder(paths, STAND_IN_FOLDER):
         yield (
             f"`{STAND_IN_FOLDER}/`",
             "the NPU's part in C, with the same results, for processors without an NPU",
             "no: the NPU's driver replaces it",
         )
-    if _holds(paths, HOST_FOLDER):
+    if _has_folder(paths, HOST_FOLDER):
         yield (
             f"`{HOST_FOLDER}/`",
             "the same model in portable C, for the host and for unit tests",
             "no",
         )
-    if _holds(paths, SELFTEST_FOLDER):
+    if _has_folder(paths, SELFTEST_FOLDER):
         yield (
             f"`{SELFTEST_FOLDER}/`",
             "inputs, the expected result of each op, and a function that compares",
@@ -92,7 +92,7 @@ def _rows(paths: Collection[str]) -> Iterator[tuple[str, str, str]]:
         "no",
     )
     yield "`Makefile`, `CMakeLists.txt`", "build files for all of this", "no"
-    as_asked = "no" if _holds(paths, NPU_FOLDER) else "as the NPU's driver requires"
+    as_asked = "no" if _has_folder(paths, NPU_FOLDER) else "as the NPU's driver requires"
     if segments := sorted(path for path in paths if path.startswith("npu_segment_")):
         yield ", ".join(f"`{path}`" for path in segments), "NPU code", as_asked
     for path in sorted(path for path in paths if path.endswith(".txt") and path != "CMakeLists.txt"):
@@ -100,7 +100,7 @@ def _rows(paths: Collection[str]) -> Iterator[tuple[str, str, str]]:
     yield "`manifest.json`", "all figures, and the hashes of all files", "no"
 
 
-def _holds(paths: Collection[str], folder: str) -> bool:
+def _has_folder(paths: Collection[str], folder: str) -> bool:
     return any(path.startswith(f"{folder}/") for path in paths)
 
 
@@ -114,7 +114,7 @@ def _model_files(paths: Collection[str]) -> Iterator[str]:
     yield "- `kernels/`: C99 without malloc and stdio; headers in `kernels/include/`"
 
 
-def _calling(program: CProgram, npu: NpuMemory | None) -> Iterator[str]:
+def _calling_section(program: CProgram, npu: NpuMemory | None) -> Iterator[str]:
     name, graph, macro = program.graph.name, program.graph, program.graph.name.upper()
     yield "## Call it"
     yield ""
@@ -127,7 +127,7 @@ def _calling(program: CProgram, npu: NpuMemory | None) -> Iterator[str]:
     if graph.states:
         yield f"static uint8_t state[{macro}_STATE_BYTES] __attribute__((aligned(16))); /* call {name}_reset(state) before the first run */"
     yield ""
-    yield from _inferring(program)
+    yield from _inference_section(program)
     yield "```"
     yield ""
     yield from _memory(program)
@@ -149,13 +149,13 @@ def _memory(program: CProgram) -> Iterator[str]:
     )
 
 
-def _inferring(program: CProgram) -> Iterator[str]:
+def _inference_section(program: CProgram) -> Iterator[str]:
     if program.feed is not None:
-        return _infer_by_rows(program)
-    return _infer(program) if program.hop is None else _infer_by_hops(program, program.hop)
+        return _row_input_example(program)
+    return _inference_example(program) if program.hop is None else _stream_example(program, program.hop)
 
 
-def _infer_by_hops(program: CProgram, hop: StreamEntry) -> Iterator[str]:
+def _stream_example(program: CProgram, hop: StreamEntry) -> Iterator[str]:
     """Yields the example of a stream: new frames go in, an output sometimes comes out."""
     name, graph = program.graph.name, program.graph
     frames = [f"const {C_TYPES[v.dtype.value]} *input_{i}" for i, v in enumerate(graph.inputs)]
@@ -167,30 +167,30 @@ def _infer_by_hops(program: CProgram, hop: StreamEntry) -> Iterator[str]:
     yield f"    if (!{name}_hop(arena, state, {handed})) {{"
     yield "        return 0; /* no window is full yet, or a run waits for more frames */"
     yield "    }"
-    yield from _outputs_out(program)
+    yield from _output_copy_lines(program)
     yield "    return 1;"
     yield "}"
 
 
-def _infer(program: CProgram) -> Iterator[str]:
+def _inference_example(program: CProgram) -> Iterator[str]:
     """Yields the example of a model that takes complete inputs."""
     name, graph = program.graph.name, program.graph
     taken = [f"const void *input_{i}" for i in range(len(graph.inputs))]
     given = [f"void *output_{i}" for i in range(len(graph.outputs))]
     yield f"void infer({', '.join(taken + given)}) {{"
-    yield from _inputs_in(program, list(enumerate(graph.inputs)))
+    yield from _input_copy_lines(program, list(enumerate(graph.inputs)))
     yield f"    {name}_run(arena, {'state, ' if graph.states else ''}NULL);"
-    yield from _outputs_out(program)
+    yield from _output_copy_lines(program)
     yield "}"
 
 
-def _inputs_in(program: CProgram, inputs: Iterable[tuple[int, Value]]) -> Iterator[str]:
+def _input_copy_lines(program: CProgram, inputs: Iterable[tuple[int, Value]]) -> Iterator[str]:
     for i, value in inputs:
         yield f"    /* {model_source.describe(value)} */"
         yield f"    memcpy({program.graph.name.upper()}_INPUT_{i}(arena), input_{i}, {value.type.size_bytes});"
 
 
-def _infer_by_rows(program: CProgram) -> Iterator[str]:
+def _row_input_example(program: CProgram) -> Iterator[str]:
     """Yields the example of a model that takes one input row by row, and the others completely."""
     assert program.feed is not None
     name, graph, fed = program.graph.name, program.graph, program.feed.value
@@ -201,7 +201,7 @@ def _infer_by_rows(program: CProgram) -> Iterator[str]:
     yield "uint32_t next_rows(const void **rows);"
     yield ""
     yield f"void infer({', '.join(taken + given)}) {{"
-    yield from _inputs_in(program, whole)
+    yield from _input_copy_lines(program, whole)
     yield f"    {name}_begin(arena, {'state, ' if graph.states else ''}NULL);"
     yield "    const void *rows;"
     yield "    uint32_t missing;"
@@ -210,17 +210,17 @@ def _infer_by_rows(program: CProgram) -> Iterator[str]:
     yield f"        missing = {name}_rows(arena, rows, count);"
     yield "    } while (missing > 0);"
     yield f"    (void){name}_end(arena);"
-    yield from _outputs_out(program)
+    yield from _output_copy_lines(program)
     yield "}"
 
 
-def _outputs_out(program: CProgram) -> Iterator[str]:
+def _output_copy_lines(program: CProgram) -> Iterator[str]:
     for i, value in enumerate(program.graph.outputs):
         yield f"    /* {model_source.describe(value)} */"
         yield f"    memcpy(output_{i}, {program.graph.name.upper()}_OUTPUT_{i}(arena), {value.type.size_bytes});"
 
 
-def _building(program: CProgram, paths: Collection[str]) -> Iterator[str]:
+def _build_section(program: CProgram, paths: Collection[str]) -> Iterator[str]:
     name, level = program.graph.name, " ".join(OPTIMIZE_FLAGS[program.optimize])
     yield "## Add it to a build"
     yield ""
@@ -231,20 +231,20 @@ def _building(program: CProgram, paths: Collection[str]) -> Iterator[str]:
     yield "add_subdirectory(this_folder)"
     yield f"target_link_libraries(app pillion_{name})"
     yield "```"
-    if _holds(paths, STAND_IN_FOLDER):
+    if _has_folder(paths, STAND_IN_FOLDER):
         yield ""
         yield f"The library contains `{STAND_IN_FOLDER}/`, too; functions of the application with the names in `npu.h` take precedence."
-    if _holds(paths, NPU_FOLDER):
+    if _has_folder(paths, NPU_FOLDER):
         yield ""
         yield f"On the chip, put `set(PILLION_NPU_DRIVER name)` before it, with the CMake target of the NPU's driver: then `{NPU_FOLDER}/` is compiled"
         yield f"instead of `{STAND_IN_FOLDER}/`. Without CMake, compile the `.c` files of `{NPU_FOLDER}/`, with `-I{MODEL_FOLDER} -I{NPU_FOLDER}` and the driver's headers."
-    if _holds(paths, HOST_FOLDER):
+    if _has_folder(paths, HOST_FOLDER):
         yield ""
         yield f"For a unit test on a computer, compile `{HOST_FOLDER}/` instead, with `-DPILLION_HOST`, which makes `model.h` describe that variant."
         yield "CMake chooses automatically."
 
 
-def _running(boards: Sequence[str]) -> Iterator[str]:
+def _run_section(boards: Sequence[str]) -> Iterator[str]:
     yield "## Run it"
     yield ""
     yield "```"
@@ -257,7 +257,7 @@ def _running(boards: Sequence[str]) -> Iterator[str]:
     yield "`input.bin` contains all inputs, concatenated. With Pillion: `pillion run .` and `pillion verify .`"
 
 
-def _testing(program: CProgram, boards: Sequence[str]) -> Iterator[str]:
+def _test_section(program: CProgram, boards: Sequence[str]) -> Iterator[str]:
     name = program.graph.name
     yield "## Self-test on the device"
     yield ""

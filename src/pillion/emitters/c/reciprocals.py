@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import all_int8, short_circuit
+from pillion.emitters.c.kernel_conditions import check_all_int8, short_circuit
 from pillion.emitters.c.kernel_library import Library
 from pillion.emitters.c.portable.elementwise import broadcast_walk
 from pillion.ir.numerics import INT32_MAX, Arithmetic, Int64Array
@@ -82,7 +82,7 @@ def kernel(library: Library, *also: str) -> Kernel:
         Div,
         "div_s8",
         params,
-        requires=(short_circuit(all_int8, rows, has_factors),),
+        requires=(short_circuit(check_all_int8, rows, has_factors),),
         in_place="a b",
         also=also,
         extra_flash=lambda op: TABLE_BYTES,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from itertools import groupby
 
-from pillion.emitters.c.kernel import Params, scaling
+from pillion.emitters.c.kernel import Params, multiplier_params
 from pillion.emitters.c.kernel_conditions import INT8_XY, Check, in_arithmetic, within
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.types import Shape
@@ -19,7 +19,7 @@ Block = tuple[int, int, int]
 """Elements before, along and behind the reduced axes."""
 
 
-def block_of(shape: Shape, axes: tuple[int, ...]) -> Block | None:
+def reduced_block(shape: Shape, axes: tuple[int, ...]) -> Block | None:
     """Returns the elements before, along and behind the reduced axes; None if these are not adjacent."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [(gone, math.prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
@@ -40,7 +40,7 @@ def multiplier(op: MeanOrSum, arithmetic: Arithmetic) -> Multiplier:
 
 def adjacent(op: Reduction) -> Verdict:
     """Checks whether a reduction is over adjacent axes."""
-    is_block = block_of(op.x.shape, op.axes) is not None
+    is_block = reduced_block(op.x.shape, op.axes) is not None
     return Verdict("axes", is_block, "neighbours", f"{op.axes} of {list(op.x.shape)}")
 
 
@@ -83,12 +83,12 @@ def partial_sum_params(op: MeanOrSum) -> Params:
 
 def tile_params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a tiled mean or sum: those of its partial sums, and the scale of the final result."""
-    return {**partial_sum_params(op), **scaling(multiplier(op, arithmetic))}
+    return {**partial_sum_params(op), **multiplier_params(multiplier(op, arithmetic))}
 
 
 def block_sizes(op: Reduction) -> dict[str, int]:
     """Returns the three sizes of the block as parameters."""
-    block = block_of(op.x.shape, op.axes)
+    block = reduced_block(op.x.shape, op.axes)
     assert block is not None, "asked only of what the kernels take"
     outer, reduced, inner = block
     return {"outer": outer, "reduced": reduced, "inner": inner}

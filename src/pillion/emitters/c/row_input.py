@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from pillion.emitters.c.body import NO_CALLBACK, Body
+from pillion.emitters.c.body import NO_CALLBACK, StatementWriter
 from pillion.emitters.c.escaping import commented
 from pillion.emitters.c.lower import CProgram, RowFeed
 
@@ -42,8 +42,8 @@ def _begin_signature(name: str, feed: RowFeed) -> str:
 def functions(program: CProgram, feed: RowFeed) -> str:
     """Returns the definitions, with the resumable function that runs as far as the rows allow."""
     name = program.graph.name
-    body = Body(program, after_op=True)
-    resumed, rest, begun = body.resumed(), body.text(), body.begun()
+    body = StatementWriter(program, after_op=True)
+    resumed, rest, begun = body.resumable_statements(), body.text(), body.statements_before_rows()
     kept_here, kept_given = ("uint8_t *kept, ", "kept_in(arena), ") if feed.has_state else ("", "")
     unused = "    (void)kept;\n" if feed.has_state else ""
     return f"""{NO_CALLBACK}{body.functions}
@@ -62,7 +62,7 @@ static pillion_feed *feed_in(void *arena) {{
     feed->at[0] = 0;
     feed->taken = 0;
     feed->missing = {feed.rows};
-{indent(_first(begun, feed), "    ")}}}
+{indent(_code_before_rows(begun, feed), "    ")}}}
 
 uint32_t {name}_rows(void *arena, const void *rows, uint32_t count) {{
     pillion_feed *const feed = feed_in(arena);
@@ -78,18 +78,18 @@ uint32_t {name}_end(void *arena) {{
     if (missing > 0) {{
         return missing;
     }}
-{indent(_known("feed_in(arena)->after_op", "kept_in(arena)", feed), "    ")}{indent(rest, "    ")}    return 0;
+{indent(_local_variables("feed_in(arena)->after_op", "kept_in(arena)", feed), "    ")}{indent(rest, "    ")}    return 0;
 }}
 """
 
 
-def _first(begun: str, feed: RowFeed) -> str:
+def _code_before_rows(begun: str, feed: RowFeed) -> str:
     """Returns the code that runs before the first row."""
     kept = "keep_in(arena, state);\n" if feed.has_state else ""
-    return kept + (_known("feed->after_op", "state", feed) + begun if begun else "")
+    return kept + (_local_variables("feed->after_op", "state", feed) + begun if begun else "")
 
 
-def _known(after_op: str, kept: str, feed: RowFeed) -> str:
+def _local_variables(after_op: str, kept: str, feed: RowFeed) -> str:
     """Returns the local variables that the items refer to."""
     state = f"uint8_t *const kept = {kept};\n(void)kept;\n" if feed.has_state else ""
     return (

@@ -11,7 +11,7 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.dsp import sliding_sums as dsp
 from pillion.emitters.c.kernel import Call, Kernel
-from pillion.emitters.c.kernel_choice import Choice
+from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.mve import sliding_sums as mve
 from pillion.emitters.c.portable import sliding_sums as portable
 from pillion.emitters.c.sliding_sums import SlidingSums, WindowKernel, sliding_sums
@@ -35,10 +35,10 @@ class RunningSums:
         return self.sums.op
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> KernelChoice:
         """The op with this kernel."""
         made = Kernel(self.kernel.name, type(self.op), self._calls, overread_bytes=self.kernel.overread_bytes)
-        return Choice(self.op, made, ())
+        return KernelChoice(self.op, made, ())
 
     def _calls(self, op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
         return (self.kernel.call(self.sums, arithmetic),)
@@ -72,7 +72,7 @@ def window_kernels(isa: Isa) -> tuple[WindowKernel, ...]:
     return (*own.get(isa, ()), *portable.WINDOWS)
 
 
-def with_places(sums: Iterable[RunningSums], memory: MemoryPlan) -> MemoryPlan:
+def place_sums_behind_states(sums: Iterable[RunningSums], memory: MemoryPlan) -> MemoryPlan:
     """Returns the memory plan with the sums behind the states."""
     at, places = memory.state_bytes, {}
     for one in sums:

@@ -6,20 +6,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pillion.emitters.c.kernel_choice import Choice
-from pillion.emitters.c.loop_rolling import Action, Item, Load, LoopPart, MoveRows, RolledLoop, RunStep
+from pillion.emitters.c.kernel_choice import KernelChoice
+from pillion.emitters.c.loop_rolling import (
+    Action,
+    LoadConstant,
+    LoopPart,
+    MoveRows,
+    ProgramItem,
+    RolledLoop,
+    RunStep,
+)
 from pillion.emitters.c.tile_variants import memory_of
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory import MemoryPlan, RepeatMemory, Spot, moved, roots
-from pillion.ops import Scan, leaves
+from pillion.memory import MemoryLocation, MemoryPlan, RepeatMemory, carried_values_to_copy, storage_roots
+from pillion.ops import Scan, flatten_ops
 
 
 @dataclass(frozen=True)
 class ScanTrack:
     """The location of a value in the first iteration, with its stride in each enclosing loop, the outermost first."""
 
-    spot: Spot
+    spot: MemoryLocation
     strides: tuple[int, ...] = ()
 
 
@@ -28,7 +36,7 @@ LocatedAction = tuple[Action, tuple[ScanTrack, ...]]
 """An item of the program with its locations."""
 
 
-def repeat_memory(op: Scan, chosen: Mapping[Op, Choice]) -> RepeatMemory:
+def repeat_memory(op: Scan, chosen: Mapping[Op, KernelChoice]) -> RepeatMemory:
     """Returns the memory that a loop needs with the kernels of its ops."""
     return RepeatMemory(
         op,
@@ -39,10 +47,10 @@ def repeat_memory(op: Scan, chosen: Mapping[Op, Choice]) -> RepeatMemory:
     )
 
 
-def repeat_items(op: Scan, need: RepeatMemory, first: int, memory: MemoryPlan) -> Iterator[Item]:
+def repeat_items(op: Scan, need: RepeatMemory, first: int, memory: MemoryPlan) -> Iterator[ProgramItem]:
     """Yields the items of a loop; the ops of its body are the program's steps from `first` on."""
-    for what, spots in _Writer(memory).acts(op, need, first, {}, 0):
-        yield Item(what, tuple(one.spot for one in spots))
+    for what, spots in _Writer(memory).loop_items(op, need, first, {}, 0):
+        yield ProgramItem(what, tuple(one.spot for one in spots))
 
 
 class _Writer:
@@ -51,7 +59,7 @@ class _Writer:
     def __init__(self, memory: MemoryPlan) -> None:
         self.memory = memory
 
-    def acts(
+    def loop_items(
         self, op: Scan, need: RepeatMemory, first: int, around: Mapping[Value, ScanTrack], depth: int
     ) -> Iterator[LocatedAction]:
         """Yields the items of a loop inside `depth` loops; `around` are the values that advance with those."""
@@ -60,9 +68,12 @@ class _Writer:
             return around.get(value) or ScanTrack(self.memory.spot(value), (0,) * depth)
 
         for initial, carried in zip(op.initial, op.carried, strict=True):
-            yield from _begin(initial, spot, self.plain(carried, depth))
-        moving = self.moving(op, spot, depth)
-        body = [*self.body(op, need, first, moving, depth + 1), *self.put_away(op, need, spot, moving, depth)]
+            yield from _initialize_carried(initial, spot, self.plain(carried, depth))
+        moving = self.body_locations(op, spot, depth)
+        body = [
+            *self.body(op, need, first, moving, depth + 1),
+            *self.end_of_iteration_copies(op, need, spot, moving, depth),
+        ]
         parts = tuple(LoopPart(what, len(spots)) for what, spots in body)
         places = [one for _, spots in body for one in spots]
         outside = tuple(ScanTrack(one.spot, one.strides[:depth]) for one in places)
@@ -73,16 +84,16 @@ class _Writer:
         """Returns a location that does not advance."""
         return ScanTrack(self.memory.spot(value), (0,) * depth)
 
-    def moving(self, op: Scan, spot: TrackOf, depth: int) -> dict[Value, ScanTrack]:
+    def body_locations(self, op: Scan, spot: TrackOf, depth: int) -> dict[Value, ScanTrack]:
         """Returns the locations of the values inside the body that are parts of values outside."""
         moving = {
-            inner: _element(op, inner, spot(whole))
+            inner: _first_element_location(op, inner, spot(whole))
             for whole, inner in zip(op.sequences, op.elements, strict=True)
         }
         for outer, inner in zip(op.invariants, op.fixed, strict=True):
             held = spot(outer)
             moving[inner] = ScanTrack(held.spot, (*held.strides, 0))
-        return {v: moving[root] for v, root in roots(op).items() if root in moving}
+        return {v: moving[root] for v, root in storage_roots(op).items() if root in moving}
 
     def body(
         self, op: Scan, need: RepeatMemory, first: int, moving: Mapping[Value, ScanTrack], depth: int
@@ -91,35 +102,35 @@ class _Writer:
         for inner, inner_need in zip(op.body.ops, need.ops, strict=True):
             if isinstance(inner, Scan):
                 assert isinstance(inner_need, RepeatMemory)
-                yield from self.acts(inner, inner_need, first, moving, depth)
+                yield from self.loop_items(inner, inner_need, first, moving, depth)
             else:
                 values = (*inner.activations, *inner.results)
                 yield RunStep(first), tuple(moving.get(v) or self.plain(v, depth) for v in values)
             first += inner_need.steps
 
-    def put_away(
+    def end_of_iteration_copies(
         self, op: Scan, need: RepeatMemory, spot: TrackOf, moving: Mapping[Value, ScanTrack], depth: int
     ) -> Iterator[LocatedAction]:
         """Yields the copies at the end of an iteration: elements into stacked results, and loop-carried values
         into place."""
         for whole, made in zip(op.stacked, op.made, strict=True):
-            target = _element(op, made, spot(whole))
+            target = _first_element_location(op, made, spot(whole))
             yield MoveRows(made.type.size_bytes), (target, self.plain(made, depth + 1))
-        for carried, value in moved(need):
+        for carried, value in carried_values_to_copy(need):
             size = value.type.size_bytes
             yield MoveRows(size), (self.plain(carried, depth + 1), self.plain(value, depth + 1))
 
 
-def _begin(initial: Value, spot: TrackOf, to: ScanTrack) -> Iterator[LocatedAction]:
+def _initialize_carried(initial: Value, spot: TrackOf, to: ScanTrack) -> Iterator[LocatedAction]:
     """Yields the initialization of a loop-carried value, from a constant or a computed value."""
     size = initial.type.size_bytes
     if initial.is_constant:
-        yield Load(size, initial), (to,)
+        yield LoadConstant(size, initial), (to,)
     else:
         yield MoveRows(size), (to, spot(initial))
 
 
-def _element(op: Scan, element: Value, whole: ScanTrack) -> ScanTrack:
+def _first_element_location(op: Scan, element: Value, whole: ScanTrack) -> ScanTrack:
     """Returns the location of an element in the first iteration."""
     size = element.type.size_bytes
     begin = (op.count - 1) * size if op.reverse else 0
@@ -129,4 +140,4 @@ def _element(op: Scan, element: Value, whole: ScanTrack) -> ScanTrack:
 
 def loaded_constants(op: Op) -> Sequence[Value]:
     """Returns the constants that initialize loop-carried values."""
-    return [v for one in leaves([op]) if isinstance(one, Scan) for v in one.initial if v.is_constant]
+    return [v for one in flatten_ops([op]) if isinstance(one, Scan) for v in one.initial if v.is_constant]

@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import Choice, choose, choose_together
-from pillion.emitters.c.running_sums import RunningSums, running_sums, window_kernels, with_places
+from pillion.emitters.c.kernel_choice import KernelChoice, choose, choose_variant_kernels
+from pillion.emitters.c.running_sums import (
+    RunningSums,
+    place_sums_behind_states,
+    running_sums,
+    window_kernels,
+)
 from pillion.emitters.c.scan_calls import repeat_memory
-from pillion.emitters.c.sliding_moves import without_copies
+from pillion.emitters.c.sliding_moves import choices_without_kernel
 from pillion.emitters.c.tile_variants import RegionVariants, VariantCache, memory_of
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, identifier, require_computed_outputs
@@ -18,19 +23,19 @@ from pillion.ir.op import Op
 from pillion.ir.size_limits import LARGEST
 from pillion.ir.workspace import Workspace
 from pillion.memory import (
-    Effort,
     MemoryPlan,
     Needs,
     OpMemory,
+    PlanningEffort,
     RegionMemory,
     RepeatMemory,
     SlidingBuffer,
     plan_memory,
     sliding_buffers_of,
-    unsettled,
+    states_to_copy,
 )
-from pillion.ops import Region, Scan, Segment, leaves
-from pillion.ops.state_io import with_own_ends
+from pillion.ops import Region, Scan, Segment, flatten_ops
+from pillion.ops.state_io import copy_new_states
 from pillion.option_values import Optimize
 
 
@@ -44,7 +49,7 @@ class KernelPlan:
     regions: Mapping[Op, RegionVariants]
     joints: tuple[SlidingBuffer, ...]
     sums: tuple[RunningSums, ...]
-    chosen: Mapping[Op, Choice]
+    chosen: Mapping[Op, KernelChoice]
     """The kernel of each op, and of each variant of ops inside regions."""
     needs: Needs
     memory: MemoryPlan
@@ -62,52 +67,56 @@ def select_and_plan(
     """Chooses a kernel for each op and plans the memory. `known` caches variants and kernels between plans of the
     same ops; `workspaces` are the memory of the NPU segments."""
     require_computed_outputs(graph)
-    _require_feed(graph)
-    graph = with_own_ends(graph.replace(name=identifier(graph.name)))
+    _require_single_row_reader(graph)
+    graph = copy_new_states(graph.replace(name=identifier(graph.name)))
     known = VariantCache() if known is None or optimize == "size" else known
     regions: dict[Op, RegionVariants] = {
         op: RegionVariants(op, known) for op in graph.ops if isinstance(op, Region)
     }
     joints = tuple(sliding_buffers_of(graph))
     sums = tuple(running_sums(graph, joints, window_kernels(isa)))
-    chosen = _chosen(graph, regions, isa, optimize, known.choices)
-    chosen |= without_copies(joints) | {one.op: one.choice for one in sums}
-    left = unsettled(graph, _needs(graph, regions, chosen, workspaces)) if graph.states else ()
+    chosen = _choose_all_kernels(graph, regions, isa, optimize, known.choices)
+    chosen |= choices_without_kernel(joints) | {one.op: one.choice for one in sums}
+    left = states_to_copy(graph, _needs(graph, regions, chosen, workspaces)) if graph.states else ()
     if left:
-        graph = with_own_ends(graph, left)
-        chosen |= _chosen(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize, {})
+        graph = copy_new_states(graph, left)
+        chosen |= _choose_all_kernels(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize, {})
     needs = _needs(graph, regions, chosen, workspaces)
-    memory = with_places(sums, plan_memory(graph, needs))
+    memory = place_sums_behind_states(sums, plan_memory(graph, needs))
     if memory.arena_bytes + memory.state_bytes > LARGEST:
-        raise _too_large(graph, memory)
+        raise _arena_too_large_error(graph, memory)
     return KernelPlan(graph, isa, optimize, regions, joints, sums, chosen, needs, memory, workspaces)
 
 
 def with_least_memory(found: KernelPlan) -> KernelPlan:
     """Returns the plan with the memory allocated at full effort, for a plan that is kept."""
-    best = plan_memory(found.graph, found.needs, Effort.MOST)
+    best = plan_memory(found.graph, found.needs, PlanningEffort.MOST)
     if best.arena_bytes > found.memory.arena_bytes:
         return found
-    return replace(found, memory=with_places(found.sums, best))
+    return replace(found, memory=place_sums_behind_states(found.sums, best))
 
 
-def _chosen(
-    graph: Graph, regions: Mapping[Op, RegionVariants], isa: Isa, optimize: Optimize, known: dict[Op, Choice]
-) -> dict[Op, Choice]:
+def _choose_all_kernels(
+    graph: Graph,
+    regions: Mapping[Op, RegionVariants],
+    isa: Isa,
+    optimize: Optimize,
+    known: dict[Op, KernelChoice],
+) -> dict[Op, KernelChoice]:
     """Returns the kernel of each op, and of each variant inside regions; adds new choices to `known`."""
-    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else leaves([op]))]
+    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else flatten_ops([op]))]
     asked = tuple(form for form in dict.fromkeys(forms) if form not in known)
     known |= {c.op: c for c in choose(graph.replace(ops=asked), isa, optimize)}
     found = {form: known[form] for form in forms}
     for uses in (uses for cuts in regions.values() for uses in cuts.of_ops):
-        found |= choose_together(uses.forms, uses.usual, found, graph.arithmetic, isa)
+        found |= choose_variant_kernels(uses.forms, uses.usual, found, graph.arithmetic, isa)
     return found
 
 
 def _needs(
     graph: Graph,
     regions: Mapping[Op, RegionVariants],
-    chosen: Mapping[Op, Choice],
+    chosen: Mapping[Op, KernelChoice],
     workspaces: tuple[Workspace, ...],
 ) -> Needs:
     segments = (op for op in graph.ops if isinstance(op, Segment))
@@ -117,14 +126,14 @@ def _needs(
 
 
 def _need(
-    op: Op, regions: Mapping[Op, RegionVariants], chosen: Mapping[Op, Choice]
+    op: Op, regions: Mapping[Op, RegionVariants], chosen: Mapping[Op, KernelChoice]
 ) -> OpMemory | RegionMemory | RepeatMemory:
     if op in regions:
         return regions[op].memory(chosen)
     return repeat_memory(op, chosen) if isinstance(op, Scan) else memory_of(chosen[op])
 
 
-def _require_feed(graph: Graph) -> None:
+def _require_single_row_reader(graph: Graph) -> None:
     """Raises if rows are passed in for an input that anything but a single region reads."""
     fed = [op for op in graph.ops if isinstance(op, Region) and op.fed_value is not None]
     for op in fed:
@@ -134,7 +143,7 @@ def _require_feed(graph: Graph) -> None:
             raise op.refuse(rule, f"`{value.name}`, region {fed.index(op)} of {len(fed)}")
 
 
-def _too_large(graph: Graph, memory: MemoryPlan) -> PillionError:
+def _arena_too_large_error(graph: Graph, memory: MemoryPlan) -> PillionError:
     return PillionError(
         f"`{graph.name}` needs more memory than a microcontroller can address",
         rule=f"arena and states have at most {LARGEST} bytes",

@@ -21,7 +21,7 @@ from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, LazyContent
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Value
-from pillion.ops import Region, leaves
+from pillion.ops import Region, flatten_ops
 
 MOST_BYTES = 8 << 20
 """The largest self-test in bytes of flash."""
@@ -61,20 +61,20 @@ class SelfTest:
 
 
 @dataclass(frozen=True)
-class Size:
+class SelfTestSize:
     """The flash that a self-test needs, and whether it locates a wrong element or only the op."""
 
     bytes: int
     finds_elements: bool
 
 
-def size_of(graph: Graph, samples: int) -> Size:
+def size_of(graph: Graph, samples: int) -> SelfTestSize:
     """Returns the size of a self-test without building it. Raises if it is too large."""
     results = _results(graph, samples)
     total = samples * _sample_bytes(graph, results)
     if total > MOST_BYTES:
-        raise _too_large(graph, results, samples)
-    return Size(total, all(result.at is not None for result in results))
+        raise _selftest_too_large_error(graph, results, samples)
+    return SelfTestSize(total, all(result.at is not None for result in results))
 
 
 def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
@@ -89,7 +89,7 @@ def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
         )
     size_of(graph, len(samples))
     results = _results(graph, len(samples))
-    rows = list(_answers(graph, results, samples))
+    rows = list(_expected_bytes(graph, results, samples))
     inputs = [np.concatenate([_bytes(x) for x in sample]) for sample in samples]
     return SelfTest(
         results,
@@ -102,7 +102,7 @@ def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
 def _results(graph: Graph, samples: int) -> tuple[SelfTestResult, ...]:
     """Returns all results with their offsets among the stored bytes: all are stored if they are small enough,
     otherwise the outputs."""
-    found = list(_made(graph))
+    found = list(_op_results(graph))
     keep_all = samples * sum(value.type.size_bytes for *_, value in found) <= MOST_ELEMENT_BYTES
     results, at = [], 0
     for op, number, value in found:
@@ -112,7 +112,7 @@ def _results(graph: Graph, samples: int) -> tuple[SelfTestResult, ...]:
     return tuple(results)
 
 
-def _made(graph: Graph) -> Iterator[tuple[int, int, Value]]:
+def _op_results(graph: Graph) -> Iterator[tuple[int, int, Value]]:
     """Yields the op's index in the C program, the result's index and the result, for all results that exist as a
     whole. The ops of a region count one by one."""
     first = 0
@@ -122,7 +122,7 @@ def _made(graph: Graph) -> Iterator[tuple[int, int, Value]]:
                 yield from ((first + number, 0, v) for v in inner.results if v in op.ys)
             first += len(op.body.ops)
         else:
-            last = first + len(leaves([op])) - 1  # intermediate values of a loop do not exist after it
+            last = first + len(flatten_ops([op])) - 1  # intermediate values of a loop do not exist after it
             yield from ((last, place, value) for place, value in enumerate(op.results))
             first = last + 1
 
@@ -132,7 +132,7 @@ def _sample_bytes(graph: Graph, results: Sequence[SelfTestResult]) -> int:
     return kept + sum(v.type.size_bytes for v in graph.inputs) + 4 * len(results)
 
 
-def _too_large(graph: Graph, results: Sequence[SelfTestResult], samples: int) -> PillionError:
+def _selftest_too_large_error(graph: Graph, results: Sequence[SelfTestResult], samples: int) -> PillionError:
     each = _sample_bytes(graph, results)
     return PillionError(
         f"a self-test of `{graph.name}` with {samples:,} samples takes {each * samples:,} bytes",
@@ -144,7 +144,7 @@ def _too_large(graph: Graph, results: Sequence[SelfTestResult], samples: int) ->
     )
 
 
-def _answers(
+def _expected_bytes(
     graph: Graph, results: Sequence[SelfTestResult], samples: Sequence[Sequence[Array]]
 ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.uint32]]]:
     states: Sequence[Array] = graph.initial
@@ -232,9 +232,9 @@ def _source(program: CProgram, host: CProgram | None, test: SelfTest) -> Iterato
     yield from _array("uint8_t kept", test.kept)
     yield from _array("uint32_t checks", test.checks)
     yield f"\nstatic const expectation expectations[RESULTS] = {{\n{_expectations(program, test)}}};\n".encode()
-    places = _places(program, test)
+    places = _result_place_table(program, test)
     if host is not None:
-        places = f"#ifdef PILLION_HOST\n{_places(host, test)}#else\n{places}#endif\n"
+        places = f"#ifdef PILLION_HOST\n{_result_place_table(host, test)}#else\n{places}#endif\n"
     yield f"\n/* Offsets in the arena{' or among the states' if program.graph.states else ''}. */\n{places}".encode()
     facts = {"model": name, "parameter": state_parameter(program)}
     facts["state"] = "state" if program.graph.states else "NULL"
@@ -256,7 +256,7 @@ def _expectations(program: CProgram, test: SelfTest) -> str:
     )
 
 
-def _places(program: CProgram, test: SelfTest) -> str:
+def _result_place_table(program: CProgram, test: SelfTest) -> str:
     spots = [program.memory.spot(result.value) for result in test.results]
     offsets = ", ".join(str(spot.offset) for spot in spots)
     kept = ", ".join(str(int(spot.area == "state")) for spot in spots)

@@ -28,15 +28,15 @@ STEPS = (0, 1, -1, 2, -2)
 
 
 @lru_cache(maxsize=64)
-def numbers(op: Linear) -> Int32Array | None:
+def single_rounding_constants(op: Linear) -> Int32Array | None:
     """Returns [outputs, 4] in the layout of kernels/include/pillion/once.h; None if no such constants are exact."""
-    mantissas, shifts = numerics.mantissas_and_shifts(numerics.encode_all(op.ratios), op.out_features)
+    mantissas, shifts = numerics.mantissas_and_shifts(numerics.encode_multipliers(op.ratios), op.out_features)
     rights = -shifts.astype(np.int64)
     ends = np.stack(channels_of(op).bounds(), axis=1)
     if rights.min() < 1 or rights.max() > MOST_SHIFT or np.abs(ends).max() >= SUM_LIMIT:
         return None
     places = 31 + rights
-    sums = _telling(op, ends)
+    sums = _distinguishing_sums(op, ends)
     wanted = np.clip(_rounded(sums, op.ratios) + op.y.zero_point, -128, 127) if sums is not None else None
     if sums is None or wanted is None:
         return None
@@ -53,12 +53,12 @@ def numbers(op: Linear) -> Int32Array | None:
     return None if missing.any() else numerics.wrap32(np.stack(words, axis=1)).astype(np.int32)
 
 
-def _telling(op: Linear, ends: Int64Array) -> Int64Array | None:
+def _distinguishing_sums(op: Linear, ends: Int64Array) -> Int64Array | None:
     """Returns the sums of each channel that distinguish two monotonic functions: the bounds, and the sums around
     each at which the result changes; None if these are not found."""
     levels = np.arange(-127, 128) - op.y.zero_point - 0.5
     begins = np.floor(levels / op.ratios[:, None]).astype(np.int64)
-    if not _found(begins, op):
+    if not _has_near_thresholds(begins, op):
         return None
     around = np.clip((begins[..., None] + NEAR).reshape(len(ends), -1), ends[:, :1], ends[:, 1:])
     return np.concatenate([around, ends], axis=1)
@@ -73,7 +73,7 @@ def _offsets(products: Int64Array, wanted: Int64Array, places: Int64Array) -> tu
     return least, most
 
 
-def _found(begins: Int64Array, op: Linear) -> bool:
+def _has_near_thresholds(begins: Int64Array, op: Linear) -> bool:
     """Whether each result changes within `NEAR` of the estimate: the double rounds below it before, and to it
     after."""
     levels = np.arange(-127, 128) - op.y.zero_point
@@ -87,7 +87,7 @@ def _rounded(sums: Int64Array, ratios: NDArray[np.float64]) -> Int64Array:
 
 def has_integers(op: Linear) -> Verdict:
     """Checks whether integer constants reproduce LiteRT's arithmetic."""
-    found = numbers(op) is not None
+    found = single_rounding_constants(op) is not None
     return Verdict("scale", found, "integers that round as doubles do", "found" if found else "none found")
 
 
@@ -97,6 +97,6 @@ EXACT = short_circuit(all_of(in_arithmetic(Arithmetic.TFLITE), LAYER), has_integ
 
 def packed_numbers(op: Linear) -> Int32Array:
     """Returns the constants of a layer that `judge` accepts, flattened."""
-    found = numbers(op)
+    found = single_rounding_constants(op)
     assert found is not None
     return found.reshape(-1)

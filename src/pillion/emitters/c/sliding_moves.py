@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.kernel_choice import Choice
-from pillion.emitters.c.loop_rolling import Item, MoveRows
+from pillion.emitters.c.kernel_choice import KernelChoice
+from pillion.emitters.c.loop_rolling import MoveRows, ProgramItem
 from pillion.ir.op import Op
 from pillion.memory import MemoryPlan, SlidingBuffer
 from pillion.ops import Concat, Slice
@@ -19,20 +19,25 @@ KEEP = Kernel("rows_to_front", Slice, calls=lambda op, arithmetic: ())
 """Moves the last rows to the front."""
 
 
-def without_copies(joints: Iterable[SlidingBuffer]) -> dict[Op, Choice]:
+def choices_without_kernel(joints: Iterable[SlidingBuffer]) -> dict[Op, KernelChoice]:
     """Returns the choice for the ops of sliding buffers, which call no kernel."""
-    chosen: dict[Op, Choice] = {}
+    chosen: dict[Op, KernelChoice] = {}
     for joint in joints:
-        chosen |= {joint.join: Choice(joint.join, JOIN, ()), joint.keep: Choice(joint.keep, KEEP, ())}
+        chosen |= {
+            joint.join: KernelChoice(joint.join, JOIN, ()),
+            joint.keep: KernelChoice(joint.keep, KEEP, ()),
+        }
     return chosen
 
 
-def moves_of(joints: Iterable[SlidingBuffer], memory: MemoryPlan) -> Iterator[tuple[Op, Item]]:
+def sliding_buffer_moves(
+    joints: Iterable[SlidingBuffer], memory: MemoryPlan
+) -> Iterator[tuple[Op, ProgramItem]]:
     """Yields the moves of sliding buffers, each with its op."""
     for joint in joints:
         place = joint.state.before
         to, now = memory.spot(place, joint.behind), memory.spot(joint.new)
         if to != now:
-            yield joint.join, Item(MoveRows(joint.new.type.size_bytes), (to, now))
+            yield joint.join, ProgramItem(MoveRows(joint.new.type.size_bytes), (to, now))
         front, last = memory.spot(place), memory.spot(place, joint.moved)
-        yield joint.keep, Item(MoveRows(joint.behind), (front, last))
+        yield joint.keep, ProgramItem(MoveRows(joint.behind), (front, last))

@@ -14,7 +14,7 @@ from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel import Call, Params, Routine
 from pillion.emitters.c.kernel_conditions import Check
 from pillion.emitters.c.op_fields import with_op_fields
-from pillion.emitters.c.reduction_blocks import block_of
+from pillion.emitters.c.reduction_blocks import reduced_block
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -86,8 +86,8 @@ def sliding_sums(graph: Graph, joints: Iterable[SlidingBuffer]) -> Iterator[Slid
     """Yields the ops that reduce a window of rows most of which were in the window of the run before."""
     for joint in joints:
         for op in graph.users.get(joint.join.y, ()):
-            axes = _summed(op)
-            block = block_of(joint.join.y.shape, axes) if joint.join.axis in axes else None
+            axes = _reduced_axes(op)
+            block = reduced_block(joint.join.y.shape, axes) if joint.join.axis in axes else None
             if block is None or block[0] != 1 or joint.join.y.dtype is not DType.INT8:
                 continue
             _, window, inner = block
@@ -96,7 +96,7 @@ def sliding_sums(graph: Graph, joints: Iterable[SlidingBuffer]) -> Iterator[Slid
                 yield SlidingSums(op, joint, inner, entering, window)
 
 
-def _summed(op: Op) -> tuple[int, ...]:
+def _reduced_axes(op: Op) -> tuple[int, ...]:
     """Returns the axes over which an op reduces completely."""
     if isinstance(op, Mean | ReduceSum):
         return op.axes
@@ -106,7 +106,7 @@ def _summed(op: Op) -> tuple[int, ...]:
     return ()
 
 
-def less_zero_points(sums: SlidingSums) -> Int32Array:
+def reset_sums_without_zero_points(sums: SlidingSums) -> Int32Array:
     """Returns the sums of the kept rows after a reset, minus the zero points of the complete window."""
     zero_point = sums.joint.join.y.zero_point
     return np.asarray(sums.initial - sums.window * zero_point, np.int32)

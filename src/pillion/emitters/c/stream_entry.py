@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pillion.emitters.c.escaping import C_TYPES, commented
 from pillion.ir.graph import Graph
-from pillion.ir.stream_io import Fed, Streaming
+from pillion.ir.stream_io import FedInput, Streaming
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan
 from pillion.memory.events import aligned
@@ -33,7 +33,7 @@ class StreamEntry:
     end: int
     """The size of all states."""
 
-    def fed(self, value: Value) -> Fed | None:
+    def fed(self, value: Value) -> FedInput | None:
         """Returns the specification of an input that arrives in frames; None for one that is passed completely."""
         return next((fed for fed in self.streaming.inputs if fed.name == value.name), None)
 
@@ -83,7 +83,7 @@ def _lines(name: str, feed: StreamEntry, memory: MemoryPlan) -> Iterator[str]:
     yield f"memcpy(counts, kept + {feed.counters}, sizeof counts);"
     for number, value in enumerate(feed.inputs):
         if value in feed.waiting:
-            yield from _copied(feed, number, f"kept + {feed.waiting[value]}")
+            yield from _copy_frames_loop(feed, number, f"kept + {feed.waiting[value]}")
     if calls > 1:
         yield f"if (++counts[1] < {calls}) {{"
         yield f"    memcpy(kept + {feed.counters}, counts, sizeof counts);"
@@ -100,7 +100,7 @@ def _lines(name: str, feed: StreamEntry, memory: MemoryPlan) -> Iterator[str]:
     yield f"return counts[0] >= {first};"
 
 
-def _copied(feed: StreamEntry, number: int, to: str) -> Iterator[str]:
+def _copy_frames_loop(feed: StreamEntry, number: int, to: str) -> Iterator[str]:
     """Yields the loop that copies the frames of a call behind those that wait, in pieces along an inner axis."""
     value = feed.inputs[number]
     fed = feed.fed(value)

@@ -16,7 +16,7 @@ MAX_AXES = 8
 """The largest number of axes in the nested loops of the library (kernels/include/pillion/walk.h)."""
 
 
-def numbers(held: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int32]:
+def as_int32_array(held: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int32]:
     """Returns integers as an int32 array for a params struct."""
     return np.asarray(held, np.int32).reshape(-1)
 

@@ -23,7 +23,7 @@ from pillion.ops.transpose_conv import TransposeConv2d
 
 
 @dataclass(frozen=True)
-class Phase:
+class SubpixelPhase:
     """A convolution that computes one output row, and the range of output rows of this phase."""
 
     conv: Conv2d
@@ -38,19 +38,19 @@ def input_taps(kernel: int, stride: int, dilation: int, place: int) -> Mapping[i
     return {tap: distance // stride for tap, distance in taps if distance % stride == 0}
 
 
-def phases(op: TransposeConv2d) -> list[Phase]:
+def phases(op: TransposeConv2d) -> list[SubpixelPhase]:
     """Returns a phase for each output row between two input rows. The width is a multiple of the stride."""
     stride_h, height = op.stride[0], op.y.shape[1]
     counts = [(first, len(range(first, height, stride_h))) for first in range(stride_h)]
-    return [Phase(_row(op, first), first, rows) for first, rows in counts if rows]
+    return [SubpixelPhase(_row(op, first), first, rows) for first, rows in counts if rows]
 
 
 def _row(op: TransposeConv2d, first: int) -> Conv2d:
     (kernel_h, kernel_w), (stride_h, stride_w) = op.kernel, op.stride
     down = input_taps(kernel_h, stride_h, op.dilation[0], first + op.padding[0])
     along = [input_taps(kernel_w, stride_w, op.dilation[1], x + op.padding[1]) for x in range(stride_w)]
-    top, bottom = _ends(down.values())
-    left, right = _ends([distance for taps in along for distance in taps.values()])
+    top, bottom = _distance_range(down.values())
+    left, right = _distance_range([distance for taps in along for distance in taps.values()])
     shape = (stride_w, op.out_channels, bottom - top + 1, right - left + 1, op.in_channels)
     weights = np.zeros(shape, np.int8)
     for x, taps in enumerate(along):
@@ -67,17 +67,17 @@ def _row(op: TransposeConv2d, first: int) -> Conv2d:
         padding=(-top, -left, 0, 0),
         low=op.low,
         high=op.high,
-        given=_of_channels(op) * stride_w,
+        given=_channel_multipliers(op) * stride_w,
     )
 
 
-def _of_channels(op: TransposeConv2d) -> Multipliers:
+def _channel_multipliers(op: TransposeConv2d) -> Multipliers:
     """Returns the multiplier of each output channel."""
-    known = op.scaling(Arithmetic.CMSIS_NN)
+    known = op.effective_multipliers(Arithmetic.CMSIS_NN)
     return known if len(known) == op.out_channels else known * op.out_channels
 
 
-def _ends(distances: Iterable[int]) -> tuple[int, int]:
+def _distance_range(distances: Iterable[int]) -> tuple[int, int]:
     """Returns the first and the last distance, 0 included."""
     seen = (0, *distances)
     return min(seen), max(seen)
@@ -114,7 +114,7 @@ def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:
     return library.kernel(TransposeConv2d, calls=calls, requires=requires, scratch_bytes=scratch_bytes)
 
 
-def phase_addresses(op: TransposeConv2d, phase: Phase) -> Params:
+def phase_addresses(op: TransposeConv2d, phase: SubpixelPhase) -> Params:
     """Returns the addresses of a phase's rows in the result as parameters."""
     _, height, width, channels = op.y.shape
     return {

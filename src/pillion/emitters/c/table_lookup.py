@@ -12,8 +12,8 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     INT8_XY,
     dtypes,
+    in_place_same_shape,
     int8_values,
-    same_shape,
     short_circuit,
 )
 from pillion.emitters.c.kernel_library import Library
@@ -48,7 +48,7 @@ class TableLookup:
         table = np.roll(table, 128) if self.is_unsigned else table
         return {"count": op.results[0].type.elements, "table": table}
 
-    def with_scalar(self, op: Op, arithmetic: Arithmetic) -> Params:
+    def scalar_binary_call(self, op: Op, arithmetic: Arithmetic) -> Params:
         """Returns the parameters of a binary op with a constant scalar."""
         (x,) = scalar_operands(op)
         operands = (EVERY_INT8 if v is x else v.constant.reshape(1) for v in op.operands)
@@ -69,10 +69,10 @@ class TableLookup:
             self.library.kernel(
                 op,
                 "lut_s8",
-                self.with_scalar,
+                self.scalar_binary_call,
                 requires=(check_scalar,),
                 operands=scalar_operands,
-                in_place=lambda made: same_shape(made, *scalar_operands(made)),
+                in_place=lambda made: in_place_same_shape(made, *scalar_operands(made)),
                 name=f"{op.kind}_by_table",
             )
             for op in WITH_SCALAR

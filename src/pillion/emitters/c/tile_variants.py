@@ -7,13 +7,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pillion.emitters.c.kernel_choice import Choice
-from pillion.emitters.c.loop_rolling import Item, Location, MoveRows, RowIndex, RunStep, TakeRows
+from pillion.emitters.c.kernel_choice import KernelChoice
+from pillion.emitters.c.loop_rolling import Location, MoveRows, ProgramItem, RowIndex, RunStep, TakeRows
 from pillion.ir.access import FIRST_ROW, Span
 from pillion.ir.op import Op
-from pillion.ir.tile import Cut, changes_for, cut
+from pillion.ir.tile import TiledOp, cut_tile, tile_attribute_changes
 from pillion.ir.types import Value
-from pillion.memory import Feed, Firing, MemoryPlan, Move, OpMemory, RegionMemory, is_alias, schedule
+from pillion.memory import (
+    InnerOpRun,
+    MemoryPlan,
+    OpMemory,
+    RegionMemory,
+    RowFeed,
+    RowMove,
+    is_alias,
+    schedule,
+)
 from pillion.ops import Region
 
 
@@ -22,7 +31,7 @@ class OpVariants:
     """An op with the variants in which it runs."""
 
     op: Op
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[TiledOp, ...] = ()
     """The variants for tiles of rows, inside a region."""
     most: int = 0
     """The index of the variant that runs most often."""
@@ -38,7 +47,7 @@ class OpVariants:
         return self.forms[self.most]
 
 
-def memory_of(choice: Choice) -> OpMemory:
+def memory_of(choice: KernelChoice) -> OpMemory:
     """Returns the memory that an op needs with its kernel."""
     kernel, op = choice.kernel, choice.op
     return OpMemory(kernel.scratch_bytes(op), kernel.overread_bytes, kernel.in_place(op))
@@ -47,25 +56,25 @@ def memory_of(choice: Choice) -> OpMemory:
 class VariantCache:
     """A cache of tile variants, their kernels and their memory, shared by many tilings of a graph."""
 
-    def __init__(self, choices: Iterable[Choice] = ()) -> None:
-        self.choices: dict[Op, Choice] = {choice.op: choice for choice in choices}
+    def __init__(self, choices: Iterable[KernelChoice] = ()) -> None:
+        self.choices: dict[Op, KernelChoice] = {choice.op: choice for choice in choices}
         """The kernels of ops and variants chosen so far."""
-        self._at: dict[tuple[Op, Span], Cut] = {}
-        self._like: dict[tuple[Op, object], Cut] = {}
+        self._at: dict[tuple[Op, Span], TiledOp] = {}
+        self._like: dict[tuple[Op, object], TiledOp] = {}
         self._memory: dict[tuple[Op, str], OpMemory] = {}
 
-    def of(self, op: Op, span: Span) -> Cut:
+    def of(self, op: Op, span: Span) -> TiledOp:
         """Returns the variant of an op for a span of rows; equal variants are the same object."""
         at = (op, span)
         if at not in self._at:
-            made = cut(op, span)
+            made = cut_tile(op, span)
             shapes = tuple(part.shape for part in made.parts.values())
-            changes = changes_for(op, span).items()
+            changes = tile_attribute_changes(op, span).items()
             key = (shapes, repr(sorted((name, new) for name, new in changes if name != FIRST_ROW)))
             self._at[at] = self._like.setdefault((op, key), made)
         return self._at[at]
 
-    def memory(self, choice: Choice) -> OpMemory:
+    def memory(self, choice: KernelChoice) -> OpMemory:
         """Returns the memory that an op or a variant needs with its kernel."""
         key = (choice.op, choice.kernel.name)
         if key not in self._memory:
@@ -81,16 +90,16 @@ class RegionVariants:
         self.schedule = schedule(region)
         self._form: dict[tuple[int, Span], int] = {}
         counts: list[Counter[int]] = [Counter() for _ in self.body.ops]
-        cuts: list[dict[Op, Cut]] = [{} for _ in self.body.ops]
+        cuts: list[dict[Op, TiledOp]] = [{} for _ in self.body.ops]
         for event in self.schedule.events:
-            if isinstance(event, Firing):
+            if isinstance(event, InnerOpRun):
                 counts[event.op][self._number(event, cuts[event.op])] += 1
         self.of_ops = tuple(
             OpVariants(op, tuple(forms.values()), max(counted, key=counted.__getitem__, default=0))
             for op, forms, counted in zip(self.body.ops, cuts, counts, strict=True)
         )
 
-    def _number(self, event: Firing, here: dict[Op, Cut]) -> int:
+    def _number(self, event: InnerOpRun, here: dict[Op, TiledOp]) -> int:
         """Returns the index of the variant for these rows, and registers a new one."""
         at = (event.op, event.span)
         if at not in self._form:
@@ -104,7 +113,7 @@ class RegionVariants:
         """All variants of all ops."""
         return [form for uses in self.of_ops for form in uses.forms]
 
-    def memory(self, chosen: Mapping[Op, Choice]) -> RegionMemory:
+    def memory(self, chosen: Mapping[Op, KernelChoice]) -> RegionMemory:
         """Returns the memory that the region needs with the kernels of all variants."""
         runs = {
             (op, span): self.known.memory(chosen[self.of_ops[op].forms[form]]).scratch_bytes
@@ -113,7 +122,7 @@ class RegionVariants:
         }
         return RegionMemory(self.schedule, tuple(self._memory(uses, chosen) for uses in self.of_ops), runs)
 
-    def _memory(self, uses: OpVariants, chosen: Mapping[Op, Choice]) -> OpMemory:
+    def _memory(self, uses: OpVariants, chosen: Mapping[Op, KernelChoice]) -> OpMemory:
         """Returns the maximum over all variants of an op. An operand may be overwritten if every variant allows
         it."""
         needs = [self.known.memory(chosen[form]) for form in uses.forms]
@@ -128,22 +137,24 @@ class RegionVariants:
             tuple(v for v in uses.op.activations if v in both),
         )
 
-    def items(self, first: int, memory: MemoryPlan) -> Iterator[Item]:
+    def items(self, first: int, memory: MemoryPlan) -> Iterator[ProgramItem]:
         """Yields the items of the region, whose ops are the steps from `first` on."""
         for event in self.schedule.events:
-            if isinstance(event, Move):
+            if isinstance(event, RowMove):
                 value = event.value
-                yield Item(MoveRows(event.bytes), (memory.spot(value), memory.spot(value, event.source)))
-            elif isinstance(event, Feed):
+                yield ProgramItem(
+                    MoveRows(event.bytes), (memory.spot(value), memory.spot(value, event.source))
+                )
+            elif isinstance(event, RowFeed):
                 places = () if event.start is None else (memory.spot(event.value, event.start),)
-                yield Item(TakeRows(event.rows, event.start is not None), places)
+                yield ProgramItem(TakeRows(event.rows, event.start is not None), places)
             else:
-                yield self._fire(event, first, memory)
-        yield from (Item(RunStep(first + i), ()) for i, op in enumerate(self.body.ops) if is_alias(op))
+                yield self._firing_item(event, first, memory)
+        yield from (ProgramItem(RunStep(first + i), ()) for i, op in enumerate(self.body.ops) if is_alias(op))
 
-    def _fire(self, event: Firing, first: int, memory: MemoryPlan) -> Item:
+    def _firing_item(self, event: InnerOpRun, first: int, memory: MemoryPlan) -> ProgramItem:
         op, storage = self.body.ops[event.op], self.schedule.storage
         values = (*op.activations, *op.results)
         places: tuple[Location, ...] = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
         places += (RowIndex(event.span.first),) if op.counts_rows else ()
-        return Item(RunStep(first + event.op, self._form[event.op, event.span]), places)
+        return ProgramItem(RunStep(first + event.op, self._form[event.op, event.span]), places)

@@ -11,7 +11,7 @@ import numpy as np
 from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.ops import Segment, graph_json, in_copies
+from pillion.ops import Segment, graph_json, unroll_for_format
 from pillion.option_values import Runtime
 from pillion.schemas import pte_record
 from pillion.schemas.ir_payload import is_ir
@@ -33,20 +33,20 @@ def emit(
     from pillion.emitters.pte.node import PteSettings
     from pillion.emitters.pte.writer import Writer
 
-    graph = in_copies(graph, ".pte")
+    graph = unroll_for_format(graph, ".pte")
     segments = [op.body for op in graph.ops if isinstance(op, Segment)]
     by_body = dict(zip(segments, payloads, strict=True))
     writer = Writer(lower(graph, PteSettings(graph.arithmetic, core.isa, runtime, by_body, delegate)))
     head = {"core": core.name, "runtime": runtime, "model": graph.name}
 
-    def sealed() -> pte_record.Record:
-        bodies = [find_in(payload) if is_ir(payload) else None for payload in payloads]
-        return pte_record.compose(head, graph_json.pack(graph, writer.constants.find, bodies))
+    def sealed() -> pte_record.ProgramRecord:
+        bodies = [payload_constant_finder(payload) if is_ir(payload) else None for payload in payloads]
+        return pte_record.compose_record(head, graph_json.pack(graph, writer.constants.find, bodies))
 
     return writer.program(sealed)
 
 
-def find_in(payload: bytes) -> graph_json.NumberOf:
+def payload_constant_finder(payload: bytes) -> graph_json.NumberOf:
     """Returns a function that finds constants in a segment's payload; their number is their offset."""
 
     def find(array: Array) -> int | None:

@@ -15,12 +15,12 @@ from pillion.emitters.pte.node import (
     NodeView,
     PteSettings,
     bounds,
-    bytes_for_kernel,
-    data,
-    image,
+    constant_view,
+    contiguous_view,
+    image_view,
     ints,
-    plain,
-    refusal,
+    no_exact_kernel_error,
+    scratch_argument,
     temp,
 )
 from pillion.emitters.pte.scratch import ScratchWindow
@@ -39,7 +39,7 @@ from pillion.ops.conv import Convolution
 
 
 @dataclass(frozen=True)
-class Sums:
+class AccumulatorScaling:
     """The requantization of a convolution's accumulators: multipliers, zero points and bounds."""
 
     bias: NodeView
@@ -61,7 +61,15 @@ def conv2d(op: Conv2d, settings: PteSettings) -> list[KernelCall]:
     """Returns the call of a convolution."""
     _require_constants(op)
     return [
-        regular(op, settings, _window(op, op.groups), image(op.x), plain(op.weights), _sums(op), image(op.y))
+        regular_conv_call(
+            op,
+            settings,
+            _window(op, op.groups),
+            image_view(op.x),
+            contiguous_view(op.weights),
+            _accumulator_scaling(op),
+            image_view(op.y),
+        )
     ]
 
 
@@ -69,19 +77,25 @@ def depthwise_conv2d(op: DepthwiseConv2d, settings: PteSettings) -> list[KernelC
     """Returns the calls of a depthwise convolution. The kernel supports one image; several use a grouped
     convolution."""
     _require_constants(op)
-    x, y = image(op.x), image(op.y)
+    x, y = image_view(op.x), image_view(op.y)
     if op.x.shape[0] != 1:
-        weights = data(np.moveaxis(op.weights.constant, 3, 0).reshape(op.out_channels, *op.kernel, 1))
-        return [regular(op, settings, _window(op, op.in_channels), x, weights, _sums(op), y)]
+        weights = constant_view(
+            np.moveaxis(op.weights.constant, 3, 0).reshape(op.out_channels, *op.kernel, 1)
+        )
+        return [
+            regular_conv_call(
+                op, settings, _window(op, op.in_channels), x, weights, _accumulator_scaling(op), y
+            )
+        ]
     window = _window(op, 1)
     # With one input channel, Helium runs it as a regular convolution, with that kernel's limits.
     if window.in_channels == 1 and window.row_kernel_fails:
         window = window.turned
     _require_sizes(op, window)
-    weights = plain(op.weights).reshaped(1, *window.kernel, op.out_channels)
-    need = bytes_for_kernel(scratch.depthwise_conv2d(window, settings.isa))
+    weights = contiguous_view(op.weights).reshaped(1, *window.kernel, op.out_channels)
+    need = scratch_argument(scratch.depthwise_conv2d_scratch_bytes(window, settings.isa))
     geometry = (window.stride, window.padding, window.dilation, op.depth_multiplier)
-    sums = _sums(op)
+    sums = _accumulator_scaling(op)
     args = (_as_image(x, window.image), weights, sums.bias, *geometry, *sums.args, need)
     return [KernelCall("cortex_m::quantized_depthwise_conv2d.out", args, _as_image(y, window.result))]
 
@@ -93,7 +107,11 @@ def linear(op: Linear, settings: PteSettings) -> list[KernelCall]:
     if settings.arithmetic is Arithmetic.TFLITE:
         return _rounded_once(op, settings)
     mantissas, shifts = (of.astype(np.int64) for of in op.multipliers)
-    return [_features(op, settings, slice(None), _Scaling(mantissas, shifts, np.int64(0), 0), plain(op.y))]
+    return [
+        _linear_part_call(
+            op, settings, slice(None), _Scaling(mantissas, shifts, np.int64(0), 0), contiguous_view(op.y)
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -119,28 +137,30 @@ def _rounded_once(op: Linear, settings: PteSettings) -> list[KernelCall]:
     while waiting:
         first, end = waiting.pop()
         part = slice(first, end)
-        found = _once(op.ratios[part], ends[part], op.y.zero_point)
+        found = _single_rounding_numbers(op.ratios[part], ends[part], op.y.zero_point)
         if found is not None:
             parts.append((part, _Scaling(found.mantissas, found.shifts, found.added, found.lift)))
         elif end - first > 1:
             middle = (first + end) // 2
             waiting += [(middle, end), (first, middle)]
         else:
-            raise refusal(
+            raise no_exact_kernel_error(
                 op,
                 "accumulators are requantized with a fixed-point multiplier",
                 f"`tflite` arithmetic rounds once, which no multiplier for feature {first} does",
                 "--arithmetic cmsis-nn, or write C: -o folder/",
             )
     if len(parts) == 1:
-        return [_features(op, settings, *parts[0], plain(op.y))]
+        return [_linear_part_call(op, settings, *parts[0], contiguous_view(op.y))]
     ys = [temp((op.rows, part.stop - part.start)) for part, _ in parts]
-    calls = [_features(op, settings, *of, y) for of, y in zip(parts, ys, strict=True)]
-    joined = plain(op.y).reshaped(op.rows, op.out_features)
+    calls = [_linear_part_call(op, settings, *of, y) for of, y in zip(parts, ys, strict=True)]
+    joined = contiguous_view(op.y).reshaped(op.rows, op.out_features)
     return [*calls, KernelCall("aten::cat.out", (tuple(ys), 1), joined)]
 
 
-def _once(ratios: NDArray[np.float64], ends: Int64Array, zero_point: int) -> SingleRounding | None:
+def _single_rounding_numbers(
+    ratios: NDArray[np.float64], ends: Int64Array, zero_point: int
+) -> SingleRounding | None:
     """Returns the numbers with which accumulators are rounded once; features of one scale share them."""
     if len(set(ratios.tolist())) == 1:
         ratios, ends = ratios[:1], np.array([[ends.min(), ends.max()]])
@@ -149,40 +169,46 @@ def _once(ratios: NDArray[np.float64], ends: Int64Array, zero_point: int) -> Sin
     )
 
 
-def _features(op: Linear, settings: PteSettings, part: slice, scaling: _Scaling, y: NodeView) -> KernelCall:
+def _linear_part_call(
+    op: Linear, settings: PteSettings, part: slice, scaling: _Scaling, y: NodeView
+) -> KernelCall:
     """Returns the call for some features."""
     weights = op.weights.constant[part]
     bias = (op.bias.constant[part].astype(np.int64) + scaling.added).astype(np.int32)
     whole = len(weights) == op.out_features
-    weights_view = plain(op.weights) if whole else data(weights)
+    weights_view = contiguous_view(op.weights) if whole else constant_view(weights)
     y = y.reshaped(op.rows, len(weights))
     pairs = set(zip(scaling.mantissas.tolist(), scaling.shifts.tolist(), strict=True))
     zero_point = op.y.zero_point - scaling.lift
-    bias_view = plain(op.bias) if whole and not scaling.lift else data(bias)
+    bias_view = contiguous_view(op.bias) if whole and not scaling.lift else constant_view(bias)
     if len(pairs) > 1:
-        sums = Sums(bias_view, op.x.zero_point, zero_point, scaling.mantissas, scaling.shifts, *bounds(op))
+        sums = AccumulatorScaling(
+            bias_view, op.x.zero_point, zero_point, scaling.mantissas, scaling.shifts, *bounds(op)
+        )
         return _pointwise(op, settings, weights_view, sums, y)
     ((mantissa, shift),) = pairs
     low, high = bounds(op)
-    x = plain(op.x).reshaped(op.rows, op.in_features)
+    x = contiguous_view(op.x).reshaped(op.rows, op.in_features)
     helium = settings.isa is Isa.MVE
-    of_bias = (None, _with_zeros(op, weights, bias)) if helium else (bias_view, None)
+    of_bias = (None, _bias_with_zero_points(op, weights, bias)) if helium else (bias_view, None)
     offsets = (-op.x.zero_point, 0, zero_point)
     args = (x, weights_view, *of_bias, *offsets, (mantissa,), (shift,), high, low)
     return KernelCall("cortex_m::quantized_linear.out", args, y)
 
 
-def _with_zeros(op: Linear, weights: Array, bias: Array) -> NodeView:
+def _bias_with_zero_points(op: Linear, weights: Array, bias: Array) -> NodeView:
     """Returns the bias with the zero point's share added, for Helium's kernel."""
     whole = bias.astype(np.int64) - op.x.zero_point * numerics.row_sums(weights)
-    return data(whole.astype(np.int32).reshape(1, -1))
+    return constant_view(whole.astype(np.int32).reshape(1, -1))
 
 
-def _pointwise(op: Linear, settings: PteSettings, weights: NodeView, sums: Sums, y: NodeView) -> KernelCall:
+def _pointwise(
+    op: Linear, settings: PteSettings, weights: NodeView, sums: AccumulatorScaling, y: NodeView
+) -> KernelCall:
     count, inner, outer = op.rows, op.in_features, y.sizes[1]
     window = ScratchWindow(1, (count, 1), inner, (count, 1), outer, (1, 1))
-    x, y = plain(op.x).image(1, count, 1, inner), y.image(1, count, 1, outer)
-    return regular(op, settings, window, x, weights.reshaped(outer, 1, 1, inner), sums, y)
+    x, y = contiguous_view(op.x).image(1, count, 1, inner), y.image(1, count, 1, outer)
+    return regular_conv_call(op, settings, window, x, weights.reshaped(outer, 1, 1, inner), sums, y)
 
 
 def transpose_conv2d(op: TransposeConv2d, settings: PteSettings) -> list[KernelCall]:
@@ -191,17 +217,19 @@ def transpose_conv2d(op: TransposeConv2d, settings: PteSettings) -> list[KernelC
     pixels."""
     _require_constants(op)
     window = _window(op, 1)
-    if not (_is_plain(op) and library_limits.transposes_convolution(window)):
+    if not (_is_supported_by_kernel(op) and library_limits.is_transposed_conv_exact(window)):
         return _over_spread_image(op, settings)
     _require_sizes(op, window)
-    first, second = (bytes_for_kernel(size) for size in scratch.transpose_conv2d(window, settings.isa))
-    sums = _sums(op)
+    first, second = (
+        scratch_argument(size) for size in scratch.transpose_conv2d_scratch_bytes(window, settings.isa)
+    )
+    sums = _accumulator_scaling(op)
     geometry = (op.stride, op.padding[:2], (0, 0), (1, 1))
-    args = (image(op.x), plain(op.weights), sums.bias, *geometry, *sums.args, first, second)
-    return [KernelCall("cortex_m::quantized_transpose_conv2d.out", args, image(op.y))]
+    args = (image_view(op.x), contiguous_view(op.weights), sums.bias, *geometry, *sums.args, first, second)
+    return [KernelCall("cortex_m::quantized_transpose_conv2d.out", args, image_view(op.y))]
 
 
-def _is_plain(op: TransposeConv2d) -> bool:
+def _is_supported_by_kernel(op: TransposeConv2d) -> bool:
     """Whether the kernel has parameters for the op."""
     top, left, bottom, right = op.padding
     return (top, left) == (bottom, right) and op.output_padding == (0, 0) and op.dilation == (1, 1)
@@ -211,16 +239,23 @@ def _over_spread_image(op: TransposeConv2d, settings: PteSettings) -> list[Kerne
     n, h, w, c = op.x.shape
     reach = [d * (k - 1) - p for d, k, p in zip(op.dilation, op.kernel, op.padding[:2], strict=True)]
     if min(reach) < 0:
-        raise refusal(op, "padding is smaller than the window", op.attributes, "write C: -o folder/")
+        raise no_exact_kernel_error(
+            op, "padding is smaller than the window", op.attributes, "write C: -o folder/"
+        )
     calls: list[KernelCall] = []
-    x = _spread(plain(op.x).reshaped(n * h * w, 1, c), op.stride[1], op.x.zero_point, calls)
+    x = _spread(contiguous_view(op.x).reshaped(n * h * w, 1, c), op.stride[1], op.x.zero_point, calls)
     x = _spread(x.reshaped(n * h, 1, w * op.stride[1] * c), op.stride[0], op.x.zero_point, calls)
     sides = (h * op.stride[0], w * op.stride[1])
     padding = (reach[0], reach[1])
     result = (op.y.shape[1], op.y.shape[2])
     window = ScratchWindow(n, sides, c, result, op.out_channels, op.kernel, (1, 1), padding, op.dilation)
-    weights = data(op.weights.constant[:, ::-1, ::-1])
-    return [*calls, regular(op, settings, window, x.image(n, *sides, c), weights, _sums(op), image(op.y))]
+    weights = constant_view(op.weights.constant[:, ::-1, ::-1])
+    return [
+        *calls,
+        regular_conv_call(
+            op, settings, window, x.image(n, *sides, c), weights, _accumulator_scaling(op), image_view(op.y)
+        ),
+    ]
 
 
 def _spread(x: NodeView, stride: int, zero_point: int, calls: list[KernelCall]) -> NodeView:
@@ -233,24 +268,26 @@ def _spread(x: NodeView, stride: int, zero_point: int, calls: list[KernelCall]) 
     return y
 
 
-def regular(
+def regular_conv_call(
     op: Op,
     settings: PteSettings,
     window: ScratchWindow,
     x: NodeView,
     weights: NodeView,
-    sums: Sums,
+    sums: AccumulatorScaling,
     y: NodeView,
 ) -> KernelCall:
     """Returns a call of the regular convolution."""
     if window.loses_pixels or (settings.isa is Isa.DSP and window.is_of_few_pixels):
-        window = window.spaced
+        window = window.with_dilation
     if window.row_kernel_fails:
         window = window.turned
     if window.row_kernel_fails:
-        raise refusal(op, "the padding of an image of one row can be split as the library splits it", window)
+        raise no_exact_kernel_error(
+            op, "the padding of an image of one row can be split as the library splits it", window
+        )
     _require_sizes(op, window)
-    need = bytes_for_kernel(scratch.conv2d(window, settings.isa))
+    need = scratch_argument(scratch.conv2d_scratch_bytes(window, settings.isa))
     weights = weights.reshaped(window.out_channels, *window.kernel, window.in_channels // window.groups)
     args = (
         _as_image(x, window.image),
@@ -279,13 +316,15 @@ def _window(op: Convolution, groups: int) -> ScratchWindow:
     )
 
 
-def _sums(op: Convolution | Linear) -> Sums:
-    return Sums(plain(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, *bounds(op))
+def _accumulator_scaling(op: Convolution | Linear) -> AccumulatorScaling:
+    return AccumulatorScaling(
+        contiguous_view(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, *bounds(op)
+    )
 
 
 def _require_sizes(op: Op, window: ScratchWindow) -> None:
-    if too_large := library_limits.beyond(window.sizes):
-        raise refusal(
+    if too_large := library_limits.sizes_beyond_limit(window.sizes):
+        raise no_exact_kernel_error(
             op,
             f"sizes are at most {library_limits.LARGEST_SIDE}: the library holds them in 16 bits",
             f"{max(too_large)}, of {window}",
@@ -296,4 +335,4 @@ def _require_sizes(op: Op, window: ScratchWindow) -> None:
 def _require_constants(op: Convolution | Linear) -> None:
     for value in (op.weights, op.bias):
         if not value.is_constant:
-            raise refusal(op, "weights and bias are constants", repr(value))
+            raise no_exact_kernel_error(op, "weights and bias are constants", repr(value))

@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings, bounds, data, plain, refusal, temp
+from pillion.emitters.pte.node import (
+    KernelCall,
+    NodeView,
+    PteSettings,
+    bounds,
+    constant_view,
+    contiguous_view,
+    no_exact_kernel_error,
+    temp,
+)
 from pillion.ir.numerics import Multiplier
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value
@@ -22,63 +31,65 @@ LEVELS = np.arange(-128, 128, dtype=np.int8)
 """The int8 inputs of a lookup table's entries."""
 
 
-def function(op: Lut | Clamp | Requantize, settings: PteSettings) -> list[KernelCall]:
+def lower_unary_function(op: Lut | Clamp | Requantize, settings: PteSettings) -> list[KernelCall]:
     """Returns the lookup of a function from int8 to int8."""
     if isinstance(op, Requantize):
-        return [_rescaled(op, settings)]
+        return [_requantize_lookup(op, settings)]
     if op.x.dtype is not DType.INT8:
-        raise refusal(op, "functions are of int8", repr(op.x), "quantize the model")
+        raise no_exact_kernel_error(op, "functions are of int8", repr(op.x), "quantize the model")
     entries = (
         op.entries(settings.arithmetic) if isinstance(op, Lut) else op.reference(settings.arithmetic, LEVELS)
     )
-    return [lookup(plain(op.x), entries, plain(op.y))]
+    return [lookup(contiguous_view(op.x), entries, contiguous_view(op.y))]
 
 
-def _rescaled(op: Requantize, settings: PteSettings) -> KernelCall:
+def _requantize_lookup(op: Requantize, settings: PteSettings) -> KernelCall:
     """Returns a lookup by the stored byte: the kernel treats uint8 as int8."""
     entries = op.reference(settings.arithmetic, LEVELS.view(op.x.dtype.numpy))
-    x, y = (replace(plain(v), dtype=DType.INT8) for v in (op.x, op.y))
+    x, y = (replace(contiguous_view(v), dtype=DType.INT8) for v in (op.x, op.y))
     return lookup(x, entries.view(np.int8), y)
 
 
 def lookup(x: NodeView, entries: Array, y: NodeView) -> KernelCall:
     """Returns the call of a lookup table with an entry for every int8 number."""
-    return KernelCall("cortex_m::quantized_activation.out", (x, data(entries.astype(np.int8))), y)
+    return KernelCall("cortex_m::quantized_activation.out", (x, constant_view(entries.astype(np.int8))), y)
 
 
-def clamped(op: Op) -> list[KernelCall]:
+def result_clamp_calls(op: Op) -> list[KernelCall]:
     """Returns an in-place clamp for an op with bounds whose kernel has none."""
-    y, (low, high) = plain(op.results[0]), bounds(op)
+    y, (low, high) = contiguous_view(op.results[0]), bounds(op)
     return [] if (low, high) == (-128, 127) else [lookup(y, np.clip(LEVELS, low, high), y)]
 
 
 def quantize(op: Quantize, settings: PteSettings) -> list[KernelCall]:
     """Returns the call of a quantization; the runtime supports one arithmetic only."""
     if settings.arithmetic.is_tflite:
-        raise refusal(
+        raise no_exact_kernel_error(
             op,
             "quantizing multiplies by the reciprocal and rounds ties to even",
             f"`{settings.arithmetic.value}` arithmetic",
             "--io-dtype int8, or --arithmetic cmsis-nn",
         )
-    return [_border("cortex_m::quantize_per_tensor.out", op.x, op.y, op.y)]
+    return [_quantization_call("cortex_m::quantize_per_tensor.out", op.x, op.y, op.y)]
 
 
 def dequantize(op: Dequantize, settings: PteSettings) -> list[KernelCall]:
     """Returns the call of a dequantization."""
     if op.x.dtype is not DType.INT8:
-        raise refusal(op, "what is dequantized is int8 with one scale", repr(op.x))
-    return [_border("cortex_m::dequantize_per_tensor.out", op.x, op.y, op.x)]
+        raise no_exact_kernel_error(op, "what is dequantized is int8 with one scale", repr(op.x))
+    return [_quantization_call("cortex_m::dequantize_per_tensor.out", op.x, op.y, op.x)]
 
 
-def _border(operator: str, x: Value, y: Value, levels: Value) -> KernelCall:
-    args = (plain(x), levels.scale, levels.zero_point, -128, 127, int(ScalarType.INT8))
-    return KernelCall(operator, args, plain(y))
+def _quantization_call(operator: str, x: Value, y: Value, levels: Value) -> KernelCall:
+    args = (contiguous_view(x), levels.scale, levels.zero_point, -128, 127, int(ScalarType.INT8))
+    return KernelCall(operator, args, contiguous_view(y))
 
 
 def add(op: Add, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a sum, or a lookup if one operand is a constant number."""
-    return by_table(op, settings) or _sum(op, plain(op.a), op.a.zero_point, plain(op.b), op.b.zero_point)
+    return scalar_binary_lookup(op, settings) or _sum(
+        op, contiguous_view(op.a), op.a.zero_point, contiguous_view(op.b), op.b.zero_point
+    )
 
 
 def sub(op: Sub, settings: PteSettings) -> list[KernelCall]:
@@ -86,35 +97,40 @@ def sub(op: Sub, settings: PteSettings) -> list[KernelCall]:
     - z. Requantization is asymmetric for ties, so only the operand of the larger scale is mirrored: its ratio
     to the common scale is exactly one half and has no ties. If that is a, the sum is b - a with a negated
     multiplier."""
-    if table := by_table(op, settings):
+    if table := scalar_binary_lookup(op, settings):
         return table
     mirror_b, mirror_a = (m == ONE_HALF for m in op.rescale[1::-1])
     if not (mirror_b or mirror_a):
-        raise refusal(op, "the multiplier of an operand is one half", f"{op.rescale[0]}, {op.rescale[1]}")
+        raise no_exact_kernel_error(
+            op, "the multiplier of an operand is one half", f"{op.rescale[0]}, {op.rescale[1]}"
+        )
     calls, mirrored = _mirrored(op.b if mirror_b else op.a)
     if mirror_b:
-        return [*calls, *_sum(op, plain(op.a), op.a.zero_point, mirrored, -1 - op.b.zero_point)]
+        return [*calls, *_sum(op, contiguous_view(op.a), op.a.zero_point, mirrored, -1 - op.b.zero_point)]
     if op.rescale[2].shift > 2:
-        raise refusal(
+        raise no_exact_kernel_error(
             op,
             "the result's scale is not far below the operands': its multiplier shifts by at most 2",
             op.rescale[2].shift,
         )
-    return [*calls, *_sum(op, mirrored, -1 - op.a.zero_point, plain(op.b), op.b.zero_point, sign=-1)]
+    return [
+        *calls,
+        *_sum(op, mirrored, -1 - op.a.zero_point, contiguous_view(op.b), op.b.zero_point, sign=-1),
+    ]
 
 
 def _mirrored(x: Value) -> tuple[list[KernelCall], NodeView]:
     if x.is_constant:
-        return [], data(np.invert(x.constant))
+        return [], constant_view(np.invert(x.constant))
     y = temp(x.shape)
-    return [lookup(plain(x), np.invert(LEVELS), y)], y
+    return [lookup(contiguous_view(x), np.invert(LEVELS), y)], y
 
 
 def _sum(
     op: Add | Sub, a: NodeView, a_zero: int, b: NodeView, b_zero: int, sign: int = 1
 ) -> list[KernelCall]:
     first, second, out = op.rescale
-    calls, a, b, y = over_channels(a, b, plain(op.y))
+    calls, a, b, y = channel_broadcast_operands(a, b, contiguous_view(op.y))
     args = (
         *(a, a_zero, first.mantissa, first.shift),
         *(b, b_zero, second.mantissa, second.shift),
@@ -125,25 +141,29 @@ def _sum(
 
 def mul(op: Mul, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a product, or a lookup if one operand is a constant number."""
-    if table := by_table(op, settings):
+    if table := scalar_binary_lookup(op, settings):
         return table
     m: Multiplier = op.multiplier(settings.arithmetic)
-    calls, a, b, y = over_channels(plain(op.a), plain(op.b), plain(op.y))
+    calls, a, b, y = channel_broadcast_operands(
+        contiguous_view(op.a), contiguous_view(op.b), contiguous_view(op.y)
+    )
     args = (a, op.a.zero_point, b, op.b.zero_point, op.y.zero_point, m.mantissa, m.shift)
-    return [*calls, KernelCall("cortex_m::quantized_mul.out", args, y), *clamped(op)]
+    return [*calls, KernelCall("cortex_m::quantized_mul.out", args, y), *result_clamp_calls(op)]
 
 
 def extremum(op: Minimum | Maximum, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a minimum or maximum, or a lookup if one operand is a constant number."""
-    if table := by_table(op, settings):
+    if table := scalar_binary_lookup(op, settings):
         return table
     if op.y.dtype is not DType.INT8:
-        raise refusal(op, "operands are int8", repr(op.a), "quantize the model")
-    calls, a, b, y = _over_axes(plain(op.a), plain(op.b), plain(op.y), MOST_AXES)
+        raise no_exact_kernel_error(op, "operands are int8", repr(op.a), "quantize the model")
+    calls, a, b, y = _axis_broadcast_operands(
+        contiguous_view(op.a), contiguous_view(op.b), contiguous_view(op.y), MOST_AXES
+    )
     return [*calls, KernelCall(f"cortex_m::{op.kind}.out", (a, b), y)]
 
 
-def by_table(op: Binary, settings: PteSettings) -> list[KernelCall]:
+def scalar_binary_lookup(op: Binary, settings: PteSettings) -> list[KernelCall]:
     """Returns the lookup of a binary op with a constant number as operand; empty without one."""
     for number, other, swap in ((op.b, op.a, False), (op.a, op.b, True)):
         if number.is_constant and number.type.elements == 1 and other.type.elements == op.y.type.elements:
@@ -151,9 +171,9 @@ def by_table(op: Binary, settings: PteSettings) -> list[KernelCall]:
             operands = (level, LEVELS) if swap else (LEVELS, level)
             return [
                 lookup(
-                    plain(other),
+                    contiguous_view(other),
                     op.reference(settings.arithmetic, *operands),
-                    plain(op.y).reshaped(*other.shape),
+                    contiguous_view(op.y).reshaped(*other.shape),
                 )
             ]
     return []
@@ -162,7 +182,7 @@ def by_table(op: Binary, settings: PteSettings) -> list[KernelCall]:
 Operands = tuple[list[KernelCall], NodeView, NodeView, NodeView]
 
 
-def over_channels(a: NodeView, b: NodeView, y: NodeView) -> Operands:
+def channel_broadcast_operands(a: NodeView, b: NodeView, y: NodeView) -> Operands:
     """Returns operands for kernels that broadcast only a vector over the channels of an image: the last axes
     of the larger operand become channels. Other broadcasts are expanded first."""
     for small, big, swap in ((b, a, False), (a, b, True)):
@@ -174,26 +194,26 @@ def over_channels(a: NodeView, b: NodeView, y: NodeView) -> Operands:
             whole, vector = big.image(1, rows, 1, channels), small.image(1, 1, 1, channels)
             first, second = (vector, whole) if swap else (whole, vector)
             return [], first, second, y.image(1, rows, 1, channels)
-    return _over_axes(a, b, y, most_axes=0)
+    return _axis_broadcast_operands(a, b, y, most_axes=0)
 
 
-def _over_axes(a: NodeView, b: NodeView, y: NodeView, most_axes: int) -> Operands:
+def _axis_broadcast_operands(a: NodeView, b: NodeView, y: NodeView, most_axes: int) -> Operands:
     """Returns operands of the same rank: as vectors if their shapes are equal, broadcast by the kernel along
     at most `most_axes` axes, otherwise expanded by calls."""
     if a.elements == b.elements == y.elements:
         return [], flattened(a), flattened(b), flattened(y)
     a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
     for small, whole, swap in ((b, a, False), (a, b, True)):
-        few, all_of_them = _together(small.sizes, y.sizes)
+        few, all_of_them = _merge_broadcast_axes(small.sizes, y.sizes)
         if whole.sizes == y.sizes and len(few) <= most_axes:
             first, second = whole.reshaped(*all_of_them), small.reshaped(*few)
             return [], *((second, first) if swap else (first, second)), y.reshaped(*all_of_them)
     calls: list[KernelCall] = []
-    a, b = (repeated(view, y.sizes, calls) for view in (a, b))
+    a, b = (expanded_operand(view, y.sizes, calls) for view in (a, b))
     return calls, flattened(a), flattened(b), flattened(y)
 
 
-def _together(small: Shape, whole: Shape) -> tuple[Shape, Shape]:
+def _merge_broadcast_axes(small: Shape, whole: Shape) -> tuple[Shape, Shape]:
     """Returns both shapes with neighbouring axes merged if both are broadcast, or neither. The library fails
     if an operand is broadcast along the last two axes but not the one before."""
     few: list[int] = []
@@ -218,7 +238,7 @@ def _of_rank(view: NodeView, rank: int) -> NodeView:
     return view.reshaped(*(1,) * (rank - len(view.sizes)), *view.sizes)
 
 
-def repeated(view: NodeView, shape: Shape, calls: list[KernelCall]) -> NodeView:
+def expanded_operand(view: NodeView, shape: Shape, calls: list[KernelCall]) -> NodeView:
     """Returns an operand in a given shape; an expansion is added to the calls."""
     if view.sizes == shape:
         return view

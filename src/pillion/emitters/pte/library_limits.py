@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte.scratch import ScratchWindow, reverses
+from pillion.emitters.pte.scratch import ScratchWindow, converts_to_regular_conv
 
 LARGEST_SIDE = 2**16 - 1
 """The largest size that the library stores in 16 bits: sides of a transposed matrix, all sizes of a
@@ -27,15 +27,15 @@ LONGEST_SOFTMAX = 2**9 - 1
 shifts by 32, which C leaves undefined: a row of 512 equal numbers gets a result that is 1 too large."""
 
 
-def beyond(sizes: Iterable[int]) -> list[int]:
+def sizes_beyond_limit(sizes: Iterable[int]) -> list[int]:
     """Returns the sizes that exceed the library's types."""
     return [size for size in sizes if size > LARGEST_SIDE]
 
 
-def transposes_matrix(rows: int, columns: int, isa: Isa) -> bool:
+def uses_matrix_transpose(rows: int, columns: int, isa: Isa) -> bool:
     """Whether the kernel for two axes is correct for these sides and faster than the one for three axes,
     which has no limit below 32 bits (with a first axis of 1)."""
-    if beyond((rows, columns)):
+    if sizes_beyond_limit((rows, columns)):
         return False
     if isa is not Isa.MVE:
         return True
@@ -43,14 +43,14 @@ def transposes_matrix(rows: int, columns: int, isa: Isa) -> bool:
     return rows >= FEWEST_ROWS_WORTH_GATHERING and last_row <= LARGEST_SIDE
 
 
-def transposes_convolution(window: ScratchWindow) -> bool:
+def is_transposed_conv_exact(window: ScratchWindow) -> bool:
     """Whether the transposed convolution computes exactly the rows of its result within its scratch memory.
 
     If it is not converted to a regular one, it keeps some rows of accumulators and emits `stride` of them per row of the image, minus
     the padding. With a window smaller than stride plus padding, the last rows lie beyond the result. With a padding that is no multiple
     of the stride, it counts incorrectly. Its scratch size uses the vertical stride instead of the horizontal one, which can be too
     little for a window narrower than its stride."""
-    if reverses(window):
+    if converts_to_regular_conv(window):
         return True
     (height, width), (down, right), padding = window.kernel, window.stride, window.padding[0]
     return padding % down == 0 and height >= down + padding and max(width, down) >= max(width, right)

@@ -12,10 +12,10 @@ from pillion.emitters.pte.table import steps
 from pillion.ir.graph import Graph, require_computed_outputs, rewrite
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory import ALIGNMENT, MemoryPlan, Needs, OpMemory, Spot, plan_memory, unsettled
+from pillion.memory import ALIGNMENT, MemoryLocation, MemoryPlan, Needs, OpMemory, plan_memory, states_to_copy
 from pillion.ops import Reshape, Slice
 from pillion.ops.movement import Movement
-from pillion.ops.state_io import with_own_ends
+from pillion.ops.state_io import copy_new_states
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,21 @@ class Lowered:
     temps: Mapping[Temp, int]
     """Offsets in the arena."""
 
-    def spot(self, of: Value | Temp) -> Spot:
+    def spot(self, of: Value | Temp) -> MemoryLocation:
         """Returns the place of a value or a temp, in the arena or among the states."""
-        return Spot(self.temps[of]) if isinstance(of, Temp) else self.memory.spot(of)
+        return MemoryLocation(self.temps[of]) if isinstance(of, Temp) else self.memory.spot(of)
 
 
 def lower(graph: Graph, settings: PteSettings) -> Lowered:
     """Returns the calls and the memory plan of a graph. Copies are added where a state's next value cannot be
     computed in place."""
-    graph = without_copies(graph)
+    graph = copies_as_reshapes(graph)
     require_computed_outputs(graph)
-    graph = with_own_ends(graph)
+    graph = copy_new_states(graph)
     calls = {op: steps(op, settings) for op in graph.ops}
-    left = unsettled(graph, _needs(calls)) if graph.states else ()
+    left = states_to_copy(graph, _needs(calls)) if graph.states else ()
     if left:
-        graph = with_own_ends(graph, left)
+        graph = copy_new_states(graph, left)
         calls |= {op: steps(op, settings) for op in graph.ops if op not in calls}
     memory = plan_memory(graph, _needs(calls))
     offsets: dict[Temp, int] = {}
@@ -58,7 +58,7 @@ def _needs(calls: Mapping[Op, Sequence[KernelCall | Delegate]]) -> Needs:
     return {op: OpMemory(sum(_aligned(t.nbytes) for t in _temps(made))) for op, made in calls.items()}
 
 
-def without_copies(graph: Graph) -> Graph:
+def copies_as_reshapes(graph: Graph) -> Graph:
     """Returns the graph with moves that keep every byte in place as reshapes, which cost nothing; reshaped
     constants are constants."""
     constants: dict[Value, Value] = {}
@@ -67,9 +67,9 @@ def without_copies(graph: Graph) -> Graph:
         op = op.substitute(constants)
         if isinstance(op, Reshape) and op.x.is_constant:
             constants[op.y] = dataclasses.replace(op.y, data=op.x.constant.reshape(op.y.shape))
-            return [] if not graph.is_output(op.y) else [_copied(constants[op.y], op)]
+            return [] if not graph.is_output(op.y) else [_copy_constant_output(constants[op.y], op)]
         if isinstance(op, Movement) and op.is_identity and op.operands[0].is_constant:
-            return [_copied(op.operands[0], op)]
+            return [_copy_constant_output(op.operands[0], op)]
         if isinstance(op, Movement) and op.is_identity:
             return [Reshape(x=op.operands[0], y=op.results[0], source=op.source)]
         return [op]
@@ -77,7 +77,7 @@ def without_copies(graph: Graph) -> Graph:
     return rewrite(graph, rule)
 
 
-def _copied(x: Value, op: Op) -> Op:
+def _copy_constant_output(x: Value, op: Op) -> Op:
     """Returns a copy of a constant that is an output: a view of it would never be written."""
     rank = x.type.rank
     return Slice(x=x, y=op.results[0], begin=(0,) * rank, step=(1,) * rank, source=op.source)

@@ -7,8 +7,15 @@ import math
 from collections.abc import Iterator, Sequence
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte.library_limits import transposes_matrix
-from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings, plain, refusal, temp
+from pillion.emitters.pte.library_limits import uses_matrix_transpose
+from pillion.emitters.pte.node import (
+    KernelCall,
+    NodeView,
+    PteSettings,
+    contiguous_view,
+    no_exact_kernel_error,
+    temp,
+)
 from pillion.ir.types import DType, Shape
 from pillion.ops import Concat, Flip, Pad, Slice, Transpose
 
@@ -19,9 +26,13 @@ MOST_AXES = 4
 def concat(op: Concat, settings: PteSettings) -> list[KernelCall]:
     """Returns the call of a concatenation, as two axes: those before the concatenated one, and the rest."""
     outer = math.prod(op.y.shape[: op.axis])
-    xs = tuple(plain(x).reshaped(outer, x.type.elements // max(outer, 1)) for x in op.xs)
+    xs = tuple(contiguous_view(x).reshaped(outer, x.type.elements // max(outer, 1)) for x in op.xs)
     return [
-        KernelCall("aten::cat.out", (xs, 1), plain(op.y).reshaped(outer, op.y.type.elements // max(outer, 1)))
+        KernelCall(
+            "aten::cat.out",
+            (xs, 1),
+            contiguous_view(op.y).reshaped(outer, op.y.type.elements // max(outer, 1)),
+        )
     ]
 
 
@@ -29,20 +40,24 @@ def slice_copy(op: Slice, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a slice, axis by axis, largest reduction first; a copy if nothing is dropped."""
     if op.is_identity:
         size = op.x.type.elements
-        return [cut(plain(op.x).reshaped(size), 0, 0, 1, plain(op.y).reshaped(size))]
+        return [
+            strided_slice_call(
+                contiguous_view(op.x).reshaped(size), 0, 0, 1, contiguous_view(op.y).reshaped(size)
+            )
+        ]
     axes = [a for a in range(op.x.type.rank) if op.x.shape[a] != op.y.shape[a]]
     axes.sort(key=lambda a: op.y.shape[a] / op.x.shape[a])
     calls: list[KernelCall] = []
-    x = plain(op.x)
+    x = contiguous_view(op.x)
     for axis in axes:
         shape = tuple(op.y.shape[axis] if a == axis else size for a, size in enumerate(x.sizes))
-        y = plain(op.y) if axis == axes[-1] else temp(shape, op.y.dtype)
-        calls.append(cut(x, axis, op.begin[axis], op.step[axis], y))
+        y = contiguous_view(op.y) if axis == axes[-1] else temp(shape, op.y.dtype)
+        calls.append(strided_slice_call(x, axis, op.begin[axis], op.step[axis], y))
         x = y
     return calls
 
 
-def cut(x: NodeView, axis: int, begin: int, step: int, y: NodeView) -> KernelCall:
+def strided_slice_call(x: NodeView, axis: int, begin: int, step: int, y: NodeView) -> KernelCall:
     """Returns the copy of every `step`-th element from `begin` along one axis, as many as y has."""
     before, after = math.prod(x.sizes[:axis]), math.prod(x.sizes[axis + 1 :])
     count = y.sizes[axis]
@@ -58,29 +73,34 @@ def flip(op: Flip, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a flip. No kernel reverses: an axis is cut into pieces, which are concatenated in
     reverse order. An axis of a·b elements is a rows of b: first the rows are reversed, then the elements in
     each row. So 224 elements take five steps of 2 pieces and one of 7 instead of 224 pieces."""
-    cuts = [(axis, outer, pieces, inner) for axis in op.axes for outer, pieces, inner in _factors(op, axis)]
+    cuts = [
+        (axis, outer, pieces, inner) for axis in op.axes for outer, pieces, inner in _flip_steps(op, axis)
+    ]
     dtype, elements = op.y.dtype, op.y.type.elements
     between = [temp((elements,), dtype) for _ in cuts[1:3]]
     kept = {n: [temp((elements // n,), dtype) for _ in range(n)] for n in {n for _, _, n, _ in cuts}}
     calls: list[KernelCall] = []
-    x = plain(op.x)
+    x = contiguous_view(op.x)
     for number, (axis, outer, pieces, inner) in enumerate(cuts):
         before, after = math.prod(op.x.shape[:axis]) * outer, math.prod(op.x.shape[axis + 1 :]) * inner
-        y = plain(op.y) if number == len(cuts) - 1 else between[number % 2]
+        y = contiguous_view(op.y) if number == len(cuts) - 1 else between[number % 2]
         parts = [part.reshaped(before, 1, after) for part in kept[pieces]]
-        calls += [cut(x.reshaped(before, pieces, after), 1, i, 1, part) for i, part in enumerate(parts)]
+        calls += [
+            strided_slice_call(x.reshaped(before, pieces, after), 1, i, 1, part)
+            for i, part in enumerate(parts)
+        ]
         calls.append(KernelCall("aten::cat.out", (tuple(parts[::-1]), 1), y.reshaped(before, pieces, after)))
         x = y
     return calls
 
 
-def _factors(op: Flip, axis: int) -> Iterator[tuple[int, int, int]]:
+def _flip_steps(op: Flip, axis: int) -> Iterator[tuple[int, int, int]]:
     """Yields the steps of one axis: rows, pieces per row, elements per piece."""
     outer, inner = 1, op.x.shape[axis]
     while inner > 1:
         pieces = next((p for p in range(2, MOST_PIECES + 1) if inner % p == 0), inner)
         if pieces > MOST_PIECES:
-            raise refusal(
+            raise no_exact_kernel_error(
                 op,
                 f"the size of a flipped axis is a product of numbers up to {MOST_PIECES}",
                 f"{op.x.shape[axis]} along axis {axis}",
@@ -95,8 +115,8 @@ def pad(op: Pad, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a padding."""
     sizes, before, after = _merged_padding(op)
     x, y = (
-        plain(op.x).reshaped(*sizes),
-        plain(op.y).reshaped(*map(sum, zip(before, sizes, after, strict=True))),
+        contiguous_view(op.x).reshaped(*sizes),
+        contiguous_view(op.y).reshaped(*map(sum, zip(before, sizes, after, strict=True))),
     )
     if op.x.dtype is not DType.INT8 or len(sizes) > MOST_AXES:
         return [_general_pad(op, x, y, before, after)]
@@ -132,13 +152,13 @@ def _general_pad(
 
 def transpose(op: Transpose, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a transposition."""
-    return transposed(plain(op.x), op.order, plain(op.y), settings.isa)
+    return transposed(contiguous_view(op.x), op.order, contiguous_view(op.y), settings.isa)
 
 
 def transposed(x: NodeView, order: Sequence[int], y: NodeView, isa: Isa) -> list[KernelCall]:
     """Returns the calls after which axis i of y is axis order[i] of x."""
     sizes, moved = merged_axes(x.sizes, order)
-    if len(sizes) == 2 and not transposes_matrix(*sizes, isa):
+    if len(sizes) == 2 and not uses_matrix_transpose(*sizes, isa):
         sizes, moved = (1, *sizes), (0, 2, 1)
     x, y = x.reshaped(*sizes), y.reshaped(*(sizes[a] for a in moved))
     if x.dtype is DType.INT8 and len(sizes) <= MOST_AXES:

@@ -108,15 +108,15 @@ class Delegate:
         return (*self.inputs, *self.outputs)
 
 
-def plain(value: Value) -> NodeView:
+def contiguous_view(value: Value) -> NodeView:
     """Returns a value as a contiguous tensor."""
     return NodeView(value, value.dtype, value.shape, tuple(range(value.type.rank)))
 
 
-def image(value: Value) -> NodeView:
+def image_view(value: Value) -> NodeView:
     """Returns a value of rank 4 as an image."""
     n, h, w, c = value.shape
-    return plain(value).image(n, h, w, c)
+    return contiguous_view(value).image(n, h, w, c)
 
 
 def temp(sizes: Shape, dtype: DType = DType.INT8) -> NodeView:
@@ -124,22 +124,22 @@ def temp(sizes: Shape, dtype: DType = DType.INT8) -> NodeView:
     return NodeView(Temp(math.prod(sizes) * dtype.size_bytes), dtype, sizes, tuple(range(len(sizes))))
 
 
-def bytes_for_kernel(nbytes: int) -> NodeView:
+def scratch_argument(nbytes: int) -> NodeView:
     """Returns the scratch argument of a kernel."""
     return temp((nbytes,), DType.UINT8)
 
 
-def data(array: Array) -> NodeView:
+def constant_view(array: Array) -> NodeView:
     """Returns a constant that is not in the graph."""
-    return plain(constant("", array))
+    return contiguous_view(constant("", array))
 
 
 def ints(numbers: object) -> NodeView:
     """Returns a constant vector of 32-bit integers."""
-    return data(np.asarray(numbers, np.int32))
+    return constant_view(np.asarray(numbers, np.int32))
 
 
-def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
+def no_exact_kernel_error(op: Op, rule: str, here: object, help: str = "") -> PillionError:
     """Returns the error for an op that no kernel of the ExecuTorch runtime computes exactly."""
     place = f"{here}" + (f"  ({op.source})" if op.source else "")
     return PillionError(

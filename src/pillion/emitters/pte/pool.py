@@ -7,17 +7,17 @@ import dataclasses
 import math
 
 from pillion.emitters.pte import scratch
-from pillion.emitters.pte.elementwise import clamped
+from pillion.emitters.pte.elementwise import result_clamp_calls
 from pillion.emitters.pte.library_limits import LONGEST_SOFTMAX
 from pillion.emitters.pte.node import (
     KernelCall,
     NodeView,
     PteSettings,
     bounds,
-    bytes_for_kernel,
-    image,
-    plain,
-    refusal,
+    contiguous_view,
+    image_view,
+    no_exact_kernel_error,
+    scratch_argument,
     temp,
 )
 from pillion.ir.types import Sides
@@ -33,15 +33,15 @@ def max_pool2d(op: MaxPool2d, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a max pool. Asymmetric padding is a separate call that fills with the smallest
     number."""
     calls: list[KernelCall] = []
-    x, padding = image(op.x), op.padding[:2]
-    if not _is_even(op):
-        calls, x, padding = _padded(op, x)
+    x, padding = image_view(op.x), op.padding[:2]
+    if not _allows_symmetric_padding(op):
+        calls, x, padding = _pad_before_pool(op, x)
     zero = op.x.zero_point
     args = (x, op.kernel, op.stride, padding, (1, 1), False, zero, zero, *bounds(op))
-    return [*calls, KernelCall("cortex_m::quantized_max_pool2d.out", args, image(op.y))]
+    return [*calls, KernelCall("cortex_m::quantized_max_pool2d.out", args, image_view(op.y))]
 
 
-def _padded(op: MaxPool2d, x: NodeView) -> tuple[list[KernelCall], NodeView, tuple[int, int]]:
+def _pad_before_pool(op: MaxPool2d, x: NodeView) -> tuple[list[KernelCall], NodeView, tuple[int, int]]:
     n, h, w, c = op.x.shape
     top, left, bottom, right = op.padding
     shape = (n, h + top + bottom, w + left + right, c)
@@ -55,19 +55,19 @@ def _padded(op: MaxPool2d, x: NodeView) -> tuple[list[KernelCall], NodeView, tup
 
 def avg_pool2d(op: AvgPool2d, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of an average pool; padding that PyTorch cannot express is refused."""
-    ceil_mode = not _is_even(op)
-    if ceil_mode and not _is_ceiled(op):
-        raise refusal(
+    ceil_mode = not _allows_symmetric_padding(op)
+    if ceil_mode and not _allows_ceil_mode(op):
+        raise no_exact_kernel_error(
             op,
             "the windows are those of equal padding on both sides, rounded down or up",
             f"padding {op.padding}, image {list(op.x.shape[1:3])}, result {list(op.y.shape[1:3])}",
             "pad all sides alike",
         )
-    need = bytes_for_kernel(scratch.avg_pool2d(op.x.shape[3], settings.isa))
+    need = scratch_argument(scratch.avg_pool2d_scratch_bytes(op.x.shape[3], settings.isa))
     modes = (ceil_mode,) if settings.runtime == "main" else ()
     # The kernel ignores zero point and scale, which together are 1.0.
-    args = (image(op.x), op.kernel, op.stride, op.padding[:2], *modes, op.x.zero_point, 2**30, 1, need)
-    return [KernelCall("cortex_m::quantized_avg_pool2d.out", args, image(op.y)), *clamped(op)]
+    args = (image_view(op.x), op.kernel, op.stride, op.padding[:2], *modes, op.x.zero_point, 2**30, 1, need)
+    return [KernelCall("cortex_m::quantized_avg_pool2d.out", args, image_view(op.y)), *result_clamp_calls(op)]
 
 
 def avg_pool2d_up(op: AvgPool2dUp, settings: PteSettings) -> list[KernelCall]:
@@ -75,24 +75,24 @@ def avg_pool2d_up(op: AvgPool2dUp, settings: PteSettings) -> list[KernelCall]:
     kernel has it."""
     if settings.arithmetic.is_tflite:
         rule, way = "halves of means go away from zero, and those of uint8 go up", "--arithmetic cmsis-nn"
-        raise refusal(op, rule, f"`{settings.arithmetic.value}` arithmetic", way)
+        raise no_exact_kernel_error(op, rule, f"`{settings.arithmetic.value}` arithmetic", way)
     return avg_pool2d(AvgPool2d(x=op.x, y=op.y, source=op.source, **op.attributes), settings)
 
 
-def _is_even(op: AvgPool2d | MaxPool2d) -> bool:
+def _allows_symmetric_padding(op: AvgPool2d | MaxPool2d) -> bool:
     """Whether symmetric padding gives the same windows."""
     top, left, _, _ = op.padding
     even: Sides = (top, left, top, left)
     return dataclasses.replace(op, padding=even).output_shape == op.y.shape
 
 
-def _is_ceiled(op: AvgPool2d) -> bool:
+def _allows_ceil_mode(op: AvgPool2d) -> bool:
     """Whether symmetric padding with ceil mode gives the same windows."""
     axes = zip(op.x.shape[1:3], op.kernel, op.stride, op.padding[:2], op.y.shape[1:3], strict=True)
-    return all(_ceiled(*axis) == result for *axis, result in axes)
+    return all(_ceil_mode_size(*axis) == result for *axis, result in axes)
 
 
-def _ceiled(size: int, kernel: int, stride: int, padding: int) -> int:
+def _ceil_mode_size(size: int, kernel: int, stride: int, padding: int) -> int:
     windows = math.ceil((size + 2 * padding - kernel) / stride) + 1
     return windows - ((windows - 1) * stride >= size + padding)
 
@@ -101,21 +101,21 @@ def softmax(op: Softmax, settings: PteSettings) -> list[KernelCall]:
     """Returns the call of a softmax; rows beyond the library's limit are refused."""
     last = op.x.shape[-1]
     if last > LONGEST_SOFTMAX:
-        raise refusal(
+        raise no_exact_kernel_error(
             op,
             f"a row has at most {LONGEST_SOFTMAX} elements: the library's sums of more are too large for its shifts",
             f"{last} elements",
             "leave the softmax to the application, or write C: -o folder/",
         )
     if op.y.quant != OUTPUT:
-        raise refusal(
+        raise no_exact_kernel_error(
             op,
             "the library's softmax has steps of 1/256",
             f"steps of {op.y.scale:g}",
             FINER,
         )
     rows = op.x.type.elements // last
-    x, y = plain(op.x).reshaped(rows, last), plain(op.y).reshaped(rows, last)
+    x, y = contiguous_view(op.x).reshaped(rows, last), contiguous_view(op.y).reshaped(rows, last)
     m = op.multiplier
     args = (x, 1, op.x.zero_point, op.y.zero_point, m.mantissa, m.shift, op.smallest_difference)
     return [KernelCall("cortex_m::softmax.out", args, y)]

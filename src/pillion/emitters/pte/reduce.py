@@ -9,10 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte.conv import Sums, regular
+from pillion.emitters.pte.conv import AccumulatorScaling, regular_conv_call
 from pillion.emitters.pte.elementwise import LEVELS, lookup
 from pillion.emitters.pte.movement import transposed
-from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings, data, ints, plain, refusal, temp
+from pillion.emitters.pte.node import (
+    KernelCall,
+    NodeView,
+    PteSettings,
+    constant_view,
+    contiguous_view,
+    ints,
+    no_exact_kernel_error,
+    temp,
+)
 from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.emitters.pte.single_rounding import find_single_rounding, rounded_as_doubles
 from pillion.ir.numerics import INT8_STEPS, Arithmetic, Multiplier, multiply_once
@@ -22,7 +31,7 @@ Reduction = Mean | ReduceSum | ReduceMax | ReduceMin
 
 
 @dataclass(frozen=True)
-class Axes:
+class ReducedAxes:
     """The operand as [outer, count, inner], of which `count` is reduced."""
 
     calls: list[KernelCall]
@@ -51,7 +60,7 @@ def reduce_sum(op: ReduceSum, settings: PteSettings) -> list[KernelCall]:
         lambda sums: rounded_as_doubles(sums, np.array(op.ratio)) if is_double else multiply_once(sums, m),
     )
     if found is None:
-        raise refusal(
+        raise no_exact_kernel_error(
             op,
             "sums are requantized with a fixed-point multiplier",
             f"`{settings.arithmetic.value}` arithmetic rounds once, which no multiplier does for {op.attributes}",
@@ -67,45 +76,45 @@ def _sum(
     """Returns the calls of a sum; `added` is added to the sum before and `lift` subtracted from the result
     after the requantization."""
     if m.shift < -31:
-        raise refusal(
+        raise no_exact_kernel_error(
             op,
             "the scale of a sum is at least 2^-32",
             op.attributes,
             "reduce fewer elements at once, or write C: -o folder/",
         )
-    axes = _innermost(_side_by_side(op, settings.isa), settings.isa)
+    axes = _move_axes_innermost(_with_adjacent_axes(op, settings.isa), settings.isa)
     window = ScratchWindow(1, (axes.outer, axes.inner), axes.count, (axes.outer, axes.inner), 1, (1, 1))
     x = axes.x.image(1, *window.image, axes.count)
-    y = plain(op.y).image(1, *window.result, 1)
-    ones = data(np.ones((1, 1, 1, axes.count), np.int8))
+    y = contiguous_view(op.y).image(1, *window.result, 1)
+    ones = constant_view(np.ones((1, 1, 1, axes.count), np.int8))
     zero_points = op.x.zero_point, op.y.zero_point - lift
-    sums = Sums(ints([added]), *zero_points, [m.mantissa], [m.shift], -128, 127)
-    return [*axes.calls, regular(op, settings, window, x, ones, sums, y)]
+    sums = AccumulatorScaling(ints([added]), *zero_points, [m.mantissa], [m.shift], -128, 127)
+    return [*axes.calls, regular_conv_call(op, settings, window, x, ones, sums, y)]
 
 
 def reduce_max(op: ReduceMax, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a maximum over axes."""
-    axes = _side_by_side(op, settings.isa)
-    return [*axes.calls, _largest(axes, plain(op.y), op.y.zero_point)]
+    axes = _with_adjacent_axes(op, settings.isa)
+    return [*axes.calls, _max_call(axes, contiguous_view(op.y), op.y.zero_point)]
 
 
 def reduce_min(op: ReduceMin, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a minimum over axes, as the maximum of the mirrored numbers -1 - q."""
-    axes = _side_by_side(op, settings.isa)
-    mirrored, y = temp(axes.x.sizes), plain(op.y)
+    axes = _with_adjacent_axes(op, settings.isa)
+    mirrored, y = temp(axes.x.sizes), contiguous_view(op.y)
     invert = np.invert(LEVELS)
-    pool = _largest(axes, y, op.y.zero_point, mirrored)
+    pool = _max_call(axes, y, op.y.zero_point, mirrored)
     return [*axes.calls, lookup(axes.x, invert, mirrored), pool, lookup(y, invert, y)]
 
 
-def _largest(axes: Axes, y: NodeView, zero_point: int, x: NodeView | None = None) -> KernelCall:
+def _max_call(axes: ReducedAxes, y: NodeView, zero_point: int, x: NodeView | None = None) -> KernelCall:
     image = (x or axes.x).image(axes.outer, axes.count, 1, axes.inner)
     window = ((axes.count, 1), (1, 1), (0, 0), (1, 1), False)
     args = (image, *window, zero_point, zero_point, -128, 127)
     return KernelCall("cortex_m::quantized_max_pool2d.out", args, y.image(axes.outer, 1, 1, axes.inner))
 
 
-def _innermost(axes: Axes, isa: Isa) -> Axes:
+def _move_axes_innermost(axes: ReducedAxes, isa: Isa) -> ReducedAxes:
     """Moves the reduced axes to the end, for the 1x1 kernel, which reads adjacent elements. Transposing and
     adding takes a fifth of the instructions (DSP) or a tenth (Helium) of a one-column window."""
     if axes.inner == 1:
@@ -115,16 +124,18 @@ def _innermost(axes: Axes, isa: Isa) -> Axes:
     return replace(axes, calls=[*axes.calls, *transposed(x, (0, 2, 1), moved, isa)], x=moved)
 
 
-def _side_by_side(op: Reduction, isa: Isa) -> Axes:
+def _with_adjacent_axes(op: Reduction, isa: Isa) -> ReducedAxes:
     """Returns the operand with adjacent reduced axes, transposed if necessary."""
     if not op.axes or op.count == 0:
-        raise refusal(op, "at least one element is reduced", f"axes {op.axes} of {list(op.x.shape)}")
-    x, axes = plain(op.x), sorted(op.axes)
+        raise no_exact_kernel_error(
+            op, "at least one element is reduced", f"axes {op.axes} of {list(op.x.shape)}"
+        )
+    x, axes = contiguous_view(op.x), sorted(op.axes)
     kept = [a for a in range(op.x.type.rank) if a not in axes]
     calls: list[KernelCall] = []
     if any(axes[0] < a < axes[-1] and x.sizes[a] != 1 for a in kept):
         moved = temp(tuple(x.sizes[a] for a in (*kept, *axes)), x.dtype)
         calls = transposed(x, (*kept, *axes), moved, isa)
-        return Axes(calls, moved, op.y.type.elements, op.count, 1)
+        return ReducedAxes(calls, moved, op.y.type.elements, op.count, 1)
     outer = math.prod(x.sizes[a] for a in kept if a < axes[0])
-    return Axes(calls, x, outer, op.count, op.y.type.elements // max(outer, 1))
+    return ReducedAxes(calls, x, outer, op.count, op.y.type.elements // max(outer, 1))

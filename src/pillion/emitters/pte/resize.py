@@ -7,8 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.emitters.pte.movement import cut
-from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings, plain, refusal, temp
+from pillion.emitters.pte.movement import strided_slice_call
+from pillion.emitters.pte.node import (
+    KernelCall,
+    NodeView,
+    PteSettings,
+    contiguous_view,
+    no_exact_kernel_error,
+    temp,
+)
 from pillion.ops import ResizeNearest
 
 
@@ -33,14 +40,14 @@ def resize_nearest(op: ResizeNearest, settings: PteSettings) -> list[KernelCall]
     repeats_any = any(axis.repeats > 1 for axis in axes)
     cuts = [(1 + i, axis) for i, axis in enumerate(axes) if axis.kept != op.x.shape[1 + i]]
     calls: list[KernelCall] = []
-    x = plain(op.x)
+    x = contiguous_view(op.x)
     for number, (i, axis) in enumerate(cuts):
         sizes = tuple(axis.kept if j == i else size for j, size in enumerate(x.sizes))
         is_last = number == len(cuts) - 1 and not repeats_any
-        y = plain(op.y) if is_last else temp(sizes, op.x.dtype)
-        calls.append(cut(x, i, axis.begin, axis.step, y.reshaped(*sizes)))
+        y = contiguous_view(op.y) if is_last else temp(sizes, op.x.dtype)
+        calls.append(strided_slice_call(x, i, axis.begin, axis.step, y.reshaped(*sizes)))
         x = y.reshaped(*sizes)
-    return [*calls, _repeat(x, axes, plain(op.y))] if repeats_any or not calls else calls
+    return [*calls, _repeat(x, axes, contiguous_view(op.y))] if repeats_any or not calls else calls
 
 
 def _repeat(x: NodeView, axes: list[ResizeAxis], y: NodeView) -> KernelCall:
@@ -59,7 +66,7 @@ def _axis(op: ResizeNearest, axis: int) -> ResizeAxis:
     step = int(sources[1] - sources[0]) if after > 1 else 1
     if step >= 1 and np.array_equal(sources, sources[0] + step * np.arange(after)):
         return ResizeAxis(after, int(sources[0]), step, 1)
-    raise refusal(
+    raise no_exact_kernel_error(
         op,
         "each row and column is left out or repeated, all equally often",
         f"{before} to {after} along axis {1 + axis}",

@@ -76,12 +76,12 @@ class ScratchWindow:
         return self.is_pointwise and self.out_channels > 1 and pixels <= FEW_PIXELS
 
     @property
-    def spaced(self) -> ScratchWindow:
+    def with_dilation(self) -> ScratchWindow:
         """The window with a dilation, which has no effect on a 1x1 window but selects the general kernel."""
         return replace(self, dilation=(2, 2))
 
     @property
-    def is_row(self) -> bool:
+    def uses_row_kernel(self) -> bool:
         """Whether Helium uses the kernel for images of one row."""
         one_row = self.image[0] == 1 and self.kernel[0] == 1 and self.dilation[1] == 1
         return (
@@ -99,31 +99,31 @@ class ScratchWindow:
     @property
     def row_kernel_fails(self) -> bool:
         """Whether the row kernel splits the padding in another way than required."""
-        return self.is_row and 2 * self.padding[1] + math.fmod(self.row_excess, 2) != self.row_excess
+        return self.uses_row_kernel and 2 * self.padding[1] + math.fmod(self.row_excess, 2) != self.row_excess
 
 
 def _aligned(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
-def conv2d(window: ScratchWindow, isa: Isa) -> int:
+def conv2d_scratch_bytes(window: ScratchWindow, isa: Isa) -> int:
     """Returns the scratch bytes of quantized_conv2d."""
     if window.is_pointwise:
         return 0
-    if isa is Isa.MVE and window.is_row:
-        row = _row(window)
+    if isa is Isa.MVE and window.uses_row_kernel:
+        row = _row_kernel_scratch_bytes(window)
         if row is not None:
             return row
-    return _columns(window, isa)
+    return _general_kernel_scratch_bytes(window, isa)
 
 
-def _columns(window: ScratchWindow, isa: Isa) -> int:
+def _general_kernel_scratch_bytes(window: ScratchWindow, isa: Isa) -> int:
     """Returns the scratch bytes of the general kernel: the elements under four windows."""
     taps = window.kernel[0] * window.kernel[1] * window.in_channels
     return 4 * _aligned(taps, 16 if isa is Isa.MVE else 4)
 
 
-def _row(window: ScratchWindow) -> int | None:
+def _row_kernel_scratch_bytes(window: ScratchWindow) -> int | None:
     """Returns the scratch bytes of the Helium row kernel; None if it falls back to the general kernel."""
     (_, stride), (_, pad), (_, kernel), (_, columns) = (
         window.stride,
@@ -146,7 +146,7 @@ def _padded_columns(pad: int, stride: int) -> int:
     return 0 if pad == 0 else max(1, -(-pad // stride))
 
 
-def depthwise_conv2d(window: ScratchWindow, isa: Isa) -> int:
+def depthwise_conv2d_scratch_bytes(window: ScratchWindow, isa: Isa) -> int:
     """Returns the scratch bytes of quantized_depthwise_conv2d; its window has the channels of a regular
     convolution."""
     height, width = window.kernel
@@ -160,32 +160,34 @@ def depthwise_conv2d(window: ScratchWindow, isa: Isa) -> int:
         case Isa.MVE if simple:
             return 4 * MVE_DEPTHWISE_CHANNELS * height * width
         case _ if window.in_channels == 1 and window.out_channels > 1:
-            return _columns(window, isa) + window.out_channels * height * width
+            return _general_kernel_scratch_bytes(window, isa) + window.out_channels * height * width
         case _:
             return 0
 
 
-def avg_pool2d(channels: int, isa: Isa) -> int:
+def avg_pool2d_scratch_bytes(channels: int, isa: Isa) -> int:
     """Returns the scratch bytes of quantized_avg_pool2d."""
     return 4 * channels if isa is Isa.DSP else 0
 
 
-def batch_matmul(columns: int, isa: Isa) -> int:
+def batch_matmul_scratch_bytes(columns: int, isa: Isa) -> int:
     """Returns the scratch bytes of quantized_batch_matmul."""
     return 4 * columns if isa is Isa.MVE else 0
 
 
-def reverses(window: ScratchWindow) -> bool:
+def converts_to_regular_conv(window: ScratchWindow) -> bool:
     """Whether the library converts a transposed convolution into a regular one over a spread image."""
     return window.in_channels > 16 and max(window.stride) <= 2
 
 
-def transpose_conv2d(window: ScratchWindow, isa: Isa) -> Pair:
+def transpose_conv2d_scratch_bytes(window: ScratchWindow, isa: Isa) -> Pair:
     """Returns the scratch bytes of both buffers of quantized_transpose_conv2d; the window is that of the
     small image."""
     (height, width), (stride_h, stride_w) = window.kernel, window.stride
-    if reverses(window):
-        return _columns(window, isa), window.in_channels * height * width * window.out_channels
+    if converts_to_regular_conv(window):
+        return _general_kernel_scratch_bytes(
+            window, isa
+        ), window.in_channels * height * width * window.out_channels
     # The library uses the vertical stride instead of the horizontal one.
     columns = (window.image[1] - 1) * stride_w + max(width, stride_h)
     return 4 * window.out_channels * columns * max(height, stride_h), 0

@@ -71,9 +71,9 @@ def find_single_rounding(
 ) -> SingleRounding | None:
     """Returns a solution for channels with these ratios and accumulators from `ends[:, 0]` to `ends[:, 1]`,
     or None."""
-    mantissas, shifts = numerics.mantissas_and_shifts(numerics.encode_all(ratios), len(ratios))
+    mantissas, shifts = numerics.mantissas_and_shifts(numerics.encode_multipliers(ratios), len(ratios))
     levels = np.arange(-127, 128) - zero_point
-    begins = _begins(ratios, levels, rounding)
+    begins = _result_thresholds(ratios, levels, rounding)
     if begins is None or -shifts.min() > MOST_SHIFT or not mantissas.all():
         return None
     channels = [
@@ -86,13 +86,15 @@ def find_single_rounding(
     lift = _lift(channels, lifts) if most > 2 * LEAST_LIFT else None
     if lift is None:
         return None
-    pairs = [_pair(channel, lift) for channel in channels]
+    pairs = [_multiplier_and_addend(channel, lift) for channel in channels]
     return SingleRounding(
         np.array([m for m, _ in pairs]), shifts.astype(np.int64), np.array([a for _, a in pairs]), lift
     )
 
 
-def _begins(ratios: NDArray[np.float64], levels: Int64Array, rounding: Rounding) -> Int64Array | None:
+def _result_thresholds(
+    ratios: NDArray[np.float64], levels: Int64Array, rounding: Rounding
+) -> Int64Array | None:
     """Returns the least accumulator of each channel that reaches each result; None if it is not near its
     estimate."""
     estimates = np.floor((levels - 0.5) / ratios[:, None])
@@ -146,7 +148,7 @@ def _lift(channels: list[_Channel], lifts: Int64Array) -> int | None:
     return None
 
 
-def _pair(channel: _Channel, lift: int) -> tuple[int, int]:
+def _multiplier_and_addend(channel: _Channel, lift: int) -> tuple[int, int]:
     """Returns the multiplier and the addend of a channel."""
     added, right = channel.added(np.array([lift], np.int64))
     at = int(right[0].argmax())

@@ -9,7 +9,13 @@ from typing import Any
 
 from pillion import ops
 from pillion.emitters.pte import conv, elementwise, matmul, movement, pool, reduce, resize
-from pillion.emitters.pte.node import Delegate, KernelCall, PteSettings, plain, refusal
+from pillion.emitters.pte.node import (
+    Delegate,
+    KernelCall,
+    PteSettings,
+    contiguous_view,
+    no_exact_kernel_error,
+)
 from pillion.ir.op import Op
 
 Step = KernelCall | Delegate
@@ -18,7 +24,7 @@ CallsOf = Callable[[Any, PteSettings], Sequence[Step]]
 
 def segment(op: ops.Segment, settings: PteSettings) -> list[Delegate]:
     """Returns the call of an NPU segment. Its inputs and outputs are contiguous, as in the payload."""
-    inputs, outputs = tuple(map(plain, op.xs)), tuple(map(plain, op.ys))
+    inputs, outputs = tuple(map(contiguous_view, op.xs)), tuple(map(contiguous_view, op.ys))
     return [Delegate(settings.delegate or op.device, settings.payloads[op.body], (), inputs, outputs)]
 
 
@@ -42,9 +48,9 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ops.Mul: elementwise.mul,
     ops.Minimum: elementwise.extremum,
     ops.Maximum: elementwise.extremum,
-    ops.Lut: elementwise.function,
-    ops.Clamp: elementwise.function,
-    ops.Requantize: elementwise.function,
+    ops.Lut: elementwise.lower_unary_function,
+    ops.Clamp: elementwise.lower_unary_function,
+    ops.Requantize: elementwise.lower_unary_function,
     ops.Quantize: elementwise.quantize,
     ops.Dequantize: elementwise.dequantize,
     ops.AvgPool2d: pool.avg_pool2d,
@@ -96,5 +102,7 @@ def steps(op: Op, settings: PteSettings) -> Sequence[Step]:
     """Returns the calls of an op, in order."""
     row = TABLE.get(type(op))
     if row is None:
-        raise refusal(op, "the ExecuTorch runtime has kernels for it", op.kind, "write C: -o folder/")
+        raise no_exact_kernel_error(
+            op, "the ExecuTorch runtime has kernels for it", op.kind, "write C: -o folder/"
+        )
     return row(op, settings)

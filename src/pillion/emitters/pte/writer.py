@@ -11,11 +11,11 @@ from pillion.emitters.pte.lower import Lowered
 from pillion.emitters.pte.node import Arg, Delegate, KernelCall, NodeView, Temp
 from pillion.ir.state import State
 from pillion.ir.types import Array, Value
-from pillion.memory import Spot
+from pillion.memory import MemoryLocation
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import Bytes, Table, pack
 from pillion.schemas.pte import ALIGNMENT, ScalarType
-from pillion.schemas.pte_record import Record
+from pillion.schemas.pte_record import ProgramRecord
 
 SEGMENT_ALIGNMENT = 128
 """The alignment of the first segment in the file: a cache line of any core."""
@@ -71,7 +71,7 @@ class Writer:
         self.delegates: list[Delegate] = []
         self.instructions: list[pte.Instruction] = []
 
-    def program(self, record: Callable[[], Record]) -> bytes:
+    def program(self, record: Callable[[], ProgramRecord]) -> bytes:
         """Returns the file; `record` is called after all constants have numbers, and becomes named data."""
         graph = self.lowered.graph
         for state in graph.states:
@@ -93,7 +93,7 @@ class Writer:
             sizes=list(state.before.shape),
             dim_order=list(range(state.before.type.rank)),
             data_buffer_idx=number,
-            allocation_info=_place(self.lowered.spot(state.before)),
+            allocation_info=_allocation_details(self.lowered.spot(state.before)),
             extra_tensor_info=pte.ExtraTensorInfo(fully_qualified_name=state.name),
         )
         self.value(("state", state.name), made)
@@ -109,7 +109,7 @@ class Writer:
             out = self.tensor(step.out)
             # The result is passed twice: as the out argument and as the return value.
             call = pte.KernelCall(number, [*(self.argument(a) for a in step.args), out, out])
-        self.instructions.append(pte.Instruction(_tag(pte.INSTRUCTIONS, call), call))
+        self.instructions.append(pte.Instruction(_class_tag(pte.INSTRUCTIONS, call), call))
 
     def argument(self, arg: Arg) -> int:
         """Returns the number of the value with this content."""
@@ -136,7 +136,7 @@ class Writer:
         """Returns the number of an entry in the table of values, added at the first use."""
         if key not in self.numbers:
             self.numbers[key] = len(self.values)
-            self.values.append(pte.EValue(_tag(pte.VALUES, held), held))
+            self.values.append(pte.EValue(_class_tag(pte.VALUES, held), held))
         return self.numbers[key]
 
     def whole(self, value: Value) -> int:
@@ -153,7 +153,7 @@ class Writer:
             made.data_buffer_idx = of = self.constants.number(view.of.constant)
         else:
             spot = self.lowered.spot(view.of)
-            made.allocation_info = _place(spot)
+            made.allocation_info = _allocation_details(spot)
             of = ("scratch", spot.offset) if isinstance(view.of, Temp) else view.of
         return self.value((of, view.dtype, view.sizes, view.order), made)
 
@@ -168,7 +168,7 @@ class Writer:
             outputs=outputs,
             chains=[pte.Chain(instructions=self.instructions)],
             operators=[_operator(name) for name in self.operators],
-            delegates=[_delegate(i, one) for i, one in enumerate(self.delegates)],
+            delegates=[_backend_delegate(i, one) for i, one in enumerate(self.delegates)],
             non_const_buffer_sizes=[
                 0,
                 memory.arena_bytes,
@@ -177,12 +177,12 @@ class Writer:
         )
 
 
-def _place(spot: Spot) -> pte.AllocationDetails:
+def _allocation_details(spot: MemoryLocation) -> pte.AllocationDetails:
     memory = {"arena": pte.ARENA, "state": pte.STATE}[spot.area]
     return pte.AllocationDetails(memory, spot.offset & 0xFFFFFFFF, spot.offset >> 32)
 
 
-def _tag(classes: Mapping[int, type[Table]], held: Table) -> int:
+def _class_tag(classes: Mapping[int, type[Table]], held: Table) -> int:
     """Returns the format's number of a table's class."""
     return next(number for number, cls in classes.items() if isinstance(held, cls))
 
@@ -192,12 +192,14 @@ def _operator(name: str) -> pte.Operator:
     return pte.Operator(base, overload)
 
 
-def _delegate(index: int, delegate: Delegate) -> pte.BackendDelegate:
-    specs = [pte.CompileSpec(key, _bytes(held)) for key, held in delegate.specs]
-    return pte.BackendDelegate(delegate.backend, pte.DataReference(pte.Location.INLINE, index), specs)
+def _backend_delegate(index: int, delegate: Delegate) -> pte.BackendDelegate:
+    specs = [pte.CompileSpec(key, _flatbuffer_bytes(held)) for key, held in delegate.specs]
+    return pte.BackendDelegate(
+        delegate.backend, pte.DataReference(pte.DelegateDataLocation.INLINE, index), specs
+    )
 
 
-def _bytes(raw: bytes) -> Bytes:
+def _flatbuffer_bytes(raw: bytes) -> Bytes:
     return np.frombuffer(raw, np.uint8)
 
 
@@ -205,7 +207,7 @@ def assemble(
     plan: pte.ExecutionPlan,
     delegates: Sequence[Delegate],
     constants: Constants,
-    record: Record,
+    record: ProgramRecord,
     initial: Sequence[Constants] = (),
 ) -> bytes:
     """Returns the file: header, flatbuffer, then segments (constants, initial states, record as named
@@ -218,7 +220,7 @@ def assemble(
     program = pte.Program(
         execution_plan=[plan],
         constant_buffer=None,
-        backend_delegate_data=[pte.InlineData(_bytes(one.payload)) for one in delegates],
+        backend_delegate_data=[pte.InlineData(_flatbuffer_bytes(one.payload)) for one in delegates],
         segments=[*segments, pte.DataSegment(len(data), record.size)],
         constant_segment=pte.SubsegmentOffsets(0, constants.offsets),
         mutable_data_segments=[pte.SubsegmentOffsets(1, one.offsets) for one in initial] or None,

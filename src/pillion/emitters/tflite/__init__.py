@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pillion.ir.graph import Graph
-from pillion.ops import Lut, in_copies, leaves
+from pillion.ops import Lut, flatten_ops, unroll_for_format
 from pillion.ops.lut_tflite import ENTRIES
 
 
@@ -17,7 +17,7 @@ def emit(graph: Graph) -> bytes:
     from pillion.emitters.tflite.recurrent import with_layers
     from pillion.emitters.tflite.writer import write
 
-    return write(in_copies(with_layers(graph), ".tflite"))
+    return write(unroll_for_format(with_layers(graph), ".tflite"))
 
 
 def require_operators(graph: Graph) -> None:
@@ -25,7 +25,7 @@ def require_operators(graph: Graph) -> None:
     from pillion.emitters.tflite.recurrent import with_layers
     from pillion.emitters.tflite.table import ROWS, nodes
 
-    for op in leaves(with_layers(graph).ops):
+    for op in flatten_ops(with_layers(graph).ops):
         is_other_function = isinstance(op, Lut) and op.function not in ENTRIES
         if (type(op) in ROWS and ROWS[type(op)] is None) or is_other_function:
             nodes(op)

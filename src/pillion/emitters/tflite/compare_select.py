@@ -9,7 +9,7 @@ from pillion.codecs.tflite.exact import int8_only, refusal
 from pillion.codecs.tflite.node import Node, integers
 from pillion.codecs.tflite.rows import require_few_axes
 from pillion.ir.types import DType, TensorType, Value, constant
-from pillion.ops.compare_select import Place, Top, TopPlaces, Where
+from pillion.ops.compare_select import ArgExtremum, TopK, TopPlaces, Where
 from pillion.ops.indexing import Cast, Gather
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
@@ -21,7 +21,7 @@ def where(op: Where) -> list[Node]:
     return [Node("SELECT_V2", (op.condition, op.a, op.b), (op.y,))]
 
 
-def place(op: Place) -> list[Node]:
+def arg_extremum(op: ArgExtremum) -> list[Node]:
     """Returns the operator of an arg-extremum, and a reshape if the axis is kept."""
     int8_only(op, op.x)
     found = op.y
@@ -38,7 +38,7 @@ def place(op: Place) -> list[Node]:
     return nodes
 
 
-def top(op: Top) -> list[Node]:
+def top_k(op: TopK) -> list[Node]:
     """Returns the operator of the k largest; one of its two results is unused."""
     int8_only(op, op.x)
     if not op.largest:

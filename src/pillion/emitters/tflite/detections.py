@@ -30,12 +30,12 @@ def detections(op: Detections) -> list[Node]:
         flat.append(row)
         options = tflite.ReshapeOptions(new_shape=list(row.shape))
         nodes.append(Node("RESHAPE", (y, integers(f"{row.name}/shape", row.shape)), (row,), options))
-    first = Node(CODE, (op.boxes, op.scores, op.anchors), tuple(made), custom=_said(op))
+    first = Node(CODE, (op.boxes, op.scores, op.anchors), tuple(made), custom=_options_flexbuffer(op))
     joined = Node("CONCATENATION", tuple(flat), (op.y,), tflite.ConcatenationOptions(axis=0))
     return [first, *nodes, joined]
 
 
-def _said(op: Detections) -> bytes:
+def _options_flexbuffer(op: Detections) -> bytes:
     """Returns the operator's options as a FlexBuffers map."""
     builder = BUILDER()
     with builder.Map():

@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.state import State
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
-from pillion.ops.lstm import GATE_SCALE, Gated, LstmCell, LstmOutput
+from pillion.ops.lstm import GATE_SCALE, LstmCell, LstmGates, LstmOutput
 from pillion.ops.movement import Reshape
 from pillion.ops.scan import Scan
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
@@ -38,7 +38,7 @@ class RecurrentLayer(Op):
 
 def with_layers(graph: Graph) -> Graph:
     """Returns the graph with recurrent layers instead of their ops and states."""
-    found = list(_layers(graph))
+    found = list(_recurrent_layers(graph))
     if not found:
         return graph
     gone = {old for layer, ops in found for old in ops}
@@ -47,14 +47,14 @@ def with_layers(graph: Graph) -> Graph:
     made: list[Op] = []
     for old in graph.ops:
         if old in last:
-            made += _with_shape(last[old], old)
+            made += _layer_with_reshapes(last[old], old)
         elif old not in gone:
             made.append(old)
     left = tuple(state for state in graph.states if state.name not in states)
     return dataclasses.replace(graph, ops=tuple(made), states=left)
 
 
-def _with_shape(layer: RecurrentLayer, old: Op) -> list[Op]:
+def _layer_with_reshapes(layer: RecurrentLayer, old: Op) -> list[Op]:
     """Returns the layer; an LSTM of one step gets reshapes to and from a sequence of one element."""
     if isinstance(old, Scan) or not isinstance(layer.halves[0], LstmCell):
         return [layer]
@@ -66,43 +66,43 @@ def _with_shape(layer: RecurrentLayer, old: Op) -> list[Op]:
     return [Reshape(x=layer.x, y=x), inner, Reshape(x=y, y=layer.y)]
 
 
-def _layers(graph: Graph) -> Iterator[tuple[RecurrentLayer, tuple[Op, ...]]]:
+def _recurrent_layers(graph: Graph) -> Iterator[tuple[RecurrentLayer, tuple[Op, ...]]]:
     """Yields every layer with its ops."""
     for one in graph.ops:
         if isinstance(one, Scan):
-            layer = _sequence(graph, one)
+            layer = _sequence_lstm_layer(graph, one)
             if layer is not None:
                 yield layer, (one,)
         elif isinstance(one, LstmCell | SvdfMemory):
-            layer = _step(graph, one)
+            layer = _single_step_layer(graph, one)
             if layer is not None:
                 yield layer, (one, *graph.users[one.y])
 
 
-def _step(graph: Graph, first: LstmCell | SvdfMemory) -> RecurrentLayer | None:
+def _single_step_layer(graph: Graph, first: LstmCell | SvdfMemory) -> RecurrentLayer | None:
     """Returns the layer of one step, if only its second half reads the first half's result."""
     users = graph.users.get(first.y, [])
     second = users[0] if len(users) == 1 else None
     if isinstance(first, SvdfMemory) and isinstance(second, SvdfOutput):
-        states = _states(graph, {first}, ((first.memory, first.y),))
+        states = _layer_states(graph, {first}, ((first.memory, first.y),))
         is_alone = first.y not in graph.outputs
         return (
             RecurrentLayer(x=first.x, y=second.y, halves=(first, second), states=states)
             if states and is_alone
             else None
         )
-    output = _second(first, second) if isinstance(first, LstmCell) else None
+    output = _lstm_output_half(first, second) if isinstance(first, LstmCell) else None
     if not isinstance(first, LstmCell) or output is None or first.y in graph.outputs:
         return None
-    states = _states(graph, {first, output}, ((first.h, output.y), (first.c, first.y)))
+    states = _layer_states(graph, {first, output}, ((first.h, output.y), (first.c, first.y)))
     return RecurrentLayer(x=first.x, y=output.y, halves=(first, output), states=states) if states else None
 
 
-def _sequence(graph: Graph, scan: Scan) -> RecurrentLayer | None:
+def _sequence_lstm_layer(graph: Graph, scan: Scan) -> RecurrentLayer | None:
     """Returns the layer of a forward scan over an LSTM step whose states are the model's."""
     ops = scan.body.ops
     cell = ops[0] if len(ops) == 2 and not scan.reverse else None
-    output = _second(cell, ops[1]) if isinstance(cell, LstmCell) else None
+    output = _lstm_output_half(cell, ops[1]) if isinstance(cell, LstmCell) else None
     if not isinstance(cell, LstmCell) or output is None:
         return None
     wanted = (cell.x, cell.h, cell.c), (output.y, output.y, cell.y)
@@ -112,17 +112,17 @@ def _sequence(graph: Graph, scan: Scan) -> RecurrentLayer | None:
     if any(graph.users.get(v) or v in graph.outputs for v in (last_h, last_c)):
         return None
     (h, c), (x,) = scan.initial, scan.sequences
-    states = _states(graph, {scan}, ((h, last_h), (c, last_c)))
+    states = _layer_states(graph, {scan}, ((h, last_h), (c, last_c)))
     return RecurrentLayer(x=x, y=stacked, halves=(cell, output), states=states) if states else None
 
 
-def _second(cell: LstmCell, found: Op | None) -> LstmOutput | None:
+def _lstm_output_half(cell: LstmCell, found: Op | None) -> LstmOutput | None:
     """Returns the output half of a cell, or None."""
     is_it = isinstance(found, LstmOutput) and (found.x, found.h, found.c) == (cell.x, cell.h, cell.y)
     return found if is_it and isinstance(found, LstmOutput) else None
 
 
-def _states(graph: Graph, own: set[Op], pairs: tuple[tuple[Value, Value], ...]) -> tuple[State, ...]:
+def _layer_states(graph: Graph, own: set[Op], pairs: tuple[tuple[Value, Value], ...]) -> tuple[State, ...]:
     """Returns the states between these value pairs; empty unless nothing else reads them and they start at
     zero, as in LiteRT."""
     found: list[State] = []
@@ -157,7 +157,7 @@ def _svdf(layer: RecurrentLayer, first: SvdfMemory, second: SvdfOutput) -> Node:
 
 def _lstm(layer: RecurrentLayer, cell: LstmCell, output: LstmOutput) -> Node:
     h, c = (state.before for state in layer.states)
-    gates = [*_gates(cell), *_gates(output)]
+    gates = [*_gate_tensors(cell), *_gate_tensors(output)]
     weights = [gate[number] for number in (0, 1) for gate in gates]
     biases = [gate[2] for gate in gates]
     inputs = (layer.x, *weights, None, None, None, *biases, None, None, h, c, *(None,) * 4)
@@ -171,7 +171,7 @@ def _lstm(layer: RecurrentLayer, cell: LstmCell, output: LstmOutput) -> Node:
     return Node(code, inputs, (layer.y,), options, variables=(h, c), intermediates=tuple(made))
 
 
-def _gates(half: Gated) -> Iterator[tuple[Value, Value, Value]]:
+def _gate_tensors(half: LstmGates) -> Iterator[tuple[Value, Value, Value]]:
     """Yields weights and bias of each gate, in order; each matrix has one scale."""
     for gate in range(half.gates):
         rows = slice(gate * half.cells, (gate + 1) * half.cells)

@@ -25,10 +25,10 @@ from pillion.emitters.tflite.detections import detections
 from pillion.emitters.tflite.pool import avg_pool, avg_pool_up, max_pool, pad_node, padded
 from pillion.emitters.tflite.recurrent import RecurrentLayer, half, layer_nodes
 from pillion.emitters.tflite.transpose_conv import transpose_conv
-from pillion.emitters.tflite.uint8 import between_uint8, in_uint8
+from pillion.emitters.tflite.uint8 import between_uint8, convolution_in_uint8
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, explicit_multipliers
+from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.types import Value, constant
 from pillion.ops.conv import Convolution
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
@@ -48,11 +48,11 @@ def nodes(op: Op) -> list[Node]:
         return half(op)
     if row is None:
         raise refusal(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
-    if found := explicit_multipliers(op):
+    if found := why_multipliers_explicit(op):
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
         raise refusal(op, rule, found, FROM_SCALES)
     if isinstance(op, Convolution) and op.given and set(op.given) != set(op.from_scales(Arithmetic.TFLITE)):
-        return in_uint8(op, row(replace(op, given=())))
+        return convolution_in_uint8(op, row(replace(op, given=())))
     return row(op)
 
 
@@ -82,13 +82,13 @@ def _convolution(
 def _linear(op: ops.Linear) -> list[Node]:
     int8_only(op)
     require_constants(op, op.weights, op.bias)
-    _scaled_sums_fit(op)
+    _require_scaled_sums_fit(op)
     inputs = (op.x, symmetric(op, op.weights), bias_of(op))
     options = tflite.FullyConnectedOptions(keep_num_dims=True)
     return fused(op, Node("FULLY_CONNECTED", inputs, (op.y,), options))
 
 
-def _scaled_sums_fit(op: ops.Linear) -> None:
+def _require_scaled_sums_fit(op: ops.Linear) -> None:
     """Raises if a scaled accumulator may exceed 32 bits: LiteRT converts it before it saturates, which is
     undefined in C."""
     weights, bias = op.weights.constant.astype(np.float64), op.bias.constant.astype(np.float64)
@@ -252,10 +252,10 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.Gather: compare_select.gather,
     ops.IntegerArithmetic: _whole,
     ops.Where: compare_select.where,
-    ops.ArgMax: compare_select.place,
-    ops.ArgMin: compare_select.place,
-    ops.TopValues: compare_select.top,
-    ops.TopPlaces: compare_select.top,
+    ops.ArgMax: compare_select.arg_extremum,
+    ops.ArgMin: compare_select.arg_extremum,
+    ops.TopValues: compare_select.top_k,
+    ops.TopPlaces: compare_select.top_k,
     ops.Cast: compare_select.cast,
     # Halves of an operator have no form of their own.
     **dict.fromkeys(HALVES),

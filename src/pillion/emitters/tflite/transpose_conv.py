@@ -24,10 +24,10 @@ def transpose_conv(op: TransposeConv2d) -> list[Node]:
     )
     inputs = (integers(f"{op.name}/shape", shape), symmetric(op, op.weights), op.x, bias_of(op))
     options = tflite.TransposeConvOptions(padding=Padding.VALID, stride_h=op.stride[0], stride_w=op.stride[1])
-    return [*fused(op, Node("TRANSPOSE_CONV", inputs, (whole,), options)), *_cut(op, whole)]
+    return [*fused(op, Node("TRANSPOSE_CONV", inputs, (whole,), options)), *_crop_nodes(op, whole)]
 
 
-def _cut(op: TransposeConv2d, whole: Value) -> list[Node]:
+def _crop_nodes(op: TransposeConv2d, whole: Value) -> list[Node]:
     if whole is op.y:
         return []
     begin = integers(f"{op.name}/begin", (0, op.padding[0], op.padding[1], 0))

@@ -18,16 +18,16 @@ from pillion.ops.conv import Convolution
 from pillion.schemas import tflite
 
 
-def in_uint8(op: Convolution, nodes: list[Node]) -> list[Node]:
+def convolution_in_uint8(op: Convolution, nodes: list[Node]) -> list[Node]:
     """Returns a convolution's operators, with the weighted one on uint8 between two conversions."""
     made: list[Node] = []
     for node in nodes:
         weights = next((v for v in node.inputs if v is op.weights), None)
-        made += [node] if weights is None else _one(op, node)
+        made += [node] if weights is None else _node_in_uint8(op, node)
     return made
 
 
-def _one(op: Convolution, node: Node) -> list[Node]:
+def _node_in_uint8(op: Convolution, node: Node) -> list[Node]:
     levels = (op.weights.constant.astype(np.int16) + UNSIGNED_BY).astype(np.uint8)
     weights = constant(f"{op.name}/weights_uint8", levels, PerTensor(op.weights.scale, UNSIGNED_BY))
     return between_uint8(op, node, {op.weights: weights})

@@ -10,7 +10,7 @@ import numpy as np
 from pillion.codecs.tflite.node import Node
 from pillion.emitters.tflite.table import nodes
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Unscaled, Value
 from pillion.schemas import tflite
@@ -25,9 +25,9 @@ TYPES = {dtype: ElementType[dtype.name] for dtype in DType}
 
 def write(graph: Graph) -> bytes:
     """Returns the TFLite file of a graph."""
-    file = _File()
-    main = _Writer(file, graph, graph.name)
-    once = _Writer(file, graph, f"{graph.name}_begin") if graph.states else None
+    file = _SharedFileTables()
+    main = _SubgraphWriter(file, graph, graph.name)
+    once = _SubgraphWriter(file, graph, f"{graph.name}_begin") if graph.states else None
     if once is not None:
         main.operator("CALL_ONCE", [], [], tflite.CallOnceOptions(init_subgraph_index=1))
         for state in graph.states:
@@ -47,7 +47,7 @@ def write(graph: Graph) -> bytes:
     return file.packed([main.subgraph, *([once.subgraph] if once else [])])
 
 
-class _File:
+class _SharedFileTables:
     """The buffers and operator codes that all subgraphs of a file share."""
 
     def __init__(self) -> None:
@@ -72,13 +72,13 @@ class _File:
         return pack(model, tflite.IDENTIFIER)
 
 
-class _Writer:
+class _SubgraphWriter:
     """Collects the tensors and operators of one subgraph."""
 
-    def __init__(self, file: _File, graph: Graph, name: str) -> None:
+    def __init__(self, file: _SharedFileTables, graph: Graph, name: str) -> None:
         self.file = file
         self.kept = set(graph.sources) | {result for op in graph for result in op.results}
-        self.names = Names([v.name for v in self.kept])
+        self.names = UniqueNames([v.name for v in self.kept])
         self.tensors: dict[Value, int] = {}
         self.subgraph = tflite.SubGraph(name=name)
 

@@ -69,19 +69,19 @@ def _program(container: Container) -> ReadProgram:
         container.raw,
         record.core if record else None,
         is_recorded,
-        _orders(container, plan.inputs, graph.inputs),
-        _orders(container, plan.outputs, graph.outputs),
+        _dim_orders(container, plan.inputs, graph.inputs),
+        _dim_orders(container, plan.outputs, graph.outputs),
         tuple(delegate_payloads(container)),
     )
 
 
-def _orders(
+def _dim_orders(
     container: Container, numbers: Sequence[int], values: Sequence[Value]
 ) -> tuple[tuple[int, ...], ...]:
-    return tuple(_order(container, number, value) for number, value in zip(numbers, values, strict=True))
+    return tuple(_dim_order(container, number, value) for number, value in zip(numbers, values, strict=True))
 
 
-def _order(container: Container, number: int, value: Value) -> tuple[int, ...]:
+def _dim_order(container: Container, number: int, value: Value) -> tuple[int, ...]:
     """Returns the dim order of an input or output."""
     held = container.plan.values[number].val if 0 <= number < len(container.plan.values) else None
     order = tuple(held.dim_order) if isinstance(held, Tensor) else ()

@@ -48,7 +48,7 @@ _BORDER: Fields = {2: LEVEL, 3: LEVEL, 4: LEVEL, 5: DTYPE}
 _WINDOW: Fields = {3: STEP, 4: SIDE}
 
 
-def _weighted(first: int) -> Fields:
+def _weighted_op_ranges(first: int) -> Fields:
     """Returns the ranges of offsets and bounds, with two tensors between them."""
     return {first: OFFSET, first + 1: LEVEL, first + 4: LEVEL, first + 5: LEVEL}
 
@@ -67,9 +67,9 @@ FIELDS: Mapping[str, Fields] = {
     "aten::clamp.out": {1: LEVEL, 2: LEVEL},
     "aten::hardtanh.out": {},
     "aten::relu.out": {},
-    "cortex_m::quantized_conv2d.out": {**_WINDOW, 5: STEP, **_weighted(6)},
-    "cortex_m::quantized_depthwise_conv2d.out": {**_WINDOW, 5: STEP, 6: COUNT, **_weighted(7)},
-    "cortex_m::quantized_transpose_conv2d.out": {**_WINDOW, 5: SIDE, 6: STEP, **_weighted(7)},
+    "cortex_m::quantized_conv2d.out": {**_WINDOW, 5: STEP, **_weighted_op_ranges(6)},
+    "cortex_m::quantized_depthwise_conv2d.out": {**_WINDOW, 5: STEP, 6: COUNT, **_weighted_op_ranges(7)},
+    "cortex_m::quantized_transpose_conv2d.out": {**_WINDOW, 5: SIDE, 6: STEP, **_weighted_op_ranges(7)},
     "cortex_m::quantized_linear.out": {
         **{4: OFFSET, 5: NONE, 6: LEVEL, 7: MULTIPLIER, 8: SHIFT, 9: LEVEL, 10: LEVEL},
     },

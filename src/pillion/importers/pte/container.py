@@ -11,8 +11,8 @@ import numpy as np
 from pillion.errors import PillionError
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import Bytes, MalformedError, unpack
-from pillion.schemas.pte import Location
-from pillion.schemas.pte_record import Opened, open_record
+from pillion.schemas.pte import DelegateDataLocation
+from pillion.schemas.pte_record import OpenedRecord, open_record
 
 HEADER_PLACE = 8
 OLDEST_HEADER = 24
@@ -102,7 +102,7 @@ class Container:
         where = delegate.processed
         if where is None:
             raise MalformedError(f"delegate `{delegate.id}` has no data")
-        if where.location == Location.SEGMENT:
+        if where.location == DelegateDataLocation.SEGMENT:
             return self.segment(where.index).tobytes()
         if where.index >= len(self.program.backend_delegate_data):
             raise MalformedError(f"delegate data {where.index} of {len(self.program.backend_delegate_data)}")
@@ -110,7 +110,7 @@ class Container:
         return b"" if held is None else held.tobytes()
 
     @cached_property
-    def record(self) -> Opened | None:
+    def record(self) -> OpenedRecord | None:
         """Pillion's record, if Pillion wrote the file."""
         for entry in self.program.named_data or []:
             if entry.key == pte.RECORD_KEY:

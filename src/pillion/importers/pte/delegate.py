@@ -8,7 +8,7 @@ from pillion.importers.tflite import read as read_tflite
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
-from pillion.schemas.ir_payload import damaged, is_ir, parse_ir
+from pillion.schemas.ir_payload import damaged_payload_error, is_ir, parse_ir
 
 
 def read_payload(payload: bytes) -> Graph:
@@ -23,20 +23,20 @@ def read_payload(payload: bytes) -> Graph:
     parsed = parse_ir(payload)
     graph = read_tflite(parsed.tflite)
     return graph.replace(
-        inputs=_in_order(graph.inputs, parsed.inputs),
-        outputs=_in_order(graph.outputs, parsed.outputs),
-        arithmetic=_arithmetic(parsed.arithmetic),
+        inputs=_order_by_names(graph.inputs, parsed.inputs),
+        outputs=_order_by_names(graph.outputs, parsed.outputs),
+        arithmetic=_arithmetic_by_name(parsed.arithmetic),
     )
 
 
-def _arithmetic(name: str) -> Arithmetic:
+def _arithmetic_by_name(name: str) -> Arithmetic:
     known = {one.value: one for one in Arithmetic}
     if name not in known:
-        raise damaged(f"an arithmetic of {', '.join(known)}", repr(name))
+        raise damaged_payload_error(f"an arithmetic of {', '.join(known)}", repr(name))
     return known[name]
 
 
-def _in_order(values: tuple[Value, ...], names: tuple[str, ...]) -> tuple[Value, ...]:
+def _order_by_names(values: tuple[Value, ...], names: tuple[str, ...]) -> tuple[Value, ...]:
     by_name = {v.name: v for v in values}
     if set(by_name) != set(names):
         raise PillionError(

@@ -12,8 +12,8 @@ import numpy as np
 
 from pillion.importers.pte.argument_ranges import LEVEL, SHIFTED
 from pillion.importers.pte.instructions import ReadCall
-from pillion.importers.pte.steps import LEVELS, Same, Seen
-from pillion.importers.pte.tensor import Label, ReadTensor, Table, TensorView, fixed
+from pillion.importers.pte.steps import LEVELS, SameScaleStep, Seen
+from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, Table, TensorView, constant_tensor
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value
@@ -29,29 +29,29 @@ Numbers = Callable[[Int64Array, Int64Array], Any]
 def quantize(call: ReadCall) -> None:
     """Reads a quantization; after a dequantization it is a function of one int8 tensor."""
     view = call.view(0)
-    call.require_alike(view)
-    quant = _border(call)
+    call.require_same_dim_order(view)
+    quant = _quantization_params(call)
     if view.tensor.dtype is not DType.FLOAT32:
         raise call.refuse("what is quantized is float32", view.tensor.dtype.value)
     real_of = view.tensor.real_of
     if real_of is not None:
-        _function(call, real_of[0], _requantized(real_of[1], quant), quant)
+        _table_function_result(call, real_of[0], _requantization_table(real_of[1], quant), quant)
         return
-    y = call.make(view.tensor.shape, DType.INT8, _labelled(quant))
-    call.becomes(Quantize, y, {"x": (view.tensor, None)})
+    y = call.make(view.tensor.shape, DType.INT8, _label_of_quant(quant))
+    call.record_op(Quantize, y, {"x": (view.tensor, None)})
 
 
 def dequantize(call: ReadCall) -> None:
     """Reads a dequantization."""
-    call.require_alike(call.view(0))
-    x, quant = call.int8(call.view(0).tensor), _border(call)
-    x.label.learn(quant.zero_point, quant.scale)
+    call.require_same_dim_order(call.view(0))
+    x, quant = call.int8(call.view(0).tensor), _quantization_params(call)
+    x.label.add_known_params(quant.zero_point, quant.scale)
     y = call.make(x.shape, DType.FLOAT32)
     y.real_of = (x, quant)
-    call.becomes(Dequantize, y, {"x": (x, quant)})
+    call.record_op(Dequantize, y, {"x": (x, quant)})
 
 
-def _border(call: ReadCall) -> PerTensor:
+def _quantization_params(call: ReadCall) -> PerTensor:
     scale, bounds = call.real(1), (call.number(3), call.number(4))
     if (
         not SMALLEST_SCALE <= scale <= 1 / SMALLEST_SCALE
@@ -62,7 +62,7 @@ def _border(call: ReadCall) -> PerTensor:
     return PerTensor(scale, call.level(2))
 
 
-def _requantized(before: PerTensor, after: PerTensor) -> Table:
+def _requantization_table(before: PerTensor, after: PerTensor) -> Table:
     """Returns the table of a dequantization and a quantization."""
     shape: Shape = (256,)
     x, y = (Value("", TensorType(shape, DType.INT8, quant)) for quant in (before, after))
@@ -71,14 +71,14 @@ def _requantized(before: PerTensor, after: PerTensor) -> Table:
     return Quantize(x=real, y=y).reference(Arithmetic.CMSIS_NN, floats).astype(np.int8)
 
 
-def _labelled(quant: PerTensor | None) -> Label:
-    return Label(quant.scale, quant.zero_point) if quant else Label()
+def _label_of_quant(quant: PerTensor | None) -> SharedQuantParams:
+    return SharedQuantParams(quant.scale, quant.zero_point) if quant else SharedQuantParams()
 
 
 # Functions of one tensor
 
 
-def _root(tensor: ReadTensor) -> tuple[ReadTensor, Table]:
+def _function_source(tensor: ReadTensor) -> tuple[ReadTensor, Table]:
     """Returns the tensor of which another one is a function, and the function's table; the tensor itself with
     the identity if it is not a function."""
     if tensor.of is not None and tensor.table is not None:
@@ -86,26 +86,28 @@ def _root(tensor: ReadTensor) -> tuple[ReadTensor, Table]:
     return tensor, LEVELS
 
 
-def _function(call: ReadCall, x: ReadTensor, table: Table, quant: PerTensor | None = None) -> ReadTensor:
-    root, inner = _root(x)
+def _table_function_result(
+    call: ReadCall, x: ReadTensor, table: Table, quant: PerTensor | None = None
+) -> ReadTensor:
+    root, inner = _function_source(x)
     if root.is_constant:
         raise call.refuse("the operand is no constant", x.shape)
     table = table[inner.astype(np.int64) + 128]
-    y = call.make(x.shape, DType.INT8, _labelled(quant))
-    _look_up(call, root, y, table)
+    y = call.make(x.shape, DType.INT8, _label_of_quant(quant))
+    _record_lookup(call, root, y, table)
     return y
 
 
-def _look_up(call: ReadCall, root: ReadTensor, y: ReadTensor, table: Table) -> None:
+def _record_lookup(call: ReadCall, root: ReadTensor, y: ReadTensor, table: Table) -> None:
     """Records that a result is a function of a tensor."""
     y.of, y.table = root, table
-    x, entries = call.shaped(root, y.shape), fixed(f"{y.name}_table", table)
-    call.becomes(Lut, y, {"x": (x, None), "table": (entries, None)}, function=Function.TABLE)
+    x, entries = call.shaped(root, y.shape), constant_tensor(f"{y.name}_table", table)
+    call.record_op(Lut, y, {"x": (x, None), "table": (entries, None)}, function=Function.TABLE)
 
 
-def _as_function(call: ReadCall, a: ReadTensor, b: ReadTensor, numbers: Numbers) -> ReadTensor | None:
+def _binary_as_lookup(call: ReadCall, a: ReadTensor, b: ReadTensor, numbers: Numbers) -> ReadTensor | None:
     """Returns the result of a binary op that depends on one tensor only, else None."""
-    (first, first_table), (second, second_table) = _root(a), _root(b)
+    (first, first_table), (second, second_table) = _function_source(a), _function_source(b)
     if a.data is not None and a.elements == 1 and b.data is None:
         root, tables, shape = second, (np.full(256, a.data.ravel()[0]), second_table), b.shape
     elif b.data is not None and b.elements == 1 and a.data is None:
@@ -116,23 +118,23 @@ def _as_function(call: ReadCall, a: ReadTensor, b: ReadTensor, numbers: Numbers)
         return None
     table = np.asarray(numbers(tables[0].astype(np.int64), tables[1].astype(np.int64))).astype(np.int8)
     y = call.make(shape, DType.INT8)
-    _look_up(call, root, y, table)
+    _record_lookup(call, root, y, table)
     return y
 
 
 def activation(call: ReadCall) -> None:
     """Reads a lookup in a table of 256 entries."""
-    call.require_alike(call.view(0))
+    call.require_same_dim_order(call.view(0))
     x, table = call.int8(call.view(0).tensor), call.constant(1, DType.INT8)
     if table.size != 256:
         raise call.refuse("a table has 256 entries", table.shape)
-    _function(call, x, table.reshape(256).astype(np.int8))
+    _table_function_result(call, x, table.reshape(256).astype(np.int8))
 
 
 def clamp(call: ReadCall) -> None:
     """Reads a clamp to two integers, either of which may be omitted."""
     bounds = (-128 if call.is_null(1) else call.number(1), 127 if call.is_null(2) else call.number(2))
-    _clamped(call, *bounds)
+    _record_clamp(call, *bounds)
 
 
 def hardtanh(call: ReadCall) -> None:
@@ -140,32 +142,32 @@ def hardtanh(call: ReadCall) -> None:
     low, high = call.real(1), call.real(2)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise call.refuse("bounds are numbers", (low, high))
-    _clamped(call, math.trunc(low), math.trunc(high))
+    _record_clamp(call, math.trunc(low), math.trunc(high))
 
 
 def relu(call: ReadCall) -> None:
     """Reads a relu, which clamps at the integer 0."""
-    _clamped(call, 0, 127)
+    _record_clamp(call, 0, 127)
 
 
-def _clamped(call: ReadCall, low: int, high: int) -> None:
+def _record_clamp(call: ReadCall, low: int, high: int) -> None:
     """Records a clamp; bounds outside int8 are refused, as in ATen's kernels."""
-    call.require_alike(call.view(0))
+    call.require_same_dim_order(call.view(0))
     x = call.int8(call.view(0).tensor)
     if not (LEVEL.takes(low) and LEVEL.takes(high)):
         raise call.refuse(f"bounds are from {LEVEL.low} to {LEVEL.high}", (low, high))
     table = np.minimum(np.maximum(LEVELS, low), high).astype(np.int8)
-    _function(call, x, table).label.join(x.label)
+    _table_function_result(call, x, table).label.join(x.label)
 
 
 # Two operands
 
 
-def _pair(call: ReadCall, first: int, second: int) -> tuple[ReadTensor, ReadTensor, Shape]:
+def _binary_operands(call: ReadCall, first: int, second: int) -> tuple[ReadTensor, ReadTensor, Shape]:
     """Returns operands of equal shapes, or an image and a vector of its channels."""
     a, b = call.view(first), call.view(second)
     if a.sizes == b.sizes:
-        call.require_alike(a, b)
+        call.require_same_dim_order(a, b)
         return a.tensor, call.shaped(b.tensor, a.tensor.shape), a.tensor.shape
     for small, big in ((b, a), (a, b)):
         if small.is_image and big.is_image and small.tensor.elements == small.sizes[1] == big.sizes[1]:
@@ -177,7 +179,7 @@ def _pair(call: ReadCall, first: int, second: int) -> tuple[ReadTensor, ReadTens
     scalar = next((v for v in (a, b) if v.tensor.is_constant and v.tensor.elements == 1), None)
     if scalar is not None:
         other = b if scalar is a else a
-        call.require_alike(other)
+        call.require_same_dim_order(other)
         return a.tensor, b.tensor, other.tensor.shape
     raise call.refuse(
         "shapes are equal, or one operand has only the channels of the other", (a.sizes, b.sizes)
@@ -186,7 +188,7 @@ def _pair(call: ReadCall, first: int, second: int) -> tuple[ReadTensor, ReadTens
 
 def add(call: ReadCall) -> None:
     """Reads a sum; with a constant operand, it is a function of the other one."""
-    a, b, shape = _pair(call, 0, 4)
+    a, b, shape = _binary_operands(call, 0, 4)
     call.int8(a), call.int8(b)
     zeros = (call.level(1), call.level(5), call.level(8))
     first, second, out = given = tuple(call.multiplier(i, i + 1) for i in (2, 6, 9))
@@ -200,18 +202,18 @@ def add(call: ReadCall) -> None:
         total = numerics.requantize(sum(parts), out.mantissa, out.shift)
         return numerics.saturate(total + zeros[2], bounds["low"], bounds["high"])
 
-    made = _as_function(call, a, b, numbers)
+    made = _binary_as_lookup(call, a, b, numbers)
     if made is not None:
         for tensor, zero in zip((a, b, made), zeros, strict=True):
-            tensor.label.learn(zero)
+            tensor.label.add_known_params(zero)
         return
     y = call.make_int8(shape, zeros[2])
-    call.becomes(Add, y, {"a": (a, zeros[0]), "b": (b, zeros[1])}, given=given, **bounds)
+    call.record_op(Add, y, {"a": (a, zeros[0]), "b": (b, zeros[1])}, given=given, **bounds)
 
 
 def mul(call: ReadCall) -> None:
     """Reads a product; with a constant operand, it is a function of the other one."""
-    a, b, shape = _pair(call, 0, 2)
+    a, b, shape = _binary_operands(call, 0, 2)
     call.int8(a), call.int8(b)
     plain = (call.number(1), call.number(3))
     m = call.multiplier(5, 6)
@@ -221,12 +223,12 @@ def mul(call: ReadCall) -> None:
         product = numerics.requantize((x - plain[0]) * (y - plain[1]), m.mantissa, m.shift)
         return numerics.saturate(product + out_zero, -128, 127)
 
-    made = _as_function(call, a, b, numbers) if all(map(SHIFTED.takes, plain)) else None
+    made = _binary_as_lookup(call, a, b, numbers) if all(map(SHIFTED.takes, plain)) else None
     if made is not None:
-        made.label.learn(out_zero)
+        made.label.add_known_params(out_zero)
         return
     xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, call.level(1)), "b": (b, call.level(3))}
-    call.becomes(Mul, call.make_int8(shape, out_zero), xs, given=(m,))
+    call.record_op(Mul, call.make_int8(shape, out_zero), xs, given=(m,))
 
 
 def minimum(call: ReadCall) -> None:
@@ -243,7 +245,7 @@ def _extremum(call: ReadCall, make: Any, numbers: Numbers) -> None:
     first, second = call.view(0), call.view(1)
     a, b, shape = _extremum_operands(call, first, second)
     call.int8(a), call.int8(b)
-    made = _as_function(call, a, b, numbers)
+    made = _binary_as_lookup(call, a, b, numbers)
     for tensor in (b, *((made,) if made else ())):
         if not tensor.is_constant:
             tensor.label.join(a.label if not a.is_constant else tensor.label)
@@ -251,7 +253,7 @@ def _extremum(call: ReadCall, make: Any, numbers: Numbers) -> None:
         if a.is_constant and b.is_constant:
             raise call.refuse("an operand is no constant", (a.shape, b.shape))
         y = call.make(shape, DType.INT8, b.label if a.is_constant else a.label)
-        call.reader.add(Same(call.source, make, ("a", "b"), (a, b), y))
+        call.reader.add(SameScaleStep(call.source, make, ("a", "b"), (a, b), y))
 
 
 def _extremum_operands(
@@ -261,10 +263,10 @@ def _extremum_operands(
     a, b = first.tensor, second.tensor
     if 1 in (a.elements, b.elements) and a.elements != b.elements:
         whole = first if b.elements == 1 else second
-        call.require_alike(whole)
+        call.require_same_dim_order(whole)
         return a, b, whole.tensor.shape
     if first.sizes == second.sizes:
-        call.require_alike(first, second)
+        call.require_same_dim_order(first, second)
         return a, call.shaped(b, a.shape), a.shape
     a, b = call.plain(0), call.plain(1)
-    return a, b, call.out_plain
+    return a, b, call.contiguous_out_shape

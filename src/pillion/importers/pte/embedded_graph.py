@@ -15,7 +15,7 @@ from pillion.schemas.pte import DelegateCall
 def recorded_graph(container: Container, packed: bytes) -> Graph:
     """Returns the recorded graph; its constants are in the file, those of segments in the delegates'
     payloads."""
-    bodies = [_bytes_in(payload) for payload in delegate_payloads(container)]
+    bodies = [_payload_bytes_reader(payload) for payload in delegate_payloads(container)]
     return graph_json.unpack(packed, graph_json.GraphSource(container.constant, KINDS, bodies))
 
 
@@ -26,7 +26,7 @@ def delegate_payloads(container: Container) -> list[bytes]:
     return [container.payload(container.delegate(number)) for number in numbers]
 
 
-def _bytes_in(payload: bytes) -> graph_json.BytesOf:
+def _payload_bytes_reader(payload: bytes) -> graph_json.BytesOf:
     whole = np.frombuffer(payload, np.uint8)
 
     def cut(begin: int, size: int) -> Bytes:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.delegate import read_payload
-from pillion.importers.pte.instructions import ArenaMemory, Argument, ReadCall, described
-from pillion.importers.pte.steps import AnyStep, Delegated, Output, Same
+from pillion.importers.pte.instructions import ArenaMemory, Argument, ReadCall, argument_of_tensor
+from pillion.importers.pte.steps import AnyStep, Delegated, GraphCollector, SameScaleStep
 from pillion.importers.pte.table import TABLE
-from pillion.importers.pte.tensor import Label, ReadTensor
+from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams
 from pillion.ir.graph import Graph, model_name
 from pillion.ir.types import DType, Shape
 from pillion.ir.verify import verify
@@ -109,7 +109,7 @@ class PteReader:
         held = self.entry(number)
         if not isinstance(held, pte.Tensor):
             raise MalformedError("inputs and outputs are tensors")
-        return described(number, held)
+        return argument_of_tensor(number, held)
 
     def input(self, number: int, index: int) -> ReadTensor:
         """Places an input of the program in memory and returns it."""
@@ -118,7 +118,7 @@ class PteReader:
             raise MalformedError(
                 f"input {index} is a {argument.dtype.value} constant, or neither float32 nor int8"
             )
-        made = ReadTensor(f"input{index}", argument.memory_shape, argument.dtype, Label())
+        made = ReadTensor(f"input{index}", argument.memory_shape, argument.dtype, SharedQuantParams())
         self.write(argument, made)
         return made
 
@@ -164,7 +164,9 @@ class PteReader:
             dtype = argument.dtype.numpy
             data = raw.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(argument.memory_shape)
             name = f"c{argument.held.data_buffer_idx}"
-            self.constants[argument.number] = ReadTensor(name, data.shape, argument.dtype, Label(), data)
+            self.constants[argument.number] = ReadTensor(
+                name, data.shape, argument.dtype, SharedQuantParams(), data
+            )
         return self.constants[argument.number]
 
     def shaped(self, tensor: ReadTensor, shape: Shape, source: str) -> ReadTensor:
@@ -176,19 +178,19 @@ class PteReader:
             data = None if tensor.data is None else tensor.data.reshape(shape)
             made = ReadTensor(tensor.name, shape, tensor.dtype, tensor.label, data)
             if data is None:
-                self.add(Same(source, Reshape, ("x",), (tensor,), made))
+                self.add(SameScaleStep(source, Reshape, ("x",), (tensor,), made))
             self.reshaped[key] = made
         return self.reshaped[key]
 
     def copy(self, x: ReadTensor, y: ReadTensor, source: str) -> None:
         """Records a copy as a reshape, which costs nothing."""
-        self.add(Same(source, Reshape, ("x",), (x,), y))
+        self.add(SameScaleStep(source, Reshape, ("x",), (x,), y))
 
     def add(self, step: AnyStep) -> None:
         """Records the step of a call."""
         if len(self.steps) >= MOST_STEPS:
             raise MalformedError(f"it has more than {MOST_STEPS} steps")
-        if isinstance(step, Same) and all(x.is_constant for x in step.xs):
+        if isinstance(step, SameScaleStep) and all(x.is_constant for x in step.xs):
             raise MalformedError(f"{step.source} has only constant operands")
         self.steps.append(step)
 
@@ -206,7 +208,7 @@ class PteReader:
     def delegate(self, source: str, call: pte.DelegateCall) -> None:
         """Reads the call of an NPU segment: inputs, then outputs, all contiguous."""
         delegate = self.container.delegate(call.delegate_index)
-        body = apart(read_payload(self.container.payload(delegate)), source)
+        body = with_unique_names(read_payload(self.container.payload(delegate)), source)
         wanted = (*body.inputs, *body.outputs)
         arguments = [self.border(number) for number in call.args]
         if [(a.nbytes, a.dtype) for a in arguments] != [(v.type.size_bytes, v.dtype) for v in wanted]:
@@ -217,12 +219,12 @@ class PteReader:
             for argument, value in zip(arguments[:count], body.inputs, strict=True)
         ]
         ys = [
-            ReadTensor(f"t{a.number}", v.shape, v.dtype, Label())
+            ReadTensor(f"t{a.number}", v.shape, v.dtype, SharedQuantParams())
             for a, v in zip(arguments[count:], body.outputs, strict=True)
         ]
         for tensor, value in zip((*xs, *ys), wanted, strict=True):
             if value.is_quantized:
-                tensor.label.learn(value.zero_point, value.scale)
+                tensor.label.add_known_params(value.zero_point, value.scale)
         for argument, tensor in zip(arguments[count:], ys, strict=True):
             self.write(argument, tensor)
         self.add(Delegated(source, tuple(xs), tuple(ys), body, delegate.id))
@@ -231,7 +233,7 @@ class PteReader:
 
     def graph(self, inputs: Sequence[ReadTensor], outputs: Sequence[ReadTensor]) -> Graph:
         """Returns the graph of all steps."""
-        out = Output()
+        out = GraphCollector()
         taken = tuple(map(out.result, inputs))
         for step in self.steps:
             step.emit(out)
@@ -241,7 +243,7 @@ class PteReader:
         return verify(made.without_dead_ops())
 
 
-def apart(body: Graph, source: str) -> Graph:
+def with_unique_names(body: Graph, source: str) -> Graph:
     """Returns a segment's graph with unique names."""
     prefix = source.split(",")[0].replace(" ", "")
     values = {v: dataclasses.replace(v, name=f"{prefix}/{v.name}") for v in body.values.values()}

@@ -13,8 +13,8 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.importers.pte.argument_ranges import FIELDS
-from pillion.importers.pte.steps import AnyStep, Seen, Step
-from pillion.importers.pte.tensor import Label, ReadTensor, TensorView
+from pillion.importers.pte.steps import AnyStep, OpStep, Seen
+from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, TensorView
 from pillion.ir.numerics import Multiplier, Multipliers
 from pillion.ir.types import Array, DType, Pair, Shape
 from pillion.schemas import pte
@@ -84,7 +84,7 @@ class Argument:
         return (-1, self.number) if planned is None else (planned.memory_id, planned.offset)
 
 
-def described(number: int, held: pte.Tensor) -> Argument:
+def argument_of_tensor(number: int, held: pte.Tensor) -> Argument:
     """Returns the checked description of a tensor."""
     sizes, order = tuple(held.sizes), tuple(held.dim_order)
     if len(sizes) > MAX_RANK or any(size < 1 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
@@ -107,7 +107,7 @@ def described(number: int, held: pte.Tensor) -> Argument:
     return Argument(number, sizes, order, DTYPES[held.scalar_type], held)
 
 
-class Machine(Protocol):
+class ReaderState(Protocol):
     """The state that calls act on: values, memory and recorded steps."""
 
     def entry(self, number: int) -> Table:
@@ -132,7 +132,7 @@ class Machine(Protocol):
 class ReadCall:
     """One kernel call. Its last two arguments are both the result."""
 
-    def __init__(self, reader: Machine, operator: str, source: str, numbers: Sequence[int]) -> None:
+    def __init__(self, reader: ReaderState, operator: str, source: str, numbers: Sequence[int]) -> None:
         self.reader, self.operator, self.source = reader, operator, source
         self.numbers = numbers[:-2]
         if len(numbers) < 2 or numbers[-1] != numbers[-2]:
@@ -238,7 +238,7 @@ class ReadCall:
         held = self.reader.entry(number)
         if not isinstance(held, pte.Tensor):
             raise self.refuse("operands and results are tensors", type(held).__name__)
-        return described(number, held)
+        return argument_of_tensor(number, held)
 
     def view(self, place: int) -> TensorView:
         """Returns a tensor argument with its logical sizes and dim order."""
@@ -279,11 +279,11 @@ class ReadCall:
             )
         return self.shaped(view.tensor, view.sizes)
 
-    def require_alike(self, *views: TensorView) -> None:
+    def require_same_dim_order(self, *views: TensorView) -> None:
         """Raises if operands and result have different dim orders: the kernel traverses memory linearly."""
         out = self.out_view
         for view in views:
-            if not view.lies_as(out):
+            if not view.has_same_memory_order(out):
                 here = f"{view.sizes} in order {view.order}, {out.sizes} in order {out.order}"
                 raise self.refuse("operands and result lie alike in memory", here)
 
@@ -316,7 +316,9 @@ class ReadCall:
     @property
     def out_view(self) -> TensorView:
         """The result's sizes and dim order."""
-        return TensorView(ReadTensor("", (), self.out.dtype, Label()), self.out.sizes, self.out.order)
+        return TensorView(
+            ReadTensor("", (), self.out.dtype, SharedQuantParams()), self.out.sizes, self.out.order
+        )
 
     @property
     def out_image(self) -> Shape:
@@ -327,32 +329,32 @@ class ReadCall:
         return out.image_shape
 
     @property
-    def out_plain(self) -> Shape:
+    def contiguous_out_shape(self) -> Shape:
         """The shape of the contiguous result."""
         out = self.out_view
         if not out.is_contiguous:
             raise self.refuse("the result is contiguous", (out.sizes, out.order))
         return out.sizes
 
-    def make(self, shape: Shape, dtype: DType, label: Label | None = None) -> ReadTensor:
+    def make(self, shape: Shape, dtype: DType, label: SharedQuantParams | None = None) -> ReadTensor:
         """Returns the result, placed in memory; without `label` it has quantization parameters of its own."""
         if math.prod(shape) * dtype.size_bytes != self.out.nbytes or dtype is not self.out.dtype:
             raise self.refuse(
                 f"the result is {dtype.value}{list(shape)}", f"{self.out.dtype.value}{list(self.out.sizes)}"
             )
-        made = ReadTensor(f"t{self.out.number}", shape, dtype, label or Label())
+        made = ReadTensor(f"t{self.out.number}", shape, dtype, label or SharedQuantParams())
         self.reader.write(self.out, made)
         return made
 
     def make_int8(self, shape: Shape, zero_point: int) -> ReadTensor:
         """Returns an int8 result with a known zero point."""
-        return self.make(shape, DType.INT8, Label(zero_point=zero_point))
+        return self.make(shape, DType.INT8, SharedQuantParams(zero_point=zero_point))
 
-    def becomes(
+    def record_op(
         self, make: type[Any], y: ReadTensor, xs: Mapping[str, tuple[ReadTensor, Seen]], **fields: Any
     ) -> None:
         """Records the op of the call, and the zero points that it gives to operands."""
         for x, seen in xs.values():
             if isinstance(seen, int):
-                x.label.learn(seen)
-        self.reader.add(Step(self.source, make, xs, y, fields))
+                x.label.add_known_params(seen)
+        self.reader.add(OpStep(self.source, make, xs, y, fields))

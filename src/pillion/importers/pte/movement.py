@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pillion.importers.pte.instructions import ReadCall
-from pillion.importers.pte.steps import Same
+from pillion.importers.pte.steps import SameScaleStep
 from pillion.importers.pte.tensor import ReadTensor
 from pillion.ir.types import DType, Shape
 from pillion.ops import Concat, Pad, Slice, Transpose
@@ -18,20 +18,20 @@ MOST_AXES = 4
 """The most axes of the library's pad."""
 
 
-def _moved(call: ReadCall, make: Any, x: ReadTensor, shape: Shape, **fields: Any) -> ReadTensor:
+def _record_move(call: ReadCall, make: Any, x: ReadTensor, shape: Shape, **fields: Any) -> ReadTensor:
     """Records a copy of a part of a tensor, or of all of it in another order, and returns it."""
     if x.is_constant:
         raise call.refuse("what is moved is no constant", x.shape)
     y = call.make(shape, x.dtype, x.label)
-    call.reader.add(Same(call.source, make, ("x",), (x,), y, fields))
+    call.reader.add(SameScaleStep(call.source, make, ("x",), (x,), y, fields))
     return y
 
 
 def _axis(call: ReadCall, place: int, rank: int) -> int:
-    return _inside(call, call.number(place), rank)
+    return _nonnegative_axis(call, call.number(place), rank)
 
 
-def _inside(call: ReadCall, axis: int, rank: int) -> int:
+def _nonnegative_axis(call: ReadCall, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
     return axis % rank
@@ -39,11 +39,11 @@ def _inside(call: ReadCall, axis: int, rank: int) -> int:
 
 def viewed(call: ReadCall) -> None:
     """Reads a reshape."""
-    _require_sizes(call, call.integers(1))
-    same_bytes(call)
+    _require_result_sizes(call, call.integers(1))
+    copy_memory(call)
 
 
-def _require_sizes(call: ReadCall, said: tuple[int, ...]) -> None:
+def _require_result_sizes(call: ReadCall, said: tuple[int, ...]) -> None:
     """Raises unless the call gives the result's sizes; -1 matches any."""
     sizes = call.out.sizes
     if len(said) != len(sizes) or any(n not in (-1, d) for n, d in zip(said, sizes, strict=True)):
@@ -53,20 +53,20 @@ def _require_sizes(call: ReadCall, said: tuple[int, ...]) -> None:
 def squeezed(call: ReadCall) -> None:
     """Reads a reshape that drops axes of size 1."""
     sizes = call.view(0).sizes
-    gone = {_inside(call, axis, len(sizes)) for axis in call.integers(1)}
-    _require_sizes(call, tuple(d for axis, d in enumerate(sizes) if axis not in gone or d != 1))
-    same_bytes(call)
+    gone = {_nonnegative_axis(call, axis, len(sizes)) for axis in call.integers(1)}
+    _require_result_sizes(call, tuple(d for axis, d in enumerate(sizes) if axis not in gone or d != 1))
+    copy_memory(call)
 
 
 def unsqueezed(call: ReadCall) -> None:
     """Reads a reshape that adds an axis of size 1."""
     sizes = call.view(0).sizes
-    at = _inside(call, call.number(1), len(sizes) + 1)
-    _require_sizes(call, (*sizes[:at], 1, *sizes[at:]))
-    same_bytes(call)
+    at = _nonnegative_axis(call, call.number(1), len(sizes) + 1)
+    _require_result_sizes(call, (*sizes[:at], 1, *sizes[at:]))
+    copy_memory(call)
 
 
-def same_bytes(call: ReadCall) -> None:
+def copy_memory(call: ReadCall) -> None:
     """Reads a copy of memory."""
     x = call.view(0).tensor
     if x.is_constant:
@@ -75,7 +75,7 @@ def same_bytes(call: ReadCall) -> None:
     call.reader.copy(x, y, call.source)
 
 
-def in_order(call: ReadCall) -> None:
+def change_dim_order(call: ReadCall) -> None:
     """Reads a change of the dim order."""
     view, out = call.view(0), call.out
     if view.tensor.dtype is not out.dtype or view.sizes != out.sizes:
@@ -85,7 +85,7 @@ def in_order(call: ReadCall) -> None:
     if len(call.numbers) > 2 and not call.is_null(2) and call.integers(2) != out.order:
         raise call.refuse(f"the order of the result is {out.order}", call.integers(2))
     order = tuple(view.order.index(axis) for axis in out.order)
-    _moved(call, Transpose, view.tensor, out.memory_shape, order=order)
+    _record_move(call, Transpose, view.tensor, out.memory_shape, order=order)
 
 
 def transpose(call: ReadCall) -> None:
@@ -113,9 +113,9 @@ def _transposed(call: ReadCall, x: ReadTensor, order: tuple[int, ...]) -> None:
     if order == (0, 1) and call.operator.startswith("cortex_m"):
         raise call.refuse("two axes are always exchanged by this kernel", order)
     shape = tuple(x.shape[axis] for axis in order)
-    if call.out_plain != shape:
-        raise call.refuse(f"the result has sizes {shape}", call.out_plain)
-    _moved(call, Transpose, x, shape, order=order)
+    if call.contiguous_out_shape != shape:
+        raise call.refuse(f"the result has sizes {shape}", call.contiguous_out_shape)
+    _record_move(call, Transpose, x, shape, order=order)
 
 
 def pad(call: ReadCall) -> None:
@@ -152,13 +152,13 @@ def _padded(
     call: ReadCall, x: ReadTensor, before: tuple[int, ...], after: tuple[int, ...], value: float
 ) -> None:
     shape = tuple(b + size + a for b, size, a in zip(before, x.shape, after, strict=True))
-    _moved(call, Pad, x, shape, before=before, after=after, value=value)
+    _record_move(call, Pad, x, shape, before=before, after=after, value=value)
 
 
 def cat(call: ReadCall) -> None:
     """Reads a concatenation; the kernel assumes contiguous tensors."""
     views = call.views(0)
-    rank = len(call.out_plain)
+    rank = len(call.contiguous_out_shape)
     if not all(view.is_contiguous and len(view.sizes) == rank for view in views) or not rank:
         raise call.refuse(
             f"all tensors are contiguous, of {rank} axes", [(v.sizes, v.order) for v in views[:4]]
@@ -171,8 +171,8 @@ def cat(call: ReadCall) -> None:
         if not x.is_constant:
             x.label.join(active.label)
     axis = _axis(call, 1, rank)
-    y = call.make(call.out_plain, active.dtype, active.label)
-    call.reader.add(Same(call.source, Concat, ("xs",), xs, y, {"axis": axis}))
+    y = call.make(call.contiguous_out_shape, active.dtype, active.label)
+    call.reader.add(SameScaleStep(call.source, Concat, ("xs",), xs, y, {"axis": axis}))
 
 
 def slice_copy(call: ReadCall) -> None:
@@ -205,15 +205,15 @@ def _sliced(call: ReadCall, x: ReadTensor, axis: int, chosen: range) -> None:
     shape = tuple(len(chosen) if a == axis else size for a, size in enumerate(x.shape))
     begin = tuple(chosen.start if a == axis else 0 for a in range(len(shape)))
     step = tuple(chosen.step if a == axis else 1 for a in range(len(shape)))
-    if math.prod(shape) != math.prod(call.out_plain):
-        raise call.refuse(f"the result has sizes {shape}", call.out_plain)
-    _moved(call, Slice, x, shape, begin=begin, step=step)
+    if math.prod(shape) != math.prod(call.contiguous_out_shape):
+        raise call.refuse(f"the result has sizes {shape}", call.contiguous_out_shape)
+    _record_move(call, Slice, x, shape, begin=begin, step=step)
 
 
 def expand(call: ReadCall) -> None:
     """Reads a broadcast, as concatenations axis by axis."""
-    sizes, x = call.out_plain, call.plain(0)
-    _require_sizes(call, call.integers(1))
+    sizes, x = call.contiguous_out_shape, call.plain(0)
+    _require_result_sizes(call, call.integers(1))
     shape = (1,) * (len(sizes) - len(x.shape)) + x.shape
     if len(shape) != len(sizes) or any(s not in (1, d) for s, d in zip(shape, sizes, strict=True)):
         raise call.refuse(f"sizes are 1 or those of the result, {sizes}", x.shape)
@@ -223,7 +223,7 @@ def expand(call: ReadCall) -> None:
         return
     for axis in range(len(sizes)):
         if x.shape[axis] != sizes[axis]:
-            x = _repeated(call, x, axis, sizes[axis])
+            x = _repeat_axis(call, x, axis, sizes[axis])
     y = call.make(sizes, x.dtype, x.label)
     call.reader.copy(x, y, call.source)
 
@@ -239,10 +239,10 @@ MOST_CONSTANTS = 1 << 20
 MOST_REPEATS = 1024
 
 
-def _repeated(call: ReadCall, x: ReadTensor, axis: int, count: int) -> ReadTensor:
+def _repeat_axis(call: ReadCall, x: ReadTensor, axis: int, count: int) -> ReadTensor:
     if count > MOST_REPEATS:
         raise call.refuse(f"an axis is repeated at most {MOST_REPEATS} times", count)
     shape = tuple(count if a == axis else size for a, size in enumerate(x.shape))
     y = ReadTensor(f"{x.name}_repeated", shape, x.dtype, x.label)
-    call.reader.add(Same(call.source, Concat, ("xs",), (x,) * count, y, {"axis": axis}))
+    call.reader.add(SameScaleStep(call.source, Concat, ("xs",), (x,) * count, y, {"axis": axis}))
     return y

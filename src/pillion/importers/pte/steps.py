@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from pillion.importers.pte.tensor import ReadTensor, Table
-from pillion.ir.graph import Graph, Names
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value, constant
 from pillion.ops import Function, Linear, Lut, Segment
-from pillion.ops.conv import Convolution, without_idle_biases
+from pillion.ops.conv import Convolution, zero_dead_channel_biases
 
 LEVELS: Table = np.arange(-128, 128).astype(np.int8)
 """The int8 inputs of a lookup table's entries."""
@@ -23,11 +23,11 @@ Seen = int | PerTensor | None
 """The parameters of an operand in a call: a zero point, a scale and zero point, or none."""
 
 
-class Output:
+class GraphCollector:
     """Collects the ops of the graph."""
 
     def __init__(self) -> None:
-        self.names = Names()
+        self.names = UniqueNames()
         self.ops: list[Op] = []
         self.values: dict[ReadTensor, Value] = {}
         self.others: dict[tuple[ReadTensor, Quant | None], Value] = {}
@@ -77,7 +77,7 @@ def _zero_point(quant: Quant | None) -> int | None:
 
 
 @dataclass(eq=False)
-class Step:
+class OpStep:
     """An op whose operands have the parameters of its call."""
 
     source: str
@@ -87,16 +87,16 @@ class Step:
     y: ReadTensor
     fields: Mapping[str, Any] = field(default_factory=dict)
 
-    def emit(self, out: Output) -> None:
+    def emit(self, out: GraphCollector) -> None:
         """Adds the op to the graph."""
         operands = {name: out.operand(x, seen, self.source) for name, (x, seen) in self.xs.items()}
         made = self.make(**operands, y=out.result(self.y), source=self.source, **self.fields)
         weighted = isinstance(made, (Convolution, Linear))
-        out.ops.append(without_idle_biases(made, out.names.fresh) if weighted else made)
+        out.ops.append(zero_dead_channel_biases(made, out.names.fresh) if weighted else made)
 
 
 @dataclass(eq=False)
-class Same:
+class SameScaleStep:
     """An op whose operands and result share scale and zero point."""
 
     source: str
@@ -106,7 +106,7 @@ class Same:
     y: ReadTensor
     fields: Mapping[str, Any] = field(default_factory=dict)
 
-    def emit(self, out: Output) -> None:
+    def emit(self, out: GraphCollector) -> None:
         """Adds the op with the parameters of its first computed operand."""
         active = next(x for x in self.xs if not x.is_constant)
         quant = out.values[active].type.quant
@@ -127,7 +127,7 @@ class Delegated:
     delegate: str
     """The delegate's name in the runtime."""
 
-    def emit(self, out: Output) -> None:
+    def emit(self, out: GraphCollector) -> None:
         """Adds the segment; its tensors have the scales of its graph."""
         quants = [v.type.quant for v in (*self.body.inputs, *self.body.outputs)]
         xs = tuple(out.value(x, q, self.source) for x, q in zip(self.xs, quants, strict=False))
@@ -136,4 +136,4 @@ class Delegated:
         out.ops.append(segment)
 
 
-AnyStep = Step | Same | Delegated
+AnyStep = OpStep | SameScaleStep | Delegated

@@ -39,10 +39,10 @@ TABLE: Mapping[str, CallReading] = {
     "aten::select_copy.int_out": movement.select,
     "aten::expand_copy.out": movement.expand,
     "aten::view_copy.out": movement.viewed,
-    "aten::clone.out": movement.same_bytes,
+    "aten::clone.out": movement.copy_memory,
     "aten::squeeze_copy.dims_out": movement.squeezed,
     "aten::unsqueeze_copy.out": movement.unsqueezed,
-    "dim_order_ops::_clone_dim_order.out": movement.in_order,
-    "dim_order_ops::_to_dim_order_copy.out": movement.in_order,
+    "dim_order_ops::_clone_dim_order.out": movement.change_dim_order,
+    "dim_order_ops::_to_dim_order_copy.out": movement.change_dim_order,
 }
 """The reader of each operator, by name and overload."""

@@ -15,41 +15,41 @@ Table = NDArray[np.int8]
 
 
 @dataclass(eq=False)
-class Label:
+class SharedQuantParams:
     """The quantization parameters of tensors that share them. Calls with other parameters reinterpret the
     same bytes."""
 
     scale: float | None = None
     zero_point: int | None = None
-    joined: Label | None = None
+    joined: SharedQuantParams | None = None
 
     @property
-    def root(self) -> Label:
+    def root(self) -> SharedQuantParams:
         """The representative of all joined labels."""
         found = self
         while found.joined is not None:
             found = found.joined
         return found
 
-    def join(self, other: Label) -> None:
+    def join(self, other: SharedQuantParams) -> None:
         """Joins two labels unless they are known to differ."""
         a, b = self.root, other.root
-        if a is b or _differ(a.scale, b.scale) or _differ(a.zero_point, b.zero_point):
+        if a is b or _scales_differ(a.scale, b.scale) or _scales_differ(a.zero_point, b.zero_point):
             return
         b.scale = a.scale if b.scale is None else b.scale
         b.zero_point = a.zero_point if b.zero_point is None else b.zero_point
         a.joined = b
 
-    def learn(self, zero_point: int, scale: float | None = None) -> None:
+    def add_known_params(self, zero_point: int, scale: float | None = None) -> None:
         """Adds a zero point and optionally a scale. Known parameters stay, and a scale belongs to its zero
         point."""
         root = self.root
-        if not _differ(root.zero_point, zero_point):
+        if not _scales_differ(root.zero_point, zero_point):
             root.zero_point = zero_point
             root.scale = scale if root.scale is None else root.scale
 
 
-def _differ(a: float | None, b: float | None) -> bool:
+def _scales_differ(a: float | None, b: float | None) -> bool:
     return a is not None and b is not None and a != b
 
 
@@ -60,7 +60,7 @@ class ReadTensor:
     name: str
     shape: Shape
     dtype: DType
-    label: Label
+    label: SharedQuantParams
     data: Array | None = None
     of: ReadTensor | None = None
     """The tensor of which this one is an elementwise function."""
@@ -92,9 +92,9 @@ class ReadTensor:
         return Unscaled(zero_point) if known.scale is None else PerTensor(known.scale, zero_point)
 
 
-def fixed(name: str, data: Array) -> ReadTensor:
+def constant_tensor(name: str, data: Array) -> ReadTensor:
     """Returns a tensor of constant data."""
-    return ReadTensor(name, data.shape, DType(data.dtype.name), Label(), data)
+    return ReadTensor(name, data.shape, DType(data.dtype.name), SharedQuantParams(), data)
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class TensorView:
             return False
         return self.order == (0, 2, 3, 1) or self.sizes[1] == 1 or self.sizes[2:] == (1, 1)
 
-    def lies_as(self, other: TensorView) -> bool:
+    def has_same_memory_order(self, other: TensorView) -> bool:
         """Whether both have the same shape and the same order in memory."""
         first, second = ([a for a in view.order if view.sizes[a] != 1] for view in (self, other))
         return self.sizes == other.sizes and first == second

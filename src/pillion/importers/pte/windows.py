@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pillion.importers.pte.instructions import ReadCall
-from pillion.importers.pte.steps import Same, Seen
-from pillion.importers.pte.tensor import Label, ReadTensor, fixed
+from pillion.importers.pte.steps import SameScaleStep, Seen
+from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, constant_tensor
 from pillion.ir.numerics import INT32_MAX, Multiplier
 from pillion.ir.types import Array, DType, Pair, Shape, Sides
 from pillion.ops import (
@@ -45,7 +45,7 @@ def sides(
     return (*before, after[0], after[1])
 
 
-def four_axes(call: ReadCall, place: int) -> Array:
+def conv_weights(call: ReadCall, place: int) -> Array:
     """Returns the weights of a convolution, which have four axes."""
     data = call.constant(place, DType.INT8)
     if data.ndim != 4:
@@ -55,7 +55,7 @@ def four_axes(call: ReadCall, place: int) -> Array:
 
 def conv2d(call: ReadCall) -> None:
     """Reads a convolution."""
-    x, weights = call.image(0), four_axes(call, 1)
+    x, weights = call.image(0), conv_weights(call, 1)
     if x.shape[3] % weights.shape[3]:
         raise call.refuse("weights are [out, h, w, in / groups]", (weights.shape, x.shape))
     groups = x.shape[3] // weights.shape[3]
@@ -64,7 +64,7 @@ def conv2d(call: ReadCall) -> None:
 
 def depthwise_conv2d(call: ReadCall) -> None:
     """Reads a depthwise convolution."""
-    x, weights = call.image(0), four_axes(call, 1)
+    x, weights = call.image(0), conv_weights(call, 1)
     if x.shape[0] != 1 or weights.shape[3] != x.shape[3] * call.number(6):
         raise call.refuse("one image; weights are [1, h, w, in * multiplier]", (x.shape, weights.shape))
     _convolution(call, DepthwiseConv2d, x, weights, 3, 1, {})
@@ -79,20 +79,20 @@ def _convolution(
     kernel, shape = (weights.shape[1], weights.shape[2]), call.out_image
     padding = sides(call, before, x.shape, shape, kernel, stride, dilation)
     fields = {**fields, "stride": stride, "dilation": dilation, "padding": padding}
-    _weighted(call, make, x, weights, axis, 6 + more, fields)
+    _record_weighted_op(call, make, x, weights, axis, 6 + more, fields)
 
 
 def transpose_conv2d(call: ReadCall) -> None:
     """Reads a transposed convolution."""
-    x, weights = call.image(0), four_axes(call, 1)
+    x, weights = call.image(0), conv_weights(call, 1)
     stride, (top, left), dilation = call.pair(3), call.pair(4), call.pair(6)
     if call.pair(5) != (0, 0) or dilation != (1, 1):
         raise call.refuse("no output padding, no dilation", (call.pair(5), dilation))
     fields = {"stride": stride, "padding": (top, left, top, left)}
-    _weighted(call, TransposeConv2d, x, weights, 0, 7, fields)
+    _record_weighted_op(call, TransposeConv2d, x, weights, 0, 7, fields)
 
 
-def _weighted(
+def _record_weighted_op(
     call: ReadCall, make: Any, x: ReadTensor, weights: Array, axis: int, first: int, fields: dict[str, Any]
 ) -> None:
     """Records an op whose offsets, multipliers and bounds start at argument `first`."""
@@ -101,17 +101,19 @@ def _weighted(
     given = call.multipliers(first + 2, first + 3, count)
     bias, bounds = call.vector(2, count), call.bounds(first + 4, first + 5)
     y = call.make_int8(call.out_image, zeros[1])
-    call.becomes(make, y, _operands(x, zeros[0], y, weights, bias), given=given, **fields, **bounds)
+    call.record_op(
+        make, y, _weighted_operands(x, zeros[0], y, weights, bias), given=given, **fields, **bounds
+    )
 
 
-def _operands(
+def _weighted_operands(
     x: ReadTensor, zero_point: int, y: ReadTensor, weights: Array, bias: Array
 ) -> dict[str, tuple[ReadTensor, Seen]]:
     """Returns the image or rows, and constants named after the result."""
     return {
         "x": (x, zero_point),
-        "weights": (fixed(f"{y.name}_weights", weights), 0),
-        "bias": (fixed(f"{y.name}_bias", bias), None),
+        "weights": (constant_tensor(f"{y.name}_weights", weights), 0),
+        "bias": (constant_tensor(f"{y.name}_bias", bias), None),
     }
 
 
@@ -127,7 +129,7 @@ def linear(call: ReadCall) -> None:
     given = (Multiplier(*call.integers(7, 1), *call.integers(8, 1)),)
     bias, bounds = _linear_bias(call, weights, zeros[0]), call.bounds(10, 9)
     y = call.make_int8((*x.shape[:-1], out), zeros[1])
-    call.becomes(Linear, y, _operands(x, zeros[0], y, weights, bias), given=given, **bounds)
+    call.record_op(Linear, y, _weighted_operands(x, zeros[0], y, weights, bias), given=given, **bounds)
 
 
 def _linear_bias(call: ReadCall, weights: Array, zero_point: int) -> Array:
@@ -147,8 +149,8 @@ def batch_matmul(call: ReadCall) -> None:
     """Reads a matrix product of two tensors."""
     a, b = call.int8(call.plain(0)), call.int8(call.plain(2))
     xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, call.level(1, -1)), "b": (b, call.level(3, -1))}
-    y = call.make_int8(call.out_plain, call.level(4))
-    call.becomes(BatchMatmul, y, xs, adj_x=False, adj_y=True, given=(call.multiplier(5, 6),))
+    y = call.make_int8(call.contiguous_out_shape, call.level(4))
+    call.record_op(BatchMatmul, y, xs, adj_x=False, adj_y=True, given=(call.multiplier(5, 6),))
 
 
 def avg_pool2d(call: ReadCall) -> None:
@@ -160,7 +162,7 @@ def max_pool2d(call: ReadCall) -> None:
     """Reads a max pool."""
     if call.pair(4) != (1, 1) or call.flag(5) or call.level(6) != call.level(7):
         raise call.refuse("no dilation, no ceil mode, one zero point", call.integers(4))
-    call.image(0).label.learn(call.level(6))
+    call.image(0).label.add_known_params(call.level(6))
     _pool(call, MaxPool2d, call.bounds(8, 9))
 
 
@@ -170,7 +172,7 @@ def _pool(call: ReadCall, make: Any, fields: dict[str, Any]) -> None:
     padding = sides(call, before, x.shape, shape, kernel, stride, (1, 1))
     y = call.make(shape, DType.INT8, x.label)
     geometry = {"kernel": kernel, "stride": stride, "padding": padding}
-    call.reader.add(Same(call.source, make, ("x",), (x,), y, {**geometry, **fields}))
+    call.reader.add(SameScaleStep(call.source, make, ("x",), (x,), y, {**geometry, **fields}))
 
 
 def softmax(call: ReadCall) -> None:
@@ -183,5 +185,5 @@ def softmax(call: ReadCall) -> None:
         )
     if call.number(6) != smallest_difference(m):
         raise call.refuse(f"the smallest difference that counts is {smallest_difference(m)}", call.number(6))
-    y = call.make(call.out_plain, DType.INT8, Label(OUTPUT.scale, OUTPUT.zero_point))
-    call.becomes(Softmax, y, {"x": (x, call.level(2))}, given=(m,))
+    y = call.make(call.contiguous_out_shape, DType.INT8, SharedQuantParams(OUTPUT.scale, OUTPUT.zero_point))
+    call.record_op(Softmax, y, {"x": (x, call.level(2))}, given=(m,))

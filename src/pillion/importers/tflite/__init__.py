@@ -14,13 +14,13 @@ from types import MappingProxyType
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_whole
 from pillion.importers.tflite.buffers import resolve_buffers
-from pillion.importers.tflite.file_diagnosis import explained
+from pillion.importers.tflite.file_diagnosis import explained_error
 from pillion.importers.tflite.float_files import computes_in_float, is_hybrid, is_partly_float
 from pillion.importers.tflite.loop_analysis import subgraphs_of_loops
 from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite.table import ROWS, ops_of
 from pillion.importers.tflite.uint8 import Uint8Boundary
-from pillion.importers.tflite.variables import CODES, Key, assigned, initializers
+from pillion.importers.tflite.variables import CODES, Key, assigned_values, initializers
 from pillion.importers.tflite.while_loops import all_ops
 from pillion.ir.graph import Graph, clean_name, model_name
 from pillion.ir.numerics import Arithmetic
@@ -81,7 +81,7 @@ class OpenedTflite:
             try:
                 return _graph(self.model, model_name(self.name))
             except PillionError as error:
-                raise explained(self.model, self.name, error, READ, self.compiled) from None
+                raise explained_error(self.model, self.name, error, READ, self.compiled) from None
 
 
 def open_file(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = NONE) -> OpenedTflite:
@@ -147,7 +147,7 @@ def _graph(model: tflite.Model, name: str) -> Graph:
         once = TfliteReader(model, model.subgraphs[number])
         if once.subgraph.inputs or once.subgraph.outputs:
             raise MalformedError("the subgraph of CALL_ONCE has inputs or outputs")
-        initial |= assigned(once.variables, all_ops(once, ops_of))
+        initial |= assigned_values(once.variables, all_ops(once, ops_of))
     states = reader.variables.states(initial)
     return verify(Graph(name, inputs, (*ops, *last), outputs, Arithmetic.TFLITE, states).without_dead_ops())
 

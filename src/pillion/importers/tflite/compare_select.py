@@ -46,7 +46,7 @@ def select(call: ReadOperator) -> list[Op]:
     return [*made.ops, Where(condition=condition, a=a, b=b, y=y, source=call.source)]
 
 
-def place(cls: type[Op]) -> Reading:
+def arg_extremum(cls: type[Op]) -> Reading:
     """Returns the reader of an arg-extremum."""
 
     def row(call: ReadOperator) -> list[Op]:
@@ -61,7 +61,7 @@ def place(cls: type[Op]) -> Reading:
     return row
 
 
-def top(call: ReadOperator) -> list[Op]:
+def top_k(call: ReadOperator) -> list[Op]:
     """Reads the k largest values and their indices."""
     x, k = call.operand(0), call.integers(1)
     require_one_of(call, x, DType.INT8)
@@ -78,19 +78,19 @@ def gather(call: ReadOperator) -> list[Op]:
     """Reads slices by index."""
     options = call.options_as(tflite.GatherOptions)
     x, indices = call.operand(0), call.operand(1)
-    return [_gathered(call, x, indices, options.axis, options.batch_dims)]
+    return [_gather_op(call, x, indices, options.axis, options.batch_dims)]
 
 
-def _gathered(call: ReadOperator, x: Value, indices: Value, axis: int, batch: int) -> Op:
+def _gather_op(call: ReadOperator, x: Value, indices: Value, axis: int, batch: int) -> Op:
     require_one_of(call, x, DType.INT8, DType.INT32, DType.BOOL, DType.FLOAT32)
     require_one_of(call, indices, DType.INT32)
     axis, batch = axis_of(call, axis, x.type.rank), batch % max(indices.type.rank, 1) if batch < 0 else batch
-    if indices.is_constant and not _are_inside(indices, x.shape[axis]):
+    if indices.is_constant and not _are_indices_in_range(indices, x.shape[axis]):
         raise call.refuse(f"numbers of slices are from 0 to {x.shape[axis] - 1}", repr(indices))
     return Gather(x=x, indices=indices, y=call.result, axis=axis, batch=batch, source=call.source)
 
 
-def _are_inside(indices: Value, size: int) -> bool:
+def _are_indices_in_range(indices: Value, size: int) -> bool:
     held = indices.constant.astype(np.int64)
     return bool(((held >= 0) & (held < size)).all())
 
@@ -101,7 +101,7 @@ def embedding_lookup(call: ReadOperator) -> list[Op]:
     require_one_of(call, table, DType.INT8)
     if call.result.type.quant != table.type.quant:
         raise call.refuse("rows have the scale of their table", repr(call.result))
-    return [_gathered(call, table, call.operand(0), 0, 0)]
+    return [_gather_op(call, table, call.operand(0), 0, 0)]
 
 
 def cast(call: ReadOperator) -> list[Op]:
@@ -116,7 +116,7 @@ def cast(call: ReadOperator) -> list[Op]:
 
 def tile(call: ReadOperator) -> list[Op]:
     """Reads a repetition as concatenations of the operand with itself, axis by axis."""
-    return _repeated(OpChain(call), call.operand(0), call.integers(1))
+    return _tile_by_concat(OpChain(call), call.operand(0), call.integers(1))
 
 
 def broadcast_to(call: ReadOperator) -> list[Op]:
@@ -129,10 +129,12 @@ def broadcast_to(call: ReadOperator) -> list[Op]:
     if not fits or not same:
         raise call.refuse("a result of the same type, in which axes of 1 are larger", f"{x!r} to {y!r}")
     made = OpChain(call)
-    return _repeated(made, made.reshape(x, shape), [b // a for a, b in zip(shape, y.shape, strict=True)])
+    return _tile_by_concat(
+        made, made.reshape(x, shape), [b // a for a, b in zip(shape, y.shape, strict=True)]
+    )
 
 
-def _repeated(made: OpChain, x: Value, counts: list[int]) -> list[Op]:
+def _tile_by_concat(made: OpChain, x: Value, counts: list[int]) -> list[Op]:
     """Returns concatenations of a tensor with itself."""
     call, y = made.call, made.call.result
     if math.prod(counts) * x.type.size_bytes > LARGEST:
@@ -185,11 +187,11 @@ def one_hot(call: ReadOperator) -> list[Op]:
     places = made.numbers(np.arange(depth[0]).reshape(-1, *(1,) * (rank - 1 - axis)), "places")
     is_there = Value(call.fresh(f"{y.name}/is_there"), TensorType(y.shape, DType.BOOL))
     made.add(Compare, is_there, y.shape, numbers, a=column, b=places, relation=Relation.EQUAL)
-    made.add(Where, y, y.shape, y, condition=is_there, a=_one(on), b=_one(off))
+    made.add(Where, y, y.shape, y, condition=is_there, a=_as_scalar(on), b=_as_scalar(off))
     return made.ops
 
 
-def _one(held: Value) -> Value:
+def _as_scalar(held: Value) -> Value:
     """Returns a one-element constant as a scalar, because the result may have no axes."""
     return held if held.type.rank == 0 else constant(held.name, held.constant.reshape(()), held.type.quant)
 
@@ -198,9 +200,9 @@ ROWS: dict[str, Reading] = {
     "LOGICAL_NOT": logical_not,
     "SELECT": select,
     "SELECT_V2": select,
-    "ARG_MAX": place(ArgMax),
-    "ARG_MIN": place(ArgMin),
-    "TOPK_V2": top,
+    "ARG_MAX": arg_extremum(ArgMax),
+    "ARG_MIN": arg_extremum(ArgMin),
+    "TOPK_V2": top_k,
     "GATHER": gather,
     "EMBEDDING_LOOKUP": embedding_lookup,
     "CAST": cast,

@@ -16,9 +16,9 @@ MOST_BYTES = 2**16
 """The largest folded result that exceeds the size of its operands, in bytes."""
 
 
-def folded(call: ReadOperator, ops: list[Op]) -> list[Op]:
+def fold_constant_ops(call: ReadOperator, ops: list[Op]) -> list[Op]:
     """Returns an operator's ops; none if all its results are folded to constants."""
-    found = _results(ops)
+    found = _constant_results(ops)
     if found is None or not ops or not all(y in found for y in call.outputs):
         return ops
     for y in call.outputs:
@@ -26,7 +26,7 @@ def folded(call: ReadOperator, ops: list[Op]) -> list[Op]:
     return []
 
 
-def _results(ops: Sequence[Op]) -> dict[Value, Array] | None:
+def _constant_results(ops: Sequence[Op]) -> dict[Value, Array] | None:
     """Returns the result of each op, or None if an operand is not constant or a result is too large."""
     found: dict[Value, Array] = {}
     for op in ops:

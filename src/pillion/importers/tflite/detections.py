@@ -22,13 +22,13 @@ PER_CLASS = 100
 
 def detections(call: ReadOperator) -> list[Op]:
     """Returns an op that computes all numbers as one vector, and the slices of the four results."""
-    said = flexbuffer.numbers(call.custom)
+    said = flexbuffer.read_map_numbers(call.custom)
     missing = [name for name in (*WANTED, *SCALES) if name not in said]
     if missing or said.get("max_classes_per_detection", 1) != 1:
         rule = f"it says {', '.join((*WANTED, *SCALES))}, and gives a box one class"
         raise call.refuse(rule, f"without {', '.join(missing)}" if missing else f"{said}")
     before: list[Op] = []
-    boxes, scores = (_real(call, call.operand(number), before) for number in (0, 1))
+    boxes, scores = (_float_operand(call, call.operand(number), before) for number in (0, 1))
     most, by_class = int(said["max_detections"]), int(said.get("detections_per_class", PER_CLASS))
     whole = Value(
         call.fresh(f"{call.outputs[0].name}/all"), TensorType((max(6 * most + 1, 0),), DType.FLOAT32)
@@ -47,10 +47,10 @@ def detections(call: ReadOperator) -> list[Op]:
         source=call.source,
     )
     made.check()
-    return [*before, made, *_cut(call, whole, most)]
+    return [*before, made, *_result_slices(call, whole, most)]
 
 
-def _real(call: ReadOperator, x: Value, before: list[Op]) -> Value:
+def _float_operand(call: ReadOperator, x: Value, before: list[Op]) -> Value:
     """Returns the operand in float32; LiteRT also accepts quantized uint8."""
     if x.dtype is DType.FLOAT32:
         return x
@@ -72,7 +72,7 @@ def _anchors(call: ReadOperator) -> Value:
     return constant(call.fresh(f"{held.name}/real"), levels.astype(np.float32) * np.float32(held.scale))
 
 
-def _cut(call: ReadOperator, whole: Value, most: int) -> list[Op]:
+def _result_slices(call: ReadOperator, whole: Value, most: int) -> list[Op]:
     if len(call.outputs) != 4:
         raise call.refuse(
             "there are four results: boxes, classes, scores and their number", len(call.outputs)

@@ -83,7 +83,7 @@ class Diagnosis:
         data = self.model.buffers[tensor.buffer].data if there else None
         return data is not None and data.size > 0
 
-    def of_type(self, *types: ElementType, quantized: bool = True) -> list[tflite.Tensor]:
+    def activations_of_type(self, *types: ElementType, quantized: bool = True) -> list[tflite.Tensor]:
         """Returns the operators' non-constant operands and results of these types; only quantized ones by
         default."""
         touched = {n for operator in self.graph.operators for n in (*operator.inputs, *operator.outputs)}
@@ -115,7 +115,7 @@ def counted(codes: Iterator[str] | Sequence[str]) -> str:
     return ", ".join(f"{count} × {code}" for code, count in Counter(codes).most_common())
 
 
-def _some(tensors: Sequence[tflite.Tensor]) -> str:
+def _describe_some_tensors(tensors: Sequence[tflite.Tensor]) -> str:
     names = ", ".join(f"`{clean_name(t.name)}`" for t in tensors[:NAMED])
     return f"{names} and {len(tensors) - NAMED} more" if len(tensors) > NAMED else names
 
@@ -150,13 +150,13 @@ def control_flow(file: Diagnosis) -> Finding | None:
 
 def sixteen_bits(file: Diagnosis) -> Finding | None:
     """Recognizes 16-bit activations."""
-    wide = file.of_type(ElementType.INT16)
+    wide = file.activations_of_type(ElementType.INT16)
     if not wide:
         return None
     return Finding(
         f"`{file.name}` computes on 16-bit activations",
         "activations are int8",
-        f"{len(wide)} int16 tensors: {_some(wide)}; of {file.users(wide)}",
+        f"{len(wide)} int16 tensors: {_describe_some_tensors(wide)}; of {file.users(wide)}",
         "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
         "EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8",
     )
@@ -168,7 +168,7 @@ BORDERS = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM TFLite_Detection_PostProces
 
 def floating(file: Diagnosis) -> Finding | None:
     """Recognizes operators that compute in float, with weights of 8, 16 or 32 bits."""
-    found = file.of_type(ElementType.FLOAT32, ElementType.FLOAT16, quantized=False)
+    found = file.activations_of_type(ElementType.FLOAT32, ElementType.FLOAT16, quantized=False)
     ids = {id(tensor) for tensor in found}
     computing = [
         (code, operator)
@@ -178,7 +178,7 @@ def floating(file: Diagnosis) -> Finding | None:
     ]
     if not computing:
         return None
-    inside = file.of_type(ElementType.INT8, ElementType.UINT8)
+    inside = file.activations_of_type(ElementType.INT8, ElementType.UINT8)
     constants = [t for _, operator in computing for t in file.tensors(operator.inputs) if file.is_constant(t)]
     ops = counted([code for code, _ in computing])
     if any(t.type in (ElementType.INT8, ElementType.UINT8) and _has_scale(t) for t in constants):
@@ -225,7 +225,7 @@ KINDS: tuple[Callable[[Diagnosis], Finding | None], ...] = (
 """The recognizers, in the order of the message."""
 
 
-def explained(
+def explained_error(
     model: tflite.Model, name: str, refused: PillionError, known: Collection[str], compiled: Mapping[str, str]
 ) -> PillionError:
     """Returns an error that explains the whole file, or the original error if nothing more is known."""
@@ -244,19 +244,19 @@ def explained(
             )
         )
     return PillionError(
-        "; ".join(_joined([one.what for one in found], f"`{name}` ")),
+        "; ".join(_drop_repeated_file_name([one.what for one in found], f"`{name}` ")),
         rule="\n".join(one.rule for one in found),
         here="\n".join(one.here for one in found),
         help="\n".join(dict.fromkeys(line for one in found for line in one.help.split("\n"))),
     )
 
 
-def _joined(sentences: Sequence[str], begin: str) -> list[str]:
+def _drop_repeated_file_name(sentences: Sequence[str], begin: str) -> list[str]:
     """Removes the repeated file name from all sentences except the first."""
     return [one.removeprefix(begin) if number else one for number, one in enumerate(sentences)]
 
 
-def together(refusals: Sequence[PillionError]) -> PillionError:
+def combined_error(refusals: Sequence[PillionError]) -> PillionError:
     """Returns one error for all refused operators; equal reasons are listed once, with their count."""
     rules = Counter(one.rule for one in refusals)
     first = {one.rule: one for one in reversed(refusals)}

@@ -39,14 +39,14 @@ SHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "CAST")
 """Operators that preserve the numbers of their operand."""
 
 
-class WholeNumbers:
+class KnownIntegers:
     """The tensors of a subgraph whose numbers are known in every step."""
 
     def __init__(self, reader: TfliteReader, given: Mapping[int, Numbers]) -> None:
         self.reader, self.tensors = reader, reader.subgraph.tensors
         self.known: dict[int, Numbers] = dict(given)
         for operator in reader.subgraph.operators:
-            self._take(operator)
+            self._evaluate_operator(operator)
 
     def of(self, number: int) -> Numbers | None:
         """Returns a tensor's numbers if they are known, also those of a constant."""
@@ -59,35 +59,41 @@ class WholeNumbers:
         value = self.reader.value(number)
         return value.constant[None].astype(np.int64) if value.type.elements <= FEW else None
 
-    def _take(self, operator: tflite.Operator) -> None:
+    def _evaluate_operator(self, operator: tflite.Operator) -> None:
         held = [self.of(number) for number in operator.inputs]
         is_bounded = getattr(operator.options, "fused_activation", 0)
         if len(operator.outputs) != 1 or not held or held[0] is None or is_bounded:
             return
         code, y = self.reader.code(operator.opcode_index), operator.outputs[0]
-        if code not in (*PAIRS, *SHAPES, "LOGICAL_NOT", "CONCATENATION", "PACK") or not self._is_whole(y):
+        if code not in (
+            *PAIRS,
+            *SHAPES,
+            "LOGICAL_NOT",
+            "CONCATENATION",
+            "PACK",
+        ) or not self._is_integer_tensor(y):
             return
         known = [one for one in held if one is not None]
         if code in SHAPES:
-            made = self._shaped(known[0], y)
+            made = self._reshape_numbers(known[0], y)
         else:
-            made = self._computed(code, known) if len(known) == len(held) else None
+            made = self._compute_numbers(code, known) if len(known) == len(held) else None
         if made is not None and made.size <= FEW * len(made) and np.abs(made).max(initial=0) <= INT32_MAX:
             self.known[y] = made
 
-    def _is_whole(self, number: int) -> bool:
+    def _is_integer_tensor(self, number: int) -> bool:
         return 0 <= number < len(self.tensors) and self.tensors[number].type in WHOLE
 
-    def _shaped(self, x: Numbers, y: int) -> Numbers | None:
+    def _reshape_numbers(self, x: Numbers, y: int) -> Numbers | None:
         shape = self.tensors[y].shape
         fits = int(np.prod(shape)) * len(x) == x.size and all(size > 0 for size in shape)
         return x.reshape(len(x), *shape) if fits else None
 
-    def _computed(self, code: str, known: list[Numbers]) -> Numbers | None:
+    def _compute_numbers(self, code: str, known: list[Numbers]) -> Numbers | None:
         if code == "LOGICAL_NOT":
             return (known[0] == 0).astype(np.int64)
         if code in PAIRS:
-            return _paired(PAIRS[code], *known) if len(known) == 2 else None
+            return _compute_broadcast(PAIRS[code], *known) if len(known) == 2 else None
         steps = max(map(len, known))
         wide = [np.broadcast_to(one, (steps, *one.shape[1:])) for one in known]
         if code == "PACK":
@@ -95,7 +101,7 @@ class WholeNumbers:
         return np.concatenate(wide, 1) if all(one.ndim == 2 for one in wide) else None
 
 
-def _paired(compute: Callable[[Array, Array], Array], a: Numbers, b: Numbers) -> Numbers | None:
+def _compute_broadcast(compute: Callable[[Array, Array], Array], a: Numbers, b: Numbers) -> Numbers | None:
     """Computes with broadcasting behind the step axis."""
     rank = max(a.ndim, b.ndim)
     left, right = (x.reshape(len(x), *(1,) * (rank - x.ndim), *x.shape[1:]) for x in (a, b))

@@ -106,7 +106,7 @@ def squared(call: ReadOperator) -> list[Op]:
     return made.end(made.calculated(Calculation.MUL, apart, apart))
 
 
-def along_axes(calculation: Calculation) -> Reading:
+def int32_reduction(calculation: Calculation) -> Reading:
     """Returns the reader of an int32 reduction."""
 
     def row(call: ReadOperator) -> list[Op]:
@@ -117,13 +117,13 @@ def along_axes(calculation: Calculation) -> Reading:
         if tuple(kept) != call.result.shape:
             raise call.refuse(f"the result has the shape {kept}", repr(call.result))
         for axis in axes:
-            x = _reduced(made, x, axis, calculation)
+            x = _reduce_by_halves(made, x, axis, calculation)
         return made.end(x)
 
     return row
 
 
-def _reduced(made: _Calculations, x: Value, axis: int, calculation: Calculation) -> Value:
+def _reduce_by_halves(made: _Calculations, x: Value, axis: int, calculation: Calculation) -> Value:
     """Returns the reduction along an axis: halves are combined until one element is left; odd elements follow
     at the end."""
     left: list[Value] = []
@@ -137,7 +137,7 @@ def _reduced(made: _Calculations, x: Value, axis: int, calculation: Calculation)
     return x
 
 
-def numbers_in_steps(call: ReadOperator) -> list[Op]:
+def range_constant(call: ReadOperator) -> list[Op]:
     """Reads a range of known numbers as a constant."""
     y, held = call.result, [call.integers(number) for number in range(3)]
     if any(len(one) != 1 for one in held) or y.dtype is not DType.INT32:
@@ -150,7 +150,7 @@ def numbers_in_steps(call: ReadOperator) -> list[Op]:
     return []
 
 
-def common_shape(call: ReadOperator) -> list[Op]:
+def broadcast_shape_constant(call: ReadOperator) -> list[Op]:
     """Reads the common broadcast shape of two known shapes as a constant."""
     y, shapes = call.result, (call.integers(0), call.integers(1))
     try:
@@ -185,9 +185,9 @@ ROWS: dict[str, Reading] = {
     "ADD_N": sums,
     "CUMSUM": cumulative_sum,
     "SIGN": sign,
-    "REDUCE_PROD": along_axes(Calculation.MUL),
-    "RANGE": numbers_in_steps,
-    "BROADCAST_ARGS": common_shape,
+    "REDUCE_PROD": int32_reduction(Calculation.MUL),
+    "RANGE": range_constant,
+    "BROADCAST_ARGS": broadcast_shape_constant,
     "BITWISE_XOR": exclusive_or,
     "RIGHT_SHIFT": right_shift,
 }
@@ -196,8 +196,8 @@ WHOLE: dict[str, Reading] = {
     "NEG": negated,
     "ABS": absolute,
     "SQUARED_DIFFERENCE": squared,
-    "SUM": along_axes(Calculation.ADD),
-    "REDUCE_MAX": along_axes(Calculation.MAXIMUM),
-    "REDUCE_MIN": along_axes(Calculation.MINIMUM),
+    "SUM": int32_reduction(Calculation.ADD),
+    "REDUCE_MAX": int32_reduction(Calculation.MAXIMUM),
+    "REDUCE_MIN": int32_reduction(Calculation.MINIMUM),
 }
 """The int32 readers of operators that int8 tensors have, too."""

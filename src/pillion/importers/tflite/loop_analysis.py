@@ -12,7 +12,7 @@ import numpy as np
 from pillion.codecs.tflite.read_operator import MAX_RANK, ReadOperator
 from pillion.importers.tflite.loop_body import LoopBody
 from pillion.importers.tflite.model import TfliteReader
-from pillion.importers.tflite.step_slices import Chosen, chosen
+from pillion.importers.tflite.step_slices import StepSlices, slices_of_operator
 from pillion.importers.tflite.trip_count import TripCount, refused_loop
 from pillion.ir.types import Array
 from pillion.schemas import tflite
@@ -82,7 +82,7 @@ def loop_of(call: ReadOperator) -> tuple[WhileLoop, TfliteReader]:
     if body.depth > DEEPEST:
         raise call.refuse(f"loops are at most {DEEPEST} inside of one another", body.depth)
     taken_apart = LoopBody(body)
-    found = _Step(call, taken_apart, TripCount(call, cond, taken_apart)).loop()
+    found = _StepAnalysis(call, taken_apart, TripCount(call, cond, taken_apart)).loop()
     reader = call.part(found.step, f"of the body of a loop ({call.source})")
     return _with_constants(call, found, reader), reader
 
@@ -120,7 +120,7 @@ def subgraphs_of_loops(model: tflite.Model) -> set[int]:
 
 
 @dataclass
-class _Step:
+class _StepAnalysis:
     """A loop under analysis, and its step subgraph under construction."""
 
     call: ReadOperator
@@ -137,25 +137,27 @@ class _Step:
         """Returns the loop."""
         kept, counters = self.body.kept, self.trips.counters
         numbers = [n for n in range(len(self.graph.inputs)) if n not in kept and n not in counters]
-        lists = {n: found for n in numbers if (found := self._list(n)) is not None}
+        lists = {n: found for n in numbers if (found := self._row_written_list(n)) is not None}
         rows = [self.body.source(new) for _, new in lists.values()]
         sources = {
-            n: self.body.source(self.graph.outputs[n]) for n in self._by_use(numbers) if n not in lists
+            n: self.body.source(self.graph.outputs[n]) for n in self._sort_by_use(numbers) if n not in lists
         }
-        same = self._same(sources)
+        same = self._duplicate_carried_values(sources)
         carried = [n for n in sources if n not in same]
         outputs = [*rows, *(sources[n] for n in carried)]
-        elements = {y: e for o in self.graph.operators if (e := self._element(o)) for y in o.outputs}
-        live = self._live(set(outputs), elements)
+        elements = {y: e for o in self.graph.operators if (e := self._sequence_element(o)) for y in o.outputs}
+        live = self._live_operators(set(outputs), elements)
         self._require_computed(outputs, live)
         read = {n for o in live for n in o.inputs} | {*outputs}
         used = {y: e for y, e in elements.items() if y in read}
-        inputs = [self._handed(y, self._natural(e)) for y, e in used.items()]
-        inputs += [self._begun(n, sources[n]) for n in carried]
+        inputs = [self._add_step_input(y, self._element_tensor_and_shape(e)) for y, e in used.items()]
+        inputs += [self._carried_step_input(n, sources[n]) for n in carried]
         for other, one in same.items():
             self.front.append(self._reshape(inputs[len(used) + carried.index(one)], self.graph.inputs[other]))
         fixed = tuple(n for n in kept if self.graph.inputs[n] in read)
-        self._require_known(read, {*used, *(self.graph.inputs[n] for n in (*carried, *same, *fixed))}, live)
+        self._refuse_list_and_counter_reads(
+            read, {*used, *(self.graph.inputs[n] for n in (*carried, *same, *fixed))}, live
+        )
         inputs += [self.graph.inputs[n] for n in fixed]
         operators = [*self.front, *live]
         return WhileLoop(
@@ -172,19 +174,19 @@ class _Step:
             kept=kept,
         )
 
-    def _by_use(self, numbers: list[int]) -> list[int]:
+    def _sort_by_use(self, numbers: list[int]) -> list[int]:
         """Sorts operands: those that steps read come before those that they only write."""
         return sorted(numbers, key=lambda n: not self.body.users(self.graph.inputs[n]))
 
-    def _same(self, sources: dict[int, int]) -> dict[int, int]:
+    def _duplicate_carried_values(self, sources: dict[int, int]) -> dict[int, int]:
         """Returns duplicate carried values, with the first operand that equals them."""
         first = {source: n for n, source in reversed(sources.items())}
         same = {n: first[source] for n, source in sources.items() if first[source] != n}
         for other, one in same.items():
-            self._require_same(other, one)
+            self._require_equal_initial_values(other, one)
         return same
 
-    def _list(self, number: int) -> tuple[Array, int] | None:
+    def _row_written_list(self, number: int) -> tuple[Array, int] | None:
         """Returns the row indices and the row tensor of an operand that steps only write by rows, else
         None."""
         before, after = self.graph.inputs[number], self.graph.outputs[number]
@@ -198,7 +200,7 @@ class _Step:
         elif self.body.code(maker) == "CONCATENATION" and len(maker.inputs) == 3:
             head, new, tail = maker.inputs
             parts = [m for m in map(self.body.maker, (head, tail)) if m is not None and m.inputs[0] == before]
-            at = self._between(parts) if len(parts) == 2 else None
+            at = self._row_index_between(parts) if len(parts) == 2 else None
         else:
             return None
         if at is None or any(user not in parts for user in self.body.users(before)):
@@ -213,7 +215,7 @@ class _Step:
             )
         return at, new
 
-    def _between(self, parts: list[tflite.Operator]) -> Array | None:
+    def _row_index_between(self, parts: list[tflite.Operator]) -> Array | None:
         """Returns the row index between all rows before and all rows after it."""
         if any(self.body.code(one) != "SLICE" for one in parts):
             return None
@@ -223,7 +225,7 @@ class _Step:
         whole = not head.any() and (size[:, 1:] == -1).all() and (rest == -1).all() and not tail[:, 1:].any()
         return size[:, 0] if whole and (tail[:, 0] == size[:, 0] + 1).all() else None
 
-    def _element(self, operator: tflite.Operator) -> Element | None:
+    def _sequence_element(self, operator: tflite.Operator) -> Element | None:
         """Returns the slices of an invariant tensor that an operator reads by an induction variable, else
         None."""
         if (
@@ -234,7 +236,9 @@ class _Step:
         number = self.place[operator.inputs[0]]
         if number not in self.body.kept:
             return None
-        found: Chosen | None = chosen(self.whole, operator, self.body.shape(operator.inputs[0]))
+        found: StepSlices | None = slices_of_operator(
+            self.whole, operator, self.body.shape(operator.inputs[0])
+        )
         if found is None:
             return None
         data = self.call.inputs[number]
@@ -252,14 +256,14 @@ class _Step:
             )
         return Element(number, found.axis, numbers)
 
-    def _natural(self, element: Element) -> tuple[int, list[int]]:
+    def _element_tensor_and_shape(self, element: Element) -> tuple[int, list[int]]:
         """Returns the tensor that contains an element, and the element's shape."""
         data = self.graph.inputs[element.operand]
         shape, count = self.body.shape(data), element.numbers.shape[1]
         between = [count] if count > 1 else []
         return data, [*shape[: element.axis], *between, *shape[element.axis + 1 :]]
 
-    def _live(self, ends: set[int], elements: dict[int, Element]) -> list[tflite.Operator]:
+    def _live_operators(self, ends: set[int], elements: dict[int, Element]) -> list[tflite.Operator]:
         """Returns the operators that some result of a step needs."""
         needed, live = set(ends), []
         for operator in reversed(self.graph.operators):
@@ -271,7 +275,7 @@ class _Step:
 
     # Inputs of the step
 
-    def _handed(self, tensor: int, like: tuple[int, list[int]]) -> int:
+    def _add_step_input(self, tensor: int, like: tuple[int, list[int]]) -> int:
         """Adds a step input with a tensor's numbers in another shape, and returns it."""
         data, shape = like
         if len(shape) > MAX_RANK or int(np.prod(shape)) != int(np.prod(self.body.shape(tensor))):
@@ -286,9 +290,9 @@ class _Step:
         self.front.append(self._reshape(len(self.tensors) - 1, tensor))
         return len(self.tensors) - 1
 
-    def _begun(self, number: int, source: int) -> int:
+    def _carried_step_input(self, number: int, source: int) -> int:
         """Returns the step input of a carried value, in the shape in which it was computed."""
-        return self._handed(self.graph.inputs[number], (source, self.body.shape(source)))
+        return self._add_step_input(self.graph.inputs[number], (source, self.body.shape(source)))
 
     def _reshape(self, x: int, y: int) -> tflite.Operator:
         codes = self.body.reader.model.operator_codes
@@ -305,7 +309,7 @@ class _Step:
 
     # Checks
 
-    def _require_same(self, other: int, one: int) -> None:
+    def _require_equal_initial_values(self, other: int, one: int) -> None:
         """Raises unless duplicates start with equal values; unread ones may start with any."""
         a, b = self.call.inputs[other], self.call.inputs[one]
         alike = (
@@ -333,7 +337,9 @@ class _Step:
                     self.call, "what a step hands on is computed by it", f"`{name}` was there before"
                 )
 
-    def _require_known(self, read: set[int], handed: set[int], live: list[tflite.Operator]) -> None:
+    def _refuse_list_and_counter_reads(
+        self, read: set[int], handed: set[int], live: list[tflite.Operator]
+    ) -> None:
         """Raises if steps read a list that they write, or use counters as data."""
         made = {y for operator in live for y in operator.outputs} | handed
         for tensor in sorted(read - made - {-1}):

@@ -11,7 +11,7 @@ from pillion.ir.numerics import Int64Array, saturate
 from pillion.ir.op import Op
 from pillion.ir.types import constant
 from pillion.ops.lut import Lut
-from pillion.ops.lut_tflite import Floats, exp32, sampled
+from pillion.ops.lut_tflite import Floats, exp32, tabulated_float32
 from pillion.ops.unary_functions import Function
 
 
@@ -21,7 +21,7 @@ def elu(call: ReadOperator) -> list[Op]:
     x = call.operand(0)
     lut = Lut(x=x, y=call.result, function=Function.ELU, table=None, alpha=1.0, source=call.source)
     levels = np.arange(-128, 128, dtype=np.int64) - x.zero_point
-    return [_table(call, sampled(_elu)(lut, levels))]
+    return [_lut_op(call, tabulated_float32(_elu)(lut, levels))]
 
 
 def _elu(x: Floats) -> Floats:
@@ -33,10 +33,10 @@ def negated(call: ReadOperator) -> list[Op]:
     -128."""
     require_int8(call)
     bytes_ = np.arange(-128, 128, dtype=np.int64)
-    return [_table(call, np.where(bytes_ == -128, -128, -bytes_))]
+    return [_lut_op(call, np.where(bytes_ == -128, -128, -bytes_))]
 
 
-def _table(call: ReadOperator, entries: Int64Array) -> Op:
+def _lut_op(call: ReadOperator, entries: Int64Array) -> Op:
     held = constant(call.fresh(f"{call.result.name}/table"), saturate(entries, -128, 127).astype(np.int8))
     return Lut(x=call.operand(0), y=call.result, table=held, source=call.source)
 

@@ -20,7 +20,7 @@ def batch_matmul(call: ReadOperator) -> list[Op]:
     """Reads a matrix product; all axes before the last two are one batch."""
     require_int8(call, 2)
     options, y = call.options_as(tflite.BatchMatMulOptions), call.result
-    outer, made = _batches(call, y), OpChain(call)
+    outer, made = _batch_shape(call, y), OpChain(call)
     a, b = (_as_batch(made, call.operand(number), outer) for number in (0, 1))
     shape = (a.shape[0], *y.shape[-2:])
     adjoint = {"adj_x": options.adj_x, "adj_y": options.adj_y}
@@ -30,7 +30,7 @@ def batch_matmul(call: ReadOperator) -> list[Op]:
     return made.ops
 
 
-def _batches(call: ReadOperator, y: Value) -> Shape:
+def _batch_shape(call: ReadOperator, y: Value) -> Shape:
     """Returns the batch axes of the result, to which those of both operands are broadcast."""
     values = call.operand(0), call.operand(1), y
     if min(v.type.rank for v in values) < 2:

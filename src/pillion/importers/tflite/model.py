@@ -13,7 +13,7 @@ from pillion.codecs.tflite.exact import UNSIGNED_BY
 from pillion.codecs.tflite.read_operator import MAX_RANK, ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.variables import CODES, Variables
-from pillion.ir.graph import Names, clean_name
+from pillion.ir.graph import UniqueNames, clean_name
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
@@ -30,7 +30,7 @@ class TfliteReader:
 
     def __init__(self, model: tflite.Model, subgraph: tflite.SubGraph) -> None:
         self.model, self.subgraph = model, subgraph
-        self.names = Names()
+        self.names = UniqueNames()
         self.where = ""
         """The place of the subgraph, for messages."""
         self.first = 0
@@ -52,7 +52,7 @@ class TfliteReader:
                 continue
             inputs = tuple(None if n == -1 else self.value(n) for n in operator.inputs)
             outputs = self.outputs(operator)
-            in_bytes = {v in self.unsigned for v in (*inputs, *outputs) if _is_bytes(v)}
+            in_bytes = {v in self.unsigned for v in (*inputs, *outputs) if _is_quantized_int8(v)}
             self.require_no_variable(code, operator)
             yield ReadOperator(
                 code=code,
@@ -70,7 +70,7 @@ class TfliteReader:
                 intermediates=tuple(map(self.intermediate, operator.intermediates or ())),
                 custom=b"" if operator.custom_options is None else operator.custom_options.tobytes(),
                 quantization=lambda v: self.subgraph.tensors[self.numbers[v]].quantization,
-                open=frozenset(y for y in outputs if is_open(self.subgraph.tensors[self.numbers[y]])),
+                open=frozenset(y for y in outputs if has_open_size(self.subgraph.tensors[self.numbers[y]])),
             )
 
     def part(self, subgraph: tflite.SubGraph, where: str) -> TfliteReader:
@@ -182,12 +182,12 @@ def tensor_of(subgraph: tflite.SubGraph, number: int) -> tflite.Tensor:
     return subgraph.tensors[number]
 
 
-def is_open(tensor: tflite.Tensor) -> bool:
+def has_open_size(tensor: tflite.Tensor) -> bool:
     """Whether the file leaves a size of a tensor open, with 1 in its place."""
     return -1 in (tensor.shape_signature or ())
 
 
-def _is_bytes(value: Value | None) -> bool:
+def _is_quantized_int8(value: Value | None) -> bool:
     """Whether a value is quantized int8."""
     return value is not None and value.dtype is DType.INT8 and value.is_quantized
 

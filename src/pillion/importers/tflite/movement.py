@@ -50,7 +50,7 @@ def pad(call: ReadOperator) -> list[Op]:
     """Reads a padding with zeros."""
     x, y = call.operand(0), call.result
     zero = y.zero_point if isinstance(y.type.quant, PerTensor) else 0
-    return [_padded(call, x, y, zero)]
+    return [_pad_op(call, x, y, zero)]
 
 
 def padv2(call: ReadOperator) -> list[Op]:
@@ -58,10 +58,10 @@ def padv2(call: ReadOperator) -> list[Op]:
     x, y, fill = call.operand(0), call.result, call.constant(2)
     if fill.type.elements != 1 or (fill.dtype, fill.type.quant) != (y.dtype, y.type.quant):
         raise call.refuse("the fill is one number of the result's type and scale", repr(fill))
-    return [_padded(call, x, y, fill.constant.ravel()[0].item())]
+    return [_pad_op(call, x, y, fill.constant.ravel()[0].item())]
 
 
-def _padded(call: ReadOperator, x: Value, y: Value, value: float) -> Op:
+def _pad_op(call: ReadOperator, x: Value, y: Value, value: float) -> Op:
     pairs = call.integers(1)
     if len(pairs) != 2 * x.type.rank:
         raise call.refuse(f"paddings are {x.type.rank} pairs", pairs)
@@ -90,17 +90,17 @@ def split(call: ReadOperator) -> list[Op]:
     """Reads a split into equal parts; the axis is the first operand."""
     x = call.operand(1)
     (axis,) = call.integers(0)
-    return _parts(call, x, axis_of(call, axis, x.type.rank))
+    return _consecutive_slices(call, x, axis_of(call, axis, x.type.rank))
 
 
 def split_v(call: ReadOperator) -> list[Op]:
     """Reads a split into parts of given sizes."""
     x = call.operand(0)
     (axis,) = call.integers(2)
-    return _parts(call, x, axis_of(call, axis, x.type.rank))
+    return _consecutive_slices(call, x, axis_of(call, axis, x.type.rank))
 
 
-def _parts(call: ReadOperator, x: Value, axis: int) -> list[Op]:
+def _consecutive_slices(call: ReadOperator, x: Value, axis: int) -> list[Op]:
     """Returns consecutive slices along an axis."""
     made, begin = OpChain(call), 0
     for y in call.outputs:

@@ -13,7 +13,7 @@ import numpy as np
 from pillion.codecs.tflite.geometry import axis_of, strides
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.loop_analysis import subgraph
-from pillion.importers.tflite.model import is_open, tensor_of
+from pillion.importers.tflite.model import has_open_size, tensor_of
 from pillion.ir.types import Shape, Value
 from pillion.schemas import tflite
 
@@ -46,7 +46,7 @@ def with_shape(call: ReadOperator, y: Value, shape: Shape) -> Value:
     return made
 
 
-def _broadcast(call: ReadOperator) -> list[Shape]:
+def _broadcast_shapes(call: ReadOperator) -> list[Shape]:
     shapes = [call.operand(number).shape for number in range(len(call.inputs))]
     try:
         return [np.broadcast_shapes(*shapes)]
@@ -54,18 +54,18 @@ def _broadcast(call: ReadOperator) -> list[Shape]:
         raise call.refuse("the shapes of operands fit each other", shapes) from None
 
 
-def _first(call: ReadOperator) -> list[Shape]:
+def _first_operand_shape(call: ReadOperator) -> list[Shape]:
     return [call.operand(0).shape]
 
 
-def _same(call: ReadOperator) -> list[Shape]:
+def _same_shapes(call: ReadOperator) -> list[Shape]:
     shapes = {call.operand(number).shape for number in range(len(call.inputs))}
     if len(shapes) != 1:
         raise call.refuse("operands have one shape", [list(s) for s in shapes])
     return [*shapes]
 
 
-def _reshape(call: ReadOperator) -> list[Shape]:
+def _reshape_shapes(call: ReadOperator) -> list[Shape]:
     """Returns the shape in the second operand, or in the options if that is omitted; one size may be -1."""
     given = call.optional(1)
     sizes = call.integers(1) if given is not None else list(call.options_as(tflite.ReshapeOptions).new_shape)
@@ -75,7 +75,7 @@ def _reshape(call: ReadOperator) -> list[Shape]:
     return [tuple(elements // known if n == -1 else n for n in sizes)]
 
 
-def _squeeze(call: ReadOperator) -> list[Shape]:
+def _squeeze_shapes(call: ReadOperator) -> list[Shape]:
     shape = call.operand(0).shape
     axes = {axis_of(call, a, len(shape)) for a in call.options_as(tflite.SqueezeOptions).squeeze_dims}
     if any(shape[axis] != 1 for axis in axes):
@@ -83,51 +83,51 @@ def _squeeze(call: ReadOperator) -> list[Shape]:
     return [tuple(n for axis, n in enumerate(shape) if n != 1 or (axes and axis not in axes))]
 
 
-def _expand_dims(call: ReadOperator) -> list[Shape]:
+def _expand_dims_shapes(call: ReadOperator) -> list[Shape]:
     shape = call.operand(0).shape
-    axis = _one_axis(call, call.integers(1), len(shape) + 1)
+    axis = _single_axis(call, call.integers(1), len(shape) + 1)
     return [(*shape[:axis], 1, *shape[axis:])]
 
 
-def _one_axis(call: ReadOperator, axes: Sequence[int], rank: int) -> int:
+def _single_axis(call: ReadOperator, axes: Sequence[int], rank: int) -> int:
     if len(axes) != 1:
         raise call.refuse("there is one axis", list(axes))
     return axis_of(call, axes[0], rank)
 
 
-def _split(call: ReadOperator) -> list[Shape]:
+def _split_shapes(call: ReadOperator) -> list[Shape]:
     shape, count = call.operand(1).shape, call.options_as(tflite.SplitOptions).num_splits
-    axis = _one_axis(call, call.integers(0), len(shape))
+    axis = _single_axis(call, call.integers(0), len(shape))
     if count < 1 or shape[axis] % count:
         raise call.refuse(f"axis {axis} has equal parts", f"{list(shape)} in {count} parts")
-    return [_resized(shape, axis, shape[axis] // count)] * count
+    return [_replace_axis_size(shape, axis, shape[axis] // count)] * count
 
 
-def _split_v(call: ReadOperator) -> list[Shape]:
+def _split_v_shapes(call: ReadOperator) -> list[Shape]:
     shape, sizes = call.operand(0).shape, call.constant(1).constant.ravel().tolist()
-    axis = _one_axis(call, call.integers(2), len(shape))
+    axis = _single_axis(call, call.integers(2), len(shape))
     rest = shape[axis] - sum(n for n in sizes if n != -1)
     count = call.options_as(tflite.SplitVOptions).num_splits
     if count != len(sizes):
         raise call.refuse(f"there are {count} sizes", sizes)
     if sizes.count(-1) > 1 or min(sizes, default=0) < -1 or rest < 0 or (rest and -1 not in sizes):
         raise call.refuse(f"the parts have {shape[axis]} elements along axis {axis}", sizes)
-    return [_resized(shape, axis, rest if n == -1 else n) for n in sizes]
+    return [_replace_axis_size(shape, axis, rest if n == -1 else n) for n in sizes]
 
 
-def _resized(shape: Shape, axis: int, size: int) -> Shape:
+def _replace_axis_size(shape: Shape, axis: int, size: int) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
-def _pack(call: ReadOperator) -> list[Shape]:
-    options, (shape,) = call.options_as(tflite.PackOptions), _same(call)
+def _pack_shapes(call: ReadOperator) -> list[Shape]:
+    options, (shape,) = call.options_as(tflite.PackOptions), _same_shapes(call)
     if options.values_count != len(call.inputs):
         raise call.refuse(f"there are {options.values_count} operands", len(call.inputs))
     axis = axis_of(call, options.axis, len(shape) + 1)
     return [(*shape[:axis], len(call.inputs), *shape[axis:])]
 
 
-def _unpack(call: ReadOperator) -> list[Shape]:
+def _unpack_shapes(call: ReadOperator) -> list[Shape]:
     options, shape = call.options_as(tflite.UnpackOptions), call.operand(0).shape
     axis = axis_of(call, options.axis, len(shape))
     if options.num != shape[axis]:
@@ -135,7 +135,7 @@ def _unpack(call: ReadOperator) -> list[Shape]:
     return [(*shape[:axis], *shape[axis + 1 :])] * shape[axis]
 
 
-def _slice(call: ReadOperator) -> list[Shape]:
+def _slice_shapes(call: ReadOperator) -> list[Shape]:
     shape, begin, sizes = call.operand(0).shape, call.integers(1), call.integers(2)
     if not len(begin) == len(sizes) == len(shape):
         raise call.refuse(f"begin and size have {len(shape)} numbers", f"{begin}, {sizes}")
@@ -145,34 +145,34 @@ def _slice(call: ReadOperator) -> list[Shape]:
     return [taken]
 
 
-def _strided_slice(call: ReadOperator) -> list[Shape]:
+def _strided_slice_shapes(call: ReadOperator) -> list[Shape]:
     return [strides(call, call.operand(0).shape, call.options_as(tflite.StridedSliceOptions)).shape]
 
 
-def _space_to_depth(call: ReadOperator) -> list[Shape]:
-    n, h, w, c = _image(call)
+def _space_to_depth_shapes(call: ReadOperator) -> list[Shape]:
+    n, h, w, c = _image_shape(call)
     block = call.options_as(tflite.SpaceToDepthOptions).block_size
     if block < 1 or h % block or w % block:
         raise call.refuse("rows and columns are whole blocks", f"{[n, h, w, c]} in blocks of {block}")
     return [(n, h // block, w // block, c * block**2)]
 
 
-def _depth_to_space(call: ReadOperator) -> list[Shape]:
-    n, h, w, c = _image(call)
+def _depth_to_space_shapes(call: ReadOperator) -> list[Shape]:
+    n, h, w, c = _image_shape(call)
     block = call.options_as(tflite.DepthToSpaceOptions).block_size
     if block < 1 or c % block**2:
         raise call.refuse("channels are whole blocks", f"{[n, h, w, c]} in blocks of {block}")
     return [(n, h * block, w * block, c // block**2)]
 
 
-def _image(call: ReadOperator) -> Shape:
+def _image_shape(call: ReadOperator) -> Shape:
     shape = call.operand(0).shape
     if len(shape) != 4:
         raise call.refuse("an image has 4 axes", list(shape))
     return shape
 
 
-def _gather(call: ReadOperator) -> list[Shape]:
+def _gather_shapes(call: ReadOperator) -> list[Shape]:
     options, shape, numbers = (
         call.options_as(tflite.GatherOptions),
         call.operand(0).shape,
@@ -185,21 +185,21 @@ def _gather(call: ReadOperator) -> list[Shape]:
     return [(*shape[:axis], *numbers[batch:], *shape[axis + 1 :])]
 
 
-def _tile(call: ReadOperator) -> list[Shape]:
+def _tile_shapes(call: ReadOperator) -> list[Shape]:
     shape, counts = call.operand(0).shape, call.integers(1)
     if len(counts) != len(shape) or min(counts, default=1) < 1:
         raise call.refuse(f"there are {len(shape)} counts, each at least 1", counts)
     return [tuple(d * count for d, count in zip(shape, counts, strict=True))]
 
 
-def _fill(call: ReadOperator) -> list[Shape]:
+def _fill_shapes(call: ReadOperator) -> list[Shape]:
     sizes = call.integers(0)
     if min(sizes, default=1) < 1:
         raise call.refuse("sizes are positive", sizes)
     return [tuple(sizes)]
 
 
-def _linear(call: ReadOperator) -> list[Shape]:
+def _linear_shapes(call: ReadOperator) -> list[Shape]:
     options, x, weights = call.options_as(tflite.FullyConnectedOptions), call.operand(0), call.operand(1)
     if weights.type.rank != 2 or not weights.shape[1] or x.type.elements % weights.shape[1]:
         raise call.refuse("weights are [out, in], and the operand is rows of them", f"{x!r}, {weights!r}")
@@ -211,7 +211,7 @@ def _linear(call: ReadOperator) -> list[Shape]:
     return [(*x.shape[:-1], out)]
 
 
-def _loop(call: ReadOperator) -> list[Shape]:
+def _loop_shapes(call: ReadOperator) -> list[Shape]:
     """Returns the shapes that the body returns; where the body leaves them open, those of the operands."""
     body = subgraph(call, call.options_as(tflite.WhileOptions).body_subgraph_index)
     if len(body.outputs) != len(call.inputs):
@@ -220,12 +220,12 @@ def _loop(call: ReadOperator) -> list[Shape]:
         )
     tensors = [tensor_of(body, number) for number in body.outputs]
     return [
-        call.operand(number).shape if is_open(tensor) else tuple(tensor.shape)
+        call.operand(number).shape if has_open_size(tensor) else tuple(tensor.shape)
         for number, tensor in enumerate(tensors)
     ]
 
 
-def _lstm(call: ReadOperator) -> list[Shape]:
+def _lstm_shapes(call: ReadOperator) -> list[Shape]:
     x, state = call.operand(0), call.operand(OUTPUT_STATE)
     if x.type.rank != 3 or state.type.rank != 2:
         raise call.refuse("the input has three axes, the state two", f"{x!r}, {state!r}")
@@ -233,25 +233,27 @@ def _lstm(call: ReadOperator) -> list[Shape]:
 
 
 SHAPES: Mapping[str, Rule] = {
-    **dict.fromkeys(("BITWISE_XOR", "RIGHT_SHIFT", "SQUARED_DIFFERENCE"), _broadcast),
-    "ADD_N": _same,
-    **dict.fromkeys(("NEG", "ABS", "SIGN", "CUMSUM", "REVERSE_SEQUENCE", "ZEROS_LIKE", "CAST"), _first),
-    "RESHAPE": _reshape,
-    "SQUEEZE": _squeeze,
-    "EXPAND_DIMS": _expand_dims,
-    "SPLIT": _split,
-    "SPLIT_V": _split_v,
-    "PACK": _pack,
-    "UNPACK": _unpack,
-    "SLICE": _slice,
-    "STRIDED_SLICE": _strided_slice,
-    "SPACE_TO_DEPTH": _space_to_depth,
-    "DEPTH_TO_SPACE": _depth_to_space,
-    "GATHER": _gather,
-    "TILE": _tile,
-    "FILL": _fill,
-    "FULLY_CONNECTED": _linear,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
-    "WHILE": _loop,
+    **dict.fromkeys(("BITWISE_XOR", "RIGHT_SHIFT", "SQUARED_DIFFERENCE"), _broadcast_shapes),
+    "ADD_N": _same_shapes,
+    **dict.fromkeys(
+        ("NEG", "ABS", "SIGN", "CUMSUM", "REVERSE_SEQUENCE", "ZEROS_LIKE", "CAST"), _first_operand_shape
+    ),
+    "RESHAPE": _reshape_shapes,
+    "SQUEEZE": _squeeze_shapes,
+    "EXPAND_DIMS": _expand_dims_shapes,
+    "SPLIT": _split_shapes,
+    "SPLIT_V": _split_v_shapes,
+    "PACK": _pack_shapes,
+    "UNPACK": _unpack_shapes,
+    "SLICE": _slice_shapes,
+    "STRIDED_SLICE": _strided_slice_shapes,
+    "SPACE_TO_DEPTH": _space_to_depth_shapes,
+    "DEPTH_TO_SPACE": _depth_to_space_shapes,
+    "GATHER": _gather_shapes,
+    "TILE": _tile_shapes,
+    "FILL": _fill_shapes,
+    "FULLY_CONNECTED": _linear_shapes,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm_shapes,
+    "WHILE": _loop_shapes,
 }
 """The rules, by operator name."""

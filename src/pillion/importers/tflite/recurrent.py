@@ -41,7 +41,7 @@ HIDDEN = 4
 
 def lstm(call: ReadOperator) -> list[Op]:
     """Returns a scan over the LSTM's step. The last output and cell are states."""
-    layer = _layer(call)
+    layer = _lstm_layer(call)
     before: list[Op] = []
     sequence = _time_first(call, call.operand(0), layer, before)
     steps, batch = sequence.shape[:2]
@@ -55,14 +55,14 @@ def lstm(call: ReadOperator) -> list[Op]:
         body = [Reshape(x=sequence, y=x, source=call.source), *layer.step(x, h, c, last_c, last_h)]
         run = [*body, Reshape(x=last_h, y=stacked, source=call.source)]
     else:
-        run = [_repeated(call, layer, sequence, stacked, last_h, last_c)]
+        run = [_lstm_scan(call, layer, sequence, stacked, last_h, last_c)]
     call.keep(h.name, h, last_h, np.full(h.shape, h.zero_point, np.int8))
     call.keep(c.name, c, last_c, np.zeros(c.shape, np.int16))
-    return [*before, *run, _back(call, stacked, y, layer)]
+    return [*before, *run, _to_result_order(call, stacked, y, layer)]
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _LstmLayer:
     """An LSTM of the file."""
 
     call: ReadOperator
@@ -115,7 +115,7 @@ def require_plain(call: ReadOperator) -> tflite.SequenceLstmOptions:
     return options
 
 
-def _layer(call: ReadOperator) -> _Layer:
+def _lstm_layer(call: ReadOperator) -> _LstmLayer:
     require_int8(call)
     options = require_plain(call)
     h, c = call.operand(OUTPUT_STATE), call.operand(CELL_STATE)
@@ -131,28 +131,28 @@ def _layer(call: ReadOperator) -> _Layer:
         raise call.refuse("output, output state and hidden state have one scale", ", ".join(map(str, quants)))
     if not isinstance(c.type.quant, PerTensor):
         raise call.refuse("the cell has a scale", repr(c))
-    return _Layer(
+    return _LstmLayer(
         call,
         h,
         c,
         options.time_major,
-        _clip(call, options.cell_clip, c.type.quant.scale),
-        _gates(call, (INPUT, FORGET, CANDIDATE), "cell"),
-        _gates(call, (OUTPUT,), "output"),
+        _cell_clip(call, options.cell_clip, c.type.quant.scale),
+        _concat_gates(call, (INPUT, FORGET, CANDIDATE), "cell"),
+        _concat_gates(call, (OUTPUT,), "output"),
     )
 
 
-def _clip(call: ReadOperator, bound: float, scale: float) -> int:
+def _cell_clip(call: ReadOperator, bound: float, scale: float) -> int:
     """Returns the clipping bound in steps of the cell; 0 for none."""
     if not (math.isfinite(bound) and bound >= 0):
         raise call.refuse("a cell is clipped at a positive number", bound)
     return int(min(max(np.float32(bound) / np.float32(scale), -INT16_MAX), INT16_MAX)) if bound else 0
 
 
-def _gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> tuple[Value, Value, Value]:
+def _concat_gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> tuple[Value, Value, Value]:
     """Returns the weights and biases of some gates, concatenated, each gate with its own scale."""
     both = [
-        _stacked(call, [call.constant(first + gate) for gate in gates], f"{name}/{what}")
+        _concat_weights(call, [call.constant(first + gate) for gate in gates], f"{name}/{what}")
         for first, what in ((INPUT_WEIGHTS, "weights"), (RECURRENT_WEIGHTS, "recurrent"))
     ]
     biases = [call.constant(BIASES + gate) for gate in gates]
@@ -163,7 +163,7 @@ def _gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> tuple[Value
     return both[0], both[1], constant(call.fresh(f"{call.result.name}/{name}/bias"), data)
 
 
-def _stacked(call: ReadOperator, weights: list[Value], name: str) -> Value:
+def _concat_weights(call: ReadOperator, weights: list[Value], name: str) -> Value:
     for w in weights:
         fits = isinstance(w.type.quant, PerTensor) and w.type.quant.zero_point == 0
         if w.dtype is not DType.INT8 or w.type.rank != 2 or not fits or w.shape != weights[0].shape:
@@ -173,8 +173,8 @@ def _stacked(call: ReadOperator, weights: list[Value], name: str) -> Value:
     return constant(call.fresh(f"{call.result.name}/{name}"), data, PerChannel(scales, 0))
 
 
-def _repeated(
-    call: ReadOperator, layer: _Layer, sequence: Value, stacked: Value, last_h: Value, last_c: Value
+def _lstm_scan(
+    call: ReadOperator, layer: _LstmLayer, sequence: Value, stacked: Value, last_h: Value, last_c: Value
 ) -> Op:
     h, c = layer.h, layer.c
     x, inner_h, inner_c, next_c, next_h = (
@@ -200,22 +200,22 @@ def _repeated(
     )
 
 
-def _time_first(call: ReadOperator, x: Value, layer: _Layer, ops: list[Op]) -> Value:
+def _time_first(call: ReadOperator, x: Value, layer: _LstmLayer, ops: list[Op]) -> Value:
     if layer.is_time_major:
         return x
     batch, steps, features = x.shape
     y = call.intermediate("in_time", (steps, batch, features), x)
-    ops.append(_exchanged(x, y, call.source))
+    ops.append(_swap_batch_and_time(x, y, call.source))
     return y
 
 
-def _back(call: ReadOperator, stacked: Value, y: Value, layer: _Layer) -> Op:
+def _to_result_order(call: ReadOperator, stacked: Value, y: Value, layer: _LstmLayer) -> Op:
     if layer.is_time_major:
         return Reshape(x=stacked, y=y, source=call.source)
-    return _exchanged(stacked, y, call.source)
+    return _swap_batch_and_time(stacked, y, call.source)
 
 
-def _exchanged(x: Value, y: Value, source: str) -> Op:
+def _swap_batch_and_time(x: Value, y: Value, source: str) -> Op:
     """Returns an op that exchanges batch and time; a reshape if one of them is 1."""
     if 1 in x.shape[:2]:
         return Reshape(x=x, y=y, source=source)

@@ -16,7 +16,7 @@ from pillion.ir.types import DType, Shape, Value, constant
 from pillion.schemas import tflite
 
 
-def _blocks(
+def _rearrange_blocks(
     made: OpChain, x: Value, apart: Shape, order: Sequence[int], shape: Shape, y: Value | str
 ) -> Value:
     """Adds a reshape that splits axes, a transposition, and a reshape that joins them."""
@@ -40,7 +40,7 @@ def depth_to_space(call: ReadOperator) -> list[Op]:
 
 def _of_image(call: ReadOperator, apart: Shape) -> list[Op]:
     made, y = OpChain(call), call.result
-    _blocks(made, call.operand(0), apart, (0, 1, 3, 2, 4, 5), y.shape, y)
+    _rearrange_blocks(made, call.operand(0), apart, (0, 1, 3, 2, 4, 5), y.shape, y)
     return made.ops
 
 
@@ -69,7 +69,7 @@ def space_to_batch(call: ReadOperator) -> list[Op]:
     order = (*(2 + 2 * i for i in range(count)), 0, *(1 + 2 * i for i in range(count)))
     apart = (shape[0], *pairs, *shape[1 + count :])
     y = with_shape(call, call.result, (shape[0] * math.prod(block), *pairs[::2], *shape[1 + count :]))
-    _blocks(made, x, apart, (*order, *range(1 + 2 * count, len(apart))), y.shape, y)
+    _rearrange_blocks(made, x, apart, (*order, *range(1 + 2 * count, len(apart))), y.shape, y)
     return made.ops
 
 
@@ -91,7 +91,7 @@ def batch_to_space(call: ReadOperator) -> list[Op]:
     order += range(2 * count + 1, len(apart))
     y = with_shape(call, call.result, left)
     made = OpChain(call)
-    joined = _blocks(made, x, apart, order, whole, "joined" if any(crops) else y)
+    joined = _rearrange_blocks(made, x, apart, order, whole, "joined" if any(crops) else y)
     if any(crops):
         made.slice(joined, begin, left, y)
     return made.ops

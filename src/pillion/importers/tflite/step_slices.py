@@ -7,20 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.importers.tflite.induction import Numbers, WholeNumbers
+from pillion.importers.tflite.induction import KnownIntegers, Numbers
 from pillion.ir.types import Array
 from pillion.schemas import tflite
 
 
 @dataclass(frozen=True)
-class Chosen:
+class StepSlices:
     """Slices along one axis, by indices [steps, slices]."""
 
     axis: int
     numbers: Array
 
 
-def chosen(whole: WholeNumbers, operator: tflite.Operator, shape: list[int]) -> Chosen | None:
+def slices_of_operator(
+    whole: KnownIntegers, operator: tflite.Operator, shape: list[int]
+) -> StepSlices | None:
     """Returns the slices that an operator takes; None if they are loop-invariant or unknown."""
     held = [whole.of(number) for number in operator.inputs[1:]]
     known = [one for one in held if one is not None]
@@ -28,22 +30,22 @@ def chosen(whole: WholeNumbers, operator: tflite.Operator, shape: list[int]) -> 
         return None
     match operator.options, len(known):
         case tflite.GatherOptions() | None, 1:
-            return _gathered(known[0], operator.options, len(shape))
+            return _gather_slices(known[0], operator.options, len(shape))
         case tflite.SliceOptions() | None, 2:
-            return _sliced(known[0], known[1], shape)
+            return _fixed_size_slices(known[0], known[1], shape)
         case tflite.StridedSliceOptions(), 3:
-            return _strided(known, operator.options, shape)
+            return _strided_slices(known, operator.options, shape)
     return None
 
 
-def _gathered(numbers: Numbers, options: tflite.GatherOptions | None, rank: int) -> Chosen | None:
+def _gather_slices(numbers: Numbers, options: tflite.GatherOptions | None, rank: int) -> StepSlices | None:
     axis = options.axis % max(rank, 1) if options is not None else 0
     if numbers.ndim > 2 or (options is not None and options.batch_dims):
         return None
-    return Chosen(axis, numbers.reshape(len(numbers), -1))
+    return StepSlices(axis, numbers.reshape(len(numbers), -1))
 
 
-def _sliced(begin: Numbers, size: Numbers, shape: list[int]) -> Chosen | None:
+def _fixed_size_slices(begin: Numbers, size: Numbers, shape: list[int]) -> StepSlices | None:
     """Returns the slices along the only axis that varies, at a fixed size; other axes must be complete."""
     if begin.ndim != 2 or len(size) != 1 or begin.shape[1] != len(shape) or size.shape[1] != len(shape):
         return None
@@ -55,10 +57,12 @@ def _sliced(begin: Numbers, size: Numbers, shape: list[int]) -> Chosen | None:
     ]
     if len(axes) != 1 or not all(whole) or size[0, axes[0]] < 1:
         return None
-    return Chosen(axes[0], begin[:, axes[0], None] + np.arange(size[0, axes[0]]))
+    return StepSlices(axes[0], begin[:, axes[0], None] + np.arange(size[0, axes[0]]))
 
 
-def _strided(known: list[Numbers], options: tflite.StridedSliceOptions, shape: list[int]) -> Chosen | None:
+def _strided_slices(
+    known: list[Numbers], options: tflite.StridedSliceOptions, shape: list[int]
+) -> StepSlices | None:
     """Returns the slices between begin and end. Unnamed or masked axes are complete."""
     begin, end, step = known
     masks = options.ellipsis_mask | options.new_axis_mask
@@ -77,4 +81,4 @@ def _strided(known: list[Numbers], options: tflite.StridedSliceOptions, shape: l
         elif not options.end_mask >> axis & 1:
             last[:, axis] = end[:, axis]
     sizes = last - first
-    return None if (sizes != sizes[0]).any() else _sliced(first, sizes[:1], shape)
+    return None if (sizes != sizes[0]).any() else _fixed_size_slices(first, sizes[:1], shape)

@@ -23,16 +23,16 @@ from pillion.importers.tflite import (
     while_loops,
 )
 from pillion.importers.tflite import movement as shapes
-from pillion.importers.tflite.constant_folding import folded
+from pillion.importers.tflite.constant_folding import fold_constant_ops
 from pillion.importers.tflite.matmul import batch_matmul
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.importers.tflite.output_shapes import with_computed_shapes
 from pillion.importers.tflite.transpose_conv import transpose_conv
-from pillion.importers.tflite.uint8_ops import unsigned
-from pillion.importers.tflite.weight_zero_points import in_int8
+from pillion.importers.tflite.uint8_ops import uint8_reader
+from pillion.importers.tflite.weight_zero_points import lower_weight_zero_points
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
-from pillion.ops.conv import without_idle_biases
+from pillion.ops.conv import zero_dead_channel_biases
 from pillion.ops.l2_normalize import FRACTION_BITS
 from pillion.ops.lut_tflite import activation_levels
 from pillion.schemas import tflite
@@ -45,10 +45,10 @@ def ops_of(call: ReadOperator) -> list[Op]:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)
     call = with_computed_shapes(call)
     if call.is_unsigned:
-        row = unsigned(call, row)
+        row = uint8_reader(call, row)
     try:
         with np.errstate(all="ignore"):  # invalid scales are refused by name
-            return folded(call, [checked(call, op) for op in row(call)])
+            return fold_constant_ops(call, [checked(call, op) for op in row(call)])
     except ValueError as error:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
 
@@ -81,7 +81,7 @@ def _convolution(call: ReadOperator, cls: Any, options: Any, channel_axis: int, 
     fields.update(levels(call, y, options.fused_activation))
     bias = bias_of(call, 2, x, weights, weights.shape[channel_axis])
     made: Op = cls(x=x, weights=weights, bias=bias, y=y, source=call.source, **fields)
-    return without_idle_biases(made, call.fresh)
+    return zero_dead_channel_biases(made, call.fresh)
 
 
 def _linear(call: ReadOperator) -> list[Op]:
@@ -99,7 +99,7 @@ def _linear(call: ReadOperator) -> list[Op]:
     x = made.reshape(x, rows)
     made.add(ops.Linear, y, y.shape, y, x=x, weights=weights, bias=bias, **bounds)
     *before, linear = made.ops
-    return [*before, without_idle_biases(linear, call.fresh)]
+    return [*before, zero_dead_channel_biases(linear, call.fresh)]
 
 
 def _clamp(call: ReadOperator) -> list[Op]:
@@ -109,7 +109,7 @@ def _clamp(call: ReadOperator) -> list[Op]:
     return [ops.Clamp(x=call.operand(0), y=y, low=low, high=high, source=call.source)]
 
 
-def _pool(cls: Any) -> Reading:
+def _pool_reader(cls: Any) -> Reading:
     def row(call: ReadOperator) -> list[Op]:
         require_int8(call)
         options = call.options_as(tflite.Pool2DOptions)
@@ -154,13 +154,13 @@ ROWS: dict[str, Reading] = {
     **READERS,
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
-    "FULLY_CONNECTED": lambda call: in_int8(call, _linear),
+    "FULLY_CONNECTED": lambda call: lower_weight_zero_points(call, _linear),
     "RELU": _clamp,
     "RELU6": _clamp,
     "RELU_N1_TO_1": _clamp,
     "RELU_0_TO_1": _clamp,
-    "AVERAGE_POOL_2D": _pool(ops.AvgPool2d),
-    "MAX_POOL_2D": _pool(ops.MaxPool2d),
+    "AVERAGE_POOL_2D": _pool_reader(ops.AvgPool2d),
+    "MAX_POOL_2D": _pool_reader(ops.MaxPool2d),
     "L2_NORMALIZATION": _l2_normalize,
     "CONCATENATION": shapes.concat,
     "SPLIT": shapes.split,

@@ -8,7 +8,7 @@ from pillion.codecs.tflite.operands import bias_of, require_int8, with_axes
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Sides, Value
-from pillion.ops.conv import without_idle_biases
+from pillion.ops.conv import zero_dead_channel_biases
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Padding
@@ -21,7 +21,7 @@ def transpose_conv(call: ReadOperator) -> list[Op]:
     call.require_shape(0, y.shape)
     options = call.options_as(tflite.TransposeConvOptions)
     stride = (options.stride_h, options.stride_w)
-    padding, output_padding = _cut_and_added(call, options.padding, x, weights, stride)
+    padding, output_padding = _crop_and_extension(call, options.padding, x, weights, stride)
     bias, bounds = bias_of(call, 3, x, weights, weights.shape[0]), levels(call, y, options.fused_activation)
     made = TransposeConv2d(
         x=x,
@@ -35,10 +35,10 @@ def transpose_conv(call: ReadOperator) -> list[Op]:
         high=bounds["high"],
         source=call.source,
     )
-    return [without_idle_biases(made, call.fresh)]
+    return [zero_dead_channel_biases(made, call.fresh)]
 
 
-def _cut_and_added(
+def _crop_and_extension(
     call: ReadOperator, code: int, x: Value, weights: Value, stride: Pair
 ) -> tuple[Sides, Pair]:
     """Returns the crop of SAME on each side, and the result's extension beyond the kernels."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.errors import PillionError
-from pillion.importers.tflite.induction import Numbers, WholeNumbers
+from pillion.importers.tflite.induction import KnownIntegers, Numbers
 from pillion.importers.tflite.loop_body import LoopBody
 from pillion.importers.tflite.model import TfliteReader
 from pillion.ir.types import Array
@@ -35,34 +35,34 @@ class TripCount:
     body: LoopBody
 
     def __post_init__(self) -> None:
-        paces = ((number, self._pace(number)) for number in range(len(self.body.graph.inputs)))
+        paces = ((number, self._counter_increment(number)) for number in range(len(self.body.graph.inputs)))
         self.counters = {number: pace for number, pace in paces if pace is not None}
         """Counter operands and their increments per step; 0 if a counter is loop-invariant."""
-        self.count = self._count()
-        given = self._given(self.body.graph.inputs, np.arange(self.count + 1))
-        self.whole = WholeNumbers(self.body.reader, given)
+        self.count = self._count_steps()
+        given = self._counter_values(self.body.graph.inputs, np.arange(self.count + 1))
+        self.whole = KnownIntegers(self.body.reader, given)
 
     def counted(self) -> dict[int, Array]:
         """Returns the final values of counters."""
         moving = {n: pace for n, pace in self.counters.items() if n not in self.body.kept}
         made: dict[int, Array] = {}
         for number, pace in moving.items():
-            first = self._outer(number)
+            first = self._value_before_loop(number)
             assert first is not None
             made[number] = np.asarray(first + pace * self.count, np.int32)
         return made
 
-    def _outer(self, number: int) -> Numbers | None:
+    def _value_before_loop(self, number: int) -> Numbers | None:
         """Returns an operand's value before the loop, if it is a known integer."""
         value = self.call.inputs[number]
         if value is None or not value.is_constant or value.type.elements != 1 or value.is_quantized:
             return None
         return value.constant.astype(np.int64) if value.constant.dtype.kind in "ib" else None
 
-    def _pace(self, number: int) -> int | None:
+    def _counter_increment(self, number: int) -> int | None:
         """Returns an operand's increment per step, if it is a counter."""
         before, after = self.body.graph.inputs[number], self.body.graph.outputs[number]
-        if self._outer(number) is None:
+        if self._value_before_loop(number) is None:
             return None
         if before == after:
             return 0
@@ -71,38 +71,40 @@ class TripCount:
             return None
         others = [n for n in maker.inputs if n != before]
         held = (
-            WholeNumbers(_without_operators(self.body.reader), {}).of(others[0]) if len(others) == 1 else None
+            KnownIntegers(_without_operators(self.body.reader), {}).of(others[0])
+            if len(others) == 1
+            else None
         )
         if held is None or held.size != 1 or (self.body.code(maker) == "SUB" and maker.inputs[0] != before):
             return None
         return int(held.ravel()[0]) * (1 if self.body.code(maker) == "ADD" else -1)
 
-    def _given(self, inputs: list[int], steps: Array) -> dict[int, Numbers]:
+    def _counter_values(self, inputs: list[int], steps: Array) -> dict[int, Numbers]:
         """Returns the counters' values in some steps."""
         given: dict[int, Numbers] = {}
         for number, pace in self.counters.items():
-            first = self._outer(number)
+            first = self._value_before_loop(number)
             assert first is not None
             moved = (steps if pace else steps[:1]).reshape(-1, *(1,) * first.ndim) * pace
             given[inputs[number]] = np.add(first[None], moved, dtype=np.int64)
         return given
 
-    def _count(self) -> int:
+    def _count_steps(self) -> int:
         """Evaluates the condition for AT_ONCE steps at a time."""
         for begin in range(0, LONGEST + 1, AT_ONCE):
-            given = self._given(self.cond.subgraph.inputs, np.arange(begin, begin + AT_ONCE))
-            goes_on = WholeNumbers(self.cond, given).of(self.cond.subgraph.outputs[0])
+            given = self._counter_values(self.cond.subgraph.inputs, np.arange(begin, begin + AT_ONCE))
+            goes_on = KnownIntegers(self.cond, given).of(self.cond.subgraph.outputs[0])
             if goes_on is None or goes_on[0].size != 1:
                 rule = "how often a loop runs follows from constants"
                 raise refused_loop(self.call, rule, "its condition depends on data")
             ends = np.flatnonzero(goes_on.reshape(len(goes_on)) == 0)
             if ends.size:
-                return self._checked(begin + int(ends[0]))
+                return self._checked_count(begin + int(ends[0]))
             if len(goes_on) < AT_ONCE:
                 break
         raise refused_loop(self.call, f"a loop runs at most {LONGEST:,} times", "more often, or for ever")
 
-    def _checked(self, count: int) -> int:
+    def _checked_count(self, count: int) -> int:
         if not 1 <= count <= LONGEST:
             raise refused_loop(self.call, f"a loop runs 1 to {LONGEST:,} times", count)
         return count

@@ -11,7 +11,7 @@ import numpy as np
 
 from pillion.codecs.tflite.exact import UNSIGNED_BY
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.importers.tflite.weight_zero_points import WEIGHTED, in_int8
+from pillion.importers.tflite.weight_zero_points import WEIGHTED, lower_weight_zero_points
 from pillion.ir.numerics import Arithmetic, round_half_away, saturate
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value, constant
@@ -43,18 +43,18 @@ REASONS = {
 """Why an operator on uint8 is refused, if a reason is known."""
 
 
-def unsigned(call: ReadOperator, row: Reading) -> Reading:
+def uint8_reader(call: ReadOperator, row: Reading) -> Reading:
     """Returns the reader of an operator on uint8: that for int8 if LiteRT computes the same or the difference
     is known."""
     if call.is_mixed and call.code != "QUANTIZE":
         rule = "the tensors of an operator are all int8 or all uint8: LiteRT refuses others, but for QUANTIZE"
         raise call.refuse(rule, ", ".join(map(repr, (*call.inputs, *call.outputs))), TO_INT8)
     if call.code in WEIGHTED:
-        return lambda one: [_as_in_uint8(op) for op in in_int8(one, row)]
+        return lambda one: [_with_uint8_multiplier(op) for op in lower_weight_zero_points(one, row)]
     if call.code == "CONCATENATION":
-        return lambda one: rescaled(one, row)
+        return lambda one: concat_with_rescaling(one, row)
     if call.code in OWN:
-        return lambda one: [_of_uint8(op) for op in row(one)]
+        return lambda one: [_with_uint8_rounding(op) for op in row(one)]
     if call.code not in SAME:
         rule = REASONS.get(
             call.code, "LiteRT does not have this operator for uint8, or rounds it otherwise than for int8"
@@ -63,7 +63,7 @@ def unsigned(call: ReadOperator, row: Reading) -> Reading:
     return row
 
 
-def _of_uint8(op: Op) -> Op:
+def _with_uint8_rounding(op: Op) -> Op:
     """Returns the op with LiteRT's rounding on uint8. Averages of odd counts have no ties, so they stay."""
     if isinstance(op, ResizeBilinear):
         return ResizeBilinearFloat(x=op.x, y=op.y, source=op.source, **op.attributes)
@@ -72,7 +72,7 @@ def _of_uint8(op: Op) -> Op:
     return op
 
 
-def rescaled(call: ReadOperator, row: Reading) -> list[Op]:
+def concat_with_rescaling(call: ReadOperator, row: Reading) -> list[Op]:
     """Reads a concatenation; operands of another scale are requantized first, in float32 as in LiteRT."""
     y = call.result
     before: list[Op] = []
@@ -102,7 +102,7 @@ def _rescaled_numbers(x: Value, y: Value) -> Array:
     return np.asarray(saturate(levels, -128, 127), np.int8)
 
 
-def _as_in_uint8(op: Op) -> Op:
+def _with_uint8_multiplier(op: Op) -> Op:
     """Returns a convolution with the multiplier of uint8 tensors, if it differs."""
     if not isinstance(op, Convolution) or len(op.weights.channel_scales) != 1:
         return op

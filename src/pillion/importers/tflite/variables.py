@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pillion.errors import PillionError
-from pillion.ir.graph import Names, clean_name
+from pillion.ir.graph import UniqueNames, clean_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.state import State
@@ -52,7 +52,7 @@ class Variables:
         self.held: dict[Key, _Variable] = {}
         self.called: list[int] = []
         """The subgraphs that initialize variables."""
-        self.names = Names()
+        self.names = UniqueNames()
         self.kept: list[State] = []
         """States of operators, without a variable."""
 
@@ -73,9 +73,11 @@ class Variables:
             case "VAR_HANDLE":
                 self._handle(operator)
             case "READ_VARIABLE":
-                self._read(self._variable(operator.inputs[0], source), operator.outputs[0], source)
+                self._read(self._variable_of_handle(operator.inputs[0], source), operator.outputs[0], source)
             case "ASSIGN_VARIABLE":
-                self._variable(operator.inputs[0], source).now = self.tensors.value(operator.inputs[1])
+                self._variable_of_handle(operator.inputs[0], source).now = self.tensors.value(
+                    operator.inputs[1]
+                )
             case _:
                 self._call_once(operator, source)
 
@@ -97,7 +99,7 @@ class Variables:
         if key not in self.held:
             self.held[key] = _Variable(self.names.fresh(clean_name(options.shared_name)))
 
-    def _variable(self, tensor: int, source: str) -> _Variable:
+    def _variable_of_handle(self, tensor: int, source: str) -> _Variable:
         if tensor not in self.keys:
             raise MalformedError(f"{source} takes a variable, found tensor {tensor}")
         return self.held[self.keys[tensor]]
@@ -108,7 +110,9 @@ class Variables:
             return
         value = self.tensors.value(tensor)
         if value.type != variable.now.type:
-            raise _another_type(variable.name, f"{value!r} is read, {variable.now!r} is held  ({source})")
+            raise _variable_type_error(
+                variable.name, f"{value!r} is read, {variable.now!r} is held  ({source})"
+            )
         self.tensors.rename(tensor, variable.now)
 
     def _call_once(self, operator: tflite.Operator, source: str) -> None:
@@ -132,7 +136,7 @@ def _state(variable: _Variable, initial: Array | None) -> State:
         )
     held = f"{initial.dtype}{list(initial.shape)} at first"
     if before.type != after.type or (initial.shape, initial.dtype) != (before.shape, before.dtype.numpy):
-        raise _another_type(variable.name, f"{before!r} is read, {after!r} is assigned, {held}")
+        raise _variable_type_error(variable.name, f"{before!r} is read, {after!r} is assigned, {held}")
     return State(variable.name, before, after, initial)
 
 
@@ -142,7 +146,7 @@ def initializers(model: tflite.Model, subgraph: tflite.SubGraph) -> set[int]:
     return {one.init_subgraph_index for one in options if isinstance(one, tflite.CallOnceOptions)}
 
 
-def assigned(variables: Variables, ops: Iterable[Op]) -> dict[Key, Array]:
+def assigned_values(variables: Variables, ops: Iterable[Op]) -> dict[Key, Array]:
     """Returns the values that a subgraph without inputs assigns to its variables."""
     if variables.called:
         raise MalformedError("the subgraph of CALL_ONCE calls another one")
@@ -160,7 +164,7 @@ def assigned(variables: Variables, ops: Iterable[Op]) -> dict[Key, Array]:
     return {key: v.constant if v.is_constant else known[v] for key, v in held.items()}
 
 
-def _another_type(name: str, here: str) -> PillionError:
+def _variable_type_error(name: str, here: str) -> PillionError:
     return PillionError(
         f"variable `{name}` has several types",
         rule="shape, element type and quantization of a variable stay the same",

@@ -20,23 +20,23 @@ WEIGHTED = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPO
 LOW, HIGH = -128, 127
 
 
-def in_int8(call: ReadOperator, row: Reading) -> list[Op]:
+def lower_weight_zero_points(call: ReadOperator, row: Reading) -> list[Op]:
     """Returns the ops of an operator whose weights may have a zero point."""
     weights = call.optional(1)
     if weights is None or not isinstance(weights.type.quant, PerTensor) or not weights.zero_point:
         return row(call)
-    parts = _in_int8(call.constant(1))
+    parts = _int8_weight_parts(call.constant(1))
     if len(parts) == 1:
-        return row(_with(call, {1: _held(call, weights, parts[0])}))
+        return row(_with_operands(call, {1: _weight_constant(call, weights, parts[0])}))
     x = call.operand(WEIGHTED[call.code])
     if call.code == "FULLY_CONNECTED" or (
         x.type.rank == 4 and x.shape[-1] == weights.shape[-1] and _sums_channels(call)
     ):
-        return _by_channels(call, row, weights, parts)
+        return _repeat_channels(call, row, weights, parts)
     return [
         made
-        for op in row(_with(call, {1: _held(call, weights, parts[0])}))
-        for made in _by_rows(call, op, weights, parts)
+        for op in row(_with_operands(call, {1: _weight_constant(call, weights, parts[0])}))
+        for made in _repeat_rows(call, op, weights, parts)
     ]
 
 
@@ -44,17 +44,17 @@ def _sums_channels(call: ReadOperator) -> bool:
     return call.code != "DEPTHWISE_CONV_2D"
 
 
-def _with(call: ReadOperator, changed: dict[int, Value]) -> ReadOperator:
+def _with_operands(call: ReadOperator, changed: dict[int, Value]) -> ReadOperator:
     """Returns the operator with some operands replaced."""
     inputs = tuple(changed.get(number, value) for number, value in enumerate(call.inputs))
     return dataclasses.replace(call, inputs=inputs)
 
 
-def _held(call: ReadOperator, weights: Value, data: Array) -> Value:
+def _weight_constant(call: ReadOperator, weights: Value, data: Array) -> Value:
     return constant(call.fresh(weights.name), data, PerTensor(weights.scale))
 
 
-def _in_int8(weights: Value) -> list[Array]:
+def _int8_weight_parts(weights: Value) -> list[Array]:
     """Returns weights minus their zero point, as a sum of int8 arrays."""
     left = weights.constant.astype(np.int32) - weights.zero_point
     parts: list[Array] = []
@@ -65,7 +65,7 @@ def _in_int8(weights: Value) -> list[Array]:
     return parts
 
 
-def _by_channels(call: ReadOperator, row: Reading, weights: Value, parts: list[Array]) -> list[Op]:
+def _repeat_channels(call: ReadOperator, row: Reading, weights: Value, parts: list[Array]) -> list[Op]:
     """Repeats the channels once per int8 part."""
     place, features = WEIGHTED[call.code], weights.shape[-1]
     x, made = call.operand(place), OpChain(call)
@@ -77,11 +77,11 @@ def _by_channels(call: ReadOperator, row: Reading, weights: Value, parts: list[A
     if x.type.rank < 1 or x.shape[-1] != features:
         raise call.refuse(f"the operand is rows of {features} elements", list(x.shape))
     y = made.concat((x,) * len(parts), x.type.rank - 1, "channels")
-    changed = {place: y, 1: _held(call, weights, np.concatenate(parts, -1))}
-    return [*made.ops, *row(_with(call, changed))]
+    changed = {place: y, 1: _weight_constant(call, weights, np.concatenate(parts, -1))}
+    return [*made.ops, *row(_with_operands(call, changed))]
 
 
-def _by_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> list[Op]:
+def _repeat_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> list[Op]:
     """Repeats the rows of image and kernel once per int8 part, for sums over the window only. A dilation
     becomes rows of zeros."""
     if not isinstance(op, (Conv2d, DepthwiseConv2d)):
@@ -90,13 +90,13 @@ def _by_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> 
     n, h, w, c = x.shape
     before = OpChain(call)
     rows = before.reshape(before.concat((x,) * count, 2, "twice"), (n, h * count, w, c), "rows")
-    held = np.stack([_spread(part, op.dilation[0]) for part in parts], axis=2)
+    held = np.stack([_dilate_rows(part, op.dilation[0]) for part in parts], axis=2)
     shape = (held.shape[0], held.shape[1] * count, *held.shape[3:])
     top, left, bottom, right = op.padding
     made = dataclasses.replace(
         op,
         x=rows,
-        weights=_held(call, weights, held.reshape(shape)),
+        weights=_weight_constant(call, weights, held.reshape(shape)),
         stride=(op.stride[0] * count, op.stride[1]),
         dilation=(1, op.dilation[1]),
         padding=(top * count, left, bottom * count, right),
@@ -104,7 +104,7 @@ def _by_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> 
     return [*before.ops, made]
 
 
-def _spread(weights: Array, dilation: int) -> Array:
+def _dilate_rows(weights: Array, dilation: int) -> Array:
     """Returns weights with zeros between their rows."""
     shape = list(weights.shape)
     shape[1] = (shape[1] - 1) * dilation + 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.errors import PillionError
-from pillion.importers.tflite.file_diagnosis import together
+from pillion.importers.tflite.file_diagnosis import combined_error
 from pillion.importers.tflite.loop_analysis import Element, LoopRows, WhileLoop, loop_of
 from pillion.importers.tflite.model import TfliteReader
 from pillion.ir.graph import Graph
@@ -35,7 +35,7 @@ def all_ops(reader: TfliteReader, ops_of: OpsOf) -> list[Op]:
         except PillionError as error:
             refused.append(error)
     if refused:
-        raise together(refused)
+        raise combined_error(refused)
     return ops
 
 
@@ -44,13 +44,13 @@ def loop(ops_of: OpsOf) -> Reading:
 
     def row(call: ReadOperator) -> list[Op]:
         found, reader = loop_of(call)
-        return _Repeated(call, found, reader).ops(ops_of)
+        return _LoopConversion(call, found, reader).ops(ops_of)
 
     return row
 
 
 @dataclass
-class _Repeated:
+class _LoopConversion:
     """A loop under conversion."""
 
     call: ReadOperator
@@ -104,9 +104,9 @@ class _Repeated:
             x = self.add(Transpose, x, tuple(x.shape[a] for a in order), order=order)
         if numbers.shape[1] > 1:
             return x
-        return self.in_order(x, numbers[:, 0])
+        return self.gather_slices(x, numbers[:, 0])
 
-    def in_order(self, x: Value, numbers: Array) -> Value:
+    def gather_slices(self, x: Value, numbers: Array) -> Value:
         """Returns the slices of the first axis at these indices."""
         shape = (len(numbers), *x.shape[1:])
         pace = int(numbers[1] - numbers[0]) if len(numbers) > 1 else 1
@@ -153,7 +153,7 @@ class _Repeated:
         self.before = []
         loop, outputs = self.loop, self.call.outputs
         for rows, y in zip(loop.rows, ys, strict=False):
-            self.end(self.list_of(rows, y), outputs[rows.operand])
+            self.end(self.list_with_rows(rows, y), outputs[rows.operand])
         lasts = dict(zip(loop.carried, ys[len(loop.rows) :], strict=True))
         for number in (*loop.carried, *loop.same):
             self.end(lasts[loop.same.get(number, number)], outputs[number])
@@ -167,7 +167,7 @@ class _Repeated:
         """Sets a result to a value in the result's shape."""
         self.before.append(Reshape(x=x, y=y, source=self.call.source))
 
-    def list_of(self, rows: LoopRows, stacked: Value) -> Value:
+    def list_with_rows(self, rows: LoopRows, stacked: Value) -> Value:
         """Returns a list with the written rows in their places, and other rows unchanged."""
         y, count = self.call.outputs[rows.operand], self.loop.count
         stacked = self.reshaped(stacked, (count, *y.shape[1:]))
@@ -179,4 +179,4 @@ class _Repeated:
             self.before.append(Concat(xs=(stacked, before), y=both, axis=0, source=self.call.source))
             stacked = both
         numbers = np.array([written.get(row, count + row) for row in range(y.shape[0])])
-        return self.in_order(stacked, numbers)
+        return self.gather_slices(stacked, numbers)

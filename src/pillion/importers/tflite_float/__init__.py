@@ -28,14 +28,14 @@ from pillion.ir.graph import clean_name
 
 def float_module(opened: OpenedTflite) -> tuple[nn.Module, tuple[Tensor, ...]]:
     """Returns the module of a file, and example inputs."""
-    _require_known(opened)
+    _require_supported_operators(opened)
     with opened.reading():
         made = FloatModule(FloatReader(opened.model, opened.model.subgraphs[0]))
         check_shapes(made)
         return made, examples(made.inputs)
 
 
-def _require_known(opened: OpenedTflite) -> None:
+def _require_supported_operators(opened: OpenedTflite) -> None:
     """Raises one error for all unsupported operators, and for several subgraphs."""
     survey = Diagnosis(opened.model, opened.name, (*ROWS, "SHAPE", "WHILE"), opened.compiled)
     for kind in (compiled_already, control_flow, unknown_operators):
@@ -65,14 +65,14 @@ def captured(module: nn.Module, inputs: tuple[Tensor, ...], name: str) -> Export
     """Returns the exported program of a module of a file with this name."""
     exported = export(module, inputs)
     for node in exported.graph.nodes:
-        _say_where(node, clean_name(name))
+        _set_source_operator(node, clean_name(name))
     return exported
 
 
 _NUMBER = re.compile(rf"{PREFIX}(\d+)_(\w+)")
 
 
-def _say_where(node: Node, name: str) -> None:
+def _set_source_operator(node: Node, name: str) -> None:
     """Sets a node's stack trace to its operator in the file."""
     stack = node.meta.get("nn_module_stack") or {}
     found = [m for entry in stack.values() if (m := _NUMBER.search(str(entry[0])))]

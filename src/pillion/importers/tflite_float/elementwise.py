@@ -12,14 +12,14 @@ from torch import Tensor
 
 from pillion.codecs.tflite.geometry import axis_of, sorted_axes
 from pillion.codecs.tflite.read_operator import ReadOperator
-from pillion.importers.tflite_float.readings import ACTIVATIONS, FloatCall, Reading, activation, computed
+from pillion.importers.tflite_float.readings import ACTIVATIONS, FloatCall, Reading, activation, float_call
 from pillion.ir.types import DType
 from pillion.schemas import tflite
 
 
-def function(compute: Callable[[Tensor], Tensor]) -> Reading:
+def unary(compute: Callable[[Tensor], Tensor]) -> Reading:
     """Returns the reader of an elementwise function."""
-    return lambda call: computed(call, compute)
+    return lambda call: float_call(call, compute)
 
 
 def binary(compute: Callable[[Tensor, Tensor], Tensor], options: Any = None) -> Reading:
@@ -27,18 +27,18 @@ def binary(compute: Callable[[Tensor, Tensor], Tensor], options: Any = None) -> 
 
     def row(call: ReadOperator) -> FloatCall:
         after = activation(call, call.options_as(options).fused_activation) if options else lambda x: x
-        return computed(call, lambda a, b: after(compute(a, b)), operands=(0, 1))
+        return float_call(call, lambda a, b: after(compute(a, b)), operands=(0, 1))
 
     return row
 
 
-def reduced(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Reading:
+def reduction(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Reading:
     """Returns the reader of a reduction."""
 
     def row(call: ReadOperator) -> FloatCall:
         axes = [*sorted_axes(call)]
         keep = call.options_as(tflite.ReducerOptions).keep_dims
-        return computed(call, lambda x: compute(x, axes, keep) if axes else x)
+        return float_call(call, lambda x: compute(x, axes, keep) if axes else x)
 
     return row
 
@@ -46,19 +46,19 @@ def reduced(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Reading:
 def softmax(call: ReadOperator) -> FloatCall:
     """Reads a softmax over the last axis."""
     beta = call.options_as(tflite.SoftmaxOptions).beta
-    return computed(call, lambda x: F.softmax(x if beta == 1 else x * beta, -1))
+    return float_call(call, lambda x: F.softmax(x if beta == 1 else x * beta, -1))
 
 
 def leaky_relu(call: ReadOperator) -> FloatCall:
     """Reads a leaky relu."""
     alpha = call.options_as(tflite.LeakyReluOptions).alpha
-    return computed(call, lambda x: F.leaky_relu(x, alpha))
+    return float_call(call, lambda x: F.leaky_relu(x, alpha))
 
 
 def gelu(call: ReadOperator) -> FloatCall:
     """Reads a GELU, exact or with tanh."""
     how = "tanh" if call.options_as(tflite.GeluOptions).approximate else "none"
-    return computed(call, lambda x: F.gelu(x, approximate=how))
+    return float_call(call, lambda x: F.gelu(x, approximate=how))
 
 
 def floor_mod(call: ReadOperator) -> FloatCall:
@@ -66,9 +66,9 @@ def floor_mod(call: ReadOperator) -> FloatCall:
     a, b = call.operand(0), call.operand(1)
     is_one_number = b.dtype is DType.FLOAT32 and b.is_constant and b.type.elements == 1
     if a.is_constant or not is_one_number:
-        return computed(call, torch.remainder, operands=(0, 1))
+        return float_call(call, torch.remainder, operands=(0, 1))
     divisor = float(b.constant.reshape(()))
-    return computed(call, lambda x: torch.remainder(x, divisor))
+    return float_call(call, lambda x: torch.remainder(x, divisor))
 
 
 def batch_matmul(call: ReadOperator) -> FloatCall:
@@ -79,7 +79,7 @@ def batch_matmul(call: ReadOperator) -> FloatCall:
         left = a.transpose(-1, -2) if options.adj_x else a
         return torch.matmul(left, b.transpose(-1, -2) if options.adj_y else b)
 
-    return computed(call, forward, operands=(0, 1))
+    return float_call(call, forward, operands=(0, 1))
 
 
 TORCH = {
@@ -98,10 +98,10 @@ def cast(call: ReadOperator) -> FloatCall:
     to = TORCH.get(call.result.dtype)
     if to is None:
         raise call.refuse("the result is float32, int32, uint8 or bool", repr(call.result))
-    return computed(call, lambda x: x.to(to))
+    return float_call(call, lambda x: x.to(to))
 
 
-def place(compute: Callable[[Tensor, int], Tensor]) -> Reading:
+def arg_extremum(compute: Callable[[Tensor, int], Tensor]) -> Reading:
     """Returns the reader of an arg-extremum."""
 
     def row(call: ReadOperator) -> FloatCall:
@@ -109,30 +109,30 @@ def place(compute: Callable[[Tensor, int], Tensor]) -> Reading:
         if len(axes) != 1:
             raise call.refuse("there is one axis", axes)
         axis = axis_of(call, axes[0], call.operand(0).type.rank)
-        return computed(call, lambda x: compute(x, axis).to(torch.int32))
+        return float_call(call, lambda x: compute(x, axis).to(torch.int32))
 
     return row
 
 
 ROWS: dict[str, Reading] = {
-    **{name: function(compute) for name, compute in ACTIVATIONS.items() if name != "NONE"},
-    "LOGISTIC": function(torch.sigmoid),
-    "HARD_SWISH": function(F.hardswish),
-    "ELU": function(F.elu),
-    "EXP": function(torch.exp),
-    "LOG": function(torch.log),
-    "SQRT": function(torch.sqrt),
-    "RSQRT": function(torch.rsqrt),
-    "ABS": function(torch.abs),
-    "NEG": function(torch.neg),
-    "SQUARE": function(torch.square),
-    "SIN": function(torch.sin),
-    "COS": function(torch.cos),
-    "FLOOR": function(torch.floor),
-    "CEIL": function(torch.ceil),
-    "ROUND": function(torch.round),
-    "LOG_SOFTMAX": function(lambda x: F.log_softmax(x, -1)),
-    "DEQUANTIZE": function(lambda x: x),
+    **{name: unary(compute) for name, compute in ACTIVATIONS.items() if name != "NONE"},
+    "LOGISTIC": unary(torch.sigmoid),
+    "HARD_SWISH": unary(F.hardswish),
+    "ELU": unary(F.elu),
+    "EXP": unary(torch.exp),
+    "LOG": unary(torch.log),
+    "SQRT": unary(torch.sqrt),
+    "RSQRT": unary(torch.rsqrt),
+    "ABS": unary(torch.abs),
+    "NEG": unary(torch.neg),
+    "SQUARE": unary(torch.square),
+    "SIN": unary(torch.sin),
+    "COS": unary(torch.cos),
+    "FLOOR": unary(torch.floor),
+    "CEIL": unary(torch.ceil),
+    "ROUND": unary(torch.round),
+    "LOG_SOFTMAX": unary(lambda x: F.log_softmax(x, -1)),
+    "DEQUANTIZE": unary(lambda x: x),
     "LEAKY_RELU": leaky_relu,
     "GELU": gelu,
     "SOFTMAX": softmax,
@@ -144,14 +144,14 @@ ROWS: dict[str, Reading] = {
     "MAXIMUM": binary(torch.maximum),
     "POW": binary(torch.pow),
     "SQUARED_DIFFERENCE": binary(lambda a, b: torch.square(a - b)),
-    "MEAN": reduced(torch.mean),
-    "SUM": reduced(torch.sum),
-    "REDUCE_MAX": reduced(torch.amax),
-    "REDUCE_MIN": reduced(torch.amin),
+    "MEAN": reduction(torch.mean),
+    "SUM": reduction(torch.sum),
+    "REDUCE_MAX": reduction(torch.amax),
+    "REDUCE_MIN": reduction(torch.amin),
     "BATCH_MATMUL": batch_matmul,
     "FLOOR_MOD": floor_mod,
     "CAST": cast,
-    "ARG_MAX": place(torch.argmax),
-    "ARG_MIN": place(torch.argmin),
+    "ARG_MAX": arg_extremum(torch.argmax),
+    "ARG_MIN": arg_extremum(torch.argmin),
 }
 """The readers of this file, by operator name."""

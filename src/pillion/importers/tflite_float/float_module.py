@@ -21,7 +21,7 @@ from pillion.importers.tflite_float import elementwise, layers, movement, recurr
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.tflite_float.readings import FloatCall, Reading
-from pillion.ir.graph import Names, identifier
+from pillion.ir.graph import UniqueNames, identifier
 from pillion.ir.size_limits import LARGEST
 from pillion.ir.types import Array, DType, Value, constant
 from pillion.schemas import tflite
@@ -76,15 +76,15 @@ class FloatModule(nn.Module):
         self.steps: list[FloatStep] = []
         self.inputs = tuple(reader.value(number) for number in graph.inputs)
         for number, call in enumerate(reader.calls(), reader.first):
-            self._take(reader, number, call)
+            self._add_operator(reader, number, call)
         self.outputs = tuple(reader.value(number) for number in graph.outputs)
         self._require_made(self.outputs)
         if not self.outputs or any(v.is_constant for v in (*self.inputs, *self.outputs)):
             raise MalformedError("inputs and outputs of a model are no constants, and there is an output")
         self._drop_unread()
-        self.forward = self._with_names()
+        self.forward = self._named_forward()
 
-    def _take(self, reader: FloatReader, number: int, call: ReadOperator) -> None:
+    def _add_operator(self, reader: FloatReader, number: int, call: ReadOperator) -> None:
         call = with_computed_shapes(call)
         if call.code == "SHAPE":
             shape = np.array(call.operand(0).shape, np.int32)
@@ -127,7 +127,7 @@ class FloatModule(nn.Module):
         operands = tuple(call.operand(n) for n in module.operands)
         self._require_made(operands)
         self._append(number, call, module, operands, tuple(call.outputs[n] for n in module.results))
-        while_loops.bound(call, loop)
+        while_loops.bind_uncomputed_results(call, loop)
 
     def _drop_unread(self) -> None:
         """Removes operators without a reader."""
@@ -148,9 +148,9 @@ class FloatModule(nn.Module):
         if missing is not None:
             raise MalformedError(f"`{missing.name}` is read before anything makes it")
 
-    def _with_names(self) -> Any:
+    def _named_forward(self) -> Any:
         """Returns the forward function whose inputs have the file's names."""
-        fresh = Names()
+        fresh = UniqueNames()
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [inspect.Parameter(fresh.fresh(identifier(v.name)), kind) for v in self.inputs]
 
@@ -235,15 +235,17 @@ def examples(inputs: Sequence[Value]) -> tuple[Tensor, ...]:
 
 def _example(value: Value, source: torch.Generator) -> Tensor:
     if value.type.elements * 4 > LARGEST:
-        raise _no_input(value, f"inputs have at most {LARGEST} bytes")
+        raise _unsupported_input_error(value, f"inputs have at most {LARGEST} bytes")
     if value.dtype is DType.FLOAT32:
         return torch.randn(value.shape, generator=source)
     if value.dtype is DType.INT8:
-        raise _no_input(value, "inputs of files in float are float32, int32, uint8 without a scale, or bool")
+        raise _unsupported_input_error(
+            value, "inputs of files in float are float32, int32, uint8 without a scale, or bool"
+        )
     return torch.zeros(value.shape, dtype=TORCH[value.dtype])
 
 
-def _no_input(value: Value, rule: str) -> PillionError:
+def _unsupported_input_error(value: Value, rule: str) -> PillionError:
     return PillionError(
         f"input `{value.name}` cannot be quantized",
         rule=rule,

@@ -18,7 +18,7 @@ from pillion.importers.tflite_float.readings import (
     Parts,
     Reading,
     activation,
-    computed,
+    float_call,
     nchw,
     nhwc,
 )
@@ -77,14 +77,14 @@ def _convolution(
     after = activation(call, options.fused_activation)
 
     def forward(x: Tensor) -> Tensor:
-        padded, padding = _with_border(nchw(x), border)
+        padded, padding = _pad_if_asymmetric(nchw(x), border)
         made = F.conv2d(padded, parts["weight"], parts["bias"], stride, padding, dilation, groups)
         return nhwc(after(made))
 
-    return computed(call, forward, parts=parts)
+    return float_call(call, forward, parts=parts)
 
 
-def _with_border(x: Tensor, border: Sides) -> tuple[Tensor, tuple[int, int]]:
+def _pad_if_asymmetric(x: Tensor, border: Sides) -> tuple[Tensor, tuple[int, int]]:
     """Returns the padding of the layer if it is symmetric, otherwise the padded image."""
     top, left, bottom, right = border
     if (top, left) == (bottom, right):
@@ -114,7 +114,7 @@ def transpose_conv(call: ReadOperator) -> FloatCall:
             made = made[:, :, rows, columns]
         return nhwc(after(made))
 
-    return computed(call, forward, parts=parts, operands=(2,))
+    return float_call(call, forward, parts=parts, operands=(2,))
 
 
 def linear(call: ReadOperator) -> FloatCall:
@@ -125,7 +125,7 @@ def linear(call: ReadOperator) -> FloatCall:
         raise call.refuse("weights are [out, in], and the operand is rows of them", repr(weights))
     features = weights.shape[1]
     if not weights.is_constant:
-        return computed(
+        return float_call(
             call, lambda x, w: after(x.reshape(-1, features) @ w.T).reshape(shape), operands=(0, 1)
         )
     parts: Parts = {"weight": parameter(weights.constant), "bias": bias_of(call, 2, weights.shape[0])}
@@ -135,7 +135,7 @@ def linear(call: ReadOperator) -> FloatCall:
         made = after(F.linear(rows, parts["weight"], parts["bias"]))
         return made if tuple(made.shape) == shape else made.reshape(shape)
 
-    return computed(call, forward, parts=parts)
+    return float_call(call, forward, parts=parts)
 
 
 def pool(largest: bool) -> Callable[[ReadOperator], FloatCall]:
@@ -164,7 +164,7 @@ def pool(largest: bool) -> Callable[[ReadOperator], FloatCall]:
                 made = F.avg_pool2d(nchw(x), kernel, stride, (top, left), any(more), count_include_pad=False)
             return nhwc(after(made))
 
-        return computed(call, forward)
+        return float_call(call, forward)
 
     return row
 
@@ -187,7 +187,7 @@ def prelu(call: ReadOperator) -> FloatCall:
             else F.prelu(x, parts["weight"])
         )
 
-    return computed(call, forward, parts=parts)
+    return float_call(call, forward, parts=parts)
 
 
 def bilinear(call: ReadOperator) -> FloatCall:
@@ -209,7 +209,7 @@ def bilinear(call: ReadOperator) -> FloatCall:
         return nhwc(F.interpolate(nchw(x), size=size, mode="bilinear", align_corners=options.align_corners))
 
     is_old = not (options.align_corners or options.half_pixel_centers)
-    return computed(call, oldest if is_old and size != image.shape[1:3] else forward)
+    return float_call(call, oldest if is_old and size != image.shape[1:3] else forward)
 
 
 def nearest(call: ReadOperator) -> FloatCall:
@@ -220,7 +220,7 @@ def nearest(call: ReadOperator) -> FloatCall:
     if options.align_corners:
         raise call.refuse("pixels are repeated without aligned corners", "align_corners")
     mode = "nearest-exact" if options.half_pixel_centers else "nearest"
-    return computed(call, lambda x: nhwc(F.interpolate(nchw(x), size=size, mode=mode)))
+    return float_call(call, lambda x: nhwc(F.interpolate(nchw(x), size=size, mode=mode)))
 
 
 ROWS: dict[str, Reading] = {

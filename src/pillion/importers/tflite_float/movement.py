@@ -15,7 +15,7 @@ from pillion.codecs.tflite.read_operator import Reading as Int8Reading
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.codecs.tflite.rows import READERS
 from pillion.importers.tflite import compare_select, movement, space_batch
-from pillion.importers.tflite_float.readings import FloatCall, Reading, activation, computed
+from pillion.importers.tflite_float.readings import FloatCall, Reading, activation, float_call
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 from pillion.schemas import tflite
 
@@ -57,7 +57,7 @@ def moved(reading: Int8Reading) -> Reading:
                 known[op.name] = MOVES[type(op)](op, *(known[v.name] for v in op.operands))
             return tuple(known[y.name] for y in call.outputs)
 
-        return computed(call, forward, operands=numbers)
+        return float_call(call, forward, operands=numbers)
 
     return row
 
@@ -66,7 +66,7 @@ def concat(call: ReadOperator) -> FloatCall:
     """Reads a concatenation."""
     options, rank = call.options_as(tflite.ConcatenationOptions), call.result.type.rank
     axis, after = axis_of(call, options.axis, rank), activation(call, options.fused_activation)
-    return computed(call, lambda *xs: after(torch.cat(xs, axis)), operands=tuple(range(len(call.inputs))))
+    return float_call(call, lambda *xs: after(torch.cat(xs, axis)), operands=tuple(range(len(call.inputs))))
 
 
 def gather(call: ReadOperator) -> FloatCall:
@@ -81,7 +81,7 @@ def gather(call: ReadOperator) -> FloatCall:
     def forward(x: Tensor, numbers: Tensor) -> Tensor:
         return torch.index_select(x, axis, numbers.reshape(-1)).reshape(shape)
 
-    return computed(call, forward, operands=(0, 1))
+    return float_call(call, forward, operands=(0, 1))
 
 
 def fill(call: ReadOperator) -> FloatCall:
@@ -89,7 +89,7 @@ def fill(call: ReadOperator) -> FloatCall:
     shape = call.result.shape
     if call.constant(1).type.elements != 1:
         raise call.refuse("there is one element", repr(call.operand(1)))
-    return computed(call, lambda x: x.reshape(()).expand(shape), operands=(1,))
+    return float_call(call, lambda x: x.reshape(()).expand(shape), operands=(1,))
 
 
 ROWS: dict[str, Reading] = {

@@ -22,13 +22,13 @@ class FloatReader(TfliteReader):
                 tensor, "weights are stored whole", "convert without the sparse form of pruned weights"
             )
         if tensor.type == ElementType.FLOAT16 and tensor.buffer:
-            return self._half(tensor)
+            return self._float16_as_float32(tensor)
         value = super().make_value(tensor)
         if not value.is_constant or not value.is_quantized:
             return value
         return constant(value.name, dequantized(value))
 
-    def _half(self, tensor: tflite.Tensor) -> Value:
+    def _float16_as_float32(self, tensor: tflite.Tensor) -> Value:
         """Returns a float16 constant as float32."""
         held = self.data(tensor)
         if held is None:

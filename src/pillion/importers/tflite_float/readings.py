@@ -34,7 +34,7 @@ Reading = Callable[[ReadOperator], FloatCall]
 """Returns the function of an operator of one kind."""
 
 
-def computed(
+def float_call(
     call: ReadOperator, forward: Forward, *, parts: Parts | None = None, operands: tuple[int, ...] = (0,)
 ) -> FloatCall:
     """Returns a call of a function on some operands of an operator."""

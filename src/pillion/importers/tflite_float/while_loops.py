@@ -23,7 +23,7 @@ class Looped(nn.Module):
     ) -> None:
         super().__init__()
         self.loop, self.step, self.shapes = loop, step, shapes
-        _require_floats(call, loop)
+        _require_float_carried_values(call, loop)
         lists = [rows.operand for rows in loop.rows if self.before(call, rows)]
         read = [*(e.operand for e in loop.elements), *loop.carried, *loop.fixed, *lists]
         self.operands = tuple(dict.fromkeys(read))
@@ -71,20 +71,20 @@ class Looped(nn.Module):
         if len(written) < shape[0]:
             stacked = torch.cat([stacked, held[rows.operand]])
         numbers = np.array([written.get(row, self.loop.count + row) for row in range(shape[0])])
-        return in_order(stacked, numbers)
+        return gather_slices(stacked, numbers)
 
 
 def sequence(x: Tensor, element: Element) -> Tensor:
     """Returns a tensor with the elements of all steps along its first axis."""
     axis, numbers = element.axis, element.numbers
     if numbers.shape[1] == 1:
-        return in_order(x.movedim(axis, 0) if axis else x, numbers[:, 0])
+        return gather_slices(x.movedim(axis, 0) if axis else x, numbers[:, 0])
     shape = (*x.shape[:axis], *numbers.shape, *x.shape[axis + 1 :])
     found = torch.index_select(x, axis, torch.from_numpy(numbers.ravel().astype(np.int64)))
     return found.reshape(shape).movedim(axis, 0)
 
 
-def in_order(x: Tensor, numbers: Array) -> Tensor:
+def gather_slices(x: Tensor, numbers: Array) -> Tensor:
     """Returns the slices of the first axis at these indices."""
     pace = int(numbers[1] - numbers[0]) if len(numbers) > 1 else 1
     if abs(pace) != 1 or (np.diff(numbers) != pace).any():
@@ -94,7 +94,7 @@ def in_order(x: Tensor, numbers: Array) -> Tensor:
     return torch.flip(x, (0,)) if pace < 0 else x
 
 
-def bound(call: ReadOperator, loop: WhileLoop) -> None:
+def bind_uncomputed_results(call: ReadOperator, loop: WhileLoop) -> None:
     """Binds the results that a loop does not compute: counters and unchanged operands."""
     for number, held in loop.counted.items():
         call.bind(call.outputs[number], constant(call.outputs[number].name, held))
@@ -102,7 +102,7 @@ def bound(call: ReadOperator, loop: WhileLoop) -> None:
         call.rename(call.outputs[number], call.operand(number))
 
 
-def _require_floats(call: ReadOperator, loop: WhileLoop) -> None:
+def _require_float_carried_values(call: ReadOperator, loop: WhileLoop) -> None:
     """Raises unless carried values are float32 tensors with at least one axis."""
     for number in (*loop.carried, *(rows.operand for rows in loop.rows)):
         value = call.operand(number)

@@ -19,7 +19,7 @@ from torch.utils import _pytree
 
 from pillion.errors import PillionError
 from pillion.importers.torch.layout import NHWC
-from pillion.ir.graph import Graph, Names, clean_name, identifier
+from pillion.ir.graph import Graph, UniqueNames, clean_name, identifier
 from pillion.ir.state import State
 from pillion.ir.types import Array
 
@@ -42,8 +42,8 @@ class StatefulModule(nn.Module):
     def _with_names(self) -> Callable[..., tuple[Tensor, ...]]:
         """The function to capture; its signature names the inputs as the module does, and the states as the
         buffers."""
-        fresh = Names()
-        wishes = (*_arguments(self.module, self.count), *self.names)
+        fresh = UniqueNames()
+        wishes = (*_forward_argument_names(self.module, self.count), *self.names)
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [inspect.Parameter(fresh.fresh(identifier(wish)), kind) for wish in wishes]
 
@@ -62,7 +62,7 @@ class StatefulModule(nn.Module):
         if self.now is None:
             self.now = self.first
             return (*sample, *self.first)
-        with torch.no_grad(), _in_use(self):
+        with torch.no_grad(), _in_eval_mode(self):
             whole = (*sample, *self.now)
             self.now = tuple(self(*whole)[-len(self.names) :])
         self.steps += 1
@@ -79,7 +79,7 @@ class StatefulModule(nn.Module):
         """Returns the graph with the trailing inputs and outputs turned into states."""
         count = len(self.names)
         states = tuple(
-            State(clean_name(name), before, after, _as_it_lies(first, nhwc))
+            State(clean_name(name), before, after, _array_in_layout(first, nhwc))
             for name, first, before, after in zip(
                 self.names, self.first, graph.inputs[-count:], graph.outputs[-count:], strict=True
             )
@@ -88,7 +88,7 @@ class StatefulModule(nn.Module):
 
 
 @contextmanager
-def _in_use(module: nn.Module) -> Iterator[None]:
+def _in_eval_mode(module: nn.Module) -> Iterator[None]:
     """Puts a module into eval mode and restores its modes."""
     modes = {part: part.training for part in module.modules()}
     module.eval()
@@ -99,14 +99,14 @@ def _in_use(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def _arguments(module: nn.Module, count: int) -> list[str]:
+def _forward_argument_names(module: nn.Module, count: int) -> list[str]:
     """Argument names of forward; positional names (`x0`) for variable arguments."""
     parameters = list(inspect.signature(module.forward).parameters.values())[:count]
     named = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
     return [*named, *(f"x{i}" for i in range(len(named), count))]
 
 
-def _as_it_lies(tensor: Tensor, nhwc: bool) -> Array:
+def _array_in_layout(tensor: Tensor, nhwc: bool) -> Array:
     array: Array = tensor.cpu().numpy()
     return np.ascontiguousarray(array.transpose(NHWC)) if nhwc and array.ndim == len(NHWC) else array
 
@@ -121,7 +121,7 @@ def as_stateful(module: Any, inputs: Sequence[Tensor]) -> StatefulModule | None:
         first
     )  # where forward puts another tensor in the place of a buffer, so does functional_call here
     try:
-        with torch.no_grad(), _in_use(module):
+        with torch.no_grad(), _in_eval_mode(module):
             functional_call(module, held, tuple(x.clone() for x in inputs))
     except Exception:  # whatever it is, it is reported where the model is captured
         return None

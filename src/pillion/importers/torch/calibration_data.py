@@ -27,7 +27,7 @@ class CalibrationData:
     """Names of the model's inputs, for files that name their arrays."""
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        wanted = wanted_of(self.examples, self.names)
+        wanted = expected_inputs(self.examples, self.names)
         for inputs, _ in batched(self.source.samples(wanted), wanted):
             yield tuple(map(_tensor, inputs))
 
@@ -42,7 +42,7 @@ def load_calibration(
     return CalibrationData(open_data(path, reading), tuple(example_inputs), tuple(names))
 
 
-def wanted_of(examples: Sequence[Tensor], names: Sequence[str] = ()) -> tuple[InputSpec, ...]:
+def expected_inputs(examples: Sequence[Tensor], names: Sequence[str] = ()) -> tuple[InputSpec, ...]:
     """Returns the model's expected inputs, derived from its example inputs; unnamed inputs are named by position."""
     known = names[: len(examples)] if len(names) >= len(examples) else [str(n) for n in range(len(examples))]
     return tuple(

@@ -81,7 +81,7 @@ def build(
     else:
         check_named(spec)
         module, inputs = zoo.build(spec, input_size)
-        name = zoo.want(spec).name
+        name = zoo.require_model(spec).name
     if weights is not None:
         zoo.load_weights(module, str(weights))
     return module, inputs, name
@@ -156,12 +156,16 @@ def _run_factory(
     if hasattr(file.module, EXAMPLE_INPUTS):
         called[EXAMPLE_INPUTS] = file.module.example_inputs
     require_accepted(f"{file.path}:{factory}", called, arguments)
-    made = _call(make, f"{file.path}:{factory}", arguments) if is_called else make
+    made = _call_user_function(make, f"{file.path}:{factory}", arguments) if is_called else make
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         return *made, factory
     if EXAMPLE_INPUTS not in called:
         return made, None, factory
-    return made, _call(called[EXAMPLE_INPUTS], f"{file.path}:{EXAMPLE_INPUTS}", arguments), EXAMPLE_INPUTS
+    return (
+        made,
+        _call_user_function(called[EXAMPLE_INPUTS], f"{file.path}:{EXAMPLE_INPUTS}", arguments),
+        EXAMPLE_INPUTS,
+    )
 
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
@@ -177,7 +181,7 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
     )
 
 
-def _call(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
+def _call_user_function(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
     return run_user_code(lambda: function(**accepted_arguments(function, arguments)), place)
 
 

@@ -24,7 +24,7 @@ from pillion.errors import PillionError
 from pillion.host_io.progress import stage
 from pillion.importers.torch.fx_nodes import source_line
 from pillion.importers.torch.tensor_sizes import check_tensors
-from pillion.importers.torch.user_inputs import as_inputs, describe
+from pillion.importers.torch.user_inputs import as_inputs, describe_value
 
 NOISY_LOGGERS = (
     "torch.export",
@@ -152,7 +152,7 @@ def _export_failure(module: nn.Module, error: Exception) -> PillionError:
         return PillionError(
             f"{type(module).__name__} packs sequences of several lengths",
             rule="all sequences have one length, which is known when the program is compiled",
-            here=f"torch.nn.utils.rnn  ({_source_of(module, error)})",
+            here=f"torch.nn.utils.rnn  ({_failing_user_line(module, error)})",
             help="give the recurrent layer the padded tensor, return its outputs for all steps, and read those of the last step that "
             "counts in your code: y[i, length - 1]",
         )
@@ -160,12 +160,12 @@ def _export_failure(module: nn.Module, error: Exception) -> PillionError:
     return PillionError(
         f"torch cannot export {type(module).__name__}",
         rule="a forward that torch.export can trace: tensors in and out, no control flow that depends on their values",
-        here=f"{reason}  ({_source_of(module, error)})",
+        here=f"{reason}  ({_failing_user_line(module, error)})",
         help="torch.export.export(model, example_inputs, strict=False) shows the whole story",
     )
 
 
-def _source_of(module: nn.Module, error: Exception) -> str:
+def _failing_user_line(module: nn.Module, error: Exception) -> str:
     """Innermost line of the user's code in an error's traceback."""
     try:
         own = inspect.getfile(type(module))
@@ -253,7 +253,9 @@ def check_examples(exported: ExportedProgram, inputs: Sequence[Tensor]) -> None:
             )
     names = set(exported.graph_signature.user_inputs)
     arguments = [n for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
-    wanted, given = (", ".join(map(describe, them)) for them in ([n.meta["val"] for n in arguments], inputs))
+    wanted, given = (
+        ", ".join(map(describe_value, them)) for them in ([n.meta["val"] for n in arguments], inputs)
+    )
     if wanted != given:
         raise PillionError(
             "the example inputs do not fit the exported program",

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from pillion.errors import PillionError, warn
 from pillion.importers.torch.export import export, specialize_sizes
-from pillion.importers.torch.user_inputs import ARRAYS, as_inputs, describe, is_list_of_numbers
+from pillion.importers.torch.user_inputs import ARRAYS, as_inputs, describe_value, is_list_of_numbers
 
 EXPORT_FAILURE = "torch cannot export"
 """First words of the error for a forward that cannot be captured."""
@@ -89,7 +89,7 @@ def fix_arguments(
 ) -> tuple[Any, tuple[Tensor, ...], Any]:
     """Returns a model that takes only tensors, with its example inputs and calibration data. A model without fixed
     arguments is returned unchanged."""
-    arguments = _arguments(model, example_inputs)
+    arguments = _split_arguments(model, example_inputs)
     if arguments is None:
         inputs = as_inputs(example_inputs, "example_inputs")
         is_exported = isinstance(model, ExportedProgram)
@@ -98,7 +98,7 @@ def fix_arguments(
         raise PillionError(
             "the model has no input",
             rule="one argument at least is a tensor: numbers that forward needs while it is captured are fixed",
-            here=describe(example_inputs),
+            here=describe_value(example_inputs),
             help="give it a tensor: torch.tensor(…), or torch.randn(1, 3, 32, 32)",
         )
     leaves = pytree.tree_flatten(tuple(example_inputs))[0]
@@ -106,10 +106,10 @@ def fix_arguments(
     is_data = isinstance(calibrate, Iterable) and not isinstance(calibrate, str)
     data = Samples(calibrate, arguments) if is_data and not hasattr(calibrate, "samples") else calibrate
     warn(f"arguments that are no tensors are fixed: {_describe_fixed(arguments)}")
-    return _with_settings(model, arguments), inputs, data
+    return _wrap_with_fixed_arguments(model, arguments), inputs, data
 
 
-def _arguments(model: Any, given: Any) -> Arguments | None:
+def _split_arguments(model: Any, given: Any) -> Arguments | None:
     """Arguments of a call with values other than tensors and numbers; None if all can be inputs."""
     if not isinstance(model, nn.Module) or not isinstance(given, (tuple, list)) or is_list_of_numbers(given):
         return None
@@ -117,15 +117,17 @@ def _arguments(model: Any, given: Any) -> Arguments | None:
     arrays = [isinstance(x, ARRAYS) for x in given]
     if all(arrays) or not given:
         return None
-    if all(n or a for n, a in zip(numbers, arrays, strict=True)) and _takes_tensors(model, given):
+    if all(n or a for n, a in zip(numbers, arrays, strict=True)) and _accepts_tensors_for_numbers(
+        model, given
+    ):
         return None
     leaves, spec = pytree.tree_flatten(tuple(given))
     tensors = tuple(place for place, leaf in enumerate(leaves) if isinstance(leaf, ARRAYS))
     kept = tuple(None if isinstance(leaf, ARRAYS) else leaf for leaf in leaves)
-    return Arguments(spec, kept, tensors, tuple(_names(model, given)))
+    return Arguments(spec, kept, tensors, tuple(_tensor_argument_names(model, given)))
 
 
-def _takes_tensors(model: nn.Module, given: Sequence[Any]) -> bool:
+def _accepts_tensors_for_numbers(model: nn.Module, given: Sequence[Any]) -> bool:
     """Whether a model can be captured with tensors for its numbers. Other errors are reported later."""
     try:
         exported: ExportedProgram = export(model, as_inputs(given, "example_inputs"))
@@ -134,7 +136,7 @@ def _takes_tensors(model: nn.Module, given: Sequence[Any]) -> bool:
     return not any(node.target is SCALAR_READ for node in exported.graph.nodes)
 
 
-def _names(model: nn.Module, given: Sequence[Any]) -> Iterator[str]:
+def _tensor_argument_names(model: nn.Module, given: Sequence[Any]) -> Iterator[str]:
     """Yields a name per tensor: its argument's name, with a number if the argument holds several."""
     parameters = list(inspect.signature(model.forward).parameters.values())
     for place, argument in enumerate(given):
@@ -146,7 +148,7 @@ def _names(model: nn.Module, given: Sequence[Any]) -> Iterator[str]:
         yield from [name] if len(leaves) == 1 and positions else [f"{name}_{number}" for number in positions]
 
 
-def _with_settings(model: nn.Module, arguments: Arguments) -> nn.Module:
+def _wrap_with_fixed_arguments(model: nn.Module, arguments: Arguments) -> nn.Module:
     """Wraps the model in a forward with one named argument per tensor, so that messages use the user's names."""
 
     def forward(self: FixedArgumentsModule, *tensors: Tensor) -> Any:

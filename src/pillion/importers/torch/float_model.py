@@ -23,7 +23,7 @@ from pillion.importers.torch.input_types import cast_to_model
 from pillion.importers.torch.loop_nodes import has_loops, run
 from pillion.importers.torch.quantize import QatModule
 from pillion.importers.torch.rewrite.recurrent import LAYERS
-from pillion.importers.torch.user_inputs import as_model
+from pillion.importers.torch.user_inputs import require_model
 from pillion.ir.types import Array
 
 BATCH_TOLERANCE = 1e-3
@@ -136,7 +136,7 @@ def float_model(
         source = capture.load(str(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle)
         held, exported, inputs, name = source.module, source.exported, source.example_inputs, source.name
     else:
-        held, inputs, _ = fix_arguments(as_model(model), example_inputs)
+        held, inputs, _ = fix_arguments(require_model(model), example_inputs)
         exported = held if isinstance(held, ExportedProgram) else export(held, inputs)
         name = type(held).__name__.lower()
     _require_float(held, name)

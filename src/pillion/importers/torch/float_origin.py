@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.export import quiet
-from pillion.importers.torch.fx_nodes import value_of
+from pillion.importers.torch.fx_nodes import fake_result
 from pillion.importers.torch.input_types import cast_to_model
 from pillion.importers.torch.layout import Order
 from pillion.importers.torch.loop_nodes import LoopInterpreter
@@ -51,7 +51,7 @@ class FloatNet:
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
         """Logical shapes of the model's inputs."""
-        held = [value_of(node) for node in self.module.graph.find_nodes(op="placeholder")]
+        held = [fake_result(node) for node in self.module.graph.find_nodes(op="placeholder")]
         return tuple(tuple(int(d) for d in tensor.shape) for tensor in held if tensor is not None)
 
     def __call__(self, inputs: Sequence[Array]) -> dict[str, Array]:

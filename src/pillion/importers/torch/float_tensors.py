@@ -47,7 +47,7 @@ class FloatTensors:
         with torch.no_grad():
             for item in self._items:
                 if isinstance(item, LoopNodes):
-                    values.update(self._steps(item, values))
+                    values.update(self._loop_results(item, values))
                 else:
                     values[item] = next(given) if item.op == "placeholder" else self._compute(item, values)
         return values
@@ -59,20 +59,22 @@ class FloatTensors:
 
     def outputs(self, values: Values) -> list[Array]:
         """Returns the outputs as arrays."""
-        return [y.detach().cpu().numpy() for y in _tensors(values[self._last])]
+        return [y.detach().cpu().numpy() for y in _flatten_tensors(values[self._last])]
 
     def outputs_with(self, values: Values, name: str, instead: Array) -> list[Array]:
         """Recomputes the outputs after replacing one tensor."""
-        changed = self._changed(values, {name: instead}, self._last)
-        return [y.detach().cpu().numpy() for y in _tensors(changed.get(self._last, values[self._last]))]
+        changed = self._recompute_dependents(values, {name: instead}, self._last)
+        return [
+            y.detach().cpu().numpy() for y in _flatten_tensors(changed.get(self._last, values[self._last]))
+        ]
 
     def tensor_with(self, values: Values, instead: Mapping[str, Array], name: str) -> Array:
         """Recomputes a tensor after replacing tensors upstream of it."""
         wanted = self._named[name]
-        found: Tensor = {**values, **self._changed(values, instead, wanted)}[wanted]
+        found: Tensor = {**values, **self._recompute_dependents(values, instead, wanted)}[wanted]
         return found.detach().cpu().numpy()
 
-    def _changed(self, values: Values, instead: Mapping[str, Array], last: Node) -> Values:
+    def _recompute_dependents(self, values: Values, instead: Mapping[str, Array], last: Node) -> Values:
         """Recomputes all nodes up to `last` that depend on the replaced tensors."""
         changed: Values = {
             self._named[name]: torch.from_numpy(np.ascontiguousarray(array, np.float32))
@@ -83,13 +85,13 @@ class FloatTensors:
             for item in self._items[first + 1 : self._places[last] + 1]:
                 if isinstance(item, LoopNodes):
                     if any(source in changed for source in item.reads):
-                        again = self._steps(item, {**values, **changed})
+                        again = self._loop_results(item, {**values, **changed})
                         changed.update((node, made) for node, made in again.items() if node not in changed)
                 elif item not in changed and any(source in changed for source in item.all_input_nodes):
                     changed[item] = self._compute(item, values, changed)
         return changed
 
-    def _steps(self, loop: LoopNodes, values: Values) -> Values:
+    def _loop_results(self, loop: LoopNodes, values: Values) -> Values:
         """Results of a loop; tensors inside its steps have no single value."""
         return LoopInterpreter(self.module).steps(loop, values)
 
@@ -105,6 +107,6 @@ class FloatTensors:
         return node.target(*args, **kwargs)
 
 
-def _tensors(held: Any) -> list[Tensor]:
+def _flatten_tensors(held: Any) -> list[Tensor]:
     parts = held.values() if isinstance(held, dict) else held if isinstance(held, (tuple, list)) else (held,)
     return [part for part in parts if isinstance(part, Tensor)]

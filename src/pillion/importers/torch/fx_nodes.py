@@ -40,19 +40,19 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _TORCH = os.path.dirname(torch.__file__)
 
 
-def value_of(node: Node) -> Any:
+def fake_result(node: Node) -> Any:
     """Returns the fake tensor (or tuple of fake tensors) of a node's result."""
     return node.meta.get("val")
 
 
 def shape_of(node: Node) -> tuple[int, ...]:
     """Returns the shape of a node's result."""
-    return tuple(int(size) for size in value_of(node).shape)
+    return tuple(int(size) for size in fake_result(node).shape)
 
 
 def is_tensor(node: object, dtype: torch.dtype = torch.float32) -> bool:
     """Whether `node` is a node whose result is one tensor of `dtype`."""
-    value = value_of(node) if isinstance(node, Node) else None
+    value = fake_result(node) if isinstance(node, Node) else None
     return isinstance(value, Tensor) and value.dtype == dtype
 
 
@@ -68,15 +68,15 @@ def constant_of(node: object) -> Tensor | None:
 
 def is_constant(node: object) -> bool:
     """Whether a result depends on no input. Weights computed from parameters during training are constant, too."""
-    return isinstance(node, Node) and all(_holds_or_computes(n) for n in _sources(node))
+    return isinstance(node, Node) and all(_is_attribute_or_call(n) for n in _upstream_nodes(node))
 
 
-def held(node: Any) -> Any:
+def evaluate_constant(node: Any) -> Any:
     """Evaluates a node for which `is_constant` holds."""
     found = constant_of(node)
     if found is not None:
         return found
-    args, kwargs = map_arg((node.args, dict(node.kwargs)), held)
+    args, kwargs = map_arg((node.args, dict(node.kwargs)), evaluate_constant)
     with torch.no_grad():
         return node.target(*args, **kwargs)
 
@@ -85,7 +85,7 @@ def constant_nodes(graph: Graph) -> frozenset[Node]:
     """Returns all nodes for which `is_constant` holds, in one walk over the graph."""
     found: set[Node] = set()
     for node in graph.nodes:
-        if _holds_or_computes(node) and found.issuperset(node.all_input_nodes):
+        if _is_attribute_or_call(node) and found.issuperset(node.all_input_nodes):
             found.add(node)
     return frozenset(found)
 
@@ -97,10 +97,10 @@ def fixed_tensor(node: object, training: bool = False) -> Tensor | None:
 
 def is_trainable(node: object) -> bool:
     """Whether a constant is, or is computed from, a parameter that training changes."""
-    return is_constant(node) and any(_is_parameter(n) for n in _sources(node))
+    return is_constant(node) and any(_is_parameter(n) for n in _upstream_nodes(node))
 
 
-def _sources(node: object) -> Iterator[Node]:
+def _upstream_nodes(node: object) -> Iterator[Node]:
     """Yields a node and everything upstream of it, each node once. Iterative, because graphs are deep."""
     waiting = [node] if isinstance(node, Node) else []
     seen = set(waiting)
@@ -112,7 +112,7 @@ def _sources(node: object) -> Iterator[Node]:
         waiting += fresh
 
 
-def _holds_or_computes(node: Node) -> bool:
+def _is_attribute_or_call(node: Node) -> bool:
     if node.op == "get_attr":
         return constant_of(node) is not None
     return node.op == "call_function" and RANDOM not in getattr(node.target, "tags", ())
@@ -133,7 +133,7 @@ def source_line(node: Node) -> str:
     return f"module {module_of(node)}" if module_of(node) else ""
 
 
-def origin_of(node: Node) -> str:
+def source_description(node: Node) -> str:
     """Returns the text for `Op.source`: source line and module path, as `model.py:41 features.3.conv`."""
     line, module = source_line(node), module_of(node)
     return printable(f"{line} {module}" if module and not line.startswith("module ") else line)
@@ -180,7 +180,7 @@ def per_axis(given: int | Sequence[int], rank: int) -> list[int]:
 
 def fake_mode(graph: Graph) -> FakeTensorMode:
     """Returns the mode of the graph's fake tensors."""
-    values = (value_of(node) for node in graph.nodes)
+    values = (fake_result(node) for node in graph.nodes)
     found = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
     return found or FakeTensorMode()
 
@@ -211,7 +211,7 @@ def call_like(before: Node, value: Any, target: Target, *args: Any, **kwargs: An
 
 def evaluate(graph: Graph, target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Evaluates a call on fake tensors."""
-    real_args, real_kwargs = map_arg((args, dict(kwargs)), value_of)
+    real_args, real_kwargs = map_arg((args, dict(kwargs)), fake_result)
     with fake_mode(graph), torch.no_grad():
         return target(*real_args, **real_kwargs)
 

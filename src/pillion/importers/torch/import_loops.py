@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import shape_of, source_line
-from pillion.importers.torch.layout import Builder, Placed, plain
+from pillion.importers.torch.layout import Builder, LayoutValue, from_logical_order
 from pillion.importers.torch.loop_nodes import ELEMENT, STACKED, LoopNodes
 from pillion.ir.graph import Graph
 from pillion.ir.types import Shape, TensorType, Value, constant
@@ -41,20 +41,20 @@ def import_loop(importer: Importer, loop: LoopNodes) -> None:
     """Imports one step of a loop as the body of a `scan` op."""
     builder = importer.builder
     carried, lasts, stacks = loop.carried, loop.lasts, loop.of(STACKED)
-    sequences = [_sequence(importer, node) for node in loop.of(ELEMENT)]
-    initial = [_initial(importer, carried[index]) for index in sorted(carried)]
-    invariants = [_invariant(importer, node) for node in loop.outside if _is_computed(importer, node)]
+    sequences = [_sequence_input(importer, node) for node in loop.of(ELEMENT)]
+    initial = [_initial_state_input(importer, carried[index]) for index in sorted(carried)]
+    invariants = [_invariant_input(importer, node) for node in loop.outside if _is_computed(importer, node)]
     borders = (*sequences, *initial, *invariants)
     known = {border.node: importer.known.get(border.node) for border in invariants}
     outside, builder.ops = builder.ops, []
     for border in borders:
-        importer.known[border.node] = plain(
+        importer.known[border.node] = from_logical_order(
             builder.emit(Dequantize, x=border.inner, name=f"{border.inner.name}_f")
         )
     for node in loop.body:
         importer.visit(node)
-    nexts = [_integers(importer, lasts[index].args[1], loop) for index in sorted(carried)]
-    rows = [_integers(importer, node.args[0], loop) for node in stacks]
+    nexts = [_quantized_source(importer, lasts[index].args[1], loop) for index in sorted(carried)]
+    rows = [_quantized_source(importer, node.args[0], loop) for node in stacks]
     inputs = tuple(border.inner for border in borders)
     body = Graph(
         f"step_{loop.begins[0].name}", inputs, tuple(builder.ops), (*rows, *nexts)
@@ -62,7 +62,7 @@ def import_loop(importer: Importer, loop: LoopNodes) -> None:
     builder.ops = outside
     importer.known.update(known)
     ends = [*stacks, *(lasts[index] for index in sorted(lasts))]
-    types = [*(_with_axis(v, loop.count) for v in rows), *(v.type for v in nexts)]
+    types = [*(_type_with_step_axis(v, loop.count) for v in rows), *(v.type for v in nexts)]
     ys = tuple(Value(builder.names.fresh(node.name), type) for node, type in zip(ends, types, strict=True))
     builder.ops.append(
         Scan(
@@ -77,48 +77,48 @@ def import_loop(importer: Importer, loop: LoopNodes) -> None:
         )
     )
     for node, y in zip(ends, ys, strict=True):
-        importer.known[node] = plain(builder.emit(Dequantize, x=y, name=f"{node.name}_f"))
+        importer.known[node] = from_logical_order(builder.emit(Dequantize, x=y, name=f"{node.name}_f"))
 
 
 def _is_computed(importer: Importer, node: Node) -> bool:
     """Whether a node's value depends on inputs; constants are part of the body."""
     held = importer.known.get(node)
-    return isinstance(held, Placed) and not held.value.is_constant
+    return isinstance(held, LayoutValue) and not held.value.is_constant
 
 
-def _sequence(importer: Importer, node: Node) -> _LoopInput:
-    outer = _integers(importer, node.args[0])
+def _sequence_input(importer: Importer, node: Node) -> _LoopInput:
+    outer = _quantized_source(importer, node.args[0])
     type = TensorType(outer.shape[1:], outer.dtype, outer.type.quant)
     return _LoopInput(node, outer, Value(importer.builder.names.fresh(node.name), type))
 
 
-def _initial(importer: Importer, node: Node) -> _LoopInput:
-    outer, shape = _integers(importer, node.args[0]), shape_of(node)
+def _initial_state_input(importer: Importer, node: Node) -> _LoopInput:
+    outer, shape = _quantized_source(importer, node.args[0]), shape_of(node)
     if outer.is_constant:
         name, quant = importer.builder.names.fresh(f"{node.name}_first"), outer.type.quant
         outer = constant(name, np.ascontiguousarray(np.broadcast_to(outer.constant, shape)), quant)
     return _LoopInput(node, outer, Value(importer.builder.names.fresh(node.name), outer.type))
 
 
-def _invariant(importer: Importer, node: Node) -> _LoopInput:
-    outer = _integers(importer, node)
+def _invariant_input(importer: Importer, node: Node) -> _LoopInput:
+    outer = _quantized_source(importer, node)
     return _LoopInput(node, outer, Value(importer.builder.names.fresh(f"{node.name}_same"), outer.type))
 
 
-def _integers(importer: Importer, node: Any, loop: LoopNodes | None = None) -> Value:
+def _quantized_source(importer: Importer, node: Any, loop: LoopNodes | None = None) -> Value:
     """Integers in logical order that a node's float result was dequantized from."""
     placed = importer.known[node]
-    if not isinstance(placed, Placed):
-        raise _unquantized(node)
+    if not isinstance(placed, LayoutValue):
+        raise _unquantized_error(node)
     maker = next((op for op in reversed(importer.builder.ops) if placed.value in op.results), None)
     if placed.value.is_constant and loop is None:
         return importer.builder.plain(placed)
     if not isinstance(maker, Dequantize):
-        raise _unquantized(node)
+        raise _unquantized_error(node)
     return importer.builder.plain(placed.with_value(maker.x))
 
 
-def _unquantized(node: Node) -> PillionError:
+def _unquantized_error(node: Node) -> PillionError:
     return PillionError(
         "a step of a recurrent layer is not quantized",
         rule="what goes into a step and what it makes are integers",
@@ -127,6 +127,6 @@ def _unquantized(node: Node) -> PillionError:
     )
 
 
-def _with_axis(value: Value, count: int) -> TensorType:
+def _type_with_step_axis(value: Value, count: int) -> TensorType:
     shape: Shape = (count, *value.shape)
     return TensorType(shape, value.dtype, value.type.quant)

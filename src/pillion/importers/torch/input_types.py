@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import value_of
+from pillion.importers.torch.fx_nodes import fake_result
 from pillion.ir.types import DType
 
 INPUT_TYPES = {
@@ -27,7 +27,7 @@ INPUT_TYPES = {
 
 def input_dtype(node: Node) -> DType:
     """Returns the program's element type of an input node."""
-    return dtype_of_input(node.name, value_of(node).dtype)
+    return dtype_of_input(node.name, fake_result(node).dtype)
 
 
 def dtype_of_input(name: str, dtype: torch.dtype) -> DType:
@@ -46,7 +46,7 @@ def dtype_of_input(name: str, dtype: torch.dtype) -> DType:
 
 def cast_to_model(graph: Graph, inputs: Iterable[Tensor]) -> list[Tensor]:
     """Casts integer inputs of a program to the types of the model's inputs."""
-    values = (value_of(node) for node in graph.find_nodes(op="placeholder"))
+    values = (fake_result(node) for node in graph.find_nodes(op="placeholder"))
     return like_examples(inputs, [v for v in values if isinstance(v, Tensor)])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.ir.graph import Names
+from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, Quant, Shape, TensorType, Value, constant
 from pillion.ops import Reshape, Transpose
@@ -28,7 +28,7 @@ NLC: Order = (0, 2, 1)
 
 
 @dataclass(frozen=True)
-class Placed:
+class LayoutValue:
     """A value and the logical axis of each of its physical axes."""
 
     value: Value
@@ -48,25 +48,25 @@ class Placed:
         """Returns the physical axis of a logical axis; negative ones count from the end."""
         return self.order.index(logical % self.rank)
 
-    def with_value(self, value: Value) -> Placed:
+    def with_value(self, value: Value) -> LayoutValue:
         """Returns another value in the same layout."""
-        return Placed(value, self.order)
+        return LayoutValue(value, self.order)
 
-    def permuted(self, axes: Sequence[int]) -> Placed:
+    def permuted(self, axes: Sequence[int]) -> LayoutValue:
         """Returns the tensor whose logical axis i is logical axis axes[i] of this one. No data moves."""
         axes = [a % self.rank for a in axes]
-        return Placed(self.value, tuple(axes.index(axis) for axis in self.order))
+        return LayoutValue(self.value, tuple(axes.index(axis) for axis in self.order))
 
 
-def plain(value: Value) -> Placed:
+def from_logical_order(value: Value) -> LayoutValue:
     """Places a value whose physical axes are in logical order."""
-    return Placed(value, tuple(range(value.type.rank)))
+    return LayoutValue(value, tuple(range(value.type.rank)))
 
 
 class Builder:
     """Collects ops in order, and inserts transposes and reshapes."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: UniqueNames) -> None:
         self.names = names
         self.ops: list[Op] = []
         self.source = ""
@@ -97,13 +97,13 @@ class Builder:
         self.ops.append(dataclasses.replace(draft, y=y))
         return y
 
-    def like(self, x: Placed, cls: type[Op], **fields: Any) -> Placed:
+    def like(self, x: LayoutValue, cls: type[Op], **fields: Any) -> LayoutValue:
         """Appends an op that keeps the shape and layout of its operand x."""
         return x.with_value(
             self.emit(cls, x=x.value, dtype=x.value.dtype, quant=x.value.type.quant, **fields)
         )
 
-    def arrange(self, x: Placed, order: Order) -> Value:
+    def arrange(self, x: LayoutValue, order: Order) -> Value:
         """Returns the tensor with its logical axes in this physical order."""
         if x.order == order:
             return x.value
@@ -119,7 +119,7 @@ class Builder:
             quant=x.value.type.quant,
         )
 
-    def plain(self, x: Placed) -> Value:
+    def plain(self, x: LayoutValue) -> Value:
         """Returns the tensor in logical order."""
         return self.arrange(x, tuple(range(x.rank)))
 

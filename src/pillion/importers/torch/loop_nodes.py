@@ -46,7 +46,7 @@ _DECLARED: dict[str, Callable[..., Tensor]] = {
 """The operators' schemas with their shape functions."""
 
 
-def _declare() -> Any:
+def _declare_loop_operators() -> Any:
     """Registers the operators with torch, which drops them with the library object."""
     library: Any = torch.library.Library("pillion", "DEF")  # type: ignore[no-untyped-call]  # of torch
     for schema, shape in _DECLARED.items():
@@ -55,7 +55,7 @@ def _declare() -> Any:
     return library
 
 
-_LIBRARY = _declare()
+_LIBRARY = _declare_loop_operators()
 _OPERATORS: Any = torch.ops.pillion
 ELEMENT = _OPERATORS.element.default
 CARRIED = _OPERATORS.carried.default
@@ -153,7 +153,7 @@ def has_loops(graph: Graph) -> bool:
 
 def in_execution_order(graph: Graph) -> Iterator[Node | LoopNodes]:
     """Yields the nodes of a graph in execution order, each loop as one item."""
-    inside = _loops(graph)
+    inside = _loop_by_node(graph)
     missing = {loop.number: len(loop.nodes) for loop in inside.values()}
     done: set[Node] = set()
     waiting: list[Node] = []
@@ -177,7 +177,7 @@ def in_execution_order(graph: Graph) -> Iterator[Node | LoopNodes]:
     assert not waiting, "what a loop reads comes before it"
 
 
-def _loops(graph: Graph) -> dict[Node, LoopNodes]:
+def _loop_by_node(graph: Graph) -> dict[Node, LoopNodes]:
     """Maps each node inside a loop to its loop: from the `carried` and `element` calls to the `last` and `stacked`
     calls."""
     loops: dict[int, LoopNodes] = {}

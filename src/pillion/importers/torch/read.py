@@ -23,7 +23,7 @@ from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress
 from pillion.importers.torch.rewrite.functionalize import refused_writes
 from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
 from pillion.importers.torch.to_graph import import_with_origins
-from pillion.importers.torch.user_inputs import Batches, as_inputs, as_model
+from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
 from pillion.ir.verify import refuse_float
@@ -72,19 +72,21 @@ def read(
             name or "model",
         )
     else:
-        found, inputs, calibrate = fix_arguments(as_model(model), example_inputs, calibrate)
+        found, inputs, calibrate = fix_arguments(require_model(model), example_inputs, calibrate)
         name = name or (
             found.preparation.name if isinstance(found, QatModule) else type(found).__name__.lower()
         )
         if not isinstance(found, QatModule):
-            _require_none_prepared(found)
+            _refuse_prepared_submodules(found)
         stateful = None if isinstance(found, QatModule) else as_stateful(found, inputs)
     if stateful is not None:
         captured = stateful.exported or stateful
-        with_states = ptq(captured, inputs, calibrate, progress, wishes, _refusing(name), stateful, tuning)
+        with_states = ptq(
+            captured, inputs, calibrate, progress, wishes, _float_op_refuser(name), stateful, tuning
+        )
         graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
         return ReadModel(stateful.with_states(graph, nhwc), None)
-    return _quantized(found, inputs, name, calibrate, progress, wishes, nhwc, tuning)
+    return _quantize_and_import(found, inputs, name, calibrate, progress, wishes, nhwc, tuning)
 
 
 def _require_no_inputs(spec: str, example_inputs: Any) -> None:
@@ -97,7 +99,7 @@ def _require_no_inputs(spec: str, example_inputs: Any) -> None:
         )
 
 
-def _require_none_prepared(model: Any) -> None:
+def _refuse_prepared_submodules(model: Any) -> None:
     """Raises if a submodule was prepared for training."""
     parts = model.named_modules() if isinstance(model, nn.Module) else ()
     path = next((name for name, part in parts if isinstance(part, QatModule)), None)
@@ -110,7 +112,7 @@ def _require_none_prepared(model: Any) -> None:
         )
 
 
-def _refusing(name: str) -> Callable[[Sequence[FloatOp]], None]:
+def _float_op_refuser(name: str) -> Callable[[Sequence[FloatOp]], None]:
     """Returns a function that raises if operators of the model would stay in float."""
 
     def refuse(ops: Sequence[FloatOp]) -> None:
@@ -122,7 +124,7 @@ def _refusing(name: str) -> Callable[[Sequence[FloatOp]], None]:
     return refuse
 
 
-def _quantized(
+def _quantize_and_import(
     model: Any,
     inputs: tuple[Tensor, ...],
     name: str,
@@ -132,7 +134,7 @@ def _quantized(
     nhwc: bool,
     tuning: Quantization,
 ) -> ReadModel:
-    refuse = _refusing(name)
+    refuse = _float_op_refuser(name)
     if isinstance(model, QatModule):
         _require_no_tuning(model, tuning)
         quantized = finish_training(model, inputs, calibrate, progress, wishes)

@@ -17,12 +17,12 @@ Step = tuple[str, tuple[Any, ...], tuple[tuple[str, Any], ...]]
 RESULT, NUMBER = "result", "number"
 
 
-def result(step: int) -> tuple[str, int]:
+def step_reference(step: int) -> tuple[str, int]:
     """Returns a reference to the result of a step; 0 is the operand, 1 the first step."""
     return (RESULT, step)
 
 
-def number(held: Tensor) -> tuple[str, float]:
+def number_reference(held: Tensor) -> tuple[str, float]:
     """Returns a reference to a one-element tensor, for operators that require a tensor argument."""
     return (NUMBER, float(held.detach()))
 

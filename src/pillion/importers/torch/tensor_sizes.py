@@ -28,7 +28,7 @@ def check_tensors(exported: ExportedProgram) -> None:
     """Raises if a tensor, or a padded image, exceeds the bytes that a chip can address."""
     for node in exported.graph.nodes:
         shapes = [held.shape for held in _tensors(node.meta.get("val"))]
-        for shape in (*shapes, *_padded(node)):
+        for shape in (*shapes, *_padded_input_shapes(node)):
             if all(isinstance(size, int) for size in shape) and FLOAT_BYTES * math.prod(shape) > LARGEST:
                 raise _too_large(node, tuple(shape))
 
@@ -39,7 +39,7 @@ def _tensors(held: object) -> list[Tensor]:
     return [held] if isinstance(held, Tensor) else []
 
 
-def _padded(node: Node) -> list[tuple[int, ...]]:
+def _padded_input_shapes(node: Node) -> list[tuple[int, ...]]:
     """Shape of a windowed operator's padded input; empty for other operators."""
     place = PADDED.get(node.target)  # type: ignore[call-overload]  # targets are functions, too
     if place is None or len(node.args) <= place or not isinstance(node.args[0], Node):

@@ -14,13 +14,13 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.float_origin import Origin
-from pillion.importers.torch.fx_nodes import operator_name, origin_of, source_line
+from pillion.importers.torch.fx_nodes import operator_name, source_description, source_line
 from pillion.importers.torch.import_loops import import_loop
 from pillion.importers.torch.input_types import input_dtype
-from pillion.importers.torch.layout import NHWC, Builder, Placed, plain
+from pillion.importers.torch.layout import NHWC, Builder, LayoutValue, from_logical_order
 from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
 from pillion.importers.torch.rows import ROWS
-from pillion.ir.graph import Graph, Names, identifier
+from pillion.ir.graph import Graph, UniqueNames, identifier
 from pillion.ir.types import BYTES, DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
 from pillion.ops import Dequantize, Quantize
 
@@ -57,20 +57,20 @@ class _Importer:
 
     def __init__(self, module: GraphModule, nhwc: bool) -> None:
         self.module, self.nhwc = module, nhwc
-        self.builder = Builder(Names())
+        self.builder = Builder(UniqueNames())
         self.known: dict[Node, Any] = {}
-        self.read_as: dict[Value, dict[Quant, Placed]] = {}
+        self.read_as: dict[Value, dict[Quant, LayoutValue]] = {}
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.origins: dict[str, Origin] = {}
 
     def visit(self, node: Node) -> None:
         self.builder.node = node
-        self.builder.hint, self.builder.source = identifier(_name(node)), origin_of(node)
+        self.builder.hint, self.builder.source = identifier(_value_name(node)), source_description(node)
         self.import_one(node)
         made = self.known.get(node)
-        if isinstance(made, Placed) and not made.value.is_constant:
-            self.origins.setdefault(made.value.name, Origin(_unconverted(node).name, made.order))
+        if isinstance(made, LayoutValue) and not made.value.is_constant:
+            self.origins.setdefault(made.value.name, Origin(_before_conversions(node).name, made.order))
 
     def import_one(self, node: Node) -> None:
         match node.op:
@@ -90,7 +90,7 @@ class _Importer:
                     help="export the module with torch.export",
                 )
 
-    def input(self, node: Node) -> Placed | None:
+    def input(self, node: Node) -> LayoutValue | None:
         shape = tuple(int(d) for d in node.meta["val"].shape)
         is_image = self.nhwc and len(shape) == 4
         order = NHWC if is_image else tuple(range(len(shape)))
@@ -100,7 +100,7 @@ class _Importer:
             TensorType(tuple(shape[a] for a in order), dtype, UNIT_SCALE if dtype in BYTES else None),
         )
         self.inputs.append(value)
-        return Placed(value, order)
+        return LayoutValue(value, order)
 
     def constant(self, node: Node) -> Any:
         held: Any = self.module
@@ -115,7 +115,7 @@ class _Importer:
             array = array.astype(np.int32)
         if array.dtype.name not in {d.value for d in DType}:
             return held
-        return plain(constant(self.builder.names.fresh(identifier(node.name)), array))
+        return from_logical_order(constant(self.builder.names.fresh(identifier(node.name)), array))
 
     def output(self, node: Node) -> None:
         results = node.args[0]
@@ -127,7 +127,7 @@ class _Importer:
     def call(self, node: Node) -> Any:
         args: Any = torch.fx.node.map_arg(node.args, self.known.__getitem__)
         kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
-        match _conversion(node):
+        match _conversion_name(node):
             case "quantize_per_tensor":
                 quant = PerTensor(float(_number(args[1])), int(_number(args[2])))
                 return self.quantize(args[0], quant, DTYPES[args[5]])
@@ -154,7 +154,7 @@ class _Importer:
                 error.what, rule=error.rule, here=here, help=error.help or DEFAULT_HELP
             ) from None
 
-    def quantize(self, x: Placed, quant: PerTensor, dtype: DType) -> Placed:
+    def quantize(self, x: LayoutValue, quant: PerTensor, dtype: DType) -> LayoutValue:
         if x.value.is_constant:
             raise PillionError(
                 f"constant `{x.value.name}` was left in float by the quantizer",
@@ -164,19 +164,19 @@ class _Importer:
             )
         return x.with_value(self.builder.emit(Quantize, x=x.value, dtype=dtype, quant=quant))
 
-    def dequantize(self, x: Placed, quant: Quant) -> Placed:
+    def dequantize(self, x: LayoutValue, quant: Quant) -> LayoutValue:
         """Imports a dequantize. A quantized constant stays an integer constant with its scale; ops read it
         directly."""
         if x.value.is_constant:
             return self.read(x.value, quant)
         return x.with_value(self.builder.emit(Dequantize, x=x.value))
 
-    def read(self, integers: Value, quant: Quant) -> Placed:
+    def read(self, integers: Value, quant: Quant) -> LayoutValue:
         """Returns one value per constant and quantization, so that layers can share weights."""
         ways = self.read_as.setdefault(integers, {})
         if quant not in ways:
             name = self.builder.names.fresh(integers.name) if ways else integers.name
-            ways[quant] = plain(constant(name, integers.constant, quant))
+            ways[quant] = from_logical_order(constant(name, integers.constant, quant))
         return ways[quant]
 
 
@@ -191,11 +191,11 @@ def unsupported(node: Node) -> PillionError:
 
 
 def _number(held: Any) -> Any:
-    return _array(held).item() if isinstance(held, (torch.Tensor, Placed)) else held
+    return _array(held).item() if isinstance(held, (torch.Tensor, LayoutValue)) else held
 
 
 def _array(held: Any) -> np.ndarray[Any, Any]:
-    return held.value.constant if isinstance(held, Placed) else np.asarray(held.detach().cpu())
+    return held.value.constant if isinstance(held, LayoutValue) else np.asarray(held.detach().cpu())
 
 
 DTYPES = {torch.int8: DType.INT8, torch.int16: DType.INT16}
@@ -203,21 +203,21 @@ UNIT_SCALE = PerTensor(1.0)
 """Quantization of integer inputs: each integer is its own value."""
 
 
-def _conversion(node: Node) -> str:
+def _conversion_name(node: Node) -> str:
     """Name of the quantize or dequantize operator that a node calls; empty for all other nodes."""
     target = node.target
     is_one = isinstance(target, torch._ops.OpOverload) and target.namespace == LIBRARY
     return target.overloadpacket.__name__ if is_one else ""  # type: ignore[union-attr]  # an OpOverload
 
 
-def _name(node: Node) -> str:
+def _value_name(node: Node) -> str:
     """Value name of a node; conversions are named after the node that they convert."""
-    suffix = {"": "", "quantize_per_tensor": "_q"}.get(_conversion(node), "_f")
-    return _unconverted(node).name + suffix
+    suffix = {"": "", "quantize_per_tensor": "_q"}.get(_conversion_name(node), "_f")
+    return _before_conversions(node).name + suffix
 
 
-def _unconverted(node: Node) -> Node:
+def _before_conversions(node: Node) -> Node:
     """First node that is not a conversion, upstream of `node`."""
-    while _conversion(node) and isinstance(node.args[0], Node):
+    while _conversion_name(node) and isinstance(node.args[0], Node):
         node = node.args[0]
     return node

@@ -28,21 +28,21 @@ NUMBERS = "fiub"
 """Numpy type kinds that hold numbers."""
 
 
-def as_model(model: Any, caller: str = "compile") -> Any:
+def require_model(model: Any, caller: str = "compile") -> Any:
     """Returns the model without wrappers. Raises if it is not a model."""
     if isinstance(model, nn.Module):
-        return unwrapped(model)
+        return unwrap_model(model)
     if isinstance(model, ExportedProgram) and caller == "compile":
         return model
     raise PillionError(
         f"{caller} takes a module, and this is none",
         rule="a torch.nn.Module" + (", or a torch.export.ExportedProgram" if caller == "compile" else ""),
         here=_describe_model(model),
-        help=_model_help(model, caller),
+        help=_not_a_model_help(model, caller),
     )
 
 
-def unwrapped(model: Any) -> Any:
+def unwrap_model(model: Any) -> Any:
     """Unwraps a model from `torch.compile`, `DataParallel` and averaged models."""
     while isinstance(model, WRAPPERS) or hasattr(model, "_orig_mod"):
         model = model.module if isinstance(model, WRAPPERS) else model._orig_mod
@@ -53,10 +53,10 @@ def _describe_model(model: Any) -> str:
     if isinstance(model, type):
         return f"the class {model.__name__}"
     name = getattr(model, "__name__", "")
-    return f"the function {name}" if callable(model) and name else describe(model)
+    return f"the function {name}" if callable(model) and name else describe_value(model)
 
 
-def _model_help(model: Any, caller: str) -> str:
+def _not_a_model_help(model: Any, caller: str) -> str:
     if isinstance(model, type):
         return f"make a module of the class: {caller}({model.__name__}(), …)"
     if isinstance(model, (str, os.PathLike)):
@@ -76,7 +76,7 @@ def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
         raise PillionError(
             "example inputs are not tensors",
             rule="a tensor, or a tuple of tensors, one for each argument of forward; or arrays of numpy, numbers and lists of numbers",
-            here=f"{describe(inputs)} from {place}",
+            here=f"{describe_value(inputs)} from {place}",
             help="tuple(inputs.values()), in the order of forward's arguments"
             if isinstance(inputs, Mapping)
             else "(torch.randn(1, 3, 32, 32),)",
@@ -92,12 +92,14 @@ def _check_input(tensor: Tensor, index: int) -> None:
         raise PillionError(
             f"example input {index} cannot be an input of a program",
             rule="float32, with at least one element",
-            here=describe(tensor),
+            here=describe_value(tensor),
             help="give inputs of the size that the device will see; .float() makes them, and the model, float32",
         )
 
 
-def as_batches(given: Batches, examples: Sequence[Tensor], names: Sequence[str] = ()) -> Iterable[Any]:
+def as_calibration_batches(
+    given: Batches, examples: Sequence[Tensor], names: Sequence[str] = ()
+) -> Iterable[Any]:
     """Returns an iterable of samples. Raises if `given` is not iterable."""
     if isinstance(given, (str, os.PathLike)):
         return load_calibration(os.fspath(given), examples, names=names)
@@ -114,14 +116,14 @@ def as_batches(given: Batches, examples: Sequence[Tensor], names: Sequence[str] 
             here=f"`calibrate` is {_describe_model(given)}",
             help="call it: calibrate=samples()" if callable(given) else "calibrate=[(x,) for x in samples]",
         ) from None
-    return given if hasattr(given, "__len__") else _limited(given)
+    return given if hasattr(given, "__len__") else _limit_samples(given)
 
 
 MAX_UNSIZED_SAMPLES = 2000
 """Maximum number of samples taken from data without a length."""
 
 
-def _limited(given: Iterable[Any]) -> Iterator[Any]:
+def _limit_samples(given: Iterable[Any]) -> Iterator[Any]:
     """Yields at most MAX_UNSIZED_SAMPLES items, and warns if it stops before the end."""
     for number, item in enumerate(given):
         if number == MAX_UNSIZED_SAMPLES:
@@ -143,33 +145,33 @@ def _is_labelled_batch(given: Any, examples: Sequence[Tensor]) -> bool:
     return len(given) == 2 and last not in (examples[0].shape[1:], (len(given[1]), *examples[0].shape[1:]))
 
 
-def as_samples(
+def split_into_samples(
     given: Any, number: int, examples: Sequence[Tensor], names: Sequence[str] = ()
 ) -> Iterator[tuple[Tensor, ...]]:
     """Yields the samples of one item of calibration data: one tensor per input of the model, in the example's
     shape and number type. Larger batches are split; labels are dropped."""
     parts: Any = (given,) if isinstance(given, ARRAYS) else given
     if isinstance(parts, Mapping):
-        parts = _named_parts(parts, number, names[: len(examples)], len(examples))
+        parts = _inputs_of_dict_sample(parts, number, names[: len(examples)], len(examples))
     if isinstance(parts, (tuple, list)):
-        parts = _without_label(parts, len(examples))
+        parts = _strip_label(parts, len(examples))
         if len(parts) != len(examples):
-            raise _count_mismatch(parts, number, len(examples))
+            raise _input_count_error(parts, number, len(examples))
     if not isinstance(parts, (tuple, list)) or not all(map(_holds_numbers, parts)):
         raise PillionError(
             f"sample {number} of the calibration data is no input of the model",
             rule="a tensor, or a tuple of tensors, one for each input; or arrays of numpy",
-            here=describe(given),
+            here=describe_value(given),
             help="give what the model takes, made as for its training: of images `ToTensor()` makes tensors",
         )
-    samples = tuple(_like(part, example) for part, example in zip(parts, examples, strict=True))
+    samples = tuple(_as_input_tensor(part, example) for part, example in zip(parts, examples, strict=True))
     for sample, example in zip(samples, examples, strict=True):
         if example.is_floating_point() and not sample.is_floating_point():
-            raise _type_mismatch(sample, example, number)
-    yield from _split(samples, examples)
+            raise _sample_type_error(sample, example, number)
+    yield from _split_batch(samples, examples)
 
 
-def _named_parts(
+def _inputs_of_dict_sample(
     sample: Mapping[Any, Any], number: int, names: Sequence[str], wanted: int
 ) -> tuple[Any, ...]:
     """Inputs of a dict sample: by forward's argument names, or its only array that is not a label."""
@@ -191,23 +193,23 @@ def _named_parts(
     )
 
 
-def _type_mismatch(sample: Tensor, example: Tensor, number: int) -> PillionError:
+def _sample_type_error(sample: Tensor, example: Tensor, number: int) -> PillionError:
     return PillionError(
         f"sample {number} of the calibration data has other numbers than the model takes",
-        rule=f"{describe(example)}, as the example inputs are",
-        here=describe(sample),
+        rule=f"{describe_value(example)}, as the example inputs are",
+        here=describe_value(sample),
         help="make them real numbers as for training: x.float() / 255 of bytes, where the model has learned with those",
     )
 
 
-def _without_label(parts: Sequence[Any], inputs: int) -> Sequence[Any]:
+def _strip_label(parts: Sequence[Any], inputs: int) -> Sequence[Any]:
     """Inputs of a sample whose label comes last, or that is nested as ((a, b), label)."""
     if inputs > 1 and len(parts) == 2 and isinstance(parts[0], (tuple, list)):
         parts = [*parts[0], parts[1]]
     return parts[:-1] if len(parts) == inputs + 1 else parts
 
 
-def _split(batch: tuple[Tensor, ...], examples: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+def _split_batch(batch: tuple[Tensor, ...], examples: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
     """Splits a batch into samples of the examples' size and pads the last one by repeating its last row. Passes
     other shapes through; the model reports them."""
     pairs = list(zip(batch, examples, strict=True))
@@ -219,15 +221,15 @@ def _split(batch: tuple[Tensor, ...], examples: Sequence[Tensor]) -> Iterator[tu
         return
     (count,), (each,) = rows, size
     for at in range(0, count, each):
-        yield tuple(_padded(x[at : at + each], each) for x in batch)
+        yield tuple(_pad_rows(x[at : at + each], each) for x in batch)
 
 
-def _padded(part: Tensor, rows: int) -> Tensor:
+def _pad_rows(part: Tensor, rows: int) -> Tensor:
     missing = rows - len(part)
     return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part
 
 
-def _count_mismatch(parts: Sequence[Any], number: int, wanted: int) -> PillionError:
+def _input_count_error(parts: Sequence[Any], number: int, wanted: int) -> PillionError:
     names = [f"x{i}" for i in range(wanted)] if wanted > 1 else ["x"]
     kept = ", ".join(names) + ("," if wanted == 1 else "")
     surplus = len(parts) > wanted
@@ -235,14 +237,14 @@ def _count_mismatch(parts: Sequence[Any], number: int, wanted: int) -> PillionEr
         f"sample {number} of the calibration data has {len(parts)} parts, the model has {wanted} "
         f"{'input' if wanted == 1 else 'inputs'}",
         rule="a sample holds the model's inputs, and perhaps a label behind them",
-        here=describe(parts),
+        here=describe_value(parts),
         help=f"drop the rest: calibrate=(({kept}) for {', '.join(names)}, *_ in loader)"
         if surplus
         else "give each sample all inputs of the model, in the order of forward's arguments",
     )
 
 
-def _like(part: Any, example: Tensor) -> Tensor:
+def _as_input_tensor(part: Any, example: Tensor) -> Tensor:
     """One input of a sample as a tensor, with the batch axis added if it is missing and 1."""
     tensor = _as_tensor(part)
     (tensor,) = like_examples([tensor], [example])
@@ -275,12 +277,14 @@ def _as_tensor(part: Any) -> Tensor:
     return torch.from_numpy(np.array(part, part.dtype.newbyteorder("="), order="C"))
 
 
-def describe(thing: Any) -> str:
+def describe_value(thing: Any) -> str:
     """Describes a value for an error message: tensors by type and shape, everything else by class."""
     if isinstance(thing, ARRAYS):
         return f"{str(thing.dtype).removeprefix('torch.')}{list(thing.shape)}"
     if isinstance(thing, (tuple, list)):
-        parts = ", ".join(type(x).__name__ if isinstance(x, (tuple, list)) else describe(x) for x in thing)
+        parts = ", ".join(
+            type(x).__name__ if isinstance(x, (tuple, list)) else describe_value(x) for x in thing
+        )
         return f"({parts})" if thing else "nothing"
     name = type(thing).__name__
     return "None" if thing is None else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pillion.importers.torch.layout import NHWC, Builder, Order, Placed
+from pillion.importers.torch.layout import NHWC, Builder, LayoutValue, Order
 from pillion.ir.types import Shape
 
 
@@ -19,17 +19,17 @@ class AxisRun:
     after: tuple[int, ...]
 
 
-def view(b: Builder, x: Placed, shape: Shape) -> Placed:
+def reshape_logical(b: Builder, x: LayoutValue, shape: Shape) -> LayoutValue:
     """Reshapes a tensor in logical order."""
-    runs = matched(x.shape, shape)
+    runs = match_axis_runs(x.shape, shape)
     in_memory = sorted(runs, key=lambda run: min(map(x.order.index, run.before)))
-    if not all(_is_run(x.order, run) for run in in_memory):
-        x = _with_runs(b, x, in_memory)
-    order = _order(x.order, [axis for run in in_memory for axis in run.after], shape)
-    return Placed(b.reshape(x.value, tuple(shape[axis] for axis in order)), order)
+    if not all(_is_contiguous_run(x.order, run) for run in in_memory):
+        x = _make_runs_contiguous(b, x, in_memory)
+    order = _view_result_order(x.order, [axis for run in in_memory for axis in run.after], shape)
+    return LayoutValue(b.reshape(x.value, tuple(shape[axis] for axis in order)), order)
 
 
-def matched(before: Shape, after: Shape) -> list[AxisRun]:
+def match_axis_runs(before: Shape, after: Shape) -> list[AxisRun]:
     """Returns the smallest corresponding runs of axes; axes of size 1 belong to no run."""
     old = [axis for axis, size in enumerate(before) if size != 1]
     new = [axis for axis, size in enumerate(after) if size != 1]
@@ -47,21 +47,21 @@ def matched(before: Shape, after: Shape) -> list[AxisRun]:
     return runs
 
 
-def _is_run(order: Order, run: AxisRun) -> bool:
+def _is_contiguous_run(order: Order, run: AxisRun) -> bool:
     """Whether the axes are neighbours in memory. Axes of size 1 in between count as a gap; moving them is free."""
     places = [order.index(axis) for axis in run.before]
     return places == list(range(places[0], places[0] + len(places)))
 
 
-def _with_runs(b: Builder, x: Placed, runs: Sequence[AxisRun]) -> Placed:
+def _make_runs_contiguous(b: Builder, x: LayoutValue, runs: Sequence[AxisRun]) -> LayoutValue:
     """Arranges the tensor so that each run is contiguous, in logical order if that suffices."""
     moved = [axis for run in runs for axis in run.before]
     units = [axis for axis in range(x.rank) if axis not in moved]
     order = tuple(range(x.rank)) if moved == sorted(moved) else (*units, *moved)
-    return Placed(b.arrange(x, order), order)
+    return LayoutValue(b.arrange(x, order), order)
 
 
-def _order(before: Order, moved: Sequence[int], shape: Shape) -> Order:
+def _view_result_order(before: Order, moved: Sequence[int], shape: Shape) -> Order:
     """Layout of the result: axes of size 1 fit anywhere and complete NHWC or logical order if possible."""
     every = tuple(range(len(shape)))
     if list(moved) == sorted(moved) and not (len(shape) == 4 and before == NHWC):

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import write_whole
-from pillion.report.page.summary import grade, tiles, verdicts
-from pillion.report.pictures.arena_picture import memory
+from pillion.report.page.summary import grade, key_conclusions, tiles
+from pillion.report.pictures.arena_picture import draw_arena
 from pillion.report.pictures.histogram import histogram
-from pillion.report.pictures.network import network
+from pillion.report.pictures.network import draw_network
 from pillion.report.pictures.shares import measures, shares
 from pillion.report.pictures.svg import clean
 from pillion.report.report_facts import Facts, PartFacts, TensorQuality
@@ -35,26 +35,26 @@ def render(facts: Facts) -> str:
     from markupsafe import Markup
 
     environment = _environment()
-    script = _own("report.js")
+    script = _package_file("report.js")
     shown = measures(facts)
     return environment.get_template("report.html").render(
         facts=facts,
         tiles=tiles(facts),
         measures=shown,
         shares={one.key: Markup(shares(facts, one)) for one in shown},
-        network=Markup(network(facts)),
-        memory=Markup(memory(facts.arena, facts.shown)),
+        network=Markup(draw_network(facts)),
+        memory=Markup(draw_arena(facts.arena, facts.shown)),
         histograms=[Markup(histogram(q.histogram, q.tensor)) for q in facts.quality.tensors],
         flash_tables=[
-            (title, _by_group(parts), parts)
+            (title, _bytes_by_group(parts), parts)
             for title, parts in (("Constants", facts.constants), ("Code", facts.code))
         ],
         on_cpu=[op for op in facts.ops if op.unit == "cpu"],
-        verdicts=verdicts(facts),
+        verdicts=key_conclusions(facts),
         with_code=lambda text: _with_code(text, facts.shown),
         counted=facts.measured.instructions is not None,
-        island=Markup(island(facts)),
-        style=Markup(_own("report.css")),
+        island=Markup(script_data_json(facts)),
+        style=Markup(_package_file("report.css")),
         script=Markup(script),
         script_hash=_hash_of_script(script),
     )
@@ -78,22 +78,22 @@ def require_template_engine() -> None:
         ) from None
 
 
-def island(facts: Facts) -> str:
+def script_data_json(facts: Facts) -> str:
     """Returns the data for the page's script, as JSON that cannot close its element."""
     data = {"ops": [asdict(op) for op in facts.ops], "measured": asdict(facts.measured)}
-    text = json.dumps(_cleaned(data), separators=(",", ":"))  # in ASCII
+    text = json.dumps(_clean_text(data), separators=(",", ":"))  # in ASCII
     return re.sub("[<>&]", lambda mark: f"\\u{ord(mark[0]):04x}", text)
 
 
-def _cleaned(data: Any) -> Any:
+def _clean_text(data: Any) -> Any:
     """Returns the data with all text made safe for a page."""
     match data:
         case str():
             return clean(data)
         case dict():
-            return {key: _cleaned(value) for key, value in data.items()}
+            return {key: _clean_text(value) for key, value in data.items()}
         case list() | tuple():
-            return [_cleaned(one) for one in data]
+            return [_clean_text(one) for one in data]
         case _:
             return data
 
@@ -110,14 +110,14 @@ def _environment() -> Environment:
         shape=lambda sizes: "×".join(map(str, sizes)) or "scalar",
         percent=lambda part: "–" if part is None else f"{part:.2%}".removesuffix("%"),
         short=lambda number: "–" if number is None else f"{number:.3g}",
-        ratio=_ratio,
+        ratio=_format_ratio,
         ratio_value=_ratio_value,
         grade=lambda quality: grade(quality.signal_to_noise_db),
     )
     return environment
 
 
-def _own(name: str) -> str:
+def _package_file(name: str) -> str:
     """Returns a file of this package, to be embedded unchanged."""
     return (resources.files(__package__ or "") / name).read_text("utf-8")
 
@@ -127,14 +127,14 @@ def _hash_of_script(script: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
-def _by_group(parts: Sequence[PartFacts]) -> list[tuple[str, int]]:
+def _bytes_by_group(parts: Sequence[PartFacts]) -> list[tuple[str, int]]:
     groups: dict[str, int] = {}
     for part in parts:
         groups[part.group] = groups.get(part.group, 0) + part.bytes
     return sorted(groups.items(), key=lambda item: -item[1])
 
 
-def _ratio(quality: TensorQuality) -> str:
+def _format_ratio(quality: TensorQuality) -> str:
     if quality.signal_to_noise_db is not None:
         return f"{quality.signal_to_noise_db:.1f}"
     return "exact" if quality.largest_error == 0 else "–"

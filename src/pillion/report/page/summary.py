@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pillion.report.pictures.arena_picture import size_in_words
+from pillion.report.pictures.arena_picture import format_size
 from pillion.report.report_facts import Facts
 
 
 @dataclass(frozen=True)
-class Tile:
+class FigureTile:
     """One figure: label, value and remark."""
 
     href: str
@@ -33,16 +33,16 @@ def grade(ratio: float | None) -> str:
     return "" if ratio is None else "bad" if ratio < BAD_DB else "well" if ratio > GOOD_DB else ""
 
 
-def verdicts(facts: Facts) -> list[tuple[str, str]]:
+def key_conclusions(facts: Facts) -> list[tuple[str, str]]:
     """Returns the most important conclusions, each with its CSS class."""
-    return [*_fits(facts), *_fits_flash(facts), *_quality(facts)]
+    return [*_memory_conclusions(facts), *_fits_flash(facts), *_quality_conclusions(facts)]
 
 
-def _fits(facts: Facts) -> Iterator[tuple[str, str]]:
+def _memory_conclusions(facts: Facts) -> Iterator[tuple[str, str]]:
     there = facts.sram_bytes_of_chip
     if there is None:
         return
-    sizes = f"{_bound(facts.sram_bytes, facts)} of {size_in_words(there)} RAM"
+    sizes = f"{_format_lower_bound(facts.sram_bytes, facts)} of {format_size(there)} RAM"
     yield (
         ("well", f"Fits {facts.target}: {sizes}.")
         if facts.fits
@@ -58,7 +58,7 @@ def _fits_flash(facts: Facts) -> Iterator[tuple[str, str]]:
     if there is None:
         return
     what = "" if facts.is_flash_exact else ", without code whose size is not known here"
-    sizes = f"{_flash_in_words(facts)} of {size_in_words(there)} flash{what}"
+    sizes = f"{_flash_in_words(facts)} of {format_size(there)} flash{what}"
     yield (
         ("well", f"Fits {facts.target}: {sizes}.")
         if facts.flash_bytes <= there
@@ -67,78 +67,87 @@ def _fits_flash(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _flash_in_words(facts: Facts) -> str:
-    return f"{'' if facts.is_flash_exact else '≥ '}{size_in_words(facts.flash_bytes)}"
+    return f"{'' if facts.is_flash_exact else '≥ '}{format_size(facts.flash_bytes)}"
 
 
-def _quality(facts: Facts) -> Iterator[tuple[str, str]]:
+def _quality_conclusions(facts: Facts) -> Iterator[tuple[str, str]]:
     ratio = facts.output_ratio
     if ratio is not None and grade(ratio) == "bad":
         words = "the answers are mostly noise" if ratio < BAD_DB / 2 else "much is lost"
         yield "bad", f"Bad quality: the output has {ratio:.1f} dB signal to noise, {words}."
 
 
-def tiles(facts: Facts) -> list[Tile]:
+def tiles(facts: Facts) -> list[FigureTile]:
     """Returns the key figures of a program."""
     return list(_tiles(facts))
 
 
-def _tiles(facts: Facts) -> Iterator[Tile]:
+def _tiles(facts: Facts) -> Iterator[FigureTile]:
     on_cpu = len(facts.ops) - facts.on_npu
     if facts.npu or facts.on_npu:
         split = (("npu", facts.on_npu), ("cpu", on_cpu))
-        yield Tile("#placement", "On the NPU", f"{facts.on_npu} of {len(facts.ops)}", "ops", split)
-    yield Tile("#work", "MACs", count_in_words(facts.macs), f"{facts.macs:,}")
+        yield FigureTile("#placement", "On the NPU", f"{facts.on_npu} of {len(facts.ops)}", "ops", split)
+    yield FigureTile("#work", "MACs", count_in_words(facts.macs), f"{facts.macs:,}")
     if facts.measured.instructions is not None:
         of = "of the core alone" if facts.on_npu else "of a run"
         note = f"{of}, counted on {facts.measured.board}"
-        yield Tile("#work", "Instructions", count_in_words(facts.measured.instructions), note)
+        yield FigureTile("#work", "Instructions", count_in_words(facts.measured.instructions), note)
     if facts.time is not None:
         note = f"{facts.time.rate} at {facts.time.clock}, estimated"
-        yield Tile("#work", "Time", facts.time.milliseconds, note)
+        yield FigureTile("#work", "Time", facts.time.milliseconds, note)
     cycles = sum(op.estimated_cycles for op in facts.ops)
     hint = "" if facts.time else "; --clock gives ms"
-    yield Tile("#work", "Cycles", f"~{count_in_words(cycles)}", f"estimated by placement, not measured{hint}")
-    yield _ram(facts)
+    yield FigureTile(
+        "#work", "Cycles", f"~{count_in_words(cycles)}", f"estimated by placement, not measured{hint}"
+    )
+    yield _ram_tile(facts)
     yield _flash(facts)
     if facts.segments:
-        yield Tile("#placement", "Across the border", size_in_words(facts.crossing_bytes), "in one run")
+        yield FigureTile("#placement", "Across the border", format_size(facts.crossing_bytes), "in one run")
     ratios = [
         (q.signal_to_noise_db, q.tensor) for q in facts.quality.tensors if q.signal_to_noise_db is not None
     ]
     ratio = facts.output_ratio
     if ratio is not None:
         note = f"of the output; lowest of all tensors {min(ratios)[0]:.1f} dB"
-        yield Tile("#quality", "Signal to noise", f"{ratio:.1f} dB", note, grade=grade(ratio))
+        yield FigureTile("#quality", "Signal to noise", f"{ratio:.1f} dB", note, grade=grade(ratio))
 
 
-def _ram(facts: Facts) -> Tile:
+def _ram_tile(facts: Facts) -> FigureTile:
     there = facts.sram_bytes_of_chip
-    what = f"arena and {size_in_words(facts.state_bytes)} of state" if facts.states else "arena"
+    what = f"arena and {format_size(facts.state_bytes)} of state" if facts.states else "arena"
     if there is None:
-        return Tile("#arena", "RAM", _bound(facts.sram_bytes, facts), f"{what}; the stack comes on top")
+        return FigureTile(
+            "#arena", "RAM", _format_lower_bound(facts.sram_bytes, facts), f"{what}; the stack comes on top"
+        )
     parts = (("used", min(facts.sram_bytes, there)), ("free", max(there - facts.sram_bytes, 0)))
     fits = "of" if facts.sram_bytes <= there else "does not fit:"
     colour = "" if facts.fits else "bad"
-    return Tile(
-        "#arena", "RAM", _bound(facts.sram_bytes, facts), f"{fits} {size_in_words(there)}", parts, colour
+    return FigureTile(
+        "#arena",
+        "RAM",
+        _format_lower_bound(facts.sram_bytes, facts),
+        f"{fits} {format_size(there)}",
+        parts,
+        colour,
     )
 
 
-def _flash(facts: Facts) -> Tile:
+def _flash(facts: Facts) -> FigureTile:
     code = facts.flash_bytes - facts.constant_bytes - facts.params_bytes - facts.npu_flash_bytes
-    what = f"constants and {size_in_words(code)} of code" if code else "constants, without code"
+    what = f"constants and {format_size(code)} of code" if code else "constants, without code"
     there = facts.flash_bytes_there
     if there is None:
-        return Tile("#flash", "Flash", _flash_in_words(facts), what)
+        return FigureTile("#flash", "Flash", _flash_in_words(facts), what)
     parts = (("used", min(facts.flash_bytes, there)), ("free", max(there - facts.flash_bytes, 0)))
     does_fit = facts.flash_bytes <= there
-    note = f"{'of' if does_fit else 'does not fit:'} {size_in_words(there)}; {what}"
-    return Tile("#flash", "Flash", _flash_in_words(facts), note, parts, "" if does_fit else "bad")
+    note = f"{'of' if does_fit else 'does not fit:'} {format_size(there)}; {what}"
+    return FigureTile("#flash", "Flash", _flash_in_words(facts), note, parts, "" if does_fit else "bad")
 
 
-def _bound(size: int, facts: Facts) -> str:
+def _format_lower_bound(size: int, facts: Facts) -> str:
     """Formats a memory size, as a lower bound without the NPU's converter."""
-    return f"{'' if facts.is_memory_exact else '≥ '}{size_in_words(size)}"
+    return f"{'' if facts.is_memory_exact else '≥ '}{format_size(size)}"
 
 
 def count_in_words(count: int) -> str:

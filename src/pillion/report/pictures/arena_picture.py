@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
-from pillion.report.pictures.svg import PLAIN, drawing, element, fitting, link, markup
-from pillion.report.report_facts import ArenaFacts, ResidentFacts, brief
+from pillion.report.pictures.svg import PLAIN, drawing, element, fitting, markup, op_link
+from pillion.report.report_facts import ArenaFacts, ResidentFacts, shorten_name
 
 WIDTH, HEIGHT = 1000.0, 300.0
 LEFT, TOP, BOTTOM, RIGHT = 74.0, 34.0, 30.0, 8.0
@@ -18,23 +18,23 @@ CHARACTER, LINE = 6.6, 13.0
 """Width of a character and line spacing, in pixels."""
 
 
-def memory(arena: ArenaFacts, shown: Callable[[str], str] = brief, *, links: bool = True) -> str:
+def draw_arena(arena: ArenaFacts, shown: Callable[[str], str] = shorten_name, *, links: bool = True) -> str:
     """Draws the residents of the arena over time. `shown` shortens names. With `links`, boxes link to the page's
     ops."""
     steps, top = max(len(arena.step_names), 1), max(arena.arena_bytes, 1)
     label = f"an arena of {arena.arena_bytes:,} bytes over {steps} steps; the peak is at {arena.peak.op_name}"
     picture = drawing(WIDTH, HEIGHT, label, class_="arena", font_size=11)
-    _scale(picture, top)
-    labels = _Labels(shown)
+    _draw_scale(picture, top)
+    labels = _LabelPlacer(shown)
     for resident in arena.residents:
-        _resident(picture, resident, steps, top, links, labels)
-    _peak(picture, arena, steps, links, shown)
+        _draw_resident(picture, resident, steps, top, links, labels)
+    _draw_peak(picture, arena, steps, links, shown)
     words = f"{steps} steps in running order"
     element(picture, "text", words, x=LEFT, y=HEIGHT - 10, class_="dim", fill="currentColor")
     return markup(picture)
 
 
-class _Labels:
+class _LabelPlacer:
     """Finds places for box labels that do not overlap, although boxes may."""
 
     def __init__(self, shown: Callable[[str], str]) -> None:
@@ -54,24 +54,24 @@ class _Labels:
         return None
 
 
-def _x(step: float, steps: int) -> float:
+def _x_of_step(step: float, steps: int) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * step / steps
 
 
-def _y(address: float, top: int) -> float:
+def _y_of_address(address: float, top: int) -> float:
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * address / top
 
 
-def _scale(picture: Element, top: int) -> None:
-    for size in ticks(top):
-        y = _y(size, top)
+def _draw_scale(picture: Element, top: int) -> None:
+    for size in tick_sizes(top):
+        y = _y_of_address(size, top)
         line = f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}"
         element(picture, "path", d=line, class_="line", stroke=PLAIN, stroke_opacity=0.35)
         place = {"x": LEFT - 8, "y": y + 4, "text_anchor": "end", "class_": "dim", "fill": "currentColor"}
-        element(picture, "text", size_in_words(size), **place)
+        element(picture, "text", format_size(size), **place)
 
 
-def ticks(top: int) -> list[int]:
+def tick_sizes(top: int) -> list[int]:
     """Returns three to ten round sizes from 0 to at most `top`."""
     unit = next(unit for unit in (1024**2, 1024, 1) if top >= 10 * unit or unit == 1)
     wish = max(top / unit / LINES, 1)
@@ -80,14 +80,17 @@ def ticks(top: int) -> list[int]:
     return list(range(0, top + 1, step))
 
 
-def _resident(
-    picture: Element, one: ResidentFacts, steps: int, top: int, links: bool, labels: _Labels
+def _draw_resident(
+    picture: Element, one: ResidentFacts, steps: int, top: int, links: bool, labels: _LabelPlacer
 ) -> None:
-    x, width = _x(one.first, steps), _x(one.last + 1, steps) - _x(one.first, steps)
-    y, height = _y(one.offset + one.bytes, top), _y(one.offset, top) - _y(one.offset + one.bytes, top)
+    x, width = _x_of_step(one.first, steps), _x_of_step(one.last + 1, steps) - _x_of_step(one.first, steps)
+    y, height = (
+        _y_of_address(one.offset + one.bytes, top),
+        _y_of_address(one.offset, top) - _y_of_address(one.offset + one.bytes, top),
+    )
     lives = f"steps {one.first + 1} to {one.last + 1}" if one.last > one.first else f"step {one.first + 1}"
     title = f"{one.name}: {one.what}, {one.bytes:,} bytes from byte {one.offset:,}, {lives}"
-    group = link(picture, one.made_by if links else -1, title, f"resident {one.what}")
+    group = op_link(picture, one.made_by if links else -1, title, f"resident {one.what}")
     colour = COLOURS[one.what]
     element(
         group, "rect",
@@ -100,11 +103,13 @@ def _resident(
         element(group, "text", words, x=x + 5, y=line, fill="currentColor")
 
 
-def _peak(picture: Element, arena: ArenaFacts, steps: int, links: bool, shown: Callable[[str], str]) -> None:
+def _draw_peak(
+    picture: Element, arena: ArenaFacts, steps: int, links: bool, shown: Callable[[str], str]
+) -> None:
     peak = arena.peak
-    x, wide = _x(peak.step, steps), _x(peak.step + 1, steps) - _x(peak.step, steps)
+    x, wide = _x_of_step(peak.step, steps), _x_of_step(peak.step + 1, steps) - _x_of_step(peak.step, steps)
     title = f"the peak: {peak.op_name}, {peak.bytes:,} bytes in use"
-    group = link(picture, peak.op if links else -1, title, "peak")
+    group = op_link(picture, peak.op if links else -1, title, "peak")
     element(
         group, "rect",
         x=x, y=TOP - 6, width=wide, height=HEIGHT - TOP - BOTTOM + 6, fill="none", stroke="#dc2626",
@@ -120,7 +125,7 @@ def _peak(picture: Element, arena: ArenaFacts, steps: int, links: bool, shown: C
     )
 
 
-def size_in_words(count: int) -> str:
+def format_size(count: int) -> str:
     """Formats bytes with a suitable unit; a KiB is 1024 bytes."""
     if count < 10_240:
         return f"{count:,} B"

@@ -53,15 +53,15 @@ class _Graph:
 def layout(count: int, edges: Iterable[tuple[int, int]]) -> GraphLayout:
     """Places nodes 0 to count-1 of an acyclic graph."""
     pairs = list(dict.fromkeys(edges))
-    graph = _Graph(count, _layers(count, pairs))
-    _pass_layers(graph, pairs)
-    _order(graph)
-    x = _across(graph)
-    breaks = _breaks(graph, x)
-    return _in_columns(graph, x, breaks)
+    graph = _Graph(count, _assign_layers(count, pairs))
+    _add_invisible_nodes(graph, pairs)
+    _order_rows(graph)
+    x = _x_positions(graph)
+    breaks = _column_breaks(graph, x)
+    return _arrange_columns(graph, x, breaks)
 
 
-def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+def _assign_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Returns each node's longest path from a source; sources move to just above their readers."""
     after: list[list[int]] = [[] for _ in range(count)]
     waits = [0] * count
@@ -82,7 +82,7 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return layer
 
 
-def _pass_layers(graph: _Graph, edges: Sequence[tuple[int, int]]) -> None:
+def _add_invisible_nodes(graph: _Graph, edges: Sequence[tuple[int, int]]) -> None:
     """Adds invisible nodes where edges pass layers, and sorts all nodes into rows."""
     passing = 0
     for a, b in edges:
@@ -101,7 +101,7 @@ def _pass_layers(graph: _Graph, edges: Sequence[tuple[int, int]]) -> None:
         graph.rows[layer].append(node)
 
 
-def _neighbours(graph: _Graph) -> tuple[list[list[int]], list[list[int]]]:
+def _upper_and_lower_neighbours(graph: _Graph) -> tuple[list[list[int]], list[list[int]]]:
     above: list[list[int]] = [[] for _ in graph.layer]
     below: list[list[int]] = [[] for _ in graph.layer]
     for a, b in graph.links:
@@ -110,9 +110,9 @@ def _neighbours(graph: _Graph) -> tuple[list[list[int]], list[list[int]]]:
     return above, below
 
 
-def _order(graph: _Graph) -> None:
+def _order_rows(graph: _Graph) -> None:
     """Orders each row by the mean position of its neighbours, alternately downwards and upwards."""
-    above, below = _neighbours(graph)
+    above, below = _upper_and_lower_neighbours(graph)
     place = {node: float(i) for row in graph.rows for i, node in enumerate(row)}
     for sweep in range(SWEEPS):
         near, rows = (above, graph.rows) if sweep % 2 == 0 else (below, graph.rows[::-1])
@@ -126,26 +126,26 @@ def _mean(numbers: Sequence[float], otherwise: float) -> float:
     return sum(numbers) / len(numbers) if numbers else otherwise
 
 
-def _across(graph: _Graph) -> list[float]:
+def _x_positions(graph: _Graph) -> list[float]:
     """Returns x positions: near the neighbours, in row order, without overlap."""
-    above, below = _neighbours(graph)
+    above, below = _upper_and_lower_neighbours(graph)
     x = [0.0] * len(graph.layer)
     for row in graph.rows:
-        _spread(graph, row, x, {n: 0.0 for n in row})
+        _spread_row(graph, row, x, {n: 0.0 for n in row})
     for sweep in range(2 * SWEEPS):
         near, rows = (above, graph.rows) if sweep % 2 == 0 else (below, graph.rows[::-1])
         for row in rows:
-            _spread(graph, row, x, {n: _mean([x[o] for o in near[n]], x[n]) for n in row})
+            _spread_row(graph, row, x, {n: _mean([x[o] for o in near[n]], x[n]) for n in row})
     return x
 
 
-def _spread(graph: _Graph, row: Sequence[int], x: list[float], wish: Mapping[int, float]) -> None:
+def _spread_row(graph: _Graph, row: Sequence[int], x: list[float], wish: Mapping[int, float]) -> None:
     """Returns each node of a row its wished position or the nearest free one. Colliding nodes move together, to
     the mean of their wishes."""
     blocks: list[tuple[float, float, list[tuple[int, float]]]] = []
     for node in row:
         total, weight, members = wish[node], 1.0, [(node, 0.0)]
-        while blocks and _too_near(graph, blocks[-1], total / weight, members):
+        while blocks and _overlaps_block(graph, blocks[-1], total / weight, members):
             before_total, before_weight, before = blocks.pop()
             shift = before[-1][1] + _distance(graph, before[-1][0], members[0][0])
             total = before_total + total - weight * shift
@@ -157,7 +157,7 @@ def _spread(graph: _Graph, row: Sequence[int], x: list[float], wish: Mapping[int
             x[node] = total / weight + at
 
 
-def _too_near(
+def _overlaps_block(
     graph: _Graph,
     block: tuple[float, float, list[tuple[int, float]]],
     begin: float,
@@ -172,7 +172,7 @@ def _distance(graph: _Graph, a: int, b: int) -> float:
     return (graph.width(a) + graph.width(b)) / 2 + GAP
 
 
-def _breaks(graph: _Graph, x: Sequence[float]) -> list[int]:
+def _column_breaks(graph: _Graph, x: Sequence[float]) -> list[int]:
     """Returns the layers at which columns begin, for about the shape of a screen."""
     layers = len(graph.rows)
     widest = max((x[r[-1]] - x[r[0]] for r in graph.rows if r), default=0.0) + WIDTH + 3 * GAP
@@ -190,7 +190,7 @@ def _breaks(graph: _Graph, x: Sequence[float]) -> list[int]:
     return begins
 
 
-def _in_columns(graph: _Graph, x: list[float], begins: Sequence[int]) -> GraphLayout:
+def _arrange_columns(graph: _Graph, x: list[float], begins: Sequence[int]) -> GraphLayout:
     """Moves the layers of each column to its position."""
     column_of = [sum(b <= layer for b in begins) - 1 for layer in range(len(graph.rows))]
     lanes = [0] * (len(begins) + 1)
@@ -231,19 +231,19 @@ class _Router:
     def route(self, chain: Sequence[int]) -> tuple[tuple[Point, ...], ...]:
         pieces: list[tuple[Point, ...]] = [()]
         for a, b in pairwise(chain):
-            begin, end = self._end(a, 1), self._end(b, 0)
+            begin, end = self._edge_end_point(a, 1), self._edge_end_point(b, 0)
             columns = self.column_of[self.graph.layer[a]], self.column_of[self.graph.layer[b]]
             if columns[0] == columns[1]:
                 pieces[-1] = (*pieces[-1], begin, end) if not pieces[-1] else (*pieces[-1], end)
             else:
-                pieces += [self._around(begin, end, columns[1] - 1), ()]
+                pieces += [self._route_through_gutter(begin, end, columns[1] - 1), ()]
         return tuple(piece for piece in pieces if len(piece) > 1)
 
-    def _end(self, node: int, side: int) -> Point:
+    def _edge_end_point(self, node: int, side: int) -> Point:
         x, y = self.place[node]
         return x, y + side * (HEIGHT if node < self.graph.count else 0.0)
 
-    def _around(self, begin: Point, end: Point, gutter: int) -> tuple[Point, ...]:
+    def _route_through_gutter(self, begin: Point, end: Point, gutter: int) -> tuple[Point, ...]:
         lane = self.used.get(gutter, 0)
         self.used[gutter] = lane + 1
         across = self.gutters[gutter] + LANE * lane

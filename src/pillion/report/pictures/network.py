@@ -8,59 +8,59 @@ from itertools import pairwise
 from xml.etree.ElementTree import Element
 
 from pillion.report.pictures.graph_layout import HEIGHT, PITCH, WIDTH, GraphLayout, Point, layout
-from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, link, markup
-from pillion.report.report_facts import EdgeFacts, Facts, OpFacts, TensorFacts, brief
+from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, markup, op_link
+from pillion.report.report_facts import EdgeFacts, Facts, OpFacts, TensorFacts, shorten_name
 
 CORNER = 6.0
 LEAST_SHARE = 0.005
 """Shortest work bar drawn, as a fraction of the heaviest op."""
 
 
-def network(facts: Facts) -> str:
+def draw_network(facts: Facts) -> str:
     """Draws the graph of a program."""
     sources = [*((t, "input") for t in facts.inputs), *((s.before, "state") for s in facts.states)]
     shown = {t.name for t in facts.outputs}
     kept = {s.after.name: s.after for s in facts.states if s.after.name not in shown}
     ends = [*sources, *((t, "output") for t in facts.outputs), *((t, "next state") for t in kept.values())]
     node_of = {(n < len(sources), t.name): len(facts.ops) + n for n, (t, _) in enumerate(ends)}
-    pairs = [(edge, *_ends_of(edge, node_of)) for edge in facts.edges]
+    pairs = [(edge, *_edge_nodes(edge, node_of)) for edge in facts.edges]
     placed = layout(len(facts.ops) + len(ends), [(a, b) for _, a, b in pairs])
     label = f"{len(facts.ops)} ops, {facts.on_npu} on the NPU"
     picture = drawing(placed.width, placed.height, label, class_="network", id="network")
     lines = element(picture, "g", class_="edges", fill="none", stroke=PLAIN, stroke_width=1.4)
     for edge, a, b in pairs:
-        _edge(lines, edge, placed.routes[a, b])
+        _draw_edge(lines, edge, placed.routes[a, b])
     boxes = element(picture, "g", class_="nodes", font_size=12)
     heaviest = max((op.estimated_cycles for op in facts.ops), default=0) or 1
     for op in facts.ops:
-        box = _op(boxes, op, placed, op.estimated_cycles / heaviest)
+        box = _draw_op(boxes, op, placed, op.estimated_cycles / heaviest)
         if len(facts.segments) > 1 and op.segment is not None:
-            _number(box, op.segment, placed.nodes[op.number])
+            _draw_segment_number(box, op.segment, placed.nodes[op.number])
     for number, (tensor, what) in enumerate(ends):
-        _end(boxes, tensor, what, placed.nodes[len(facts.ops) + number])
+        _draw_input_or_output(boxes, tensor, what, placed.nodes[len(facts.ops) + number])
     return markup(picture)
 
 
-def _ends_of(edge: EdgeFacts, node_of: dict[tuple[bool, str], int]) -> tuple[int, int]:
+def _edge_nodes(edge: EdgeFacts, node_of: dict[tuple[bool, str], int]) -> tuple[int, int]:
     """Returns the nodes of an edge; inputs and outputs of the model have nodes of their own."""
     a = edge.maker if edge.maker >= 0 else node_of[True, edge.tensor]
     return a, edge.reader if edge.reader >= 0 else node_of[False, edge.tensor]
 
 
-def _edge(parent: Element, edge: EdgeFacts, pieces: Sequence[Sequence[Point]]) -> None:
+def _draw_edge(parent: Element, edge: EdgeFacts, pieces: Sequence[Sequence[Point]]) -> None:
     border = " border" if edge.is_border else ""
-    path = element(parent, "path", d=" ".join(map(_path, pieces)), class_=f"edge{border}")
+    path = element(parent, "path", d=" ".join(map(_svg_path, pieces)), class_=f"edge{border}")
     path.attrib.update({"data-from": str(edge.maker), "data-to": str(edge.reader)})
     crossing = ", crosses between CPU and NPU" if edge.is_border else ""
     element(path, "title", f"{edge.tensor}: {edge.bytes:,} bytes{crossing}")
 
 
-def _path(points: Sequence[Point]) -> str:
+def _svg_path(points: Sequence[Point]) -> str:
     has_corners = len(points) == 6 and points[1][0] == points[0][0]
-    return _cornered(points) if has_corners else _curved(points)
+    return _cornered_path(points) if has_corners else _curved_path(points)
 
 
-def _curved(points: Sequence[Point]) -> str:
+def _curved_path(points: Sequence[Point]) -> str:
     words = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2 if to_y - y < PITCH else to_y - (PITCH - HEIGHT) / 2
@@ -72,30 +72,30 @@ def _curved(points: Sequence[Point]) -> str:
     return "".join(words)
 
 
-def _cornered(points: Sequence[Point]) -> str:
+def _cornered_path(points: Sequence[Point]) -> str:
     words = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
     for before, at, after in zip(points, points[1:], points[2:], strict=False):
-        near, far = _towards(at, before), _towards(at, after)
+        near, far = _point_towards(at, before), _point_towards(at, after)
         words.append(f"L{near[0]:.0f} {near[1]:.0f}Q{at[0]:.0f} {at[1]:.0f} {far[0]:.0f} {far[1]:.0f}")
     return "".join(words) + f"L{points[-1][0]:.0f} {points[-1][1]:.0f}"
 
 
-def _towards(at: Point, other: Point) -> Point:
+def _point_towards(at: Point, other: Point) -> Point:
     length = max(abs(other[0] - at[0]) + abs(other[1] - at[1]), 1e-9)
     part = min(CORNER, length / 2) / length
     return at[0] + (other[0] - at[0]) * part, at[1] + (other[1] - at[1]) * part
 
 
-def _number(box: Element, segment: int, at: Point) -> None:
+def _draw_segment_number(box: Element, segment: int, at: Point) -> None:
     """Writes the segment number of an op if there are several segments."""
     words = {"text_anchor": "end", "font_size": 10, "class_": "dim", "fill": "currentColor"}
     element(box, "text", f"segment {segment}", x=at[0] + WIDTH / 2 - 7, y=at[1] + 32, **words)
 
 
-def _op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) -> Element:
+def _draw_op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) -> Element:
     x, y = placed.nodes[op.number][0] - WIDTH / 2, placed.nodes[op.number][1]
     title = f"{op.kind} {op.label}, on the {op.unit.upper()}: {op.because}"
-    group = link(parent, op.number, title, f"op {op.unit}")
+    group = op_link(parent, op.number, title, f"op {op.unit}")
     place = {"x": x, "y": y, "width": WIDTH, "height": HEIGHT}
     colour = {"fill": UNIT_COLOURS[op.unit]}
     element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **place, **colour)
@@ -111,7 +111,7 @@ def _op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) -> Elem
     return group
 
 
-def _end(parent: Element, tensor: TensorFacts, what: str, at: Point) -> None:
+def _draw_input_or_output(parent: Element, tensor: TensorFacts, what: str, at: Point) -> None:
     group = element(parent, "g", class_="end")
     element(group, "title", f"{what} {tensor.name}: {tensor.dtype}{list(tensor.shape)}")
     x, y = at[0] - WIDTH / 2, at[1]
@@ -127,7 +127,7 @@ def _end(parent: Element, tensor: TensorFacts, what: str, at: Point) -> None:
         fill_opacity=0.14,
         class_="box",
     )
-    name = fitting(f"{what} {brief(tensor.name)}", WIDTH - 20, 12)
+    name = fitting(f"{what} {shorten_name(tensor.name)}", WIDTH - 20, 12)
     element(
         group, "text", name, x=at[0], y=y + 17, text_anchor="middle", font_weight=600, fill="currentColor"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, link, markup
+from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, markup, op_link
 from pillion.report.report_facts import Facts, OpFacts
 
 WIDTH, ROW = 1000.0, 26.0
@@ -40,11 +40,13 @@ def measures(facts: Facts) -> list[ShareMeasure]:
     return [
         *found,
         ShareMeasure("macs", "MACs", "MACs", "multiply-accumulates, exact", lambda op: op.macs),
-        ShareMeasure("bytes", "Bytes moved", "bytes", "read and written, constants included, exact", _moved),
+        ShareMeasure(
+            "bytes", "Bytes moved", "bytes", "read and written, constants included, exact", _moved_bytes
+        ),
     ]
 
 
-def _moved(op: OpFacts) -> int:
+def _moved_bytes(op: OpFacts) -> int:
     return op.moved_bytes
 
 
@@ -53,14 +55,14 @@ def shares(facts: Facts, measure: ShareMeasure) -> str:
     total = sum(map(measure.of, facts.ops))
     picture = drawing(WIDTH, 4 * ROW, f"{measure.name} by unit, kind and op", class_="shares", font_size=12)
     words = f"{total:,} {measure.unit}"
-    _bar(picture, (0.0, WIDTH), 0, (words, f"{facts.model}: {words}"), PLAIN, "all")
+    _draw_bar(picture, (0.0, WIDTH), 0, (words, f"{facts.model}: {words}"), PLAIN, "all")
     left = 0.0
-    for unit, of_unit in _groups(facts.ops, measure, lambda op: op.unit):
-        left = _unit(picture, unit, of_unit, measure, left, total)
+    for unit, of_unit in _group_by_cost(facts.ops, measure, lambda op: op.unit):
+        left = _draw_unit_shares(picture, unit, of_unit, measure, left, total)
     return markup(picture)
 
 
-def _groups(
+def _group_by_cost(
     ops: Sequence[OpFacts], measure: ShareMeasure, key: Callable[[OpFacts], str]
 ) -> list[tuple[str, list[OpFacts]]]:
     """Returns ops grouped by a key, largest cost first, without ops that cost nothing."""
@@ -71,29 +73,29 @@ def _groups(
     return sorted(found.items(), key=lambda item: -sum(map(measure.of, item[1])))
 
 
-def _unit(
+def _draw_unit_shares(
     picture: Element, unit: str, ops: Sequence[OpFacts], measure: ShareMeasure, left: float, total: int
 ) -> float:
     colour = UNIT_COLOURS[unit]
     span = left, WIDTH * sum(map(measure.of, ops)) / total
-    _bar(picture, span, 1, _words(unit.upper(), ops, measure, total), colour, unit)
-    for kind, of_kind in _groups(ops, measure, lambda op: op.kind):
+    _draw_bar(picture, span, 1, _share_texts(unit.upper(), ops, measure, total), colour, unit)
+    for kind, of_kind in _group_by_cost(ops, measure, lambda op: op.kind):
         width = WIDTH * sum(map(measure.of, of_kind)) / total
-        _bar(picture, (left, width), 2, _words(kind, of_kind, measure, total), colour, unit)
+        _draw_bar(picture, (left, width), 2, _share_texts(kind, of_kind, measure, total), colour, unit)
         for op in sorted(of_kind, key=measure.of, reverse=True):
             own = WIDTH * measure.of(op) / total
-            words = op.label, _words(f"{op.kind} {op.label}", [op], measure, total)[1]
-            _bar(picture, (left, own), 3, words, colour, unit, op.number)
+            words = op.label, _share_texts(f"{op.kind} {op.label}", [op], measure, total)[1]
+            _draw_bar(picture, (left, own), 3, words, colour, unit, op.number)
             left += own
     return span[0] + span[1]
 
 
-def _words(name: str, ops: Sequence[OpFacts], measure: ShareMeasure, total: int) -> tuple[str, str]:
+def _share_texts(name: str, ops: Sequence[OpFacts], measure: ShareMeasure, total: int) -> tuple[str, str]:
     own = sum(map(measure.of, ops))
     return f"{name} {own / total:.0%}", f"{name}: {own:,} {measure.unit}, {own / total:.1%}"
 
 
-def _bar(
+def _draw_bar(
     picture: Element,
     span: tuple[float, float],
     row: int,
@@ -105,7 +107,7 @@ def _bar(
     left, width = span
     if width < LEAST:
         return
-    group = link(picture, number, words[1], f"bar {class_} row{row}")
+    group = op_link(picture, number, words[1], f"bar {class_} row{row}")
     element(
         group, "rect", x=left, y=row * ROW, width=max(width - 1, 0.5), height=ROW - 2, rx=3,
         fill=colour, fill_opacity=(0.25, 0.6, 0.42, 0.28)[row],

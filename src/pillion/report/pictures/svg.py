@@ -12,7 +12,7 @@ UNIT_COLOURS = {"npu": NPU, "cpu": CPU}
 
 def element(parent: Element | None, tag: str, text: str = "", /, **attributes: object) -> Element:
     """Creates an element. Attributes are Python names: `font_size`, and `class_` for `class`."""
-    named = {key.rstrip("_").replace("_", "-"): _written(value) for key, value in attributes.items()}
+    named = {key.rstrip("_").replace("_", "-"): _attribute_text(value) for key, value in attributes.items()}
     made = Element(tag, named) if parent is None else SubElement(parent, tag, named)
     made.text = clean(text) if text else None
     return made
@@ -20,13 +20,13 @@ def element(parent: Element | None, tag: str, text: str = "", /, **attributes: o
 
 def drawing(width: float, height: float, label: str, /, **attributes: object) -> Element:
     """Creates an empty picture with a text alternative."""
-    size = {"viewBox": f"0 0 {_written(width)} {_written(height)}", "aria-label": clean(label)}
+    size = {"viewBox": f"0 0 {_attribute_text(width)} {_attribute_text(height)}", "aria-label": clean(label)}
     made = element(None, "svg", **{"role": "group", **attributes})
     made.attrib.update(size)
     return made
 
 
-def link(parent: Element, number: int, title: str, class_: str = "") -> Element:
+def op_link(parent: Element, number: int, title: str, class_: str = "") -> Element:
     """Creates a link to an op of the page, with a tooltip; -1 creates none."""
     if number < 0:
         group = element(parent, "g", class_=class_)
@@ -55,7 +55,7 @@ def fitting(text: str, width: float, size: float = 11) -> str:
     return "…" + text[1 - most :] if most > 2 else ""
 
 
-def _written(value: object) -> str:
+def _attribute_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.1f}".removesuffix(".0")
     return clean(str(value))

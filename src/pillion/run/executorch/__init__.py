@@ -12,7 +12,7 @@ import numpy as np
 
 from pillion.boards.toolchain import CXX
 from pillion.emitters.pte import emit
-from pillion.emitters.segments import marked_payloads
+from pillion.emitters.segments import host_delegate_payloads
 from pillion.importers.pte import ReadProgram
 from pillion.ir.op import Op
 from pillion.ir.types import Array
@@ -26,24 +26,24 @@ from pillion.run.executor import (
     RunOptions,
     RunResult,
     Samples,
-    judged,
+    verdict_of_checks,
 )
 from pillion.run.executorch.remote import run_executorch
 from pillion.run.executorch.wheel import find_wheel
 from pillion.schemas.ir_payload import is_ir
-from pillion.targets import executable
+from pillion.targets import npu_interpreter
 
 __all__ = ["ExecuTorch", "run_executorch"]
 
 
-class ExecuTorch:
+class ExecuTorchExecutor:
     """The real ExecuTorch runtime. It runs the file that a program was read from, otherwise Pillion's."""
 
     name = EXECUTORCH
 
     def judge(self, program: Runnable) -> Verdict:
         """Returns whether the wheel, a C++ compiler, and kernels for every op exist."""
-        if other := _composed_in_files(program):
+        if other := _op_decomposed_in_files(program):
             return Verdict(
                 "executorch.norms",
                 False,
@@ -52,22 +52,24 @@ class ExecuTorch:
                 "the .pte rounds otherwise",
                 "save the .pte, and verify that file",
             )
-        return judged(
+        return verdict_of_checks(
             "executorch.program",
             find_wheel,
             CXX.path,
             lambda: _require_code(program),
-            lambda: _bytes_of(program),
+            lambda: _program_file_bytes(program),
         )
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         """Returns the results of the samples. The runtime keeps states until it loads the program again."""
-        raw, file = _bytes_of(program), program.file
+        raw, file = _program_file_bytes(program), program.file
         results = []
         for number, sample in enumerate(samples):
             goes_on = bool(number and options.stream and program.graph.states)
             run = partial(run_executorch, raw, timeout=options.timeout, goes_on=goes_on)
-            results.append(RunResult(run(sample) if file is None else _as_in_memory(file, run, sample)))
+            results.append(
+                RunResult(run(sample) if file is None else _run_in_memory_order(file, run, sample))
+            )
         return results
 
 
@@ -75,23 +77,23 @@ def _require_code(program: Runnable) -> None:
     """Raises if a file contains NPU code that nothing executes."""
     for payload in program.file.payloads if program.file is not None else ():
         if not is_ir(payload):
-            executable(payload)
+            npu_interpreter(payload)
 
 
-def _composed_in_files(program: Runnable) -> Op | None:
+def _op_decomposed_in_files(program: Runnable) -> Op | None:
     """Returns an op that files express as several others; a program read from a file has none."""
     return next((op for op in program.graph.ops if isinstance(op, (Magnitude, Normalize))), None)
 
 
-def _bytes_of(program: Runnable) -> bytes:
+def _program_file_bytes(program: Runnable) -> bytes:
     """Returns the program's file; NPU segments are TFLite, except in a file that was read."""
     if program.file is not None:
         return program.file.raw
     graph, target = program.graph, program.target
-    return emit(graph, target.core, payloads=marked_payloads(graph), delegate=target.delegate)
+    return emit(graph, target.core, payloads=host_delegate_payloads(graph), delegate=target.delegate)
 
 
-def _as_in_memory(
+def _run_in_memory_order(
     file: ReadProgram, run: Callable[[Sequence[Array]], Outputs], sample: Sequence[Array]
 ) -> Outputs:
     """Returns the outputs of a file for arrays in memory order, converted to and from its logical axes."""

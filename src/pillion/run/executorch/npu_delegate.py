@@ -18,7 +18,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.schemas.flatbuffer import MalformedError
 from pillion.schemas.ir_payload import is_ir
-from pillion.targets import executable
+from pillion.targets import npu_interpreter
 
 
 class RuntimeBuffer(ctypes.Structure):
@@ -70,19 +70,19 @@ def run(payload: int, size: int, buffers: Sequence[RuntimeBuffer], count: int) -
     return 0
 
 
-def _read(payload: bytes) -> Executable:
+def _executable_of_payload(payload: bytes) -> Executable:
     """Returns the executable of a payload: its graph's reference, or the NPU's own code."""
     if not is_ir(payload):
-        return executable(payload)
+        return npu_interpreter(payload)
     graph = read_payload(payload)
     inputs, outputs = (tuple(v.type.size_bytes for v in values) for values in (graph.inputs, graph.outputs))
-    return Executable("", inputs, outputs, partial(_reference, graph))
+    return Executable("", inputs, outputs, partial(_run_reference, graph))
 
 
-def _reference(graph: Graph, *given: Array) -> tuple[bytes, ...]:
+def _run_reference(graph: Graph, *given: Array) -> tuple[bytes, ...]:
     arrays = (data.view(v.dtype.numpy).reshape(v.shape) for v, data in zip(graph.inputs, given, strict=True))
     return tuple(np.ascontiguousarray(made).tobytes() for made in graph.reference(*arrays))
 
 
-read = lru_cache(maxsize=64)(_read)
+read = lru_cache(maxsize=64)(_executable_of_payload)
 """Returns the executable of a payload, cached because the runtime passes the same few repeatedly."""

@@ -11,7 +11,7 @@ from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.run import process_messages
 from pillion.run.executorch.wheel import build_plugin, find_wheel
-from pillion.run.runtime_process import Refused, RuntimeProcess, Words
+from pillion.run.runtime_process import RuntimeMessages, RuntimeProcess, RuntimeRefusal
 
 WORKER = "pillion.run.executorch.runtime_worker"
 START_SECONDS = 300.0
@@ -19,7 +19,7 @@ START_SECONDS = 300.0
 TIMEOUT_SECONDS = 60.0
 
 
-WORDS = Words(
+WORDS = RuntimeMessages(
     crashed="the ExecuTorch runtime crashed",
     crash_help="a file that Pillion has not written, or that was changed, can do that: compile the model again",
     late="the program did not finish in the ExecuTorch runtime",
@@ -30,14 +30,14 @@ WORDS = Words(
 
 
 @cache
-def _plugin() -> Path:
+def _plugin_path() -> Path:
     return build_plugin(find_wheel())
 
 
 _running: dict[Path, RuntimeProcess] = {}
 
 
-def _process(plugin: Path) -> RuntimeProcess:
+def _runtime_process(plugin: Path) -> RuntimeProcess:
     found = _running.get(plugin)
     if found is None or not found.alive:
         found = RuntimeProcess(WORKER, str(plugin), words=WORDS, seconds=START_SECONDS)
@@ -50,9 +50,9 @@ def run_executorch(
 ) -> tuple[Array, ...]:
     """Returns the outputs of a `.pte` file's `forward` for one sample in the real ExecuTorch runtime. The
     program is loaded again, which resets its states, unless `goes_on`."""
-    question = process_messages.write(program, inputs, seconds=timeout, goes_on=goes_on)
+    question = process_messages.write_message(program, inputs, seconds=timeout, goes_on=goes_on)
     try:
-        return tuple(_process(_plugin()).ask(question, timeout)[1])
-    except Refused as refused:
+        return tuple(_runtime_process(_plugin_path()).ask(question, timeout)[1])
+    except RuntimeRefusal as refused:
         parts = {part: refused.parts.get(part, "") for part in ("what", "rule", "here", "help")}
         raise PillionError(**parts) from None

@@ -52,19 +52,19 @@ class RuntimeHost:
                 here="another library has registered them",
                 help="run in a process that loads no other library of cortex_m operators",
             )
-        _require_room(self.library.pillion_register(self.runner), "operators")
+        _require_table_room(self.library.pillion_register(self.runner), "operators")
 
-    def play_delegates(self, program: bytes) -> None:
+    def register_delegates(self, program: bytes) -> None:
         """Registers the interpreter of segments under all delegate names of a program."""
         for name in npu_delegate.delegates(program):
-            _require_room(self.library.pillion_register_delegate(name.encode()), "delegates")
+            _require_table_room(self.library.pillion_register_delegate(name.encode()), "delegates")
 
     def execute(self, program: bytes, inputs: Sequence[Array], goes_on: bool = False) -> tuple[Array, ...]:
         """Returns copies of a program's outputs for one sample. The program is loaded again unless
         `goes_on`."""
         import torch
 
-        self.play_delegates(program)
+        self.register_delegates(program)
         tensors = [torch.from_numpy(np.array(x)) for x in inputs]
         self.library.pillion_set_helium(is_for_helium(program))
         try:
@@ -98,7 +98,7 @@ class RuntimeHost:
         )
 
 
-def _require_room(error: int, what: str) -> None:
+def _require_table_room(error: int, what: str) -> None:
     """Raises if a table of the runtime is full."""
     if error:
         raise PillionError(

@@ -11,7 +11,7 @@ from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.run import process_messages
 from pillion.run.executorch.runtime import host
-from pillion.run.runtime_process import serve
+from pillion.run.runtime_process import serve_requests
 
 
 def main() -> None:
@@ -19,12 +19,12 @@ def main() -> None:
     plugin = Path(sys.argv[1])
 
     def run(question: process_messages.Message, program: bytes, inputs: list[Array]) -> bytes:
-        return process_messages.write(arrays=host(plugin).execute(program, inputs, question.goes_on))
+        return process_messages.write_message(arrays=host(plugin).execute(program, inputs, question.goes_on))
 
-    serve(lambda: host(plugin), run, _failure)
+    serve_requests(lambda: host(plugin), run, _error_parts)
 
 
-def _failure(error: Exception) -> dict[str, str] | None:
+def _error_parts(error: Exception) -> dict[str, str] | None:
     if not isinstance(error, PillionError):
         return None
     return {"what": error.what, "rule": error.rule, "here": error.here, "help": error.help}

@@ -48,11 +48,11 @@ def find_wheel() -> Wheel:
     folders = [Path(location) for location in found.submodule_search_locations]
     folder = next((f for f in folders if (f / "include").is_dir()), folders[0])
     wheel = Wheel(folder, importlib.metadata.version("executorch"))
-    _check(wheel)
+    _check_wheel(wheel)
     return wheel
 
 
-def _check(wheel: Wheel) -> None:
+def _check_wheel(wheel: Wheel) -> None:
     if not wheel.version.startswith(f"{VERSION}."):
         raise PillionError(
             f"ExecuTorch {wheel.version} is not the one that Pillion knows",

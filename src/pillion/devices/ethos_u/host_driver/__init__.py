@@ -11,8 +11,8 @@ from importlib.resources import files
 import numpy as np
 
 from pillion.devices.ethos_u.payload import parse
-from pillion.devices.ethos_u.stream.stream_errors import invalid
-from pillion.devices.ethos_u.vela.compiled import Compiled
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
+from pillion.devices.ethos_u.vela.compiled import CompiledSegment
 from pillion.devices.host_driver import Driver
 from pillion.errors import PillionError
 
@@ -25,19 +25,19 @@ def driver() -> Driver:
     """Returns the substitute driver for this computer."""
     folder = files(__name__)
     names = ("ethosu_driver.h", "ethosu_driver.c")
-    return Driver({name: (folder / name).read_text("utf-8") for name in names}, answers)
+    return Driver({name: (folder / name).read_text("utf-8") for name in names}, segment_executor)
 
 
-def answers(payloads: Sequence[bytes]) -> Callable[[bytes], bytes]:
+def segment_executor(payloads: Sequence[bytes]) -> Callable[[bytes], bytes]:
     """Returns the function that executes the segments which the driver requests; raises at once if a command
     stream contains something unknown."""
     made = {one.commands: one for one in map(parse, payloads)}
     for one in made.values():
         one.interpreter.operations  # noqa: B018  # what is not known of a stream is refused before anything runs
-    return lambda question: _answer(made, question)
+    return lambda question: _execute_request(made, question)
 
 
-def _answer(made: dict[bytes, Compiled], question: bytes) -> bytes:
+def _execute_request(made: dict[bytes, CompiledSegment], question: bytes) -> bytes:
     if not question:
         raise PillionError(
             "the C calls the NPU's driver incorrectly",
@@ -45,17 +45,19 @@ def _answer(made: dict[bytes, Compiled], question: bytes) -> bytes:
             here="ethosu_reserve_driver or ethosu_invoke_v3",
             help="were files of npu/ changed? compile the model again",
         )
-    commands, constants, scratch, fast = _parts(question)
+    commands, constants, scratch, fast = _parse_request(question)
     one = made.get(commands)
     if one is None:
-        raise _differs("commands of a segment", f"{len(commands)} bytes of others")
+        raise _mismatch_error("commands of a segment", f"{len(commands)} bytes of others")
     if constants != one.constants:
-        raise _differs(
+        raise _mismatch_error(
             f"the segment's {len(one.constants)} bytes of constants", f"{len(constants)} bytes of others"
         )
     if len(scratch) < one.scratch_bytes or fast < one.fast_bytes:
         wanted = f"{one.scratch_bytes} bytes of scratch memory, {one.fast_bytes} of fast memory"
-        raise invalid("the C passes too little memory to the NPU", wanted, f"{len(scratch)} and {fast}")
+        raise invalid_stream_error(
+            "the C passes too little memory to the NPU", wanted, f"{len(scratch)} and {fast}"
+        )
     given = (np.frombuffer(scratch, np.uint8, port.place.length, port.place.start) for port in one.inputs)
     left = bytearray([_JUNK]) * len(scratch)
     for port, data in zip(one.outputs, one.run(*given), strict=True):
@@ -63,19 +65,19 @@ def _answer(made: dict[bytes, Compiled], question: bytes) -> bytes:
     return bytes(left)
 
 
-def _parts(question: bytes) -> tuple[bytes, bytes, bytes, int]:
+def _parse_request(question: bytes) -> tuple[bytes, bytes, bytes, int]:
     """Returns commands, constants, scratch memory, and the size of fast memory in bytes."""
     if len(question) < _SIZES.size:
-        raise _differs(f"{_SIZES.size} bytes of sizes", f"{len(question)} bytes")
+        raise _mismatch_error(f"{_SIZES.size} bytes of sizes", f"{len(question)} bytes")
     *sizes, fast = _SIZES.unpack_from(question)
     ends = [_SIZES.size + sum(sizes[: number + 1]) for number in range(3)]
     if ends[-1] != len(question):
-        raise _differs(f"{ends[-1]} bytes", f"{len(question)}")
+        raise _mismatch_error(f"{ends[-1]} bytes", f"{len(question)}")
     first, second, third = (question[end - size : end] for end, size in zip(ends, sizes, strict=True))
     return first, second, third, fast
 
 
-def _differs(wanted: str, found: str) -> PillionError:
+def _mismatch_error(wanted: str, found: str) -> PillionError:
     return PillionError(
         "the C passes other data to the NPU than npu_segment_N.bin contains",
         rule=wanted,

@@ -15,21 +15,21 @@ from typing import TypeGuard
 
 import numpy as np
 
-from pillion.devices.ethos_u.stream.memory import part_addresses, span
+from pillion.devices.ethos_u.stream.memory import part_addresses, tensor_byte_range
 from pillion.devices.ethos_u.stream.operations import (
     BlockSize,
-    Compute,
+    ConvolutionKind,
     Convolve,
     Elementwise,
     FeatureMap,
     Operation,
     PoolKind,
     PoolOperation,
-    Product,
+    TensorOperation,
     Upscale,
     Wait,
 )
-from pillion.devices.ethos_u.stream.stream_errors import invalid
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
 
 Box = tuple[range, range, range]
 """Rows, columns, channels."""
@@ -37,73 +37,77 @@ Box = tuple[range, range, range]
 
 def require_blocks_wait(found: Sequence[Operation]) -> None:
     """Raises if an operation may read results that the previous one has not written yet."""
-    before: Compute | None = None
+    before: TensorOperation | None = None
     for op in found:
         if isinstance(op, Wait) and not op.copies and op.most == 0:
             before = None
-        if isinstance(op, Compute):
+        if isinstance(op, TensorOperation):
             if before is not None:
                 _require_written(before, op)
             before = op
 
 
-def _require_written(before: Compute, op: Compute) -> None:
+def _require_written(before: TensorOperation, op: TensorOperation) -> None:
     """Raises if a job reads from blocks in progress. Both operands are checked."""
     for operand, jobs in _operands(op):
-        if not op.overlap or not _meet(before.y, operand):
+        if not op.overlap or not _may_overlap(before.y, operand):
             continue
         blocks = list(islice(_blocks(before.y, before.block, backwards=True), op.overlap))
         for number, box in enumerate(islice(jobs, op.overlap)):
             late = blocks[: op.overlap - number]
-            if len(late) < op.overlap - number or any(_share(before.y, one, operand, box) for one in late):
-                raise invalid(
+            if len(late) < op.overlap - number or any(
+                _boxes_overlap(before.y, one, operand, box) for one in late
+            ):
+                raise invalid_stream_error(
                     "an operation reads what the one before may not have written",
                     "BLOCKDEP lets it start when all blocks that it reads are there",
                     f"{op.overlap} blocks under way, words {before.at} and {op.at}",
                 )
 
 
-def _operands(op: Compute) -> Iterator[tuple[FeatureMap, Iterator[Box]]]:
-    yield op.x, _jobs(op)
+def _operands(op: TensorOperation) -> Iterator[tuple[FeatureMap, Iterator[Box]]]:
+    yield op.x, _job_boxes(op)
     if isinstance(op, Elementwise) and isinstance(op.second, FeatureMap):
-        yield op.second, (_repeated(box, op.second) for box in _blocks(op.y, op.block))
+        yield op.second, (_broadcast_box(box, op.second) for box in _blocks(op.y, op.block))
 
 
-def _repeated(box: Box, operand: FeatureMap) -> Box:
+def _broadcast_box(box: Box, operand: FeatureMap) -> Box:
     """Returns the part of an operand that a block of the result reads."""
-    rows, columns, channels = (_within(p, size) for p, size in zip(box, operand.shape, strict=True))
+    rows, columns, channels = (
+        _clip_broadcast_axis(p, size) for p, size in zip(box, operand.shape, strict=True)
+    )
     return rows, columns, channels
 
 
-def _within(part: range, size: int) -> range:
+def _clip_broadcast_axis(part: range, size: int) -> range:
     """Returns the part of an axis, or its only index if the axis is broadcast."""
     return range(1) if size == 1 else part
 
 
-def _jobs(op: Compute) -> Iterator[Box]:
+def _job_boxes(op: TensorOperation) -> Iterator[Box]:
     """Yields the part of the first operand that each job reads."""
     for rows, columns, channels in _blocks(op.y, op.block):
-        seen = _seen(op, 0, rows), _seen(op, 1, columns)
+        seen = _window_extent(op, 0, rows), _window_extent(op, 1, columns)
         if _sums_channels(op):
             deep = op.kernel.slice_channels(op.x.dtype.size_bytes)
             for start in range(0, op.x.shape[2], deep):
                 yield *seen, range(start, min(start + deep, op.x.shape[2]))
         else:
-            yield *seen, _within(channels, op.x.shape[2])
+            yield *seen, _clip_broadcast_axis(channels, op.x.shape[2])
 
 
-def _sums_channels(op: Compute) -> TypeGuard[Convolve | PoolOperation]:
+def _sums_channels(op: TensorOperation) -> TypeGuard[Convolve | PoolOperation]:
     """Whether each result channel depends on all input channels, one slice of them per job."""
     if isinstance(op, PoolOperation):
         return op.kind is PoolKind.SUM
-    return isinstance(op, Convolve) and op.product is Product.CONVOLUTION
+    return isinstance(op, Convolve) and op.product is ConvolutionKind.CONVOLUTION
 
 
-def _seen(op: Compute, axis: int, part: range) -> range:
+def _window_extent(op: TensorOperation, axis: int, part: range) -> range:
     """Returns the rows or columns that windows reach."""
     size = op.x.shape[axis]
     if not isinstance(op, (Convolve, PoolOperation)):
-        return _within(part, size)
+        return _clip_broadcast_axis(part, size)
     kernel = op.kernel
     taps = (kernel.height, kernel.width)[axis]
     start = part.start * kernel.stride[axis] - kernel.pads[axis]
@@ -126,12 +130,12 @@ def _blocks(y: FeatureMap, block: BlockSize, *, backwards: bool = False) -> Iter
         yield rows, columns, channels
 
 
-def _meet(one: FeatureMap, other: FeatureMap) -> bool:
-    first, second = span(one), span(other)
+def _may_overlap(one: FeatureMap, other: FeatureMap) -> bool:
+    first, second = tensor_byte_range(one), tensor_byte_range(other)
     return first.region == second.region and first.start < second.end and second.start < first.end
 
 
-def _share(one: FeatureMap, box: Box, other: FeatureMap, seen: Box) -> bool:
+def _boxes_overlap(one: FeatureMap, box: Box, other: FeatureMap, seen: Box) -> bool:
     """Whether parts of two tensors overlap in memory."""
     if not all(map(len, box)) or not all(map(len, seen)):
         return False

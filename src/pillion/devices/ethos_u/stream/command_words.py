@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
 from pillion.devices.ethos_u.stream.commands import COMMANDS, Command
-from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
 
 MAGIC = b"COP1"
 _CONFIG, _STREAM, _NOP = 1, 2, 5
@@ -52,9 +52,11 @@ class CommandStream:
 def read_stream(payload: bytes) -> CommandStream:
     """Returns the command stream in the driver's payload; raises on anything unknown."""
     if payload[:4] != MAGIC:
-        raise not_modelled("the form of the payload", f"it starts with {payload[:4]!r}, not {MAGIC!r}")
+        raise not_modelled_error("the form of the payload", f"it starts with {payload[:4]!r}, not {MAGIC!r}")
     if len(payload) % 4:
-        raise invalid("the payload is cut off", "it is a multiple of 4 bytes", f"{len(payload)} bytes")
+        raise invalid_stream_error(
+            "the payload is cut off", "it is a multiple of 4 bytes", f"{len(payload)} bytes"
+        )
     words = struct.unpack(f"<{len(payload) // 4}I", payload)
     accelerator, start = _driver_words(words)
     return CommandStream(accelerator, tuple(_instructions(words[start:])))
@@ -63,7 +65,7 @@ def read_stream(payload: bytes) -> CommandStream:
 def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
     """Returns the accelerator and the word at which the stream starts."""
     if len(words) < 5 or words[1] != _CONFIG_TAG:
-        raise not_modelled(
+        raise not_modelled_error(
             "the driver's first word", f"{words[1]:#010x}" if len(words) > 1 else "there is none"
         )
     accelerator = _accelerator(words[2], words[3])
@@ -71,15 +73,19 @@ def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
     while at < len(words) and words[at] == _NOP:
         at += 1
     if at == len(words) or words[at] & 0xFF != _STREAM:
-        raise not_modelled(
+        raise not_modelled_error(
             "a word of the driver", f"{words[at]:#010x}" if at < len(words) else "there is no stream"
         )
     length = (words[at] >> 8 & 0xFF) << 16 | words[at] >> 16
     at += 1
     if at % 4:
-        raise invalid("the stream is not aligned", "its start is a multiple of 16 bytes", f"{4 * at}")
+        raise invalid_stream_error(
+            "the stream is not aligned", "its start is a multiple of 16 bytes", f"{4 * at}"
+        )
     if at + length != len(words):
-        raise invalid("the stream's length is wrong", f"{len(words) - at} words follow", f"{length} words")
+        raise invalid_stream_error(
+            "the stream's length is wrong", f"{len(words) - at} words follow", f"{length} words"
+        )
     return accelerator, at
 
 
@@ -87,7 +93,9 @@ def _accelerator(config: int, version: int) -> Accelerator:
     family = _PRODUCTS.get(config >> 28)
     macs, shram_kib = 1 << (config & 0xF), config >> 8 & 0xFF
     if family is Family.U85 and f"{family.value}-{macs}" in ACCELERATORS:
-        raise not_modelled(f"the commands of {family.value}-{macs}", "they are compiled, and not proven")
+        raise not_modelled_error(
+            f"the commands of {family.value}-{macs}", "they are compiled, and not proven"
+        )
     for one in ACCELERATORS.values():
         if (one.family, one.macs, one.cores * one.shram_kib) == (
             family,
@@ -95,11 +103,11 @@ def _accelerator(config: int, version: int) -> Accelerator:
             shram_kib,
         ) and not config & 0x0FFF00F0:
             if version != _ARCHITECTURE[one.family]:
-                raise not_modelled("the version of the architecture", f"{version:#010x}")
+                raise not_modelled_error("the version of the architecture", f"{version:#010x}")
             if one.cores > 1:
-                raise not_modelled(f"an NPU of {one.cores} cores", one.name)
+                raise not_modelled_error(f"an NPU of {one.cores} cores", one.name)
             return one
-    raise not_modelled("the configuration of the NPU", f"{config:#010x}")
+    raise not_modelled_error("the configuration of the NPU", f"{config:#010x}")
 
 
 def _instructions(words: tuple[int, ...]) -> Iterator[CommandWord]:
@@ -109,11 +117,11 @@ def _instructions(words: tuple[int, ...]) -> Iterator[CommandWord]:
         wide, parameter = word >> 14 & 3, word >> 16
         command = COMMANDS.get((word & 0x3FF, bool(wide)))
         if command is None or wide > 1 or word & 0x3C00:
-            raise not_modelled("a command", f"{word:#010x} at word {at}")
+            raise not_modelled_error("a command", f"{word:#010x} at word {at}")
         if parameter & command.reserved:
-            raise not_modelled(f"reserved bits of {command.name}", f"{parameter:#06x} at word {at}")
+            raise not_modelled_error(f"reserved bits of {command.name}", f"{parameter:#06x} at word {at}")
         if wide and at + 1 == len(words):
-            raise invalid(
+            raise invalid_stream_error(
                 "the stream is cut off", f"{command.name} has a word of data", f"word {at} is the last"
             )
         yield CommandWord(at, command, parameter, words[at + 1] if wide else 0)

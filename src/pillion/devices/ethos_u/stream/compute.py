@@ -10,21 +10,21 @@ from pillion.devices.ethos_u.stream.arithmetic import leading_zeros, saturate32,
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import StreamMemory
 from pillion.devices.ethos_u.stream.operations import (
-    Compute,
+    ConvolutionKind,
     Convolve,
     Elementwise,
+    ElementwiseFunction,
     FeatureMap,
     KernelWindow,
-    Pointwise,
     PoolKind,
     PoolOperation,
-    Product,
     Rounding,
     Scale,
     ScaleMode,
+    TensorOperation,
     Upscale,
 )
-from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
 from pillion.devices.ethos_u.stream.weight_stream import scales_of, weights_of
 from pillion.ir.numerics import Int64Array, divide_half_away, shift_right, wrap32
 from pillion.ir.types import DType
@@ -37,7 +37,7 @@ _HALF = 1 << 30
 _OPERAND_SHIFTS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 
 
-def compute(op: Compute, memory: StreamMemory, tables: Tables, accelerator: Accelerator) -> None:
+def compute(op: TensorOperation, memory: StreamMemory, tables: Tables, accelerator: Accelerator) -> None:
     """Executes one operation on the memory."""
     match op:
         case Convolve():
@@ -47,11 +47,11 @@ def compute(op: Compute, memory: StreamMemory, tables: Tables, accelerator: Acce
         case Elementwise():
             made = _elementwise(op, memory)
         case _:
-            raise not_modelled("an operation", op)
-    memory.store(op.y, _finished(op, made, tables), op.at)
+            raise not_modelled_error("an operation", op)
+    memory.store(op.y, _apply_output_stage(op, made, tables), op.at)
 
 
-def _finished(op: Compute, made: Int64Array, tables: Tables) -> Int64Array:
+def _apply_output_stage(op: TensorOperation, made: Int64Array, tables: Tables) -> Int64Array:
     """Returns the results after the last step of every operation: the zero point, then bounds or a lookup
     table."""
     made = made + op.y.zero_point
@@ -82,12 +82,14 @@ def _enlarged(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: KernelWind
     return large[:height, :width]
 
 
-def _bordered(x: Int64Array, kernel: KernelWindow, value: int) -> Int64Array:
+def _pad_operand(x: Int64Array, kernel: KernelWindow, value: int) -> Int64Array:
     top, left, bottom, right = kernel.pads
     return np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=value)
 
 
-def _tap(x: Int64Array, kernel: KernelWindow, row: int, column: int, y: FeatureMap) -> Int64Array:
+def _kernel_tap_inputs(
+    x: Int64Array, kernel: KernelWindow, row: int, column: int, y: FeatureMap
+) -> Int64Array:
     """Returns the elements that one tap of the kernel reads for all results."""
     down, across = kernel.stride
     top, left = row * kernel.dilation[0], column * kernel.dilation[1]
@@ -100,9 +102,9 @@ def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> I
     weights = weights_of(op, memory.read(op.weights, op.at), accelerator)
     bias, numbers, shifts = scales_of(memory.read(op.scales, op.at), op.y.shape[2], op.at)
     x = _enlarged(_operand(op.x, memory, op.at), op.upscale, op.y, op.kernel)
-    x = _bordered(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
-    if op.product is Product.DEPTHWISE and op.x.shape[2] != op.y.shape[2]:
-        raise invalid(
+    x = _pad_operand(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
+    if op.product is ConvolutionKind.DEPTHWISE and op.x.shape[2] != op.y.shape[2]:
+        raise invalid_stream_error(
             "a depthwise convolution has as many inputs as results",
             str(op.y.shape[2]),
             f"{op.x.shape[2]}, word {op.at}",
@@ -110,8 +112,11 @@ def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> I
     total = np.zeros(op.y.shape, np.float64)
     for row in range(op.kernel.height):
         for column in range(op.kernel.width):
-            seen, factors = _tap(x, op.kernel, row, column, op.y), weights[:, row, column].astype(np.float64)
-            total += seen * factors[:, 0] if op.product is Product.DEPTHWISE else seen @ factors.T
+            seen, factors = (
+                _kernel_tap_inputs(x, op.kernel, row, column, op.y),
+                weights[:, row, column].astype(np.float64),
+            )
+            total += seen * factors[:, 0] if op.product is ConvolutionKind.DEPTHWISE else seen @ factors.T
     sums = total.astype(np.int64) + bias
     _require_32_bits(sums, op.at)
     if op.scale is not None:
@@ -122,7 +127,7 @@ def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> I
 def _require_32_bits(sums: Int64Array, at: int) -> None:
     """Raises if a sum exceeds 32 bits: the NPU's result is then unknown."""
     if sums.min() < -(2**31) or sums.max() >= 2**31:
-        raise not_modelled("sums beyond 32 bits", f"{sums.min()} to {sums.max()}, word {at}")
+        raise not_modelled_error("sums beyond 32 bits", f"{sums.min()} to {sums.max()}, word {at}")
 
 
 def _pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
@@ -131,29 +136,31 @@ def _pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
     if op.kind is PoolKind.SUM:
         return _channel_sum(op, x)
     if op.x.shape[2] != op.y.shape[2]:
-        raise invalid(
+        raise invalid_stream_error(
             "a pool has as many inputs as results", str(op.y.shape[2]), f"{op.x.shape[2]}, word {op.at}"
         )
     taps = [(row, column) for row in range(op.kernel.height) for column in range(op.kernel.width)]
     if op.kind is PoolKind.MAX:
-        bordered = _bordered(x, op.kernel, _NOWHERE)
-        made = np.max([_tap(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
+        bordered = _pad_operand(x, op.kernel, _NOWHERE)
+        made = np.max([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
         return scaled(made, op.scale.number, op.scale.shift, op.rounding)
-    bordered = _bordered(x, op.kernel, 0)
-    made = np.sum([_tap(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
+    bordered = _pad_operand(x, op.kernel, 0)
+    made = np.sum([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
     if not any(op.kernel.pads):
         return scaled(made, op.scale.number, op.scale.shift, op.rounding)
     if op.scale != Scale(1, 0):
-        raise not_modelled("a scaled mean of windows that reach into the border", f"{op.scale}, word {op.at}")
-    ones = _bordered(np.ones((*x.shape[:2], 1), np.int64), op.kernel, 0)
-    counts = np.sum([_tap(ones, op.kernel, *tap, op.y) for tap in taps], axis=0)
+        raise not_modelled_error(
+            "a scaled mean of windows that reach into the border", f"{op.scale}, word {op.at}"
+        )
+    ones = _pad_operand(np.ones((*x.shape[:2], 1), np.int64), op.kernel, 0)
+    counts = np.sum([_kernel_tap_inputs(ones, op.kernel, *tap, op.y) for tap in taps], axis=0)
     return divide_half_away(made, counts)
 
 
 def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.y.shape[2] != 1 or (op.kernel.height, op.kernel.width) != (1, 1):
-        raise not_modelled("a sum over channels of windows", f"{op.kernel}, word {op.at}")
+        raise not_modelled_error("a sum over channels of windows", f"{op.kernel}, word {op.at}")
     made = x.sum(axis=2, keepdims=True)
     return scaled(saturate32(made), op.scale.number, op.scale.shift, op.rounding)
 
@@ -162,43 +169,45 @@ def _elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
     x = _operand(op.x, memory, op.at)
     assert op.scale is not None
     if op.second is None:
-        made = np.abs(x) if op.kind is Pointwise.ABS else leading_zeros(x)
+        made = np.abs(x) if op.kind is ElementwiseFunction.ABS else leading_zeros(x)
         return _scaled_result(op, made)
     if isinstance(op.second, int):
         other = np.full((1, 1, 1), op.second - op.second_zero_point, np.int64)
     else:
         other = _operand(op.second, memory, op.at)
-    if op.kind in (Pointwise.ADD, Pointwise.SUB):
+    if op.kind in (ElementwiseFunction.ADD, ElementwiseFunction.SUB):
         return _sum(op, x, other)
     x, other = np.broadcast_arrays(*((other, x) if op.reversed else (x, other)))
-    return _scaled_result(op, _combined(op, x, other))
+    return _scaled_result(op, _combine_operands(op, x, other))
 
 
-def _combined(op: Elementwise, left: Int64Array, right: Int64Array) -> Int64Array:
+def _combine_operands(op: Elementwise, left: Int64Array, right: Int64Array) -> Int64Array:
     match op.kind:
-        case Pointwise.MUL:
+        case ElementwiseFunction.MUL:
             return left * right
-        case Pointwise.MIN:
+        case ElementwiseFunction.MIN:
             return np.minimum(left, right)
-        case Pointwise.MAX:
+        case ElementwiseFunction.MAX:
             return np.maximum(left, right)
-        case Pointwise.SHL:
-            return wrap32(left << np.minimum(_places(right, op.at), 32))
-        case Pointwise.SHR:
-            return _shifted_right(left, _places(right, op.at), op)
-    raise not_modelled("an elementwise operation", f"{op.kind.name} at word {op.at}")
+        case ElementwiseFunction.SHL:
+            return wrap32(left << np.minimum(_shift_amounts(right, op.at), 32))
+        case ElementwiseFunction.SHR:
+            return _shifted_right(left, _shift_amounts(right, op.at), op)
+    raise not_modelled_error("an elementwise operation", f"{op.kind.name} at word {op.at}")
 
 
-def _places(by: Int64Array, at: int) -> Int64Array:
+def _shift_amounts(by: Int64Array, at: int) -> Int64Array:
     """Returns shift amounts up to 63: Vela's softmax of many equal numbers shifts by more than 31."""
     if by.min() < 0 or by.max() > _MOST_PLACES:
-        raise not_modelled("a shift by more places than a number has", f"{by.min()} to {by.max()}, word {at}")
+        raise not_modelled_error(
+            "a shift by more places than a number has", f"{by.min()} to {by.max()}, word {at}"
+        )
     return by
 
 
 def _shifted_right(x: Int64Array, by: Int64Array, op: Elementwise) -> Int64Array:
     if op.rounding is not Rounding.NATURAL:
-        raise not_modelled("the rounding of a shift", f"{op.rounding.name} at word {op.at}")
+        raise not_modelled_error("the rounding of a shift", f"{op.rounding.name} at word {op.at}")
     by = np.minimum(by, _MOST_PLACES - 1)  # a 32-bit number is shifted out completely
     return (x + np.where(by > 0, np.int64(1) << np.maximum(by - 1, 0), 0)) >> by
 
@@ -208,16 +217,18 @@ def _scaled_result(op: Elementwise, made: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.x.dtype is not DType.INT32:
         return scaled(made, op.scale.number, op.scale.shift, op.rounding)
-    if op.kind is Pointwise.MUL:
+    if op.kind is ElementwiseFunction.MUL:
         if op.scale.number not in ((1, _HALF) if op.scale.shift else (1,)):
-            raise not_modelled("the scale of a product of 32-bit numbers", f"{op.scale}, word {op.at}")
+            raise not_modelled_error("the scale of a product of 32-bit numbers", f"{op.scale}, word {op.at}")
         return (
             saturate32(scaled(made, 1, op.scale.shift, op.rounding))
             if op.scale.shift < 31
             else _high_product(op, made)
         )
     if op.scale != Scale(1, 0):
-        raise not_modelled("a scaled result of 32-bit operands", f"{op.kind.name}, {op.scale}, word {op.at}")
+        raise not_modelled_error(
+            "a scaled result of 32-bit operands", f"{op.kind.name}, {op.scale}, word {op.at}"
+        )
     return saturate32(made)
 
 
@@ -225,7 +236,7 @@ def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
     """Returns the upper half of 32-bit products."""
     assert op.scale is not None
     if op.rounding is not Rounding.DOUBLE:
-        raise not_modelled(
+        raise not_modelled_error(
             "the rounding of a product of 32-bit numbers", f"{op.rounding.name} at word {op.at}"
         )
     return saturate32(shift_right((exact + (1 << 30)) >> 31, op.scale.shift - 31))
@@ -235,11 +246,11 @@ def _sum(op: Elementwise, x: Int64Array, other: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.x.dtype is DType.INT32:
         if op.mode is not ScaleMode.BOTH or (op.first_scale, op.second_scale) != (Scale(1, 0), 1):
-            raise not_modelled("a sum of scaled 32-bit operands", f"word {op.at}")
+            raise not_modelled_error("a sum of scaled 32-bit operands", f"word {op.at}")
         first, second = x, other
     else:
         first, second = _scaled_operands(op, x, other)
-    if op.kind is Pointwise.SUB:
+    if op.kind is ElementwiseFunction.SUB:
         first, second = (second, -first) if op.reversed else (first, -second)
     made = first + second
     if op.x.dtype is DType.INT32:
@@ -253,12 +264,12 @@ def _scaled_operands(op: Elementwise, x: Int64Array, other: Int64Array) -> tuple
     first, second = op.first_scale, op.second_scale
     if op.mode is ScaleMode.BOTH:
         if first.shift:
-            raise not_modelled(
+            raise not_modelled_error(
                 "a shift of operands that are scaled by 16 bits", f"{first.shift}, word {op.at}"
             )
         return x * first.number, other * second
     if second:
-        raise not_modelled("a scale of the operand that is not scaled", f"{second}, word {op.at}")
+        raise not_modelled_error("a scale of the operand that is not scaled", f"{second}, word {op.at}")
     up = _OPERAND_SHIFTS[op.x.dtype]
     if (op.mode is ScaleMode.FIRST) != op.reversed:
         return scaled(x << up, first.number, first.shift + up, Rounding.DOUBLE), other << (up - 1)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pillion.devices.ethos_u.stream.command_words import CommandStream, CommandWord
 from pillion.devices.ethos_u.stream.operations import (
     INTERNAL,
-    Compute,
     Convolve,
     DmaCopy,
     Elementwise,
@@ -17,6 +16,7 @@ from pillion.devices.ethos_u.stream.operations import (
     PoolOperation,
     Range,
     TensorLayout,
+    TensorOperation,
     Wait,
 )
 
@@ -48,37 +48,37 @@ def summary(operations: tuple[Operation, ...]) -> Iterator[str]:
 def _line(op: Operation) -> str:
     match op:
         case DmaCopy(_, source, destination):
-            return f"copy         {_bytes(source)} to {_bytes(destination)}"
+            return f"copy         {_range_text(source)} to {_range_text(destination)}"
         case Wait(_, copies, most):
             return f"wait         until at most {most} {'copies' if copies else 'operations'} are under way"
-        case Compute():
+        case TensorOperation():
             name, operands = _name(op)
             table = f", table {op.activation.table}" if op.activation.table is not None else ""
-            return f"{name:<12} {', '.join(operands)} to {_tensor(op.y)}{table}"
+            return f"{name:<12} {', '.join(operands)} to {_tensor_text(op.y)}{table}"
     return str(op)
 
 
-def _name(op: Compute) -> tuple[str, list[str]]:
+def _name(op: TensorOperation) -> tuple[str, list[str]]:
     match op:
         case Convolve():
             window = f"{op.kernel.height}x{op.kernel.width}"
-            return f"{op.product.value} {window}", [_tensor(op.x), f"weights {_bytes(op.weights)}"]
+            return f"{op.product.value} {window}", [_tensor_text(op.x), f"weights {_range_text(op.weights)}"]
         case PoolOperation():
-            return f"{op.kind.name.lower()} {op.kernel.height}x{op.kernel.width}", [_tensor(op.x)]
+            return f"{op.kind.name.lower()} {op.kernel.height}x{op.kernel.width}", [_tensor_text(op.x)]
         case Elementwise(second=FeatureMap() as second):
-            return op.kind.name.lower(), [_tensor(op.x), _tensor(second)]
+            return op.kind.name.lower(), [_tensor_text(op.x), _tensor_text(second)]
         case Elementwise(second=int(number)):
-            return op.kind.name.lower(), [_tensor(op.x), str(number)]
+            return op.kind.name.lower(), [_tensor_text(op.x), str(number)]
         case Elementwise():
-            return op.kind.name.lower(), [_tensor(op.x)]
-    return type(op).__name__, [_tensor(op.x)]
+            return op.kind.name.lower(), [_tensor_text(op.x)]
+    return type(op).__name__, [_tensor_text(op.x)]
 
 
-def _tensor(tensor: FeatureMap) -> str:
+def _tensor_text(tensor: FeatureMap) -> str:
     shape = "x".join(map(str, tensor.shape))
     bricks = " in bricks" if tensor.layout is TensorLayout.BRICKS else ""
     return f"{tensor.dtype.value}[{shape}]{bricks} at {_NAMES.get(tensor.region, tensor.region)} {tensor.bases[0]}"
 
 
-def _bytes(where: Range) -> str:
+def _range_text(where: Range) -> str:
     return f"{_NAMES.get(where.region, where.region)} {where.start}..{where.end}"

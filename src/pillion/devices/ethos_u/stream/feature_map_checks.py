@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from pillion.devices.ethos_u.stream.operations import FeatureMap, TensorLayout
-from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
 
 BRICK = 16
 
@@ -19,7 +19,9 @@ def require_known_form(tensor: FeatureMap, at: int) -> None:
     unit = BRICK if tensor.layout is TensorLayout.BRICKS else size
     for address in tensor.bases:
         if address % unit:
-            raise invalid("an address is not aligned", f"multiples of {unit}", f"{address:#x} at word {at}")
+            raise invalid_stream_error(
+                "an address is not aligned", f"multiples of {unit}", f"{address:#x} at word {at}"
+            )
     by_row, by_column, by_brick = tensor.strides
     if 0 in tensor.strides:
         usual = False
@@ -29,7 +31,7 @@ def require_known_form(tensor: FeatureMap, at: int) -> None:
         whole = math.gcd(by_row, by_column)  # the pixel of the containing tensor
         usual = by_brick == size and whole % size == 0 and whole >= tensor.shape[2] * size
     if not usual:
-        raise not_modelled(
+        raise not_modelled_error(
             "the strides of a tensor", f"{tensor.strides} of {tensor.layout.name} at word {at}"
         )
 
@@ -41,12 +43,12 @@ def _require_tiles(tensor: FeatureMap, at: int) -> None:
     is_wide, is_high = left < columns, upper_left < rows
     used = (True, is_wide, is_high, is_wide and upper_right < rows)
     if any(base for base, is_used in zip(tensor.bases, used, strict=True) if not is_used):
-        raise not_modelled("the start of a tile that is not used", f"{tensor.bases} at word {at}")
+        raise not_modelled_error("the start of a tile that is not used", f"{tensor.bases} at word {at}")
     if (
         (not is_wide and left != columns)
         or (not is_high and upper_left != rows)
         or (not is_wide and upper_right != upper_left)
     ):
-        raise not_modelled(
+        raise not_modelled_error(
             "a tile that is larger than its tensor", f"{tensor.tile} of {tensor.shape} at word {at}"
         )

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 from pillion.devices.ethos_u.accelerators import Accelerator, Family
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
-from pillion.devices.ethos_u.stream.memory import span
+from pillion.devices.ethos_u.stream.memory import tensor_byte_range
 from pillion.devices.ethos_u.stream.operations import (
     INTERNAL,
-    Compute,
     Convolve,
     DmaCopy,
     Elementwise,
     FeatureMap,
     Operation,
     Range,
+    TensorOperation,
     Wait,
 )
-from pillion.devices.ethos_u.stream.stream_errors import invalid
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
 
 KERNELS_UNDER_WAY = 2
 """The operations on tensors that may be in progress at once."""
@@ -51,7 +51,7 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
         if isinstance(op, Wait):
             waiting = copies if op.copies else kernels
             if op.most >= (waiting.maxlen or 0):
-                raise invalid(
+                raise invalid_stream_error(
                     "a wait has no effect", f"less than {waiting.maxlen}", f"{op.most}, word {op.at}"
                 )
             while len(waiting) > op.most:
@@ -61,7 +61,7 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
         mine, others = (copies, kernels) if isinstance(op, DmaCopy) else (kernels, copies)
         for other in others:
             if touched.meets(other):
-                raise invalid(
+                raise invalid_stream_error(
                     "a copy and an operation touch the same bytes at the same time",
                     "a wait stands between them",
                     f"words {other.at} and {op.at}",
@@ -72,14 +72,14 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
 def _touched(op: Operation, accelerator: Accelerator) -> _Touched:
     if isinstance(op, DmaCopy):
         return _Touched(op.at, (op.source,), (op.destination,))
-    assert isinstance(op, Compute)
-    return _Touched(op.at, tuple(_read(op, accelerator)), (span(op.y),))
+    assert isinstance(op, TensorOperation)
+    return _Touched(op.at, tuple(_read_ranges(op, accelerator)), (tensor_byte_range(op.y),))
 
 
-def _read(op: Compute, accelerator: Accelerator) -> Iterator[Range]:
-    yield span(op.x)
+def _read_ranges(op: TensorOperation, accelerator: Accelerator) -> Iterator[Range]:
+    yield tensor_byte_range(op.x)
     if isinstance(op, Elementwise) and isinstance(op.second, FeatureMap):
-        yield span(op.second)
+        yield tensor_byte_range(op.second)
     if isinstance(op, Convolve):
         yield from (op.weights, op.scales)
     if op.activation.table is not None:

@@ -15,8 +15,16 @@ from pillion.devices.ethos_u.stream.decode import Decoder
 from pillion.devices.ethos_u.stream.hazards import require_waits
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import StreamMemory
-from pillion.devices.ethos_u.stream.operations import INTERNAL, Compute, DmaCopy, Operation, Range, Stop, Wait
-from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+from pillion.devices.ethos_u.stream.operations import (
+    INTERNAL,
+    DmaCopy,
+    Operation,
+    Range,
+    Stop,
+    TensorOperation,
+    Wait,
+)
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
 
 
 @dataclass(frozen=True)
@@ -58,12 +66,12 @@ class StreamInterpreter:
                     tables.write(destination.start, memory.read(source, at), at)
                 case DmaCopy(at, source, destination):
                     memory.copy(source, destination, at)
-                case Compute():
+                case TensorOperation():
                     compute(op, memory, tables, self.accelerator)
                 case Wait():
                     pass
                 case _:
-                    raise not_modelled("an operation", op)
+                    raise not_modelled_error("an operation", op)
         end = self.operations[-1].at if self.operations else 0
         return tuple(memory.read(where, end) for where in outputs)
 
@@ -74,13 +82,15 @@ def operations(stream: CommandStream) -> tuple[Operation, ...]:
     made: list[Operation] = []
     for instruction in stream.instructions:
         if made and isinstance(made[-1], Stop):
-            raise invalid("commands stand behind STOP", "STOP is the last command", f"word {instruction.at}")
+            raise invalid_stream_error(
+                "commands stand behind STOP", "STOP is the last command", f"word {instruction.at}"
+            )
         if instruction.command.is_operation:
             made.append(decoder.operation(instruction))
         else:
             decoder.registers.set(instruction)
     if not made or not isinstance(made[-1], Stop):
-        raise invalid(
+        raise invalid_stream_error(
             "the stream does not end", "its last command is STOP", f"{len(stream.instructions)} commands"
         )
     return tuple(made[:-1])

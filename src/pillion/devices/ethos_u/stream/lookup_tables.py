@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import DType
 
@@ -26,7 +26,7 @@ class Tables:
         """Writes bytes at an address of the internal memory."""
         start = address - self._start
         if not 0 <= start <= start + len(data) <= _BYTES:
-            raise invalid(
+            raise invalid_stream_error(
                 "a copy to the internal memory that is no table",
                 f"bytes {self._start} to {self._start + _BYTES}",
                 f"{address} to {address + len(data)}, word {at}",
@@ -40,7 +40,7 @@ class Tables:
         size = _ENTRIES * (4 if dtype is DType.INT32 else 1)
         start = number * _ENTRIES
         if start + size > _BYTES:
-            raise invalid(
+            raise invalid_stream_error(
                 "a table lies outside the internal memory",
                 f"{_BYTES} bytes",
                 f"table {number} of {size}, word {at}",
@@ -50,10 +50,10 @@ class Tables:
     def look_up(self, number: int, index: Int64Array, dtype: DType, at: int) -> Int64Array:
         """Returns the entries of a table at 8-bit indices."""
         if dtype is DType.INT16:
-            raise not_modelled("a table of numbers of 16 bits", f"table {number}, word {at}")
+            raise not_modelled_error("a table of numbers of 16 bits", f"table {number}, word {at}")
         start, end = self.place(number, dtype, at)
         if not self._defined[start:end].all():
-            raise invalid(
+            raise invalid_stream_error(
                 "an undefined table is read",
                 "tables are copied before they are used",
                 f"table {number}, word {at}",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.ethos_u.stream.operations import FeatureMap, Range, TensorLayout
-from pillion.devices.ethos_u.stream.stream_errors import invalid
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import Array
 
@@ -34,108 +34,113 @@ class StreamMemory:
 
     def read(self, where: Range, at: int) -> bytes:
         """Returns consecutive bytes."""
-        self._want(where.region, where.start, where.end, at)
+        self._require_accessible(where.region, where.start, where.end, at)
         if not self._defined[where.region][where.start : where.end].all():
-            raise _undefined(where.region, where.start, where.end, at)
+            raise _undefined_read_error(where.region, where.start, where.end, at)
         return self._bytes[where.region][where.start : where.end].tobytes()
 
     def write(self, where: Range, data: bytes, at: int) -> None:
         """Writes consecutive bytes."""
-        self._want(where.region, where.start, where.end, at, writes=True)
+        self._require_accessible(where.region, where.start, where.end, at, writes=True)
         self._bytes[where.region][where.start : where.end] = np.frombuffer(data, np.uint8)
         self._defined[where.region][where.start : where.end] = True
 
     def copy(self, source: Range, destination: Range, at: int) -> None:
         """Copies bytes. Undefined bytes stay undefined: copies are multiples of 16 bytes, which may extend
         beyond a tensor."""
-        self._want(source.region, source.start, source.end, at)
-        self._want(destination.region, destination.start, destination.end, at, writes=True)
+        self._require_accessible(source.region, source.start, source.end, at)
+        self._require_accessible(destination.region, destination.start, destination.end, at, writes=True)
         for held in (self._bytes, self._defined):
             moved = held[source.region][source.start : source.end].copy()
             held[destination.region][destination.start : destination.end] = moved
 
     def load(self, tensor: FeatureMap, at: int) -> Int64Array:
         """Returns the elements of a tensor as rows, columns and channels."""
-        whole = self._places(tensor, at)
+        whole = self._byte_addresses(tensor, at)
         if not self._defined[tensor.region][whole].all():
-            raise _undefined(tensor.region, int(whole.min()), int(whole.max()) + 1, at)
+            raise _undefined_read_error(tensor.region, int(whole.min()), int(whole.max()) + 1, at)
         found = self._bytes[tensor.region][whole].view(tensor.dtype.numpy.newbyteorder("<"))
         return found[..., 0].astype(np.int64)
 
     def store(self, tensor: FeatureMap, values: Array, at: int) -> None:
         """Writes the elements of a tensor."""
-        whole = self._places(tensor, at, writes=True)
+        whole = self._byte_addresses(tensor, at, writes=True)
         if values.shape != tensor.shape:
-            raise invalid(
+            raise invalid_stream_error(
                 "a result has another shape than its place", f"{tensor.shape}", f"{values.shape}, word {at}"
             )
         if np.unique(whole).size != whole.size:
-            raise invalid(
+            raise invalid_stream_error(
                 "a result is written over itself", "every element has a place of its own", f"word {at}"
             )
         data = np.ascontiguousarray(values, tensor.dtype.numpy.newbyteorder("<"))
         self._bytes[tensor.region][whole] = data.view(np.uint8).reshape(whole.shape)
         self._defined[tensor.region][whole] = True
 
-    def _places(self, tensor: FeatureMap, at: int, *, writes: bool = False) -> Int64Array:
+    def _byte_addresses(self, tensor: FeatureMap, at: int, *, writes: bool = False) -> Int64Array:
         """Returns the address of each byte of each element; raises if the tensor does not fit into its
         region."""
-        where, size = span(tensor), tensor.dtype.size_bytes
-        self._want(where.region, where.start, where.end, at, writes=writes)
+        where, size = tensor_byte_range(tensor), tensor.dtype.size_bytes
+        self._require_accessible(where.region, where.start, where.end, at, writes=writes)
         if math.prod(tensor.shape) * size > self._bytes[where.region].size:
-            raise invalid(
+            raise invalid_stream_error(
                 "a tensor is larger than its region",
                 f"{self._bytes[where.region].size} bytes",
                 f"{tensor.shape}, word {at}",
             )
         if max(map(abs, tensor.strides)) > self._bytes[where.region].size:
-            raise invalid(
+            raise invalid_stream_error(
                 "a stride is larger than its region",
                 f"{self._bytes[where.region].size} bytes",
                 f"{tensor.strides}, word {at}",
             )
         return addresses(tensor)[..., None] + np.arange(size)
 
-    def _want(self, region: int, start: int, end: int, at: int, *, writes: bool = False) -> None:
+    def _require_accessible(
+        self, region: int, start: int, end: int, at: int, *, writes: bool = False
+    ) -> None:
         if region not in self._bytes:
-            raise invalid(
+            raise invalid_stream_error(
                 "an access to a region that is not there",
                 f"regions {sorted(self._bytes)}",
                 f"{region} at word {at}",
             )
         size = self._bytes[region].size
         if not 0 <= start <= end <= size:
-            raise invalid(
+            raise invalid_stream_error(
                 "an access outside its region",
                 f"region {region} has {size} bytes",
                 f"bytes {start} to {end} at word {at}",
             )
         if writes and region == CONSTANTS:
-            raise invalid(
+            raise invalid_stream_error(
                 "constants are written", "region 0 is only read", f"bytes {start} to {end} at word {at}"
             )
 
 
-def _undefined(region: int, start: int, end: int, at: int) -> Exception:
-    return invalid(
+def _undefined_read_error(region: int, start: int, end: int, at: int) -> Exception:
+    return invalid_stream_error(
         "undefined bytes are read",
         "operands are inputs, constants, or results of earlier operations",
         f"region {region}, among bytes {start} to {end} at word {at}",
     )
 
 
-def span(tensor: FeatureMap) -> Range:
+def tensor_byte_range(tensor: FeatureMap) -> Range:
     """Returns the range from a tensor's first to its last byte, computed from the corners of its tiles,
     independent of its size."""
     rows, columns, channels = tensor.shape
     corners = _addresses(
-        tensor, _ends(rows, tensor.tile[:2]), _ends(columns, tensor.tile[2:]), _ends(channels, (_BRICK,))
+        tensor,
+        _first_and_last_indices(rows, tensor.tile[:2]),
+        _first_and_last_indices(columns, tensor.tile[2:]),
+        _first_and_last_indices(channels, (_BRICK,)),
     )
     start = int(corners.min())
     return Range(tensor.region, start, int(corners.max()) + tensor.dtype.size_bytes - start)
 
 
-def _ends(size: int, cuts: tuple[int, ...]) -> Int64Array:
+def _first_and_last_indices(size: int, cuts: tuple[int, ...]) -> Int64Array:
     """Returns the first and the last index of each part."""
     found = {
         0,

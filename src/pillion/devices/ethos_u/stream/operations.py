@@ -48,7 +48,7 @@ class PoolKind(IntEnum):
     SUM = 2
 
 
-class Pointwise(IntEnum):
+class ElementwiseFunction(IntEnum):
     """The function of an elementwise operation."""
 
     MUL = 0
@@ -171,7 +171,7 @@ class Stop(Operation):
 
 
 @dataclass(frozen=True)
-class Compute(Operation):
+class TensorOperation(Operation):
     """An operation on tensors: its operand, its result, and the requantization of the result."""
 
     x: FeatureMap
@@ -185,7 +185,7 @@ class Compute(Operation):
     """The jobs of the previous operation that may be in progress at the start."""
 
 
-class Product(Enum):
+class ConvolutionKind(Enum):
     """Whether each result channel depends on all input channels, or on its own."""
 
     CONVOLUTION = "conv"
@@ -193,10 +193,10 @@ class Product(Enum):
 
 
 @dataclass(frozen=True)
-class Convolve(Compute):
+class Convolve(TensorOperation):
     """A convolution with compressed weights in a region."""
 
-    product: Product
+    product: ConvolutionKind
     kernel: KernelWindow
     upscale: Upscale
     weights: Range
@@ -205,7 +205,7 @@ class Convolve(Compute):
 
 
 @dataclass(frozen=True)
-class PoolOperation(Compute):
+class PoolOperation(TensorOperation):
     """The maximum, mean or sum of windows."""
 
     kind: PoolKind
@@ -214,11 +214,11 @@ class PoolOperation(Compute):
 
 
 @dataclass(frozen=True)
-class Elementwise(Compute):
+class Elementwise(TensorOperation):
     """An operation on one or two operands of the result's shape; the second may be a number or broadcast
     along axes."""
 
-    kind: Pointwise
+    kind: ElementwiseFunction
     second: FeatureMap | int | None
     second_zero_point: int
     reversed: bool

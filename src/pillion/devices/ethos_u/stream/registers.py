@@ -6,7 +6,7 @@ from __future__ import annotations
 from pillion.devices.ethos_u.accelerators import Accelerator, Family
 from pillion.devices.ethos_u.stream.command_words import CommandWord
 from pillion.devices.ethos_u.stream.commands import BY_NAME
-from pillion.devices.ethos_u.stream.stream_errors import invalid, not_modelled
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
 
 
 class Registers:
@@ -22,7 +22,7 @@ class Registers:
         if instruction.command.name == "PARALLEL_MODE" and (
             instruction.parameter or self.accelerator.family is Family.U55
         ):
-            raise not_modelled(
+            raise not_modelled_error(
                 "several cores", f"PARALLEL_MODE {instruction.parameter} at word {instruction.at}"
             )
         self._held[instruction.command.name] = instruction
@@ -32,7 +32,7 @@ class Registers:
         assert name in BY_NAME, name
         held = self._held.get(name)
         if held is None:
-            raise invalid(
+            raise invalid_stream_error(
                 f"{name} is read before it is set",
                 "a register has a value before it is used",
                 f"word {self.at}",
@@ -52,7 +52,9 @@ class Registers:
         """Returns a wide register: 40 bits, 32 on a U55."""
         held = self.read(name)
         if held.parameter and self.accelerator.family is Family.U55:
-            raise invalid("an address has more than 32 bits", "a U55 has 32", f"{name}, word {self.at}")
+            raise invalid_stream_error(
+                "an address has more than 32 bits", "a U55 has 32", f"{name}, word {self.at}"
+            )
         return held.parameter << 32 | held.data
 
     def stride(self, name: str) -> int:

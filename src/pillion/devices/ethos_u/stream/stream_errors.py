@@ -17,13 +17,13 @@ class StreamError(PillionError):
         return StreamError, (self.what, self.rule, self.here)
 
 
-def not_modelled(what: str, here: object) -> StreamError:
+def not_modelled_error(what: str, here: object) -> StreamError:
     """Returns the error for a command, register, bit or mode that is not modelled."""
     return StreamError(
         f"not modelled: {what}", "every command, register, bit and mode of a stream is understood", str(here)
     )
 
 
-def invalid(what: str, rule: str, here: object) -> StreamError:
+def invalid_stream_error(what: str, rule: str, here: object) -> StreamError:
     """Returns the error for an invalid command stream."""
     return StreamError(what, rule, str(here))

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.stream.operations import Convolve, KernelWindow, Product
-from pillion.devices.ethos_u.stream.stream_errors import invalid
-from pillion.host_io.child_process import Child, ChildEnded, ChildLate
+from pillion.devices.ethos_u.stream.operations import ConvolutionKind, Convolve, KernelWindow
+from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
 from pillion.ir.numerics import Int64Array
 
 SECONDS = 60.0
@@ -41,38 +41,38 @@ def _decoded(data: bytes, at: int) -> NDArray[np.int16]:
         child.send(struct.pack("<I", len(data)) + data, SECONDS)
         (count,) = struct.unpack("<I", child.receive(4, SECONDS))
         return np.frombuffer(child.receive(2 * count, SECONDS), "<i2")
-    except (ChildEnded, ChildLate) as error:
+    except (ChildEnded, ChildTimeoutError) as error:
         child.close()
         _child.clear()
-        ended = "it took too long" if isinstance(error, ChildLate) else str(error)
-        raise invalid(
+        ended = "it took too long" if isinstance(error, ChildTimeoutError) else str(error)
+        raise invalid_stream_error(
             "weights cannot be decompressed", "what the compiler packed", f"{ended}, word {at}"
         ) from None
 
 
 def weights_of(op: Convolve, data: bytes, accelerator: Accelerator) -> Int64Array:
     """Returns the weights of a convolution as results, rows, columns and input channels (1 if depthwise)."""
-    depth = 1 if op.product is Product.DEPTHWISE else op.x.shape[2]
+    depth = 1 if op.product is ConvolutionKind.DEPTHWISE else op.x.shape[2]
     shape = (op.y.shape[2], op.kernel.height, op.kernel.width, depth)
     found = unpack(data, op.at)
-    order = places(op.product, op.kernel, shape, op.block.depth, op.x.dtype.size_bytes, accelerator)
+    order = weight_positions(op.product, op.kernel, shape, op.block.depth, op.x.dtype.size_bytes, accelerator)
     if found.size < order.size or found[order.size :].any():
-        raise invalid(
+        raise invalid_stream_error(
             "there are more or fewer weights than the kernel has",
             f"{order.size}",
             f"{found.size}, word {op.at}",
         )
     found = found[: order.size]
     if found[order < 0].any():
-        raise invalid("a weight lies outside the kernel", "there are zeros", f"word {op.at}")
+        raise invalid_stream_error("a weight lies outside the kernel", "there are zeros", f"word {op.at}")
     weights = np.zeros(int(np.prod(shape)), np.int64)
     weights[order[order >= 0]] = found[order >= 0]
     return weights.reshape(shape)
 
 
 @lru_cache(maxsize=64)
-def places(
-    kind: Product,
+def weight_positions(
+    kind: ConvolutionKind,
     kernel: KernelWindow,
     shape: tuple[int, int, int, int],
     block: int,
@@ -81,7 +81,7 @@ def places(
 ) -> Int64Array:
     """Returns the index in an array of `shape` of each weight, in stream order; -1 for padding."""
     results, rows, columns, depth = shape
-    depthwise = kind is Product.DEPTHWISE
+    depthwise = kind is ConvolutionKind.DEPTHWISE
     deep = kernel.slice_channels(bytes_each)
     high, wide = _GROUP // kernel.dilation[0], _GROUP // kernel.dilation[1]
     found = []
@@ -95,11 +95,15 @@ def places(
                 z, z + min(deep, -(-(depth - z) // _GROUP) * _GROUP if kernel.part_first else deep), _GROUP
             )
             if depthwise:
-                found += [_part(o, taps, [0], shape, accelerator.channels, 1) for o in ends]
+                found += [_group_weight_indices(o, taps, [0], shape, accelerator.channels, 1) for o in ends]
             elif kernel.part_first:
-                found += [_part(o, taps, [i], shape, accelerator.channels) for i in groups for o in ends]
+                found += [
+                    _group_weight_indices(o, taps, [i], shape, accelerator.channels)
+                    for i in groups
+                    for o in ends
+                ]
             else:
-                found += [_part(o, taps, groups, shape, accelerator.channels) for o in ends]
+                found += [_group_weight_indices(o, taps, groups, shape, accelerator.channels) for o in ends]
     return np.concatenate(found)
 
 
@@ -115,7 +119,7 @@ def _taps(
     return taps + [(-1, -1)] * (-len(taps) % together)
 
 
-def _part(
+def _group_weight_indices(
     first: int,
     taps: list[tuple[int, int]],
     groups: range | list[int],
@@ -142,14 +146,14 @@ def scales_of(data: bytes, channels: int, at: int) -> tuple[Int64Array, Int64Arr
     """Returns bias, scale and shift of each channel; the bytes after them are padding and must be 0."""
     wanted = _SCALE_BYTES * channels
     if len(data) < wanted or any(data[wanted:]):
-        raise invalid(
+        raise invalid_stream_error(
             "there are more or fewer scales than channels", f"{wanted} bytes", f"{len(data)}, word {at}"
         )
     rows = np.frombuffer(data[:wanted], np.uint8).reshape(channels, _SCALE_BYTES).astype(np.int64)
     bias = sum(rows[:, n] << 8 * n for n in range(5))
     scale = sum(rows[:, 5 + n] << 8 * n for n in range(4))
     if (rows[:, 9] > 63).any():
-        raise invalid(
+        raise invalid_stream_error(
             "reserved bits of a scale are set", "a shift of 6 bits", f"{int(rows[:, 9].max())}, word {at}"
         )
     return np.where(bias >> 39, bias - (1 << 40), bias), np.asarray(scale), rows[:, 9]

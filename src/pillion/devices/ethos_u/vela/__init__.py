@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs Vela, Arm's compiler for Ethos-U: from a segment's TFLite file to a command stream."""
 
-from pillion.devices.ethos_u.vela.compiled import Compiled as Compiled
+from pillion.devices.ethos_u.vela.compiled import CompiledSegment as CompiledSegment
 from pillion.devices.ethos_u.vela.vela_process import available as available
 from pillion.devices.ethos_u.vela.vela_process import compile_segment as compile_segment
 from pillion.devices.ethos_u.vela.vela_settings import MemoryMode as MemoryMode

@@ -42,7 +42,7 @@ class VelaPort:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledSegment:
     """A segment as an Ethos-U runs it."""
 
     version: str
@@ -91,11 +91,11 @@ class Compiled:
         return self.interpreter.run(given, tuple(port.place for port in self.outputs))
 
 
-def read(folder: Path, name: str, version: str) -> Compiled:
+def read_vela_output(folder: Path, name: str, version: str) -> CompiledSegment:
     """Returns Vela's output for the model of this name in a folder. Nothing is unpickled."""
     try:
         with np.load(folder / f"{name}_vela.npz", allow_pickle=False) as arrays:
-            return Compiled(
+            return CompiledSegment(
                 version=version,
                 commands=arrays["cmd_data"].tobytes(),
                 constants=arrays["weight_data"].tobytes(),

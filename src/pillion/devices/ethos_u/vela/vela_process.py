@@ -12,11 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from pillion.devices.ethos_u.vela import compiled
-from pillion.devices.ethos_u.vela.compiled import Compiled
+from pillion.devices.ethos_u.vela.compiled import CompiledSegment
 from pillion.devices.ethos_u.vela.vela_settings import VelaSettings
 from pillion.devices.payloads import ConverterError
 from pillion.errors import PillionError
-from pillion.host_io.child_process import Child, ChildEnded, ChildLate
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
 
 PACKAGE = "ethos-u-vela"
 TIMEOUT_SECONDS = 600.0
@@ -47,31 +47,33 @@ def version() -> str:
     return importlib.metadata.version(PACKAGE)
 
 
-def compile_segment(tflite: bytes, settings: VelaSettings, timeout: float = TIMEOUT_SECONDS) -> Compiled:
+def compile_segment(
+    tflite: bytes, settings: VelaSettings, timeout: float = TIMEOUT_SECONDS
+) -> CompiledSegment:
     """Returns the compiled segment; raises if Vela fails, for example on an unsupported op."""
     with tempfile.TemporaryDirectory(prefix="pillion-vela-") as place:
         folder = Path(place)
         model = folder / f"{_NAME}.tflite"
         model.write_bytes(tflite)
         arguments = [str(model), "--output-dir", place, "--output-format", "raw", *settings.arguments]
-        code = _ask(folder, arguments, timeout)
+        code = _run_vela(folder, arguments, timeout)
         if code:
-            raise _failed(folder, settings, f"exit code {code}")
-        return compiled.read(folder, _NAME, version())
+            raise _vela_error(folder, settings, f"exit code {code}")
+        return compiled.read_vela_output(folder, _NAME, version())
 
 
-def _ask(folder: Path, arguments: list[str], timeout: float) -> int:
+def _run_vela(folder: Path, arguments: list[str], timeout: float) -> int:
     if not _child:
         _child.append(_started())
     child = _child[0]
     try:
         child.send(json.dumps({"folder": str(folder), "arguments": arguments}).encode() + b"\n", timeout)
         return int(child.receive(ANSWER_BYTES, timeout))
-    except (ChildEnded, ChildLate, ValueError) as error:
+    except (ChildEnded, ChildTimeoutError, ValueError) as error:
         child.close()
         _child.clear()
-        how = f"no answer within {timeout:g} seconds" if isinstance(error, ChildLate) else str(error)
-        raise _failed(folder, None, how) from None
+        how = f"no answer within {timeout:g} seconds" if isinstance(error, ChildTimeoutError) else str(error)
+        raise _vela_error(folder, None, how) from None
 
 
 def _started() -> Child:
@@ -79,7 +81,7 @@ def _started() -> Child:
     child = Child([sys.executable, "-I", str(WORKER)])
     try:
         child.receive(ANSWER_BYTES, TIMEOUT_SECONDS)
-    except (ChildEnded, ChildLate) as error:
+    except (ChildEnded, ChildTimeoutError) as error:
         child.close()
         raise ConverterError(
             "Vela is installed, but does not start",
@@ -90,7 +92,7 @@ def _started() -> Child:
     return child
 
 
-def _failed(folder: Path, settings: VelaSettings | None, how: str) -> VelaError:
+def _vela_error(folder: Path, settings: VelaSettings | None, how: str) -> VelaError:
     log = folder / "output.txt"
     said = log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:] if log.is_file() else []
     chip = f" for {settings.accelerator.name}" if settings else ""

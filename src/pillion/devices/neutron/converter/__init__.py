@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pillion.devices.neutron.converter.payload import compose
 from pillion.devices.neutron.converter.sdk_probe import SDK, sdk_available
-from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload, marked
+from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload, marked_tflite_payloads
 
 KERNEL_SELECTION = "neutron_kernel_selection.c"
 """The C file for the firmware with the NPU kernels that a program needs."""
@@ -17,7 +17,7 @@ KERNEL_SELECTION = "neutron_kernel_selection.c"
 def payloads(files: Sequence[SegmentFile], chip: str) -> Payloads:
     """Returns the payload of every segment, for the chip of this name in NXP's converter."""
     if not files or not sdk_available():
-        return marked(files, missing=SDK)
+        return marked_tflite_payloads(files, missing=SDK)
     # The SDK's driver is imported only if the SDK exists, because the import is slow.
     from pillion.devices.neutron.converter.sdk import convert, merge_kernel_selections
 

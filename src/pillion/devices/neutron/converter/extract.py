@@ -31,9 +31,9 @@ def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Devi
     graph = _subgraph(file)
     operator = _only_operator(file, graph)
     if len(operator.inputs) < BLOCKS or len(operator.outputs) < 2:
-        raise unexpected(
+        raise unexpected_result_error(
             f"{NEUTRON_GRAPH} has data, microcode, weights and kernels, a result and scratch memory",
-            _counts(operator),
+            _tensor_counts_text(operator),
         )
     made, version = _data_outputs(graph, operator)
     microcode, weights, kernels = (_data(file, graph, tensor) for tensor in operator.inputs[-BLOCKS:])
@@ -46,12 +46,12 @@ def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Devi
         weights=weights,
         kernels=kernels,
     )
-    _require_all(payload, outputs)
+    _require_all_outputs(payload, outputs)
     check(payload)
     return payload
 
 
-def unexpected(rule: str, here: str) -> PillionError:
+def unexpected_result_error(rule: str, here: str) -> PillionError:
     """Returns the error for an unusable result of the converter."""
     return PillionError(
         "NXP's converter returned something that cannot become a payload",
@@ -65,12 +65,12 @@ def _read(model: bytes) -> tflite.Model:
     try:
         return unpack(tflite.Model, model, tflite.IDENTIFIER)
     except (MalformedError, RecursionError) as error:
-        raise unexpected("a TFLite file", str(error)) from None
+        raise unexpected_result_error("a TFLite file", str(error)) from None
 
 
 def _subgraph(file: tflite.Model) -> tflite.SubGraph:
     if len(file.subgraphs) != 1:
-        raise unexpected("one subgraph", str(len(file.subgraphs)))
+        raise unexpected_result_error("one subgraph", str(len(file.subgraphs)))
     return file.subgraphs[0]
 
 
@@ -79,16 +79,16 @@ def _only_operator(file: tflite.Model, graph: tflite.SubGraph) -> tflite.Operato
     names = [_operator_name(file, operator) for operator in graph.operators]
     if names != [NEUTRON_GRAPH]:
         found = f"{names.count(NEUTRON_GRAPH)} of {len(names)} operators: {', '.join(names) or 'none'}"
-        raise unexpected(f"exactly one operator, a {NEUTRON_GRAPH}", found)
+        raise unexpected_result_error(f"exactly one operator, a {NEUTRON_GRAPH}", found)
     return graph.operators[0]
 
 
 def _operator_name(file: tflite.Model, operator: tflite.Operator) -> str:
-    code = _at(file.operator_codes, operator.opcode_index, "operator code")
-    return code.custom_code or _at(tflite.OPERATORS, code.number, "operator")
+    code = _checked_item(file.operator_codes, operator.opcode_index, "operator code")
+    return code.custom_code or _checked_item(tflite.OPERATORS, code.number, "operator")
 
 
-def _counts(operator: tflite.Operator) -> str:
+def _tensor_counts_text(operator: tflite.Operator) -> str:
     return f"{len(operator.inputs)} inputs and {len(operator.outputs)} outputs"
 
 
@@ -97,7 +97,7 @@ def _data_inputs(graph: tflite.SubGraph, operator: tflite.Operator) -> list[int]
     data = operator.inputs[:-BLOCKS]
     for tensor in data:
         if graph.inputs.count(tensor) != 1:
-            raise unexpected(
+            raise unexpected_result_error(
                 f"`{_name(graph, tensor)}` is an input of the graph once",
                 f"{graph.inputs.count(tensor)} times",
             )
@@ -117,33 +117,33 @@ def _ports(graph: tflite.SubGraph, tensors: list[int], names: Sequence[str], wha
     for tensor in tensors:
         name = _name(graph, tensor)
         if name not in names:
-            raise unexpected(
+            raise unexpected_result_error(
                 f"every {what} of {NEUTRON_GRAPH} is one of the segment's: {', '.join(names)}", f"`{name}`"
             )
         ports.append(Port(names.index(name)))
     return tuple(ports)
 
 
-def _require_all(payload: DevicePayload, outputs: Sequence[str]) -> None:
+def _require_all_outputs(payload: DevicePayload, outputs: Sequence[str]) -> None:
     """Raises if the NPU does not write an output of the segment."""
     missing = [
         name for place, name in enumerate(outputs) if place not in {port.index for port in payload.outputs}
     ]
     if missing:
-        raise unexpected("all outputs of the segment are made", f"missing: {', '.join(missing)}")
+        raise unexpected_result_error("all outputs of the segment are made", f"missing: {', '.join(missing)}")
 
 
 def _name(graph: tflite.SubGraph, tensor: int) -> str:
-    return _at(graph.tensors, tensor, "tensor").name
+    return _checked_item(graph.tensors, tensor, "tensor").name
 
 
 def _data(file: tflite.Model, graph: tflite.SubGraph, tensor: int) -> bytes:
     """Returns constant data; empty if the tensor has none."""
-    data = _at(file.buffers, _at(graph.tensors, tensor, "tensor").buffer, "buffer").data
+    data = _checked_item(file.buffers, _checked_item(graph.tensors, tensor, "tensor").buffer, "buffer").data
     return b"" if data is None else data.tobytes()
 
 
-def _at(held: Sequence[T], number: int, what: str) -> T:
+def _checked_item(held: Sequence[T], number: int, what: str) -> T:
     if not 0 <= number < len(held):
-        raise unexpected(f"{what} {number} exists", f"there are {len(held)}")
+        raise unexpected_result_error(f"{what} {number} exists", f"there are {len(held)}")
     return held[number]

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 
 from pillion.errors import PillionError
-from pillion.schemas.ir_payload import damaged
+from pillion.schemas.ir_payload import damaged_payload_error
 
 MAGIC = 0x64434D6E
 VERSIONS = (0, 1)
@@ -39,12 +39,12 @@ def read_microcode(block: bytes, version: int) -> Microcode:
         )
     count = INPUTS_WORD[version] + 2
     if len(block) < 4 * count:
-        raise damaged(
+        raise damaged_payload_error(
             f"the microcode of payload version {version} begins with {count} words", f"{len(block)} bytes"
         )
     words = struct.unpack_from(f"<{count}I", block)
     if words[0] != MAGIC:
-        raise damaged(f"the microcode begins with {MAGIC:#x}", f"{words[0]:#x}")
+        raise damaged_payload_error(f"the microcode begins with {MAGIC:#x}", f"{words[0]:#x}")
     return Microcode(
         words[MICROCODE_BYTES_WORD],
         words[WEIGHTS_BYTES_WORD],

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pillion.devices.neutron.converter.microcode import read_microcode
 from pillion.errors import PillionError
-from pillion.schemas.ir_payload import IrPayload, damaged, is_ir, parse_ir, to_block
+from pillion.schemas.ir_payload import IrPayload, damaged_payload_error, is_ir, parse_ir, to_block
 
 MAX_PORTS = 255
 """The header's counts are single bytes."""
@@ -72,7 +72,7 @@ def parse(raw: bytes) -> Payload:
     """Returns the payload in unchecked bytes: the converter's, or marked TFLite."""
     payload = parse_ir(raw) if is_ir(raw) else _parse_device(raw)
     if payload.compose() != raw:
-        raise damaged("zeros between the blocks", "other bytes")
+        raise damaged_payload_error("zeros between the blocks", "other bytes")
     return payload
 
 
@@ -94,7 +94,7 @@ def check(payload: DevicePayload) -> None:
 def _check_indices(what: str, ports: tuple[Port, ...], count: int) -> None:
     indices = [port.index for port in ports]
     if len(set(indices)) != len(indices) or any(not 0 <= index < count for index in indices):
-        raise damaged(
+        raise damaged_payload_error(
             f"each {what} has a place of its own, from 0 to {count - 1}", ", ".join(map(str, indices))
         )
 
@@ -104,14 +104,14 @@ def _check_microcode(payload: DevicePayload) -> None:
     found = (len(payload.inputs), len(payload.outputs))
     if (head.inputs, head.outputs) != found:
         rule = f"{head.inputs} inputs and {head.outputs} outputs by the microcode"
-        raise damaged(rule, f"{found[0]} and {found[1]} in the head")
+        raise damaged_payload_error(rule, f"{found[0]} and {found[1]} in the head")
     sizes = (
         ("microcode", head.microcode_bytes, payload.microcode),
         ("weights", head.weights_bytes, payload.weights),
     )
     for name, wanted, block in sizes:
         if _aligned(wanted) != _aligned(len(block)):
-            raise damaged(f"{wanted} bytes of {name}, as the microcode says", f"{len(block)}")
+            raise damaged_payload_error(f"{wanted} bytes of {name}, as the microcode says", f"{len(block)}")
 
 
 def _aligned(count: int) -> int:
@@ -121,22 +121,22 @@ def _aligned(count: int) -> int:
 def _parse_device(raw: bytes) -> DevicePayload:
     """Reads the four blocks. The kernels extend to the end, because no field holds their length."""
     if len(raw) % BLOCK_BYTES or len(raw) < BLOCK_BYTES:
-        raise damaged(f"blocks of {BLOCK_BYTES} bytes", f"{len(raw)} bytes")
+        raise damaged_payload_error(f"blocks of {BLOCK_BYTES} bytes", f"{len(raw)} bytes")
     inputs, outputs, arguments = raw[:3]
     ports = inputs + outputs
     length = 4 + 2 * ports
     start = _aligned(length)
     flags, indices = raw[3 : 3 + ports], raw[3 + ports : 3 + 2 * ports]
     if len(raw) < start:
-        raise damaged(f"a head of {length} bytes", f"{len(raw)} bytes in all")
+        raise damaged_payload_error(f"a head of {length} bytes", f"{len(raw)} bytes in all")
     if any(flags.strip(b"\0\x01")) or any(raw[length:start]):
-        raise damaged("flags of 0 and 1, and zeros behind the head", raw[3:start].hex())
+        raise damaged_payload_error("flags of 0 and 1, and zeros behind the head", raw[3:start].hex())
     version = raw[length - 1]
     head = read_microcode(raw[start:], version)
     weights = start + _aligned(head.microcode_bytes)
     kernels = weights + _aligned(head.weights_bytes)
     if kernels > len(raw):
-        raise damaged(f"at least {kernels} bytes by the microcode", f"{len(raw)}")
+        raise damaged_payload_error(f"at least {kernels} bytes by the microcode", f"{len(raw)}")
     made = tuple(Port(index, bool(flag)) for index, flag in zip(indices, flags, strict=True))
     return DevicePayload(
         inputs=made[:inputs],

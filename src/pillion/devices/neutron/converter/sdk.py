@@ -19,8 +19,8 @@ from pillion.devices.neutron.converter import sdk_worker
 from pillion.devices.neutron.converter.extract import boundary_names, extract
 from pillion.devices.neutron.converter.payload import DevicePayload
 from pillion.errors import PillionError
-from pillion.host_io.child_process import ending
-from pillion.host_io.process_guard import guarded
+from pillion.host_io.child_process import describe_exit_code
+from pillion.host_io.process_guard import guarded_process
 
 TIMEOUT_SECONDS = 600.0
 TAIL_LINES = 20
@@ -29,7 +29,7 @@ LOG = "output.txt"
 
 
 @dataclass(frozen=True)
-class Converted:
+class ConvertedSegment:
     """A segment as the NPU runs it."""
 
     payload: DevicePayload
@@ -45,7 +45,7 @@ def convert(
     fetch_constants_to_sram: bool = False,
     kernel_selection: bool = True,
     timeout: float = TIMEOUT_SECONDS,
-) -> Converted:
+) -> ConvertedSegment:
     """Returns the converted segment. `target` is the converter's name for the chip."""
     inputs, outputs = boundary_names(tflite)
     options = {"fetch_constants_to_sram": fetch_constants_to_sram, "kernel_selection": kernel_selection}
@@ -54,10 +54,10 @@ def convert(
         (folder / sdk_worker.MODEL).write_bytes(tflite)
         result = _run(folder, {"action": "convert", "target": target, **options}, timeout)
         _check_target(target, result)
-        converted = _left(folder, sdk_worker.CONVERTED).read_bytes()
+        converted = _required_output_file(folder, sdk_worker.CONVERTED).read_bytes()
         selection = folder / sdk_worker.KERNEL_SELECTION
         source = selection.read_text("utf-8", "replace") if selection.is_file() else None
-    return Converted(extract(converted, inputs, outputs), source, result["sdk_version"])
+    return ConvertedSegment(extract(converted, inputs, outputs), source, result["sdk_version"])
 
 
 def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
@@ -70,7 +70,7 @@ def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_
         for file, source in zip(files, sources, strict=True):
             (folder / file).write_text(source, "utf-8")
         _run(folder, {"action": "merge", "files": files}, timeout)
-        return _left(folder, sdk_worker.MERGED).read_text("utf-8", "replace")
+        return _required_output_file(folder, sdk_worker.MERGED).read_text("utf-8", "replace")
 
 
 def _check_target(target: str, result: Mapping[str, Any]) -> None:
@@ -100,34 +100,34 @@ def _run(folder: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]
     command = [sys.executable, "-m", sdk_worker.__name__, str(folder)]
     with (
         open(folder / LOG, "wb") as log,
-        guarded(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
+        guarded_process(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
     ):
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise _failed(folder, f"no answer within {timeout:g} seconds") from None
+            raise _conversion_error(folder, f"no answer within {timeout:g} seconds") from None
     if code:
-        raise _failed(folder, ending(code))
+        raise _conversion_error(folder, describe_exit_code(code))
     return _read_result(folder, code)
 
 
 def _read_result(folder: Path, code: int) -> dict[str, Any]:
-    path = _left(folder, sdk_worker.RESULT, f"{ending(code)}, but no result")
+    path = _required_output_file(folder, sdk_worker.RESULT, f"{describe_exit_code(code)}, but no result")
     try:
         result: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except ValueError:
-        raise _failed(folder, "a result that does not parse") from None
+        raise _conversion_error(folder, "a result that does not parse") from None
     return result
 
 
-def _left(folder: Path, name: str, otherwise: str = "") -> Path:
+def _required_output_file(folder: Path, name: str, otherwise: str = "") -> Path:
     """Returns the path of a file that the child must have written."""
     if not (folder / name).is_file():
-        raise _failed(folder, otherwise or f"no {name}")
+        raise _conversion_error(folder, otherwise or f"no {name}")
     return folder / name
 
 
-def _failed(folder: Path, how: str) -> PillionError:
+def _conversion_error(folder: Path, how: str) -> PillionError:
     tail = (folder / LOG).read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
     return PillionError(
         "NXP's converter failed",

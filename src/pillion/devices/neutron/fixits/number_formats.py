@@ -23,33 +23,33 @@ from pillion.ops.conv import Convolution
 from pillion.ops.softmax import OUTPUT, Softmax
 
 
-def one_scale(weights: Value) -> PerTensor:
+def largest_channel_scale(weights: Value) -> PerTensor:
     """Returns the largest channel scale of the weights as the scale of all channels."""
     return PerTensor(float(weights.channel_scales.max()))
 
 
-def per_tensor(op: Op) -> Iterator[Fixit]:
+def suggest_per_tensor_weights(op: Op) -> Iterator[Fixit]:
     """Suggests one scale for all weights of a linear layer."""
     if isinstance(op, Linear) and isinstance(op.weights.type.quant, PerChannel):
-        weights = with_quant(op.weights, one_scale(op.weights))
+        weights = with_quant(op.weights, largest_channel_scale(op.weights))
         yield "weights with one scale (quantize for this target)", dataclasses.replace(op, weights=weights)
 
 
-def weights_around_zero(op: Op) -> Iterator[Fixit]:
+def suggest_symmetric_weights(op: Op) -> Iterator[Fixit]:
     """Suggests the zero point 0 for weights."""
     if isinstance(op, (Convolution, Linear)):
-        weights = with_quant(op.weights, one_scale(op.weights))
+        weights = with_quant(op.weights, largest_channel_scale(op.weights))
         yield "weights with zero point 0 (quantize them symmetrically)", op.substitute({op.weights: weights})
 
 
-def symmetric_operands(op: Op) -> Iterator[Fixit]:
+def suggest_symmetric_operands(op: Op) -> Iterator[Fixit]:
     """Suggests the zero point 0 for both operands of a matrix product."""
     if isinstance(op, BatchMatmul):
         changed = {v: with_quant(v, PerTensor(v.scale)) for v in (op.a, op.b)}
         yield "operands with zero point 0 (quantize for this target)", op.substitute(changed)
 
 
-def constant(op: Op) -> Iterator[Fixit]:
+def suggest_constant_weights(op: Op) -> Iterator[Fixit]:
     """Suggests constant weights and bias."""
     if isinstance(op, (Convolution, Linear)):
         values = [v for v in (op.weights, op.bias) if not v.is_constant]
@@ -59,7 +59,7 @@ def constant(op: Op) -> Iterator[Fixit]:
         yield f"constant {' and '.join(v.name for v in values)}", op.substitute(held)
 
 
-def same_parameters(op: Op) -> Iterator[Fixit]:
+def suggest_same_quantization(op: Op) -> Iterator[Fixit]:
     """Suggests the result's scale and zero point for the operands."""
     quant = op.results[0].type.quant
     if quant is not None:
@@ -70,7 +70,7 @@ def same_parameters(op: Op) -> Iterator[Fixit]:
         )
 
 
-def hinge_inside(op: Op) -> Iterator[Fixit]:
+def suggest_bound_inside_range(op: Op) -> Iterator[Fixit]:
     """Suggests a shifted operand range, so that a bound lies inside it."""
     if not isinstance(op, Clamp):
         return
@@ -86,7 +86,7 @@ def hinge_inside(op: Op) -> Iterator[Fixit]:
         yield words, dataclasses.replace(op.substitute(same), low=moved)  # type: ignore[call-arg]  # ops with bounds
 
 
-def same_scale(op: Op) -> Iterator[Fixit]:
+def suggest_unchanged_scale(op: Op) -> Iterator[Fixit]:
     """Suggests the operand's scale and zero point for the result of a clamp."""
     if isinstance(op, Clamp) and isinstance(op.x.type.quant, PerTensor):
         quant = op.x.quant
@@ -109,7 +109,7 @@ NEAREST = {
 """Unsupported functions → similar functions that the NPU supports, for changing the model."""
 
 
-def other_function(op: Op) -> Iterator[Fixit]:
+def suggest_similar_function(op: Op) -> Iterator[Fixit]:
     """Suggests the most similar function that the NPU supports."""
     nearest = NEAREST.get(op.function) if isinstance(op, Lut) else None
     if isinstance(op, Lut) and nearest:
@@ -119,7 +119,7 @@ def other_function(op: Op) -> Iterator[Fixit]:
         yield f"{op.function.value} → {nearest.value} in the model (and train again)", changed
 
 
-def fixed_output(op: Op) -> Iterator[Fixit]:
+def suggest_fixed_output_scale(op: Op) -> Iterator[Fixit]:
     """Suggests the fixed scale and zero point of the NPU's function."""
     fixed = op.function.fixed_output if isinstance(op, Lut) else None
     if isinstance(op, Softmax):
@@ -133,7 +133,7 @@ def fixed_output(op: Op) -> Iterator[Fixit]:
         )
 
 
-def coarser_result(op: Op) -> Iterator[Fixit]:
+def suggest_coarser_result_scale(op: Op) -> Iterator[Fixit]:
     """Suggests a larger result scale, by powers of two."""
     y = op.results[0]
     for power in range(1, 64):
@@ -142,7 +142,7 @@ def coarser_result(op: Op) -> Iterator[Fixit]:
         yield words, op.substitute({y: with_quant(y, quant)})
 
 
-def as_int8(op: Op) -> Iterator[Fixit]:
+def suggest_int8(op: Op) -> Iterator[Fixit]:
     """Suggests int8 operands and results."""
     wide = [v for v in (*op.operands, *op.results) if v.dtype not in (DType.INT8, DType.INT32)]
     changed = {v: _int8(v) for v in wide}

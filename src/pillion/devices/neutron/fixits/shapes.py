@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 
 from pillion.devices.neutron import limits as limits
-from pillion.devices.retyped import Fixit, fitted, retyped
+from pillion.devices.retyped import Fixit, with_inferred_result, with_shape_and_quant
 from pillion.ir.op import Op
 from pillion.ir.types import Shape
 from pillion.ops import (
@@ -19,43 +19,43 @@ from pillion.ops import (
 )
 
 
-def softmax_channels(op: Op) -> Iterator[Fixit]:
+def suggest_fewer_softmax_channels(op: Op) -> Iterator[Fixit]:
     """Suggests the largest number of channels of a softmax."""
     if isinstance(op, Softmax):
         channels = op.x.shape[-1]
         rows = op.x.type.elements // channels
-        yield _reshaped(
+        yield _softmax_shape_fixit(
             op, "channels", channels, limits.MAX_SOFTMAX_CHANNELS, (rows, limits.MAX_SOFTMAX_CHANNELS)
         )
 
 
-def softmax_rows(op: Op) -> Iterator[Fixit]:
+def suggest_fewer_softmax_rows(op: Op) -> Iterator[Fixit]:
     """Suggests the largest number of rows of a softmax."""
     if isinstance(op, Softmax):
         channels = op.x.shape[-1]
         most = min(limits.MAX_SOFTMAX_ROWS, limits.MAX_SOFTMAX_ELEMENTS // channels)
-        yield _reshaped(op, "rows", op.x.type.elements // channels, most, (most, channels))
+        yield _softmax_shape_fixit(op, "rows", op.x.type.elements // channels, most, (most, channels))
 
 
-def _reshaped(op: Softmax, what: str, old: int, now: int, shape: Shape) -> Fixit:
-    return f"{what} {old} → {now}", op.substitute({v: retyped(v, shape) for v in (op.x, op.y)})
+def _softmax_shape_fixit(op: Softmax, what: str, old: int, now: int, shape: Shape) -> Fixit:
+    return f"{what} {old} → {now}", op.substitute({v: with_shape_and_quant(v, shape) for v in (op.x, op.y)})
 
 
-def unit_steps(op: Op) -> Iterator[Fixit]:
+def suggest_unit_steps(op: Op) -> Iterator[Fixit]:
     """Suggests the step 1 for a slice."""
     if "step" in op.attributes:
         yield "step 1", dataclasses.replace(op, step=tuple(1 for _ in op.attributes["step"]))  # type: ignore[call-arg]  # it has the attribute
 
 
-def repeated(op: Op) -> Iterator[Fixit]:
+def suggest_expanded_operand(op: Op) -> Iterator[Fixit]:
     """Suggests expanding the larger operand to the shape of the result."""
     shape = op.results[0].shape
     operand = max(op.operands, key=lambda v: v.type.elements)
     words = f"{operand.name} {list(operand.shape)} → {list(shape)}"
-    yield words, op.substitute({operand: retyped(operand, shape)})
+    yield words, op.substitute({operand: with_shape_and_quant(operand, shape)})
 
 
-def joined_axes(op: Op) -> Iterator[Fixit]:
+def suggest_fewer_axes(op: Op) -> Iterator[Fixit]:
     """Suggests fewer axes, one less at a time. The user chooses which axes to merge; the NPU only counts
     them."""
     rank = op.results[0].type.rank
@@ -64,12 +64,12 @@ def joined_axes(op: Op) -> Iterator[Fixit]:
         match op:
             case Reshape():
                 shape = (*op.y.shape[: fewer - 1], math.prod(op.y.shape[fewer - 1 :]))
-                yield words, dataclasses.replace(op, y=retyped(op.y, shape))
+                yield words, dataclasses.replace(op, y=with_shape_and_quant(op.y, shape))
             case Transpose():
                 order = tuple(a for a in op.order if a < fewer)
-                x = retyped(op.x, op.x.shape[:fewer])
-                yield words, fitted(dataclasses.replace(op, x=x, order=order))
+                x = with_shape_and_quant(op.x, op.x.shape[:fewer])
+                yield words, with_inferred_result(dataclasses.replace(op, x=x, order=order))
             case Pad():
-                x = retyped(op.x, op.x.shape[:fewer])
+                x = with_shape_and_quant(op.x, op.x.shape[:fewer])
                 before, after = op.before[:fewer], op.after[:fewer]
-                yield words, fitted(dataclasses.replace(op, x=x, before=before, after=after))
+                yield words, with_inferred_result(dataclasses.replace(op, x=x, before=before, after=after))

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c import subpixel
-from pillion.emitters.c.accumulators import Channels, channels_of
+from pillion.emitters.c.accumulators import OutputChannels, channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv_cost, pack, winograd
 from pillion.emitters.c.dsp.linear import DOT, LINEAR, linear_params, scratch_linear
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import Condition, equals, multiple_of, within
 from pillion.emitters.c.kernel_library import DSP
-from pillion.emitters.c.portable.conv import image, plain_1x1, swapped, window
+from pillion.emitters.c.portable.conv import image, plain_1x1, swap_height_and_width, window
 from pillion.ir.types import Pair, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
@@ -74,7 +74,7 @@ def dot_params(op: Conv2d) -> Params:
     return pack.pack_dot(channels_of(op))
 
 
-def thin_channels(op: Conv2d) -> Channels:
+def thin_channels(op: Conv2d) -> OutputChannels:
     """Returns the weights in the input order of conv2d_thin_s8_dsp.c: the complete words of every kernel row, then
     the remaining bytes."""
     row_bytes = op.kernel[1] * op.in_channels
@@ -132,7 +132,7 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
     if transposed:
         weights = channels.weights.reshape(-1, *op.kernel).swapaxes(1, 2)
         channels = replace(channels, weights=weights.reshape(channels.weights.shape))
-        sizes = swapped(sizes)
+        sizes = swap_height_and_width(sizes)
     return {**sizes, "transposed": int(transposed), **pack.pack_depthwise(channels)}
 
 

@@ -29,14 +29,14 @@ def gathering_work(op: Conv2d) -> float:
     """Estimates the instructions of the kernel that gathers windows from the image."""
     pixels, inputs = _pixels(op), op.kernel[0] * op.kernel[1] * op.in_channels
     of_pixel = inputs * (MAC * op.out_channels + GATHERED_INPUT) + RESULT * op.out_channels + GATHERED_PIXEL
-    by_tap = GATHERED_TAP * op.kernel[0] * op.kernel[1] * _groups_by_tap(op)
+    by_tap = GATHERED_TAP * op.kernel[0] * op.kernel[1] * _groups_gathered_by_tap(op)
     return op.y.shape[0] * (GATHERED_CALL + pixels * of_pixel + by_tap)
 
 
-def _groups_by_tap(op: Conv2d) -> float:
+def _groups_gathered_by_tap(op: Conv2d) -> float:
     """Estimates the groups of pixels of an image whose windows leave the image or lie in two rows of results."""
     _, height, width, _ = op.y.shape
-    (above, below), (left, right) = (_outside(op, axis) for axis in (0, 1))
+    (above, below), (left, right) = (_windows_outside_image(op, axis) for axis in (0, 1))
     if op.dilation[1] > 1:
         return height * width / PIXELS
     outside = min(above + below, height)
@@ -45,7 +45,7 @@ def _groups_by_tap(op: Conv2d) -> float:
     return outside * width / PIXELS + (height - outside) * min(of_row, width / PIXELS)
 
 
-def _outside(op: Conv2d, axis: int) -> tuple[int, int]:
+def _windows_outside_image(op: Conv2d, axis: int) -> tuple[int, int]:
     """Counts the windows along an axis that begin before the image, and those that end behind it."""
     first, step = op.padding[axis], op.stride[axis]
     reach = first + op.x.shape[1 + axis] - 1 - (op.kernel[axis] - 1) * op.dilation[axis]

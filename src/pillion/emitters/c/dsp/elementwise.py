@@ -18,7 +18,7 @@ from pillion.emitters.c.kernel_conditions import (
     INT8_XY,
     all_of,
     in_arithmetic,
-    same_shape,
+    in_place_same_shape,
     short_circuit,
     within,
 )
@@ -40,7 +40,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
-from pillion.ops.elementwise import Add, Binary, Mul, Sub, Sum
+from pillion.ops.elementwise import Add, AddOrSub, Binary, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
@@ -99,24 +99,24 @@ def row_params(op: Binary) -> Params:
 def in_place_full(op: Binary) -> tuple[Value, ...]:
     """Returns the operands whose memory the result may overwrite; a broadcast one must stay."""
     whole, part = full_and_broadcast(op) or (op.a, op.b)
-    return same_shape(op, whole, *([part] if part.type.elements == op.y.type.elements else []))
+    return in_place_same_shape(op, whole, *([part] if part.type.elements == op.y.type.elements else []))
 
 
 @lru_cache(maxsize=256)
-def formula(op: Sum, arithmetic: Arithmetic) -> pair_formula.PairFormula | None:
+def formula(op: AddOrSub, arithmetic: Arithmetic) -> pair_formula.PairFormula | None:
     """Returns the cheap formula of a sum, with the operands in their own order."""
     wanted = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
     return pair_formula.find(wanted, op.slopes, op.low, op.high)
 
 
-def has_formula(op: Sum, arithmetic: Arithmetic) -> Verdict:
+def has_formula(op: AddOrSub, arithmetic: Arithmetic) -> Verdict:
     """Checks whether a cheap formula computes the sum of every pair of numbers."""
     found = formula(op, arithmetic) is not None
     wanted = "(a x1 + b x2 + c) >> shift, right for all pairs"
     return Verdict("formula", found, wanted, "found" if found else "none found")
 
 
-def sum_params(op: Sum, arithmetic: Arithmetic) -> Params:
+def sum_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of the sum kernel, with the larger operand first."""
     found = formula(op, arithmetic)
     assert found is not None
@@ -124,7 +124,7 @@ def sum_params(op: Sum, arithmetic: Arithmetic) -> Params:
     return {**row_params(op), "a": a, "b": b, "c": found.c, "shift": found.shift}
 
 
-def sum_kernel(library: Library, op: type[Sum]) -> Kernel:
+def sum_kernel(library: Library, op: type[AddOrSub]) -> Kernel:
     """Builds the kernel of sums or differences by a cheap formula."""
     return library.kernel(
         op,
@@ -223,7 +223,7 @@ def sums_fit(op: Pool) -> Verdict:
 # --- movement ---------------------------------------------------------------------------------------------------------
 
 
-def matrices(op: Transpose) -> tuple[int, int, int] | None:
+def transposed_matrices(op: Transpose) -> tuple[int, int, int] | None:
     """Returns batch, rows and columns if the op transposes matrices, otherwise None."""
     steps = contiguous_steps(op.x.shape)
     walk = tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)
@@ -235,12 +235,12 @@ def matrices(op: Transpose) -> tuple[int, int, int] | None:
 def two_axes(op: Transpose) -> Verdict:
     """Checks whether a transpose exchanges two axes, or two groups of adjacent axes."""
     wanted = "two axes or groups of axes change places"
-    return Verdict("order", matrices(op) is not None, wanted, str(op.order))
+    return Verdict("order", transposed_matrices(op) is not None, wanted, str(op.order))
 
 
 def transpose_params(op: Transpose) -> Params:
     """Returns the parameters of the kernel that transposes matrices."""
-    return dict(zip(("batch", "rows", "columns"), matrices(op) or (), strict=True))
+    return dict(zip(("batch", "rows", "columns"), transposed_matrices(op) or (), strict=True))
 
 
 KERNELS: tuple[Kernel, ...] = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pillion.emitters.c import single_rounding
-from pillion.emitters.c.accumulators import Channels, channels_of, with_channels
+from pillion.emitters.c.accumulators import OutputChannels, channels_of, with_channels
 from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels, unscaled
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Kernel, Params
@@ -21,10 +21,10 @@ DOT = with_channels(pack.dot_verdicts)
 """A layer is computed exactly by dot products of complete windows."""
 
 
-def linear_params(channels: Channels, rows: int) -> Params:
+def linear_params(channels: OutputChannels, rows: int) -> Params:
     """Returns the parameters of the fully connected kernel."""
     scaled = scale_channels(channels)
-    rights = pack.rest_rights(scaled, pack.group_channels(scaled).rest)
+    rights = pack.remaining_right_shifts(scaled, pack.group_channels(scaled).rest)
     own = {"rectified": int(channels.is_rectified), "rest_rights": rights}
     return {**layer_params(scaled, rows), **own}
 

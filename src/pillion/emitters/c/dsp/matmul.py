@@ -7,7 +7,7 @@ from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT, rounding
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_ABY, short_circuit, within
 from pillion.emitters.c.kernel_library import DSP
-from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, in_fours, operands, walk_params
+from pillion.emitters.c.matmul_walk import MatmulSide, groups_of_four, held_and_moving, operands, walk_params
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
 from pillion.ops.matmul import BatchMatmul
@@ -21,7 +21,7 @@ def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
     eights = -(-depth // 8)
     each_moving = 50 + (10 if moving.element_step == 1 else 24) * eights
     group = (29 if held.y_step == 1 else 33) + 23 * eights
-    return held.count * (45 + 38 * eights) + moving.count * (each_moving + in_fours(held) * group)
+    return held.count * (45 + 38 * eights) + moving.count * (each_moving + groups_of_four(held) * group)
 
 
 def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
@@ -45,7 +45,7 @@ def scratch_bytes(op: BatchMatmul) -> int:
     each element, in eights."""
     held, _ = held_and_moving(op, cost)
     eights = -(-op.depth // 8)
-    return in_fours(held) * (16 + 64 * eights) + 16 * eights
+    return groups_of_four(held) * (16 + 64 * eights) + 16 * eights
 
 
 KERNELS: tuple[Kernel, ...] = (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array, Int64Array
-from pillion.emitters.c.channel_scaling import ScaledChannels, right_shifts, scale_channels, sums_fit
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, Int64Array, OutputChannels
+from pillion.emitters.c.channel_scaling import ScaledChannels, check_right_shifts, scale_channels, sums_fit
 from pillion.emitters.c.kernel import Params
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
@@ -22,14 +22,14 @@ INPUTS_OF_ROUND = 32
 """The inputs of one unrolled loop iteration: eight steps of four."""
 
 
-def dot_verdicts(channels: Channels) -> tuple[Verdict, ...]:
+def dot_verdicts(channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which dot products of three pixels are exact."""
     scaled = scale_channels(channels)
-    return right_shifts(scaled), sums_fit(scaled)
+    return check_right_shifts(scaled), sums_fit(scaled)
 
 
 @dataclass(frozen=True)
-class Parts:
+class SpillPlan:
     """The number of loop iterations between spills of accumulator S_B, and the channels for which it cannot
     overflow."""
 
@@ -38,19 +38,19 @@ class Parts:
     fits_b: NDArray[np.bool_]
 
 
-def choose_parts(scaled: ScaledChannels) -> Parts:
+def choose_spill_interval(scaled: ScaledChannels) -> SpillPlan:
     """Chooses the longest interval between spills with which all channels fit, otherwise as many as possible."""
     whole = scaled.reach < B_LIMIT
     rounds = -(-scaled.weights.shape[1] // INPUTS_OF_ROUND)
-    best = Parts(0, whole)
+    best = SpillPlan(0, whole)
     while not best.fits_b.all() and rounds > 1:
         rounds = (rounds + 1) // 2
-        fits = part_reach(scaled, rounds) < B_LIMIT
-        best = Parts(rounds, fits) if fits.sum() > best.fits_b.sum() else best
+        fits = partial_sum_bounds(scaled, rounds) < B_LIMIT
+        best = SpillPlan(rounds, fits) if fits.sum() > best.fits_b.sum() else best
     return best
 
 
-def part_reach(scaled: ScaledChannels, rounds: int) -> Int64Array:
+def partial_sum_bounds(scaled: ScaledChannels, rounds: int) -> Int64Array:
     """Returns a bound for the sum of any `rounds` consecutive iterations, with the bias and repeated inputs."""
     length = rounds * INPUTS_OF_ROUND + 4
     channels, inputs = scaled.weights.shape
@@ -78,7 +78,7 @@ def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
     return starts, starts[-1] == len(fits_b) - 1
 
 
-def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[np.bool_]:
+def begins_channel_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[np.bool_]:
     """Returns which groups of `width` channels do not follow the group before; the last `alone` never do."""
     begins = np.diff(starts, prepend=-1) != width
     begins[len(starts) - alone :] = True
@@ -86,7 +86,7 @@ def begins_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[
     return begins
 
 
-def with_ends(shifts: Int64Array, begins: NDArray[np.bool_]) -> Int64Array:
+def mark_run_ends(shifts: Int64Array, begins: NDArray[np.bool_]) -> Int64Array:
     """Sets the sign bit of a group's shifts at the end of each run."""
     return shifts | np.where(np.append(begins[1:], True), np.int64(1) << 31, 0)
 
@@ -104,7 +104,7 @@ def split_repeats(a: Int8Array, b: Int8Array, repeats: NDArray[np.intp]) -> tupl
     return np.hstack([a, np.zeros_like(clash, np.int8)]), np.hstack([b, -clash.astype(np.int8)])
 
 
-def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.uint16]:
+def repeated_input_moves(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.uint16]:
     """Returns {from, to} in halfwords for repeated inputs; inputs 0 and 2 of four are `words` words before 1 and
     3."""
 
@@ -117,7 +117,7 @@ def moves_of(repeats: NDArray[np.intp], inputs: int, words: int) -> NDArray[np.u
     return np.stack([halfword(repeats), halfword(places)], axis=1).astype(np.uint16).reshape(-1)
 
 
-def in_fours(count: int) -> int:
+def groups_of_four(count: int) -> int:
     """Returns the number of groups of four."""
     return -(-count // 4)
 
@@ -143,7 +143,7 @@ def scales(scaled: ScaledChannels, a: NDArray[np.intp], b: NDArray[np.intp]) -> 
     )
 
 
-def stream_of(*parts: Int64Array | Int32Array) -> Int32Array:
+def join_word_stream(*parts: Int64Array | Int32Array) -> Int32Array:
     """Joins columns of numbers into one stream of 32-bit words in the kernel's reading order."""
     narrow = [p if p.dtype == np.int32 else numerics.wrap32(p).astype(np.int32) for p in parts]
     return np.asarray(np.hstack(narrow).reshape(-1), np.int32)
@@ -163,7 +163,7 @@ class Pairing:
     @property
     def steps(self) -> int:
         """The steps of four inputs, repeated ones included."""
-        return in_fours(self.inputs + len(self.repeats))
+        return groups_of_four(self.inputs + len(self.repeats))
 
     @property
     def jumps(self) -> int:
@@ -173,7 +173,7 @@ class Pairing:
 
 def pair_channels(scaled: ScaledChannels) -> Pairing:
     """Returns pairs of adjacent channels; a lone last channel is paired with a channel of zeros."""
-    parts = choose_parts(scaled)
+    parts = choose_spill_interval(scaled)
     starts, lone = pair_starts(parts.fits_b)
     a = np.array(starts)
     weights = with_zero_channel(scaled).weights
@@ -188,18 +188,18 @@ def jumps(steps: int, part_rounds: int) -> int:
     return rounds + 1 + (1 + max(rounds - 1, 0) // part_rounds if part_rounds else 0)
 
 
-def pack_dot(channels: Channels) -> Params:
+def pack_dot(channels: OutputChannels) -> Params:
     """Returns the fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
     scaled = scale_channels(channels)
     pairing = pair_channels(scaled)
     a, b, scaled = pairing.a, pairing.b, with_zero_channel(scaled)
     words = pack_pairs(*split_repeats(scaled.weights[a], scaled.weights[b], pairing.repeats))
-    begins = begins_run(a, 2, int(pairing.lone))
-    shifts = with_ends(scaled.rights[b] + 256 * scaled.rights[a], begins)
+    begins = begins_channel_run(a, 2, int(pairing.lone))
+    shifts = mark_run_ends(scaled.rights[b] + 256 * scaled.rights[a], begins)
     return {
-        "stream": stream_of(initial_sums(scaled, a, b), words, scales(scaled, a, b), shifts[:, None]),
+        "stream": join_word_stream(initial_sums(scaled, a, b), words, scales(scaled, a, b), shifts[:, None]),
         "runs": a[begins].astype(np.uint16),
-        "repeats": moves_of(pairing.repeats, pairing.inputs, 3),
+        "repeats": repeated_input_moves(pairing.repeats, pairing.inputs, 3),
         "run_count": int(begins.sum()),
         "repeat_count": len(pairing.repeats),
         "lone": int(pairing.lone),
@@ -222,7 +222,7 @@ def pad_inputs(weights: Int8Array) -> Int8Array:
     return np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
 
 
-def pack_depthwise(channels: Channels) -> Params:
+def pack_depthwise(channels: OutputChannels) -> Params:
     """Packs the constants of the depthwise kernels by output channel. Their accumulators hold twice the sum."""
     scaled = scale_channels(channels)
     constants = np.stack([2 * scaled.sums, scaled.rounds, scaled.multipliers], axis=1)
@@ -259,7 +259,7 @@ class Grouping:
     @property
     def steps(self) -> int:
         """The steps of four inputs, repeated ones included."""
-        return in_fours(self.inputs + len(self.repeats))
+        return groups_of_four(self.inputs + len(self.repeats))
 
     @property
     def row_bytes(self) -> int:
@@ -269,7 +269,7 @@ class Grouping:
 
 def group_channels(scaled: ScaledChannels) -> Grouping:
     """Groups the channels of a fully connected layer."""
-    parts = choose_parts(scaled)
+    parts = choose_spill_interval(scaled)
     starts, rest = group_starts(parts.fits_b)
     a = np.array(starts, np.intp)
     firsts = np.concatenate([a, a + 2])
@@ -281,11 +281,13 @@ def group_channels(scaled: ScaledChannels) -> Grouping:
 def pack_linear(scaled: ScaledChannels) -> Params:
     """Packs the constants that both fully connected kernels share (PILLION_LINEAR_FIELDS)."""
     group = group_channels(scaled)
-    begins = begins_run(group.a, 4)
+    begins = begins_channel_run(group.a, 4)
     return {
-        "stream": np.concatenate([_pack_groups(scaled, group, begins), _pack_rest(scaled, group.rest)]),
+        "stream": np.concatenate(
+            [_pack_groups(scaled, group, begins), _pack_remaining_channels(scaled, group.rest)]
+        ),
         "runs": group.a[begins].astype(np.uint16) if len(group.a) else np.zeros(1, np.uint16),
-        "repeats": moves_of(group.repeats, group.inputs, 1),
+        "repeats": repeated_input_moves(group.repeats, group.inputs, 1),
         "run_count": int(begins.sum()),
         "repeat_count": len(group.repeats),
         "rest": group.rest,
@@ -302,19 +304,19 @@ def _pack_groups(scaled: ScaledChannels, group: Grouping, begins: NDArray[np.boo
     words = pack_pairs(*split_repeats(weights[firsts], weights[firsts + 1], group.repeats))
     ab, cd = words.reshape(2, len(a), -1, 2)
     bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
-    shifts = with_ends(sum(scaled.rights[part] << place for part, place in bytes_of_shifts), begins)
+    shifts = mark_run_ends(sum(scaled.rights[part] << place for part, place in bytes_of_shifts), begins)
     heads = initial_sums(scaled, a, a + 1), initial_sums(scaled, c, c + 1)
     tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
-    return stream_of(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails)
+    return join_word_stream(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails)
 
 
-def _pack_rest(scaled: ScaledChannels, count: int) -> Int32Array:
+def _pack_remaining_channels(scaled: ScaledChannels, count: int) -> Int32Array:
     """Packs the channels behind the groups, one by one."""
     rest = slice(len(scaled.sums) - count, None)
     numbers = np.stack([scaled.sums, scaled.multipliers], axis=1)[rest]
-    return stream_of(numbers, pad_inputs(scaled.weights[rest]).view(np.int32))
+    return join_word_stream(numbers, pad_inputs(scaled.weights[rest]).view(np.int32))
 
 
-def rest_rights(scaled: ScaledChannels, count: int) -> int:
+def remaining_right_shifts(scaled: ScaledChannels, count: int) -> int:
     """Returns the right shifts of the channels behind the groups, one byte each."""
     return sum(int(right) << 8 * i for i, right in enumerate(scaled.rights[len(scaled.rights) - count :]))

@@ -7,7 +7,7 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
 from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
-from pillion.emitters.c.dsp.pack import B_LIMIT, in_fours, pack_pairs
+from pillion.emitters.c.dsp.pack import B_LIMIT, groups_of_four, pack_pairs
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import DSP
@@ -15,14 +15,14 @@ from pillion.emitters.c.portable import recurrent as portable
 from pillion.ir.numerics import Multipliers
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops.lstm import Gated, LstmCell, LstmOutput
+from pillion.ops.lstm import LstmCell, LstmGates, LstmOutput
 from pillion.ops.svdf import SvdfMemory
 
 LEAST_WEIGHT = -127
 """The smallest weight: 256 * -128 plus a negative number does not fit 16 bits."""
 
 
-def eights(inputs: int) -> int:
+def groups_of_eight(inputs: int) -> int:
     """Returns the number of groups of eight inputs."""
     return -(-inputs // 8)
 
@@ -31,7 +31,7 @@ def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
     """Packs the rows of each gate in fours: pairs of weights in halfwords, alternating four inputs of the first
     and of the second pair, then biases."""
     rows, inputs = weights.shape[0] // gates, weights.shape[1]
-    missing = 4 * in_fours(rows) - rows
+    missing = 4 * groups_of_four(rows) - rows
     whole = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 8)))
     biases = np.pad(bias.reshape(gates, rows), ((0, 0), (0, missing))).reshape(-1, 4)
     pairs = whole.reshape(-1, 2, whole.shape[-1])
@@ -45,7 +45,7 @@ def scalings(multipliers: Multipliers) -> Int32Array:
     return np.array(numbers, np.int32).reshape(-1)
 
 
-def gate_params(op: Gated) -> Params:
+def gate_params(op: LstmGates) -> Params:
     """Returns weights, biases and multipliers of the gates as parameters."""
     plain = portable.gate_params(op)
     weights, recurrent, bias, recurrent_bias = (
@@ -56,8 +56,8 @@ def gate_params(op: Gated) -> Params:
     )
     return {
         **{name: plain[name] for name in ("inputs", "outputs")},
-        "groups": in_fours(op.cells),
-        **{"eights": eights(op.x.shape[1]), "recurrent_eights": eights(op.h.shape[1])},
+        "groups": groups_of_four(op.cells),
+        **{"eights": groups_of_eight(op.x.shape[1]), "recurrent_eights": groups_of_eight(op.h.shape[1])},
         "stream": pack(weights, bias, op.gates),
         "recurrent_stream": pack(recurrent, recurrent_bias, op.gates),
         "scalings": scalings((*inputs, *outputs)),
@@ -68,7 +68,11 @@ def memory_params(op: SvdfMemory) -> Params:
     """Returns weights, biases and multipliers of the filters as parameters."""
     plain = portable.filter_params(op)
     return {
-        **{"inputs": plain["inputs"], "groups": in_fours(op.filters), "eights": eights(op.x.shape[1])},
+        **{
+            "inputs": plain["inputs"],
+            "groups": groups_of_four(op.filters),
+            "eights": groups_of_eight(op.x.shape[1]),
+        },
         "stream": pack(np.asarray(plain["weights"]), np.asarray(plain["bias"])),
         "scalings": scalings((op.multiplier,)),
     }
@@ -94,7 +98,7 @@ def check_sums(weights: tuple[Array, ...], largest: int, multipliers: Multiplier
 def gates_fit(op: LstmCell | LstmOutput) -> tuple[Verdict, ...]:
     """Checks whether the gates of an LSTM step are within the kernel's limits."""
     weights = op.input_weights.constant, op.recurrent_weights.constant
-    largest = max(largest for largest, _ in Gated.largest_sums(op))
+    largest = max(largest for largest, _ in LstmGates.largest_sums(op))
     return check_sums(weights, largest, (*op.input_multipliers, *op.recurrent_multipliers))
 
 
@@ -103,14 +107,16 @@ def filters_fit(op: SvdfMemory) -> tuple[Verdict, ...]:
     return check_sums((op.weights.constant,), op.largest_sum, (op.multiplier,))
 
 
-def gates_bytes(op: Gated) -> int:
+def gates_bytes(op: LstmGates) -> int:
     """Returns the scratch bytes: the sums of all gates, and inputs and outputs in 16 bits."""
-    return 8 * in_fours(op.cells) * op.gates + 16 * (eights(op.x.shape[1]) + eights(op.h.shape[1]))
+    return 8 * groups_of_four(op.cells) * op.gates + 16 * (
+        groups_of_eight(op.x.shape[1]) + groups_of_eight(op.h.shape[1])
+    )
 
 
-def memory_bytes(op: SvdfMemory) -> int:
+def svdf_scratch_bytes(op: SvdfMemory) -> int:
     """Returns the scratch bytes: the new values of all filters, and the inputs in 16 bits."""
-    return 8 * in_fours(op.filters) + 16 * eights(op.x.shape[1])
+    return 8 * groups_of_four(op.filters) + 16 * groups_of_eight(op.x.shape[1])
 
 
 KERNELS: tuple[Kernel, ...] = (
@@ -136,7 +142,7 @@ KERNELS: tuple[Kernel, ...] = (
         "svdf_memory_s16",
         memory_params,
         requires=(short_circuit(portable.state_types, filters_fit),),
-        scratch_bytes=memory_bytes,
+        scratch_bytes=svdf_scratch_bytes,
         in_place="memory",
         also=("gates",),
     ),

@@ -8,7 +8,7 @@ from pillion.emitters.c.dsp.reduce import rescaling
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.reduction_blocks import MEANS, shifted_right, sums_below
-from pillion.emitters.c.sliding_sums import WindowKernel, less_zero_points
+from pillion.emitters.c.sliding_sums import WindowKernel, reset_sums_without_zero_points
 
 MOST_ENTERING = 255
 """The largest number of int8 elements whose sum fits 16 bits."""
@@ -21,6 +21,6 @@ WINDOWS: tuple[WindowKernel, ...] = (
         rescaling,
         short_circuit(sums_below(SUM_LIMIT), shifted_right(1, MOST_SHIFT)),
         lambda sums: sums.inner % 4 == 0 and sums.entering <= MOST_ENTERING,
-        less_zero_points,
+        reset_sums_without_zero_points,
     ),
 )

@@ -56,7 +56,7 @@ def tiles(op: Conv2d) -> int:
     return batch * (-(-height // 2)) * (-(-width // 2))
 
 
-def further_bytes(op: Conv2d) -> int:
+def weight_growth_bytes(op: Conv2d) -> int:
     """Returns the growth of the weights in bytes: 16 positions of 16 bits instead of nine bytes."""
     return (2 * PLACES - 9) * op.in_channels * op.out_channels
 
@@ -76,12 +76,12 @@ def work(op: Conv2d) -> float:
     times = -(-count // TILES)
     rounds = -(-steps // UNROLLED) - (-(steps - 1) // UNROLLED)
     sums = PLACES * (STEP * steps + rounds / 2) + JOINED
-    at_border = count - op.y.shape[0] * _inside(op, 0) * _inside(op, 1)
+    at_border = count - op.y.shape[0] * _tiles_inside_image(op, 0) * _tiles_inside_image(op, 1)
     prepared = FOUR_OF_TILE * fours * count + (BORDER + FOUR_OF_BORDER * fours) * at_border
     return CALL + GROUP * times + prepared + times * op.out_channels // 2 * sums
 
 
-def _inside(op: Conv2d, axis: int) -> int:
+def _tiles_inside_image(op: Conv2d, axis: int) -> int:
     """Returns the number of tiles along an axis that lie inside the image."""
     first, size = op.padding[axis], op.x.shape[1 + axis]
     starts = range(-first, op.y.shape[1 + axis] - first, 2)
@@ -107,13 +107,13 @@ def packed_constants(scaled: ScaledChannels) -> Int32Array:
     """Returns four times the biases of each channel pair, then rounding constant, multiplier and right shift of
     both."""
     scales = np.stack([scaled.rounds, scaled.multipliers, scaled.rights], axis=1)
-    return pack.stream_of(4 * scaled.sums.reshape(-1, 2), scales.reshape(-1, 6))
+    return pack.join_word_stream(4 * scaled.sums.reshape(-1, 2), scales.reshape(-1, 6))
 
 
 CONDITIONS = (
     *(plain_3x3, equals("groups", 1), multiple_of("in_channels", 4), multiple_of("out_channels", 2)),
     *(lambda op: pack.dot_verdicts(channels_of(op)), sums_fit),
-    lambda op: within("further flash", further_bytes(op), most=MOST_FLASH, unit="bytes"),
+    lambda op: within("further flash", weight_growth_bytes(op), most=MOST_FLASH, unit="bytes"),
 )
 KERNEL = DSP.kernel(
     Conv2d,
@@ -124,7 +124,7 @@ KERNEL = DSP.kernel(
     scratch_bytes=scratch,
     overread_bytes=1,
     work=work,
-    extra_flash=further_bytes,
+    extra_flash=weight_growth_bytes,
     has_private_constants=True,
     row_unit=2,
     also=("winograd", "winograd_tiles", "clamp"),

@@ -107,7 +107,7 @@ def strips_of(op: Conv2d) -> Params:
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, out_c = op.y.shape
     if (op.kernel, op.stride, op.padding) == ((1, 1), (1, 1), (0, 0, 0, 0)):
-        return column_of_pixels(batch * in_h * in_w, in_c, out_c)
+        return pointwise_image_params(batch * in_h * in_w, in_c, out_c)
     columns = (out_w - 1) * op.stride[1] + (op.kernel[1] - 1) * op.dilation[1] + 1
     row_bytes, reach = columns * in_c, (op.kernel[0] - 1) * op.dilation[0] + 1
     return {
@@ -118,7 +118,7 @@ def strips_of(op: Conv2d) -> Params:
     }
 
 
-def column_of_pixels(pixels: int, in_c: int, out_c: int) -> Params:
+def pointwise_image_params(pixels: int, in_c: int, out_c: int) -> Params:
     """Returns the parameters of an image of one column, for pointwise windows."""
     return {
         **{"batch": 1, "in_h": pixels, "in_w": 1, "in_c": in_c, "out_h": pixels, "out_w": 1, "out_c": out_c},
@@ -147,7 +147,7 @@ def conv_params(op: Conv2d) -> Params:
 
 def linear_strips(op: Linear) -> Params:
     """Returns a fully connected layer as a pointwise convolution."""
-    return column_of_pixels(op.rows, op.in_features, op.out_features)
+    return pointwise_image_params(op.rows, op.in_features, op.out_features)
 
 
 def linear_params(op: Linear) -> Params:
@@ -168,7 +168,7 @@ def pack_columns(weights: Array) -> NDArray[np.int8]:
     return np.ascontiguousarray(fours.transpose(2, 0, 3, 1)).reshape(-1)
 
 
-def zipped_columns(op: DepthwiseConv2d) -> int:
+def interleaved_column_count(op: DepthwiseConv2d) -> int:
     """Returns the number of columns of the padded image that windows read."""
     return (op.y.shape[2] - 1) * op.stride[1] + (op.kernel[1] - 1) * op.dilation[1] + 1
 
@@ -176,7 +176,7 @@ def zipped_columns(op: DepthwiseConv2d) -> int:
 def depthwise_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of a depthwise convolution."""
     return {
-        **{"columns": zipped_columns(op), "fours": -(-op.kernel[0] // FOUR)},
+        **{"columns": interleaved_column_count(op), "fours": -(-op.kernel[0] // FOUR)},
         "weights": pack_columns(op.weights.constant[0]),
         **sums_and_scales(op, op.weights_per_output, BLOCK),
     }
@@ -184,7 +184,7 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
     """Returns the scratch bytes of a depthwise convolution: the interleaved columns of a block of channels."""
-    return zipped_columns(op) * -(-op.kernel[0] // FOUR) * ZIPPED
+    return interleaved_column_count(op) * -(-op.kernel[0] // FOUR) * ZIPPED
 
 
 KERNELS: tuple[Kernel, ...] = (

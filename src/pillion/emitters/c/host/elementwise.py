@@ -37,7 +37,7 @@ def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:
 
 def few_planes(op: Transpose) -> Verdict:
     """Checks whether a transpose interleaves a few planes, as from channels first to channels last."""
-    _, rows, columns = dsp.matrices(op) or (0, 0, 0)
+    _, rows, columns = dsp.transposed_matrices(op) or (0, 0, 0)
     fits = 2 <= rows <= MOST_ROWS <= columns
     return Verdict("rows", fits, f"2 to {MOST_ROWS}, and more columns", f"{rows} of {columns}")
 

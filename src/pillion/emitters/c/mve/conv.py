@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pillion.emitters.c import single_rounding, subpixel
-from pillion.emitters.c.accumulators import Channels, channels_of
+from pillion.emitters.c.accumulators import OutputChannels, channels_of
 from pillion.emitters.c.kernel import A_CALL, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import LAYER, all_of, fixed_point, short_circuit
 from pillion.emitters.c.kernel_library import MVE
@@ -49,8 +49,8 @@ class ConvVariant:
     """A kernel for a class of convolutions, described by functions of their geometry."""
 
     routine: Routine
-    verdicts: Callable[[ConvGeometry, Channels], tuple[Verdict, ...]]
-    params: Callable[[ConvGeometry, Channels], Params]
+    verdicts: Callable[[ConvGeometry, OutputChannels], tuple[Verdict, ...]]
+    params: Callable[[ConvGeometry, OutputChannels], Params]
     scratch: Callable[[ConvGeometry], int] = lambda g: 0
     overread_bytes: int = 0
     in_place: Callable[[ConvGeometry], bool] = lambda g: False
@@ -128,8 +128,8 @@ IM2COL = ConvVariant(
 def unrolled_variants(variant: ConvVariant, name: str, *also: str) -> dict[str, ConvVariant]:
     """Returns variants of a kernel with unrolled loops for 2, 3 and 4 chunks of 16 inputs."""
 
-    def verdicts(pieces: int) -> Callable[[ConvGeometry, Channels], tuple[Verdict, ...]]:
-        return lambda g, s: (*variant.verdicts(g, s), pack.few_inputs(pieces, s.weights.shape[1]))
+    def verdicts(pieces: int) -> Callable[[ConvGeometry, OutputChannels], tuple[Verdict, ...]]:
+        return lambda g, s: (*variant.verdicts(g, s), pack.check_input_chunks(pieces, s.weights.shape[1]))
 
     few = MVE.routine(f"{name}_few_s8", *also, "dot", "dot_few", "dot_group")
     made = {f"{name}_k{16 * pieces}": pieces for pieces in (2, 3, 4)}
@@ -146,7 +146,7 @@ IM2COL_FEW = unrolled_variants(IM2COL, "conv2d_im2col", "im2col")
 def for_one_input_channel(variant: ConvVariant) -> ConvVariant:
     """Returns a convolution kernel for depthwise convolutions with one input channel, which all filters read."""
 
-    def verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+    def verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
         one = Verdict("in_channels", g.in_c == 1, "1", str(g.in_c))
         return (one, *variant.verdicts(g, channels)) if one.ok else (one,)
 
@@ -186,13 +186,13 @@ WIDE = ConvVariant(
     depthwise_planes.depthwise_scratch,
     overread_bytes=OVERREAD_BYTES,
     in_place=depthwise_planes.depthwise_in_place,
-    work=depthwise_planes.any_work,
+    work=depthwise_planes.depthwise_any_work,
 )
 WIDE_3X3 = replace(
     WIDE,
     routine=MVE.routine("depthwise_3x3_wide_s8", "wide"),
     verdicts=depthwise_planes.depthwise_3x3_wide_verdicts,
-    work=depthwise_planes.wide_work,
+    work=depthwise_planes.depthwise_3x3_wide_work,
 )
 
 LINEAR = MVE.routine("linear_s8")
@@ -201,7 +201,7 @@ LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_mve")
 
 def shifted_right(op: Convolution | Linear) -> Verdict:
     """Checks whether all channels are rescaled by right shifts."""
-    return pack.right_shifts(channels_of(op))
+    return pack.check_right_shifts(channels_of(op))
 
 
 def one_pixel(op: Conv2d) -> Iterator[Verdict]:
@@ -213,7 +213,7 @@ def one_pixel(op: Conv2d) -> Iterator[Verdict]:
 
 def tflite_params(op: Linear) -> Params:
     """Returns the parameters of the fully connected kernel with single rounding."""
-    constants = pack.stream_of(pack.plain_sums(channels_of(op)))
+    constants = pack.pack_channel_groups(pack.without_rescaling(channels_of(op)))
     return {
         **{"chunks": pack.chunks(op.in_features), "constants": constants},
         "once": single_rounding.packed_numbers(op),

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Channels, Int32Array
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels
 from pillion.emitters.c.mve.depthwise_strips import UINT16_MAX, channel_numbers, small_sums
-from pillion.emitters.c.mve.pack import ConvGeometry, Params, right_shifts
+from pillion.emitters.c.mve.pack import ConvGeometry, Params, check_right_shifts
 from pillion.ir.verdict import Verdict, all_ok
 
 ROWS = 4
@@ -47,7 +47,7 @@ def plane_of(g: ConvGeometry) -> Plane5x5:
     stride, (out_h, out_w) = g.stride[0], g.out_size
     groups = tuple(group for first in range(3 - stride) for group in _groups(range(first, out_h, 3 - stride)))
     rows = stride * max(group[0] for group in groups) + WINDOW_ROWS
-    return Plane5x5(4 * ((out_w - 1) // _block(stride)) + 8, groups, rows)
+    return Plane5x5(4 * ((out_w - 1) // _output_columns_per_block(stride)) + 8, groups, rows)
 
 
 def _groups(rows: range) -> list[tuple[int, ...]]:
@@ -55,18 +55,18 @@ def _groups(rows: range) -> list[tuple[int, ...]]:
     return [tuple(rows[max(min(i, len(rows) - ROWS), 0) :][:ROWS]) for i in range(0, len(rows), ROWS)]
 
 
-def _block(stride: int) -> int:
+def _output_columns_per_block(stride: int) -> int:
     """Returns the output columns whose windows lie in eight input columns."""
     return 4 // stride
 
 
-def _copied(g: ConvGeometry) -> tuple[int, int]:
+def _copied_rows_and_columns(g: ConvGeometry) -> tuple[int, int]:
     """Returns the rows and columns of the image that fit the plane, at least one each."""
     plane = plane_of(g)
     return min(g.in_size[0], plane.rows - g.pad_top), min(g.in_size[1], plane.row_bytes - g.pad_left)
 
 
-def depthwise_5x5_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def depthwise_5x5_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_5x5_s8_mve is exact."""
     shape = (
         g.has("kernel", "5x5", (5, 5)),
@@ -85,8 +85,8 @@ def depthwise_5x5_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict
     return (
         *shape,
         Verdict("row", reach <= UINT16_MAX, f"{COLUMNS} pixels within {UINT16_MAX} bytes", str(reach)),
-        right_shifts(channels),
-        small_sums(channels, _block(g.stride[0])),
+        check_right_shifts(channels),
+        small_sums(channels, _output_columns_per_block(g.stride[0])),
     )
 
 
@@ -102,28 +102,28 @@ groups of output rows, blocks of output columns in these groups, and output colu
 
 def depthwise_5x5_work(g: ConvGeometry) -> float:
     """Estimates the instructions of the 5x5 kernel."""
-    (rows, columns), groups, out_w = _copied(g), len(plane_of(g).groups), g.out_size[1]
-    blocks, of_outputs = -(-columns // COLUMNS), -(-out_w // _block(g.stride[0]))
+    (rows, columns), groups, out_w = _copied_rows_and_columns(g), len(plane_of(g).groups), g.out_size[1]
+    blocks, of_outputs = -(-columns // COLUMNS), -(-out_w // _output_columns_per_block(g.stride[0]))
     counts = (1, blocks, rows * blocks, groups, groups * of_outputs, groups * out_w)
     return g.images * g.out_c * float(np.dot(WORK, counts))
 
 
-def depthwise_5x5_params(g: ConvGeometry, channels: Channels) -> Params:
+def depthwise_5x5_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the 5x5 kernel."""
     return {
         "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,
         "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
         "filters": g.out_c // g.in_c,
         "plane_bytes": plane_of(g).bytes,
-        "layout": np.concatenate([_build(g), _outputs(g)]),
-        "kernels": np.pad(channels.folded.weights, ((0, 0), (0, 1))).reshape(-1),
+        "layout": np.concatenate([_plane_build_table(g), _output_table(g)]),
+        "kernels": np.pad(channels.with_folded_zero_point.weights, ((0, 0), (0, 1))).reshape(-1),
         "numbers": channel_numbers(channels),
     }
 
 
-def _build(g: ConvGeometry) -> Int32Array:
+def _plane_build_table(g: ConvGeometry) -> Int32Array:
     """Returns the table by which a channel is copied into the plane."""
-    row_bytes, (rows, columns) = plane_of(g).row_bytes, _copied(g)
+    row_bytes, (rows, columns) = plane_of(g).row_bytes, _copied_rows_and_columns(g)
     blocks = -(-columns // COLUMNS)
     second = columns - COLUMNS * (blocks - 1)
     words = [
@@ -139,11 +139,17 @@ def _halfwords(offsets: NDArray[np.int64]) -> Int32Array:
     return offsets.astype(np.uint16).view(np.int32)
 
 
-def _outputs(g: ConvGeometry) -> Int32Array:
+def _output_table(g: ConvGeometry) -> Int32Array:
     """Returns the table by which outputs are computed. A group of fewer than four rows writes its last row
     repeatedly, the correct outputs last."""
     plane, stride, y_row = plane_of(g), g.stride[0], g.out_size[1] * g.out_c
-    words = [*(0, 4, plane.row_bytes, plane.row_bytes + 4), g.out_size[1], _block(stride), stride, g.out_c]
+    words = [
+        *(0, 4, plane.row_bytes, plane.row_bytes + 4),
+        g.out_size[1],
+        _output_columns_per_block(stride),
+        stride,
+        g.out_c,
+    ]
     words += [*TAPS.view(np.int32), len(plane.groups)]
     for group in plane.groups:
         rows = [row - group[0] for row in (*group, *[group[-1]] * (ROWS - len(group)))]

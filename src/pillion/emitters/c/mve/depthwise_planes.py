@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Channels, Int32Array
-from pillion.emitters.c.mve.pack import ConvGeometry, Params, as_words, right_shifts
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels
+from pillion.emitters.c.mve.pack import ConvGeometry, Params, as_words, check_right_shifts
 from pillion.ir.verdict import Verdict
 
 PLANE_BYTES = 8192
@@ -24,23 +24,23 @@ WIDE_WORK = (154.0, 127.4, 12.6, 16.3, 4.6)
 rows of the plane, and columns copied into these."""
 
 
-def depthwise_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def depthwise_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_any_s8_mve is exact: pairs of products fit 16 bits."""
-    taps = np.abs(_odd_taps(channels.folded).astype(np.int64))
+    taps = np.abs(_odd_taps(channels.with_folded_zero_point).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (
         Verdict("weights", pair <= 255, "magnitudes of two taps add up to at most 255", str(pair)),
-        Verdict("columns", columns_of(g) > 0, "windows reach the image", f"padding {g.pad_left}"),
-        right_shifts(channels),
+        Verdict("columns", used_column_count(g) > 0, "windows reach the image", f"padding {g.pad_left}"),
+        check_right_shifts(channels),
     )
 
 
-def depthwise_3x3_wide_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def depthwise_3x3_wide_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
     return (g.has("kernel", "3x3", (3, 3)), g.has("dilation", "1", (1, 1)), *depthwise_verdicts(g, channels))
 
 
-def _odd_taps(channels: Channels) -> NDArray[np.int8]:
+def _odd_taps(channels: OutputChannels) -> NDArray[np.int8]:
     """Returns the weights, padded with a zero tap to an odd number."""
     return np.pad(channels.weights, ((0, 0), (0, 1 - channels.weights.shape[1] % 2)))
 
@@ -65,7 +65,7 @@ def plane_of(g: ConvGeometry) -> Plane:
     return Plane((h, w), row_bytes, block_rows, ((block_rows - 1) * g.stride[0] + h) * row_bytes)
 
 
-def columns_of(g: ConvGeometry) -> int:
+def used_column_count(g: ConvGeometry) -> int:
     """Returns the image columns inside the windows; not positive if all windows see padding only."""
     return min(plane_of(g).row_bytes // 16 - g.pad_left, g.in_size[1])
 
@@ -80,24 +80,24 @@ def depthwise_in_place(g: ConvGeometry) -> bool:
     return g.in_c == g.out_c and plane_of(g).block_rows == g.out_size[0]
 
 
-def wide_work(g: ConvGeometry) -> float:
+def depthwise_3x3_wide_work(g: ConvGeometry) -> float:
     """Estimates the instructions of the 3x3 kernel."""
     plane, (out_h, out_w) = plane_of(g), g.out_size
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
-    counts = (1, out_h * out_w, out_h, rows, rows * columns_of(g))
+    counts = (1, out_h * out_w, out_h, rows, rows * used_column_count(g))
     return g.images * -(-g.out_c // 16) * float(np.dot(WIDE_WORK, counts))
 
 
-def any_work(g: ConvGeometry) -> float:
+def depthwise_any_work(g: ConvGeometry) -> float:
     """Estimates the instructions of the kernel of any window."""
     plane, (out_h, out_w) = plane_of(g), g.out_size
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
     pairs = g.kernel[0] * g.kernel[1] // 2
-    counts = (1, out_h * out_w, out_h * out_w * pairs, out_h, rows, rows * columns_of(g))
+    counts = (1, out_h * out_w, out_h * out_w * pairs, out_h, rows, rows * used_column_count(g))
     return g.images * -(-g.out_c // 16) * float(np.dot(ANY_WORK, counts))
 
 
-def depthwise_params(g: ConvGeometry, channels: Channels) -> Params:
+def depthwise_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of both kernels."""
     plane = plane_of(g)
     rows, columns = (np.arange(k) * d for k, d in zip(g.kernel, g.dilation, strict=True))
@@ -108,7 +108,7 @@ def depthwise_params(g: ConvGeometry, channels: Channels) -> Params:
         "channels": g.out_c,
         "filters": g.out_c // g.in_c,
         "left_bytes": 16 * g.pad_left,
-        "copy_w": columns_of(g),
+        "copy_w": used_column_count(g),
         "plane_row_bytes": plane.row_bytes,
         "window_rows": plane.window[0],
         "window_step": 16 * g.stride[1],
@@ -121,8 +121,8 @@ def depthwise_params(g: ConvGeometry, channels: Channels) -> Params:
     }
 
 
-def _pack_wide(channels: Channels) -> Int32Array:
-    ready = channels.folded
+def _pack_wide(channels: OutputChannels) -> Int32Array:
+    ready = channels.with_folded_zero_point
     missing = -len(ready.wrapped_bias) % 16
     weights = np.pad(_odd_taps(ready), ((0, missing), (0, 0)))
     bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))

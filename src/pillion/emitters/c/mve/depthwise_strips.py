@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Channels, Int32Array
-from pillion.emitters.c.mve.pack import ConvGeometry, Params, right_shifts
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels
+from pillion.emitters.c.mve.pack import ConvGeometry, Params, check_right_shifts
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -17,7 +17,7 @@ UINT16_MAX = 2**16 - 1
 
 
 @dataclass(frozen=True)
-class Axis:
+class ConvAxis:
     """One axis of an image: input and output size, padding before it, byte steps in x and y."""
 
     in_size: int
@@ -32,8 +32,8 @@ class Strips:
     """A channel in strips of four padded rows, two apart: each strip holds the windows of two output rows at
     stride 1, of one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight."""
 
-    down: Axis
-    along: Axis
+    down: ConvAxis
+    along: ConvAxis
     transposed: bool
     stride: int
 
@@ -58,7 +58,7 @@ class Strips:
         return self.stride * self.along.out_size + 2
 
     @property
-    def filled(self) -> int:
+    def image_columns(self) -> int:
         """The columns that the image fills; the others are padding."""
         return min(self.along.in_size, self.columns - self.along.before)
 
@@ -71,13 +71,13 @@ class Strips:
 def strips_of(g: ConvGeometry) -> Strips:
     """Returns the layout in strips; the longer side of the output lies along them."""
     (h, w), (out_h, out_w) = g.in_size, g.out_size
-    rows = Axis(h, out_h, g.pad_top, w * g.in_c, out_w * g.out_c)
-    columns = Axis(w, out_w, g.pad_left, g.in_c, g.out_c)
+    rows = ConvAxis(h, out_h, g.pad_top, w * g.in_c, out_w * g.out_c)
+    columns = ConvAxis(w, out_w, g.pad_left, g.in_c, g.out_c)
     transposed = out_h > out_w
     return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, g.stride[0])
 
 
-def depthwise_3x3_verdicts(g: ConvGeometry, channels: Channels, stride: int = 1) -> tuple[Verdict, ...]:
+def depthwise_3x3_verdicts(g: ConvGeometry, channels: OutputChannels, stride: int = 1) -> tuple[Verdict, ...]:
     """Checks the conditions under which the 3x3 kernel of a stride is exact."""
     shape = (
         g.has("kernel", "3x3", (3, 3)),
@@ -89,9 +89,10 @@ def depthwise_3x3_verdicts(g: ConvGeometry, channels: Channels, stride: int = 1)
     s = strips_of(g)
     inner = s.down.before <= 2 and 2 * s.count - s.down.before <= s.down.in_size
     reach = max(
-        s.along.x_step * 7 + s.down.x_step, max(max(_lanes(s, run.rows, run.block)) for run in _runs(s))
+        s.along.x_step * 7 + s.down.x_step,
+        max(max(_lane_output_offsets(s, run.rows, run.block)) for run in _runs(s)),
     )
-    long_enough = s.along.out_size >= s.block and s.filled >= 8
+    long_enough = s.along.out_size >= s.block and s.image_columns >= 8
     return (
         *shape,
         Verdict(
@@ -102,21 +103,21 @@ def depthwise_3x3_verdicts(g: ConvGeometry, channels: Channels, stride: int = 1)
         ),
         Verdict("image", long_enough, f"8 long, outputs {s.block} long", f"{g.in_size} to {g.out_size}"),
         Verdict("row", reach <= UINT16_MAX, f"two rows within {UINT16_MAX} bytes", str(reach)),
-        right_shifts(channels),
+        check_right_shifts(channels),
         small_sums(channels, s.along.out_size // s.block),
     )
 
 
-def small_sums(channels: Channels, factor: int) -> Verdict:
+def small_sums(channels: OutputChannels, factor: int) -> Verdict:
     """Checks whether sums times `factor` fit 32 bits, as the sign correction needs."""
-    ready = channels.folded
+    ready = channels.with_folded_zero_point
     w = numerics.row_magnitudes(ready.weights)
     largest = int((128 * w + np.abs(ready.wrapped_bias.astype(np.int64))).max())
     limit = 2**31 // max(factor, 1)
     return Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")
 
 
-def depthwise_3x3_params(g: ConvGeometry, channels: Channels) -> Params:
+def depthwise_3x3_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the 3x3 kernels, for either stride."""
     s = strips_of(g)
     return {
@@ -124,8 +125,8 @@ def depthwise_3x3_params(g: ConvGeometry, channels: Channels) -> Params:
         "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
         "filters": g.out_c // g.in_c,
         "strip_bytes": s.bytes,
-        "build": _build(s, channels.in_zp),
-        "passes": np.concatenate(_passes(s)),
+        "build": _strip_build_table(s, channels.in_zp),
+        "passes": np.concatenate(_pass_tables(s)),
         "kernels": _kernels(channels, s.transposed),
         "numbers": channel_numbers(channels),
         "relu": int(channels.is_rectified),
@@ -150,23 +151,23 @@ def strips_work(g: ConvGeometry) -> float:
     """Estimates the instructions of the 3x3 kernels."""
     s = strips_of(g)
     channel, first, further, block, run = STRIPS_WORK[s.stride]
-    of_columns = SINGLE_BLOCK if _single(s) else first + further * (s.count - 1)
+    of_columns = SINGLE_BLOCK if _single_strip_rows(s) else first + further * (s.count - 1)
     outputs = sum(
         (r.end - r.first) * (run + r.blocks * (block + LONE_ROW * (r.block > s.block))) for r in _runs(s)
     )
-    return g.images * (g.in_c * -(-s.filled // 8) * of_columns + g.out_c * (channel + outputs))
+    return g.images * (g.in_c * -(-s.image_columns // 8) * of_columns + g.out_c * (channel + outputs))
 
 
-def _kernels(channels: Channels, transposed: bool) -> NDArray[np.int8]:
+def _kernels(channels: OutputChannels, transposed: bool) -> NDArray[np.int8]:
     """Returns a zero, then for each channel three columns of three weights and a zero."""
-    taps = channels.folded.weights.reshape(-1, 3, 3)
+    taps = channels.with_folded_zero_point.weights.reshape(-1, 3, 3)
     columns = taps if transposed else taps.swapaxes(1, 2)
     return np.pad(np.pad(columns, ((0, 0), (0, 0), (0, 1))).reshape(-1), (1, 0))
 
 
-def channel_numbers(channels: Channels) -> Int32Array:
+def channel_numbers(channels: OutputChannels) -> Int32Array:
     """Returns bias, multiplier and shift of each channel."""
-    ready = channels.folded
+    ready = channels.with_folded_zero_point
     return np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1).reshape(-1)
 
 
@@ -174,24 +175,24 @@ def _halfwords(offsets: list[int]) -> Int32Array:
     return np.array(offsets, np.uint16).view(np.int32)
 
 
-def _build(s: Strips, zp: int) -> Int32Array:
+def _strip_build_table(s: Strips, zp: int) -> Int32Array:
     """Returns the table pillion_mve_strip_build (kernels/mve/strips.h)."""
     down, along = s.down, s.along
     top, bottom = -down.before, 2 * s.count - down.before
-    blocks = -(-s.filled // 8)
-    second = s.filled - 8 * (blocks - 1)
+    blocks = -(-s.image_columns // 8)
+    second = s.image_columns - 8 * (blocks - 1)
     columns = [i * along.x_step for i in range(8)]
     words = [
         *(2 * down.x_step, 4 * s.columns, s.count - 1, blocks),
         *(second * along.x_step, 4 * second, 8 * along.x_step, 32),
         *(0xFFFF * (0 <= row < down.in_size) for row in (top, top + 1, bottom, bottom + 1)),
-        *(top * down.x_step, 4 * along.before, zp, _single(s)),
+        *(top * down.x_step, 4 * along.before, zp, _single_strip_rows(s)),
     ]
     offsets = _halfwords(columns + [c + down.x_step for c in columns])
     return np.concatenate([np.array(words, np.int32), offsets])
 
 
-def _single(s: Strips) -> int:
+def _single_strip_rows(s: Strips) -> int:
     """Returns the rows of a single strip, 4 or 3, if all rows in use lie inside the image; otherwise 0."""
     down = s.down
     first, rows_wanted = -down.before, s.down.out_size
@@ -235,12 +236,12 @@ def _runs(s: Strips) -> list[StripRun]:
     return runs
 
 
-def _passes(s: Strips) -> list[Int32Array]:
+def _pass_tables(s: Strips) -> list[Int32Array]:
     runs = _runs(s)
-    return [_pass(s, run, last=run == runs[-1]) for run in runs]
+    return [_pass_table(s, run, last=run == runs[-1]) for run in runs]
 
 
-def _pass(s: Strips, run: StripRun, last: bool) -> Int32Array:
+def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
     """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h)."""
     down, along = s.down, s.along
     start = 4 * s.stride * run.column
@@ -254,10 +255,12 @@ def _pass(s: Strips, run: StripRun, last: bool) -> Int32Array:
             int(last) + 2 * (run.block > s.block),
         ),
     ]
-    return np.concatenate([np.array(words, np.int32), _halfwords(_lanes(s, run.rows, run.block))])
+    return np.concatenate(
+        [np.array(words, np.int32), _halfwords(_lane_output_offsets(s, run.rows, run.block))]
+    )
 
 
-def _lanes(s: Strips, rows: int, block: int) -> list[int]:
+def _lane_output_offsets(s: Strips, rows: int, block: int) -> list[int]:
     """Returns the offsets of a block's outputs in lane order: both halves of a block interleaved. The lower of two
     rows comes first; if it does not exist, it lies on the upper one."""
     half_block = block // 2

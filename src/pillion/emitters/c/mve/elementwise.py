@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c import reciprocals, sums_int16
-from pillion.emitters.c.kernel import CallCost, Kernel, Params, scaling
+from pillion.emitters.c.kernel import CallCost, Kernel, Params, multiplier_params
 from pillion.emitters.c.kernel_conditions import (
     INT8_ABY,
     INT8_XY,
@@ -31,7 +31,7 @@ from pillion.ir.numerics import INT32_MAX, Arithmetic, wrap32
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
-from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, Mul, Sub, Sum
+from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, AddOrSub, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.movement import Concat, Pad, Slice, Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
@@ -51,7 +51,7 @@ TABLE = TableLookup(MVE, is_unsigned=True)
 
 
 @lru_cache(maxsize=64)
-def factors(op: Sum, arithmetic: Arithmetic) -> Factors | None:
+def exact_sum_factors(op: AddOrSub, arithmetic: Arithmetic) -> Factors | None:
     """Returns the factors and the constant that compute a sum exactly; None if there are none."""
     grid = LEVELS.astype(np.int8)
     whole: Any = {"low": -128, "high": 127}
@@ -62,15 +62,15 @@ def factors(op: Sum, arithmetic: Arithmetic) -> Factors | None:
 ROWS = all_of(INT8_ABY, rows_verdict)
 
 
-def has_factors(op: Sum, arithmetic: Arithmetic) -> Verdict:
+def has_factors(op: AddOrSub, arithmetic: Arithmetic) -> Verdict:
     """Checks whether two factors compute a sum exactly for all pairs."""
-    is_found = factors(op, arithmetic) is not None
+    is_found = exact_sum_factors(op, arithmetic) is not None
     return Verdict("factors", is_found, "exact for all pairs", "found" if is_found else "none")
 
 
-def sum_params(op: Sum, arithmetic: Arithmetic) -> Params:
+def sum_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of the sum kernel with two factors."""
-    found = factors(op, arithmetic)
+    found = exact_sum_factors(op, arithmetic)
     assert found is not None
     return {**rows_params(op), "a_factor": found.a, "b_factor": found.b, "constant": found.kernel_constant}
 
@@ -87,7 +87,7 @@ def sign_correction(shift: int) -> int:
     return int(shift < 0)
 
 
-def rescaled_params(op: Sum) -> Params:
+def rescaled_params(op: AddOrSub) -> Params:
     """Returns the parameters of the kernel that rescales both operands and then the sum."""
     names = zip(("a", "b", "out"), op.rescale, strict=True)
     return {
@@ -135,7 +135,7 @@ def wide_sum_params(op: WideAdd) -> Params:
 def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of the product kernel."""
     m = op.multiplier(arithmetic)
-    return {**rows_params(op), **scaling(m), "fix": sign_correction(m.shift)}
+    return {**rows_params(op), **multiplier_params(m), "fix": sign_correction(m.shift)}
 
 
 # --- slopes -----------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
         Softmax,
         "softmax_s8",
-        lambda op: {**portable_pool.row_sizes(op), **scaling(op.multiplier)},
+        lambda op: {**portable_pool.row_sizes(op), **multiplier_params(op.multiplier)},
         requires=(INT8_XY, portable_pool.short_rows),
         scratch_bytes=exponentials_bytes,
         in_place="x",

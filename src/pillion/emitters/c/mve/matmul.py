@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.kernel import Kernel, Params, scaling
+from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
 from pillion.emitters.c.kernel_conditions import INT8_ABY, short_circuit, within
 from pillion.emitters.c.kernel_library import MVE
-from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, operands, sides, walk_params
+from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, matmul_sides, operands, walk_params
 from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
@@ -16,7 +16,7 @@ FURTHEST_LANE = 7
 """Elements are gathered in eights with 16-bit offsets."""
 
 
-def pieces(depth: int) -> int:
+def vector_count(depth: int) -> int:
     """Returns the number of vectors of 16 elements that hold `depth` elements."""
     return -(-depth // 16)
 
@@ -24,8 +24,8 @@ def pieces(depth: int) -> int:
 def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
     """Estimates the instructions if one operand is held in scratch and the other streams past it."""
     eights, copied = -(-depth // 8), moving.element_step != 1
-    pair = 37 if pieces(depth) == 1 else 39 + 16 * pieces(depth)
-    each_moving = 30 + (7 * eights if copied else 3 * pieces(depth))
+    pair = 37 if vector_count(depth) == 1 else 39 + 16 * vector_count(depth)
+    each_moving = 30 + (7 * eights if copied else 3 * vector_count(depth))
     return (
         held.count * (40 + 7 * eights)
         + moving.count * each_moving
@@ -35,12 +35,12 @@ def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
 
 def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of the matrix product."""
-    return {**walk_params(op, cost), **scaling(op.multiplier(arithmetic))}
+    return {**walk_params(op, cost), **multiplier_params(op.multiplier(arithmetic))}
 
 
 def steps_fit(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Checks whether steps and right shift are within the kernel's limits."""
-    furthest = FURTHEST_LANE * max(side.element_step for side in sides(op))
+    furthest = FURTHEST_LANE * max(side.element_step for side in matmul_sides(op))
     return (
         Verdict("step", furthest < 2**16, f"{FURTHEST_LANE} of them below {2**16}", str(furthest)),
         within("right_shift", -op.multiplier(arithmetic).shift, 1, 31),
@@ -51,7 +51,7 @@ def scratch_bytes(op: BatchMatmul) -> int:
     """Returns the scratch bytes: pairs of held vectors with their biases, repeated four times, and four moving
     vectors if these are copied."""
     held, moving = held_and_moving(op, cost)
-    vector = 16 * pieces(op.depth)
+    vector = 16 * vector_count(op.depth)
     return -(-held.count // 2) * (32 + 2 * vector) + (4 * vector if moving.element_step != 1 else 0)
 
 

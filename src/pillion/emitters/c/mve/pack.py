@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Channels, Int8Array, Int32Array
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels
 from pillion.ir.types import Pair
 from pillion.ir.verdict import Verdict
 
@@ -52,9 +52,9 @@ def as_words(array: Int8Array) -> Int32Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
 
-def right_shifts(channels: Channels) -> Verdict:
+def check_right_shifts(channels: OutputChannels) -> Verdict:
     """Checks whether all shifts are right shifts of 1 to 31, for which the fast rounding is exact."""
-    shifts = channels.folded.shifts
+    shifts = channels.with_folded_zero_point.shifts
     least, most = int(shifts.min()), int(shifts.max())
     return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
 
@@ -64,9 +64,9 @@ def group_starts(out_c: int) -> list[int]:
     return [min(c, max(out_c - 8, 0)) for c in range(0, out_c, 8)]
 
 
-def pack_dot(channels: Channels) -> Int32Array:
+def pack_dot(channels: OutputChannels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream of pillion_mve_dot (kernels/mve/dot.h)."""
-    ready = channels.folded
+    ready = channels.with_folded_zero_point
     out_c, inputs = ready.weights.shape
     missing = max(8 - out_c, 0)
     weights = np.pad(ready.weights, ((0, missing), (0, -inputs % 16)))
@@ -92,17 +92,17 @@ MOST_SHIFT_OF_FACTORS = 11
 result."""
 
 
-def signs_of_sums(channels: Channels, dot: bool = True) -> int:
+def negative_sum_mode(channels: OutputChannels, dot: bool = True) -> int:
     """Returns the treatment of negative sums as `pillion_mve_signs` (kernels/mve/dot.h); only `dot` products have
     adjusted multipliers."""
     if channels.is_rectified:
         return 2
-    return int(dot and -int(channels.folded.shifts.min()) <= MOST_SHIFT_OF_FACTORS)
+    return int(dot and -int(channels.with_folded_zero_point.shifts.min()) <= MOST_SHIFT_OF_FACTORS)
 
 
-def pack_dot16(channels: Channels) -> Int32Array:
+def pack_dot16(channels: OutputChannels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream of pillion_mve_dot16."""
-    ready = channels.folded
+    ready = channels.with_folded_zero_point
     out_c, inputs = ready.weights.shape
     order = np.arange(out_c).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel()
     numbers = np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1)
@@ -110,12 +110,12 @@ def pack_dot16(channels: Channels) -> Int32Array:
     return np.hstack([numbers, weights])[order].ravel()
 
 
-def plain_sums(channels: Channels) -> Channels:
+def without_rescaling(channels: OutputChannels) -> OutputChannels:
     """Returns channels whose sums are not rescaled by the kernel, with folded zero points."""
     return replace(channels, bias=channels.folded_bias, in_zp=0)
 
 
-def stream_of(ready: Channels) -> Int32Array:
+def pack_channel_groups(ready: OutputChannels) -> Int32Array:
     """Packs channels with folded zero points in groups of eight."""
     missing = -len(ready.wrapped_bias) % 8
     weights = np.pad(ready.weights, ((0, missing), (0, -ready.weights.shape[1] % 16)))
@@ -129,14 +129,18 @@ def stream_of(ready: Channels) -> Int32Array:
     return np.concatenate(parts)
 
 
-def linear_params(rows: int, channels: Channels) -> Params:
+def linear_params(rows: int, channels: OutputChannels) -> Params:
     """Returns the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
-    return {**sizes, "chunks": chunks(in_features), "constants": stream_of(channels.folded)}
+    return {
+        **sizes,
+        "chunks": chunks(in_features),
+        "constants": pack_channel_groups(channels.with_folded_zero_point),
+    }
 
 
-def conv2d_1x1_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def conv2d_1x1_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_1x1_s8_mve is exact. Windows may not reach beyond the image
     on any side."""
     reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]
@@ -145,47 +149,51 @@ def conv2d_1x1_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, .
         g.has("kernel", "1x1", (1, 1)),
         Verdict("groups", g.groups == 1, "1", str(g.groups)),
         Verdict("padding", inside, "none", "none" if inside else "some"),
-        right_shifts(channels),
+        check_right_shifts(channels),
     )
 
 
-def conv2d_1x1_k16_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def conv2d_1x1_k16_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_1x1_k16_s8_mve is exact."""
     return (
         *conv2d_1x1_verdicts(g, channels),
         Verdict("in_channels", g.in_c <= 16, "at most 16", str(g.in_c)),
         Verdict("out_channels", g.out_c % 4 == 0, "a multiple of 4", str(g.out_c)),
-        Verdict("pixels", _runs(g)[2] >= 4, "at least 4 in a row", str(_runs(g)[2])),
+        Verdict(
+            "pixels", _merged_pixel_rows(g)[2] >= 4, "at least 4 in a row", str(_merged_pixel_rows(g)[2])
+        ),
     )
 
 
-def few_inputs(pieces: int, window: int) -> Verdict:
+def check_input_chunks(pieces: int, window: int) -> Verdict:
     """Checks whether the inputs fill exactly the chunks of 16 of an unrolled loop."""
     return Verdict(
         "window", chunks(window) == pieces, f"{16 * pieces - 15} to {16 * pieces} inputs", str(window)
     )
 
 
-def _runs(g: ConvGeometry) -> tuple[int, int, int]:
+def _merged_pixel_rows(g: ConvGeometry) -> tuple[int, int, int]:
     """Returns images, rows of an image and pixels of a row, after merging rows and images with equal pixel steps."""
     if g.stride == (1, 1):
         return 1, 1, g.images * g.in_size[0] * g.in_size[1]
     return g.images, *g.out_size
 
 
-def conv2d_1x1_params(g: ConvGeometry, channels: Channels) -> Params:
+def conv2d_1x1_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the kernel of 1x1 windows."""
     return _pointwise(g, channels, pack_dot)
 
 
-def conv2d_1x1_k16_params(g: ConvGeometry, channels: Channels) -> Params:
+def conv2d_1x1_k16_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the kernel of 1x1 windows with at most 16 input channels."""
     return _pointwise(g, channels, pack_dot16)
 
 
-def _pointwise(g: ConvGeometry, channels: Channels, pack: Callable[[Channels], Int32Array]) -> Params:
+def _pointwise(
+    g: ConvGeometry, channels: OutputChannels, pack: Callable[[OutputChannels], Int32Array]
+) -> Params:
     image = g.in_size[0] * g.in_size[1]
-    images, rows, pixels = _runs(g)
+    images, rows, pixels = _merged_pixel_rows(g)
     return {
         "images": images,
         "image_bytes": image * g.in_c,
@@ -194,7 +202,7 @@ def _pointwise(g: ConvGeometry, channels: Channels, pack: Callable[[Channels], I
         "pixels": pixels,
         "pixel_bytes": g.stride[1] * g.in_c,
         "chunks": chunks(g.in_c),
-        "signs": signs_of_sums(channels, pack is pack_dot),
+        "signs": negative_sum_mode(channels, pack is pack_dot),
         "constants": pack(channels),
     }
 
@@ -203,12 +211,12 @@ BLOCK_BYTES = 4096
 """The target size of the windows that are gathered together."""
 
 
-def conv2d_im2col_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def conv2d_im2col_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_im2col_s8_mve is exact."""
-    return (Verdict("groups", g.groups == 1, "1", str(g.groups)), right_shifts(channels))
+    return (Verdict("groups", g.groups == 1, "1", str(g.groups)), check_right_shifts(channels))
 
 
-def conv2d_im2col_k16_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def conv2d_im2col_k16_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions of pillion_conv2d_im2col_k16_s8_mve; each block needs at least four pixels."""
     window, pixels = g.kernel[0] * g.kernel[1] * g.in_c, g.out_size[0] * g.out_size[1]
     return (
@@ -219,14 +227,14 @@ def conv2d_im2col_k16_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Ver
     )
 
 
-def conv2d_im2col_params(g: ConvGeometry, channels: Channels) -> Params:
+def conv2d_im2col_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the kernel that gathers windows."""
-    return {**_windows(g), "signs": signs_of_sums(channels), "constants": pack_dot(channels)}
+    return {**_windows(g), "signs": negative_sum_mode(channels), "constants": pack_dot(channels)}
 
 
-def conv2d_im2col_k16_params(g: ConvGeometry, channels: Channels) -> Params:
+def conv2d_im2col_k16_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the kernel that gathers windows of at most 16 inputs."""
-    signs = signs_of_sums(channels, dot=False)
+    signs = negative_sum_mode(channels, dot=False)
     return {**_windows(g), "signs": signs, "constants": pack_dot16(channels)}
 
 
@@ -249,13 +257,13 @@ def _windows(g: ConvGeometry) -> dict[str, int]:
         "runs": runs,
         "run_step": g.dilation[1] * g.in_c,
         "run_bytes": run_bytes,
-        "block": block_of(g, patch_bytes),
+        "block": windows_per_block(g, patch_bytes),
         "patch_bytes": patch_bytes,
         "chunks": chunks(kernel_h * kernel_w * g.in_c),
     }
 
 
-def block_of(g: ConvGeometry, patch_bytes: int) -> int:
+def windows_per_block(g: ConvGeometry, patch_bytes: int) -> int:
     """Returns the number of windows that are gathered together: complete rows if they are short, otherwise an even
     number, so that no pair of pixels is computed twice. The last block has at least four if the image has."""
     pixels = g.out_size[0] * g.out_size[1]

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Channels, Int8Array
+from pillion.emitters.c.accumulators import Int8Array, OutputChannels
 from pillion.emitters.c.mve.pack import (
     ConvGeometry,
     Params,
     as_words,
+    check_right_shifts,
+    negative_sum_mode,
     pack_dot,
-    right_shifts,
-    signs_of_sums,
     work_of_sums,
 )
 from pillion.ir.verdict import Verdict
@@ -23,7 +23,7 @@ SCRATCH_3X3_BYTES = 8192
 """The target size of the planes, which limits the output rows for each block."""
 
 
-def conv2d_3x3_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def conv2d_3x3_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
     return (
         g.has("kernel", "3x3", (3, 3)),
@@ -36,7 +36,7 @@ def conv2d_3x3_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, .
         Verdict(
             "columns", g.pad_left < conv2d_3x3_columns(g), "windows reach the image", f"padding {g.pad_left}"
         ),
-        right_shifts(channels),
+        check_right_shifts(channels),
     )
 
 
@@ -45,15 +45,15 @@ def conv2d_3x3_columns(g: ConvGeometry) -> int:
     return (g.out_size[1] - 1) * g.stride[1] + 3
 
 
-def conv2d_3x3_params(g: ConvGeometry, channels: Channels) -> Params:
+def conv2d_3x3_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the 3x3 kernel."""
     order = [0, 1, 2] if g.stride[1] == 1 else [0, 2, 1]
-    weights = _by_planes(g, channels)[:, :, :, order].reshape(g.out_c, -1)
+    weights = _weights_by_planes(g, channels)[:, :, :, order].reshape(g.out_c, -1)
     constants = pack_dot(replace(channels, weights=weights))
-    return {**_planes(g), "signs": signs_of_sums(channels), "constants": constants}
+    return {**_plane_params(g), "signs": negative_sum_mode(channels), "constants": constants}
 
 
-def conv2d_3x3_fours_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verdict, ...]:
+def conv2d_3x3_fours_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_fours_s8_mve is exact."""
     return (
         *conv2d_3x3_verdicts(g, channels),
@@ -63,24 +63,24 @@ def conv2d_3x3_fours_verdicts(g: ConvGeometry, channels: Channels) -> tuple[Verd
     )
 
 
-def conv2d_3x3_fours_params(g: ConvGeometry, channels: Channels) -> Params:
+def conv2d_3x3_fours_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the 3x3 kernel that computes four pixels at a time."""
-    ready = channels.folded
+    ready = channels.with_folded_zero_point
     order = np.arange(g.out_c).reshape(-1, 4)[:, [0, 2, 1, 3]]
     numbers = [of_channels[order] for of_channels in (ready.wrapped_bias, ready.multipliers, ready.shifts)]
-    weights = _by_planes(g, ready)[order].reshape(len(order), 2, 2, 3, -1, 3, 16)
+    weights = _weights_by_planes(g, ready)[order].reshape(len(order), 2, 2, 3, -1, 3, 16)
     words = as_words(np.moveaxis(weights, 2, 5)).reshape(len(order), -1)
     constants = np.hstack([*numbers, words]).astype(np.int32).ravel()
-    signs = signs_of_sums(channels, dot=False)
-    return {**_planes(g), "signs": signs, "constants": constants}
+    signs = negative_sum_mode(channels, dot=False)
+    return {**_plane_params(g), "signs": signs, "constants": constants}
 
 
-def _by_planes(g: ConvGeometry, channels: Channels) -> Int8Array:
+def _weights_by_planes(g: ConvGeometry, channels: OutputChannels) -> Int8Array:
     """Returns the weights of each channel as [row][plane][column][16]."""
     return channels.weights.reshape(g.out_c, 3, 3, -1, 16).swapaxes(2, 3)
 
 
-def _planes(g: ConvGeometry) -> dict[str, int]:
+def _plane_params(g: ConvGeometry) -> dict[str, int]:
     columns = conv2d_3x3_columns(g)
     block_rows = block_of_rows(g)
     return {

@@ -15,14 +15,14 @@ from pillion.emitters.c.portable import recurrent as portable
 from pillion.ir.numerics import Multipliers
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops.lstm import Gated, LstmCell, LstmOutput
+from pillion.ops.lstm import LstmCell, LstmGates, LstmOutput
 from pillion.ops.svdf import SvdfMemory
 
 ROWS = 8
 """Rows of weights that are summed together."""
 
 
-def groups(rows: int) -> int:
+def groups_of_eight(rows: int) -> int:
     """Returns the number of groups of eight rows."""
     return -(-rows // ROWS)
 
@@ -31,13 +31,15 @@ def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
     """Packs the rows of each gate in groups of eight: biases, then weights in chunks of 16 inputs, even rows
     first."""
     rows, inputs = weights.shape[0] // gates, weights.shape[1]
-    missing = ROWS * groups(rows) - rows
+    missing = ROWS * groups_of_eight(rows) - rows
     whole = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 16)))
     biases = np.pad(bias.reshape(gates, rows), ((0, 0), (0, missing)))
-    return np.concatenate([_group(w, b) for w, b in zip(_eights(whole), _eights(biases), strict=True)])
+    return np.concatenate(
+        [_group(w, b) for w, b in zip(_split_into_eights(whole), _split_into_eights(biases), strict=True)]
+    )
 
 
-def _eights(rows: Array) -> Array:
+def _split_into_eights(rows: Array) -> Array:
     return rows.reshape(-1, ROWS, *rows.shape[2:])
 
 
@@ -53,7 +55,7 @@ def scalings(multipliers: Multipliers) -> Int32Array:
     return np.array(numbers, np.int32).reshape(-1)
 
 
-def gate_params(op: Gated) -> Params:
+def gate_params(op: LstmGates) -> Params:
     """Returns weights, biases and multipliers of the gates as parameters."""
     plain = portable.gate_params(op)
     inputs, outputs = (
@@ -68,7 +70,7 @@ def gate_params(op: Gated) -> Params:
     }
     return {
         **{name: plain[name] for name in ("inputs", "outputs")},
-        "groups": groups(op.cells),
+        "groups": groups_of_eight(op.cells),
         **{"chunks": chunks(op.x.shape[1]), "recurrent_chunks": chunks(op.h.shape[1])},
         **packed,
         "scalings": scalings((*inputs, *outputs)),
@@ -85,24 +87,24 @@ def memory_params(op: SvdfMemory) -> Params:
     """Returns weights, biases and multipliers of the filters as parameters."""
     plain = portable.filter_params(op)
     return {
-        **{"inputs": plain["inputs"], "groups": groups(op.filters), "chunks": chunks(op.x.shape[1])},
+        **{"inputs": plain["inputs"], "groups": groups_of_eight(op.filters), "chunks": chunks(op.x.shape[1])},
         "constants": pack(np.asarray(plain["weights"]), np.asarray(plain["bias"])),
         "scalings": scalings((op.multiplier,)),
     }
 
 
-def some_inputs(op: Gated | SvdfMemory) -> Verdict:
+def some_inputs(op: LstmGates | SvdfMemory) -> Verdict:
     """Checks whether there are inputs."""
-    few = min(v.shape[1] for v in ((op.x, op.h) if isinstance(op, Gated) else (op.x,)))
+    few = min(v.shape[1] for v in ((op.x, op.h) if isinstance(op, LstmGates) else (op.x,)))
     return Verdict("inputs", few > 0, "one at least", str(few))
 
 
 WITH_INPUTS = all_of(portable.state_types, some_inputs)
 
 
-def scratch_bytes(op: Gated) -> int:
+def scratch_bytes(op: LstmGates) -> int:
     """Returns the scratch bytes: the sums of all gates."""
-    return 2 * ROWS * groups(op.cells) * op.gates
+    return 2 * ROWS * groups_of_eight(op.cells) * op.gates
 
 
 KERNELS: tuple[Kernel, ...] = (
@@ -130,7 +132,7 @@ KERNELS: tuple[Kernel, ...] = (
         "svdf_memory_s16",
         memory_params,
         requires=(WITH_INPUTS,),
-        scratch_bytes=lambda op: 2 * ROWS * groups(op.filters),
+        scratch_bytes=lambda op: 2 * ROWS * groups_of_eight(op.filters),
         in_place="memory",
         overread_bytes=OVERREAD_BYTES,
         also=("gates",),

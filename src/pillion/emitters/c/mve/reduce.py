@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pillion.emitters.c import extremes
-from pillion.emitters.c.kernel import Kernel, Params, scaling
+from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
 from pillion.emitters.c.kernel_conditions import INT8_XY, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES, sign_correction
@@ -29,7 +29,7 @@ LANES = 16
 def rescaling(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
     """Returns the scale of a mean or sum as parameters."""
     m = multiplier(op, arithmetic)
-    return {**scaling(m), "fix": sign_correction(m.shift)}
+    return {**multiplier_params(m), "fix": sign_correction(m.shift)}
 
 
 def params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:

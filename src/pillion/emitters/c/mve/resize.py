@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.kernel_conditions import all_int8, within
+from pillion.emitters.c.kernel_conditions import check_all_int8, within
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.portable.resize import float_params, is_tile, routine
 from pillion.ops.resize import ResizeBilinearFloat
@@ -18,7 +18,7 @@ KERNELS: tuple[Kernel, ...] = (
         ResizeBilinearFloat,
         routine,
         float_params,
-        requires=(all_int8, lambda op: within("channels", op.x.shape[-1], LEAST_CHANNELS)),
+        requires=(check_all_int8, lambda op: within("channels", op.x.shape[-1], LEAST_CHANNELS)),
         counts_rows=is_tile,
     ),
 )

@@ -11,10 +11,10 @@ from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES
 from pillion.emitters.c.mve.reduce import BLOCK, LANES, rescaling
 from pillion.emitters.c.portable.sliding_sums import POOL, POOLS
 from pillion.emitters.c.reduction_blocks import MEANS
-from pillion.emitters.c.sliding_sums import WindowKernel, less_zero_points
+from pillion.emitters.c.sliding_sums import WindowKernel, reset_sums_without_zero_points
 
 
-def in_vectors(sums: Int32Array) -> Int32Array:
+def pack_sums_in_vectors(sums: Int32Array) -> Int32Array:
     """Returns sums in complete vectors, the even ones of each eight first."""
     filled = np.pad(sums, (0, -len(sums) % LANES), mode="edge").reshape(-1, LANES // 4, 2)
     return np.ascontiguousarray(filled.transpose(0, 2, 1).reshape(-1), np.int32)
@@ -30,7 +30,7 @@ WINDOWS: tuple[WindowKernel, ...] = (
         MVE.routine("window_mean_s8"),
         rescaling,
         BLOCK,
-        stored=lambda sums: in_vectors(less_zero_points(sums)),
+        stored=lambda sums: pack_sums_in_vectors(reset_sums_without_zero_points(sums)),
         overread_bytes=OVERREAD_BYTES,
     ),
     WindowKernel(
@@ -40,7 +40,7 @@ WINDOWS: tuple[WindowKernel, ...] = (
         lambda op, arithmetic: {},
         POOL,
         lambda sums: sums.window <= MOST_PIXELS,
-        lambda sums: in_vectors(sums.initial),
+        lambda sums: pack_sums_in_vectors(sums.initial),
         OVERREAD_BYTES,
     ),
 )

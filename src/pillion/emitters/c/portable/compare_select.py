@@ -6,17 +6,17 @@ from __future__ import annotations
 import math
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_X, all_int8, constants, dtypes
+from pillion.emitters.c.kernel_conditions import INT8_X, check_all_int8, check_constants, dtypes
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.portable.elementwise import TABLE, broadcast_params, few_axes
 from pillion.emitters.c.portable.normalize import int64_fields
 from pillion.emitters.c.portable.walk import WalkRows, rows_of
-from pillion.emitters.c.strides import broadcast_steps, numbers
+from pillion.emitters.c.strides import as_int32_array, broadcast_steps
 from pillion.emitters.c.table_lookup import check_scalar, scalar_operands
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Place, Top, TopPlaces, TopValues, Where
+from pillion.ops.compare_select import ArgExtremum, ArgMax, ArgMin, Compare, TopK, TopPlaces, TopValues, Where
 from pillion.ops.embedding_bag import EmbeddingBag
 from pillion.ops.indexing import SOURCES, Cast, Gather
 from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
@@ -86,7 +86,9 @@ def where_params(op: Where) -> Params:
     """Returns the parameters of a selection between two tensors."""
     rows, names = where_walk(op), ("condition", "a", "b")
     steps = dict(zip((f"{name}_step" for name in names), rows.step, strict=True))
-    row_steps = {f"{name}_row_step": numbers(step) for name, step in zip(names, rows.row_step, strict=True)}
+    row_steps = {
+        f"{name}_row_step": as_int32_array(step) for name, step in zip(names, rows.row_step, strict=True)
+    }
     return {**rows.params, "element_bytes": op.y.dtype.size_bytes, **steps, **rows.axes, **row_steps}
 
 
@@ -99,13 +101,13 @@ def one_type(op: Where) -> Verdict:
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
-def axis_sizes(op: Place) -> Params:
+def axis_sizes(op: ArgExtremum) -> Params:
     """Returns the number of elements before, along and behind the axis of an argmax or argmin."""
     before, size, behind = op.x.shape[: op.axis], op.x.shape[op.axis], op.x.shape[op.axis + 1 :]
     return {"outer": math.prod(before), "size": size, "inner": math.prod(behind)}
 
 
-def top_params(op: Top) -> Params:
+def top_params(op: TopK) -> Params:
     """Returns the parameters of a top-k along rows."""
     size = op.x.shape[-1]
     return {"rows": op.x.type.elements // size, "size": size, "largest": int(op.largest)}
@@ -150,7 +152,7 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
         Compare,
         "lut_s8",
-        TABLE.with_scalar,
+        TABLE.scalar_binary_call,
         requires=(check_compare_scalar,),
         operands=scalar_operands,
         name="compare_by_table",
@@ -176,14 +178,14 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(dtypes("condition", DType.BOOL), one_type, lambda op: where_walk(op).few_axes),
     ),
     *(PORTABLE.kernel(op, f"{op.kind}_s8", axis_sizes, requires=(INT8_X,)) for op in (ArgMax, ArgMin)),
-    PORTABLE.kernel(TopValues, f"{TopValues.kind}_s8", top_params, requires=(all_int8,)),
+    PORTABLE.kernel(TopValues, f"{TopValues.kind}_s8", top_params, requires=(check_all_int8,)),
     PORTABLE.kernel(TopPlaces, f"{TopPlaces.kind}_s8", top_params, requires=(INT8_X,)),
     PORTABLE.kernel(Gather, "gather", gather_params, requires=(INT32_INDICES,)),
     PORTABLE.kernel(
         EmbeddingBag,
         "embedding_bag_s8",
         bag_params,
-        requires=(dtypes("table y", DType.INT8), constants("table"), INT32_INDICES),
+        requires=(dtypes("table y", DType.INT8), check_constants("table"), INT32_INDICES),
     ),
     PORTABLE.kernel(Cast, "cast", cast_params, requires=(castable,)),
 )

@@ -44,7 +44,7 @@ def pack_weights(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Pa
     return {"weights": np.concatenate(blocks), "bias": bias_for_unsigned(bias, weights, in_zp)}
 
 
-def scaling(op: Convolution | Linear | TransposeConv2d) -> Params:
+def requantization_params(op: Convolution | Linear | TransposeConv2d) -> Params:
     """Returns the multipliers and shifts of a layer as parameters."""
     mantissa, shift = op.multipliers
     return {"multiplier": mantissa, "shift": shift}
@@ -64,7 +64,7 @@ def image(op: Convolution | TransposeConv2d) -> dict[str, int]:
     return {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c, "out_h": out_h, "out_w": out_w}
 
 
-def swapped(params: Params) -> Params:
+def swap_height_and_width(params: Params) -> Params:
     """Swaps heights and widths in the parameters of a window."""
     other = {"_h": "_w", "_w": "_h", "_top": "_left", "_left": "_top"}
     ends = {key: next((end for end in other if key.endswith(end)), "") for key in params}
@@ -79,7 +79,7 @@ def conv_params(op: Convolution, groups: int) -> Params:
     return {
         **{"groups": groups, "pointwise": int(is_pointwise(op, groups))},
         **pack_weights(op.weights_per_output, op.bias.constant, op.x.zero_point, groups),
-        **scaling(op),
+        **requantization_params(op),
     }
 
 
@@ -115,7 +115,7 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
     if op.depth_multiplier != 1:
         return conv_params(op, op.in_channels)
     weights = np.ascontiguousarray(op.weights.constant).reshape(-1)
-    return {"weights": weights, "bias": np.asarray(op.bias.constant, np.int32), **scaling(op)}
+    return {"weights": weights, "bias": np.asarray(op.bias.constant, np.int32), **requantization_params(op)}
 
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
@@ -132,7 +132,10 @@ def scratch_depthwise(op: DepthwiseConv2d) -> int:
 def linear_params(op: Linear, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a fully connected layer in the graph's arithmetic."""
     packed = pack_weights(op.weights.constant, op.bias.constant, op.x.zero_point)
-    return {**packed, **({"scale": op.ratios.copy()} if arithmetic is Arithmetic.TFLITE else scaling(op))}
+    return {
+        **packed,
+        **({"scale": op.ratios.copy()} if arithmetic is Arithmetic.TFLITE else requantization_params(op)),
+    }
 
 
 def scratch_linear(op: Linear) -> int:

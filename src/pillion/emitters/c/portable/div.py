@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params, scaling
-from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel_conditions import check_all_int8
 from pillion.emitters.c.kernel_library import PORTABLE
-from pillion.emitters.c.strides import broadcast_steps, collapsed, few_axes, numbers
+from pillion.emitters.c.strides import as_int32_array, broadcast_steps, collapsed, few_axes
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape
 from pillion.ops.div import Div, reciprocals
@@ -18,9 +18,14 @@ def params(op: Div, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a division in the graph's arithmetic."""
     extent, (a_step, b_step) = quotient_axes(op)
     walk: Params = {"elements": op.y.type.elements, "axes": len(extent)}
-    walk = {**walk, "extent": numbers(extent), "a_step": numbers(a_step), "b_step": numbers(b_step)}
+    walk = {
+        **walk,
+        "extent": as_int32_array(extent),
+        "a_step": as_int32_array(a_step),
+        "b_step": as_int32_array(b_step),
+    }
     if arithmetic.is_tflite:
-        return {**walk, "reciprocals": numbers(reciprocals()), **scaling(op.multiplier)}
+        return {**walk, "reciprocals": as_int32_array(reciprocals()), **multiplier_params(op.multiplier)}
     return {**walk, "ratio": np.array([op.ratio], np.float32)}
 
 
@@ -34,7 +39,7 @@ KERNELS: tuple[Kernel, ...] = (
         Div,
         lambda op, arithmetic: "div_tflite_s8" if arithmetic.is_tflite else "div_s8",
         params,
-        requires=(all_int8, lambda op: few_axes(len(quotient_axes(op)[0]))),
+        requires=(check_all_int8, lambda op: few_axes(len(quotient_axes(op)[0]))),
         in_place="a b",
     ),
 )

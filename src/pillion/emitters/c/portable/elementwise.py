@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_ABY, INT8_XY, dtypes, same_shape
+from pillion.emitters.c.kernel_conditions import INT8_ABY, INT8_XY, dtypes, in_place_same_shape
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.portable.normalize import int64_fields
 from pillion.emitters.c.portable.walk import WalkRows, rows_of
-from pillion.emitters.c.strides import broadcast_steps, numbers
+from pillion.emitters.c.strides import as_int32_array, broadcast_steps
 from pillion.emitters.c.table_lookup import TableLookup
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
-from pillion.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Sub, Sum
+from pillion.ops.elementwise import Add, AddOrSub, Binary, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.wide_add import TYPES, WideAdd
@@ -45,11 +45,11 @@ def broadcast_params(op: Binary) -> Params:
     """Returns the walk over two operands as parameters."""
     rows = broadcast_walk(op)
     (a_step, b_step), (a_row_step, b_row_step) = rows.step, rows.row_step
-    steps: Params = {"a_row_step": numbers(a_row_step), "b_row_step": numbers(b_row_step)}
+    steps: Params = {"a_row_step": as_int32_array(a_row_step), "b_row_step": as_int32_array(b_row_step)}
     return {**rows.params, "a_step": a_step, "b_step": b_step, **rows.axes, **steps}
 
 
-def sum_scales(op: Sum | SquaredDifference) -> dict[str, int]:
+def sum_scales(op: AddOrSub | SquaredDifference) -> dict[str, int]:
     """Returns the multipliers of both operands and of the result as parameters."""
     names = zip(("a", "b", "out"), op.rescale, strict=True)
     return {
@@ -59,7 +59,7 @@ def sum_scales(op: Sum | SquaredDifference) -> dict[str, int]:
     }
 
 
-def sum_params(op: Sum) -> Params:
+def sum_params(op: AddOrSub) -> Params:
     """Returns the parameters of a sum or difference."""
     return {**broadcast_params(op), **sum_scales(op), "b_sign": op.sign}
 
@@ -83,7 +83,7 @@ def element_bytes(op: WideAdd | WideMul) -> Params:
 
 def in_place_wide(op: WideAdd | WideMul) -> tuple[Value, ...]:
     """Returns the operands of the result's element type, whose memory it may overwrite."""
-    return same_shape(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
+    return in_place_same_shape(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
 
 
 def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:

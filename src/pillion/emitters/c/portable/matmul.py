@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.kernel import Kernel, Params, scaling
-from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel_conditions import check_all_int8
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ops.matmul import BatchMatmul
@@ -18,8 +18,10 @@ def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
         "a_depth_step": op.rows if op.adj_x else 1,
         "b_depth_step": 1 if op.adj_y else op.columns,
         "b_column_step": op.depth if op.adj_y else 1,
-        **scaling(op.multiplier(arithmetic)),
+        **multiplier_params(op.multiplier(arithmetic)),
     }
 
 
-KERNELS: tuple[Kernel, ...] = (PORTABLE.kernel(BatchMatmul, "batch_matmul_s8", params, requires=(all_int8,)),)
+KERNELS: tuple[Kernel, ...] = (
+    PORTABLE.kernel(BatchMatmul, "batch_matmul_s8", params, requires=(check_all_int8,)),
+)

@@ -11,7 +11,7 @@ import numpy as np
 from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params
 from pillion.emitters.c.kernel_library import PORTABLE, Calls, Library
 from pillion.emitters.c.portable.walk import WalkRows, rows_of
-from pillion.emitters.c.strides import contiguous_steps, numbers
+from pillion.emitters.c.strides import as_int32_array, contiguous_steps
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
@@ -46,7 +46,7 @@ class StridedCopy:
         """Returns the call of a library's kernel."""
         rows, size = self.rows, self.x.dtype.size_bytes
         is_run = rows.step == (1, 1)
-        in_bytes = [numbers([size * s for s in steps]) for steps in rows.row_step]
+        in_bytes = [as_int32_array([size * s for s in steps]) for steps in rows.row_step]
         params: Params = {
             "rows": rows.rows,
             "count": rows.count * size if is_run else rows.count,
@@ -73,7 +73,7 @@ def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
     return max(range(len(extent)), key=worth)
 
 
-def transpose_copies(op: Transpose) -> tuple[StridedCopy, ...]:
+def strided_copies_of_transpose(op: Transpose) -> tuple[StridedCopy, ...]:
     """Returns the copy of a transpose."""
     steps = contiguous_steps(op.x.shape)
     return (
@@ -81,7 +81,7 @@ def transpose_copies(op: Transpose) -> tuple[StridedCopy, ...]:
     )
 
 
-def slice_copies(op: Slice) -> tuple[StridedCopy, ...]:
+def strided_copies_of_slice(op: Slice) -> tuple[StridedCopy, ...]:
     """Returns the copy of a slice."""
     steps = contiguous_steps(op.x.shape)
     x_step = tuple(s * every for s, every in zip(steps, op.step, strict=True))
@@ -89,7 +89,7 @@ def slice_copies(op: Slice) -> tuple[StridedCopy, ...]:
     return (StridedCopy(op.x, op.y, op.y.shape, x_step, contiguous_steps(op.y.shape), offset),)
 
 
-def flip_copies(op: Flip) -> tuple[StridedCopy, ...]:
+def strided_copies_of_flip(op: Flip) -> tuple[StridedCopy, ...]:
     """Returns the copy of a flip, with negative steps from the last element on."""
     steps = contiguous_steps(op.x.shape)
     x_step = tuple(-step if axis in op.axes else step for axis, step in enumerate(steps))
@@ -97,7 +97,7 @@ def flip_copies(op: Flip) -> tuple[StridedCopy, ...]:
     return (StridedCopy(op.x, op.y, op.y.shape, x_step, steps, offset),)
 
 
-def concat_copies(op: Concat) -> tuple[StridedCopy, ...]:
+def strided_copies_of_concat(op: Concat) -> tuple[StridedCopy, ...]:
     """Returns the copies of a concatenation, one for each non-empty operand."""
     steps = contiguous_steps(op.y.shape)
     copies, begin = [], 0
@@ -109,7 +109,7 @@ def concat_copies(op: Concat) -> tuple[StridedCopy, ...]:
     return tuple(c for c in copies if c.x.type.elements)
 
 
-def pad_copies(op: Pad) -> tuple[StridedCopy, ...]:
+def strided_copies_of_pad(op: Pad) -> tuple[StridedCopy, ...]:
     """Returns the copy of the image into the middle of the padded one."""
     steps = contiguous_steps(op.y.shape)
     offset = sum(before * step for before, step in zip(op.before, steps, strict=True))
@@ -120,15 +120,15 @@ def copies(op: Copying) -> tuple[StridedCopy, ...]:
     """Returns the strided copies of an op."""
     match op:
         case Transpose():
-            return transpose_copies(op)
+            return strided_copies_of_transpose(op)
         case Slice():
-            return slice_copies(op)
+            return strided_copies_of_slice(op)
         case Flip():
-            return flip_copies(op)
+            return strided_copies_of_flip(op)
         case Concat():
-            return concat_copies(op)
+            return strided_copies_of_concat(op)
         case Pad():
-            return pad_copies(op) if op.x.type.elements else ()
+            return strided_copies_of_pad(op) if op.x.type.elements else ()
 
 
 def copies_by(library: Library) -> Calls[Copying]:

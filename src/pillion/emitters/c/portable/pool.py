@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params, scaling
+from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
 from pillion.emitters.c.kernel_conditions import INT8_XY, within
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.portable.walk import WalkRows, rows_of
 from pillion.emitters.c.reduction_blocks import is_tile, tile_params
-from pillion.emitters.c.strides import contiguous_steps, numbers
+from pillion.emitters.c.strides import as_int32_array, contiguous_steps
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
@@ -55,10 +55,10 @@ def mean_params(op: Mean, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a mean over any axes."""
     kept, gone = mean_walks(op)
     return {
-        **{**kept.params, **kept.axes, "row_step": numbers(kept.row_step[0])},
+        **{**kept.params, **kept.axes, "row_step": as_int32_array(kept.row_step[0])},
         **{"steps": gone.count, "step": gone.step[0], "reduced": gone.rows, "reduced_axes": len(gone.extent)},
-        **{"reduced_extent": numbers(gone.extent), "reduced_step": numbers(gone.row_step[0])},
-        **{"offset": op.count * op.x.zero_point, **scaling(op.multiplier(arithmetic))},
+        **{"reduced_extent": as_int32_array(gone.extent), "reduced_step": as_int32_array(gone.row_step[0])},
+        **{"offset": op.count * op.x.zero_point, **multiplier_params(op.multiplier(arithmetic))},
     }
 
 
@@ -90,7 +90,7 @@ def row_sizes(op: Softmax | LogSoftmax | L2Normalize) -> Params:
 def log_softmax_params(op: LogSoftmax) -> Params:
     """Returns the parameters of a log-softmax."""
     return {
-        **{**row_sizes(op), **scaling(op.multiplier), **exponentials(op)},
+        **{**row_sizes(op), **multiplier_params(op.multiplier), **exponentials(op)},
         **{"back_multiplier": op.back.mantissa, "back_shift": op.back.shift},
         "farthest": max(op.smallest_difference, -ENTRIES),
     }
@@ -98,7 +98,11 @@ def log_softmax_params(op: LogSoftmax) -> Params:
 
 def softmax_few_params(op: Softmax) -> Params:
     """Returns the parameters of a softmax that computes its exponentials, for tensors shorter than the table."""
-    return {**row_sizes(op), **scaling(op.multiplier), "farthest": min(255, -op.smallest_difference)}
+    return {
+        **row_sizes(op),
+        **multiplier_params(op.multiplier),
+        "farthest": min(255, -op.smallest_difference),
+    }
 
 
 def few_elements(op: Softmax) -> Verdict:

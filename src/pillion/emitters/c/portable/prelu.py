@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-from pillion.emitters.c.kernel import Kernel, Params, scaling
-from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel_conditions import check_all_int8
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ops.prelu import Prelu
@@ -21,10 +21,10 @@ def params(op: Prelu, arithmetic: Arithmetic) -> Params:
         "outer": math.prod(op.x.shape[:axis]) if slopes > 1 else 1,
         "slopes": slopes,
         "inner": math.prod(op.x.shape[axis + 1 :]) if slopes > 1 else op.x.type.elements,
-        **{**scaling(plain), "slope_multiplier": sloped.mantissa, "slope_shift": sloped.shift},
+        **{**multiplier_params(plain), "slope_multiplier": sloped.mantissa, "slope_shift": sloped.shift},
     }
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.kernel(Prelu, "prelu_s8", params, requires=(all_int8,), in_place="x"),
+    PORTABLE.kernel(Prelu, "prelu_s8", params, requires=(check_all_int8,), in_place="x"),
 )

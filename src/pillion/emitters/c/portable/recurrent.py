@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params, scaling
+from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir import numerics
 from pillion.ir.numerics import INT16_MAX, Multipliers
 from pillion.ir.op import Op
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
-from pillion.ops.lstm import FRACTION_BITS, Gated, LstmCell, LstmOutput
+from pillion.ops.lstm import FRACTION_BITS, LstmCell, LstmGates, LstmOutput
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 
 
-def gate_params(op: Gated) -> Params:
+def gate_params(op: LstmGates) -> Params:
     """Returns weights, biases and multipliers of the gates as parameters, with zero points folded into the biases."""
     weights, recurrent = op.input_weights.constant, op.recurrent_weights.constant
     bias = op.bias.constant.astype(np.int64) - op.x.zero_point * numerics.row_sums(weights)
@@ -31,7 +31,7 @@ def gate_params(op: Gated) -> Params:
     }
 
 
-def gate_multipliers(op: Gated, multipliers: Multipliers) -> Multipliers:
+def gate_multipliers(op: LstmGates, multipliers: Multipliers) -> Multipliers:
     """Returns one multiplier for each gate, repeating shared ones."""
     return tuple(multipliers[gate % len(multipliers)] for gate in range(op.gates))
 
@@ -56,7 +56,7 @@ def filter_params(op: SvdfMemory) -> Params:
     weights = op.weights.constant
     return {
         "inputs": op.x.shape[1],
-        **scaling(op.multiplier),
+        **multiplier_params(op.multiplier),
         "weights": weights,
         "bias": (-op.x.zero_point * numerics.row_sums(weights)).astype(np.int32),
     }
@@ -67,7 +67,7 @@ def svdf_output_params(op: SvdfOutput) -> Params:
     return {
         "batch": op.memory.shape[0],
         "remembered": op.memory.shape[1] // op.units,
-        **scaling(op.multiplier),
+        **multiplier_params(op.multiplier),
         **{"weights": op.weights.constant, "bias": op.bias.constant},
     }
 
@@ -76,7 +76,7 @@ def state_types(op: Op) -> tuple[Verdict, ...]:
     """Checks whether cell state and filter memory are int16, and all other computed values int8."""
     held = (
         {op.c}
-        if isinstance(op, Gated)
+        if isinstance(op, LstmGates)
         else {op.memory}
         if isinstance(op, (SvdfMemory, SvdfOutput))
         else set()

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params, scaling
+from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
 from pillion.emitters.c.kernel_conditions import INT8_XY, dtypes
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.reduction_blocks import is_tile, partial_sum_params
-from pillion.emitters.c.strides import collapsed, contiguous_steps, few_axes, numbers
+from pillion.emitters.c.strides import as_int32_array, collapsed, contiguous_steps, few_axes
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Shape
 from pillion.ir.verdict import Verdict
-from pillion.ops.reduce import Extremes, ReduceMax, ReduceMin, ReduceSum, Reduction
+from pillion.ops.reduce import ExtremumReduction, ReduceMax, ReduceMin, ReduceSum, Reduction
 
 
 def routine(op: Reduction, arithmetic: Arithmetic) -> str:
@@ -33,7 +33,7 @@ def scale(op: ReduceSum, arithmetic: Arithmetic) -> Params:
         return {"ratio": np.array([op.ratio], np.float64)}
     if arithmetic is Arithmetic.TFLITE_INTEGER:
         return {"multiplier": op.multiplier.mantissa, "right": 31 - op.multiplier.shift}
-    return scaling(op.multiplier)
+    return multiplier_params(op.multiplier)
 
 
 def params(op: Reduction, arithmetic: Arithmetic) -> Params:
@@ -41,8 +41,8 @@ def params(op: Reduction, arithmetic: Arithmetic) -> Params:
     (kept_extent, [kept_step]), (extent, [step]) = reduction_axes(op)
     return {
         **{"results": op.y.type.elements, "kept_axes": len(kept_extent), "axes": len(extent)},
-        **{"kept_extent": numbers(kept_extent), "kept_step": numbers(kept_step)},
-        **{"extent": numbers(extent), "step": numbers(step)},
+        **{"kept_extent": as_int32_array(kept_extent), "kept_step": as_int32_array(kept_step)},
+        **{"extent": as_int32_array(extent), "step": as_int32_array(step)},
         **(scale(op, arithmetic) if isinstance(op, ReduceSum) else {}),
     }
 
@@ -52,7 +52,7 @@ def sum_tile_params(op: ReduceSum, arithmetic: Arithmetic) -> Params:
     return {**partial_sum_params(op), **scale(op, arithmetic)}
 
 
-def extremum_tile_params(op: Extremes) -> Params:
+def extremum_tile_params(op: ExtremumReduction) -> Params:
     """Returns the parameters with which the extrema of the tiles before are updated."""
     assert op.part is not None
     inner = op.folded_bytes
@@ -74,7 +74,7 @@ def few_reduction_axes(op: Reduction) -> tuple[Verdict, ...]:
     return few_axes(*(len(extent) for extent, _ in reduction_axes(op)))
 
 
-def of_extreme(op: Extremes) -> Verdict:
+def of_extreme(op: ExtremumReduction) -> Verdict:
     """Checks whether an extremum reduces one tile."""
     return Verdict("rows", op.is_part, "some of an extreme's", "all")
 

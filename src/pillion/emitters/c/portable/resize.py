@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import all_int8
+from pillion.emitters.c.kernel_conditions import check_all_int8
 from pillion.emitters.c.kernel_library import PORTABLE
-from pillion.emitters.c.strides import numbers
+from pillion.emitters.c.strides import as_int32_array
 from pillion.ir.numerics import Int64Array
 from pillion.ops.resize import Resize, ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 
@@ -17,18 +17,22 @@ from pillion.ops.resize import Resize, ResizeBilinear, ResizeBilinearFloat, Resi
 def resize_params(op: ResizeNearest | ResizeBilinear) -> Params:
     """Returns the parameters of a resize with precomputed source positions."""
     if op.heights is None:
-        return {"rows": numbers(op.sources(0)), "columns": numbers(op.sources(1))}
+        return {"rows": as_int32_array(op.sources(0)), "columns": as_int32_array(op.sources(1))}
     if isinstance(op, ResizeNearest):
-        return {"rows": numbers(op.whole_sources(0)), "columns": numbers(op.sources(1))}
-    step, start = op.rhythm(0)
-    return {"step": step, "start": start, "last": op.heights[0] - 1, "columns": numbers(op.sources(1))}
+        return {"rows": as_int32_array(op.whole_sources(0)), "columns": as_int32_array(op.sources(1))}
+    step, start = op.source_step_and_start(0)
+    return {"step": step, "start": start, "last": op.heights[0] - 1, "columns": as_int32_array(op.sources(1))}
 
 
 def float_params(op: ResizeBilinearFloat) -> Params:
     """Returns the source rows and columns with their interpolation weights as parameters."""
     (rows, lower), (columns, right) = op.whole_places(0), op.places(1)
-    places: Params = {"rows": numbers(rows), "row_shares": weight_pairs(lower), "shares": weight_pairs(right)}
-    return {**places, "runs": numbers(runs(columns, right))}
+    places: Params = {
+        "rows": as_int32_array(rows),
+        "row_shares": interpolation_weights(lower),
+        "shares": interpolation_weights(right),
+    }
+    return {**places, "runs": as_int32_array(source_column_runs(columns, right))}
 
 
 def is_tile(op: Resize) -> bool:
@@ -41,12 +45,12 @@ def routine(op: Resize) -> str:
     return f"{op.kind}_rows_s8" if is_tile(op) else f"{op.kind}_s8"
 
 
-def weight_pairs(second: NDArray[np.float32]) -> NDArray[np.float32]:
+def interpolation_weights(second: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns the interpolation weights of both neighbours."""
     return np.stack([np.float32(1) - second, second], axis=1)
 
 
-def runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64Array:
+def source_column_runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64Array:
     """Returns runs of pixels between the same two source columns, as [left, right, pixels]. A right column of
     weight 0 is interchangeable, so it takes that of the next pixel."""
     between = columns.copy()
@@ -59,7 +63,9 @@ def runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64Array:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.kernel(ResizeNearest, routine, resize_params, requires=(all_int8,), counts_rows=is_tile),
-    PORTABLE.kernel(ResizeBilinear, routine, resize_params, requires=(all_int8,), counts_rows=is_tile),
-    PORTABLE.kernel(ResizeBilinearFloat, routine, float_params, requires=(all_int8,), counts_rows=is_tile),
+    PORTABLE.kernel(ResizeNearest, routine, resize_params, requires=(check_all_int8,), counts_rows=is_tile),
+    PORTABLE.kernel(ResizeBilinear, routine, resize_params, requires=(check_all_int8,), counts_rows=is_tile),
+    PORTABLE.kernel(
+        ResizeBilinearFloat, routine, float_params, requires=(check_all_int8,), counts_rows=is_tile
+    ),
 )

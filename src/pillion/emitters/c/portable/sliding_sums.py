@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.kernel import Params, scaling
+from pillion.emitters.c.kernel import Params, multiplier_params
 from pillion.emitters.c.kernel_conditions import INT8_XY, all_of
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.reduction_blocks import MEANS, MeanOrSum, multiplier, sums_below
@@ -15,7 +15,7 @@ from pillion.ops.pool import AvgPool2d, AvgPool2dUp
 
 def mean_params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a mean or a sum."""
-    return {"offset": op.count * op.x.zero_point, **scaling(multiplier(op, arithmetic))}
+    return {"offset": op.count * op.x.zero_point, **multiplier_params(multiplier(op, arithmetic))}
 
 
 def rounds_away(op: AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> Verdict:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.strides import collapsed, few_axes, numbers
+from pillion.emitters.c.strides import as_int32_array, collapsed, few_axes
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
 
@@ -37,7 +37,7 @@ class WalkRows:
     @property
     def axes(self) -> Params:
         """The axes from row to row as parameters."""
-        return {"axes": len(self.extent), "extent": numbers(self.extent)}
+        return {"axes": len(self.extent), "extent": as_int32_array(self.extent)}
 
     @property
     def few_axes(self) -> tuple[Verdict, ...]:
@@ -49,12 +49,12 @@ Inner = Callable[[Shape, list[Shape]], int]
 """Chooses the axis of the inner loop from sizes and steps."""
 
 
-def last(extent: Shape, steps: list[Shape]) -> int:
+def last_axis(extent: Shape, steps: list[Shape]) -> int:
     """Returns the last axis, for the inner loop."""
     return len(extent) - 1
 
 
-def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last) -> WalkRows:
+def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last_axis) -> WalkRows:
     """Returns the walk with as few axes as possible, one of them as the inner loop."""
     extent, steps = collapsed(extent, steps)
     if not extent:

@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Channels, Int32Array, channels_of, with_channels
-from pillion.emitters.c.channel_scaling import ScaledChannels, right_shifts, scale_channels, sums_fit
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of, with_channels
+from pillion.emitters.c.channel_scaling import ScaledChannels, check_right_shifts, scale_channels, sums_fit
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import Check, all_of, equals, in_arithmetic, within
 from pillion.emitters.c.kernel_library import SCALAR
@@ -25,7 +25,7 @@ PAIR = 2
 FOUR = 4
 """Inputs for each iteration of the inner loop."""
 
-SUMS = with_channels(lambda channels: (right_shifts(s := scale_channels(channels)), sums_fit(s)))
+SUMS = with_channels(lambda channels: (check_right_shifts(s := scale_channels(channels)), sums_fit(s)))
 """Sums and shifts are within the kernels' limits."""
 TWO_CHANNELS = all_of(lambda op: within("out_channels", op.bias.type.elements, PAIR), SUMS)
 
@@ -47,7 +47,7 @@ def channel_scales(scaled: ScaledChannels) -> Int32Array:
     return numerics.wrap32(columns).astype(np.int32)
 
 
-def pack(channels: Channels) -> Params:
+def pack(channels: OutputChannels) -> Params:
     """Returns the fields PILLION_SCALAR_FIELDS (kernels/include/pillion/scalar.h)."""
     scaled = scale_channels(channels)
     count, inputs = scaled.weights.shape

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Channels, channels_of
+from pillion.emitters.c.accumulators import OutputChannels, channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import equals
 from pillion.emitters.c.kernel_library import SCALAR
-from pillion.emitters.c.portable.conv import image, swapped, window
+from pillion.emitters.c.portable.conv import image, swap_height_and_width, window
 from pillion.emitters.c.scalar.conv import SUMS, channel_scales
 from pillion.ir import numerics
 from pillion.ir.types import Value
@@ -34,7 +34,7 @@ def is_along_height(op: DepthwiseConv2d) -> bool:
     return (outputs_computed(h) + 1) * w < (outputs_computed(w) + 1) * h
 
 
-def steps(op: DepthwiseConv2d, along_height: bool) -> Params:
+def byte_step_params(op: DepthwiseConv2d, along_height: bool) -> Params:
     """Returns the byte steps from element to element and from row to row, of image and result."""
     found: dict[str, int] = {}
     for name, value in (("x", op.x), ("y", op.y)):
@@ -46,7 +46,7 @@ def steps(op: DepthwiseConv2d, along_height: bool) -> Params:
     return found
 
 
-def pack(channels: Channels, op: DepthwiseConv2d, along_height: bool) -> Params:
+def pack(channels: OutputChannels, op: DepthwiseConv2d, along_height: bool) -> Params:
     """Packs weights, and the four constants of each channel."""
     if along_height:
         weights = channels.weights.reshape(-1, *op.kernel).swapaxes(1, 2)
@@ -63,8 +63,8 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
     sizes = {name: image(op)[name] for name in ("in_h", "in_w", "out_h", "out_w")}
     place: Params = {**sizes, **window(op)}
     return {
-        **(swapped(place) if along_height else place),
-        **steps(op, along_height),
+        **(swap_height_and_width(place) if along_height else place),
+        **byte_step_params(op, along_height),
         **pack(channels_of(op), op, along_height),
     }
 

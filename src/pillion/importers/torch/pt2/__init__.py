@@ -36,11 +36,11 @@ def load_pt2(path: Path, *, trust_pickle: bool = False) -> ExportedProgram:
         with tensors_only():
             return torch.export.load(io.BytesIO(held))
     except UntrustedError as error:
-        raise _untrusted(path, str(error)) from None
+        raise _untrusted_file_error(path, str(error)) from None
     except Exception as error:  # torch raises whatever a broken file leads it to
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         if re.search("weights.only", str(error), re.IGNORECASE):
-            raise _untrusted(path, f"a pickle that is not only tensors: {reason[:200]}") from None
+            raise _untrusted_file_error(path, f"a pickle that is not only tensors: {reason[:200]}") from None
         raise _no_program(path, reason) from error
 
 
@@ -58,7 +58,7 @@ def tensors_only() -> Iterator[None]:
             os.environ[FORCE] = before
 
 
-def _untrusted(path: Path, found: str) -> PillionError:
+def _untrusted_file_error(path: Path, found: str) -> PillionError:
     return PillionError(
         f"{path} holds more than tensors and operators of PyTorch",
         rule="of a .pt2 nothing is executed: no pickled object but tensors, no native code, no function but torch.ops",

@@ -32,7 +32,7 @@ def checked_archive(raw: bytes) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         for name, content in _members(raw).items():
-            archive.writestr(name, _checked(name.removeprefix(f"{ROOT}/"), content, len(raw)))
+            archive.writestr(name, _checked_member(name.removeprefix(f"{ROOT}/"), content, len(raw)))
     return made.getvalue()
 
 
@@ -63,7 +63,7 @@ def stored_members(raw: bytes) -> Mapping[str, bytes]:
         return {info.filename: archive.read(info) for info in infos}
 
 
-def _checked(inside: str, content: bytes, most: int) -> bytes:
+def _checked_member(inside: str, content: bytes, most: int) -> bytes:
     """Content of a member after its check."""
     if inside.startswith("data/") and inside.split("/")[1] in NATIVE:
         raise UntrustedError(f"native code: {inside[:200]!r}")
@@ -72,13 +72,13 @@ def _checked(inside: str, content: bytes, most: int) -> bytes:
     if content.startswith(b"PK"):
         stored_members(content)
     if inside.startswith(PROGRAMS):
-        return json.dumps(check_words(_parsed(inside, content))).encode()
+        return json.dumps(check_words(_parse_json_member(inside, content))).encode()
     if inside.endswith("_config.json"):
-        return json.dumps(_checked_config(_parsed(inside, content), most)).encode()
+        return json.dumps(_checked_config(_parse_json_member(inside, content), most)).encode()
     return content
 
 
-def _parsed(name: str, content: bytes) -> Json:
+def _parse_json_member(name: str, content: bytes) -> Json:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -48,18 +48,18 @@ def check_words(held: Json, key: str | None = None) -> Json:
         case list():
             return [check_words(inner, key) for inner in held]
         case str():
-            return _word(held, key)
+            return _checked_string(held, key)
         case _:
             return held
 
 
-def _word(text: str, key: str | None) -> str:
+def _checked_string(text: str, key: str | None) -> str:
     if key in EXPRESSIONS:
         raise UntrustedError(f"a size that is an expression: {text[:200]!r}; export without dynamic_shapes")
     if key in FUNCTIONS:
         return _operator(text)
     if key in STRUCTURES:
-        _check_structure(json.loads(text))
+        _check_tree_spec(json.loads(text))
         return text
     return _name(text)
 
@@ -76,15 +76,15 @@ def _operator(text: str) -> str:
     return text
 
 
-def _check_structure(held: Json) -> None:
+def _check_tree_spec(held: Json) -> None:
     """Checks `[version, tree]`, where each tree has a type, a context and children."""
     match held:
         case list():
             for inner in held:
-                _check_structure(inner)
+                _check_tree_spec(inner)
         case Mapping():
             if held.get("type") not in PYTREES or "__enum__" in str(held.get("context")):
                 raise UntrustedError(f"an argument of type {str(held.get('type'))[:200]!r}")
-            _check_structure(held.get("children_spec", []))
+            _check_tree_spec(held.get("children_spec", []))
         case _:
             return

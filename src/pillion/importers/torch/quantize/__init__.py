@@ -16,7 +16,7 @@ from pillion.importers.torch.quantize.ptq import ptq
 from pillion.importers.torch.quantize.quantized_program import DEQUANTIZE, QUANTIZE, QuantizedProgram
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
-from pillion.importers.torch.rows.quantization import RULES, RowQuantization, function_of
+from pillion.importers.torch.rows.quantization import RULES, QuantizationRule, function_of
 from pillion.importers.torch.train.qat import finish_training, prepare_qat
 from pillion.importers.torch.train.qat_module import QatModule
 
@@ -29,8 +29,8 @@ __all__ = [
     "PillionQuantizer",
     "QatModule",
     "QuantizationConstraints",
+    "QuantizationRule",
     "QuantizedProgram",
-    "RowQuantization",
     "constant_of",
     "evaluate_unary",
     "export",

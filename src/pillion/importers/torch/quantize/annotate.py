@@ -24,6 +24,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant_nodes,
     constant_of,
+    fake_result,
     is_tensor,
     module_of,
     named_argument,
@@ -31,18 +32,17 @@ from pillion.importers.torch.fx_nodes import (
     shape_of,
     single_user,
     source_line,
-    value_of,
 )
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, loop_of
 from pillion.importers.torch.quantize.concat_ranges import is_read_by_others
-from pillion.importers.torch.quantize.shared_scales import Norm, Sharing, Site
+from pillion.importers.torch.quantize.shared_scales import NormParams, Sharing, Site
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.batch_norm import shared_norms
 from pillion.importers.torch.rewrite.clamp_masks import SOFTMAXES
 from pillion.importers.torch.rewrite.complex_pairs import is_complex
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS, is_write
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
-from pillion.importers.torch.rows.quantization import RULES, RowQuantization
+from pillion.importers.torch.rows.quantization import RULES, QuantizationRule
 from pillion.importers.torch.rows.refusal_reasons import COMPLEX, MOVES, REASONS, WRITES
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.importers.torch.train.folded_norms import simulated_layer
@@ -103,7 +103,7 @@ class AnnotationPlan:
     constants: frozenset[Node] = frozenset()
     """Nodes that depend on no input."""
     shared_norms: frozenset[Node] = frozenset()
-    rules: dict[Node, RowQuantization] = field(default_factory=dict)
+    rules: dict[Node, QuantizationRule] = field(default_factory=dict)
     reasons: dict[Node, str] = field(default_factory=dict)
     fused: set[Node] = field(default_factory=set)
     sharing: Sharing = field(default_factory=Sharing)
@@ -118,16 +118,16 @@ def plan_of(model: GraphModule, wishes: QuantizationConstraints, *, counted: boo
         if is_write(node):
             plan.reasons[node] = WRITES
         elif node not in plan.constants and node.target not in DROPOUTS:
-            reason = _reason(node)
+            reason = _float_reason(node)
             if reason:
                 plan.reasons[node] = reason
             elif handles_reals(node):
                 plan.rules[node] = RULES[node.target]
     _leave_moves_between_floats(plan)
-    plan.fused = {node for node in plan.rules if _gives_range_away(node, plan)}
+    plan.fused = {node for node in plan.rules if _takes_range_from_reader(node, plan)}
     _fix_states(plan)
     for node in plan.rules:
-        _share(node, plan, wishes, counted=counted)
+        _add_to_sharing_groups(node, plan, wishes, counted=counted)
     return plan
 
 
@@ -142,23 +142,23 @@ def _fix_states(plan: AnnotationPlan) -> None:
 
 def handles_reals(node: Node) -> bool:
     """Whether a call computes with real numbers, not only with shapes and indices."""
-    return any(_is_real(n) for n in (node, *node.all_input_nodes))
+    return any(_has_real_result(n) for n in (node, *node.all_input_nodes))
 
 
-def _is_real(node: Node) -> bool:
-    value = value_of(node)
+def _has_real_result(node: Node) -> bool:
+    value = fake_result(node)
     values = value if isinstance(value, (tuple, list)) else (value,)
     return any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
 
 
-def _source(operand: Node) -> Node:
+def _before_dropouts(operand: Node) -> Node:
     """Node behind dropouts, which exist in training only."""
     while operand.target in DROPOUTS:
         operand = operand.all_input_nodes[0]
     return operand
 
 
-def _reason(node: Node) -> str:
+def _float_reason(node: Node) -> str:
     """Why a call stays in float; empty if it does not."""
     rule = RULES.get(node.target)
     if any(map(is_complex, (node, *node.all_input_nodes))):
@@ -166,20 +166,20 @@ def _reason(node: Node) -> str:
     if rule is None:
         return str(REASONS.get(node.target, "no int8 form" if handles_reals(node) else NO_NUMBERS))
     if not is_tensor(node) and not rule.numbers:
-        value = value_of(node)
+        value = fake_result(node)
         if not isinstance(value, torch.Tensor):
             return "its result is not a tensor"
         return f"its result is {value.dtype}" if value.is_floating_point() else NO_NUMBERS
     for operand in operands_of(node, rule):
         held = constant_of(operand)
         if not is_tensor(operand) and not rule.numbers:
-            return f"an operand is {getattr(value_of(operand), 'dtype', 'a number that is computed from tensors')}"
+            return f"an operand is {getattr(fake_result(operand), 'dtype', 'a number that is computed from tensors')}"
         if held is not None and held.is_floating_point() and not bool(torch.isfinite(held).all()):
             return "a constant is not finite"
     return rule.refusal(node)
 
 
-def operands_of(node: Node, rule: RowQuantization) -> Iterator[Node]:
+def operands_of(node: Node, rule: QuantizationRule) -> Iterator[Node]:
     """Yields the tensors that are quantized as activations, including constants, except integers and booleans."""
     for position in rule.operands:
         argument = node.args[position]
@@ -208,7 +208,7 @@ def _leave_moves_between_floats(plan: AnnotationPlan) -> None:
                 plan.reasons[node] = MOVES
 
 
-def _gives_range_away(node: Node, plan: AnnotationPlan) -> bool:
+def _takes_range_from_reader(node: Node, plan: AnnotationPlan) -> bool:
     """Whether the output range is that of a clamp, or of a batch norm to be folded."""
     user = single_user(node)
     if user is None or user not in plan.rules or not plan.rules[node].takes_clamp:
@@ -218,28 +218,34 @@ def _gives_range_away(node: Node, plan: AnnotationPlan) -> bool:
     )
 
 
-def _share(node: Node, plan: AnnotationPlan, wishes: QuantizationConstraints, *, counted: bool) -> None:
+def _add_to_sharing_groups(
+    node: Node, plan: AnnotationPlan, wishes: QuantizationConstraints, *, counted: bool
+) -> None:
     """Adds a call's operands and result to the sharing groups."""
     rule, sharing = plan.rules[node], plan.sharing
     operands = [n for n in operands_of(node, rule) if n not in plan.fused]
-    for operand in map(_source, operands):
+    for operand in map(_before_dropouts, operands):
         if operand not in plan.constants:
             sharing.add(operand)
     if rule.quantization is Quantization.SHARED or rule.kind in wishes.shared:
         own = set()
         if counted and Concat.kind not in wishes.fixed and node.target is aten.cat.default:
-            own = {operand for operand in operands if is_read_by_others(_source(operand), plan.rules)}
-        _share_all(node, operands, sharing, own)
+            own = {
+                operand for operand in operands if is_read_by_others(_before_dropouts(operand), plan.rules)
+            }
+        _share_operands_and_result(node, operands, sharing, own)
     else:
-        _read_each(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
+        _share_with_producers(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
         if node not in plan.fused and is_tensor(node):
-            finer = rule.kind not in wishes.fixed and _takes_any_steps(node, plan, wishes, outputs=counted)
+            finer = rule.kind not in wishes.fixed and _accepts_any_softmax_scale(
+                node, plan, wishes, outputs=counted
+            )
             group = sharing.add(node, None if finer else rule.fixed)
             group.shares |= finer
             group.demanded |= rule.function is None or rule.kind in wishes.fixed
 
 
-def _takes_any_steps(
+def _accepts_any_softmax_scale(
     softmax: Node, plan: AnnotationPlan, wishes: QuantizationConstraints, *, outputs: bool
 ) -> bool:
     """Whether softmax outputs only reach ops that rescale or pick them, or, with `outputs`, outputs of the model.
@@ -261,45 +267,45 @@ def _takes_any_steps(
     return True
 
 
-def _read_each(node: Node, operands: list[Node], sharing: Sharing, *, symmetric: bool) -> None:
+def _share_with_producers(node: Node, operands: list[Node], sharing: Sharing, *, symmetric: bool) -> None:
     """Operands share their producer's parameters, unless they must be symmetric and these are fixed."""
     for operand in operands:
-        edge, source = (operand, node), _source(operand)
+        edge, source = (operand, node), _before_dropouts(operand)
         made = sharing.group(source).fixed if source in sharing else None
         sharing.add(edge)
         if source in sharing and not (symmetric and made):
             sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
-        sharing.group(edge).scores |= node.target in SOFTMAXES and _is_last(node)
+        sharing.group(edge).scores |= node.target in SOFTMAXES and _is_over_last_axis(node)
         if node.target is normalize_axes and operand is node.args[0]:
             sharing.group(edge).norm = _norm_of(node)
 
 
-def _is_last(softmax: Node) -> bool:
+def _is_over_last_axis(softmax: Node) -> bool:
     """Whether a softmax runs over the last axis."""
-    rank = value_of(softmax).dim()
+    rank = fake_result(softmax).dim()
     return int(softmax.args[1]) % rank == rank - 1  # type: ignore[arg-type]  # a number
 
 
-def _norm_of(node: Node) -> Norm | None:
+def _norm_of(node: Node) -> NormParams | None:
     """Parameters of a norm over the last axes; None for other norms."""
     dims: Any = node.args[3]
-    centred, eps, rank = bool(node.args[4]), float(node.args[5]), value_of(node).dim()  # type: ignore[arg-type]  # a number
+    centred, eps, rank = bool(node.args[4]), float(node.args[5]), fake_result(node).dim()  # type: ignore[arg-type]  # a number
     is_last = sorted(d % rank for d in dims) == list(range(rank - len(dims), rank))
-    return Norm(len(dims), centred, eps) if is_last else None
+    return NormParams(len(dims), centred, eps) if is_last else None
 
 
-def _share_all(node: Node, operands: list[Node], sharing: Sharing, own: set[Node]) -> None:
+def _share_operands_and_result(node: Node, operands: list[Node], sharing: Sharing, own: set[Node]) -> None:
     """Joins operands and result in one group. Operands with their own range or other fixed parameters are
     requantized on read."""
-    sources = [node] if node in sharing else map(_source, operands)
+    sources = [node] if node in sharing else map(_before_dropouts, operands)
     fixed = {sharing.group(source).fixed for source in sources if source in sharing}
     common = fixed.pop() if len(fixed) == 1 else None
-    if common is not None and not _holds(common, node, operands):
+    if common is not None and not _constants_fit_range(common, node, operands):
         common = None
     sharing.add(node, common)
     for operand in operands:
-        edge, source = (operand, node), _source(operand)
+        edge, source = (operand, node), _before_dropouts(operand)
         if edge not in sharing:
             sharing.add(edge, common)
         sharing.join(node, edge)
@@ -307,7 +313,7 @@ def _share_all(node: Node, operands: list[Node], sharing: Sharing, own: set[Node
             sharing.join(source, node)
 
 
-def _holds(fixed: tuple[float, int], node: Node, operands: list[Node]) -> bool:
+def _constants_fit_range(fixed: tuple[float, int], node: Node, operands: list[Node]) -> bool:
     """Whether the constant operands fit the fixed range."""
     scale, zero_point = fixed
     low, high = (-128.5 - zero_point) * scale, (127.5 - zero_point) * scale
@@ -339,7 +345,9 @@ class Annotator:
         rule = self.plan.rules.get(node)
         if rule is not None:
             for operand in dict.fromkeys(operands_of(node, rule)):
-                if (operand, node) in self.plan.sharing and not self._is_dropped_out(operand, node):
+                if (operand, node) in self.plan.sharing and not self._is_rounded_before_dropout(
+                    operand, node
+                ):
                     inputs[operand] = self._spec((operand, node))
             if rule.weight is not None:
                 weight: Any = node.args[rule.weight]
@@ -348,9 +356,9 @@ class Annotator:
         output = self._spec(node) if node in self.plan.sharing else None
         return QuantizationAnnotation(inputs, output, allow_implicit_sharing=False, _annotated=True)
 
-    def _is_dropped_out(self, operand: Node, node: Node) -> bool:
+    def _is_rounded_before_dropout(self, operand: Node, node: Node) -> bool:
         """Whether a dropout's result is rounded already; its scaled values do not exist on the device."""
-        source, sharing = _source(operand), self.plan.sharing
+        source, sharing = _before_dropouts(operand), self.plan.sharing
         return (
             source is not operand
             and source in sharing

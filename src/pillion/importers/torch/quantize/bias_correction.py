@@ -43,34 +43,34 @@ def correct_biases(
     most = MOST if change else COMPARED
     samples = samples[: FEWEST if has_loops(rounded.graph) else most]
     with torch.no_grad():
-        beside = Walk(in_float, samples)
+        beside = NodeByNodeRun(in_float, samples)
         wanted = Means()
         for item in beside.order:
             wanted |= beside.compute(item)
             beside.forget(item)
-        walk = Walk(rounded, samples)
-        _correct(walk, wanted if change and len(samples) >= FEWEST else {})
+        walk = NodeByNodeRun(rounded, samples)
+        _correct_layer_biases(walk, wanted if change and len(samples) >= FEWEST else {})
     rounded.recompile()
     return beside.outputs, walk.outputs
 
 
-def _correct(walk: Walk, wanted: Means) -> None:
+def _correct_layer_biases(walk: NodeByNodeRun, wanted: Means) -> None:
     for item in walk.order:
         found = walk.compute(item)
         for layer in [name for name in found if name in wanted]:
-            _shift(walk.module, walk.layers[layer], _shift_of(wanted[layer] - found[layer]))
+            _add_to_bias(walk.module, walk.layers[layer], _shrunk_mean_error(wanted[layer] - found[layer]))
             found = walk.compute(item)
         walk.forget(item)
 
 
-def _shift_of(errors: Tensor) -> Tensor:
+def _shrunk_mean_error(errors: Tensor) -> Tensor:
     """Mean error of each channel, shrunk by its expected sampling error (James–Stein)."""
     mean = errors.mean(0)
     by_chance = errors.var(0) / len(errors)
     return mean * (1 - by_chance / mean.square().clamp(min=1e-300)).clamp(min=0.0)
 
 
-def _is_layer(node: Node) -> bool:
+def _is_correctable_layer(node: Node) -> bool:
     """Whether a node is a layer without a computed bias."""
     if node.target not in LAYERS:
         return False
@@ -82,7 +82,7 @@ def _channel_means(layer: Node, value: Tensor) -> Tensor:
     return value.double().movedim(LAYERS[layer.target], 0).flatten(1).mean(1)
 
 
-def _shift(module: GraphModule, layer: Node, shift: Tensor) -> None:
+def _add_to_bias(module: GraphModule, layer: Node, shift: Tensor) -> None:
     """Adds to a layer's bias, in a new constant because layers may share biases."""
     bias = argument(layer, 2)
     held = constant_of(bias) if bias is not None else None
@@ -93,7 +93,7 @@ def _shift(module: GraphModule, layer: Node, shift: Tensor) -> None:
         module.graph.erase_node(bias)
 
 
-class Walk:
+class NodeByNodeRun:
     """Runs a graph on all samples node by node, so that a layer can change before its readers run."""
 
     def __init__(self, module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> None:
@@ -102,7 +102,7 @@ class Walk:
         self.inputs = {n: i for i, n in enumerate(module.graph.find_nodes(op="placeholder"))}
         self.order: list[Node | LoopNodes] = list(in_execution_order(module.graph))
         nodes = (node for item in self.order for node in _nodes_of(item))
-        self.layers = {node.name: node for node in nodes if _is_layer(node)}
+        self.layers = {node.name: node for node in nodes if _is_correctable_layer(node)}
         last: dict[Node, Node | LoopNodes] = {}
         for item in self.order:
             last.update(dict.fromkeys(_read_by(item), item))
@@ -114,10 +114,12 @@ class Walk:
         """Computes a node or loop on each sample. Returns the means of its layers."""
         for node in _read_by(item):
             if node not in self.values:  # a bias that is new
-                self.values[node] = [self._one(node, number) for number in range(len(self.samples))]
+                self.values[node] = [
+                    self._compute_on_sample(node, number) for number in range(len(self.samples))
+                ]
         if isinstance(item, LoopNodes):
             return self._loop(item)
-        self.values[item] = [self._one(item, number) for number in range(len(self.samples))]
+        self.values[item] = [self._compute_on_sample(item, number) for number in range(len(self.samples))]
         if item.name not in self.layers:
             return {}
         return {item.name: torch.stack([_channel_means(item, value) for value in self.values[item]])}
@@ -133,7 +135,9 @@ class Walk:
             self.values.pop(read, None)
 
     def _loop(self, loop: LoopNodes) -> Means:
-        steps = _Steps(self.module, frozenset(node for node in loop.body if node.name in self.layers))
+        steps = _LoopStepRecorder(
+            self.module, frozenset(node for node in loop.body if node.name in self.layers)
+        )
         found: dict[str, list[Tensor]] = {}
         for node in loop.ends:
             self.values[node] = []
@@ -145,7 +149,7 @@ class Walk:
                 found.setdefault(node.name, []).append(torch.stack(means).mean(0))
         return {name: torch.stack(means) for name, means in found.items()}
 
-    def _one(self, node: Node, number: int) -> Any:
+    def _compute_on_sample(self, node: Node, number: int) -> Any:
         if node.op == "placeholder":
             return self.samples[number][self.inputs[node]]
         if node.op == "get_attr":
@@ -165,7 +169,7 @@ def _read_by(item: Node | LoopNodes) -> Sequence[Node]:
     return item.reads if isinstance(item, LoopNodes) else item.all_input_nodes
 
 
-class _Steps(LoopInterpreter):
+class _LoopStepRecorder(LoopInterpreter):
     """Runs a loop's steps and records the channel means of its layers."""
 
     def __init__(self, module: GraphModule, layers: frozenset[Node]) -> None:

@@ -24,19 +24,19 @@ element."""
 def is_read_by_others(joined: Node, rules: Mapping[Node, Any]) -> bool:
     """Whether a concatenated tensor also reaches other ops, directly or through moves."""
     made = joined
-    while _moves(made, rules):
+    while _is_move(made, rules):
         made = made.all_input_nodes[0]
     ways = [made]
     while ways:
         for user in ways.pop().users:
-            if _moves(user, rules):
+            if _is_move(user, rules):
                 ways.append(user)
             elif user.op == "output" or (user in rules and user.target is not aten.cat.default):
                 return True
     return False
 
 
-def _moves(node: Node, rules: Mapping[Node, Any]) -> bool:
+def _is_move(node: Node, rules: Mapping[Node, Any]) -> bool:
     """Whether a call only moves elements of its one operand."""
     rule = rules.get(node)
     is_move = rule is not None and rule.quantization is Quantization.SHARED
@@ -46,7 +46,7 @@ def _moves(node: Node, rules: Mapping[Node, Any]) -> bool:
 def merge_concat_ranges(prepared: GraphModule) -> None:
     """Merges the ranges of an operand and its concatenation if both are nearly as wide as their union."""
     families: dict[HistogramRange, list[HistogramRange]] = {}
-    for own, joined in _pairs(prepared):
+    for own, joined in _observer_pairs(prepared):
         first, second = (families.setdefault(observer, [observer]) for observer in (own, joined))
         if first is second:
             continue
@@ -60,7 +60,7 @@ def merge_concat_ranges(prepared: GraphModule) -> None:
                 set_range(observer, low, high)
 
 
-def _pairs(prepared: GraphModule) -> Iterator[tuple[HistogramRange, HistogramRange]]:
+def _observer_pairs(prepared: GraphModule) -> Iterator[tuple[HistogramRange, HistogramRange]]:
     """Yields the observers of a tensor and of its requantized form in a concatenation, if their formats agree."""
     for node in prepared.graph.find_nodes(op="call_function", target=aten.cat.default):
         for operand in node.all_input_nodes:
@@ -71,10 +71,10 @@ def _pairs(prepared: GraphModule) -> Iterator[tuple[HistogramRange, HistogramRan
                     isinstance(own, HistogramRange)
                     and isinstance(joined, HistogramRange)
                     and own.may_clip
-                    and _alike(own, joined)
+                    and _are_similar_ranges(own, joined)
                 ):
                     yield own, joined
 
 
-def _alike(one: HistogramRange, other: HistogramRange) -> bool:
+def _are_similar_ranges(one: HistogramRange, other: HistogramRange) -> bool:
     return one is not other and (one.dtype, one.qscheme) == (other.dtype, other.qscheme)

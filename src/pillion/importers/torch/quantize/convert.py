@@ -19,7 +19,7 @@ from pillion.importers.torch.fx_nodes import constant_of, replace
 from pillion.importers.torch.quantize.quantized_program import (
     PER_CHANNEL,
     PER_TENSOR,
-    Conversion,
+    ConversionOperators,
     complete_values,
 )
 from pillion.importers.torch.rewrite.constant_folding import fold_constants
@@ -32,7 +32,7 @@ def convert(prepared: GraphModule) -> GraphModule:
     for node in prepared.graph.find_nodes(op="call_module"):
         observer = prepared.get_submodule(str(node.target))
         if isinstance(observer, (ObserverBase, FakeQuantizeBase)):
-            _round(prepared, node, observer)
+            _replace_observer(prepared, node, observer)
     for node in prepared.graph.find_nodes(op="get_attr"):
         if not node.users:
             prepared.graph.erase_node(node)
@@ -43,10 +43,10 @@ def convert(prepared: GraphModule) -> GraphModule:
     return prepared
 
 
-def _round(module: GraphModule, node: Node, observer: Any) -> None:
+def _replace_observer(module: GraphModule, node: Node, observer: Any) -> None:
     """Replaces an observer by quantize and dequantize; quantizes constants here."""
     source: Any = node.args[0]
-    conversion, parameters = _parameters(module, node, observer)
+    conversion, parameters = _quantize_params(module, node, observer)
     graph = module.graph
     with graph.inserting_before(node):
         integers = graph.call_function(conversion.quantize, (source, *parameters))
@@ -56,10 +56,12 @@ def _round(module: GraphModule, node: Node, observer: Any) -> None:
     replace(node, reals)
     held = constant_of(source)
     if held is not None:
-        _hold(module, integers, held, [_literal(p) for p in parameters])
+        _store_quantized_constant(module, integers, held, [_literal(p) for p in parameters])
 
 
-def _parameters(module: GraphModule, node: Node, observer: Any) -> tuple[Conversion, tuple[Any, ...]]:
+def _quantize_params(
+    module: GraphModule, node: Node, observer: Any
+) -> tuple[ConversionOperators, tuple[Any, ...]]:
     """Observed parameters as arguments of quantize and dequantize."""
     scale, zero_point = observer.calculate_qparams()
     bounds = (observer.quant_min, observer.quant_max, observer.dtype)
@@ -82,7 +84,9 @@ def _literal(parameter: Any) -> Any:
     return constant_of(parameter) if isinstance(parameter, Node) else parameter
 
 
-def _hold(module: GraphModule, quantize: Node, held: Tensor, parameters: list[Any]) -> None:
+def _store_quantized_constant(
+    module: GraphModule, quantize: Node, held: Tensor, parameters: list[Any]
+) -> None:
     """Stores a constant's integers under the name of its quantize node."""
     name = quantize.name
     with torch.no_grad():

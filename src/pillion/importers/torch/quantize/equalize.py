@@ -50,11 +50,11 @@ class LayerPair:
 def equalize(module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> int:
     """Equalizes the channels between all suitable layers. Returns the number of pairs."""
     pairs = [pair for pair in map(_pair, calls(module.graph, LAYERS)) if pair is not None]
-    reach = _Reach(module, {pair.seen: LAYERS[pair.maker.target] for pair in pairs})
+    reach = _ChannelMaxima(module, {pair.seen: LAYERS[pair.maker.target] for pair in pairs})
     for sample in samples if pairs else ():
         reach.run(*sample)
     for pair in pairs:
-        _scale(module, pair, _factors(pair, reach.found[pair.seen]))
+        _scale_layer_pair(module, pair, _factors(pair, reach.found[pair.seen]))
     module.recompile()
     return len(pairs)
 
@@ -70,7 +70,7 @@ def _pair(maker: Node) -> LayerPair | None:
         if user.target in ACTIVATIONS and node is seen:
             seen = user
         elif user.target is aten.reshape.default:
-            repeats = _pixels(user, maker)
+            repeats = _pixels_per_channel(user, maker)
         elif user.target not in (*ACTIVATIONS, *WINDOWS) and not _is_mean_of_pixels(user, maker):
             return None
         if repeats == 0:
@@ -79,7 +79,7 @@ def _pair(maker: Node) -> LayerPair | None:
     return None
 
 
-def _pixels(reshape: Node, maker: Node) -> int:
+def _pixels_per_channel(reshape: Node, maker: Node) -> int:
     """Elements of each channel in a flattened image; 0 for other reshapes."""
     before, after = shape_of(reshape.args[0]), shape_of(reshape)  # type: ignore[arg-type]  # the schema says tensor
     is_image = LAYERS[maker.target] == 1 and len(before) > 2 and before[:2] == (after[0], shape_of(maker)[1])
@@ -124,7 +124,7 @@ def _outputs(layer: Node) -> int:
     return shape_of(weight)[0]
 
 
-class _Reach(Interpreter):
+class _ChannelMaxima(Interpreter):
     """Records the largest magnitude of each channel over all samples."""
 
     def __init__(self, module: GraphModule, axes: dict[Node, int]) -> None:
@@ -144,7 +144,7 @@ class _Reach(Interpreter):
 def _factors(pair: LayerPair, reach: Tensor) -> Tensor:
     """Divisors of the channels: full equalization if each output reads one channel; otherwise the geometric mean
     of what activations and weights require."""
-    weight, groups = _weight_of(pair.reader)
+    weight, groups = _weight_and_axis(pair.reader)
     inputs = weight.shape[1]
     if inputs == 1:
         wanted = reach
@@ -161,32 +161,34 @@ def _factors(pair: LayerPair, reach: Tensor) -> Tensor:
     return torch.where(useful, factors, torch.ones_like(factors))
 
 
-def _weight_of(layer: Node) -> tuple[Tensor, int]:
+def _weight_and_axis(layer: Node) -> tuple[Tensor, int]:
     weight = constant_of(layer.args[1])
     assert weight is not None
     return weight.detach(), 1 if layer.target is aten.linear.default else int(argument(layer, 6))
 
 
-def _scale(module: GraphModule, pair: LayerPair, factors: Tensor) -> None:
+def _scale_layer_pair(module: GraphModule, pair: LayerPair, factors: Tensor) -> None:
     """Divides the producer's outputs and multiplies the consumer's inputs."""
-    weight, _ = _weight_of(pair.maker)
-    _give(module, pair.maker, 1, weight / _along_first(factors, weight))
+    weight, _ = _weight_and_axis(pair.maker)
+    _replace_constant(module, pair.maker, 1, weight / _broadcast_along_first_axis(factors, weight))
     bias = argument(pair.maker, 2)
     if bias is not None:
         held = constant_of(bias)
         assert held is not None
-        _give(module, pair.maker, 2, held.detach() / factors)
-    weight, groups = _weight_of(pair.reader)
+        _replace_constant(module, pair.maker, 2, held.detach() / factors)
+    weight, groups = _weight_and_axis(pair.reader)
     columns = factors.repeat_interleave(pair.repeats).reshape(groups, 1, weight.shape[1])
     spread = columns.expand(-1, weight.shape[0] // groups, -1).reshape(weight.shape[:2])
-    _give(module, pair.reader, 1, weight * spread.reshape(*spread.shape, *[1] * (weight.dim() - 2)))
+    _replace_constant(
+        module, pair.reader, 1, weight * spread.reshape(*spread.shape, *[1] * (weight.dim() - 2))
+    )
 
 
-def _along_first(factors: Tensor, weight: Tensor) -> Tensor:
+def _broadcast_along_first_axis(factors: Tensor, weight: Tensor) -> Tensor:
     return factors.reshape(-1, *[1] * (weight.dim() - 1))
 
 
-def _give(module: GraphModule, layer: Node, position: int, tensor: Tensor) -> None:
+def _replace_constant(module: GraphModule, layer: Node, position: int, tensor: Tensor) -> None:
     """Replaces a layer's constant by a copy of its own."""
     held: Any = argument(layer, position)
     new = constant(layer, tensor.contiguous(), f"{held.name}_equalized")

@@ -57,13 +57,13 @@ def best_headroom(samples: list[Tensor]) -> float:
     errors = torch.zeros_like(CANDIDATES)
     for number, sample in enumerate(samples):
         others = torch.arange(len(samples)) != number
-        low, high = _ends(float(lows[others].min()), float(highs[others].max()), CANDIDATES)
+        low, high = _ranges_with_headroom(float(lows[others].min()), float(highs[others].max()), CANDIDATES)
         clipped = (sample[:, None] - sample[:, None].clamp(low, high)).square().sum(0)
         errors += clipped + len(sample) * ((high - low) / INT8_STEPS).square() / 12
     return float(CANDIDATES[(errors <= NEARLY * errors.min()).nonzero()[0, 0]])
 
 
-def _ends(low: float, high: float, fractions: Tensor) -> tuple[Tensor, Tensor]:
+def _ranges_with_headroom(low: float, high: float, fractions: Tensor) -> tuple[Tensor, Tensor]:
     """Range with each headroom added; a side without observed values stays at zero."""
     spans = (high - low) * fractions
     lows = (low - spans if low < 0 else 0 * fractions).clamp(max=0.0)
@@ -73,5 +73,5 @@ def _ends(low: float, high: float, fractions: Tensor) -> tuple[Tensor, Tensor]:
 
 def _widen(observer: HistogramRange, samples: list[Tensor], fraction: float) -> None:
     numbers = torch.cat(samples)
-    low, high = _ends(float(numbers.min()), float(numbers.max()), torch.tensor(fraction))
+    low, high = _ranges_with_headroom(float(numbers.min()), float(numbers.max()), torch.tensor(fraction))
     widen_range(observer, low, high)

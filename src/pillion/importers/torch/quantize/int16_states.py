@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import ObserverBase
 
-from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of, value_of
+from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, shape_of
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, STACKED, LoopNodes, in_execution_order
 from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
@@ -82,13 +82,13 @@ def use_int16_states(prepared: GraphModule, wishes: QuantizationConstraints) -> 
     if Add.kind in wishes.fixed:
         return
     for loop in [item for item in in_execution_order(prepared.graph) if isinstance(item, LoopNodes)]:
-        widening = Widening(prepared, frozenset(loop.body))
+        widening = Int16Widening(prepared, frozenset(loop.body))
         states = [state for last in loop.of(LAST) if (state := _state(prepared, last)) is not None]
         for state in states:
             widening.take_state(state)
         widening.apply()
         for state in states:
-            _begin_wide(prepared, state)
+            _initialize_state_in_int16(prepared, state)
     prepared.recompile()
 
 
@@ -98,16 +98,16 @@ def _state(prepared: GraphModule, last: Node) -> _State | None:
     if not isinstance(held, Node) or not isinstance(total, Node) or len(shown) != len(last.users):
         return None
     found = {observer_of(prepared, node) for node in (held, total, *shown)}
-    if len(found) > 1 or not _is_of_bytes(found.pop()):
+    if len(found) > 1 or not _is_int8_observer(found.pop()):
         return None
     carried, made = held.args[0], total.args[0]
     if not isinstance(carried, Node) or not isinstance(made, Node) or carried.target is not CARRIED:
         return None
-    change = _change(prepared, made, held)
+    change = _fine_state_change(prepared, made, held)
     return None if change is None else _State(carried, last, held, total, change)
 
 
-def _is_of_bytes(observer: Any) -> bool:
+def _is_int8_observer(observer: Any) -> bool:
     return isinstance(observer, ObserverBase) and observer.dtype is torch.int8
 
 
@@ -116,20 +116,20 @@ def step_of(observer: Any) -> float:
     return float(observer.calculate_qparams()[0])
 
 
-def _change(prepared: GraphModule, total: Node, held: Node) -> Node | None:
+def _fine_state_change(prepared: GraphModule, total: Node, held: Node) -> Node | None:
     """Summand of a state update, if its scale is finer than the state's."""
     if total.target is not aten.add.Tensor or total.kwargs or len(total.args) != 2 or held not in total.args:
         return None
     change: Any = total.args[1] if total.args[0] is held else total.args[0]
     observers = [observer_of(prepared, node) for node in (held, change)]
-    if shape_of(total) != shape_of(held.all_input_nodes[0]) or not all(map(_is_of_bytes, observers)):
+    if shape_of(total) != shape_of(held.all_input_nodes[0]) or not all(map(_is_int8_observer, observers)):
         return None
     coarse, fine = map(step_of, observers)
     return change if coarse >= SMALLER * fine else None
 
 
 @dataclass
-class Widening:
+class Int16Widening:
     """Collects observer calls to widen to int16, then exchanges them."""
 
     prepared: GraphModule
@@ -146,7 +146,7 @@ class Widening:
         self.take(state.total)
         for end in (state.last, *(user for user in state.total.users if user.target is STACKED)):
             for shown in list(end.users):
-                if self._is_output(shown) or end is state.last:
+                if self._is_read_by_outputs_only(shown) or end is state.last:
                     self.take(shown)
         self.take_change(state.change)
 
@@ -157,14 +157,14 @@ class Widening:
             return
         if made.target in MOVES:
             self.take_change(made.args[0])
-        elif made.target in ARITHMETIC and self._can_be_wide(node):
+        elif made.target in ARITHMETIC and self._can_be_int16(node):
             self.take(node)
             for operand in made.args:
                 self.take_change(operand)
-        elif made.target is normalize_axes and self._can_be_wide(node) and self._is_of_wide(made):
+        elif made.target is normalize_axes and self._can_be_int16(node) and self._is_of_wide(made):
             self.take(node)
             self.take_change(made.args[0])
-        elif is_smooth(made) and _root(made.args[0]).target in ARITHMETIC:
+        elif is_smooth(made) and _source_before_moves(made.args[0]).target in ARITHMETIC:
             self.take_change(made.args[0])
 
     def take(self, node: Node) -> None:
@@ -177,7 +177,7 @@ class Widening:
             if user.target in MOVES and {self.observer(one) for one in behind} == {self.observer(node)}:
                 for one in behind:
                     self.take(one)
-            elif is_smooth(user) and len(behind) == 1 and self._can_be_wide(behind[0]):
+            elif is_smooth(user) and len(behind) == 1 and self._can_be_int16(behind[0]):
                 self.take(behind[0])
 
     def apply(self) -> None:
@@ -191,7 +191,7 @@ class Widening:
                 self.prepared.add_submodule(fine[observer], Int16Observer(observer))
         for node, name in [(node, fine[self.observer(node)]) for node in self.wide]:
             node.target = name
-            narrow = [user for user in node.users if not self._takes_wide(user)]
+            narrow = [user for user in node.users if not self._accepts_int16(user)]
             if narrow:
                 with self.prepared.graph.inserting_after(node):
                     made = self.prepared.graph.call_module(coarse[node], (node,))
@@ -203,10 +203,12 @@ class Widening:
         """Whether a state between runs can be int16: both ends are int8 with equal scale."""
         ends = [self.observer(node) for node in (before, after)]
         return (
-            all(map(_is_of_bytes, ends)) and step_of(ends[0]) == step_of(ends[1]) and self._can_be_wide(after)
+            all(map(_is_int8_observer, ends))
+            and step_of(ends[0]) == step_of(ends[1])
+            and self._can_be_int16(after)
         )
 
-    def _takes_wide(self, user: Node) -> bool:
+    def _accepts_int16(self, user: Node) -> bool:
         """Whether a call reads int16: sums and products always, others if their result is int16, too."""
         if user.op == "output" or user.target is LAST:
             return True
@@ -216,15 +218,15 @@ class Widening:
             return True
         return bool(behind) and all(one in self.wide for one in behind)
 
-    def _can_be_wide(self, node: Node) -> bool:
+    def _can_be_int16(self, node: Node) -> bool:
         """Whether a result is computed in each step, has its own parameters, and is read only through its
         observer."""
         made, observer = node.all_input_nodes[0], self.observer(node)
-        others = [one for one in self._sharing(observer) if one is not node]
+        others = [one for one in self._nodes_sharing_observer(observer) if one is not node]
         return (
             made in self.body
             and len(made.users) == 1
-            and _is_of_bytes(observer)
+            and _is_int8_observer(observer)
             and all(one.all_input_nodes[0].target in MOVES for one in others)
             and (made.target not in ARITHMETIC or _has_tensors_only(made))
             and (made.target is not aten.mul.Tensor or self._is_in_reach(made, observer))
@@ -236,11 +238,11 @@ class Widening:
         return (
             self.observer(operand) is not None
             and operand.args[0].target in ARITHMETIC
-            and self._can_be_wide(operand)
-            and value_of(norm).numel() <= MOST_ELEMENTS[DType.INT16]
+            and self._can_be_int16(operand)
+            and fake_result(norm).numel() <= MOST_ELEMENTS[DType.INT16]
         )
 
-    def _sharing(self, observer: Any) -> Iterator[Node]:
+    def _nodes_sharing_observer(self, observer: Any) -> Iterator[Node]:
         for node in self.prepared.graph.find_nodes(op="call_module"):
             if self.observer(node) is observer:
                 yield node
@@ -249,7 +251,7 @@ class Widening:
         steps = [step_of(held) for held in map(self.observer, product.args) if held is not None]
         return len(steps) == 2 and steps[0] * steps[1] <= MOST_RATIO * step_of(observer)
 
-    def _is_output(self, node: Node) -> bool:
+    def _is_read_by_outputs_only(self, node: Node) -> bool:
         """Whether only outputs of the model read an observed tensor."""
         users = list(node.users)
         return bool(users) and all(
@@ -257,7 +259,7 @@ class Widening:
             or (
                 user.target in MOVES
                 and {self.observer(one) for one in user.users} == {self.observer(node)}
-                and all(self._is_output(one) for one in user.users)
+                and all(self._is_read_by_outputs_only(one) for one in user.users)
             )
             for user in users
         )
@@ -275,7 +277,7 @@ def _has_tensors_only(node: Node) -> bool:
     return len(node.args) == 2 and not node.kwargs and all(isinstance(one, Node) for one in node.args)
 
 
-def _root(node: Any) -> Node:
+def _source_before_moves(node: Any) -> Node:
     """Producer of a tensor before moves."""
     made: Node = node.args[0] if node.op == "call_module" else node
     while made.target in MOVES:
@@ -284,7 +286,7 @@ def _root(node: Any) -> Node:
     return made
 
 
-def _begin_wide(prepared: GraphModule, state: _State) -> None:
+def _initialize_state_in_int16(prepared: GraphModule, state: _State) -> None:
     """Passes the initial state to the loop in int16."""
     initial: Any = state.carried.args[0]
     begin = initial.args[0] if constant_of(initial.args[0]) is not None else initial

@@ -15,7 +15,7 @@ from pillion.importers.torch.loop_nodes import BEGINS
 from pillion.importers.torch.observers import observer_of, range_of
 from pillion.importers.torch.quantize.int16_tensors import widen
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
-from pillion.importers.torch.quantize.shared_scales import Norm
+from pillion.importers.torch.quantize.shared_scales import NormParams
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType
@@ -29,7 +29,7 @@ MOST_NOISE = 2e-4
 class RowVarianceRange(HistogramRange):
     """Observes the range of a norm's operand and the least variance of its rows."""
 
-    def __init__(self, *args: Any, norm: Norm, **options: Any) -> None:
+    def __init__(self, *args: Any, norm: NormParams, **options: Any) -> None:
         super().__init__(*args, **options)
         self.norm = norm
         self.least = math.inf
@@ -43,7 +43,7 @@ class RowVarianceRange(HistogramRange):
         return super().forward(x_orig)
 
 
-def noise_of(observer: HistogramRange, least: float) -> float:
+def relative_rounding_noise(observer: HistogramRange, least: float) -> float:
     """Returns the power of int8 rounding noise relative to the variance `least`."""
     low, high = range_of(observer)
     step = (high - low) / 255
@@ -55,30 +55,30 @@ def use_int16_sums(prepared: GraphModule, wishes: QuantizationConstraints) -> No
     read them in int8. Models with loops are skipped."""
     if Add.kind in wishes.fixed or any(node.target in BEGINS for node in prepared.graph.nodes):
         return
-    for total in _too_coarse(prepared):
-        widen(prepared, total, _reads_wide)
+    for total in _sums_too_coarse(prepared):
+        widen(prepared, total, _accepts_int16)
     prepared.recompile()
 
 
-def _too_coarse(prepared: GraphModule) -> list[Node]:
+def _sums_too_coarse(prepared: GraphModule) -> list[Node]:
     """Sums whose int8 rounding exceeds MOST_NOISE in the smallest row of a norm."""
     found: dict[Node, None] = {}
     open_ends: list[tuple[Any, float]] = []
     for norm in prepared.graph.find_nodes(op="call_function", target=normalize_axes):
         observer = observer_of(prepared, norm.args[0])
-        if isinstance(observer, RowVarianceRange) and _reads_wide(norm):
+        if isinstance(observer, RowVarianceRange) and _accepts_int16(norm):
             open_ends.append((norm.args[0], observer.least))
     while open_ends:
         observed, least = open_ends.pop()
-        observer, total = observer_of(prepared, observed), _made_by(observed)
+        observer, total = observer_of(prepared, observed), _observed_producer(observed)
         is_sum = isinstance(observer, HistogramRange) and _is_sum(total) and single_user(total) is not None
-        if is_sum and total not in found and noise_of(observer, least) > MOST_NOISE:
+        if is_sum and total not in found and relative_rounding_noise(observer, least) > MOST_NOISE:
             found[total] = None
             open_ends += [(operand, least) for operand in total.all_input_nodes]
     return list(found)
 
 
-def _made_by(observed: Node) -> Node:
+def _observed_producer(observed: Node) -> Node:
     """Producer of an observed tensor."""
     while observed.op == "call_module":
         observed = observed.all_input_nodes[0]
@@ -89,7 +89,7 @@ def _is_sum(node: Node) -> bool:
     return node.target is aten.add.Tensor
 
 
-def _reads_wide(node: Node) -> bool:
+def _accepts_int16(node: Node) -> bool:
     """Whether a call takes int16 operands: a norm of few enough elements, or a sum without clamp."""
     if node.target is normalize_axes:
         dims: Any = node.args[3]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import aten, constant_of, shape_of, value_of
+from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, shape_of
 from pillion.importers.torch.observers import is_per_tensor, observer_of, widen_range
 from pillion.importers.torch.rewrite.compare_select import top_places
 from pillion.importers.torch.rewrite.fuse_scalar_functions import POINTWISE
@@ -35,7 +35,7 @@ MOVES = frozenset(
 """Calls whose results are elements of their operands."""
 
 
-def _corners(function: Callable[[int, int], int]) -> Callable[[Span, Span], Span]:
+def _monotonic_span_rule(function: Callable[[int, int], int]) -> Callable[[Span, Span], Span]:
     """Returns the span rule of a function that is monotonic in each operand."""
 
     def span(a: Span, b: Span) -> Span:
@@ -51,19 +51,21 @@ def _remainder(a: Span, b: Span) -> Span | None:
 
 SPANS: Mapping[Calculation, Callable[[Span, Span], Span | None]] = MappingProxyType(
     {
-        Calculation.ADD: _corners(lambda x, y: x + y),
-        Calculation.SUB: _corners(lambda x, y: x - y),
-        Calculation.MUL: _corners(lambda x, y: x * y),
-        Calculation.MINIMUM: _corners(min),
-        Calculation.MAXIMUM: _corners(max),
-        Calculation.FLOOR_DIV: lambda a, b: _corners(lambda x, y: x // y)(a, b) if b[0] > 0 else None,
+        Calculation.ADD: _monotonic_span_rule(lambda x, y: x + y),
+        Calculation.SUB: _monotonic_span_rule(lambda x, y: x - y),
+        Calculation.MUL: _monotonic_span_rule(lambda x, y: x * y),
+        Calculation.MINIMUM: _monotonic_span_rule(min),
+        Calculation.MAXIMUM: _monotonic_span_rule(max),
+        Calculation.FLOOR_DIV: lambda a, b: (
+            _monotonic_span_rule(lambda x, y: x // y)(a, b) if b[0] > 0 else None
+        ),
         Calculation.FLOOR_MOD: _remainder,
     }
 )
 """Spans of the results of integer calculations."""
 
 
-def apply_known_ranges(prepared: GraphModule) -> None:
+def widen_index_ranges(prepared: GraphModule) -> None:
     """Widens observed ranges of values computed from indices to all possible values."""
     spans: dict[Node, Span] = {}
     reals: dict[Node, Tensor] = {}
@@ -71,7 +73,7 @@ def apply_known_ranges(prepared: GraphModule) -> None:
         span = _span(node, spans)
         if span is not None and -MOST <= span[0] <= span[1] <= MOST:
             spans[node] = span
-        real = _reals(prepared, node, spans, reals)
+        real = _possible_reals(prepared, node, spans, reals)
         if real is not None and bool(torch.isfinite(real).all()):
             reals[node] = real
 
@@ -83,15 +85,15 @@ def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
         is_whole = not held.is_floating_point() and held.dtype != torch.bool and held.numel()
         return (int(held.min()), int(held.max())) if is_whole else None
     if node.target in (aten.argmax.default, aten.argmin.default):
-        shape = shape_of(_unobserved(node.args[0]))  # type: ignore[arg-type]  # a tensor
+        shape = shape_of(_before_observer(node.args[0]))  # type: ignore[arg-type]  # a tensor
         return 0, shape[int(node.args[1])] - 1  # type: ignore[arg-type]  # a number
     if node.target is top_places:
-        return 0, shape_of(_unobserved(node.args[0]))[-1] - 1  # type: ignore[arg-type]  # a tensor
+        return 0, shape_of(_before_observer(node.args[0]))[-1] - 1  # type: ignore[arg-type]  # a tensor
     if node.target is integer_calculation:
         a, b = (spans.get(operand) for operand in node.args[:2])  # type: ignore[arg-type]  # tensors
         rule = SPANS.get(Calculation(node.args[2]))
         return rule(a, b) if rule and a and b else None
-    if node.target is aten._to_copy.default and value_of(node.args[0]).dtype == torch.bool:  # type: ignore[arg-type]  # a tensor
+    if node.target is aten._to_copy.default and fake_result(node.args[0]).dtype == torch.bool:  # type: ignore[arg-type]  # a tensor
         return 0, 1
     operands = node.all_input_nodes[:1] if node.target is aten.index_select.default else node.all_input_nodes
     if node.target in (*MOVES, aten._to_copy.default) and operands and all(n in spans for n in operands):
@@ -99,12 +101,12 @@ def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
     return None
 
 
-def _reals(
+def _possible_reals(
     prepared: GraphModule, node: Node, spans: Mapping[Node, Span], reals: Mapping[Node, Tensor]
 ) -> Tensor | None:
     """Possible values of a real tensor: its ends, and samples in between."""
-    operands = [n for n in node.all_input_nodes if constant_of(_unobserved(n)) is None]
-    if node.target is aten._to_copy.default and node in spans and value_of(node).is_floating_point():
+    operands = [n for n in node.all_input_nodes if constant_of(_before_observer(n)) is None]
+    if node.target is aten._to_copy.default and node in spans and fake_result(node).is_floating_point():
         low, high = spans[node]
         return torch.linspace(low, high, min(high - low + 1, POINTS)).round()
     if len(operands) != 1 or operands[0] not in reals:
@@ -117,10 +119,10 @@ def _reals(
         return known
     if node.target in MOVES and len(node.all_input_nodes) == 1:
         return known
-    return _computed(node, operands[0], known)
+    return _unary_results(node, operands[0], known)
 
 
-def _computed(node: Node, operand: Node, known: Tensor) -> Tensor | None:
+def _unary_results(node: Node, operand: Node, known: Tensor) -> Tensor | None:
     """Results of a function of one number; None for other calls."""
     if node.target not in POINTWISE | {expression}:
         return None
@@ -129,7 +131,7 @@ def _computed(node: Node, operand: Node, known: Tensor) -> Tensor | None:
         if argument is operand:
             return known
         if isinstance(argument, Node):
-            held = constant_of(_unobserved(argument))
+            held = constant_of(_before_observer(argument))
             return held.reshape(()) if held is not None and held.numel() == 1 else None
         return argument
 
@@ -141,6 +143,6 @@ def _computed(node: Node, operand: Node, known: Tensor) -> Tensor | None:
     return found if isinstance(found, Tensor) and found.is_floating_point() else None
 
 
-def _unobserved(node: Node) -> Node:
+def _before_observer(node: Node) -> Node:
     """Node behind an observer."""
     return node.all_input_nodes[0] if node.op == "call_module" and node.all_input_nodes else node

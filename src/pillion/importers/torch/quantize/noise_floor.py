@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import aten, value_of
+from pillion.importers.torch.fx_nodes import aten, fake_result
 from pillion.importers.torch.observers import is_per_tensor, observer_of, range_of, widen_range
 
 LEAST = 2.0**-16
@@ -23,14 +23,14 @@ def raise_noise_floor(prepared: GraphModule) -> None:
         if source.target in REDUCTIONS:
             observer, operand = observer_of(prepared, node), observer_of(prepared, source.args[0])
             if is_per_tensor(observer) and is_per_tensor(operand):
-                _widen(observer, LEAST * _summed(source) * float(operand.max_val - operand.min_val))
+                _widen(observer, LEAST * _elements_per_sum(source) * float(operand.max_val - operand.min_val))
 
 
-def _summed(node: Node) -> float:
+def _elements_per_sum(node: Node) -> float:
     """Elements per sum; 1 for a mean."""
     operand: Any = node.args[0].args[0]  # type: ignore[union-attr]  # an observer of a tensor
     is_sum = node.target is aten.sum.dim_IntList
-    return value_of(operand).numel() / value_of(node).numel() if is_sum else 1.0
+    return fake_result(operand).numel() / fake_result(node).numel() if is_sum else 1.0
 
 
 def _widen(observer: Any, least: float) -> None:

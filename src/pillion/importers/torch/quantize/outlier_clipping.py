@@ -13,7 +13,7 @@ from torch.fx import GraphModule
 
 from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.observers import range_of, set_range
-from pillion.importers.torch.train.trained_ranges import SYMMETRIC, MinMaxRange
+from pillion.importers.torch.train.trained_ranges import SYMMETRIC, MinMaxRangeObserver
 
 BINS = 4096
 """Bins of a histogram: at least 16 per int8 step."""
@@ -29,7 +29,7 @@ ENOUGH = 4096
 """Minimum values for a reliable least error: 16 per level."""
 
 
-class HistogramRange(MinMaxRange):
+class HistogramRange(MinMaxRangeObserver):
     """Observes the range and a histogram symmetric around zero; keeps the values while they are few."""
 
     may_clip = True
@@ -110,7 +110,7 @@ def _least_error(observer: HistogramRange, low: float, high: float) -> tuple[flo
     return low, high
 
 
-def _much_less_error(observer: HistogramRange, low: float, high: float) -> tuple[float, float]:
+def _range_if_much_better(observer: HistogramRange, low: float, high: float) -> tuple[float, float]:
     """Range of least error if it is much better than the whole range."""
     if float(observer.counts.sum()) < ENOUGH:
         return low, high
@@ -139,6 +139,6 @@ def _errors(observer: HistogramRange, lows: Tensor, highs: Tensor) -> Tensor:
 METHODS: dict[str, Callable[[HistogramRange, float, float], tuple[float, float]]] = {
     "percentile": _percentile,
     "mse": _least_error,
-    "auto": _much_less_error,
+    "auto": _range_if_much_better,
 }
 """Range choices by name."""

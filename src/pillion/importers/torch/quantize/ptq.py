@@ -33,10 +33,10 @@ from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES, Cal
 from pillion.importers.torch.quantize.self_check import warn_of_loss
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_softmaxes
-from pillion.importers.torch.quantize.written_states import Memory
+from pillion.importers.torch.quantize.written_states import StateMemory
 from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
-from pillion.importers.torch.user_inputs import Batches, as_batches, as_inputs, as_samples
+from pillion.importers.torch.user_inputs import Batches, as_calibration_batches, as_inputs, split_into_samples
 from pillion.ir.constraints import QuantizationConstraints
 
 Inputs = Sequence[Tensor]
@@ -58,7 +58,7 @@ def ptq(
     progress: Progress | None = None,
     wishes: QuantizationConstraints | None = None,
     refuse: Callable[[Sequence[FloatOp]], None] | None = None,
-    memory: Memory | None = None,
+    memory: StateMemory | None = None,
     tuning: Quantization = DEFAULT_TUNING,
 ) -> QuantizedProgram:
     """Quantizes a trained model to int8. Without calibration data, the example inputs are used, with a warning.
@@ -70,7 +70,7 @@ def ptq(
     if isinstance(model, ExportedProgram):
         check_examples(model, whole)
     exported = model if isinstance(model, ExportedProgram) else export(model, whole)
-    tuning = _without_states(tuning) if memory else tuning
+    tuning = _without_equalization(tuning) if memory else tuning
     ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
     specs = Specs(counted=ranges != "minmax")
     quantizer = PillionQuantizer(specs, wishes=wishes or QuantizationConstraints())
@@ -119,8 +119,10 @@ def all_samples(
     batches: Batches, examples: Sequence[Tensor], names: Sequence[str]
 ) -> Iterator[tuple[Tensor, ...]]:
     """Yields all samples, in the examples' shapes and types."""
-    for number, item in enumerate(items_of(as_batches(batches, examples, names), "calibrate"), start=1):
-        yield from as_samples(item, number, examples, names)
+    for number, item in enumerate(
+        items_of(as_calibration_batches(batches, examples, names), "calibrate"), start=1
+    ):
+        yield from split_into_samples(item, number, examples, names)
 
 
 def names_of_inputs(module: nn.Module) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ def names_of_inputs(module: nn.Module) -> tuple[str, ...]:
     return tuple(str(node.target) for node in graph.graph.find_nodes(op="placeholder"))
 
 
-def _without_states(tuning: Quantization) -> Quantization:
+def _without_equalization(tuning: Quantization) -> Quantization:
     """Tuning without equalization, which states do not allow."""
     if tuning.equalize:
         warn("--equalize is left out: the model remembers from run to run")
@@ -162,12 +164,12 @@ def observe(
     """Runs batches shaped like the examples through the observers. Returns the first samples."""
     seen: list[tuple[Tensor, ...]] = []
     names = names_of_inputs(prepared)
-    samples = as_batches(batches, examples, names)
+    samples = as_calibration_batches(batches, examples, names)
     total = _count(samples)
     done = 0
     with stage("calibrating", total) as advance, torch.no_grad():
         for done, item in enumerate(items_of(samples, "calibrate"), start=1):
-            for sample in as_samples(item, done, examples, names):
+            for sample in split_into_samples(item, done, examples, names):
                 whole = follow(sample) if follow else sample
                 _observe_one(prepared, whole, done, examples)
                 seen += [whole] * (len(seen) < MOST)

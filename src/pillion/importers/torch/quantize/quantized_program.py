@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import constant_of, evaluate, fake_mode, value_of
+from pillion.importers.torch.fx_nodes import constant_of, evaluate, fake_mode, fake_result
 from pillion.importers.torch.loop_nodes import run
 from pillion.importers.torch.quantize.annotate import FloatOp
 
@@ -20,15 +20,19 @@ decomposed = torch.ops.quantized_decomposed
 
 
 @dataclass(frozen=True)
-class Conversion:
+class ConversionOperators:
     """Torch's quantize and dequantize operators, per tensor or per channel."""
 
     quantize: Any
     dequantize: Any
 
 
-PER_TENSOR = Conversion(decomposed.quantize_per_tensor.default, decomposed.dequantize_per_tensor.default)
-PER_CHANNEL = Conversion(decomposed.quantize_per_channel.default, decomposed.dequantize_per_channel.default)
+PER_TENSOR = ConversionOperators(
+    decomposed.quantize_per_tensor.default, decomposed.dequantize_per_tensor.default
+)
+PER_CHANNEL = ConversionOperators(
+    decomposed.quantize_per_channel.default, decomposed.dequantize_per_channel.default
+)
 QUANTIZE = frozenset({PER_TENSOR.quantize, PER_CHANNEL.quantize})
 DEQUANTIZE = frozenset({PER_TENSOR.dequantize, PER_CHANNEL.dequantize})
 
@@ -72,8 +76,8 @@ def complete_values(module: GraphModule) -> None:
         if held is not None:
             node.meta["val"] = values.like(held, held.dtype)
         elif node.target in QUANTIZE | DEQUANTIZE:
-            node.meta["val"] = values.like(value_of(node.args[0]), _result_type(node))
-        elif node.op == "call_function" and value_of(node) is None:
+            node.meta["val"] = values.like(fake_result(node.args[0]), _result_type(node))
+        elif node.op == "call_function" and fake_result(node) is None:
             node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError, warn
-from pillion.importers.torch.fx_nodes import is_constant, source_line, value_of
+from pillion.importers.torch.fx_nodes import fake_result, is_constant, source_line
 from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE
 
@@ -38,7 +38,7 @@ def require_finite(batch: Sequence[Tensor], number: int) -> None:
 
 def warn_of_ranges(prepared: GraphModule) -> None:
     """Warns of inputs with useless ranges, or else of other such tensors."""
-    found = list(_useless(prepared))
+    found = list(_useless_ranges(prepared))
     inputs = [text for node, text in found if node.op == "placeholder"]
     if found:
         named = inputs or [text for _, text in found]
@@ -52,7 +52,7 @@ def warn_of_ranges(prepared: GraphModule) -> None:
         warn(text)
 
 
-def _useless(prepared: GraphModule) -> Iterator[tuple[Node, str]]:
+def _useless_ranges(prepared: GraphModule) -> Iterator[tuple[Node, str]]:
     seen: set[Node] = set()
     for node in prepared.graph.find_nodes(op="call_module"):
         source: Any = node.args[0]
@@ -78,6 +78,6 @@ def _complaint(low: float, high: float, node: Node) -> str:
         return (
             f"values from {low:.3g} to {high:.3g} {where}, in steps of {(high - low) / 255 or furthest:.3g}"
         )
-    if low == high and node.op == "placeholder" and value_of(node).numel() > 1:
+    if low == high and node.op == "placeholder" and fake_result(node).numel() > 1:
         return f"nothing but {low:.3g} {where}"
     return ""

@@ -14,13 +14,17 @@ from pillion.importers.torch.quantize.function_ranges import calibrate_functions
 from pillion.importers.torch.quantize.headroom import add_headroom
 from pillion.importers.torch.quantize.int16_states import use_int16_states
 from pillion.importers.torch.quantize.int16_sums import use_int16_sums
-from pillion.importers.torch.quantize.known_ranges import apply_known_ranges
+from pillion.importers.torch.quantize.known_ranges import widen_index_ranges
 from pillion.importers.torch.quantize.noise_floor import raise_noise_floor
 from pillion.importers.torch.quantize.outlier_clipping import choose_ranges
 from pillion.importers.torch.quantize.saturation import clip_saturated_ranges
 from pillion.importers.torch.quantize.small_factors import lower_factor_scales
 from pillion.importers.torch.quantize.softmax_inputs import clip_softmax_inputs
-from pillion.importers.torch.quantize.written_states import Memory, share_ranges, widen_written_states
+from pillion.importers.torch.quantize.written_states import (
+    StateMemory,
+    share_state_ranges,
+    widen_written_states,
+)
 from pillion.importers.torch.rewrite.clamp_masks import clamp_masks
 from pillion.ir.constraints import QuantizationConstraints
 
@@ -32,7 +36,7 @@ class Calibrated:
     prepared: GraphModule
     ranges: str
     wishes: QuantizationConstraints
-    memory: Memory | None = None
+    memory: StateMemory | None = None
     """The states of a model that writes to its buffers."""
 
 
@@ -88,7 +92,7 @@ RANGES = (
         "indices, and functions of them",
         "contain all possible values",
         "places that calibration did not meet are not clipped: 2.3 to 54.2 dB",
-        lambda c: apply_known_ranges(c.prepared),
+        lambda c: widen_index_ranges(c.prepared),
     ),
     RangePolicy(
         "noise floor",
@@ -133,7 +137,7 @@ FORMATS = (
         "buffers that forward writes to",
         "read and written values share one range",
         "integers persist from run to run: 32.2 to 43.5 dB",
-        lambda c: share_ranges(c.prepared, c.memory) if c.memory else None,
+        lambda c: share_state_ranges(c.prepared, c.memory) if c.memory else None,
     ),
     RangePolicy(
         "factor scales",

@@ -40,7 +40,7 @@ def clip_saturated_ranges(prepared: GraphModule) -> None:
 def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> None:
     low, high = range_of(observer)
     if low < high:
-        ends = [_ends(prepared, function, low, high) for function in functions]
+        ends = [_changing_range(prepared, function, low, high) for function in functions]
         first, last = min(0.0, *(first for first, _ in ends)), max(0.0, *(last for _, last in ends))
         step = (last - first) / LEVELS_BETWEEN
         if last > first:
@@ -53,25 +53,25 @@ def _is_read_by_functions_alone(nodes: Sequence[Node], readers: Sequence[Node]) 
     return bool(rules) and computed and all(rule is not None and rule.function for rule in rules)
 
 
-def _ends(prepared: GraphModule, function: Node, low: float, high: float) -> tuple[float, float]:
+def _changing_range(prepared: GraphModule, function: Node, low: float, high: float) -> tuple[float, float]:
     """Operands between which a function changes noticeably."""
-    step = next(_steps(prepared, function), None)
+    step = next(_result_scales(prepared, function), None)
     x = torch.linspace(low, high, POINTS, dtype=torch.float64)
     y = function.target(x, *function.args[1:], **function.kwargs)  # type: ignore[operator]  # a call_function
     if step is None or not bool(torch.isfinite(y).all()):
         return low, high
-    first, last = (_flat(side, TOLD_APART * step) for side in (y, y.flip(0)))
+    first, last = (_last_flat_index(side, TOLD_APART * step) for side in (y, y.flip(0)))
     return float(x[first]), float(x[POINTS - 1 - last])
 
 
-def _steps(prepared: GraphModule, function: Node) -> Iterator[float]:
+def _result_scales(prepared: GraphModule, function: Node) -> Iterator[float]:
     for user in function.users:
         observer = observer_of(prepared, user)
         if observer is not None and has_finite_range(observer):
             yield float(observer.calculate_qparams()[0])
 
 
-def _flat(y: Tensor, told_apart: float) -> int:
+def _last_flat_index(y: Tensor, told_apart: float) -> int:
     """Index of the last point up to which the function is flat."""
     spread = y.cummax(0).values - y.cummin(0).values
     return int((spread <= told_apart).sum()) - 1

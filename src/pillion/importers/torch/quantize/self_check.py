@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import warn
 from pillion.importers.torch.fx_nodes import operator_name, source_line
-from pillion.importers.torch.quantize.bias_correction import Outputs, Walk
+from pillion.importers.torch.quantize.bias_correction import NodeByNodeRun, Outputs
 from pillion.importers.torch.quantize.quantized_program import DEQUANTIZE, QUANTIZE
 
 LEAST_DB = 15.0
@@ -45,7 +45,7 @@ def warn_of_loss(
         if changed > max(1, MOST_CHANGED * len(wanted)):
             lost.append(f"changes the largest score of output {number} in {changed} of {len(wanted)} samples")
         if lost:
-            where = _where_lost(rounded, in_float, samples[:SAMPLES])
+            where = _describe_worst_tensor(rounded, in_float, samples[:SAMPLES])
             warn(
                 f"quantization {' and '.join(lost)} ({len(wanted)} calibration samples against float). {where}What helps: {HELP}"
             )
@@ -71,10 +71,12 @@ def _changed_classes(
     return sum(int(x.argmax()) != int(y.argmax()) for x, y in zip(wanted, got, strict=True))
 
 
-def _where_lost(rounded: GraphModule, in_float: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> str:
+def _describe_worst_tensor(
+    rounded: GraphModule, in_float: GraphModule, samples: Sequence[tuple[Tensor, ...]]
+) -> str:
     """Describes the tensor at which the signal-to-noise ratio drops most below its operands'."""
-    real, by_name = Walk(in_float, samples), {node.name: node for node in in_float.graph.nodes}
-    walk, ratios = Walk(rounded, samples), dict[Node, float]()
+    real, by_name = NodeByNodeRun(in_float, samples), {node.name: node for node in in_float.graph.nodes}
+    walk, ratios = NodeByNodeRun(rounded, samples), dict[Node, float]()
     worst, most = None, 0.0
     with torch.no_grad():
         for item in real.order:
@@ -83,27 +85,31 @@ def _where_lost(rounded: GraphModule, in_float: GraphModule, samples: Sequence[t
             walk.compute(item)
             for node in [item] if isinstance(item, Node) else item.ends:
                 beside = by_name.get(_name(node))
-                ratio = _ratio(real.values.get(beside), walk.values[node]) if beside is not None else None
+                ratio = (
+                    _tensor_signal_to_noise(real.values.get(beside), walk.values[node])
+                    if beside is not None
+                    else None
+                )
                 before = min((ratios.get(n, GOOD_DB) for n in node.all_input_nodes), default=GOOD_DB)
                 ratios[node] = before if ratio is None else min(ratio, GOOD_DB)
                 if before - ratios[node] > most:
                     worst, most = (node, before, ratios[node]), before - ratios[node]
             walk.forget(item)
-    return _described(*worst) if worst else ""
+    return _describe_loss(*worst) if worst else ""
 
 
-def _ratio(real: Sequence[object] | None, found: Sequence[object]) -> float | None:
-    pairs = list(_pairs(real or (), found))
+def _tensor_signal_to_noise(real: Sequence[object] | None, found: Sequence[object]) -> float | None:
+    pairs = list(_tensor_pairs(real or (), found))
     return signal_to_noise_db(*zip(*pairs, strict=True)) if pairs else None
 
 
-def _pairs(real: Sequence[object], found: Sequence[object]) -> Iterator[tuple[Tensor, Tensor]]:
+def _tensor_pairs(real: Sequence[object], found: Sequence[object]) -> Iterator[tuple[Tensor, Tensor]]:
     for x, y in zip(real, found, strict=False):
         if isinstance(x, Tensor) and isinstance(y, Tensor) and x.shape == y.shape:
             yield x, y
 
 
-def _unrounded(node: Node) -> Node:
+def _float_counterpart(node: Node) -> Node:
     """Float node that a quantized node corresponds to."""
     while node.target in DEQUANTIZE | QUANTIZE and isinstance(node.args[0], Node):
         node = node.args[0]
@@ -111,11 +117,11 @@ def _unrounded(node: Node) -> Node:
 
 
 def _name(node: Node) -> str:
-    return "" if node.target in QUANTIZE else _unrounded(node).name
+    return "" if node.target in QUANTIZE else _float_counterpart(node).name
 
 
-def _described(node: Node, before: float, after: float) -> str:
-    made = _unrounded(node)
+def _describe_loss(node: Node, before: float, after: float) -> str:
+    made = _float_counterpart(node)
     line = source_line(made)
     what = f"input `{made.name}`" if made.op == "placeholder" else operator_name(made)
     how = "its result is rounded to int8" if node is not made else "it is computed"

@@ -12,7 +12,7 @@ Site = Node | tuple[Node, Node]
 
 
 @dataclass(frozen=True)
-class Norm:
+class NormParams:
     """Parameters of a norm that determine its operand's required precision."""
 
     axes: int
@@ -33,7 +33,7 @@ class ScaleGroup:
     """Whether the values are softmax outputs in [0, 1]."""
     scores: bool = False
     """Whether a softmax along the last axis reads the values."""
-    norm: Norm | None = None
+    norm: NormParams | None = None
     """The norm that reads the values."""
 
 

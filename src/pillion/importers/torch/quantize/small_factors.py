@@ -23,11 +23,11 @@ SPREAD = 2.0**-24
 def lower_factor_scales(prepared: GraphModule) -> None:
     """Lowers the least scale of constant factors whose products reach a step of the result."""
     for node in calls(prepared.graph):
-        for factor, other in _products(node):
+        for factor, other in _constant_factor_pairs(node):
             weights, x = observer_of(prepared, factor), observer_of(prepared, other)
             if weights is None or x is None or constant_of(factor.args[0]) is None:
                 continue
-            largest = _furthest(weights)
+            largest = _largest_magnitude(weights)
             smallest = largest / weights.quant_max * SPREAD
             is_lost = 0 < largest < weights.quant_max * SMALLEST_SCALE
             if is_lost and largest * float(x.calculate_qparams()[0]) * INT8_STEPS >= _step_of_result(
@@ -36,7 +36,7 @@ def lower_factor_scales(prepared: GraphModule) -> None:
                 weights.eps.fill_(max(smallest, LEAST))
 
 
-def _products(node: Node) -> list[tuple[Any, Any]]:
+def _constant_factor_pairs(node: Node) -> list[tuple[Any, Any]]:
     """Factors of a call that may be constant, each with its other operand."""
     rule = RULES.get(node.target)
     if node.target is aten.mul.Tensor:
@@ -44,7 +44,7 @@ def _products(node: Node) -> list[tuple[Any, Any]]:
     return [] if rule is None or rule.weight is None else [(node.args[rule.weight], node.args[0])]
 
 
-def _furthest(observer: Any) -> float:
+def _largest_magnitude(observer: Any) -> float:
     """Largest observed magnitude."""
     ends: list[Tensor] = [observer.min_val, observer.max_val]
     return max(float(end.abs().max()) for end in ends)

@@ -39,26 +39,26 @@ def clip_softmax_inputs(prepared: GraphModule) -> None:
     vanish."""
     observed = calls_of_observers(prepared)
     for observer, nodes in observed.items():
-        softmaxes = _readers(nodes) if isinstance(observer, RowMaximumRange) else []
+        softmaxes = _readers_through_moves(nodes) if isinstance(observer, RowMaximumRange) else []
         if softmaxes and all(reader.target in SOFTMAXES for reader in softmaxes):
-            lost = max(_lost(prepared, softmax) for softmax in softmaxes)
+            lost = max(_negligible_score_distance(prepared, softmax) for softmax in softmaxes)
             lowest = min(0.0, observer.least - lost)
             observer.min_val.clamp_(min=lowest)
-            for factor, before in _scaled(prepared, nodes):
-                if _readers(observed[before]) == [
+            for factor, before in _scaled_observers(prepared, nodes):
+                if _readers_through_moves(observed[before]) == [
                     node.args[0] for node in nodes if _is_product(node.args[0])
                 ]:
                     before.min_val.clamp_(min=lowest / factor)
 
 
-def _readers(nodes: list[Node]) -> list[Node]:
+def _readers_through_moves(nodes: list[Node]) -> list[Node]:
     """Readers of an observed tensor, through moves; empty if a move is observed elsewhere."""
     readers = [user for node in nodes for user in node.users if user not in nodes]
     moved = {user for reader in readers if reader.target in MOVES for user in reader.users}
     return [reader for reader in readers if reader.target not in MOVES] if moved <= set(nodes) else []
 
 
-def _lost(prepared: GraphModule, softmax: Node) -> float:
+def _negligible_score_distance(prepared: GraphModule, softmax: Node) -> float:
     """Distance below a row's largest score at which shares vanish."""
     shown = next(iter(softmax.users), None)
     observer = observer_of(prepared, shown)
@@ -70,7 +70,7 @@ def _is_product(node: Any) -> bool:
     return node.target is aten.mul.Tensor
 
 
-def _scaled(prepared: GraphModule, nodes: Iterable[Node]) -> list[tuple[float, HistogramRange]]:
+def _scaled_observers(prepared: GraphModule, nodes: Iterable[Node]) -> list[tuple[float, HistogramRange]]:
     """Positive factors that scale tensors to scores, with the observers of these tensors."""
     found = []
     products: list[Any] = [node.args[0] for node in nodes if _is_product(node.args[0])]

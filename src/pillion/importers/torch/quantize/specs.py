@@ -13,18 +13,18 @@ from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, Qu
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_sums import RowVarianceRange
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
-from pillion.importers.torch.quantize.shared_scales import Norm
+from pillion.importers.torch.quantize.shared_scales import NormParams
 from pillion.importers.torch.quantize.softmax_inputs import RowMaximumRange
 from pillion.importers.torch.train.trained_ranges import (
     SMALLEST_SCALE,
-    BatchRange,
-    BatchSoftmaxRange,
-    ChannelRange,
-    MinMaxRange,
-    MovingChannelRange,
-    MovingRange,
+    BatchSoftmaxRangeObserver,
+    ChannelRangeObserver,
+    MinMaxRangeObserver,
+    MovingAverageRangeObserver,
+    MovingChannelRangeObserver,
     NanTolerantFakeQuantize,
-    SoftmaxRange,
+    SharedBatchRangeObserver,
+    SoftmaxRangeObserver,
 )
 
 AT_ONCE = 1.0
@@ -52,10 +52,14 @@ class Specs:
     @cached_property
     def shares(self) -> QuantizationSpec:
         """Softmax outputs: zero point -128, never clipped at the top."""
-        observer = _fake(BatchSoftmaxRange) if self.training else SoftmaxRange.with_args(eps=SMALLEST_SCALE)
+        observer = (
+            _fake_quantization(BatchSoftmaxRangeObserver)
+            if self.training
+            else SoftmaxRangeObserver.with_args(eps=SMALLEST_SCALE)
+        )
         return _spec(observer, torch.per_tensor_affine, -128)
 
-    def before(self, norm: Norm) -> QuantizationSpec:
+    def before(self, norm: NormParams) -> QuantizationSpec:
         """Returns the format of a norm's operand: activations, with row variances observed."""
         observer = RowVarianceRange.with_args(eps=SMALLEST_SCALE, norm=norm)
         return _spec(observer, torch.per_tensor_affine, -128)
@@ -93,22 +97,22 @@ class Specs:
     @cached_property
     def _tensor_observer(self) -> Any:
         if not self.training:
-            return (HistogramRange if self.counted else MinMaxRange).with_args(eps=SMALLEST_SCALE)
-        return _fake(BatchRange)
+            return (HistogramRange if self.counted else MinMaxRangeObserver).with_args(eps=SMALLEST_SCALE)
+        return _fake_quantization(SharedBatchRangeObserver)
 
     @cached_property
     def _weight_observer(self) -> Any:
         if not self.training:
-            return MinMaxRange.with_args(eps=SMALLEST_SCALE)
-        return _fake(MovingRange, averaging_constant=AT_ONCE)
+            return MinMaxRangeObserver.with_args(eps=SMALLEST_SCALE)
+        return _fake_quantization(MovingAverageRangeObserver, averaging_constant=AT_ONCE)
 
     def _channel_observer(self, axis: int) -> Any:
         if not self.training:
-            return ChannelRange.with_args(eps=SMALLEST_SCALE, ch_axis=axis)
-        return _fake(MovingChannelRange, averaging_constant=AT_ONCE, ch_axis=axis)
+            return ChannelRangeObserver.with_args(eps=SMALLEST_SCALE, ch_axis=axis)
+        return _fake_quantization(MovingChannelRangeObserver, averaging_constant=AT_ONCE, ch_axis=axis)
 
 
-def _fake(observer: Any, **arguments: Any) -> Any:
+def _fake_quantization(observer: Any, **arguments: Any) -> Any:
     """Returns fake quantization. Torch's fused form rounds scales and zero points differently from conversion in
     one of five random tensors, so the compiled program would differ from the trained module."""
     rounding: Any = NanTolerantFakeQuantize

@@ -16,10 +16,10 @@ from pillion.importers.torch.fx_nodes import constant_of
 from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
 from pillion.importers.torch.observers import calls_of_observers, observer_of
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
-from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Widening, is_smooth, step_of
+from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Int16Widening, is_smooth, step_of
 from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
-from pillion.importers.torch.train.trained_ranges import MinMaxRange
+from pillion.importers.torch.train.trained_ranges import MinMaxRangeObserver
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Add
 from pillion.ops.wide_add import STEPS_IN_LOOPS
@@ -32,7 +32,7 @@ TOO_FEW = 2.0
 """Steps per typical change below which a warning is given: rounding loses 0.29 of a step each time."""
 
 
-class Memory(Protocol):
+class StateMemory(Protocol):
     """Adds states to samples."""
 
     names: tuple[str, ...]
@@ -45,16 +45,16 @@ class Memory(Protocol):
         """Root mean square change of each state per run."""
 
 
-def share_ranges(prepared: GraphModule, memory: Memory) -> None:
+def share_state_ranges(prepared: GraphModule, memory: StateMemory) -> None:
     """Returns the read and the written value of each state one range, so that its integers persist between runs."""
     for _, before, after in _states(prepared, memory):
         ends = [observer_of(prepared, node) for node in (before, after)]
-        are_observed = all(isinstance(end, MinMaxRange) for end in ends)
+        are_observed = all(isinstance(end, MinMaxRangeObserver) for end in ends)
         held = _representable(ends[1])
-        fits = isinstance(ends[0], MinMaxRange) and held is not None and _lies_in(ends[0], *held)
+        fits = isinstance(ends[0], MinMaxRangeObserver) and held is not None and _lies_in(ends[0], *held)
         if ends[0] is not ends[1] and are_observed and (held is None or fits):
             _unite(*ends)
-        if fits and _is_alone(prepared, before):
+        if fits and _has_own_observer(prepared, before):
             before.target = after.target
 
 
@@ -68,18 +68,18 @@ def _representable(observer: Any) -> tuple[float, float] | None:
     return (observer.quant_min - zero) * scale, (observer.quant_max + 1 - zero) * scale
 
 
-def _lies_in(observer: MinMaxRange, low: float, high: float) -> bool:
+def _lies_in(observer: MinMaxRangeObserver, low: float, high: float) -> bool:
     return low <= float(observer.min_val) and float(observer.max_val) <= high
 
 
-def _unite(*observers: MinMaxRange) -> None:
+def _unite(*observers: MinMaxRangeObserver) -> None:
     low, high = min(float(o.min_val) for o in observers), max(float(o.max_val) for o in observers)
     for observer in observers:
         observer.min_val.fill_(low)
         observer.max_val.fill_(high)
 
 
-def widen_written_states(prepared: GraphModule, wishes: QuantizationConstraints, memory: Memory) -> None:
+def widen_written_states(prepared: GraphModule, wishes: QuantizationConstraints, memory: StateMemory) -> None:
     """Widens states with a typical change of few int8 steps to int16 where the ops in between allow it, and warns
     of states that still lose much of their change."""
     looped = {
@@ -88,28 +88,28 @@ def widen_written_states(prepared: GraphModule, wishes: QuantizationConstraints,
         if isinstance(item, LoopNodes)
         for node in item.nodes
     }
-    widening = Widening(prepared, frozenset(n for n in prepared.graph.nodes if n not in looped))
+    widening = Int16Widening(prepared, frozenset(n for n in prepared.graph.nodes if n not in looped))
     states = list(zip(_states(prepared, memory), memory.changes, strict=True))
     steps = {
         name: change / step_of(observer_of(prepared, end)) for (name, _, end), change in states if change
     }
     for (name, before, after), _ in states:
         is_few = steps.get(name, math.inf) < FEW_STEPS and Add.kind not in wishes.fixed
-        if is_few and _adds_up(after, before) and widening.can_hold(before, after):
+        if is_few and _is_smooth_state_update(after, before) and widening.can_hold(before, after):
             widening.take(before)
             widening.take_change(after)
             steps[name] *= STEPS_IN_LOOPS
     widening.apply()
     prepared.recompile()
     for (name, before, after), change in states:
-        if steps.get(name, math.inf) < TOO_FEW and _is_computed(after, before):
+        if steps.get(name, math.inf) < TOO_FEW and _is_more_than_moved(after, before):
             warn(
                 f"`{name}` changes by {change:.3g} from run to run, {steps[name]:.2g} of the steps that hold it: much of that is rounded off "
                 "each time (docs/guide/quantization.md, states between runs)"
             )
 
 
-def _states(prepared: GraphModule, memory: Memory) -> Iterator[tuple[str, Node, Node]]:
+def _states(prepared: GraphModule, memory: StateMemory) -> Iterator[tuple[str, Node, Node]]:
     """Yields each state's name and the observer calls of its read and written value."""
     inputs: Any = list(prepared.graph.find_nodes(op="placeholder"))
     outputs: Any = prepared.graph.output_node().args[0]
@@ -119,12 +119,12 @@ def _states(prepared: GraphModule, memory: Memory) -> Iterator[tuple[str, Node, 
         yield name, before, after
 
 
-def _is_alone(prepared: GraphModule, observed: Node) -> bool:
+def _has_own_observer(prepared: GraphModule, observed: Node) -> bool:
     """Whether no other call shares an observer."""
     return calls_of_observers(prepared)[observer_of(prepared, observed)] == [observed]
 
 
-def _adds_up(after: Node, before: Node) -> bool:
+def _is_smooth_state_update(after: Node, before: Node) -> bool:
     """Whether a state is computed from itself by sums, products, smooth functions and norms."""
     open_ends, seen = [after], {after}
     while open_ends:
@@ -141,7 +141,7 @@ def _adds_up(after: Node, before: Node) -> bool:
     return False
 
 
-def _is_computed(after: Node, before: Node) -> bool:
+def _is_more_than_moved(after: Node, before: Node) -> bool:
     """Whether a state is computed from itself by more than moves."""
     open_ends, seen = [(before, False)], set()
     while open_ends:

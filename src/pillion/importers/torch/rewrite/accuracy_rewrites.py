@@ -9,7 +9,7 @@ from pillion.importers.torch.rewrite.concat_constants import separate_constants
 from pillion.importers.torch.rewrite.functionalize import remove_identities
 from pillion.importers.torch.rewrite.fuse_magnitudes import fuse_magnitudes
 from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_functions
-from pillion.importers.torch.rewrite.global_pools import pools_to_depthwise, scale_pools
+from pillion.importers.torch.rewrite.global_pools import global_pools_to_means, pools_to_depthwise
 from pillion.importers.torch.rewrite.sums_to_linear import sums_to_linear
 from pillion.importers.torch.rewrite.synonyms import merge_moves
 from pillion.ir.constraints import QuantizationConstraints
@@ -19,7 +19,7 @@ def accuracy_rewrites(
     module: GraphModule, wishes: QuantizationConstraints, *, calibrated: bool = True
 ) -> None:
     """Applies all accuracy rewrites to a module in canonical form; without calibration data, pools stay."""
-    scale_pools(module, wishes)
+    global_pools_to_means(module, wishes)
     if calibrated:
         pools_to_depthwise(module, wishes)
     separate_constants(module)

@@ -24,10 +24,10 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    fake_result,
     named_argument,
     replace,
     shape_of,
-    value_of,
 )
 from pillion.importers.torch.train.batch_norm_calls import batch_norm, factor, scale_weight
 
@@ -101,7 +101,7 @@ def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
     layer = norm.args[0]
     if (
         not isinstance(layer, Node)
-        or not _has_own_channels(layer)
+        or not _has_output_channels_on_axis_1(layer)
         or set(layer.users) != {norm}
         or norm in shared
     ):
@@ -112,7 +112,7 @@ def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
     return layer
 
 
-def _has_own_channels(layer: Node) -> bool:
+def _has_output_channels_on_axis_1(layer: Node) -> bool:
     """Whether axis 1 of the layer's result is its output channels."""
     return layer.op == "call_function" and LAYERS.get(layer.target) == len(shape_of(layer))
 
@@ -135,7 +135,7 @@ def _fold(layer: Node, affine: Affine) -> Node:
     new_weight = constant(layer, folded, f"{name}_folded")
     new_bias = constant(layer, start.to(weight.dtype), f"{name}_folded_bias")
     arguments = (layer.args[0], new_weight, new_bias, *layer.args[3:])
-    return call_like(layer, value_of(layer), layer.target, *arguments, **layer.kwargs)  # type: ignore[arg-type]  # a call
+    return call_like(layer, fake_result(layer), layer.target, *arguments, **layer.kwargs)  # type: ignore[arg-type]  # a call
 
 
 def transposed_groups(layer: Node) -> int:

@@ -20,12 +20,12 @@ from pillion.importers.torch.fx_nodes import (
     call_like,
     calls,
     constant_of,
+    fake_result,
     is_trainable,
     replace,
     shape_of,
     single_user,
     source_line,
-    value_of,
 )
 from pillion.importers.torch.rows.quantization import RULES
 
@@ -55,15 +55,15 @@ def canonicalize_clamps(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, BOUNDS):
         found = None if training and any(map(is_trainable, node.args)) else _bounds(node)
         if found is not None:
-            _rewrite(node, _checked(found, node))
+            _rewrite(node, _ordered_bounds(found, node))
     for node in calls(module.graph, CLAMPS):
-        _move_up(node)
+        _hoist_clamp(node)
 
 
 def _bounds(node: Node) -> Bounds | None:
     """Least and largest value of the result; None if the op is no clamp, such as a logical and."""
     target = node.target
-    if value_of(node).dtype == torch.bool:
+    if fake_result(node).dtype == torch.bool:
         return None
     if target is aten.relu.default:
         return 0.0, math.inf
@@ -80,7 +80,7 @@ def _bounds(node: Node) -> Bounds | None:
     return -math.inf if first is None else float(first), math.inf if last is None else float(last)
 
 
-def _checked(bounds: Bounds, node: Node) -> Bounds:
+def _ordered_bounds(bounds: Bounds, node: Node) -> Bounds:
     """Orders the bounds. If the least exceeds the largest, PyTorch returns the largest."""
     if any(map(math.isnan, bounds)):
         raise PillionError(
@@ -94,20 +94,20 @@ def _checked(bounds: Bounds, node: Node) -> Bounds:
 
 def _extremum_bounds(node: Node) -> Bounds | None:
     """Bounds of a minimum or maximum with a one-element constant."""
-    kept = _kept(node)
+    kept = _clamped_operand(node)
     held = constant_of(next((a for a in node.args if a is not kept), None))
     if held is None or held.numel() != 1 or shape_of(kept) != shape_of(node):
         return None
     return (held.item(), math.inf) if node.target is aten.maximum.default else (-math.inf, held.item())
 
 
-def _kept(node: Node) -> Any:
+def _clamped_operand(node: Node) -> Any:
     """The clamped operand."""
     return node.args[0] if constant_of(node.args[0]) is None else node.args[1]
 
 
 def _rewrite(node: Node, bounds: Bounds) -> None:
-    source: Any = _kept(node)
+    source: Any = _clamped_operand(node)
     inner = _bounds(source) if source.target in CLAMPS else None
     if inner is not None and single_user(source) is node:
         low, high = (min(max(bound, bounds[0]), bounds[1]) for bound in inner)
@@ -123,19 +123,19 @@ def _clamp(before: Node, source: Node, bounds: Bounds) -> Node:
     target, more = (
         (aten.relu.default, ()) if (low, high) == (0.0, None) else (aten.clamp.default, (low, high))
     )
-    value = value_of(source)
+    value = fake_result(source)
     if isinstance(value, Tensor) and value.is_floating_point() and value.is_contiguous():
         return call_like(before, value, target, source, *more)  # bounds change neither shape nor type
     return call(before, target, source, *more)
 
 
-def _move_up(node: Node) -> None:
+def _hoist_clamp(node: Node) -> None:
     """Hoists a clamp over ops that only move values: relu(max_pool(x)) is max_pool(relu(x))."""
     last: Any = node.args[0]
     first = last
-    if not _is_passed(last):
+    if not _can_hoist_over(last):
         return
-    while _is_passed(first.args[0]):
+    while _can_hoist_over(first.args[0]):
         first = first.args[0]
     source: Any = first.args[0]
     rule = RULES.get(source.target)
@@ -145,5 +145,5 @@ def _move_up(node: Node) -> None:
     replace(node, last)
 
 
-def _is_passed(node: Any) -> bool:
+def _can_hoist_over(node: Any) -> bool:
     return isinstance(node, Node) and node.target in MOVES_VALUES and single_user(node) is not None

@@ -15,11 +15,11 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    fake_result,
     is_tensor,
     operator_name,
     replace,
     source_line,
-    value_of,
 )
 from pillion.importers.torch.rewrite.inline_subgraphs import reinfer_types
 
@@ -41,7 +41,7 @@ PRODUCTS = frozenset(
 
 def cast_to_float32(module: GraphModule) -> None:
     """Casts all other floating-point computations to float32."""
-    if any(map(_is_other, module.graph.nodes)):
+    if any(map(_is_other_float, module.graph.nodes)):
         for node in calls(module.graph, PRODUCTS):
             _require_one_type(node)
         for node in module.graph.find_nodes(op="get_attr"):
@@ -49,20 +49,20 @@ def cast_to_float32(module: GraphModule) -> None:
             if held is not None and held.dtype in OTHER_REALS:
                 replace(node, constant(node, held.to(torch.float32), f"{node.name}_single"))
         for node in calls(module.graph):
-            node.args = tuple(map(_single, node.args))
-            node.kwargs = {name: _single(value) for name, value in node.kwargs.items()}
+            node.args = tuple(map(_as_float32_argument, node.args))
+            node.kwargs = {name: _as_float32_argument(value) for name, value in node.kwargs.items()}
         reinfer_types(module)
     for node in calls(module.graph):
         _drop_type(node)
 
 
-def _is_other(node: Node) -> bool:
-    value = value_of(node)
+def _is_other_float(node: Node) -> bool:
+    value = fake_result(node)
     return node.op != "placeholder" and isinstance(value, Tensor) and value.dtype in OTHER_REALS
 
 
 def _require_one_type(node: Node) -> None:
-    types = {value_of(operand).dtype for operand in node.all_input_nodes}
+    types = {fake_result(operand).dtype for operand in node.all_input_nodes}
     if len(types) > 1:
         raise PillionError(
             "a layer has other real numbers than what it reads",
@@ -72,7 +72,7 @@ def _require_one_type(node: Node) -> None:
         )
 
 
-def _single(argument: Any) -> Any:
+def _as_float32_argument(argument: Any) -> Any:
     return torch.float32 if argument in OTHER_REALS else argument
 
 

@@ -24,7 +24,7 @@ MASKED = -1e9
 
 
 @dataclass(frozen=True)
-class _Masked:
+class _MaskedScores:
     """Scores plus a mask in front of a softmax, with their observers."""
 
     mask: Node
@@ -40,15 +40,15 @@ class _Masked:
 
 def clamp_masks(prepared: GraphModule) -> None:
     """Raises masks that are lower than their observed scores require."""
-    found: dict[Node, list[_Masked]] = {}
-    for masked in _masked(prepared):
+    found: dict[Node, list[_MaskedScores]] = {}
+    for masked in _masked_scores(prepared):
         found.setdefault(masked.mask, []).append(masked)
-    raised = [_raise(mask, sums) for mask, sums in found.items() if len(sums) == len(mask.users)]
+    raised = [_raise_mask(mask, sums) for mask, sums in found.items() if len(sums) == len(mask.users)]
     if any(raised):
         prepared.recompile()
 
 
-def _raise(mask: Node, sums: list[_Masked]) -> bool:
+def _raise_mask(mask: Node, sums: list[_MaskedScores]) -> bool:
     """Raises one mask. Returns whether it was too low for all its sums."""
     lowest = min(m.lowest for m in sums)
     held = constant_of(mask.args[0])
@@ -63,14 +63,14 @@ def _raise(mask: Node, sums: list[_Masked]) -> bool:
     return True
 
 
-def _masked(prepared: GraphModule) -> Iterator[_Masked]:
+def _masked_scores(prepared: GraphModule) -> Iterator[_MaskedScores]:
     observed = calls_of_observers(prepared)
     for add in calls(prepared.graph, [aten.add.Tensor]):
         total = _observer_on_the_way_to_softmax(prepared, add, observed)
         for scores, mask in permutations(add.args[:2]):
             of_mask, of_scores = _observer(prepared, mask), _observer(prepared, scores)
             if None not in (total, of_mask, of_scores) and constant_of(mask.args[0]) is not None:  # type: ignore[union-attr]  # observed nodes
-                yield _Masked(mask, of_mask, of_scores, total)  # type: ignore[arg-type]  # a node
+                yield _MaskedScores(mask, of_mask, of_scores, total)  # type: ignore[arg-type]  # a node
 
 
 def _observer(prepared: GraphModule, node: object) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import aten, call, constant, constant_of, replace, value_of
+from pillion.importers.torch.fx_nodes import aten, call, constant, constant_of, fake_result, replace
 
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 NARROW = frozenset({torch.int16, torch.int8})
@@ -32,7 +32,7 @@ def widen_inputs(module: GraphModule) -> None:
         if node.users and dtype_of(node) in NARROW:
             with module.graph.inserting_after(node):
                 wide = module.graph.call_function(widen_to_int32, (node,))
-            wide.meta["val"] = value_of(node)
+            wide.meta["val"] = fake_result(node)
             node.replace_all_uses_with(wide, delete_user_cb=lambda user, wide=wide: user is not wide)
 
 
@@ -42,7 +42,7 @@ def widen_constants(module: GraphModule) -> None:
         held = constant_of(node)
         if held is not None and held.dtype in NARROW and all(_is_of_torch(user) for user in node.users):
             wide = constant(node, held.to(torch.int64), f"{node.name}_wide")
-            wide.meta["val"] = value_of(node)
+            wide.meta["val"] = fake_result(node)
             replace(node, wide)
 
 
@@ -59,7 +59,7 @@ def uint8_to_real(x: Tensor) -> Tensor:
 def dtype_of(node: Any) -> torch.dtype:
     """Returns the element type of a node's result or of a Python number."""
     if isinstance(node, Node):
-        held: torch.dtype = value_of(node).dtype
+        held: torch.dtype = fake_result(node).dtype
         return held
     return {bool: torch.bool, int: torch.int64}.get(type(node), torch.float32)
 

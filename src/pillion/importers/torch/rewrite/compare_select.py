@@ -23,11 +23,11 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant_of,
     evaluate,
+    fake_result,
     named_argument,
     permuted,
     replace,
     shape_of,
-    value_of,
 )
 from pillion.importers.torch.rewrite import integer_arithmetic
 from pillion.importers.torch.rewrite.common_type import (
@@ -56,17 +56,19 @@ def lower_comparisons(module: GraphModule) -> None:
     real: set[Node] = set()
     for node in calls(module.graph):
         if not real.isdisjoint(node.all_input_nodes):
-            _evaluate_again(node, real)
-        new = _lowered(node) if _is_of_tensors(node) else None
+            _reinfer_type(node, real)
+        new = _lower_call(node) if _has_tensor_operands(node) else None
         if new is not None and new is not node:
             if dtype_of(node) in NARROW and dtype_of(new) == torch.int64:
-                new.meta["val"] = value_of(node)  # so that what is computed from it wraps as it does in torch
+                new.meta["val"] = fake_result(
+                    node
+                )  # so that what is computed from it wraps as it does in torch
             if dtype_of(new) != dtype_of(node):
                 real.add(new)
             replace(node, new)
 
 
-def _lowered(node: Node) -> Node | None:
+def _lower_call(node: Node) -> Node | None:
     """Lowers a call by the selection table or the integer table."""
     for forms in (LOWERINGS, integer_arithmetic.LOWERINGS):
         new = forms[node.target](node) if node.target in forms else None
@@ -75,20 +77,21 @@ def _lowered(node: Node) -> Node | None:
     return None
 
 
-def _evaluate_again(node: Node, real: set[Node]) -> None:
+def _reinfer_type(node: Node, real: set[Node]) -> None:
     """Re-infers the type of a call whose operands became real."""
-    before = value_of(node)
+    before = fake_result(node)
     node.meta["val"] = evaluate(node.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
-    if isinstance(before, Tensor) and value_of(node).dtype != before.dtype:
+    if isinstance(before, Tensor) and fake_result(node).dtype != before.dtype:
         real.add(node)
 
 
-def _is_of_tensors(node: Node) -> bool:
+def _has_tensor_operands(node: Node) -> bool:
     """Whether a call has tensor operands that are not all constant, and no symbolic number, which is refused
     later."""
     operands = node.all_input_nodes
     if any(
-        isinstance(value_of(operand), (torch.SymInt, torch.SymFloat, torch.SymBool)) for operand in operands
+        isinstance(fake_result(operand), (torch.SymInt, torch.SymFloat, torch.SymBool))
+        for operand in operands
     ):
         return False
     return not operands or any(constant_of(operand) is None for operand in operands)
@@ -108,14 +111,14 @@ def _relation(target: Any) -> CallLowering:
     def lower(node: Node) -> Node:
         a, b = (_without_cast_of_bool(operand) for operand in node.args[:2])
         dtype = _common_type(a, b)
-        if torch.bool in (dtype_of(a), dtype_of(b)) and any(_is_flag(n) for n in (a, b)):
+        if torch.bool in (dtype_of(a), dtype_of(b)) and any(_is_zero_or_one(n) for n in (a, b)):
             dtype = torch.bool
         return call(node, target, as_type(node, a, dtype), as_type(node, b, dtype))
 
     return lower
 
 
-def _is_flag(number: Any) -> bool:
+def _is_zero_or_one(number: Any) -> bool:
     return not isinstance(number, Node) and number in (0, 1)
 
 
@@ -133,7 +136,7 @@ def _not(node: Node) -> Node | None:
     return call(node, aten.eq.Tensor, x, as_type(node, 0, dtype_of(x)))
 
 
-def _logic(target: Any) -> CallLowering:
+def _logic_lowering(target: Any) -> CallLowering:
     def lower(node: Node) -> Node | None:
         operands = node.args[:2]
         is_bitwise = str(node.target).startswith("aten.bitwise")
@@ -144,7 +147,7 @@ def _logic(target: Any) -> CallLowering:
     return lower
 
 
-def _reduced(target: Any) -> CallLowering:
+def _bool_reduction_lowering(target: Any) -> CallLowering:
     def lower(node: Node) -> Node:
         x = as_type(node, node.args[0], torch.bool)
         given = argument(node, 1)
@@ -194,7 +197,7 @@ def _cast(node: Node) -> Node | None:
     return integer_arithmetic.cast(node, source)
 
 
-def _arithmetic(node: Node) -> None:
+def _cast_arithmetic_operands(node: Node) -> None:
     """Casts boolean and integer operands of real arithmetic to float."""
     if not dtype_of(node).is_floating_point:
         return
@@ -205,7 +208,7 @@ def _arithmetic(node: Node) -> None:
             node.update_arg(position, as_type(node, source, torch.float32))
 
 
-def _place(node: Node) -> Node | None:
+def _lower_arg_extremum(node: Node) -> Node | None:
     x, dim = node.args[0], argument(node, 1)
     if is_widened_int8(x):
         node.update_arg(0, as_type(node, x, torch.float32))
@@ -216,7 +219,7 @@ def _place(node: Node) -> Node | None:
     return call(node, node.target, flat, 0, False)  # type: ignore[arg-type]  # an operator
 
 
-def _both(node: Node, *parts: Callable[[], Node]) -> None:
+def _separate_results(node: Node, *parts: Callable[[], Node]) -> None:
     """Replaces each used result of a call by its own computation."""
     for user in list(node.users):
         if user.target is getitem:
@@ -225,10 +228,10 @@ def _both(node: Node, *parts: Callable[[], Node]) -> None:
         node.graph.erase_node(node)
 
 
-def _extreme(values: Any, places: Any) -> CallLowering:
+def _extremum_lowering(values: Any, places: Any) -> CallLowering:
     def lower(node: Node) -> None:
         x, dim, keepdim = node.args[0], argument(node, 1), bool(argument(node, 2))
-        _both(
+        _separate_results(
             node,
             lambda: call(node, values, x, [dim], keepdim),
             lambda: call(node, places, x, dim, keepdim),
@@ -237,11 +240,13 @@ def _extreme(values: Any, places: Any) -> CallLowering:
     return lower
 
 
-def _top(node: Node, x: Any, k: int, dim: int, largest: bool) -> None:
-    _both(node, *(lambda f=f: _along(node, f, x, k, dim, largest) for f in (top_values, top_places)))
+def _replace_by_top_k(node: Node, x: Any, k: int, dim: int, largest: bool) -> None:
+    _separate_results(
+        node, *(lambda f=f: _apply_along_axis(node, f, x, k, dim, largest) for f in (top_values, top_places))
+    )
 
 
-def _along(node: Node, function: Any, x: Any, k: int, dim: int, largest: bool) -> Node:
+def _apply_along_axis(node: Node, function: Any, x: Any, k: int, dim: int, largest: bool) -> Node:
     """Applies a function of the last axis along another axis."""
     rank = max(len(shape_of(x)), 1)
     order = list(range(rank))
@@ -251,15 +256,15 @@ def _along(node: Node, function: Any, x: Any, k: int, dim: int, largest: bool) -
 
 def _topk(node: Node) -> None:
     x, k, dim, largest = (argument(node, i) for i in range(4))
-    _top(node, x, k, dim, largest)
+    _replace_by_top_k(node, x, k, dim, largest)
 
 
 def _sort(node: Node) -> None:
     x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
-    _top(node, x, shape_of(x)[dim], dim, bool(descending))
+    _replace_by_top_k(node, x, shape_of(x)[dim], dim, bool(descending))
 
 
-def _kth(node: Node) -> None:
+def _lower_kth_value(node: Node) -> None:
     """Returns the last of the k smallest; the median is the lower middle."""
     x, rest = node.args[0], list(node.args[1:])
     is_median = node.target is aten.median.dim
@@ -269,7 +274,7 @@ def _kth(node: Node) -> None:
     keepdim = len(rest) > 1 and bool(rest[1])
 
     def last(function: Any) -> Node:
-        found = _along(node, function, x, k, dim, False)
+        found = _apply_along_axis(node, function, x, k, dim, False)
         cut = call(node, aten.slice.Tensor, found, dim, k - 1, k)
         if keepdim:
             return cut
@@ -277,14 +282,14 @@ def _kth(node: Node) -> None:
         del shape[dim]
         return call(node, aten.reshape.default, cut, shape)
 
-    _both(node, lambda: last(top_values), lambda: last(top_places))
+    _separate_results(node, lambda: last(top_values), lambda: last(top_places))
 
 
 MAKING_REAL = frozenset({*CASTS, *BROADCASTING})
 """Operators that convert integers to real numbers."""
 
 
-def _counted(node: Node) -> Node | None:
+def _lower_bool_count(node: Node) -> Node | None:
     """Counts booleans as a real number if all readers are real."""
     x = node.args[0]
     is_real = [user.target in MAKING_REAL and dtype_of(user).is_floating_point for user in node.users]
@@ -295,7 +300,7 @@ def _counted(node: Node) -> Node | None:
 
 def _argsort(node: Node) -> Node:
     x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
-    return _along(node, top_places, x, shape_of(x)[dim], dim, bool(descending))
+    return _apply_along_axis(node, top_places, x, shape_of(x)[dim], dim, bool(descending))
 
 
 RELATIONS = {getattr(aten, name): getattr(aten, name).Tensor for name in ("lt", "le", "eq", "ne", "ge", "gt")}
@@ -306,23 +311,29 @@ LOWERINGS: dict[Any, CallLowering] = {
         for kind in ("Tensor", "Scalar")
     },
     **dict.fromkeys((aten.logical_not.default, aten.bitwise_not.default), _not),
-    **dict.fromkeys((aten.logical_and.default, aten.bitwise_and.Tensor), _logic(aten.minimum.default)),
-    **dict.fromkeys((aten.logical_or.default, aten.bitwise_or.Tensor), _logic(aten.maximum.default)),
-    **dict.fromkeys((aten.logical_xor.default, aten.bitwise_xor.Tensor), _logic(aten.ne.Tensor)),
-    **dict.fromkeys((aten.any.default, aten.any.dim, aten.any.dims), _reduced(aten.amax.default)),
-    **dict.fromkeys((aten.all.default, aten.all.dim, aten.all.dims), _reduced(aten.amin.default)),
+    **dict.fromkeys(
+        (aten.logical_and.default, aten.bitwise_and.Tensor), _logic_lowering(aten.minimum.default)
+    ),
+    **dict.fromkeys((aten.logical_or.default, aten.bitwise_or.Tensor), _logic_lowering(aten.maximum.default)),
+    **dict.fromkeys((aten.logical_xor.default, aten.bitwise_xor.Tensor), _logic_lowering(aten.ne.Tensor)),
+    **dict.fromkeys(
+        (aten.any.default, aten.any.dim, aten.any.dims), _bool_reduction_lowering(aten.amax.default)
+    ),
+    **dict.fromkeys(
+        (aten.all.default, aten.all.dim, aten.all.dims), _bool_reduction_lowering(aten.amin.default)
+    ),
     **dict.fromkeys(
         (aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar), _where
     ),
     **dict.fromkeys((aten.masked_fill.Scalar, aten.masked_fill.Tensor), _masked_fill),
     **dict.fromkeys(CASTS, _cast),
-    **dict.fromkeys((*BROADCASTING, aten.rsub.Scalar, aten.rsub.Tensor), _arithmetic),
-    **dict.fromkeys((aten.argmax.default, aten.argmin.default), _place),
-    aten.max.dim: _extreme(aten.amax.default, aten.argmax.default),
-    aten.min.dim: _extreme(aten.amin.default, aten.argmin.default),
+    **dict.fromkeys((*BROADCASTING, aten.rsub.Scalar, aten.rsub.Tensor), _cast_arithmetic_operands),
+    **dict.fromkeys((aten.argmax.default, aten.argmin.default), _lower_arg_extremum),
+    aten.max.dim: _extremum_lowering(aten.amax.default, aten.argmax.default),
+    aten.min.dim: _extremum_lowering(aten.amin.default, aten.argmin.default),
     aten.topk.default: _topk,
-    **dict.fromkeys((aten.kthvalue.default, aten.median.dim), _kth),
-    aten.sum.dim_IntList: _counted,
+    **dict.fromkeys((aten.kthvalue.default, aten.median.dim), _lower_kth_value),
+    aten.sum.dim_IntList: _lower_bool_count,
     **dict.fromkeys((aten.sort.default, aten.sort.stable), _sort),
     **dict.fromkeys((aten.argsort.default, aten.argsort.stable), _argsort),
 }

@@ -9,8 +9,8 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import argument, aten, call, is_constant, shape_of
 from pillion.importers.torch.rewrite.complex_pairs import (
+    ComplexPairs,
     PairLowering,
-    Pairs,
     append_axis,
     is_complex,
     join_parts,
@@ -19,26 +19,26 @@ from pillion.importers.torch.rewrite.complex_pairs import (
 from pillion.importers.torch.rewrite.functionalize import CASTS
 
 
-def _same(pairs: Pairs, node: Node) -> Node:
+def _lower_identity(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers a call that keeps all values."""
     return pairs.of(node.args[0], node)
 
 
-def _reshaped(pairs: Pairs, node: Node) -> Node:
+def _lower_reshape(pairs: ComplexPairs, node: Node) -> Node:
     return call(node, aten.reshape.default, pairs.of(node.args[0], node), [*shape_of(node), 2])
 
 
-def _expanded(pairs: Pairs, node: Node) -> Node:
+def _lower_expand(pairs: ComplexPairs, node: Node) -> Node:
     return call(node, aten.expand.default, pairs.of(node.args[0], node), [*shape_of(node), 2])
 
 
-def _permuted(pairs: Pairs, node: Node) -> Node:
+def _lower_permute(pairs: ComplexPairs, node: Node) -> Node:
     args: Any = node.args
     rank = len(shape_of(node))
     return call(node, aten.permute.default, pairs.of(args[0], node), [*(a % rank for a in args[1]), rank])
 
 
-def _along(pairs: Pairs, node: Node) -> Node:
+def _lower_over_axes(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers a call whose second argument names axes, counted from the front."""
     target: Any = node.target
     source: Any = node.args[0]
@@ -47,7 +47,7 @@ def _along(pairs: Pairs, node: Node) -> Node:
     return call(node, target, pairs.of(source, node), axes, *node.args[2:], **node.kwargs)
 
 
-def _put(pairs: Pairs, node: Node) -> Node:
+def _lower_slice_scatter(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers a scatter into a slice."""
     target: Any = node.target
     args: Any = node.args
@@ -57,17 +57,17 @@ def _put(pairs: Pairs, node: Node) -> Node:
     return call(node, target, base, source, axis, *args[3:], **named)
 
 
-def _indexed(pairs: Pairs, node: Node) -> Node:
+def _lower_index(pairs: ComplexPairs, node: Node) -> Node:
     return call(node, aten.index.Tensor, pairs.of(node.args[0], node), *node.args[1:])
 
 
-def _concatenated(pairs: Pairs, node: Node) -> Node:
+def _lower_concat(pairs: ComplexPairs, node: Node) -> Node:
     args: Any = node.args
     axis = int(argument(node, 1, 0)) % len(shape_of(node))
     return call(node, aten.cat.default, [pairs.of(part, node) for part in args[0]], axis)
 
 
-def _padded(pairs: Pairs, node: Node) -> Node | None:
+def _lower_pad(pairs: ComplexPairs, node: Node) -> Node | None:
     """Lowers padding with zeros only."""
     args: Any = node.args
     if argument(node, 2, 0):
@@ -75,13 +75,13 @@ def _padded(pairs: Pairs, node: Node) -> Node | None:
     return call(node, aten.constant_pad_nd.default, pairs.of(args[0], node), [0, 0, *args[1]])
 
 
-def _added(pairs: Pairs, node: Node) -> Node:
+def _lower_add(pairs: ComplexPairs, node: Node) -> Node:
     a, b = (pairs.of(operand, node) for operand in node.args[:2])
     target = aten.add.Tensor if node.target in (aten.add.Tensor, aten.add.Scalar) else aten.sub.Tensor
     return call(node, target, a, b, **node.kwargs)
 
 
-def _multiplied(pairs: Pairs, node: Node) -> Node:
+def _lower_mul(pairs: ComplexPairs, node: Node) -> Node:
     a, b = node.args[:2]
     if is_constant(a) or not isinstance(a, Node):
         a, b = b, a
@@ -95,32 +95,32 @@ def _multiplied(pairs: Pairs, node: Node) -> Node:
     if is_constant(b):
         straight, imaginary = pairs.parts(b, node)
         across = call(node, aten.mul.Tensor, imaginary, pairs.numbers(node, -1.0, 1.0))
-        return _turned(node, pairs.of(a, node), straight, across)
+        return _multiply_by_constants(node, pairs.of(a, node), straight, across)
     (ar, ai), (br, bi) = pairs.parts(a, node), pairs.parts(b, node)
     products = [call(node, aten.mul.Tensor, x, y) for x, y in ((ar, br), (ai, bi), (ar, bi), (ai, br))]
     real = call(node, aten.sub.Tensor, *products[:2])
     return join_parts(node, real, call(node, aten.add.Tensor, *products[2:]))
 
 
-def _turned(before: Node, x: Node, straight: Node, across: Node) -> Node:
+def _multiply_by_constants(before: Node, x: Node, straight: Node, across: Node) -> Node:
     """Multiplies pairs by complex constants: by the real part, plus the swapped pairs by the signed imaginary
     part."""
     factors = ((x, straight), (swap_parts(before, x), across))
     return call(before, aten.add.Tensor, *(call(before, aten.mul.Tensor, *both) for both in factors))
 
 
-def _by_number(pairs: Pairs, node: Node, a: Any, number: complex) -> Node:
+def _by_number(pairs: ComplexPairs, node: Node, a: Any, number: complex) -> Node:
     """Multiplies a real or complex tensor by a complex number."""
     if not is_complex(a):
         both = pairs.numbers(node, number.real, number.imag)
         return call(node, aten.mul.Tensor, append_axis(node, a), both)
     x, across = pairs.of(a, node), pairs.numbers(node, -number.imag, number.imag)
     if number.real:
-        return _turned(node, x, pairs.numbers(node, number.real, number.real), across)
+        return _multiply_by_constants(node, x, pairs.numbers(node, number.real, number.real), across)
     return call(node, aten.mul.Tensor, swap_parts(node, x), across)
 
 
-def _divided(pairs: Pairs, node: Node) -> Node | None:
+def _lower_div(pairs: ComplexPairs, node: Node) -> Node | None:
     a, b = node.args[:2]
     if is_complex(b):
         return None
@@ -130,16 +130,16 @@ def _divided(pairs: Pairs, node: Node) -> Node | None:
     return call(node, aten.div.Tensor, pairs.of(a, node), divisor)
 
 
-def _negated(pairs: Pairs, node: Node) -> Node:
+def _lower_neg(pairs: ComplexPairs, node: Node) -> Node:
     return call(node, aten.neg.default, pairs.of(node.args[0], node))
 
 
-def _mirrored(pairs: Pairs, node: Node) -> Node:
+def _lower_conj(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers the complex conjugate."""
     return call(node, aten.mul.Tensor, pairs.of(node.args[0], node), pairs.numbers(node, 1.0, -1.0))
 
 
-def _length(pairs: Pairs, node: Node) -> Node:
+def _lower_abs(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers the absolute value to a root of two squares, which later fuses into one op."""
     parts = (
         call(node, aten.reshape.default, x, list(shape_of(node))) for x in pairs.parts(node.args[0], node)
@@ -148,47 +148,49 @@ def _length(pairs: Pairs, node: Node) -> Node:
     return call(node, aten.sqrt.default, call(node, aten.add.Tensor, *squares))
 
 
-def _angle(pairs: Pairs, node: Node) -> Node:
+def _angle(pairs: ComplexPairs, node: Node) -> Node:
     real, imaginary = pairs.parts(node.args[0], node)
     angle = call(node, aten.atan2.default, imaginary, real)
     return call(node, aten.reshape.default, angle, list(shape_of(node)))
 
 
-def _power(pairs: Pairs, node: Node) -> Node | None:
-    return _squared(pairs, node) if node.args[1] == 2 else None
+def _power(pairs: ComplexPairs, node: Node) -> Node | None:
+    return _lower_square(pairs, node) if node.args[1] == 2 else None
 
 
-def _squared(pairs: Pairs, node: Node) -> Node:
+def _lower_square(pairs: ComplexPairs, node: Node) -> Node:
     a, b = pairs.parts(node.args[0], node)
     squares = [call(node, aten.mul.Tensor, x, y) for x, y in ((a, a), (b, b), (a, b))]
     real = call(node, aten.sub.Tensor, *squares[:2])
     return join_parts(node, real, call(node, aten.mul.Tensor, squares[2], 2.0))
 
 
-def _exponential(pairs: Pairs, node: Node) -> Node:
+def _exponential(pairs: ComplexPairs, node: Node) -> Node:
     real, imaginary = pairs.parts(node.args[0], node)
-    return call(node, aten.mul.Tensor, _unit(node, imaginary), call(node, aten.exp.default, real))
+    return call(
+        node, aten.mul.Tensor, _unit_complex_pairs(node, imaginary), call(node, aten.exp.default, real)
+    )
 
 
-def _from_polar(pairs: Pairs, node: Node) -> Node:
+def _from_polar(pairs: ComplexPairs, node: Node) -> Node:
     args: Any = node.args
     length, angle = (append_axis(node, x) for x in args[:2])
-    return call(node, aten.mul.Tensor, _unit(node, angle), length)
+    return call(node, aten.mul.Tensor, _unit_complex_pairs(node, angle), length)
 
 
-def _unit(before: Node, angle: Node) -> Node:
+def _unit_complex_pairs(before: Node, angle: Node) -> Node:
     """Returns unit complex numbers of some angles."""
     return join_parts(before, *(call(before, f, angle) for f in (aten.cos.default, aten.sin.default)))
 
 
-def _made(pairs: Pairs, node: Node) -> Node:
+def _lower_complex(pairs: ComplexPairs, node: Node) -> Node:
     args: Any = node.args
     shape = [*shape_of(node), 1]
     parts = (append_axis(node, x) for x in args[:2])
     return join_parts(node, *(call(node, aten.expand.default, x, shape) for x in parts))
 
 
-def _matrices(pairs: Pairs, node: Node) -> Node:
+def _lower_matmul(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers a complex matrix product to a real one with twice the rows and columns."""
     target: Any = node.target
     a, b = (pairs.of(operand, node) for operand in node.args[:2])
@@ -203,7 +205,7 @@ def _matrices(pairs: Pairs, node: Node) -> Node:
     return call(node, aten.reshape.default, call(node, target, flat, block), [*lead, rows, columns, 2])
 
 
-def _read(pairs: Pairs, node: Node) -> Node:
+def _lower_view_as_real(pairs: ComplexPairs, node: Node) -> Node:
     """Pairs are already real numbers."""
     x: Any = node.args[0]
     return x
@@ -227,28 +229,30 @@ ALONG_AXES = (
     aten.sum.dim_IntList,
 )
 LOWERINGS: dict[Any, PairLowering] = {
-    **dict.fromkeys(SAME, _same),
-    **dict.fromkeys(ALONG_AXES, _along),
-    **dict.fromkeys((aten.select_scatter.default, aten.slice_scatter.default), _put),
-    **dict.fromkeys((aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar), _added),
-    **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar), _multiplied),
-    **dict.fromkeys((aten.div.Tensor, aten.div.Scalar), _divided),
-    **dict.fromkeys((aten._conj.default, aten._conj_physical.default, aten.conj_physical.default), _mirrored),
-    **dict.fromkeys((aten.bmm.default, aten.mm.default), _matrices),
-    aten.abs.default: _length,
+    **dict.fromkeys(SAME, _lower_identity),
+    **dict.fromkeys(ALONG_AXES, _lower_over_axes),
+    **dict.fromkeys((aten.select_scatter.default, aten.slice_scatter.default), _lower_slice_scatter),
+    **dict.fromkeys((aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar), _lower_add),
+    **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar), _lower_mul),
+    **dict.fromkeys((aten.div.Tensor, aten.div.Scalar), _lower_div),
+    **dict.fromkeys(
+        (aten._conj.default, aten._conj_physical.default, aten.conj_physical.default), _lower_conj
+    ),
+    **dict.fromkeys((aten.bmm.default, aten.mm.default), _lower_matmul),
+    aten.abs.default: _lower_abs,
     aten.angle.default: _angle,
-    aten.cat.default: _concatenated,
-    aten.complex.default: _made,
-    aten.constant_pad_nd.default: _padded,
+    aten.cat.default: _lower_concat,
+    aten.complex.default: _lower_complex,
+    aten.constant_pad_nd.default: _lower_pad,
     aten.exp.default: _exponential,
-    aten.expand.default: _expanded,
-    aten.index.Tensor: _indexed,
-    aten.neg.default: _negated,
-    aten.permute.default: _permuted,
+    aten.expand.default: _lower_expand,
+    aten.index.Tensor: _lower_index,
+    aten.neg.default: _lower_neg,
+    aten.permute.default: _lower_permute,
     aten.polar.default: _from_polar,
-    aten.reshape.default: _reshaped,
+    aten.reshape.default: _lower_reshape,
     aten.pow.Tensor_Scalar: _power,
-    aten.square.default: _squared,
-    aten.view_as_complex.default: _read,
+    aten.square.default: _lower_square,
+    aten.view_as_complex.default: _lower_view_as_real,
 }
 """Lowerings by operator."""

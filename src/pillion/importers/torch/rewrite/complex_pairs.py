@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, call, constant, constant_of, shape_of, value_of
+from pillion.importers.torch.fx_nodes import aten, call, constant, constant_of, fake_result, shape_of
 
 
 def is_complex(node: object) -> bool:
     """Whether a node's result is a complex tensor."""
-    value = value_of(node) if isinstance(node, Node) else None
+    value = fake_result(node) if isinstance(node, Node) else None
     return isinstance(value, Tensor) and value.is_complex()
 
 
-class Pairs:
+class ComplexPairs:
     """Pairs of the complex values of one module."""
 
     def __init__(self) -> None:
@@ -29,14 +29,14 @@ class Pairs:
         """Returns the pairs of an operand; the imaginary part of a real one is zero."""
         if is_complex(operand):
             if operand not in self.known:
-                self.known[operand] = self._read(operand)
+                self.known[operand] = self._convert_to_pairs(operand)
             return self.known[operand]
         if isinstance(operand, Node):
             return call(before, aten.constant_pad_nd.default, append_axis(before, operand), [0, 1])
         number = complex(operand)
         return self.numbers(before, number.real, number.imag)
 
-    def _read(self, node: Node) -> Node:
+    def _convert_to_pairs(self, node: Node) -> Node:
         """Pairs of complex constants and of calls that are not lowered."""
         held = constant_of(node)
         if held is not None and not held.requires_grad:
@@ -63,7 +63,7 @@ class Pairs:
                 node.replace_input_with(operand, again)
 
 
-PairLowering = Callable[[Pairs, Node], Node | None]
+PairLowering = Callable[[ComplexPairs, Node], Node | None]
 """Returns the pairs or the real result of a call; None if it cannot be lowered."""
 
 

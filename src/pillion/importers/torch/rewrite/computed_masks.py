@@ -38,11 +38,11 @@ def masked_scores(scores: Tensor, mask: Tensor, dim: int, where: bool) -> Tensor
 def lower_computed_masks(module: GraphModule) -> None:
     """Lowers selections between scores and minus infinity, in front of a softmax, to `masked_scores`."""
     for node in calls(module.graph):
-        folded = _folded(node)
+        folded = _fold_into_selection(node)
         if folded is not None:
             replace(node, folded)
     for node in calls(module.graph, [aten.where.self, aten.add.Tensor]):
-        found = _chosen(node) if node.target is aten.where.self else _added(node)
+        found = _match_selected_mask(node) if node.target is aten.where.self else _match_added_mask(node)
         way = path_to_softmax(node) if found is not None else []
         if found is not None and len(way) == 1:
             scores, mask, where = found
@@ -58,9 +58,9 @@ NUMBERS = frozenset(
 MOVES_OF_MASKS = (aten.reshape.default, aten.permute.default, aten.slice.Tensor)
 
 
-def _folded(node: Node) -> Node | None:
+def _fold_into_selection(node: Node) -> Node | None:
     """Folds moves and arithmetic into a selection between two constants."""
-    if node.target in MOVES_OF_MASKS and _is_of_numbers(node.args[0]):
+    if node.target in MOVES_OF_MASKS and _selects_between_numbers(node.args[0]):
         mask, a, b = node.args[0].args  # type: ignore[union-attr]  # a choice
         return call(node, aten.where.self, call(node, node.target, mask, *node.args[1:]), a, b)
     if node.target is aten.cat.default and _is_repeated(node.args[0]):
@@ -70,20 +70,20 @@ def _folded(node: Node) -> Node | None:
     if node.target not in NUMBERS or node.kwargs or len(node.args) != 2:
         return None
     first, second = node.args
-    choice = first if _is_of_numbers(first) else second
-    if not _is_of_numbers(choice) or not all(n is choice or _is_number(n) for n in (first, second)):
+    choice = first if _selects_between_numbers(first) else second
+    if not _selects_between_numbers(choice) or not all(n is choice or _is_number(n) for n in (first, second)):
         return None
     mask, *numbers = choice.args  # type: ignore[union-attr]  # a choice
-    made = [_computed(node, choice, number) for number in numbers]
+    made = [_evaluate_with_choice(node, choice, number) for number in numbers]
     held = [constant(node, number, f"{node.name}_number") for number in made]
     return call(node, aten.where.self, mask, *held)
 
 
 def _is_repeated(operands: Any) -> bool:
-    return all(operand is operands[0] for operand in operands) and _is_of_numbers(operands[0])
+    return all(operand is operands[0] for operand in operands) and _selects_between_numbers(operands[0])
 
 
-def _computed(node: Node, choice: Any, number: Any) -> Tensor:
+def _evaluate_with_choice(node: Node, choice: Any, number: Any) -> Tensor:
     """Evaluates a call with a selection replaced by one of its numbers."""
     operands = [constant_of(number if n is choice else n) if isinstance(n, Node) else n for n in node.args]
     tensors = [n.reshape(()) if isinstance(n, Tensor) else n for n in operands]
@@ -91,7 +91,7 @@ def _computed(node: Node, choice: Any, number: Any) -> Tensor:
     return result.to(torch.float32)
 
 
-def _is_of_numbers(node: Any) -> bool:
+def _selects_between_numbers(node: Any) -> bool:
     return isinstance(node, Node) and node.target is aten.where.self and all(map(_is_number, node.args[1:]))
 
 
@@ -102,10 +102,14 @@ def _is_number(given: Any) -> bool:
     return held.numel() == 1 and held.is_floating_point()
 
 
-def _added(node: Node) -> tuple[Node, Any, bool] | None:
+def _match_added_mask(node: Node) -> tuple[Node, Any, bool] | None:
     """Scores, mask and polarity of a sum that adds zero or minus infinity."""
     for scores, added in (node.args[:2], node.args[1::-1]):
-        if _is_of_numbers(added) and isinstance(scores, Node) and shape_of(scores) == shape_of(node):
+        if (
+            _selects_between_numbers(added)
+            and isinstance(scores, Node)
+            and shape_of(scores) == shape_of(node)
+        ):
             mask, *numbers = added.args  # type: ignore[union-attr]  # a choice
             a, b = (float(constant_of(number)) for number in numbers)  # type: ignore[arg-type]  # constants
             if {a, b} != {0.0} and 0.0 in (a, b) and min(a, b) < FAR:
@@ -113,7 +117,7 @@ def _added(node: Node) -> tuple[Node, Any, bool] | None:
     return None
 
 
-def _chosen(node: Node) -> tuple[Node, Any, bool] | None:
+def _match_selected_mask(node: Node) -> tuple[Node, Any, bool] | None:
     """Scores, mask and polarity of a selection between scores and minus infinity."""
     mask, a, b = node.args
     for masked, scores, where in ((a, b, True), (b, a, False)):

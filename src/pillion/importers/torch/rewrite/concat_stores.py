@@ -15,16 +15,16 @@ Part = tuple[int, Node]
 def concat_stores(module: GraphModule) -> None:
     """Replaces writes that fill a tensor completely, unread in between, by one concatenation."""
     for node in reversed(calls(module.graph, PUTS)):
-        parts = _parts(node) if node.users else []
+        parts = _filling_writes(node) if node.users else []
         if parts:
-            rows = [put_rows(part, node) for _, part in parts]
+            rows = [written_value_with_axis(part, node) for _, part in parts]
             replace(node, call(node, aten.cat.default, rows, axis_of_put(node)))
     for node in reversed(calls(module.graph, PUTS)):
         if not node.users:
             module.graph.erase_node(node)
 
 
-def _parts(last: Node) -> list[Part]:
+def _filling_writes(last: Node) -> list[Part]:
     """Writes that fill a tensor, sorted along its axis; empty if they leave gaps."""
     size, dim = shape_of(last)[axis_of_put(last)], axis_of_put(last)
     missing, parts = set(range(size)), []
@@ -54,7 +54,7 @@ def places_of_put(node: Node, size: int) -> range:
     return range(size)[slice(*(argument(node, i) for i in (3, 4, 5)))]
 
 
-def put_rows(node: Node, before: Node) -> Node:
+def written_value_with_axis(node: Node, before: Node) -> Node:
     """Returns the written value with the axis of the write."""
     source: Node = argument(node, 1)
     if node.target is not aten.select_scatter.default:

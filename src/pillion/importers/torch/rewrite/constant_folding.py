@@ -19,6 +19,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    fake_result,
     fixed_tensor,
     is_constant,
     is_tensor,
@@ -27,7 +28,6 @@ from pillion.importers.torch.fx_nodes import (
     named_argument,
     replace,
     shape_of,
-    value_of,
 )
 from pillion.importers.torch.rewrite.functionalize import is_write
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes, normalize_groups
@@ -56,7 +56,7 @@ def fold_constants(module: GraphModule, *, training: bool = False) -> None:
 
 def _is_foldable(node: Node, training: bool) -> bool:
     """Whether a call returns constant tensors whose users are known. Folded calls have no users left."""
-    value, parts = value_of(node), all(user.target is getitem for user in node.users)
+    value, parts = fake_result(node), all(user.target is getitem for user in node.users)
     return (isinstance(value, Tensor) or (isinstance(value, (tuple, list)) and parts)) and _is_constant_call(
         node, training
     )
@@ -76,7 +76,7 @@ def _depends_on_constants(node: Node, training: bool) -> bool:
     sources = node.all_input_nodes
     if any(fixed_tensor(n, training) is None for n in sources):
         return False
-    return bool(sources) or isinstance(value_of(node), Tensor)
+    return bool(sources) or isinstance(fake_result(node), Tensor)
 
 
 def _is_random(node: Node) -> bool:
@@ -120,7 +120,7 @@ def _as_tensor(node: Node, operand: Any) -> Any:
         return operand
     if held is not None and held.dtype == torch.float32:
         return operand
-    device = value_of(node).device
+    device = fake_result(node).device
     tensor = torch.tensor(float(operand), device=device) if held is None else held.to(torch.float32)
     return constant(node, tensor, f"{node.name}_operand")
 
@@ -147,11 +147,11 @@ def _multiply_instead_of_divide(node: Node) -> None:
 
 def use_linear(module: GraphModule, *, training: bool = False) -> None:
     """Lowers matrix products: to a linear layer with a constant right operand, otherwise to a batch of one."""
-    product = partial(_product, training=training)
+    product = partial(_lower_matrix_product, training=training)
     lower_calls(module.graph, dict.fromkeys((aten.addmm.default, aten.mm.default), product))
 
 
-def _product(node: Node, training: bool) -> Node:
+def _lower_matrix_product(node: Node, training: bool) -> Node:
     bias, x, right = (None, *node.args) if node.target is aten.mm.default else node.args[:3]
     is_vector = isinstance(bias, Node) and is_constant(bias) and len(shape_of(bias)) == 1
     if is_constant(right) and (bias is None or is_vector):

@@ -19,7 +19,7 @@ from pillion.importers.torch.fx_nodes import (
     aten,
     calls,
     fake_mode,
-    value_of,
+    fake_result,
 )
 from pillion.importers.torch.rewrite import decompositions, tensor_decompositions  # noqa: F401  # they fill the table
 from pillion.importers.torch.rewrite.decompositions.table import LATE, TABLE
@@ -63,13 +63,13 @@ def decompose(module: GraphModule) -> None:
     traces: Traces = {}
     while pending:
         node = pending.pop()
-        function = _function(node)
+        function = _decomposition_of(node)
         if function is not None:
             pending += _inline(node, function, traces)
     module.graph.eliminate_dead_code()  # results that nobody asked for, such as the indices of a max pool
 
 
-def _function(node: Node) -> Callable[..., Any] | None:
+def _decomposition_of(node: Node) -> Callable[..., Any] | None:
     target = node.target
     if target in TABLE:
         return TABLE[target].form if TABLE[target].applies(node) else None
@@ -79,16 +79,16 @@ def _function(node: Node) -> Callable[..., Any] | None:
         return None
     name = target.name()  # type: ignore[no-untyped-call]  # of torch
     composed = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-    return target if composed and value_of(node) is not None else None
+    return target if composed and fake_result(node) is not None else None
 
 
 def _inline(node: Node, function: Callable[..., Any], traces: Traces) -> list[Node]:
     """Replaces a call by a trace, and returns the new calls."""
     leaves, form = pytree.tree_flatten((node.args, node.kwargs))
     inputs = [leaf for leaf in leaves if isinstance(leaf, Node)]
-    key = (function, form, tuple(map(_looks, leaves)))
+    key = (function, form, tuple(map(_trace_properties, leaves)))
     if key not in traces or node.target in LAYERS:  # each layer is a loop of its own
-        traces[key] = _traced(node.graph, function, leaves, form)
+        traces[key] = _trace_function(node.graph, function, leaves, form)
     made, results = graft(traces[key], node, inputs)
     if [n for n in made if n.target is node.target] and len(made) == 1:
         for same in made:  # torch has nothing simpler for it
@@ -103,7 +103,7 @@ def _inline(node: Node, function: Callable[..., Any], traces: Traces) -> list[No
     return [new for new in made if new not in unread]
 
 
-def _traced(graph: Graph, function: Callable[..., Any], leaves: list[Any], form: Any) -> GraphModule:
+def _trace_function(graph: Graph, function: Callable[..., Any], leaves: list[Any], form: Any) -> GraphModule:
     """Traces a function's calls for some arguments."""
 
     def run(*tensors: Tensor) -> Any:
@@ -112,10 +112,12 @@ def _traced(graph: Graph, function: Callable[..., Any], leaves: list[Any], form:
         return function(*args, **kwargs)
 
     with fake_mode(graph), torch.no_grad():
-        return make_fx(run)(*_distinct([value_of(leaf) for leaf in leaves if isinstance(leaf, Node)]))
+        return make_fx(run)(
+            *_detach_repeated([fake_result(leaf) for leaf in leaves if isinstance(leaf, Node)])
+        )
 
 
-def _distinct(values: list[Any]) -> list[Any]:
+def _detach_repeated(values: list[Any]) -> list[Any]:
     """Detaches repeated tensors, because the trace identifies its inputs by identity."""
     seen: dict[int, Any] = {}
     return [
@@ -124,9 +126,9 @@ def _distinct(values: list[Any]) -> list[Any]:
     ]
 
 
-def _looks(leaf: Any) -> Any:
+def _trace_properties(leaf: Any) -> Any:
     """Properties of an argument that a trace depends on."""
     if not isinstance(leaf, Node):
         return type(leaf), str(leaf)
-    value = value_of(leaf)
+    value = fake_result(leaf)
     return (value.dtype, tuple(value.shape), value.stride()) if isinstance(value, Tensor) else leaf

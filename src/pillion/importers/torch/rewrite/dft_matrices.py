@@ -59,7 +59,7 @@ def centre_window(window: Tensor, size: int) -> Tensor:
     return F.pad(window.to(torch.float64), (missing // 2, missing - missing // 2))
 
 
-def envelope(window: Tensor, hop: int, frames: int) -> Tensor:
+def squared_window_envelope(window: Tensor, hop: int, frames: int) -> Tensor:
     """Returns the overlap-added squares of a window."""
     length = (frames - 1) * hop + len(window)
     squares = (window**2)[None, :, None].expand(1, len(window), frames)

@@ -24,8 +24,8 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    fake_result,
     replace,
-    value_of,
 )
 
 LIKE: dict[Any, int | None] = {
@@ -47,39 +47,39 @@ def lower_fill_like(module: GraphModule) -> None:
         number = LIKE[node.target]
         if number is None:
             number = argument(node, 1 if node.target is aten.full_like.default else 2)
-        made = value_of(node)
+        made = fake_result(node)
         replace(node, call(node, aten.full.default, list(made.shape), number, dtype=made.dtype))
 
 
 def fold_constant_stores(module: GraphModule) -> None:
     """Replaces reads of written constants by their values at the time of the read, and removes the writes."""
-    made = {node: None for node in _independent(module)}
-    if not any(_writes(node) for node in made):
+    made = {node: None for node in _input_independent_calls(module)}
+    if not any(_is_write_call(node) for node in made):
         return
-    families = _Families()
-    for _ in _run(module, made, families):
+    families = _StorageFamilies()
+    for _ in _run_stores(module, made, families):
         pass
     settled = families.written - families.foreign
     snapshots: dict[tuple[Node, Node], Tensor] = {}
-    for reader, read, held in _run(module, made, _Families()):
+    for reader, read, held in _run_stores(module, made, _StorageFamilies()):
         if families.of.get(read) in settled:
             snapshots[reader, read] = held.clone()
     for (reader, read), held in snapshots.items():
         reader.replace_input_with(read, constant(reader, held, f"{read.name}_made"))
     for node in reversed(made):
-        writes_elsewhere = _writes(node) and _memory_of(node, families) not in settled
+        writes_elsewhere = _is_write_call(node) and _written_storage(node, families) not in settled
         if not node.users and not writes_elsewhere:
             module.graph.erase_node(node)
 
 
-def _memory_of(write: Node, families: _Families) -> int:
+def _written_storage(write: Node, families: _StorageFamilies) -> int:
     """Storage that a call writes to; 0 if it was not allocated by these calls."""
     written = write.args[0]
     return families.of.get(written, 0) if isinstance(written, Node) else 0
 
 
 @dataclass
-class _Families:
+class _StorageFamilies:
     """Storages of tensors, and which of them are written."""
 
     of: dict[Node, int] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class _Families:
     """Storages of the module, and those that receive input-dependent values."""
 
 
-def _independent(module: GraphModule) -> Iterator[Node]:
+def _input_independent_calls(module: GraphModule) -> Iterator[Node]:
     """Yields the calls that depend on no input, in order."""
     known: set[Node] = set()
     for node in calls(module.graph):
@@ -98,13 +98,13 @@ def _independent(module: GraphModule) -> Iterator[Node]:
             yield node
 
 
-def _writes(node: Node) -> bool:
+def _is_write_call(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     return schema is not None and bool(schema.is_mutable)
 
 
-def _run(
-    module: GraphModule, made: dict[Node, None], families: _Families
+def _run_stores(
+    module: GraphModule, made: dict[Node, None], families: _StorageFamilies
 ) -> Iterator[tuple[Node, Node, Tensor]]:
     """Runs the calls in order and yields each outside reader, the node that it reads, and the current tensor."""
     held: dict[Node, Any] = {}
@@ -113,26 +113,26 @@ def _run(
             for source in node.all_input_nodes:
                 if source not in held:
                     held[source] = constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant
-                    families.foreign.add(_memory(held[source]))
+                    families.foreign.add(_storage_address(held[source]))
             args, kwargs = map_arg((node.args, dict(node.kwargs)), held.__getitem__)
             with torch.no_grad():
                 held[node] = node.target(*args, **kwargs)
-            _note(node, held, families)
+            _note_storage(node, held, families)
             continue
         for read in node.all_input_nodes:
             if isinstance(held.get(read), Tensor) and read in made:
-                if _writes(node):
-                    families.foreign.add(_memory(held[read]))
+                if _is_write_call(node):
+                    families.foreign.add(_storage_address(held[read]))
                 yield node, read, held[read]
 
 
-def _note(node: Node, held: dict[Node, Any], families: _Families) -> None:
+def _note_storage(node: Node, held: dict[Node, Any], families: _StorageFamilies) -> None:
     tensors = [leaf for leaf in pytree.tree_leaves(held[node]) if isinstance(leaf, Tensor)]
     if tensors:
-        families.of[node] = _memory(tensors[0])
-    if _writes(node) and isinstance(node.args[0], Node):
-        families.written.add(_memory(held[node.args[0]]))
+        families.of[node] = _storage_address(tensors[0])
+    if _is_write_call(node) and isinstance(node.args[0], Node):
+        families.written.add(_storage_address(held[node.args[0]]))
 
 
-def _memory(tensor: Tensor) -> int:
+def _storage_address(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()

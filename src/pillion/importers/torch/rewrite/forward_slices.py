@@ -11,21 +11,26 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import argument, aten, call, calls, replace, shape_of
-from pillion.importers.torch.rewrite.concat_stores import PUTS, axis_of_put, places_of_put, put_rows
+from pillion.importers.torch.rewrite.concat_stores import (
+    PUTS,
+    axis_of_put,
+    places_of_put,
+    written_value_with_axis,
+)
 
 
 def forward_slices(module: GraphModule) -> None:
     """Redirects slices past unrelated writes, to the written value, or to one operand of a concatenation."""
     for node in calls(module.graph, [aten.slice.Tensor]):
         is_constant = len(node.all_input_nodes) == 1  # computed bounds are refused later
-        if node.users and is_constant and (new := _source(node)) is not None:
+        if node.users and is_constant and (new := _earlier_source(node)) is not None:
             replace(node, new)
     for node in reversed(calls(module.graph, [*PUTS, aten.cat.default])):
         if not node.users:
             module.graph.erase_node(node)
 
 
-def _source(node: Node) -> Node | None:
+def _earlier_source(node: Node) -> Node | None:
     """The same elements at an earlier node; None if there is none."""
     read: Any = argument(node, 0)
     axis = int(argument(node, 1, 0)) % len(shape_of(node))
@@ -36,12 +41,12 @@ def _source(node: Node) -> Node | None:
         if base.target in PUTS and axis_of_put(base) == axis:
             written = places_of_put(base, shape_of(base)[axis])
             if places == written:
-                return put_rows(base, node)
+                return written_value_with_axis(base, node)
             if not set(places).isdisjoint(written):
                 break
             base = nearest = argument(base, 0)
         elif base.target is aten.cat.default and int(argument(base, 1, 0)) % len(shape_of(base)) == axis:
-            found = _part(base, axis, places)
+            found = _containing_operand(base, axis, places)
             if found is None:
                 break
             (nearest, places), base = found, found[0]
@@ -59,7 +64,7 @@ def _bounds(node: Node) -> slice:
     return slice(start, end, 1 if step is None else step)
 
 
-def _part(joined: Node, axis: int, places: range) -> tuple[Node, range] | None:
+def _containing_operand(joined: Node, axis: int, places: range) -> tuple[Node, range] | None:
     """Operand of a concatenation that contains all `places`, and their indices in it."""
     begin = 0
     operands: Any = argument(joined, 0)

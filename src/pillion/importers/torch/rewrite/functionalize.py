@@ -10,17 +10,17 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from pillion.errors import PillionError, collapsed
+from pillion.errors import PillionError, distinct_lines_with_counts
 from pillion.importers.torch.fx_nodes import (
     aten,
     call,
     calls,
+    fake_result,
     named_argument,
     operator_name,
     replace,
     shape_of,
     source_line,
-    value_of,
 )
 
 SAME_VALUES = (
@@ -57,10 +57,10 @@ def functionalize(module: GraphModule, *, training: bool = False) -> bool:
     for node in calls(module.graph):
         node.target = _view(node.target)
     for node in calls(module.graph, [aten.rrelu_with_noise.default]):
-        replace(node, _without_noise(node))
+        replace(node, _rrelu_as_leaky_relu(node))
     writes = [node for node in calls(module.graph) if is_write(node)]
     for node in writes:
-        if not _made_functional(node) and (training or _is_hidden(node)):
+        if not _make_functional(node) and (training or _is_untracked_write(node)):
             raise refused_writes([source_line(node)], operator_name(node))
     return bool(writes)
 
@@ -85,12 +85,12 @@ def refused_writes(places: Sequence[str], operator: str) -> PillionError:
     return PillionError(
         f"{operator} writes into a tensor that others see",
         rule="tensors are made once: what is written to is a tensor, or a slice of one, that is made in forward",
-        here="\n".join(collapsed(places)),
+        here="\n".join(distinct_lines_with_counts(places)),
         help="write the result to a new tensor, for example with torch.cat",
     )
 
 
-def _without_noise(node: Node) -> Node:
+def _rrelu_as_leaky_relu(node: Node) -> Node:
     """Replaces `rrelu` by a leaky relu with the mean slope."""
     if named_argument(node, "training"):
         raise PillionError(
@@ -103,11 +103,11 @@ def _without_noise(node: Node) -> Node:
     return call(node, aten.leaky_relu.default, node.args[0], (float(low) + float(high)) / 2)
 
 
-def _made_functional(node: Node) -> bool:
+def _make_functional(node: Node) -> bool:
     """Makes a call functional. Returns whether that was possible."""
     changed = node.args[0]
     target = _functional_form(node)
-    if target is None or not isinstance(changed, Node) or _seen_elsewhere(changed, node):
+    if target is None or not isinstance(changed, Node) or _is_read_by_alias(changed, node):
         return False
     node.target = target
     changed.replace_all_uses_with(node, delete_user_cb=lambda user: _is_after(user, node))
@@ -141,13 +141,13 @@ def _write_through(view: Node, made: Node) -> None:
     while _is_written_through(view):
         base: Any = view.args[0]
         with made.graph.inserting_after(made):
-            whole = made.graph.call_function(*_update_of_base(view, base, made))
-        whole.meta.update({**made.meta, "val": value_of(base)})
+            whole = made.graph.call_function(*_base_update_call(view, base, made))
+        whole.meta.update({**made.meta, "val": fake_result(base)})
         base.replace_all_uses_with(whole, delete_user_cb=lambda user, whole=whole: _is_after(user, whole))
         view, made = base, whole
 
 
-def _is_hidden(node: Node) -> bool:
+def _is_untracked_write(node: Node) -> bool:
     """Whether a call writes to an `out` argument, or to a view that decomposes to a copy."""
     if isinstance(node.kwargs.get("out"), Node):
         return True
@@ -162,10 +162,10 @@ def _is_written_through(view: Node) -> bool:
     """Whether a write to a view is known to update its base."""
     if view.target in WRITTEN_THROUGH or view.target in ORDERS:
         return True
-    return view.target in (*SHAPES, aten.reshape.default) and bool(value_of(view.args[0]).is_contiguous())  # type: ignore[arg-type]  # a tensor
+    return view.target in (*SHAPES, aten.reshape.default) and bool(fake_result(view.args[0]).is_contiguous())  # type: ignore[arg-type]  # a tensor
 
 
-def _update_of_base(view: Node, base: Node, made: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _base_update_call(view: Node, base: Node, made: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Target and arguments of the call that updates a view's base."""
     if view.target in WRITTEN_THROUGH:
         return WRITTEN_THROUGH[view.target], (base, made, *view.args[1:]), dict(view.kwargs)
@@ -187,7 +187,7 @@ def _is_after(user: Node, node: Node) -> bool:
     return user is not node and node < user
 
 
-def _seen_elsewhere(changed: Node, node: Node) -> bool:
+def _is_read_by_alias(changed: Node, node: Node) -> bool:
     """Whether a later node reads the memory of `changed` through an alias that is not updated."""
     whole = changed
     renewed = {whole}
@@ -240,7 +240,7 @@ def _is_identity(node: Node, training: bool) -> bool:
     if node.target in DROPOUTS:
         return not training
     if node.target in CASTS:
-        return bool(value_of(source).dtype == value_of(node).dtype)
+        return bool(fake_result(source).dtype == fake_result(node).dtype)
     if node.target in (aten.expand.default, aten.reshape.default, aten.view.default):
         return shape_of(source) == shape_of(node)
     if node.target is aten.permute.default:

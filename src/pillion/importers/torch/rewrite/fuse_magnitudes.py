@@ -22,7 +22,14 @@ from pillion.importers.torch.fx_nodes import (
 )
 from pillion.importers.torch.rewrite.norm_calls import squared_operand
 from pillion.importers.torch.rows.quantization import RULES
-from pillion.importers.torch.scalar_function import RESULT, Step, expression, magnitude, name_of, result
+from pillion.importers.torch.scalar_function import (
+    RESULT,
+    Step,
+    expression,
+    magnitude,
+    name_of,
+    step_reference,
+)
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Add, Clamp, Lut
 
@@ -35,16 +42,16 @@ def fuse_magnitudes(module: GraphModule, wishes: QuantizationConstraints) -> Non
     if wishes.functions_by_name or Add.kind in wishes.fixed:
         return
     for total in calls(module.graph, [aten.add.Tensor]):
-        parts = _parts(total)
+        parts = _squared_operands(total)
         if parts is not None:
-            end, steps = _behind(total)
+            end, steps = _following_steps(total)
             replace(end, call(end, magnitude, *parts, steps))
     module.graph.eliminate_dead_code()
 
 
-def _parts(total: Node) -> tuple[Node, Node] | None:
+def _squared_operands(total: Node) -> tuple[Node, Node] | None:
     """Squared operands of a sum that nothing else reads."""
-    found = [_squared(operand, total) for operand in total.args[:2]]
+    found = [_square_operand(operand, total) for operand in total.args[:2]]
     if total.kwargs or len(total.args) != 2 or None in found or total.args[0] is total.args[1]:
         return None
     a, b = found
@@ -52,7 +59,7 @@ def _parts(total: Node) -> tuple[Node, Node] | None:
     return (a, b) if is_one else None  # type: ignore[return-value]  # nodes
 
 
-def _squared(node: Any, total: Node) -> Node | None:
+def _square_operand(node: Any, total: Node) -> Node | None:
     """Operand of a square that only `total` reads."""
     if not isinstance(node, Node) or single_user(node) is not total:
         return None
@@ -60,7 +67,7 @@ def _squared(node: Any, total: Node) -> Node | None:
     return of if is_tensor(of) and constant_of(of) is None else None
 
 
-def _behind(total: Node) -> tuple[Node, tuple[Step, ...]]:
+def _following_steps(total: Node) -> tuple[Node, tuple[Step, ...]]:
     """Last call, and steps, of a clamp and a function that follow a sum, as long as they are monotonic."""
     end: Node = total
     steps: tuple[Step, ...] = ()
@@ -75,28 +82,29 @@ def _behind(total: Node) -> tuple[Node, tuple[Step, ...]]:
             or not is_tensor(user)
         ):
             continue
-        more = (*steps, *_steps(user, len(steps)))
+        more = (*steps, *_function_steps(user, len(steps)))
         if is_monotonic(more):
             end, steps = user, more
     return end, steps
 
 
-def _steps(function: Node, before: int) -> tuple[Step, ...]:
+def _function_steps(function: Node, before: int) -> tuple[Step, ...]:
     """Steps of a function that follows `before` other steps."""
     if function.target is not expression:
         named = tuple((key, held) for key, held in function.kwargs.items())
-        return ((name_of(function.target), (result(before), *function.args[1:]), named),)
+        return ((name_of(function.target), (step_reference(before), *function.args[1:]), named),)
     steps: Any = function.args[1]
     return tuple(
-        (name, tuple(_moved(argument, before) for argument in args), named) for name, args, named in steps
+        (name, tuple(_shift_step_references(argument, before) for argument in args), named)
+        for name, args, named in steps
     )
 
 
-def _moved(argument: Any, by: int) -> Any:
+def _shift_step_references(argument: Any, by: int) -> Any:
     """Argument with its step reference shifted."""
     match argument:
         case (str(kind), int(step)) if kind == RESULT:
-            return result(step + by)
+            return step_reference(step + by)
     return argument
 
 

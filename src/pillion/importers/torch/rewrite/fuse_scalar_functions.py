@@ -27,7 +27,13 @@ from pillion.importers.torch.fx_nodes import (
 from pillion.importers.torch.rows.quantization import RULES, function_of
 from pillion.importers.torch.rows.refusal_reasons import WITH_CONSTANT_OPERAND
 from pillion.importers.torch.rows.unary import FUNCTIONS, TABULATED
-from pillion.importers.torch.scalar_function import Step, expression, name_of, number, result
+from pillion.importers.torch.scalar_function import (
+    Step,
+    expression,
+    name_of,
+    number_reference,
+    step_reference,
+)
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Function, Lut
 
@@ -72,18 +78,20 @@ MOST = 64
 
 def fuse_expressions(module: GraphModule, *, training: bool = False) -> None:
     """Fuses expressions that need a table. Trainable parameters are not constants."""
-    _join(module, lambda found: found.needs_table, training)
+    _fuse_matching_expressions(module, lambda found: found.needs_table, training)
 
 
 def fuse_functions(module: GraphModule, wishes: QuantizationConstraints, *, training: bool = False) -> None:
     """Fuses functions with the arithmetic around them, so that 10 * log10(x + 1) rounds once. Does nothing for
     devices with named functions."""
     if not wishes.functions_by_name:
-        _join(module, lambda found: found.rounds_repeatedly, training)
+        _fuse_matching_expressions(module, lambda found: found.rounds_repeatedly, training)
         module.recompile()
 
 
-def _join(module: GraphModule, wanted: Callable[[_Expression], bool], training: bool) -> None:
+def _fuse_matching_expressions(
+    module: GraphModule, wanted: Callable[[_Expression], bool], training: bool
+) -> None:
     order = {node: place for place, node in enumerate(module.graph.nodes)}
     joined: set[Node] = set()
     for node in reversed(calls(module.graph, POINTWISE)):
@@ -104,13 +112,13 @@ class _Expression:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The calls as arguments of `expression`."""
-        places = {node: result(place) for place, node in enumerate((self.operand, *self.calls))}
+        places = {node: step_reference(place) for place, node in enumerate((self.operand, *self.calls))}
 
         def written(argument: Any) -> Any:
             if not isinstance(argument, Node):
                 return argument
             held = constant_of(argument)
-            return number(held) if held is not None else places[argument]
+            return number_reference(held) if held is not None else places[argument]
 
         return tuple(
             (
@@ -126,7 +134,7 @@ class _Expression:
         """Whether any call needs a table. A single call with its own row does not."""
         if len(self.calls) == 1 and self.calls[0].target in RULES:
             return False
-        return any(map(_is_table, self.calls))
+        return any(map(_needs_table, self.calls))
 
     @property
     def rounds_repeatedly(self) -> bool:
@@ -135,7 +143,7 @@ class _Expression:
         return len(rules) > 1 and any(rule is not None and rule.kind == Lut.kind for rule in rules)
 
 
-def _is_table(node: Node) -> bool:
+def _needs_table(node: Node) -> bool:
     if (
         node.target in WITH_CONSTANT_OPERAND
         or node.target is aten.where.self
@@ -150,7 +158,7 @@ def _expression_of(last: Node, order: Mapping[Node, int], training: bool) -> _Ex
     inside: list[Node] = []
     open_ends: dict[Node, None] = {}
     member, best = last, None
-    while len(inside) < MOST and _joins(member, last, inside, training):
+    while len(inside) < MOST and _can_join_expression(member, last, inside, training):
         open_ends.pop(member, None)
         inside.append(member)
         open_ends.update((n, None) for n in member.all_input_nodes if not _is_number(n, training))
@@ -163,7 +171,7 @@ def _expression_of(last: Node, order: Mapping[Node, int], training: bool) -> _Ex
     return best
 
 
-def _joins(node: Node, last: Node, inside: list[Node], training: bool) -> bool:
+def _can_join_expression(node: Node, last: Node, inside: list[Node], training: bool) -> bool:
     """Whether a call is pointwise, has the result's shape, and is read only inside."""
     return (
         node.op == "call_function"

@@ -33,7 +33,7 @@ MOST_PIXELS = 25
 half the instructions of a pool that way, 4 x 4 windows 2.3 times as many, and 8 x 8 would take 8 times as many."""
 
 
-def scale_pools(module: GraphModule, wishes: QuantizationConstraints) -> None:
+def global_pools_to_means(module: GraphModule, wishes: QuantizationConstraints) -> None:
     """Rewrites average pools over the whole image as means, unless the device requires means to keep their
     operand's scale."""
     if Mean.kind in wishes.shared:

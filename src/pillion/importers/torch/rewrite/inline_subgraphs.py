@@ -17,11 +17,11 @@ from pillion.importers.torch.fx_nodes import (
     call,
     calls,
     evaluate,
-    held,
+    evaluate_constant,
+    fake_result,
     is_constant,
     shape_of,
     source_line,
-    value_of,
 )
 from pillion.importers.torch.rewrite.functionalize import NO_RESULT
 from pillion.importers.torch.rows.refusal_reasons import REASONS
@@ -44,21 +44,21 @@ def _inline_scopes(module: GraphModule) -> bool:
     casts = False
     for node in calls(module.graph, [*SCOPES, COND, WHILE_LOOP]):
         if node.target is WHILE_LOOP:
-            raise _refuse_loop(node)
+            raise _unsupported_loop_error(node)
         if node.target is COND:
-            casts |= _choose(module, node)
+            casts |= _inline_condition(module, node)
             continue
         casts |= node.target is AUTOCAST
         place = next(i for i, a in enumerate(node.args) if isinstance(a, Node) and a.op == "get_attr")
         scope, *inputs = node.args[place:]
-        results, inner = _inlined(module, node, scope, inputs)
+        results, inner = _inline_subgraph(module, node, scope, inputs)
         casts |= inner
         replace_results(node, results)
     module.graph.eliminate_dead_code()
     return casts
 
 
-def _inlined(module: GraphModule, node: Node, scope: Any, inputs: Any) -> tuple[Any, bool]:
+def _inline_subgraph(module: GraphModule, node: Node, scope: Any, inputs: Any) -> tuple[Any, bool]:
     """Results of an inlined subgraph, and whether it casts."""
     inner: Any = module.get_submodule(str(scope.target))
     casts = _inline_scopes(inner)
@@ -66,16 +66,16 @@ def _inlined(module: GraphModule, node: Node, scope: Any, inputs: Any) -> tuple[
     return results, casts
 
 
-def _choose(module: GraphModule, node: Node) -> bool:
+def _inline_condition(module: GraphModule, node: Node) -> bool:
     """Inlines one branch of a constant condition, or both with a selection between their results. Returns whether
     they cast."""
     condition, *branches, inputs = node.args
-    known = _known(condition)
+    known = _constant_condition(condition)
     if known is not None:
-        results, casts = _inlined(module, node, branches[0 if known else 1], inputs)
+        results, casts = _inline_subgraph(module, node, branches[0 if known else 1], inputs)
         replace_results(node, results)
         return casts
-    (first, casts), (second, more) = (_inlined(module, node, branch, inputs) for branch in branches)
+    (first, casts), (second, more) = (_inline_subgraph(module, node, branch, inputs) for branch in branches)
     flag: Any = condition
     if shape_of(flag):
         flag = call(node, aten.reshape.default, flag, [])
@@ -84,7 +84,7 @@ def _choose(module: GraphModule, node: Node) -> bool:
     return casts or more
 
 
-def _refuse_loop(node: Node) -> PillionError:
+def _unsupported_loop_error(node: Node) -> PillionError:
     reason = REASONS[WHILE_LOOP]
     return PillionError(
         f"a loop cannot be compiled: {reason.why}",
@@ -94,11 +94,11 @@ def _refuse_loop(node: Node) -> PillionError:
     )
 
 
-def _known(condition: Any) -> bool | None:
+def _constant_condition(condition: Any) -> bool | None:
     """Value of a constant condition; None if it is computed."""
     if not isinstance(condition, Node):
         return bool(condition)
-    return bool(held(condition)) if is_constant(condition) else None
+    return bool(evaluate_constant(condition)) if is_constant(condition) else None
 
 
 def reinfer_types(module: GraphModule) -> None:
@@ -118,7 +118,7 @@ def graft(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[Nod
         for old in calls(traced.graph):
             new = node.graph.node_copy(old, lambda n: places[n])
             new.meta = {
-                "val": value_of(old),
+                "val": fake_result(old),
                 **{key: node.meta[key] for key in KEPT_META if key in node.meta},
             }
             places[old] = new

@@ -40,25 +40,25 @@ def integer_calculation(a: Tensor, b: Tensor, calculation: str) -> Tensor:
     return torch.from_numpy(np.array(np.where(found < FITTING, found, found - 2 * FITTING)))
 
 
-def _of_two(calculation: Calculation, turned: bool = False) -> CallLowering:
+def _binary_lowering(calculation: Calculation, turned: bool = False) -> CallLowering:
     def lower(node: Node) -> Node | None:
-        if not _is_whole(node):
+        if not _returns_integers(node):
             return None
         a, b = node.args[:2][:: -1 if turned else 1]
         factor = node.kwargs.get("alpha", 1)
         if factor != 1:
-            b = _made(node, Calculation.MUL, b, factor)
-        return _made(node, calculation, a, b)
+            b = _insert_calculation(node, Calculation.MUL, b, factor)
+        return _insert_calculation(node, calculation, a, b)
 
     return lower
 
 
-def _is_whole(node: Node) -> bool:
+def _returns_integers(node: Node) -> bool:
     """Whether a call returns signed integers, which are kept in 32 bits; uint8 images are not."""
     return dtype_of(node) in (torch.int64, torch.int32, *NARROW)
 
 
-def _made(node: Node, calculation: Calculation, a: Any, b: Any) -> Node:
+def _insert_calculation(node: Node, calculation: Calculation, a: Any, b: Any) -> Node:
     left, right = (as_type(node, x, torch.int64) for x in (a, b))
     return call(node, integer_calculation, left, right, calculation.value)
 
@@ -69,75 +69,81 @@ def cast(node: Node, source: Any) -> Node:
     if before == torch.bool or before == dtype or (dtype in NARROW and BITS.get(before, 64) <= BITS[dtype]):
         return as_type(node, source, torch.int64)
     if dtype == torch.uint8:
-        return _made(node, Calculation.AND, source, 255)
+        return _insert_calculation(node, Calculation.AND, source, 255)
     if dtype in NARROW:
-        return _wrapped(node, as_type(node, source, torch.int64))
+        return _wrap_to_call_type(node, as_type(node, source, torch.int64))
     is_narrow = before in NARROW  # from here on they have more room
-    return _made(node, Calculation.ADD, source, 0) if is_narrow else as_type(node, source, torch.int64)
+    return (
+        _insert_calculation(node, Calculation.ADD, source, 0)
+        if is_narrow
+        else as_type(node, source, torch.int64)
+    )
 
 
 BITS = {torch.int8: 8, torch.uint8: 9, torch.int16: 16, torch.int32: 32}
 """Bits of each type, including a sign."""
 
 
-def _wrapped(node: Node, wide: Node) -> Node:
+def _wrap_to_call_type(node: Node, wide: Node) -> Node:
     """Wraps integers to the call's type, using arithmetic that `.tflite` files have."""
     half = 2 ** (BITS[dtype_of(node)] - 1)
-    above = _made(node, Calculation.ADD, wide, half)
-    rest = _made(node, Calculation.FLOOR_MOD, above, 2 * half)
-    return _made(node, Calculation.SUB, rest, half)
+    above = _insert_calculation(node, Calculation.ADD, wide, half)
+    rest = _insert_calculation(node, Calculation.FLOOR_MOD, above, 2 * half)
+    return _insert_calculation(node, Calculation.SUB, rest, half)
 
 
-def _wrapping(lower: CallLowering) -> CallLowering:
+def _with_wrapped_result(lower: CallLowering) -> CallLowering:
     """Wraps the lowering's results to narrow types."""
 
     def wrapping(node: Node) -> Node | None:
         new = lower(node)
-        return _wrapped(node, new) if new is not None and dtype_of(node) in NARROW else new
+        return _wrap_to_call_type(node, new) if new is not None and dtype_of(node) in NARROW else new
 
     return wrapping
 
 
-def _divided(node: Node) -> Node | None:
+def _lower_div(node: Node) -> Node | None:
     ways = {"floor": Calculation.FLOOR_DIV, "trunc": Calculation.TRUNC_DIV}
     way = ways.get(str(named_argument(node, "rounding_mode")))
-    return _made(node, way, *node.args[:2]) if way and _is_whole(node) else None
+    return _insert_calculation(node, way, *node.args[:2]) if way and _returns_integers(node) else None
 
 
-def _negated(node: Node) -> Node | None:
-    return _made(node, Calculation.SUB, 0, node.args[0]) if _is_whole(node) else None
+def _lower_neg(node: Node) -> Node | None:
+    return _insert_calculation(node, Calculation.SUB, 0, node.args[0]) if _returns_integers(node) else None
 
 
-def _absolute(node: Node) -> Node | None:
-    if not _is_whole(node):
+def _lower_abs(node: Node) -> Node | None:
+    if not _returns_integers(node):
         return None
-    negative = _made(node, Calculation.SUB, 0, node.args[0])
-    return _made(node, Calculation.MAXIMUM, node.args[0], negative)
+    negative = _insert_calculation(node, Calculation.SUB, 0, node.args[0])
+    return _insert_calculation(node, Calculation.MAXIMUM, node.args[0], negative)
 
 
 def _sign(node: Node) -> Node | None:
-    if not _is_whole(node):
+    if not _returns_integers(node):
         return None
-    above = _made(node, Calculation.MAXIMUM, node.args[0], -1)
-    return _made(node, Calculation.MINIMUM, above, 1)
+    above = _insert_calculation(node, Calculation.MAXIMUM, node.args[0], -1)
+    return _insert_calculation(node, Calculation.MINIMUM, above, 1)
 
 
-def _inverted(node: Node) -> Node | None:
-    return _made(node, Calculation.SUB, -1, node.args[0]) if _is_whole(node) else None
+def _lower_bitwise_not(node: Node) -> Node | None:
+    return _insert_calculation(node, Calculation.SUB, -1, node.args[0]) if _returns_integers(node) else None
 
 
-def _clamped(node: Node) -> Node | None:
-    if not _is_whole(node):
+def _lower_clamp(node: Node) -> Node | None:
+    if not _returns_integers(node):
         return None
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
     made: Any = node.args[0]
     for name, calculation in (("min", Calculation.MAXIMUM), ("max", Calculation.MINIMUM)):
         bound = named_argument(node, name) if name in names else None
-        made = made if bound is None else _made(node, calculation, made, _in_32_bits(bound))
+        made = (
+            made if bound is None else _insert_calculation(node, calculation, made, _saturate_to_int32(bound))
+        )
     return made if isinstance(made, Node) else None
 
 
-def _in_32_bits(bound: Any) -> Any:
+def _saturate_to_int32(bound: Any) -> Any:
     """Saturates a bound to 32 bits."""
     low, high = DType.INT32.bounds
     return max(low, min(high, bound)) if isinstance(bound, int) else bound
@@ -145,11 +151,11 @@ def _in_32_bits(bound: Any) -> Any:
 
 def _power(node: Node) -> Node | None:
     exponent = node.args[1]
-    if not _is_whole(node) or not isinstance(exponent, int) or not 1 <= exponent <= MOST_FACTORS:
+    if not _returns_integers(node) or not isinstance(exponent, int) or not 1 <= exponent <= MOST_FACTORS:
         return None
     made: Any = node.args[0]
     for _ in range(exponent - 1):
-        made = _made(node, Calculation.MUL, made, node.args[0])
+        made = _insert_calculation(node, Calculation.MUL, made, node.args[0])
     return made if made is not node.args[0] else None
 
 
@@ -161,35 +167,37 @@ def _cut(node: Node, x: Any, axis: int, begin: int, end: int) -> Node:
     return call(node, aten.slice.Tensor, x, axis, begin, end)
 
 
-def _folded(node: Node, x: Any, axis: int, calculation: Calculation) -> Node:
+def _reduce_by_halves(node: Node, x: Any, axis: int, calculation: Calculation) -> Node:
     """Reduces an axis by combining halves."""
     while (size := shape_of(x)[axis]) > 1:
         half = size // 2
-        made = _made(node, calculation, _cut(node, x, axis, 0, half), _cut(node, x, axis, half, 2 * half))
+        made = _insert_calculation(
+            node, calculation, _cut(node, x, axis, 0, half), _cut(node, x, axis, half, 2 * half)
+        )
         if size % 2:
             made = call(node, aten.cat.default, [made, _cut(node, x, axis, size - 1, size)], axis)
         x = made
     return x if isinstance(x, Node) else node
 
 
-def _reduced(calculation: Calculation) -> CallLowering:
+def _reduction_lowering(calculation: Calculation) -> CallLowering:
     def lower(node: Node) -> Node | None:
-        if not _is_whole(node):
+        if not _returns_integers(node):
             return None
         x = as_type(node, node.args[0], torch.int64)
         rank = len(shape_of(x))
         given: Any = argument(node, 1)
         axes = range(rank) if given is None or given == [] else [given] if isinstance(given, int) else given
         for axis in axes:
-            x = _folded(node, x, axis % rank, calculation)
+            x = _reduce_by_halves(node, x, axis % rank, calculation)
         return call(node, aten.reshape.default, x, list(shape_of(node)))
 
     return lower
 
 
-def _summed_up(node: Node) -> Node | None:
+def _lower_cumsum(node: Node) -> Node | None:
     """Computes running sums: each element is added to those 1, 2, 4, … places before it."""
-    if not _is_whole(node) or not shape_of(node):
+    if not _returns_integers(node) or not shape_of(node):
         return None
     x, axis = as_type(node, node.args[0], torch.int64), int(node.args[1]) % len(shape_of(node))  # type: ignore[arg-type]  # a number
     size, step = shape_of(node)[axis], 1
@@ -197,7 +205,7 @@ def _summed_up(node: Node) -> Node | None:
         shape = [step if i == axis else n for i, n in enumerate(shape_of(x))]
         zeros = constant(node, torch.zeros(shape, dtype=torch.int64), f"{node.name}_zeros")
         behind = call(node, aten.cat.default, [zeros, _cut(node, x, axis, 0, size - step)], axis)
-        x, step = _made(node, Calculation.ADD, x, behind), 2 * step
+        x, step = _insert_calculation(node, Calculation.ADD, x, behind), 2 * step
     return x
 
 
@@ -226,25 +234,27 @@ OF_TWO: dict[Calculation, tuple[str, ...]] = {
 }
 EXACT: dict[Any, CallLowering] = {
     **{
-        target: _of_two(calculation, target in TURNED)
+        target: _binary_lowering(calculation, target in TURNED)
         for calculation, names in OF_TWO.items()
         for target in _overloads(*names)
     },
-    **dict.fromkeys((aten.div.Tensor_mode, aten.div.Scalar_mode), _divided),
-    aten.neg.default: _negated,
-    aten.abs.default: _absolute,
+    **dict.fromkeys((aten.div.Tensor_mode, aten.div.Scalar_mode), _lower_div),
+    aten.neg.default: _lower_neg,
+    aten.abs.default: _lower_abs,
     **dict.fromkeys((aten.sign.default, aten.sgn.default), _sign),
-    aten.bitwise_not.default: _inverted,
-    **dict.fromkeys((aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default), _clamped),
+    aten.bitwise_not.default: _lower_bitwise_not,
+    **dict.fromkeys((aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default), _lower_clamp),
     aten.pow.Tensor_Scalar: _power,
     aten.square.default: lambda node: (
-        _made(node, Calculation.MUL, node.args[0], node.args[0]) if _is_whole(node) else None
+        _insert_calculation(node, Calculation.MUL, node.args[0], node.args[0])
+        if _returns_integers(node)
+        else None
     ),
-    aten.prod.dim_int: _reduced(Calculation.MUL),
-    aten.sum.dim_IntList: _reduced(Calculation.ADD),
-    aten.amax.default: _reduced(Calculation.MAXIMUM),
-    aten.amin.default: _reduced(Calculation.MINIMUM),
-    aten.cumsum.default: _summed_up,
+    aten.prod.dim_int: _reduction_lowering(Calculation.MUL),
+    aten.sum.dim_IntList: _reduction_lowering(Calculation.ADD),
+    aten.amax.default: _reduction_lowering(Calculation.MAXIMUM),
+    aten.amin.default: _reduction_lowering(Calculation.MINIMUM),
+    aten.cumsum.default: _lower_cumsum,
 }
 """Lowerings of integer calls."""
 FITTING_ALWAYS = {
@@ -254,6 +264,7 @@ FITTING_ALWAYS = {
 }
 """Calls whose results fit the operands' type."""
 LOWERINGS = {
-    target: lower if target in FITTING_ALWAYS else _wrapping(lower) for target, lower in EXACT.items()
+    target: lower if target in FITTING_ALWAYS else _with_wrapped_result(lower)
+    for target, lower in EXACT.items()
 }
 """Lowerings with results wrapped to narrow types."""

@@ -28,14 +28,14 @@ def lower_layer_biases(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, [aten.linear.default]):
         weight: Any = node.args[1]
         if len(shape_of(weight)) == 1:
-            replace(node, _as_matrix(node, weight))
+            replace(node, _weight_vector_as_matrix(node, weight))
     for node in calls(module.graph, LAYERS):
         bias = named_argument(node, "bias")
         if bias is not None and not _is_vector(bias, node):
             replace(node, _with_constant_bias(node, bias, training))
 
 
-def _as_matrix(node: Node, weight: Node) -> Node:
+def _weight_vector_as_matrix(node: Node, weight: Node) -> Node:
     """Turns a weight vector into a matrix of one row and removes the extra axis of the result."""
     matrix = call(node, aten.reshape.default, weight, [1, *shape_of(weight)])
     held = fixed_tensor(weight, training=True)
@@ -59,14 +59,14 @@ def _with_constant_bias(layer: Node, bias: Node, training: bool) -> Node:
     held, outputs = fixed_tensor(bias, training), _outputs(layer)
     if held is not None and held.numel() in (1, outputs) and held.shape[-1:] in ((), (1,), (outputs,)):
         vector = constant(layer, held.reshape(-1).expand(outputs).contiguous(), f"{layer.name}_bias")
-        return call(layer, layer.target, *_with_bias(layer, vector))  # type: ignore[arg-type]  # a call
-    alone = call(layer, layer.target, *_with_bias(layer, None))  # type: ignore[arg-type]  # a call
+        return call(layer, layer.target, *_arguments_with_bias(layer, vector))  # type: ignore[arg-type]  # a call
+    alone = call(layer, layer.target, *_arguments_with_bias(layer, None))  # type: ignore[arg-type]  # a call
     behind = len(shape_of(layer)) - 2
     if layer.target is not aten.linear.default:
         bias = call(layer, aten.reshape.default, bias, [-1, *[1] * behind])
     return call(layer, aten.add.Tensor, alone, bias)
 
 
-def _with_bias(layer: Node, bias: Node | None) -> tuple[Any, ...]:
+def _arguments_with_bias(layer: Node, bias: Node | None) -> tuple[Any, ...]:
     names = [declared.name for declared in layer.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
     return tuple(bias if name == "bias" else named_argument(layer, name) for name in names)

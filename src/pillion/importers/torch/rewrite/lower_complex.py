@@ -10,20 +10,20 @@ from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import calls, replace
 from pillion.importers.torch.rewrite import complex_arithmetic, spectra
-from pillion.importers.torch.rewrite.complex_pairs import PairLowering, Pairs, is_complex
+from pillion.importers.torch.rewrite.complex_pairs import ComplexPairs, PairLowering, is_complex
 
 LOWERINGS: dict[Any, PairLowering] = {**complex_arithmetic.LOWERINGS, **spectra.LOWERINGS}
 
 
 def has_complex_numbers(module: GraphModule) -> bool:
     """Whether a module computes with complex numbers."""
-    return bool(_of_complex_numbers(module))
+    return bool(_complex_calls(module))
 
 
 def lower_complex_numbers(module: GraphModule) -> None:
     """Replaces complex numbers by pairs of real numbers."""
-    pairs = Pairs()
-    for node in _of_complex_numbers(module):
+    pairs = ComplexPairs()
+    for node in _complex_calls(module):
         form = LOWERINGS.get(node.target)
         made = form(pairs, node) if form is not None else None
         if made is None:
@@ -36,7 +36,7 @@ def lower_complex_numbers(module: GraphModule) -> None:
     module.graph.eliminate_dead_code()
 
 
-def _of_complex_numbers(module: GraphModule) -> list[Node]:
+def _complex_calls(module: GraphModule) -> list[Node]:
     """Calls that read or return complex numbers, and spectrograms."""
     return [
         node

@@ -19,13 +19,13 @@ from pillion.importers.torch.fx_nodes import (
     call,
     constant,
     constant_of,
+    fake_result,
     inverse,
     is_constant,
     lower_calls,
     permuted,
     shape_of,
     source_line,
-    value_of,
 )
 from pillion.importers.torch.rewrite.decompositions.embedding_bag import BAGS
 
@@ -68,8 +68,8 @@ def _index(node: Node) -> Node | None:
     x: Any = node.args[0]
     given: Any = list(node.args[1])  # type: ignore[arg-type]  # the schema says a list
     axes = [axis for axis, index in enumerate(given) if index is not None]
-    if len(axes) == 1 and value_of(given[axes[0]]).dtype not in (torch.bool, torch.uint8):
-        return _by_one(node, x, axes[0], given[axes[0]])
+    if len(axes) == 1 and fake_result(given[axes[0]]).dtype not in (torch.bool, torch.uint8):
+        return _gather_one_axis(node, x, axes[0], given[axes[0]])
     held = [constant_of(index) for index in given if index is not None]
     if any(h is None for h in held):
         raise _refuse(
@@ -78,20 +78,20 @@ def _index(node: Node) -> Node | None:
             f"{len(axes)} axes, with a mask",
             "torch.where chooses by a mask; index one axis after another",
         )
-    return _by_many(node, x, given, [h for h in held if h is not None])
+    return _gather_several_axes(node, x, given, [h for h in held if h is not None])
 
 
-def _by_one(node: Node, x: Node, axis: int, index: Node) -> Node:
+def _gather_one_axis(node: Node, x: Node, axis: int, index: Node) -> Node:
     held, size = constant_of(index), shape_of(x)[axis]
     if held is not None:
-        taken = _take(node, x, axis, torch.where(held < 0, held + size, held).reshape(-1))
+        taken = _gather_constant_indices(node, x, axis, torch.where(held < 0, held + size, held).reshape(-1))
     else:
         flat = call(node, aten.reshape.default, index, [-1]) if len(shape_of(index)) != 1 else index
         taken = call(node, aten.index_select.default, x, axis, flat)
     return call(node, aten.reshape.default, taken, list(shape_of(node)))
 
 
-def _positions(
+def _flat_positions(
     shape: Sequence[int], given: Sequence[Node | None], held: Sequence[Tensor]
 ) -> tuple[list[int], Tensor]:
     """Indexed axes, and the flat index of each element within them."""
@@ -109,15 +109,15 @@ def _positions(
     return axes, numbers[tuple(parts)]
 
 
-def _by_many(node: Node, x: Node, given: Sequence[Node | None], held: Sequence[Tensor]) -> Node:
+def _gather_several_axes(node: Node, x: Node, given: Sequence[Node | None], held: Sequence[Tensor]) -> Node:
     shape = shape_of(x)
-    axes, places = _positions(shape, given, held)
-    merged, first = _with_axes_joined(node, x, axes)
-    taken = _take(node, merged, first, places.reshape(-1))
+    axes, places = _flat_positions(shape, given, held)
+    merged, first = _merge_indexed_axes(node, x, axes)
+    taken = _gather_constant_indices(node, merged, first, places.reshape(-1))
     return call(node, aten.reshape.default, taken, list(shape_of(node)))
 
 
-def _with_axes_joined(node: Node, x: Node, axes: Sequence[int]) -> tuple[Node, int]:
+def _merge_indexed_axes(node: Node, x: Node, axes: Sequence[int]) -> tuple[Node, int]:
     """Merges the indexed axes."""
     order, first = order_of_axes(len(shape_of(x)), axes)
     sizes, last = [shape_of(x)[axis] for axis in order], first + len(axes)
@@ -140,21 +140,21 @@ def _index_select(node: Node) -> Node | None:
         return x  # type: ignore[return-value]  # a node
     held = constant_of(index)
     if held is not None:
-        return _take(node, x, int(dim), held.reshape(-1))  # type: ignore[arg-type]  # an int
+        return _gather_constant_indices(node, x, int(dim), held.reshape(-1))  # type: ignore[arg-type]  # an int
     if shape_of(index):  # type: ignore[arg-type]  # a node
         return None
     return call(node, aten.index_select.default, x, dim, call(node, aten.reshape.default, index, [1]))
 
 
-def _take(node: Node, x: Node, axis: int, places: Tensor) -> Node:
+def _gather_constant_indices(node: Node, x: Node, axis: int, places: Tensor) -> Node:
     """Gathers constant indices, by one strided slice if possible."""
-    progression = _progression(places)
+    progression = _slice_of_indices(places)
     if progression is not None:
         return call(node, aten.slice.Tensor, x, axis, *progression)
     return call(node, aten.index_select.default, x, axis, constant(node, places, "places"))
 
 
-def _progression(places: Tensor) -> tuple[int, int, int] | None:
+def _slice_of_indices(places: Tensor) -> tuple[int, int, int] | None:
     """Start, end and step of the slice with these indices; None if there is none."""
     numbers = places.reshape(-1).tolist()
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
@@ -184,7 +184,7 @@ def _unfold(node: Node) -> Node:
     dim %= max(len(shape), 1)
     count = (shape[dim] - size) // step + 1
     places = (torch.arange(count)[:, None] * step + torch.arange(size)).reshape(-1)
-    taken = _take(node, x, dim, places)
+    taken = _gather_constant_indices(node, x, dim, places)
     split = call(node, aten.reshape.default, taken, [*shape[:dim], count, size, *shape[dim + 1 :]])
     order = [axis for axis in range(len(shape) + 1) if axis != dim + 1] + [dim + 1]
     return call(node, aten.permute.default, split, order)
@@ -196,17 +196,17 @@ def _unfold(node: Node) -> Node:
 def _slice_scatter(node: Node) -> Node:
     x, source, dim, start, end, step = (argument(node, i) for i in range(6))
     size = shape_of(x)[dim]
-    return _put(node, x, source, dim, range(size)[slice(start, end, step)])
+    return _replace_slices(node, x, source, dim, range(size)[slice(start, end, step)])
 
 
 def _select_scatter(node: Node) -> Node:
     x, source, dim, index = (argument(node, i) for i in range(4))
     shape = [1 if axis == dim % len(shape_of(x)) else d for axis, d in enumerate(shape_of(x))]
     row = call(node, aten.reshape.default, source, shape)
-    return _put(node, x, row, dim, range(shape_of(x)[dim])[index:][:1])
+    return _replace_slices(node, x, row, dim, range(shape_of(x)[dim])[index:][:1])
 
 
-def _put(node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> Node:
+def _replace_slices(node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> Node:
     """Replaces slices of an axis: by a concatenation if they are adjacent, otherwise by a gather."""
     size = shape_of(x)[dim]
     if not places:
@@ -220,14 +220,14 @@ def _put(node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> 
     order = torch.arange(size)
     order[torch.tensor(list(places))] = size + torch.arange(len(places))
     both = call(node, aten.cat.default, [x, source], dim)
-    return _take(node, both, dim, order)
+    return _gather_constant_indices(node, both, dim, order)
 
 
 def _put_by_mask(node: Node, x: Node, given: Sequence[Node | None], values: Node) -> Node | None:
     """Lowers `x[x < 0] = 0` to a selection."""
     mask = given[0] if len(given) == 1 else None
-    one = value_of(values).numel() == 1 and not argument(node, 3)
-    if mask is None or not one or value_of(mask).dtype != torch.bool:
+    one = fake_result(values).numel() == 1 and not argument(node, 3)
+    if mask is None or not one or fake_result(mask).dtype != torch.bool:
         return None
     shape = [*shape_of(mask), *(1 for _ in shape_of(x)[len(shape_of(mask)) :])]
     wide = call(node, aten.reshape.default, mask, shape) if list(shape_of(mask)) != shape else mask
@@ -252,15 +252,15 @@ def _index_put(node: Node) -> Node:
             "torch.where chooses by a mask; put several parts one after another",
         )
     shape = shape_of(x)
-    axes, places = _positions(shape, given, [h for h in held if h is not None])
-    joined, first = _with_axes_joined(node, x, axes)
+    axes, places = _flat_positions(shape, given, [h for h in held if h is not None])
+    joined, first = _merge_indexed_axes(node, x, axes)
     sizes = list(shape_of(joined))
     others = [size for axis, size in enumerate(sizes) if axis != first]
     flat = call(node, aten.reshape.default, values, [*others[:first], places.numel(), *others[first:]])
     order = torch.arange(sizes[first])
     order[places.reshape(-1)] = sizes[first] + torch.arange(places.numel())
     both = call(node, aten.cat.default, [joined, flat], first)
-    taken = _take(node, both, first, order)
+    taken = _gather_constant_indices(node, both, first, order)
     split_order, _ = order_of_axes(len(shape), axes)
     split = call(node, aten.reshape.default, taken, [shape[axis] for axis in split_order])
     return permuted(node, split, inverse(split_order))
@@ -273,7 +273,7 @@ def _cumsum(node: Node) -> Node | None:
     """Multiplies by a triangle of ones: exact sums, rounded once."""
     x, dim = node.args[:2]
     shape = shape_of(x)  # type: ignore[arg-type]  # a node
-    if not value_of(x).is_floating_point():  # type: ignore[arg-type]  # a node
+    if not fake_result(x).is_floating_point():  # type: ignore[arg-type]  # a node
         return None
     if not shape:
         return x  # type: ignore[return-value]  # a node
@@ -292,7 +292,7 @@ def _cumsum(node: Node) -> Node | None:
     return permuted(node, summed, inverse(order))
 
 
-def _reduced_words(node: Node) -> Node | None:
+def _fuse_embedding_reduction(node: Node) -> Node | None:
     """Fuses an embedding and the sum or mean over its words."""
     rows, dims = argument(node, 0), argument(node, 1)
     if rows.target is not aten.embedding.default or len(rows.users) > 1 or len(shape_of(rows)) < 3:
@@ -306,7 +306,7 @@ def _reduced_words(node: Node) -> Node | None:
     return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument(node, 2) else summed
 
 
-def _uneven_bags(node: Node) -> None:
+def _refuse_uneven_bags(node: Node) -> None:
     raise _refuse(
         node,
         "bags hold as many words each",
@@ -316,9 +316,9 @@ def _uneven_bags(node: Node) -> None:
 
 
 LOWERINGS: dict[Any, CallLowering] = {
-    **dict.fromkeys(BAGS, _uneven_bags),
-    aten.sum.dim_IntList: _reduced_words,
-    aten.mean.dim: _reduced_words,
+    **dict.fromkeys(BAGS, _refuse_uneven_bags),
+    aten.sum.dim_IntList: _fuse_embedding_reduction,
+    aten.mean.dim: _fuse_embedding_reduction,
     aten.index.Tensor: _index,
     aten.index_select.default: _index_select,
     aten.gather.default: _gather,

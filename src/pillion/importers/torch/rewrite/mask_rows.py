@@ -52,7 +52,7 @@ class _Rows:
     highest: Tensor
     """Largest value of each row."""
 
-    def in_sum(self, rows: Tensor) -> Tensor:
+    def spread_over_rows(self, rows: Tensor) -> Tensor:
         """Spreads one value per row over the row's elements, in the sum's shape."""
         spread = torch.empty(self.mask.numel(), dtype=rows.dtype)
         spread[self.places.reshape(-1)] = rows.expand(self.places.shape).reshape(-1)
@@ -64,7 +64,7 @@ def lower_masks(module: GraphModule, *, training: bool = False) -> None:
     for node in calls(module.graph, [aten.add.Tensor, aten.sub.Tensor]):
         mask = _mask_of(node, training)
         if mask is not None:
-            _lower_mask(_moved_behind(node, training), training)
+            _lower_mask(_move_mask_behind(node, training), training)
     for softmax in calls(module.graph, [aten._safe_softmax.default]):
         replace(softmax, call(softmax, aten.softmax.int, *softmax.args[:2]))
 
@@ -82,50 +82,50 @@ def _mask_of(node: Node, training: bool) -> Node | None:
     return None
 
 
-def _moved_behind(node: Node, training: bool) -> Node:
+def _move_mask_behind(node: Node, training: bool) -> Node:
     """Moves a mask behind the constants that are added to, or multiplied by, the masked scores."""
     if node.target is aten.sub.Tensor:
         node.target = aten.add.Tensor
-        node.args = (node.args[0], _computed(node, -_held(node.args[1])))
-    mask, scores = _operands(node)
+        node.args = (node.args[0], _insert_constant(node, -_constant_tensor(node.args[1])))
+    mask, scores = _mask_and_scores(node)
     user = single_user(node)
     other = next((a for a in user.args[:2] if a is not node), None) if user else None
     held = fixed_tensor(other, training)
     if user is None or held is None or shape_of(user) != shape_of(node):
         return node
     if user.target is aten.add.Tensor:
-        summed = call(user, aten.add.Tensor, scores, _computed(user, _held(mask) + held))
+        summed = call(user, aten.add.Tensor, scores, _insert_constant(user, _constant_tensor(mask) + held))
     elif user.target is aten.mul.Tensor and bool((held > 0).all()):
         scaled = _scaled(user, scores, other)
-        summed = call(user, aten.add.Tensor, scaled, _computed(user, _held(mask) * held))
+        summed = call(user, aten.add.Tensor, scaled, _insert_constant(user, _constant_tensor(mask) * held))
     else:
         return node
     replace(user, summed)
-    return _moved_behind(summed, training)
+    return _move_mask_behind(summed, training)
 
 
 def _scaled(before: Node, scores: Node, factor: Any) -> Node:
     """Scales scores before their zeros are applied."""
-    if _zeros_and_ones(scores) is None:
+    if _zeroing_factors(scores) is None:
         return call(before, aten.mul.Tensor, scores, factor)
     return call(
         before, aten.mul.Tensor, call(before, aten.mul.Tensor, scores.args[0], factor), scores.args[1]
     )
 
 
-def _operands(node: Node) -> tuple[Node, Node]:
+def _mask_and_scores(node: Node) -> tuple[Node, Node]:
     """The mask, and the scores."""
     first, second = node.args[:2]
     return (first, second) if constant_of(first) is not None else (second, first)  # type: ignore[return-value]  # nodes
 
 
-def _held(node: Any) -> Tensor:
+def _constant_tensor(node: Any) -> Tensor:
     held = constant_of(node)
     assert held is not None, "masks are constants"
     return held.detach()
 
 
-def _computed(before: Node, tensor: Tensor) -> Node:
+def _insert_constant(before: Node, tensor: Tensor) -> Node:
     return constant(before, tensor, "mask")
 
 
@@ -134,34 +134,34 @@ def _lower_mask(total: Node, training: bool) -> None:
     mask = _mask_of(total, training)
     if not way or mask is None:
         return
-    rows = _rows(_held(mask), total, way)
+    rows = _rows(_constant_tensor(mask), total, way)
     if bool(torch.isnan(rows.highest).any()):
         return  # refused as every constant that is not finite
     scores = next(a for a in total.args[:2] if a is not mask)
-    source, kept = _filled(scores, rows.mask)
+    source, kept = _scores_before_zeroing(scores, rows.mask)
     empty, lost = rows.highest == -math.inf, rows.highest <= LOST_FROM
-    _refuse_between(rows, kept, way[-1])
-    shift = rows.in_sum(torch.where(empty, 0.0, -rows.highest.clamp(max=0.0)))
-    settled = torch.where(rows.in_sum(empty), 0.0, rows.mask + shift).clamp(min=MASKED)
-    erased = (~kept | rows.in_sum(lost & ~empty)) & (settled > FAR)
+    _refuse_intermediate_masks(rows, kept, way[-1])
+    shift = rows.spread_over_rows(torch.where(empty, 0.0, -rows.highest.clamp(max=0.0)))
+    settled = torch.where(rows.spread_over_rows(empty), 0.0, rows.mask + shift).clamp(min=MASKED)
+    erased = (~kept | rows.spread_over_rows(lost & ~empty)) & (settled > FAR)
     if bool(erased.any()):
         ones = (1,) * erased.dim()
-        factors = _narrowed((~erased).to(settled.dtype), ones)
+        factors = _remove_repetitions((~erased).to(settled.dtype), ones)
         source = call(total, aten.mul.Tensor, source, constant(total, factors, "rows"))
-    total.args = (source, _computed(total, _narrowed(settled, _held(mask).shape)))
+    total.args = (source, _insert_constant(total, _remove_repetitions(settled, _constant_tensor(mask).shape)))
     if bool(empty.any()):
-        _give_zeros(way[-1], empty)
+        _zero_empty_rows(way[-1], empty)
 
 
-def _filled(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
+def _scores_before_zeroing(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
     """Scores before zeroing, and which elements are kept."""
-    factors = _zeros_and_ones(scores)
+    factors = _zeroing_factors(scores)
     if factors is None:
         return scores, torch.ones(mask.shape, dtype=torch.bool)
     return scores.args[0], (factors != 0).expand(mask.shape)
 
 
-def _zeros_and_ones(scores: Any) -> Tensor | None:
+def _zeroing_factors(scores: Any) -> Tensor | None:
     """Factors of a product that zeroes scores; None for other products."""
     is_product = isinstance(scores, Node) and scores.target is aten.mul.Tensor and len(scores.users) == 1
     held = constant_of(scores.args[1]) if is_product else None
@@ -178,7 +178,7 @@ def _rows(mask: Tensor, total: Node, way: Sequence[Node]) -> _Rows:
     return _Rows(full, places, axis, moved.amax(axis, keepdim=True))
 
 
-def _narrowed(full: Tensor, wished: Sequence[int]) -> Tensor:
+def _remove_repetitions(full: Tensor, wished: Sequence[int]) -> Tensor:
     """Removes repetitions along axes of size 1 in `wished`."""
     shape = (1,) * (full.dim() - len(wished)) + tuple(wished)
     for axis, size in enumerate(shape):
@@ -188,8 +188,8 @@ def _narrowed(full: Tensor, wished: Sequence[int]) -> Tensor:
     return full.contiguous()
 
 
-def _refuse_between(rows: _Rows, kept: Tensor, softmax: Node) -> None:
-    highest = torch.where(kept, rows.in_sum(rows.highest), 0.0)
+def _refuse_intermediate_masks(rows: _Rows, kept: Tensor, softmax: Node) -> None:
+    highest = torch.where(kept, rows.spread_over_rows(rows.highest), 0.0)
     between = (highest > LOST_FROM) & (highest < KEPT_TO)
     if bool(between.any()):
         raise PillionError(
@@ -200,7 +200,7 @@ def _refuse_between(rows: _Rows, kept: Tensor, softmax: Node) -> None:
         )
 
 
-def _give_zeros(softmax: Node, empty: Tensor) -> None:
+def _zero_empty_rows(softmax: Node, empty: Tensor) -> None:
     """Zeroes rows without any key, as `scaled_dot_product_attention` does; a softmax would return NaN."""
     if softmax.target is not aten._safe_softmax.default:
         raise PillionError(
@@ -210,7 +210,7 @@ def _give_zeros(softmax: Node, empty: Tensor) -> None:
             help="F.scaled_dot_product_attention answers zeros for such rows; a mask of -1e9 gives equal probabilities",
         )
     full = (~empty).to(torch.float32).expand(*empty.shape)
-    kept = constant(softmax, _narrowed(full, (1,) * full.dim()), "rows")
+    kept = constant(softmax, _remove_repetitions(full, (1,) * full.dim()), "rows")
     users = list(softmax.users)
     with softmax.graph.inserting_after(softmax):
         zeroed = softmax.graph.call_function(aten.mul.Tensor, (softmax, kept))

@@ -21,13 +21,13 @@ from pillion.importers.torch.fx_nodes import (
     call,
     constant,
     constant_of,
+    fake_result,
     is_constant,
     is_tensor,
     lower_calls,
     named_argument,
     shape_of,
     single_user,
-    value_of,
 )
 
 
@@ -58,17 +58,17 @@ def normalize_groups(
 def lower_norms(module: GraphModule) -> None:
     """Lowers all norms to `normalize_axes` or `normalize_groups`."""
     lower_calls(module.graph, NORMS, is_tensor)
-    lower_calls(module.graph, dict.fromkeys((aten.mul.Tensor, aten.add.Tensor), _with_affine))
+    lower_calls(module.graph, dict.fromkeys((aten.mul.Tensor, aten.add.Tensor), _merge_affine))
     module.graph.eliminate_dead_code()
 
 
-def _with_affine(node: Node) -> Node | None:
+def _merge_affine(node: Node) -> Node | None:
     """Merges a following constant multiplication or addition into a norm's weight or bias."""
     for norm, held in (node.args[:2], node.args[1::-1]):
         if not _is_call(norm, normalize_axes) or single_user(norm) is not node or node.kwargs:  # type: ignore[arg-type]  # a node
             continue
         x, weight, bias, dims, centred, eps = norm.args  # type: ignore[union-attr]  # a node
-        if bias is not None or not _is_of_axes(held, shape_of(norm), dims):  # type: ignore[arg-type]  # a node
+        if bias is not None or not _is_affine_constant(held, shape_of(norm), dims):  # type: ignore[arg-type]  # a node
             continue
         if node.target is aten.add.Tensor:
             return call(node, normalize_axes, x, weight, held, dims, centred, eps)
@@ -77,9 +77,9 @@ def _with_affine(node: Node) -> Node | None:
     return None
 
 
-def _is_of_axes(held: Any, shape: Sequence[int], dims: Sequence[int]) -> bool:
+def _is_affine_constant(held: Any, shape: Sequence[int], dims: Sequence[int]) -> bool:
     """Whether this is a constant number, or a constant for each element of some axes."""
-    if not is_constant(held) or not value_of(held).is_floating_point():
+    if not is_constant(held) or not fake_result(held).is_floating_point():
         return False
     sizes = list(shape_of(held))
     wanted = [size if axis in dims else 1 for axis, size in enumerate(shape)]
@@ -91,25 +91,29 @@ def _arguments(node: Node, *names: str) -> list[Any]:
     return [named_argument(node, name) for name in names]
 
 
-def _over_last(node: Node, centred: bool, weight: Any, bias: Any, eps: float) -> Node:
+def _insert_norm_over_last(node: Node, centred: bool, weight: Any, bias: Any, eps: float) -> Node:
     x, shape = _arguments(node, "input", "normalized_shape")
     rank = len(shape_of(x))
     dims = list(range(rank - len(shape), rank))
-    return _with(node, weight, bias, lambda w, b: (normalize_axes, x, w, b, dims, centred, eps), None)
+    return _norm_with_affine(
+        node, weight, bias, lambda w, b: (normalize_axes, x, w, b, dims, centred, eps), None
+    )
 
 
 def _layer_norm(node: Node) -> Node:
     weight, bias, eps = _arguments(node, "weight", "bias", "eps")
-    return _over_last(node, True, weight, bias, float(eps))
+    return _insert_norm_over_last(node, True, weight, bias, float(eps))
 
 
 def _rms_norm(node: Node) -> Node:
     weight, eps = _arguments(node, "weight", "eps")
     smallest = torch.finfo(torch.float32).eps if eps is None else float(eps)
-    return _over_last(node, False, weight, None, smallest)
+    return _insert_norm_over_last(node, False, weight, None, smallest)
 
 
-def _with(node: Node, weight: Any, bias: Any, made: Callable[..., tuple[Any, ...]], shape: Any) -> Node:
+def _norm_with_affine(
+    node: Node, weight: Any, bias: Any, made: Callable[..., tuple[Any, ...]], shape: Any
+) -> Node:
     """Norm with constant weight and bias; computed ones are applied behind it."""
     inside = [held is None or is_constant(held) for held in (weight, bias)]
     y = call(node, *made(weight if all(inside) else None, bias if all(inside) else None))
@@ -122,21 +126,21 @@ def _with(node: Node, weight: Any, bias: Any, made: Callable[..., tuple[Any, ...
     return y
 
 
-def _in_groups(node: Node, x: Node, groups: int, eps: float) -> Node:
+def _insert_group_norm(node: Node, x: Node, groups: int, eps: float) -> Node:
     weight, bias = _arguments(node, "weight", "bias")
     shape = [-1, *[1] * (len(shape_of(x)) - 2)]
-    return _with(node, weight, bias, lambda w, b: (normalize_groups, x, w, b, groups, eps), shape)
+    return _norm_with_affine(node, weight, bias, lambda w, b: (normalize_groups, x, w, b, groups, eps), shape)
 
 
 def _group_norm(node: Node) -> Node:
     x, groups, eps = _arguments(node, "input", "num_groups", "eps")
-    return _in_groups(node, x, int(groups), float(eps))
+    return _insert_group_norm(node, x, int(groups), float(eps))
 
 
 def _instance_norm(node: Node) -> Node | None:
     """Lowers instance norms by input statistics; with running statistics they are batch norms."""
     x, by_input, eps = _arguments(node, "input", "use_input_stats", "eps")
-    return _in_groups(node, x, shape_of(x)[1], float(eps)) if by_input else None
+    return _insert_group_norm(node, x, shape_of(x)[1], float(eps)) if by_input else None
 
 
 # --- norms that are written by hand
@@ -154,7 +158,7 @@ def _number(given: Any) -> float | None:
     return float(held) if held is not None and held.numel() == 1 and held.is_floating_point() else None
 
 
-def _dims_of(node: Node) -> list[int] | None:
+def _keepdim_axes(node: Node) -> list[int] | None:
     """Axes of a reduction with `keepdim`; None without."""
     rank = len(shape_of(node.args[0]))  # type: ignore[arg-type]  # a node
     dims = named_argument(node, "dim")
@@ -173,13 +177,15 @@ def _all_dims(node: Node) -> list[int] | None:
     )
 
 
-def _same(a: Any, b: Any, depth: int = 3) -> bool:
+def _is_same_computation(a: Any, b: Any, depth: int = 3) -> bool:
     """Whether two operands are identical or equal computations of identical operands."""
     if not (isinstance(a, Node) and isinstance(b, Node)) or a is b or not depth:
         return a is b or (not isinstance(a, Node) and bool(a == b))
     alike = a.op == "call_function" and (a.target, a.kwargs) == (b.target, b.kwargs)
     return (
-        alike and len(a.args) == len(b.args) and all(map(lambda p, q: _same(p, q, depth - 1), a.args, b.args))
+        alike
+        and len(a.args) == len(b.args)
+        and all(map(lambda p, q: _is_same_computation(p, q, depth - 1), a.args, b.args))
     )
 
 
@@ -188,12 +194,12 @@ def squared_operand(node: Any) -> Any:
     is_square = (
         _is_call(node, aten.square.default)
         or (_is_call(node, aten.pow.Tensor_Scalar) and node.args[1] == 2)
-        or (_is_call(node, aten.mul.Tensor) and _same(*node.args[:2]))
+        or (_is_call(node, aten.mul.Tensor) and _is_same_computation(*node.args[:2]))
     )
     return node.args[0] if is_square else None
 
 
-def _without_eps(node: Any) -> tuple[Any, float | None]:
+def _split_eps(node: Any) -> tuple[Any, float | None]:
     """Splits a sum with a constant; eps is 0 for other calls and None for other sums."""
     if _is_call(node, aten.add.Tensor, aten.add.Scalar) and not node.kwargs:
         return node.args[0], _number(node.args[1])
@@ -202,82 +208,82 @@ def _without_eps(node: Any) -> tuple[Any, float | None]:
 
 def _mean_square(node: Any) -> tuple[Node, list[int], float] | None:
     """Operand, axes and eps of a mean square plus eps."""
-    node, eps = _without_eps(node)
+    node, eps = _split_eps(node)
     if eps is None or not _is_call(node, aten.mean.dim):
         return None
-    dims, squared = _dims_of(node), squared_operand(node.args[0])
+    dims, squared = _keepdim_axes(node), squared_operand(node.args[0])
     return None if dims is None or squared is None else (squared, dims, eps)
 
 
 def _square_sum(node: Any) -> tuple[Node, list[int], float] | None:
     """Operand, axes and least root of a sum of squares plus eps."""
-    node, eps = _without_eps(node)
+    node, eps = _split_eps(node)
     if eps is None or eps < 0 or not _is_call(node, aten.sum.dim_IntList, aten.sum.default):
         return None
-    dims = (_dims_of(node) if node.target is aten.sum.dim_IntList else None) or _all_dims(node)
+    dims = (_keepdim_axes(node) if node.target is aten.sum.dim_IntList else None) or _all_dims(node)
     squared = squared_operand(node.args[0])
     return None if dims is None or squared is None else (squared, dims, math.sqrt(eps))
 
 
 def _variance(node: Any) -> tuple[Node, list[int], float] | None:
     """Operand, axes and eps of a population variance plus eps."""
-    node, eps = _without_eps(node)
-    if eps is None or not _is_of_all(node):
+    node, eps = _split_eps(node)
+    if eps is None or not _is_population_variance(node):
         return None
-    dims = _dims_of(node)
+    dims = _keepdim_axes(node)
     return None if dims is None else (node.args[0], dims, eps)
 
 
-def _is_of_all(node: Any) -> bool:
+def _is_population_variance(node: Any) -> bool:
     """Whether a variance divides by the number of all elements."""
     if _is_call(node, aten.var.dim):
         return not named_argument(node, "unbiased")
     return _is_call(node, aten.var.correction) and named_argument(node, "correction") == 0
 
 
-def _centre(node: Any) -> tuple[Node, list[int]] | None:
+def _match_centring(node: Any) -> tuple[Node, list[int]] | None:
     """Operand and axes of a difference to the operand's own mean."""
     if not _is_call(node, aten.sub.Tensor) or node.kwargs:
         return None
     x, mean = node.args
-    dims = _dims_of(mean) if _is_call(mean, aten.mean.dim) and mean.args[0] is x else None
+    dims = _keepdim_axes(mean) if _is_call(mean, aten.mean.dim) and mean.args[0] is x else None
     return None if dims is None else (x, dims)
 
 
-def _by_hand(node: Node, x: Any, divisor: Any) -> Node | None:
+def _match_handwritten_norm(node: Node, x: Any, divisor: Any) -> Node | None:
     """Matches a tensor over the root of its mean square, or of its variance if it is centred."""
-    found, centre = _mean_square(divisor), _centre(x)
-    if found is not None and _same(found[0], x):
+    found, centre = _mean_square(divisor), _match_centring(x)
+    if found is not None and _is_same_computation(found[0], x):
         _, dims, eps = found
         if centre is not None and centre[1] == dims:
             return call(node, normalize_axes, centre[0], None, None, dims, True, eps)
         return call(node, normalize_axes, x, None, None, dims, False, eps)
     length = _square_sum(divisor)
-    if length is not None and _same(length[0], x):
-        return _to_length_one(node, x, *length[1:])
+    if length is not None and _is_same_computation(length[0], x):
+        return _normalize_to_unit(node, x, *length[1:])
     of_variance = _variance(divisor)
     if of_variance is not None and centre == of_variance[:2]:
         return call(node, normalize_axes, centre[0], None, None, centre[1], True, of_variance[2])
     return None
 
 
-def _product(node: Node) -> Node | None:
+def _match_rsqrt_product(node: Node) -> Node | None:
     """Matches x · rsqrt(mean(x²) + eps)."""
     for x, root in (node.args[:2], node.args[1::-1]):
         if _is_call(root, aten.rsqrt.default):
-            return _by_hand(node, x, root.args[0])  # type: ignore[union-attr]  # a node
+            return _match_handwritten_norm(node, x, root.args[0])  # type: ignore[union-attr]  # a node
     return None
 
 
-def _quotient(node: Node) -> Node | None:
+def _match_root_quotient(node: Node) -> Node | None:
     """Matches x / sqrt(mean(x²) + eps), and F.normalize."""
     x, divisor = node.args[:2]
     if _is_call(divisor, aten.sqrt.default):
-        return _by_hand(node, x, divisor.args[0])  # type: ignore[union-attr]  # a node
-    return _of_length_one(node, x, divisor)
+        return _match_handwritten_norm(node, x, divisor.args[0])  # type: ignore[union-attr]  # a node
+    return _match_unit_vector(node, x, divisor)
 
 
-def _of_length_one(node: Node, x: Any, length: Any) -> Node | None:
+def _match_unit_vector(node: Node, x: Any, length: Any) -> Node | None:
     """Matches x / max(|x|, eps)."""
     while _is_call(length, aten.expand.default, aten.expand_as.default):
         length = length.args[0]
@@ -286,13 +292,13 @@ def _of_length_one(node: Node, x: Any, length: Any) -> Node | None:
         least, length = float(length.args[1]), length.args[0]
     if not _is_call(length, aten.linalg_vector_norm.default) or length.args[0] is not x:
         return None
-    dims = _dims_of(length) or _all_dims(length) if named_argument(length, "ord") == 2 else None
+    dims = _keepdim_axes(length) or _all_dims(length) if named_argument(length, "ord") == 2 else None
     if dims is None:
         return None
-    return _to_length_one(node, x, dims, least)
+    return _normalize_to_unit(node, x, dims, least)
 
 
-def _to_length_one(node: Node, x: Node, dims: list[int], least: float) -> Node:
+def _normalize_to_unit(node: Node, x: Node, dims: list[int], least: float) -> Node:
     """Divides a tensor by its lengths along some axes, but at least by `least`; a length is the root mean square
     times √n."""
     count = math.prod(shape_of(x)[d] for d in dims)
@@ -300,7 +306,7 @@ def _to_length_one(node: Node, x: Node, dims: list[int], least: float) -> Node:
     return call(node, normalize_axes, x, weight, None, dims, False, least**2 / count)
 
 
-def _cosine(node: Node) -> Node:
+def _lower_cosine_similarity(node: Node) -> Node:
     """Multiplies vectors of length 1 in a matrix product, whose accumulator is exact."""
     a, b, dim, eps = _arguments(node, "x1", "x2", "dim", "eps")
     shape = list(np.broadcast_shapes(shape_of(a), shape_of(b)))
@@ -309,7 +315,7 @@ def _cosine(node: Node) -> Node:
     rows = []
     for x, ends in ((a, [1, shape[axis]]), (b, [shape[axis], 1])):
         whole = x if list(shape_of(x)) == shape else call(node, aten.expand.default, x, shape)
-        one = _to_length_one(node, whole, [axis], float(eps))
+        one = _normalize_to_unit(node, whole, [axis], float(eps))
         rows.append(
             call(node, aten.reshape.default, call(node, aten.permute.default, one, order), [-1, *ends])
         )
@@ -318,12 +324,16 @@ def _cosine(node: Node) -> Node:
 
 
 OPERATORS: dict[Any, CallLowering] = {
-    aten.cosine_similarity.default: _cosine,
+    aten.cosine_similarity.default: _lower_cosine_similarity,
     aten.group_norm.default: _group_norm,
     aten.instance_norm.default: _instance_norm,
     aten.layer_norm.default: _layer_norm,
     aten.rms_norm.default: _rms_norm,
 }
 """PyTorch's norms, and the cosine similarity, which normalizes twice."""
-NORMS: dict[Any, CallLowering] = {**OPERATORS, aten.div.Tensor: _quotient, aten.mul.Tensor: _product}
+NORMS: dict[Any, CallLowering] = {
+    **OPERATORS,
+    aten.div.Tensor: _match_root_quotient,
+    aten.mul.Tensor: _match_rsqrt_product,
+}
 """All lowerings, including the last calls of handwritten norms."""

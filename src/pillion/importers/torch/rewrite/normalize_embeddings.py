@@ -25,14 +25,14 @@ from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 def normalize_embeddings(module: GraphModule) -> None:
     """Folds a norm into the table of an embedding that nothing else reads."""
     for node in calls(module.graph, [normalize_axes]):
-        table = _normed(node)
+        table = _normalized_table(node)
         if table is not None:
             rows: Any = node.args[0]
             held = constant(node, table, f"{rows.name}_normed")
             replace(node, call(node, aten.embedding.default, held, rows.args[1]))
 
 
-def _normed(node: Node) -> Tensor | None:
+def _normalized_table(node: Node) -> Tensor | None:
     """Normalized table; None if the norm cannot be folded."""
     rows, weight, bias, dims, centred, eps = node.args
     if (

@@ -8,7 +8,7 @@ from torch.fx import GraphModule
 
 from pillion.errors import PillionError
 from pillion.host_io.torch_threads import one_thread
-from pillion.importers.torch.fx_nodes import aten, calls, source_line, value_of
+from pillion.importers.torch.fx_nodes import aten, calls, fake_result, source_line
 from pillion.importers.torch.input_types import input_dtype
 from pillion.importers.torch.loop_nodes import number_loops
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
@@ -117,7 +117,7 @@ def _drop_unused_inputs(module: GraphModule) -> None:
 
 def _refuse_empty(module: GraphModule) -> None:
     for node in calls(module.graph):
-        value = value_of(node)
+        value = fake_result(node)
         if isinstance(value, Tensor) and not value.numel():
             raise PillionError(
                 "a tensor of the model has no elements",

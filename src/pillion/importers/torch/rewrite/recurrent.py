@@ -24,7 +24,7 @@ Step = Callable[[Tensor, State, Weights], State]
 """Returns the next state from an element and the state; its first tensor is the result."""
 
 
-def _both(x: Tensor, h: Tensor, weights: Weights, first: int, count: int) -> Tensor:
+def _gate_sums(x: Tensor, h: Tensor, weights: Weights, first: int, count: int) -> Tensor:
     """Adds rows of the linear layers on input and hidden state; biases are added to the input's."""
     from_x, from_h = (w.narrow(0, first, count) for w in weights[:2])
     biases = [b.narrow(0, first, count) for b in weights[2:]]
@@ -32,11 +32,11 @@ def _both(x: Tensor, h: Tensor, weights: Weights, first: int, count: int) -> Ten
     return aten.linear.default(x, from_x, bias) + aten.linear.default(h, from_h)
 
 
-def _rows(weights: Tensor, gate: int, hidden: int) -> Tensor:
+def _gate_rows(weights: Tensor, gate: int, hidden: int) -> Tensor:
     return weights.narrow(0, gate * hidden, hidden)
 
 
-def _parts(x: Tensor, count: int) -> list[Tensor]:
+def _split_gates(x: Tensor, count: int) -> list[Tensor]:
     size = x.shape[-1] // count
     return [aten.slice.Tensor(x, -1, i * size, (i + 1) * size) for i in range(count)]
 
@@ -46,9 +46,12 @@ def _lstm_step(x: Tensor, state: State, weights: Weights) -> State:
     hidden = c.shape[-1]
     projection = weights[-1] if len(weights) % 2 else None
     weights = weights[: len(weights) // 2 * 2]
-    gates = [torch.cat([_rows(w, 0, hidden), -_rows(w, 1, hidden), _rows(w, 3, hidden)]) for w in weights]
-    read, lost, shown = _parts(torch.sigmoid(_both(x, h, gates, 0, 3 * hidden)), 3)
-    new = torch.tanh(_both(x, h, weights, 2 * hidden, hidden))
+    gates = [
+        torch.cat([_gate_rows(w, 0, hidden), -_gate_rows(w, 1, hidden), _gate_rows(w, 3, hidden)])
+        for w in weights
+    ]
+    read, lost, shown = _split_gates(torch.sigmoid(_gate_sums(x, h, gates, 0, 3 * hidden)), 3)
+    new = torch.tanh(_gate_sums(x, h, weights, 2 * hidden, hidden))
     c = c + (read * new - lost * c)
     h = shown * torch.tanh(c)
     return [h if projection is None else aten.linear.default(h, projection), c]
@@ -57,9 +60,9 @@ def _lstm_step(x: Tensor, state: State, weights: Weights) -> State:
 def _gru_step(x: Tensor, state: State, weights: Weights) -> State:
     (h,) = state
     hidden = h.shape[-1]
-    gates = [torch.cat([_rows(w, 0, hidden), -_rows(w, 1, hidden)]) for w in weights]
-    reset, change = _parts(torch.sigmoid(_both(x, h, gates, 0, 2 * hidden)), 2)
-    rows = [_rows(w, 2, hidden) for w in weights]
+    gates = [torch.cat([_gate_rows(w, 0, hidden), -_gate_rows(w, 1, hidden)]) for w in weights]
+    reset, change = _split_gates(torch.sigmoid(_gate_sums(x, h, gates, 0, 2 * hidden)), 2)
+    rows = [_gate_rows(w, 2, hidden) for w in weights]
     of_x = aten.linear.default(x, rows[0], *rows[2:3])
     of_h = aten.linear.default(h, rows[1], *rows[3:4])
     new = torch.tanh(of_x + reset * of_h)
@@ -69,12 +72,12 @@ def _gru_step(x: Tensor, state: State, weights: Weights) -> State:
 def _rnn_step(function: Callable[[Tensor], Tensor]) -> Step:
     def step(x: Tensor, state: State, weights: Weights) -> State:
         (h,) = state
-        return [function(_both(x, h, weights, 0, h.shape[-1]))]
+        return [function(_gate_sums(x, h, weights, 0, h.shape[-1]))]
 
     return step
 
 
-def _layer(
+def _run_layer_direction(
     step: Step, x: Tensor, count: int, initial: State, weights: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
     """One layer in one direction over a sequence [steps, samples, …], or over one element repeated `count` times.
@@ -113,7 +116,7 @@ def _layers(
             number = layer * directions + direction
             state = [one.select(0, number) for one in initial]
             weights = params[number * each : (number + 1) * each]
-            y, last = _layer(step, x, count, state, weights, direction == 1)
+            y, last = _run_layer_direction(step, x, count, state, weights, direction == 1)
             ys.append(y)
             lasts.append(last)
         x = torch.cat(ys, -1) if directions > 1 else ys[0]
@@ -127,11 +130,11 @@ def _lstm(x: Tensor, hx: State, params: Weights, *rest: Any, **options: Any) -> 
     return _layers(_lstm_step, x, hx, params, *rest, **options)
 
 
-def _of_one_state(step: Step) -> Callable[..., tuple[Tensor, ...]]:
+def _single_state_decomposition(step: Step) -> Callable[..., tuple[Tensor, ...]]:
     return lambda x, hx, params, *rest, **options: _layers(step, x, [hx], params, *rest, **options)
 
 
-def _cell(step: Step) -> Callable[..., Tensor]:
+def _cell_decomposition(step: Step) -> Callable[..., Tensor]:
 
     def form(x: Tensor, hx: Tensor, *weights: Tensor | None) -> Tensor:
         return step(x, [hx], [w for w in weights if w is not None])[0]
@@ -145,15 +148,15 @@ def _lstm_cell(x: Tensor, hx: State, *weights: Tensor | None) -> tuple[Tensor, .
 
 LAYERS: dict[Any, Callable[..., Any]] = {
     aten.lstm.input: _lstm,
-    aten.gru.input: _of_one_state(_gru_step),
-    aten.rnn_tanh.input: _of_one_state(_rnn_step(torch.tanh)),
-    aten.rnn_relu.input: _of_one_state(_rnn_step(torch.relu)),
+    aten.gru.input: _single_state_decomposition(_gru_step),
+    aten.rnn_tanh.input: _single_state_decomposition(_rnn_step(torch.tanh)),
+    aten.rnn_relu.input: _single_state_decomposition(_rnn_step(torch.relu)),
 }
 CELLS: dict[Any, Callable[..., Any]] = {
     aten.lstm_cell.default: _lstm_cell,
-    aten.gru_cell.default: _cell(_gru_step),
-    aten.rnn_tanh_cell.default: _cell(_rnn_step(torch.tanh)),
-    aten.rnn_relu_cell.default: _cell(_rnn_step(torch.relu)),
+    aten.gru_cell.default: _cell_decomposition(_gru_step),
+    aten.rnn_tanh_cell.default: _cell_decomposition(_rnn_step(torch.tanh)),
+    aten.rnn_relu_cell.default: _cell_decomposition(_rnn_step(torch.relu)),
 }
 
 
@@ -166,9 +169,11 @@ def shrink_operands(module: GraphModule) -> None:
     """Shrinks zero initial states to one sample, and sequences of equal elements to one element."""
     for node in calls(module.graph, LAYERS):
         if reads_inputs(node):
-            _read_one(node)
+            _use_single_element(node)
             held: Any = node.args[1]
-            states = [_of_one_sample(one) for one in (held if isinstance(held, (list, tuple)) else [held])]
+            states = [
+                _shrink_to_one_sample(one) for one in (held if isinstance(held, (list, tuple)) else [held])
+            ]
             node.args = (
                 node.args[0],
                 states if isinstance(held, (list, tuple)) else states[0],
@@ -176,7 +181,7 @@ def shrink_operands(module: GraphModule) -> None:
             )
 
 
-def _read_one(layer: Node) -> None:
+def _use_single_element(layer: Node) -> None:
     """Replaces a sequence that repeats an element by that element."""
     x: Any = layer.args[0]
     axis = 1 if layer.args[-1] else 0
@@ -188,7 +193,7 @@ def _read_one(layer: Node) -> None:
         layer.kwargs = {"steps": shape[axis]}  # for the forms above, which alone compute it
 
 
-def _of_one_sample(state: Node) -> Node:
+def _shrink_to_one_sample(state: Node) -> Node:
     if state.target is not aten.zeros.default:
         return state
     layers, _, size = shape_of(state)

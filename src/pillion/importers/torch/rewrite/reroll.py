@@ -14,9 +14,9 @@ from pillion.importers.torch.fx_nodes import (
     aten,
     call,
     calls,
+    fake_result,
     is_constant,
     shape_of,
-    value_of,
 )
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
 from pillion.importers.torch.rewrite.unrolled_loops import (
@@ -76,12 +76,12 @@ class _LoopBuilder:
     def roll(self) -> None:
         """Inserts the loop, redirects readers of the steps, and erases these."""
         outside = {row: readers for row in self.rows if (readers := list(self._readers(row)))}
-        self._begin()
+        self._insert_loop_begin()
         for row in self.rows:
-            self._compute(row)
-        lasts = self._end()
+            self._compute_row(row)
+        lasts = self._insert_last_calls()
         for row, readers in outside.items():
-            self._hand_over(row, readers, lasts)
+            self._redirect_readers(row, readers, lasts)
         for step in range(self.steps.count - 1, -1, -1):
             for row in reversed(self.rows):
                 row[step].graph.erase_node(row[step])
@@ -91,23 +91,23 @@ class _LoopBuilder:
         found = dict.fromkeys(user for node in row for user in node.users)
         return (user for user in found if user not in self.steps.place)
 
-    def _begin(self) -> None:
-        sequences = [(row, self._sequence(e)) for row, e in self.steps.elements.items()]
+    def _insert_loop_begin(self) -> None:
+        sequences = [(row, self._insert_sequence(e)) for row, e in self.steps.elements.items()]
         for row, sequence in sequences:
             self.inside[row[-1]] = call(self.before, ELEMENT, sequence, self.number, self.reverse)
         for index, (row, owner) in enumerate(self.steps.carried.items()):
-            source, views = self._computed(owner)
+            source, views = self._row_behind_views(owner)
             first = row[0]
             for view in reversed(views):
-                first = _undo(self.before, view, first)
-            shape = self._of_inputs(first, [s for _, s in sequences])
+                first = _invert_view(self.before, view, first)
+            shape = self._flatten_input_dependent(first, [s for _, s in sequences])
             state = call(self.before, CARRIED, first, shape, self.number, index)
             self.states[source] = state
             for view in views:
-                state = _again(self.before, view, state)
+                state = _apply_view(self.before, view, state)
             self.inside[row[-1]] = state
 
-    def _sequence(self, element: StepElement) -> Node:
+    def _insert_sequence(self, element: StepElement) -> Node:
         """Elements that the steps read, along a first axis, in the order in which the loop reads them."""
         source, axis, stride, size = element.source, element.axis, abs(element.stride), element.size
         count, shape = self.steps.count, shape_of(source)
@@ -119,7 +119,7 @@ class _LoopBuilder:
                 _narrow(self.before, source, axis, low + i, (count - 1) * stride + 1, stride)
                 for i in range(size)
             ]
-            rows = [_with_axis(self.before, e, axis + 1) for e in each]
+            rows = [_insert_axis(self.before, e, axis + 1) for e in each]
             part = call(self.before, aten.cat.default, rows, axis + 1) if size > 1 else rows[0]
         split = call(
             self.before, aten.reshape.default, part, [*shape[:axis], count, size, *shape[axis + 1 :]]
@@ -130,13 +130,13 @@ class _LoopBuilder:
         backwards = (element.stride < 0) != self.reverse
         return call(self.before, aten.flip.default, sequence, [0]) if backwards else sequence
 
-    def _of_inputs(self, first: Node, sequences: list[Node]) -> Node:
+    def _flatten_input_dependent(self, first: Node, sequences: list[Node]) -> Node:
         """Flattens an input-dependent tensor to [n, 1], so that `carried` does not broadcast the state."""
         made = [*sequences, first, *(row[0] for row in self.steps.carried), *self.steps.same]
         source = next(node for node in made if not is_constant(node))
-        return call(self.before, aten.reshape.default, source, [value_of(source).numel(), 1])
+        return call(self.before, aten.reshape.default, source, [fake_result(source).numel(), 1])
 
-    def _computed(self, row: Row) -> tuple[Row, list[Node]]:
+    def _row_behind_views(self, row: Row) -> tuple[Row, list[Node]]:
         """The row behind a chain of views, and these views in order."""
         views: list[Node] = []
         while row[-1].target in VIEWS and row[-1].args[0] in self.steps.place:
@@ -144,7 +144,7 @@ class _LoopBuilder:
             row = self.steps.place[row[-1].args[0]][0]  # type: ignore[index]  # a node
         return row, views[::-1]
 
-    def _compute(self, row: Row) -> None:
+    def _compute_row(self, row: Row) -> None:
         last = row[-1]
         same = {n: self.inside.get(n, n) for n in last.all_input_nodes}
         with last.graph.inserting_before(self.before):
@@ -152,21 +152,21 @@ class _LoopBuilder:
         copy.meta = {**last.meta}
         self.inside[last] = copy
 
-    def _end(self) -> dict[Row, Node]:
+    def _insert_last_calls(self) -> dict[Row, Node]:
         """`last` calls by row."""
         lasts: dict[Row, Node] = {}
         count = self.steps.count
         for index, owner in enumerate(self.steps.carried.values()):
-            source, views = self._computed(owner)
+            source, views = self._row_behind_views(owner)
             held = self.states[source]
             last = call(self.before, LAST, held, self.inside[source[-1]], self.number, index, count)
             lasts[source] = last
             for view in views:
-                last = _again(self.before, view, last)
+                last = _apply_view(self.before, view, last)
             lasts[owner] = last
         return lasts
 
-    def _hand_over(self, row: Row, readers: list[Node], lasts: dict[Row, Node]) -> None:
+    def _redirect_readers(self, row: Row, readers: list[Node], lasts: dict[Row, Node]) -> None:
         """Redirects outside readers of a row to the loop's results."""
         earlier = {user for node in row[:-1] for user in node.users}
         if row in lasts and earlier.isdisjoint(readers):
@@ -175,14 +175,14 @@ class _LoopBuilder:
             )
         for reader in calls(row[0].graph, [aten.cat.default]):
             if reader in readers:
-                self._join(row, reader)
+                self._merge_concat_steps(row, reader)
         for step, node in enumerate(row):
             for reader in [user for user in node.users if user not in self.steps.place]:
-                reader.replace_input_with(node, self._one(row, step))
+                reader.replace_input_with(node, self._result_of_step(row, step))
 
-    def _stack(self, row: Row) -> Node:
+    def _stacked_results(self, row: Row) -> Node:
         """Results of all steps of a row, stacked."""
-        source, views = self._computed(row)
+        source, views = self._row_behind_views(row)
         if source not in self.stacks:
             inner = self.inside[source[-1]]
             self.stacks[source] = call(
@@ -190,40 +190,44 @@ class _LoopBuilder:
             )
         stack = self.stacks[source]
         for view in views:
-            stack = _of_all(self.before, view, stack)
+            stack = _apply_view_to_stack(self.before, view, stack)
         return stack
 
-    def _place(self, step: int) -> int:
+    def _stack_position(self, step: int) -> int:
         return self.steps.count - 1 - step if self.reverse else step
 
-    def _one(self, row: Row, step: int) -> Node:
-        part = _narrow(self.before, self._stack(row), 0, self._place(step), 1, 1)
+    def _result_of_step(self, row: Row, step: int) -> Node:
+        part = _narrow(self.before, self._stacked_results(row), 0, self._stack_position(step), 1, 1)
         return call(self.before, aten.reshape.default, part, list(shape_of(row[step])))
 
-    def _join(self, row: Row, reader: Node) -> None:
+    def _merge_concat_steps(self, row: Row, reader: Node) -> None:
         """Replaces consecutive steps in a concatenation by one tensor."""
         operands: Any = reader.args[0]
         rank = len(shape_of(reader))
         axis = argument(reader, 1, 0) % rank
         joined: list[Node] = []
-        for run in _runs([self._step(row, node) for node in operands]):
+        for run in _consecutive_runs([self._step_of_node(row, node) for node in operands]):
             part = operands[run.start : run.stop]
-            if len(part) > 1 and self._step(row, part[0]) is not None:
-                joined.append(self._in_a_row(row, [self._place(self.steps.place[n][1]) for n in part], axis))
+            if len(part) > 1 and self._step_of_node(row, part[0]) is not None:
+                joined.append(
+                    self._concat_steps(
+                        row, [self._stack_position(self.steps.place[n][1]) for n in part], axis
+                    )
+                )
             else:
                 joined += part
         if len(joined) == 1:
             reader.replace_all_uses_with(joined[0])
         reader.args = (joined, axis)
 
-    def _step(self, row: Row, node: Node) -> int | None:
+    def _step_of_node(self, row: Row, node: Node) -> int | None:
         found = self.steps.place.get(node)
         return found[1] if found is not None and found[0] == row else None
 
-    def _in_a_row(self, row: Row, places: list[int], axis: int) -> Node:
+    def _concat_steps(self, row: Row, places: list[int], axis: int) -> Node:
         """Concatenates some steps of a row along one of their axes."""
         low, count, shape = min(places), len(places), shape_of(row[0])
-        part = _narrow(self.before, self._stack(row), 0, low, count, 1)
+        part = _narrow(self.before, self._stacked_results(row), 0, low, count, 1)
         if places[0] > places[-1]:
             part = call(self.before, aten.flip.default, part, [0])
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
@@ -232,17 +236,17 @@ class _LoopBuilder:
         return call(self.before, aten.reshape.default, moved, whole)
 
 
-def _runs(numbers: list[int | None]) -> Iterator[range]:
+def _consecutive_runs(numbers: list[int | None]) -> Iterator[range]:
     """Yields runs of positions whose numbers ascend or descend by one."""
     begin = 0
     for at in range(1, len(numbers) + 1):
-        goes_on = at < len(numbers) and _follow(numbers[begin : at + 1])
+        goes_on = at < len(numbers) and _are_consecutive(numbers[begin : at + 1])
         if not goes_on:
             yield range(begin, at)
             begin = at
 
 
-def _follow(numbers: list[int | None]) -> bool:
+def _are_consecutive(numbers: list[int | None]) -> bool:
     known = [n for n in numbers if n is not None]
     if len(known) < len(numbers):
         return False
@@ -256,31 +260,31 @@ def _narrow(before: Node, x: Node, axis: int, first: int, count: int, step: int)
     return call(before, aten.slice.Tensor, x, axis, first, first + count, *([step] if step != 1 else []))
 
 
-def _with_axis(before: Node, x: Node, axis: int) -> Node:
+def _insert_axis(before: Node, x: Node, axis: int) -> Node:
     shape = shape_of(x)
     return call(before, aten.reshape.default, x, [*shape[:axis], 1, *shape[axis:]])
 
 
-def _again(before: Node, view: Node, x: Node) -> Node:
+def _apply_view(before: Node, view: Node, x: Node) -> Node:
     return call(before, view.target, x, *view.args[1:])  # type: ignore[arg-type]  # a call
 
 
-def _undo(before: Node, view: Node, x: Node) -> Node:
+def _invert_view(before: Node, view: Node, x: Node) -> Node:
     """Applies the inverse of a view."""
     shape = shape_of(view.args[0])  # type: ignore[arg-type]  # a node
     if view.target is aten.reshape.default:
         return call(before, aten.reshape.default, x, list(shape))
-    order = _order(view)
+    order = _view_axis_order(view)
     return call(before, aten.permute.default, x, [order.index(a) for a in range(len(order))])
 
 
-def _of_all(before: Node, view: Node, stack: Node) -> Node:
+def _apply_view_to_stack(before: Node, view: Node, stack: Node) -> Node:
     """Applies a view to each step of a stack."""
     if view.target is aten.reshape.default:
         return call(before, aten.reshape.default, stack, [shape_of(stack)[0], *shape_of(view)])
-    return call(before, aten.permute.default, stack, [0, *(a + 1 for a in _order(view))])
+    return call(before, aten.permute.default, stack, [0, *(a + 1 for a in _view_axis_order(view))])
 
 
-def _order(view: Node) -> list[int]:
+def _view_axis_order(view: Node) -> list[int]:
     axes: Any = view.args[1]
     return [int(axis) % len(axes) for axis in axes]

@@ -22,7 +22,7 @@ from pillion.importers.torch.fx_nodes import (
     shape_of,
 )
 from pillion.importers.torch.rewrite import dft_matrices
-from pillion.importers.torch.rewrite.complex_pairs import PairLowering, Pairs, is_complex
+from pillion.importers.torch.rewrite.complex_pairs import ComplexPairs, PairLowering, is_complex
 from pillion.importers.torch.rewrite.dft_matrices import BOTH
 from pillion.importers.torch.rewrite.functionalize import CASTS
 
@@ -31,112 +31,112 @@ LEAST_ENVELOPE = 1e-11
 WINDOWED = (aten.stft.default, aten.stft.center)
 
 
-def _layer(before: Node, x: Node, matrix: Tensor) -> Node:
+def _insert_linear(before: Node, x: Node, matrix: Tensor) -> Node:
     weights = matrix.t().to(torch.float32).contiguous()
-    return call(before, aten.linear.default, x, _held(before, weights))
+    return call(before, aten.linear.default, x, _insert_weights(before, weights))
 
 
-def _held(before: Node, weights: Tensor) -> Node:
+def _insert_weights(before: Node, weights: Tensor) -> Node:
     return constant(before, weights, f"{before.name}_waves")
 
 
-def _along(before: Node, x: Node, axis: int, matrix: Tensor, *, of: int, to: int) -> Node:
+def _transform_axis(before: Node, x: Node, axis: int, matrix: Tensor, *, of: int, to: int) -> Node:
     """Transforms one axis. `of` and `to` are the sizes of the operand's and result's part axis; 0 if there is
     none."""
-    x = _moved(before, x, axis, _last(x, of))
-    lead = shape_of(x)[: _last(x, of)]
+    x = _move_axis(before, x, axis, _last_transform_axis(x, of))
+    lead = shape_of(x)[: _last_transform_axis(x, of)]
     if of:
         x = call(before, aten.reshape.default, x, [*lead, -1])
-    y = _layer(before, x, matrix)
+    y = _insert_linear(before, x, matrix)
     if to:
         y = call(before, aten.reshape.default, y, [*lead, -1, to])
-    return _moved(before, y, _last(y, to), axis)
+    return _move_axis(before, y, _last_transform_axis(y, to), axis)
 
 
-def _last(x: Node, parts: int) -> int:
+def _last_transform_axis(x: Node, parts: int) -> int:
     """Last axis before the part axis."""
     return len(shape_of(x)) - (2 if parts else 1)
 
 
-def _moved(before: Node, x: Node, source: int, to: int) -> Node:
+def _move_axis(before: Node, x: Node, source: int, to: int) -> Node:
     order = list(range(len(shape_of(x))))
     order.insert(to, order.pop(source))
     return permuted(before, x, order)
 
 
-def _of_reals(pairs: Pairs, node: Node) -> Node:
+def _lower_fft_r2c(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers `_fft_r2c`: real input along its last axis, pairs along the others."""
     args: Any = node.args
-    return _from_reals(node, args[0], bool(args[3]))
+    return _transform_reals(node, args[0], bool(args[3]))
 
 
-def _from_reals(node: Node, x: Node, onesided: bool) -> Node:
+def _transform_reals(node: Node, x: Node, onesided: bool) -> Node:
     args: Any = node.args
     *others, last = args[1]
-    parts = _wanted(node)
+    parts = _read_parts(node)
     own = BOTH if others else parts
     factor = dft_matrices.normalization([shape_of(x)[axis] for axis in args[1]], args[2])
     matrix = dft_matrices.select_parts(dft_matrices.real_dft(shape_of(x)[last], onesided) * factor, own)
-    y = _along(node, x, last, matrix, of=0, to=_count(own))
-    return _handed(node, parts, _from_pairs(node, y, others, True, parts))
+    y = _transform_axis(node, x, last, matrix, of=0, to=_part_count(own))
+    return _redirect_part_readers(node, parts, _transform_pairs(node, y, others, True, parts))
 
 
-def _of_pairs(pairs: Pairs, node: Node) -> Node:
+def _lower_fft_c2c(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers `_fft_c2c`, including input cast from real numbers."""
     args: Any = node.args
     x, axes, mode, forward = args
     if x.target in CASTS and not is_complex(x.args[0]) and forward:
-        return _from_reals(node, x.args[0], False)
-    parts = _wanted(node)
+        return _transform_reals(node, x.args[0], False)
+    parts = _read_parts(node)
     factor = dft_matrices.normalization([shape_of(x)[axis] for axis in axes], mode)
-    y = _from_pairs(node, pairs.of(x, node), axes, forward, parts, factor)
-    return _handed(node, parts, y)
+    y = _transform_pairs(node, pairs.of(x, node), axes, forward, parts, factor)
+    return _redirect_part_readers(node, parts, y)
 
 
-def _from_pairs(
+def _transform_pairs(
     node: Node, x: Node, axes: Sequence[int], forward: bool, parts: slice, factor: float = 1.0
 ) -> Node:
     """Transforms pairs along some axes, and keeps only these parts of the results."""
     for at, axis in enumerate(axes):
         own = parts if at == len(axes) - 1 else BOTH
         matrix = dft_matrices.select_parts(dft_matrices.complex_dft(shape_of(x)[axis], forward) * factor, own)
-        x, factor = _along(node, x, axis, matrix, of=2, to=_count(own)), 1.0
+        x, factor = _transform_axis(node, x, axis, matrix, of=2, to=_part_count(own)), 1.0
     return x
 
 
-def _count(parts: slice) -> int:
+def _part_count(parts: slice) -> int:
     return len(range(2)[parts])
 
 
-def _to_reals(pairs: Pairs, node: Node) -> Node:
+def _lower_fft_c2r(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers `_fft_c2r`, whose last axis is one-sided."""
     args: Any = node.args
     *others, last = args[1]
     mode, size, x = args[2], args[3], pairs.of(args[0], node)
     sizes = [*(shape_of(x)[axis] for axis in others), size]
-    x = _from_pairs(node, x, others, False, BOTH)
+    x = _transform_pairs(node, x, others, False, BOTH)
     matrix = dft_matrices.inverse_real_dft(size) * dft_matrices.normalization(sizes, mode)
-    return _along(node, x, last, matrix, of=2, to=0)
+    return _transform_axis(node, x, last, matrix, of=2, to=0)
 
 
-def _wanted(node: Node) -> slice:
+def _read_parts(node: Node) -> slice:
     """Parts of the results that are read."""
     readers = [reader for view in node.users for reader in view.users]
     viewed = all(view.target is aten.view_as_real.default for view in node.users)
-    if not viewed or not readers or not all(map(_takes_a_part, readers)):
+    if not viewed or not readers or not all(map(_selects_part, readers)):
         return BOTH
     first = {int(argument(reader, 2, 0)) for reader in readers}
     return slice(min(first), max(first) + 1)
 
 
-def _takes_a_part(node: Node) -> bool:
+def _selects_part(node: Node) -> bool:
     if node.target is not aten.slice.Tensor:
         return False
     rank = len(shape_of(node))
     return argument(node, 1, 0) % rank == rank - 1 and shape_of(node)[-1] == 1
 
 
-def _handed(node: Node, parts: slice, y: Node) -> Node:
+def _redirect_part_readers(node: Node, parts: slice, y: Node) -> Node:
     """Redirects readers of a single part to it."""
     if parts != BOTH:
         for reader in [reader for view in node.users for reader in view.users]:
@@ -144,10 +144,10 @@ def _handed(node: Node, parts: slice, y: Node) -> Node:
     return y
 
 
-def _windows(pairs: Pairs, node: Node) -> Node | None:
+def _lower_stft(pairs: ComplexPairs, node: Node) -> Node | None:
     """Lowers `stft` to a convolution with windowed waves."""
     x: Any = node.args[0]
-    size, hop, window = _frames(node)
+    size, hop, window = _frame_params(node)
     if window is None:
         return None
     matrix = dft_matrices.real_dft(size, named_argument(node, "onesided") is not False) * window[:, None]
@@ -157,27 +157,27 @@ def _windows(pairs: Pairs, node: Node) -> Node | None:
     if node.target is aten.stft.center and named_argument(node, "center"):
         x = call(node, aten.pad.default, x, [size // 2, size // 2], named_argument(node, "pad_mode"))
     weights = matrix.t().to(torch.float32).reshape(-1, 1, size).contiguous()
-    y = call(node, aten.conv1d.default, x, _held(node, weights), None, [hop])
+    y = call(node, aten.conv1d.default, x, _insert_weights(node, weights), None, [hop])
     _, outputs, frames = shape_of(y)
     y = call(node, aten.reshape.default, y, [-1, outputs // 2, 2, frames])
     y = call(node, aten.permute.default, y, [0, 1, 3, 2])
     return call(node, aten.reshape.default, y, [*lead, outputs // 2, frames, 2])
 
 
-def _from_windows(pairs: Pairs, node: Node) -> Node | None:
+def _lower_istft(pairs: ComplexPairs, node: Node) -> Node | None:
     """Lowers `istft` to a transposed convolution, divided by the overlap-added window."""
     x = pairs.of(node.args[0], node)
-    size, hop, window = _frames(node)
+    size, hop, window = _frame_params(node)
     *lead, count, frames, _ = shape_of(x)
     if window is None or count != size // 2 + 1:
         return None
     length = (frames - 1) * hop + size
     begin = size // 2 if named_argument(node, "center") else 0
     end = begin + int(named_argument(node, "length") or length - 2 * begin)
-    envelope = dft_matrices.envelope(window, hop, frames)[begin:end]
+    envelope = dft_matrices.squared_window_envelope(window, hop, frames)[begin:end]
     if float(envelope.min()) < LEAST_ENVELOPE:
         return None
-    x = _moved(node, x, len(lead) + 2, len(lead) + 1)
+    x = _move_axis(node, x, len(lead) + 2, len(lead) + 1)
     x = call(node, aten.reshape.default, x, [-1, 2 * count, frames])
     matrix = (
         dft_matrices.inverse_real_dft(size)
@@ -185,16 +185,16 @@ def _from_windows(pairs: Pairs, node: Node) -> Node | None:
         / (size**0.5 if named_argument(node, "normalized") else size)
     )
     weights = matrix.to(torch.float32).reshape(2 * count, 1, size).contiguous()
-    y = call(node, aten.conv_transpose1d.default, x, _held(node, weights), None, [hop])
+    y = call(node, aten.conv_transpose1d.default, x, _insert_weights(node, weights), None, [hop])
     y = call(node, aten.slice.Tensor, y, 2, begin, min(end, length))
     shares = (1 / envelope).to(torch.float32).reshape(1, 1, -1)
-    y = call(node, aten.mul.Tensor, y, _held(node, shares))
+    y = call(node, aten.mul.Tensor, y, _insert_weights(node, shares))
     if end > length:
         y = call(node, aten.constant_pad_nd.default, y, [0, end - length])
     return call(node, aten.reshape.default, y, [*lead, end - begin])
 
 
-def _frames(node: Node) -> tuple[int, int, Tensor | None]:
+def _frame_params(node: Node) -> tuple[int, int, Tensor | None]:
     """Size, hop and window of frames; None for a computed window."""
     size = int(named_argument(node, "n_fft"))
     hop = int(named_argument(node, "hop_length") or size // 4)
@@ -205,12 +205,14 @@ def _frames(node: Node) -> tuple[int, int, Tensor | None]:
     return size, hop, dft_matrices.centre_window(held.detach(), size)
 
 
-def _if_small(form: PairLowering) -> PairLowering:
+def _if_matrix_small(form: PairLowering) -> PairLowering:
     """Applies a lowering unless its matrix exceeds MOST_WEIGHTS."""
-    return lambda pairs, node: form(pairs, node) if _weights(node) <= dft_matrices.MOST_WEIGHTS else None
+    return lambda pairs, node: (
+        form(pairs, node) if _largest_matrix_size(node) <= dft_matrices.MOST_WEIGHTS else None
+    )
 
 
-def _weights(node: Node) -> int:
+def _largest_matrix_size(node: Node) -> int:
     """Upper bound of the elements of a transform's largest matrix."""
     if node.target in (*WINDOWED, aten.istft.default):
         return int(named_argument(node, "n_fft")) * (int(named_argument(node, "n_fft")) + 2)
@@ -220,10 +222,10 @@ def _weights(node: Node) -> int:
 
 
 LOWERINGS: dict[Any, PairLowering] = {
-    **dict.fromkeys(WINDOWED, _if_small(_windows)),
-    aten._fft_c2c.default: _if_small(_of_pairs),
-    aten._fft_c2r.default: _if_small(_to_reals),
-    aten._fft_r2c.default: _if_small(_of_reals),
-    aten.istft.default: _if_small(_from_windows),
+    **dict.fromkeys(WINDOWED, _if_matrix_small(_lower_stft)),
+    aten._fft_c2c.default: _if_matrix_small(_lower_fft_c2c),
+    aten._fft_c2r.default: _if_matrix_small(_lower_fft_c2r),
+    aten._fft_r2c.default: _if_matrix_small(_lower_fft_r2c),
+    aten.istft.default: _if_matrix_small(_lower_istft),
 }
 """Lowerings by transform."""

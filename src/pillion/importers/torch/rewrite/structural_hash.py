@@ -17,8 +17,8 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant_nodes,
     constant_of,
+    fake_result,
     is_tensor,
-    value_of,
 )
 from pillion.importers.torch.loop_nodes import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.functionalize import is_write
@@ -38,28 +38,28 @@ def operands_of(node: Node) -> list[Node]:
 
 def signature(node: Node) -> tuple[Any, ...]:
     """Returns what two calls must share to be the same call in two steps."""
-    value = value_of(node)
+    value = fake_result(node)
     form = (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else None
     return node.target, str(map_arg((node.args, dict(node.kwargs)), lambda _: "·")), form
 
 
-class Numbers:
+class ValueNumbering:
     """Value numbering: nodes with the same number have the same value."""
 
     def __init__(self, graph: Graph) -> None:
         self._numbers: dict[Node, int] = {}
         self._known: dict[Any, int] = {}
         for node in graph.nodes:
-            self._numbers[node] = self._known.setdefault(self._key(node), len(self._known))
+            self._numbers[node] = self._known.setdefault(self._value_key(node), len(self._known))
 
     def __getitem__(self, node: Node) -> int:
         return self._numbers.get(node, -1 - id(node))
 
-    def _key(self, node: Node) -> Any:
+    def _value_key(self, node: Node) -> Any:
         if node.op == "get_attr":
             held = constant_of(node)
             return node.target if held is None or held.numel() > SMALL else _content(held)
-        if node.op != "call_function" or _is_of_its_own(node):
+        if node.op != "call_function" or _has_unique_value(node):
             return node
         arguments = str(map_arg((node.args, dict(node.kwargs)), lambda n: f"·{self._numbers[n]}"))
         return node.target, arguments
@@ -73,7 +73,7 @@ def _content(held: Tensor) -> tuple[Any, ...]:
     return held.dtype, tuple(held.shape), hashlib.sha256(raw).digest()
 
 
-def _is_of_its_own(node: Node) -> bool:
+def _has_unique_value(node: Node) -> bool:
     """Whether equal operands do not imply equal values: random calls, writes and loop boundaries."""
     random = RANDOM in getattr(node.target, "tags", ())
     return random or is_write(node) or node.target in LOOP_ARGUMENT
@@ -82,7 +82,7 @@ def _is_of_its_own(node: Node) -> bool:
 class CallSequence:
     """Calls of a graph that are not constant, hashed to find repeated runs."""
 
-    def __init__(self, graph: Graph, numbers: Numbers) -> None:
+    def __init__(self, graph: Graph, numbers: ValueNumbering) -> None:
         constants = constant_nodes(graph)
         ids: dict[Any, int] = {}
         self.nodes = [node for node in calls(graph) if node not in constants]
@@ -110,16 +110,16 @@ class CallSequence:
     def _is_run(self, first: int, second: int) -> bool:
         """Whether the calls between two positions repeat those before the first."""
         length = second - first
-        return first + 1 >= length and self._run(first, length) == self._run(second, length)
+        return first + 1 >= length and self._run_hash(first, length) == self._run_hash(second, length)
 
-    def _run(self, last: int, length: int) -> int:
+    def _run_hash(self, last: int, length: int) -> int:
         begin = last + 1 - length
         return (self._sums[last + 1] - self._sums[begin] * self._powers[length]) % MODULUS
 
 
-def _call_key(node: Node, constants: frozenset[Node], numbers: Numbers) -> Any:
+def _call_key(node: Node, constants: frozenset[Node], numbers: ValueNumbering) -> Any:
     """Hash key that corresponding calls of two steps share; offsets of slices are ignored."""
     if node.target is aten.slice.Tensor:
-        return node.target, node.args[1:2], tuple(value_of(node).shape)
+        return node.target, node.args[1:2], tuple(fake_result(node).shape)
     reads = map_arg((node.args, dict(node.kwargs)), lambda n: f"·{numbers[n]}" if n in constants else "·")
     return node.target, str(reads)

@@ -35,14 +35,14 @@ def sums_to_linear(module: GraphModule) -> None:
         for x, factors in (product.args[:2], product.args[1::-1]):
             held = constant_of(factors)
             if isinstance(x, Node) and held is not None and constant_of(x) is None:
-                axes = _axes(node, x, held)
+                axes = _classify_axes(node, x, held)
                 if axes is not None:
-                    replace(node, _layer(node, x, held, axes))
+                    replace(node, _insert_linear_layer(node, x, held, axes))
                     break
 
 
 @dataclass(frozen=True)
-class _Axes:
+class _ProductAxes:
     """Axes of a product: summed, the operand's rows, or the factors' outputs."""
 
     summed: tuple[int, ...]
@@ -50,7 +50,7 @@ class _Axes:
     outputs: tuple[int, ...]
 
 
-def _axes(total: Node, x: Node, factors: Tensor) -> _Axes | None:
+def _classify_axes(total: Node, x: Node, factors: Tensor) -> _ProductAxes | None:
     """Classifies the axes; None if operand and factors share a kept axis, or the operand is broadcast along a
     summed one."""
     shape = shape_of(total.args[0])  # type: ignore[arg-type]  # a product
@@ -64,10 +64,10 @@ def _axes(total: Node, x: Node, factors: Tensor) -> _Axes | None:
     outputs = tuple(axis for axis in kept if of_factors[axis] > 1)
     if any(of_x[axis] > 1 for axis in outputs):
         return None
-    return _Axes(summed, tuple(axis for axis in kept if axis not in outputs), outputs)
+    return _ProductAxes(summed, tuple(axis for axis in kept if axis not in outputs), outputs)
 
 
-def _layer(node: Node, x: Node, factors: Tensor, axes: _Axes) -> Node:
+def _insert_linear_layer(node: Node, x: Node, factors: Tensor, axes: _ProductAxes) -> Node:
     shape = shape_of(node.args[0])  # type: ignore[arg-type]  # a product
     rank, size = len(shape), [math.prod(shape[a] for a in part) for part in (axes.summed, axes.outputs)]
     rows = [shape[a] for a in axes.rows]

@@ -15,11 +15,11 @@ from pillion.importers.torch.fx_nodes import (
     aten,
     call,
     calls,
+    fake_result,
     lower_calls,
     named_argument,
     replace,
     shape_of,
-    value_of,
 )
 from pillion.importers.torch.rewrite.decompositions.resizes import size_follows_factors
 from pillion.importers.torch.rewrite.functionalize import SHAPES
@@ -45,11 +45,11 @@ def drop_expansions(module: GraphModule) -> None:
     """Removes `expand` if all its readers broadcast."""
     for node in calls(module.graph, [aten.expand.default]):
         source = node.args[0]
-        if isinstance(source, Node) and all(_broadcasts(user, node, source) for user in node.users):
+        if isinstance(source, Node) and all(_reader_broadcasts(user, node, source) for user in node.users):
             replace(node, source)
 
 
-def _broadcasts(user: Node, expanded: Node, source: Node) -> bool:
+def _reader_broadcasts(user: Node, expanded: Node, source: Node) -> bool:
     if user.target not in BROADCASTING:
         return False
     operands = [source if a is expanded else a for a in user.args[:2]]
@@ -79,7 +79,7 @@ def _reshape(node: Node) -> Node:
 
 def _transpose(node: Node) -> Node:
     source = node.args[0]
-    order = list(range(value_of(node).dim()))
+    order = list(range(fake_result(node).dim()))
     if node.target is aten.transpose.int:
         i, j = (int(argument(node, position)) % max(len(order), 1) for position in (1, 2))
         order[i], order[j] = order[j], order[i]
@@ -88,7 +88,7 @@ def _transpose(node: Node) -> Node:
     return call(node, aten.permute.default, source, order)
 
 
-def _first(node: Node, target: Any, *args: Any) -> Node | None:
+def _replace_if_first_read(node: Node, target: Any, *args: Any) -> Node | None:
     """Replaces an operator with several results of which only the first is read."""
     users = list(node.users)
     if any(user.target is not getitem or user.args[1] != 0 for user in users):
@@ -100,7 +100,7 @@ def _first(node: Node, target: Any, *args: Any) -> Node | None:
 
 
 def _max_pool(node: Node) -> Node | None:
-    return _first(node, aten.max_pool2d.default, *node.args)
+    return _replace_if_first_read(node, aten.max_pool2d.default, *node.args)
 
 
 def _maximum(node: Node) -> Node | None:
@@ -108,11 +108,11 @@ def _maximum(node: Node) -> Node | None:
     target = aten.amax.default if node.target in (aten.max.default, aten.max.dim) else aten.amin.default
     source, *rest = node.args
     if node.target in (aten.max.default, aten.min.default):
-        return call(node, target, source, list(range(value_of(source).dim())))  # type: ignore[arg-type]  # a tensor
-    return _first(node, target, source, [rest[0]], bool(argument(node, 2)))
+        return call(node, target, source, list(range(fake_result(source).dim())))  # type: ignore[arg-type]  # a tensor
+    return _replace_if_first_read(node, target, source, [rest[0]], bool(argument(node, 2)))
 
 
-def _parts(node: Node) -> None:
+def _split_to_slices(node: Node) -> None:
     """Replaces a split by slices. Not done earlier, because parts may be written in place (`GRUCell`)."""
     source, size, dim = (argument(node, i, 0) for i in range(3))
     whole = shape_of(source)[dim]
@@ -125,10 +125,12 @@ def _parts(node: Node) -> None:
 
 def _batch_norm(node: Node) -> Node | None:
     x, weight, bias, mean, variance, momentum, eps = (argument(node, i) for i in range(7))
-    return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
+    return _replace_if_first_read(
+        node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False
+    )
 
 
-def _norm_of_volumes(node: Node) -> Node | None:
+def _batch_norm_3d(node: Node) -> Node | None:
     """Merges depth into the batch axis of a 3-d batch norm."""
     source, *rest = node.args
     shape = shape_of(node)
@@ -146,7 +148,9 @@ def _batch_norm_by_running_statistics(node: Node) -> Node | None:
     x, weight, bias, mean, variance, training, momentum, eps = (argument(node, i) for i in range(8))
     if training or mean is None:
         return None
-    return _first(node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False)
+    return _replace_if_first_read(
+        node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False
+    )
 
 
 def _adaptive_pool(node: Node) -> Node | None:
@@ -213,13 +217,13 @@ def _prelu(node: Node) -> Node:
 def _cat(node: Node) -> Node | None:
     """Drops empty operands."""
     operands: Any = node.args[0]
-    kept = [n for n in operands if value_of(n).numel()]
+    kept = [n for n in operands if fake_result(n).numel()]
     if not kept or len(kept) == len(operands):
         return None
     return call(node, aten.cat.default, kept, *node.args[1:], **node.kwargs)
 
 
-def _over_all_axes(node: Node) -> Node:
+def _reduce_all_axes(node: Node) -> Node:
     target = aten.mean.dim if node.target is aten.mean.default else aten.sum.dim_IntList
     source: Any = node.args[0]
     return call(node, target, source, list(range(len(shape_of(source)))))
@@ -255,7 +259,7 @@ SYNONYMS: dict[Any, CallLowering] = {
     aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
     aten.native_batch_norm.default: _batch_norm_by_running_statistics,
     aten.adaptive_avg_pool2d.default: _adaptive_pool,
-    aten.batch_norm.default: _norm_of_volumes,
+    aten.batch_norm.default: _batch_norm_3d,
     aten.cat.default: _cat,
     aten.constant_pad_nd.default: lambda node: call(
         node, aten.pad.default, *node.args[:2], "constant", float(argument(node, 2, 0.0))
@@ -266,14 +270,14 @@ SYNONYMS: dict[Any, CallLowering] = {
     aten.max.default: _maximum,
     aten.max.dim: _maximum,
     aten.max_pool2d_with_indices.default: _max_pool,
-    aten.mean.default: _over_all_axes,
+    aten.mean.default: _reduce_all_axes,
     aten.min.default: _maximum,
     aten.min.dim: _maximum,
     aten.numpy_T.default: _transpose,
     aten.pow.Tensor_Scalar: _power,
-    aten.sum.default: _over_all_axes,
+    aten.sum.default: _reduce_all_axes,
     aten.t.default: _transpose,
     aten.transpose.int: _transpose,
-    aten.unsafe_split.Tensor: _parts,
+    aten.unsafe_split.Tensor: _split_to_slices,
     **dict.fromkeys((*RESIZES, *RESIZES.values()), _resize),
 }

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch._decomp import get_decompositions
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import CONVOLUTIONS, aten, is_constant, named_argument, value_of
+from pillion.importers.torch.fx_nodes import CONVOLUTIONS, aten, fake_result, is_constant, named_argument
 from pillion.importers.torch.rewrite.clamp_masks import MARGIN
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, reads_inputs
@@ -39,7 +39,7 @@ def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def _repeat(x: Tensor, counts: Sequence[int]) -> Tensor:
     x = x.reshape((1,) * (len(counts) - x.dim()) + tuple(x.shape))
     for dim, count in enumerate(counts):
-        x = _times(x, count, dim)
+        x = _repeat_axis(x, count, dim)
     return x
 
 
@@ -47,11 +47,11 @@ MOST_AT_ONCE = 256
 """Maximum operands of a repeating concatenation; larger repetitions take several steps."""
 
 
-def _times(x: Tensor, count: int, dim: int) -> Tensor:
+def _repeat_axis(x: Tensor, count: int, dim: int) -> Tensor:
     if count <= MOST_AT_ONCE:
         return torch.cat([x] * count, dim) if count != 1 else x
     whole, rest = divmod(count, MOST_AT_ONCE)
-    many = _times(torch.cat([x] * MOST_AT_ONCE, dim), whole, dim)
+    many = _repeat_axis(torch.cat([x] * MOST_AT_ONCE, dim), whole, dim)
     return torch.cat([many, *[x] * rest], dim) if rest else many
 
 
@@ -69,7 +69,7 @@ def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
     return x
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
+def _matmul(a: Tensor, b: Tensor) -> Tensor:
     """Treats vectors as matrices of one row or column."""
     left, right = a.dim() == 1, b.dim() == 1
     y = torch.matmul(a.unsqueeze(0) if left else a, b.unsqueeze(1) if right else b)
@@ -90,7 +90,7 @@ def _attention(
 ) -> Tensor:
     q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if enable_gqa:
-        k, v = (_for_each_head(x, q.shape[-3] // x.shape[-3]) for x in (k, v))
+        k, v = (_repeat_for_heads(x, q.shape[-3] // x.shape[-3]) for x in (k, v))
     if is_causal:
         attn_mask = torch.ones(q.shape[-2], k.shape[-2]).tril() == 1
     logits = torch.matmul(q, k.transpose(-2, -1))
@@ -101,7 +101,7 @@ def _attention(
     return torch.matmul(aten._safe_softmax.default(logits, -1), v)
 
 
-def _for_each_head(x: Tensor, times: int) -> Tensor:
+def _repeat_for_heads(x: Tensor, times: int) -> Tensor:
     """Repeats keys or values for the query heads that share them."""
     shape = (*x.shape[:-2], times, *x.shape[-2:])
     return x.unsqueeze(-3).expand(shape).reshape(*x.shape[:-3], -1, *x.shape[-2:])
@@ -153,16 +153,16 @@ def _with_batch(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _is_unbatched(node: Node) -> bool:
     images: Any = node.args[:2]
-    return bool(value_of(images[0]).dim() == value_of(images[1]).dim() - 1)
+    return bool(fake_result(images[0]).dim() == fake_result(images[1]).dim() - 1)
 
 
-def _with_axis(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _accepting_scalars(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Applies a function over an axis to a scalar."""
     return lambda x, *rest, **options: function(x.reshape(1), *rest, **options).reshape(())
 
 
 def _is_single_number(node: Node) -> bool:
-    return value_of(node.args[0]).dim() == 0  # type: ignore[arg-type]  # the schema says tensor
+    return fake_result(node.args[0]).dim() == 0  # type: ignore[arg-type]  # the schema says tensor
 
 
 BY_TORCH = (
@@ -208,13 +208,13 @@ for _target, _form in LAYERS.items():
 for _target in CONVOLUTIONS:
     decompose_by(_with_batch(_target), _target, when=_is_unbatched)
 for _target in OVER_AN_AXIS:
-    decompose_by(_with_axis(_target), _target, when=_is_single_number)
+    decompose_by(_accepting_scalars(_target), _target, when=_is_single_number)
 decompose_by(_add_batch, aten.addbmm.default)
 decompose_by(_clamp_to_tensors, aten.clamp.Tensor)
 decompose_by(copy_into, aten.copy.default, aten.fill.Tensor)
 decompose_by(lambda x, value: torch.full(x.shape, value, dtype=x.dtype), aten.fill.Scalar)
 decompose_by(lambda x: torch.zeros(x.shape, dtype=x.dtype), aten.zero.default)
-decompose_by(_product, aten.dot.default, aten.vdot.default, aten.matmul.default, aten.mv.default)
+decompose_by(_matmul, aten.dot.default, aten.vdot.default, aten.matmul.default, aten.mv.default)
 decompose_by(_expand, aten.expand.default)
 decompose_by(lambda x, y, weight: x + (y - x) * weight, aten.lerp.Scalar, aten.lerp.Tensor)
 decompose_by(_masked_fill, aten.masked_fill.Scalar, when=_masks_scores)

@@ -31,7 +31,12 @@ from pillion.importers.torch.fx_nodes import (
 )
 from pillion.importers.torch.loop_nodes import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.functionalize import is_write
-from pillion.importers.torch.rewrite.structural_hash import CallSequence, Numbers, operands_of, signature
+from pillion.importers.torch.rewrite.structural_hash import (
+    CallSequence,
+    ValueNumbering,
+    operands_of,
+    signature,
+)
 
 Row = tuple[Node, ...]
 """Corresponding nodes of all steps."""
@@ -114,29 +119,29 @@ class UnrolledSteps:
 def find_steps(graph: Graph, kept: Collection[Any] = ()) -> UnrolledSteps | None:
     """Returns the last loop of a graph without `kept` operators; None if there is none. Rewrite it before
     searching again."""
-    numbers = Numbers(graph)
+    numbers = ValueNumbering(graph)
     rhythm = CallSequence(graph, numbers)
     for node, candidates in rhythm.repeated(MOST_CANDIDATES):
-        steps = _from(node, candidates, numbers, kept)
+        steps = _loop_ending_at(node, candidates, numbers, kept)
         if steps is not None:
             return steps
     return None
 
 
-def _from(
-    last: Node, candidates: Iterable[Node], numbers: Numbers, kept: Collection[Any]
+def _loop_ending_at(
+    last: Node, candidates: Iterable[Node], numbers: ValueNumbering, kept: Collection[Any]
 ) -> UnrolledSteps | None:
     """Loop whose last step returns `last`."""
     for before in candidates:
         path = Matcher((before, last), numbers).path()
-        chain = _chain(before, last, path) if path is not None else []
-        steps = _steps(chain, numbers)
+        chain = _step_chain(before, last, path) if path is not None else []
+        steps = _loop_of_chain(chain, numbers)
         if steps is not None and _is_worth_while(steps, kept):
             return steps
     return None
 
 
-def _steps(chain: list[Node], numbers: Numbers) -> UnrolledSteps | None:
+def _loop_of_chain(chain: list[Node], numbers: ValueNumbering) -> UnrolledSteps | None:
     """Loop whose steps return the nodes of a chain or of its end."""
     for _ in range(MOST_TRIMS):
         if len(chain) < FEWEST_STEPS:
@@ -151,7 +156,7 @@ def _steps(chain: list[Node], numbers: Numbers) -> UnrolledSteps | None:
     return None
 
 
-def _chain(before: Node, last: Node, path: list[int]) -> list[Node]:
+def _step_chain(before: Node, last: Node, path: list[int]) -> list[Node]:
     """Results of all steps in order, followed backwards along `path`."""
     chain, wanted = [last, before], signature(last)
     while True:
@@ -176,7 +181,7 @@ def _is_worth_while(steps: UnrolledSteps, kept: Collection[Any]) -> bool:
 class Matcher:
     """Compares the steps of a chain backwards from their results."""
 
-    def __init__(self, chain: Row, numbers: Numbers) -> None:
+    def __init__(self, chain: Row, numbers: ValueNumbering) -> None:
         self.chain, self.numbers = chain, numbers
         self.steps = UnrolledSteps(len(chain))
         self._reached: dict[Row, tuple[Row, int] | None] = {}
@@ -197,33 +202,37 @@ class Matcher:
     def _kind(self, row: Row) -> str:
         steps, previous, last = self.steps, row[-2], row[-1]
         if self.numbers[previous] == self.numbers[last]:
-            self._want(row, lambda k: self.numbers[row[k]] == self.numbers[last])
+            self._require_for_all_steps(row, lambda k: self.numbers[row[k]] == self.numbers[last])
             steps.same[last] = None
             return "same"
         found = steps.place.get(last)
         if found is not None and found[1] == steps.count - 2:
             owner = found[0]
-            self._want(row, lambda k: (k == 0 or row[k] is owner[k - 1]) and _is_like(row[k], last))
+            self._require_for_all_steps(
+                row, lambda k: (k == 0 or row[k] is owner[k - 1]) and _is_same_call(row[k], last)
+            )
             steps.carried[row] = owner
             return "carried"
-        if self._is_element(row):
+        if self._record_element_row(row):
             return "element"
         if last in steps.place or last.op != "call_function" or not operands_of(last):
             raise StepsDiffer(steps.count - 1)
-        self._want(row, lambda k: signature(row[k]) == signature(last) and row[k] not in steps.place)
+        self._require_for_all_steps(
+            row, lambda k: signature(row[k]) == signature(last) and row[k] not in steps.place
+        )
         if len(set(row)) != len(row) or not is_tensor(last) or is_write(last) or last.target in LOOP_ARGUMENT:
             raise StepsDiffer(steps.count - 1)
         steps.rows.append(row)
         steps.place.update((node, (row, k)) for k, node in enumerate(row))
         return "computed"
 
-    def _want(self, row: Row, holds: Callable[[int], bool]) -> None:
+    def _require_for_all_steps(self, row: Row, holds: Callable[[int], bool]) -> None:
         """Raises if a condition fails for a step."""
         for k in range(len(row) - 1, -1, -1):
             if not holds(k):
                 raise StepsDiffer(k)
 
-    def _is_element(self, row: Row) -> bool:
+    def _record_element_row(self, row: Row) -> bool:
         """Records a row of slices at equal distances."""
         reads = [_slice(node) for node in row]
         before, last = reads[-2:]
@@ -232,7 +241,9 @@ class Matcher:
         stride, end = last.first - before.first, self.steps.count - 1
         number = self.numbers[last.source]
         wanted = [replace(last, first=last.first - (end - k) * stride) for k in range(end + 1)]
-        self._want(row, lambda k: _fits(reads[k], wanted[k], self.numbers, number) and is_tensor(row[k]))
+        self._require_for_all_steps(
+            row, lambda k: _slices_match(reads[k], wanted[k], self.numbers, number) and is_tensor(row[k])
+        )
         if not stride or (abs(stride) != last.size and last.size > MOST_TAKEN):
             raise StepsDiffer(end)
         self.steps.elements[row] = StepElement(last.source, last.axis, wanted[0].first, stride, last.size)
@@ -256,18 +267,18 @@ class Matcher:
     def extended(self) -> UnrolledSteps | None:
         """Returns the loop with all further rows computed from it; None if it depends on its own results
         otherwise."""
-        if not _is_closed(self.steps):
+        if not _is_self_contained(self.steps):
             return None
         at = 0
         while at < len(self.steps.rows):
             row = self.steps.rows[at]
             for user in list(row[-1].users):
-                for others in self._rows_of(row, user):
-                    self._try(others)
+                for others in self._corresponding_rows(row, user):
+                    self._try_row(others)
             at += 1
         return self.steps
 
-    def _rows_of(self, row: Row, user: Node) -> Iterator[Row]:
+    def _corresponding_rows(self, row: Row, user: Node) -> Iterator[Row]:
         """Corresponding users of a row in the other steps."""
         if user in self.steps.place or user.op != "call_function" or user in row[0].users:
             return
@@ -277,19 +288,19 @@ class Matcher:
         if all(len(users) == len(alike[-1]) for users in alike):
             yield tuple(users[number] for users in alike)
 
-    def _try(self, row: Row) -> None:
+    def _try_row(self, row: Row) -> None:
         """Adds a row with everything upstream if it is part of the steps."""
         steps, reached = self.steps.copy(), dict(self._reached)
         try:
             self.match(row)
-            is_part = _is_closed(self.steps)
+            is_part = _is_self_contained(self.steps)
         except StepsDiffer:
             is_part = False
         if not is_part:
             self.steps, self._reached = steps, reached
 
 
-def _fits(found: StepSlice | None, wanted: StepSlice, numbers: Numbers, number: int) -> bool:
+def _slices_match(found: StepSlice | None, wanted: StepSlice, numbers: ValueNumbering, number: int) -> bool:
     """Whether a slice equals `wanted`, on a tensor of the same value."""
     return (
         found is not None
@@ -298,7 +309,7 @@ def _fits(found: StepSlice | None, wanted: StepSlice, numbers: Numbers, number: 
     )
 
 
-def _is_like(node: Node, other: Node) -> bool:
+def _is_same_call(node: Node, other: Node) -> bool:
     return is_tensor(node) and shape_of(node) == shape_of(other)
 
 
@@ -314,7 +325,7 @@ def _slice(node: Node) -> StepSlice | None:
     )
 
 
-def _is_closed(steps: UnrolledSteps) -> bool:
+def _is_self_contained(steps: UnrolledSteps) -> bool:
     """Whether nothing that the loop reads depends on its results, and all loop invariants are constant or real."""
     sources = [element.source for element in steps.elements.values()]
     owners = list(steps.carried.values())

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, constant_of, is_constant, shape_of, value_of
-from pillion.importers.torch.layout import Builder, Order, Placed, plain
+from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, is_constant, shape_of
+from pillion.importers.torch.layout import Builder, LayoutValue, Order, from_logical_order
 from pillion.importers.torch.rewrite.common_type import int8_to_real, uint8_to_real, widen_to_int32
 from pillion.importers.torch.rewrite.compare_select import top_places, top_values
 from pillion.importers.torch.rewrite.computed_masks import masked_scores
 from pillion.importers.torch.rewrite.integer_arithmetic import FITTING, integer_calculation
 from pillion.importers.torch.rewrite.lower_indexing import gather_last, reduce_bags
-from pillion.importers.torch.rows.elementwise import binary, in_one_order
-from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.rows.elementwise import binary, broadcast_operands
+from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import Lowering, lowers, refuse, require_constant
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, constant
@@ -51,41 +51,46 @@ RELATIONS = {
 }
 
 
-def _comparing(relation: Relation) -> Lowering:
+def _comparison_lowering(relation: Relation) -> Lowering:
     return lambda b, first, second: binary(b, Compare, first, second, relation=relation)
 
 
 for _target, _relation in RELATIONS.items():
-    lowers(_target, quantized=row(Compare, operands=(0, 1), numbers=True))(_comparing(_relation))
+    lowers(_target, quantized=rule_of_op(Compare, operands=(0, 1), numbers=True))(
+        _comparison_lowering(_relation)
+    )
 
 
-def _fits(node: Node) -> str:
+def _fit_refusal(node: Node) -> str:
     held = [constant_of(operand) for operand in node.args[:2]]
     ends = [int(end) for v in held if v is not None and v.numel() for end in (v.min(), v.max())]
     beyond = next((end for end in ends if not -FITTING <= end < FITTING), None)
     return "" if beyond is None else f"whole numbers have 32 bits, and {beyond} has more"
 
 
-@lowers(integer_calculation, quantized=row(IntegerArithmetic, operands=(0, 1), numbers=True, refusal=_fits))
-def calculate(b: Builder, first: Placed, second: Placed, calculation: str) -> Placed:
+@lowers(
+    integer_calculation,
+    quantized=rule_of_op(IntegerArithmetic, operands=(0, 1), numbers=True, refusal=_fit_refusal),
+)
+def calculate(b: Builder, first: LayoutValue, second: LayoutValue, calculation: str) -> LayoutValue:
     """Lowers integer arithmetic."""
     return binary(b, IntegerArithmetic, first, second, calculation=Calculation(calculation))
 
 
-@lowers(aten.where.self, quantized=row(Where, operands=(1, 2), numbers=True))
-def where(b: Builder, condition: Placed, first: Placed, second: Placed) -> Placed:
+@lowers(aten.where.self, quantized=rule_of_op(Where, operands=(1, 2), numbers=True))
+def where(b: Builder, condition: LayoutValue, first: LayoutValue, second: LayoutValue) -> LayoutValue:
     """Lowers an elementwise selection by a condition."""
-    (flags, left, right), order = in_one_order(b, condition, first, second)
+    (flags, left, right), order = broadcast_operands(b, condition, first, second)
     quant = left.type.quant
     if not (left.is_constant and right.is_constant and isinstance(quant, PerTensor)):
-        return Placed(b.emit(Where, condition=flags, a=left, b=right), order)
+        return LayoutValue(b.emit(Where, condition=flags, a=left, b=right), order)
     held: dict[str, Any] = {"condition": flags, "a": left, "b": right}
     integers = b.emit(Where, dtype=DType.INT8, quant=quant, name=f"{b.hint}_i8", **held)
-    return Placed(b.emit(Dequantize, x=integers), order)
+    return LayoutValue(b.emit(Dequantize, x=integers), order)
 
 
-@lowers(masked_scores, quantized=row(Where, numbers=True))
-def masked(b: Builder, scores: Placed, mask: Placed, dim: int, where: bool) -> Placed:
+@lowers(masked_scores, quantized=rule_of_op(Where, numbers=True))
+def masked(b: Builder, scores: LayoutValue, mask: LayoutValue, dim: int, where: bool) -> LayoutValue:
     """Replaces scores that a mask removes from a softmax by the lowest level of the scores."""
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is scores.value), None)
     if known is None:
@@ -95,17 +100,17 @@ def masked(b: Builder, scores: Placed, mask: Placed, dim: int, where: bool) -> P
             b.node.name,
             "compile the float model: pillion quantizes it",
         )
-    (flags, kept), order = in_one_order(b, mask, scores)
+    (flags, kept), order = broadcast_operands(b, mask, scores)
     lowest = b.constant(constant(f"{b.hint}_lowest", np.int8(-128), known.x.type.quant))
     choice = {"a": lowest, "b": kept} if where else {"a": kept, "b": lowest}
-    return Placed(b.emit(Where, condition=flags, a=choice["a"], b=choice["b"]), order)
+    return LayoutValue(b.emit(Where, condition=flags, a=choice["a"], b=choice["b"]), order)
 
 
-def _placing(cls: type[Op]) -> Lowering:
-    def lower(b: Builder, x: Placed, dim: int, keepdim: bool = False) -> Placed:
+def _arg_extremum_lowering(cls: type[Op]) -> Lowering:
+    def lower(b: Builder, x: LayoutValue, dim: int, keepdim: bool = False) -> LayoutValue:
         axis = x.axis(dim)
         y = b.emit(cls, x=x.value, axis=axis, keepdims=keepdim)
-        return x.with_value(y) if keepdim else Placed(y, _without(x.order, dim % x.rank))
+        return x.with_value(y) if keepdim else LayoutValue(y, _without(x.order, dim % x.rank))
 
     return lower
 
@@ -114,107 +119,121 @@ def _without(order: Order, gone: int) -> Order:
     return tuple(axis - (axis > gone) for axis in order if axis != gone)
 
 
-def _of_reals(node: Node) -> str:
+def _reals_refusal(node: Node) -> str:
     operand: Any = node.args[0]
-    held = value_of(operand)
+    held = fake_result(operand)
     return "" if held.is_floating_point() else f"its operand is {held.dtype}; .float() makes it real"
 
 
-lowers(aten.argmax.default, quantized=row(ArgMax, numbers=True, refusal=_of_reals))(_placing(ArgMax))
-lowers(aten.argmin.default, quantized=row(ArgMin, numbers=True, refusal=_of_reals))(_placing(ArgMin))
+lowers(aten.argmax.default, quantized=rule_of_op(ArgMax, numbers=True, refusal=_reals_refusal))(
+    _arg_extremum_lowering(ArgMax)
+)
+lowers(aten.argmin.default, quantized=rule_of_op(ArgMin, numbers=True, refusal=_reals_refusal))(
+    _arg_extremum_lowering(ArgMin)
+)
 
 
-def _few(node: Node) -> str:
+def _count_refusal(node: Node) -> str:
     source: Any = node.args[0]
     size, k = shape_of(source)[-1], int(node.args[1])  # type: ignore[arg-type]  # an int
     if size * k > MOST_SORTED:
         return f"{k} of {size} are looked for: {size * k} comparisons for each row, at most {MOST_SORTED}"
-    return _of_reals(node)
+    return _reals_refusal(node)
 
 
-def _topping(cls: type[Op]) -> Lowering:
-    def lower(b: Builder, x: Placed, k: int, largest: bool) -> Placed:
+def _top_k_lowering(cls: type[Op]) -> Lowering:
+    def lower(b: Builder, x: LayoutValue, k: int, largest: bool) -> LayoutValue:
         order = (*(axis for axis in x.order if axis != x.rank - 1), x.rank - 1)
-        return Placed(b.emit(cls, x=b.arrange(x, order), k=k, largest=largest), order)
+        return LayoutValue(b.emit(cls, x=b.arrange(x, order), k=k, largest=largest), order)
 
     return lower
 
 
-lowers(top_values, quantized=row(TopValues, refusal=_few))(_topping(TopValues))
-lowers(top_places, quantized=row(TopPlaces, numbers=True, refusal=_few))(_topping(TopPlaces))
+lowers(top_values, quantized=rule_of_op(TopValues, refusal=_count_refusal))(_top_k_lowering(TopValues))
+lowers(top_places, quantized=rule_of_op(TopPlaces, numbers=True, refusal=_count_refusal))(
+    _top_k_lowering(TopPlaces)
+)
 
 
-def _taken(b: Builder, x: Placed, indices: Placed, axis: int, batch: int, order: Order) -> Placed:
+def _gather_slices(
+    b: Builder, x: LayoutValue, indices: LayoutValue, axis: int, batch: int, order: Order
+) -> LayoutValue:
     """Gathers slices by index. Quantized constants are gathered as integers."""
     value, numbers = x.value, indices.value
     fields: dict[str, Any] = {"x": value, "indices": numbers, "axis": axis, "batch": batch}
     if not (value.is_constant and isinstance(value.type.quant, PerTensor)):
-        return Placed(b.emit(Gather, **fields), order)
+        return LayoutValue(b.emit(Gather, **fields), order)
     integers = b.emit(Gather, dtype=DType.INT8, quant=value.type.quant, name=f"{b.hint}_i8", **fields)
-    return Placed(b.emit(Dequantize, x=integers), order)
+    return LayoutValue(b.emit(Dequantize, x=integers), order)
 
 
-@lowers(aten.index_select.default, quantized=row(Gather, numbers=True))
-def index_select(b: Builder, x: Placed, dim: int, index: Placed) -> Placed:
+@lowers(aten.index_select.default, quantized=rule_of_op(Gather, numbers=True))
+def index_select(b: Builder, x: LayoutValue, dim: int, index: LayoutValue) -> LayoutValue:
     """Gathers slices along one axis."""
-    return _taken(b, x, index, x.axis(dim), 0, x.order)
+    return _gather_slices(b, x, index, x.axis(dim), 0, x.order)
 
 
-@lowers(aten.embedding.default, quantized=row(Gather, numbers=True))
-def embedding(b: Builder, weight: Placed, indices: Placed, *_: Any) -> Placed:
+@lowers(aten.embedding.default, quantized=rule_of_op(Gather, numbers=True))
+def embedding(b: Builder, weight: LayoutValue, indices: LayoutValue, *_: Any) -> LayoutValue:
     """Gathers rows of a table."""
     order = (*indices.order, indices.rank)
-    return _taken(b, weight, indices, 0, 0, order)
+    return _gather_slices(b, weight, indices, 0, 0, order)
 
 
-def _computed_table(node: Node) -> str:
+def _computed_table_refusal(node: Node) -> str:
     return "" if is_constant(node.args[0]) else "its table is computed from the input"
 
 
 @lowers(
     reduce_bags,
-    quantized=row(EmbeddingBag, operands=(), weight=0, axis=0, numbers=True, refusal=_computed_table),
+    quantized=rule_of_op(
+        EmbeddingBag, operands=(), weight=0, axis=0, numbers=True, refusal=_computed_table_refusal
+    ),
 )
-def bag(b: Builder, weight: Placed, words: Placed, mean: bool) -> Placed:
+def bag(b: Builder, weight: LayoutValue, words: LayoutValue, mean: bool) -> LayoutValue:
     """Sums or averages rows of a table over the last axis of the indices."""
     require_constant("bags", "table", weight)
-    return plain(b.emit(EmbeddingBag, table=b.plain(weight), indices=b.plain(words), mean=mean))
+    return from_logical_order(b.emit(EmbeddingBag, table=b.plain(weight), indices=b.plain(words), mean=mean))
 
 
-@lowers(gather_last, quantized=row(Gather, numbers=True))
-def gather(b: Builder, x: Placed, places: Placed) -> Placed:
+@lowers(gather_last, quantized=rule_of_op(Gather, numbers=True))
+def gather(b: Builder, x: LayoutValue, places: LayoutValue) -> LayoutValue:
     """Gathers elements of the last axis, with separate indices for each row."""
     last = x.rank - 1
     order = (*(axis for axis in x.order if axis != last), last)
-    lain = Placed(b.arrange(x, order), order)
-    return _taken(b, lain, Placed(b.arrange(places, order), order), last, last, order)
+    lain = LayoutValue(b.arrange(x, order), order)
+    return _gather_slices(b, lain, LayoutValue(b.arrange(places, order), order), last, last, order)
 
 
-def _of_numbers(node: Node) -> str:
+def _numbers_refusal(node: Node) -> str:
     source: Any = node.args[0]
-    return f"it rounds real numbers to {value_of(node).dtype}" if value_of(source).is_floating_point() else ""
+    return (
+        f"it rounds real numbers to {fake_result(node).dtype}"
+        if fake_result(source).is_floating_point()
+        else ""
+    )
 
 
-@lowers(uint8_to_real, quantized=row(Requantize, fixed=(1.0, -128), numbers=True))
-def bytes_as_reals(b: Builder, x: Placed) -> Placed:
+@lowers(uint8_to_real, quantized=rule_of_op(Requantize, fixed=(1.0, -128), numbers=True))
+def bytes_as_reals(b: Builder, x: LayoutValue) -> LayoutValue:
     """Lowers uint8 input to real numbers: the integers are already quantized with scale 1."""
     return x.with_value(b.emit(Dequantize, x=x.value))
 
 
-@lowers(int8_to_real, quantized=row(Requantize, fixed=(1.0, 0), numbers=True))
-def numbers_as_reals(b: Builder, x: Placed) -> Placed:
+@lowers(int8_to_real, quantized=rule_of_op(Requantize, fixed=(1.0, 0), numbers=True))
+def numbers_as_reals(b: Builder, x: LayoutValue) -> LayoutValue:
     """Lowers int8 input to real numbers: the integers are already quantized with scale 1."""
     return x.with_value(b.emit(Dequantize, x=x.value))
 
 
-@lowers(widen_to_int32, quantized=row(Cast, numbers=True))
-def widen(b: Builder, x: Placed) -> Placed:
+@lowers(widen_to_int32, quantized=rule_of_op(Cast, numbers=True))
+def widen(b: Builder, x: LayoutValue) -> LayoutValue:
     """Widens an 8 or 16-bit input to 32 bits."""
     return x.with_value(b.emit(Cast, x=x.value, to=DType.INT32))
 
 
-@lowers(aten._to_copy.default, quantized=row(Cast, numbers=True, refusal=_of_numbers))
-def cast(b: Builder, x: Placed, *, dtype: torch.dtype) -> Placed:
+@lowers(aten._to_copy.default, quantized=rule_of_op(Cast, numbers=True, refusal=_numbers_refusal))
+def cast(b: Builder, x: LayoutValue, *, dtype: torch.dtype) -> LayoutValue:
     """Casts integers to another type."""
     to = DType.FLOAT32 if dtype.is_floating_point else DType.BOOL if dtype == torch.bool else DType.INT32
     return x if to is x.value.dtype else x.with_value(b.emit(Cast, x=x.value, to=to))

@@ -9,33 +9,33 @@ import numpy as np
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import is_constant
-from pillion.importers.torch.layout import NHWC, NLC, Builder, Placed, plain
-from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.layout import NHWC, NLC, Builder, LayoutValue, from_logical_order
+from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import aten, lowers, pair, require_constant, sides
 from pillion.ir.types import Value, constant
 from pillion.ops import Conv2d, DepthwiseConv2d, TransposeConv2d
 
 
-def computed_weights(node: Node) -> str:
+def computed_weights_refusal(node: Node) -> str:
     """Returns why a call with weights that are not constant is refused; empty if they are constant."""
     return "" if is_constant(node.args[1]) else "its weights are computed from the input"
 
 
-CONVOLUTION = row(Conv2d, weight=1, axis=0, refusal=computed_weights, also=(DepthwiseConv2d,))
-TRANSPOSED = row(TransposeConv2d, weight=1, axis=1, refusal=computed_weights)
+CONVOLUTION = rule_of_op(Conv2d, weight=1, axis=0, refusal=computed_weights_refusal, also=(DepthwiseConv2d,))
+TRANSPOSED = rule_of_op(TransposeConv2d, weight=1, axis=1, refusal=computed_weights_refusal)
 
 
 @lowers(aten.conv2d.default, quantized=CONVOLUTION)
 def conv2d(
     b: Builder,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None = None,
+    x: LayoutValue,
+    weight: LayoutValue,
+    bias: LayoutValue | None = None,
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-) -> Placed:
+) -> LayoutValue:
     """Lowers a convolution; a depthwise one if every channel has its own filters."""
     require_constant("conv2d", "weight", weight)
     out_channels, channels = weight.shape[0], x.shape[1]
@@ -47,21 +47,21 @@ def conv2d(
         "dilation": pair(dilation),
     }
     if groups == channels and out_channels % channels == 0 and groups > 1:
-        return Placed(b.emit(DepthwiseConv2d, weights=b.arrange(weight, (1, 2, 3, 0)), **fields), NHWC)
-    return Placed(b.emit(Conv2d, weights=b.arrange(weight, NHWC), groups=groups, **fields), NHWC)
+        return LayoutValue(b.emit(DepthwiseConv2d, weights=b.arrange(weight, (1, 2, 3, 0)), **fields), NHWC)
+    return LayoutValue(b.emit(Conv2d, weights=b.arrange(weight, NHWC), groups=groups, **fields), NHWC)
 
 
 @lowers(aten.conv1d.default, quantized=CONVOLUTION)
 def conv1d(
     b: Builder,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None = None,
+    x: LayoutValue,
+    weight: LayoutValue,
+    bias: LayoutValue | None = None,
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-) -> Placed:
+) -> LayoutValue:
     """Lowers to a convolution over images of height 1."""
     require_constant("conv1d", "weight", weight)
     step, border, apart = (pair(given)[0] for given in (stride, padding, dilation))
@@ -72,15 +72,15 @@ def conv1d(
 @lowers(aten.conv_transpose2d.input, quantized=TRANSPOSED)
 def conv_transpose2d(
     b: Builder,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None = None,
+    x: LayoutValue,
+    weight: LayoutValue,
+    bias: LayoutValue | None = None,
     stride: Any = 1,
     padding: Any = 0,
     output_padding: Any = 0,
     groups: int = 1,
     dilation: Any = 1,
-) -> Placed:
+) -> LayoutValue:
     """Lowers a transposed convolution with weights [in, out, height, width]."""
     assert groups == 1, "groups are decomposed (`decompositions.volumes`)"
     require_constant("conv_transpose2d", "weight", weight)
@@ -94,21 +94,21 @@ def conv_transpose2d(
         padding=sides(padding),
         output_padding=pair(output_padding),
     )
-    return Placed(y, NHWC)
+    return LayoutValue(y, NHWC)
 
 
 @lowers(aten.conv_transpose1d.default, quantized=TRANSPOSED)
 def conv_transpose1d(
     b: Builder,
-    x: Placed,
-    weight: Placed,
-    bias: Placed | None = None,
+    x: LayoutValue,
+    weight: LayoutValue,
+    bias: LayoutValue | None = None,
     stride: Any = 1,
     padding: Any = 0,
     output_padding: Any = 0,
     groups: int = 1,
     dilation: Any = 1,
-) -> Placed:
+) -> LayoutValue:
     """Lowers to a transposed convolution over images of height 1."""
     require_constant("conv_transpose1d", "weight", weight)
     step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
@@ -119,25 +119,25 @@ def conv_transpose1d(
     return as_rows(b, out)
 
 
-def as_image(b: Builder, x: Placed) -> Placed:
+def as_image(b: Builder, x: LayoutValue) -> LayoutValue:
     """Reshapes [N, C, L] to images of height 1."""
     batch, channels, length = x.shape
-    return Placed(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
+    return LayoutValue(b.reshape(b.arrange(x, NLC), (batch, 1, length, channels)), NHWC)
 
 
-def as_rows(b: Builder, image: Placed) -> Placed:
+def as_rows(b: Builder, image: LayoutValue) -> LayoutValue:
     """Reshapes images of height 1 to [N, C, L]."""
     batch, channels, _, length = image.shape
-    return Placed(b.reshape(image.value, (batch, length, channels)), NLC)
+    return LayoutValue(b.reshape(image.value, (batch, length, channels)), NLC)
 
 
-def with_height(weight: Placed) -> Placed:
+def with_height(weight: LayoutValue) -> LayoutValue:
     """Reshapes constant weights [O, I, K] to [O, I, 1, K]."""
     value = weight.value
-    return plain(constant(value.name, value.constant[:, :, None, :], value.type.quant))
+    return from_logical_order(constant(value.name, value.constant[:, :, None, :], value.type.quant))
 
 
-def bias_or_zeros(b: Builder, bias: Placed | None, count: int) -> Value:
+def bias_or_zeros(b: Builder, bias: LayoutValue | None, count: int) -> Value:
     """Returns the bias, or zeros if there is none."""
     if bias is not None:
         return b.plain(bias)

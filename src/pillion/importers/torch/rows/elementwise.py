@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import value_of
-from pillion.importers.torch.layout import Builder, Order, Placed
-from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.fx_nodes import fake_result
+from pillion.importers.torch.layout import Builder, LayoutValue, Order
+from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
 from pillion.ir.op import Op
 from pillion.ir.types import Value
@@ -21,7 +21,7 @@ from pillion.ops import Add, Div, Maximum, Minimum, Mul, Prelu, Sub
 def broadcasting(cls: type[Op]) -> Lowering:
     """Returns the lowering of a binary operator with broadcasting."""
 
-    def lower(b: Builder, first: Placed, second: Placed, *, alpha: float = 1) -> Placed:
+    def lower(b: Builder, first: LayoutValue, second: LayoutValue, *, alpha: float = 1) -> LayoutValue:
         if alpha != 1:
             raise refuse(
                 f"{cls.kind} with alpha is not supported",
@@ -34,23 +34,23 @@ def broadcasting(cls: type[Op]) -> Lowering:
     return lower
 
 
-def binary(b: Builder, cls: type[Op], first: Placed, second: Placed, **fields: Any) -> Placed:
+def binary(b: Builder, cls: type[Op], first: LayoutValue, second: LayoutValue, **fields: Any) -> LayoutValue:
     """Emits an op on two operands, broadcast over logical axes, in the layout of the larger one."""
-    (left, right), order = in_one_order(b, first, second)
-    return Placed(b.emit(cls, a=left, b=right, **fields), order)
+    (left, right), order = broadcast_operands(b, first, second)
+    return LayoutValue(b.emit(cls, a=left, b=right, **fields), order)
 
 
-def in_one_order(b: Builder, *operands: Placed) -> tuple[list[Value], Order]:
+def broadcast_operands(b: Builder, *operands: LayoutValue) -> tuple[list[Value], Order]:
     """Returns the operands in one layout and of one rank, ready for broadcasting, and that layout."""
     rank = max(operand.rank for operand in operands)
     lead = operands[0]
     for other in operands[1:]:
-        lead = lead if _leads(lead, other) else other
-    order = _extended(lead, rank).order
+        lead = lead if _determines_layout(lead, other) else other
+    order = _prepend_axes(lead, rank).order
     return [_with_rank(b, operand, order) for operand in operands], order
 
 
-def _leads(first: Placed, second: Placed) -> bool:
+def _determines_layout(first: LayoutValue, second: LayoutValue) -> bool:
     """Whether the first operand determines the layout: constants never do; otherwise the larger one, the first if
     equal."""
     if first.value.is_constant != second.value.is_constant:
@@ -58,13 +58,13 @@ def _leads(first: Placed, second: Placed) -> bool:
     return first.value.type.elements >= second.value.type.elements
 
 
-def _extended(x: Placed, rank: int) -> Placed:
+def _prepend_axes(x: LayoutValue, rank: int) -> LayoutValue:
     """Prepends logical axes of size 1."""
     extra = rank - x.rank
-    return Placed(x.value, (*range(extra), *(axis + extra for axis in x.order)))
+    return LayoutValue(x.value, (*range(extra), *(axis + extra for axis in x.order)))
 
 
-def _with_rank(b: Builder, x: Placed, order: Order) -> Value:
+def _with_rank(b: Builder, x: LayoutValue, order: Order) -> Value:
     """Arranges an operand in `order`, with leading axes of size 1 added."""
     extra = len(order) - x.rank
     inner = tuple(axis - extra for axis in order if axis >= extra)
@@ -84,18 +84,18 @@ PAIRS: Mapping[Any, type[Op]] = {
 """Operators of two tensors."""
 
 
-def _no_whole_numbers(node: Node) -> str:
-    dtype = value_of(node).dtype
+def _integer_refusal(node: Node) -> str:
+    dtype = fake_result(node).dtype
     return "" if dtype.is_floating_point or dtype == torch.bool else f"its result is {dtype}"
 
 
 for _target, _op in PAIRS.items():
-    logic = {"numbers": True, "refusal": _no_whole_numbers} if _op in (Minimum, Maximum) else {}
-    lowers(_target, quantized=row(_op, operands=(0, 1), **logic))(broadcasting(_op))
+    logic = {"numbers": True, "refusal": _integer_refusal} if _op in (Minimum, Maximum) else {}
+    lowers(_target, quantized=rule_of_op(_op, operands=(0, 1), **logic))(broadcasting(_op))
 
 
-@lowers(aten.prelu.default, quantized=row(Prelu, weight=1))
-def prelu(b: Builder, x: Placed, weight: Placed) -> Placed:
+@lowers(aten.prelu.default, quantized=rule_of_op(Prelu, weight=1))
+def prelu(b: Builder, x: LayoutValue, weight: LayoutValue) -> LayoutValue:
     """Lowers a leaky relu with one slope, or one per index of logical axis 1."""
     slope = weight.value
     if slope.type.elements > 1:

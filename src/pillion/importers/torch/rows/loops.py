@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED
-from pillion.importers.torch.rows.quantization import RULES, RowQuantization
+from pillion.importers.torch.rows.quantization import RULES, QuantizationRule
 from pillion.ir.op import Quantization
 from pillion.ops import Scan
 
 RULES.update(
     {
-        ELEMENT: RowQuantization(Scan.kind, Quantization.SHARED),
-        CARRIED: RowQuantization(Scan.kind, Quantization.SHARED),
-        LAST: RowQuantization(Scan.kind, Quantization.SHARED, operands=(0, 1)),
-        STACKED: RowQuantization(Scan.kind, Quantization.SHARED),
+        ELEMENT: QuantizationRule(Scan.kind, Quantization.SHARED),
+        CARRIED: QuantizationRule(Scan.kind, Quantization.SHARED),
+        LAST: QuantizationRule(Scan.kind, Quantization.SHARED, operands=(0, 1)),
+        STACKED: QuantizationRule(Scan.kind, Quantization.SHARED),
     }
 )

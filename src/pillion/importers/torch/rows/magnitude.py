@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from pillion.importers.torch.layout import Builder, Placed
-from pillion.importers.torch.rows.elementwise import in_one_order
-from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.layout import Builder, LayoutValue
+from pillion.importers.torch.rows.elementwise import broadcast_operands
+from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import lowers, refuse
 from pillion.importers.torch.rows.unary import output_quant
 from pillion.importers.torch.scalar_function import Step, magnitude
 from pillion.ir.types import constant
 from pillion.ops import Magnitude
-from pillion.ops.magnitude import Reals, tabulate
+from pillion.ops.magnitude import Reals, tabulate_thresholds
 
 
-@lowers(magnitude, quantized=row(Magnitude, operands=(0, 1)))
-def magnitude_of(b: Builder, first: Placed, second: Placed, steps: tuple[Step, ...]) -> Placed:
+@lowers(magnitude, quantized=rule_of_op(Magnitude, operands=(0, 1)))
+def magnitude_of(b: Builder, first: LayoutValue, second: LayoutValue, steps: tuple[Step, ...]) -> LayoutValue:
     """Lowers to an op with the thresholds of its function, in steps of its result."""
     output = output_quant(b.node)
     if output is None:
@@ -37,8 +37,8 @@ def magnitude_of(b: Builder, first: Placed, second: Placed, steps: tuple[Step, .
             made: Any = magnitude(one, none, steps)
         return np.asarray(made.numpy(), np.float64)
 
-    held, at_zero, falls = tabulate(function, output)
-    (left, right), order = in_one_order(b, first, second)
+    held, at_zero, falls = tabulate_thresholds(function, output)
+    (left, right), order = broadcast_operands(b, first, second)
     thresholds = b.constant(constant(b.names.fresh(f"{b.hint}_thresholds"), held))
     y = b.emit(Magnitude, a=left, b=right, thresholds=thresholds, first=at_zero, falls=falls)
-    return Placed(y, order)
+    return LayoutValue(y, order)

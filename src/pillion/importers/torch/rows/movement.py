@@ -6,27 +6,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pillion.importers.torch.layout import Builder, Placed
-from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.layout import Builder, LayoutValue
+from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import aten, lowers, refuse
-from pillion.importers.torch.views import view
+from pillion.importers.torch.views import reshape_logical
 from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 
-@lowers(aten.cat.default, quantized=row(Concat, numbers=True))
-def cat(b: Builder, tensors: Sequence[Placed], dim: int = 0) -> Placed:
+@lowers(aten.cat.default, quantized=rule_of_op(Concat, numbers=True))
+def cat(b: Builder, tensors: Sequence[LayoutValue], dim: int = 0) -> LayoutValue:
     """Lowers a concatenation in the layout of the largest operand."""
     lead = max(tensors, key=lambda t: t.value.type.elements)
     values = tuple(b.arrange(t, lead.order) for t in tensors)
     if len(values) == 1:
         return lead
-    return Placed(b.emit(Concat, xs=values, axis=lead.axis(dim)), lead.order)
+    return LayoutValue(b.emit(Concat, xs=values, axis=lead.axis(dim)), lead.order)
 
 
-@lowers(aten.slice.Tensor, quantized=row(Slice, numbers=True))
+@lowers(aten.slice.Tensor, quantized=rule_of_op(Slice, numbers=True))
 def slice_tensor(
-    b: Builder, x: Placed, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Placed:
+    b: Builder, x: LayoutValue, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> LayoutValue:
     """Lowers a slice along one axis; a slice of all elements is no op."""
     size = x.shape[dim]
     begin, stop, _ = slice(start, end).indices(size)
@@ -47,7 +47,7 @@ def slice_tensor(
     return x.with_value(b.emit(Slice, x=x.value, shape=shape, begin=begins, step=steps))
 
 
-def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0) -> Placed:
+def constant_pad_nd(b: Builder, x: LayoutValue, pad: Sequence[int], value: float = 0) -> LayoutValue:
     """Lowers padding listed from the last logical axis backwards; negative numbers crop."""
     before, after = [0] * x.rank, [0] * x.rank
     for i in range(len(pad) // 2):
@@ -60,30 +60,32 @@ def constant_pad_nd(b: Builder, x: Placed, pad: Sequence[int], value: float = 0)
     return x.with_value(b.emit(Pad, x=x.value, before=tuple(before), after=tuple(after), value=float(value)))
 
 
-@lowers(aten.pad.default, quantized=row(Pad))
+@lowers(aten.pad.default, quantized=rule_of_op(Pad))
 def pad(
-    b: Builder, x: Placed, pad: Sequence[int], mode: str = "constant", value: float | None = None
-) -> Placed:
+    b: Builder, x: LayoutValue, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> LayoutValue:
     """Lowers padding with a constant."""
     assert mode == "constant", "other modes are decomposed (`decompositions.padding`)"
     return constant_pad_nd(b, x, pad, value or 0)
 
 
-@lowers(aten.flip.default, quantized=row(Flip, numbers=True))
-def flip(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
+@lowers(aten.flip.default, quantized=rule_of_op(Flip, numbers=True))
+def flip(b: Builder, x: LayoutValue, dims: Sequence[int]) -> LayoutValue:
     """Reverses some logical axes."""
     axes = tuple(sorted(x.axis(dim) for dim in dims))
     return x.with_value(b.emit(Flip, x=x.value, axes=axes)) if axes else x
 
 
-@lowers(aten.permute.default, quantized=row(Transpose, numbers=True))
-def permute(b: Builder, x: Placed, dims: Sequence[int]) -> Placed:
+@lowers(aten.permute.default, quantized=rule_of_op(Transpose, numbers=True))
+def permute(b: Builder, x: LayoutValue, dims: Sequence[int]) -> LayoutValue:
     """Permutes logical axes without moving data."""
     return x.permuted(dims)
 
 
-@lowers(aten.reshape.default, quantized=row(Reshape, numbers=True))
-def reshape(b: Builder, x: Placed, size: Sequence[int]) -> Placed:
+@lowers(aten.reshape.default, quantized=rule_of_op(Reshape, numbers=True))
+def reshape(b: Builder, x: LayoutValue, size: Sequence[int]) -> LayoutValue:
     """Reshapes in logical order; one size may be -1."""
     known = math.prod(s for s in size if s != -1)
-    return view(b, x, tuple(s if s != -1 else x.value.type.elements // max(known, 1) for s in size))
+    return reshape_logical(
+        b, x, tuple(s if s != -1 else x.value.type.elements // max(known, 1) for s in size)
+    )

@@ -9,30 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.torch.layout import Builder, Order, Placed
+from pillion.importers.torch.layout import Builder, LayoutValue, Order
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes, normalize_groups
-from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import lowers
 from pillion.ir.types import Value, constant
 from pillion.ops import Normalize
 
 
-@lowers(normalize_axes, quantized=row(Normalize))
+@lowers(normalize_axes, quantized=rule_of_op(Normalize))
 def norm(
     b: Builder,
-    x: Placed,
-    weight: Placed | None,
-    bias: Placed | None,
+    x: LayoutValue,
+    weight: LayoutValue | None,
+    bias: LayoutValue | None,
     dims: Sequence[int],
     centred: bool,
     eps: float,
-) -> Placed:
+) -> LayoutValue:
     """Lowers a norm over some axes, which become the innermost; they are merged if the weights cover several axes."""
     inner = [axis for axis in x.order if axis in dims]
     order: Order = (*(axis for axis in x.order if axis not in dims), *inner)
     lain, axis = b.arrange(x, order), x.rank - len(inner)
     held: dict[str, Any] = {
-        name: _flat(b, given, [x.shape[d] for d in sorted(dims)], [sorted(dims).index(a) for a in inner])
+        name: _flatten_weights(
+            b, given, [x.shape[d] for d in sorted(dims)], [sorted(dims).index(a) for a in inner]
+        )
         for name, given in (("weights", weight), ("bias", bias))
         if given is not None
     }
@@ -40,24 +42,24 @@ def norm(
     if any(value.type.elements > 1 for value in held.values()) and len(inner) > 1:
         lain = b.reshape(lain, (*shape[:axis], math.prod(shape[axis:])))
     y = b.emit(Normalize, x=lain, axis=axis, centred=centred, eps=float(eps), **held)
-    return Placed(b.reshape(y, shape), order)
+    return LayoutValue(b.reshape(y, shape), order)
 
 
-@lowers(normalize_groups, quantized=row(Normalize))
+@lowers(normalize_groups, quantized=rule_of_op(Normalize))
 def group_norm(
-    b: Builder, x: Placed, weight: Placed | None, bias: Placed | None, groups: int, eps: float
-) -> Placed:
+    b: Builder, x: LayoutValue, weight: LayoutValue | None, bias: LayoutValue | None, groups: int, eps: float
+) -> LayoutValue:
     """Lowers a norm over groups of channels, in a channels-last layout."""
     order: Order = (0, *range(2, x.rank), 1)
     given = (("weights", weight), ("bias", bias))
     held: dict[str, Any] = {
-        name: _flat(b, value, [x.shape[1]], [0]) for name, value in given if value is not None
+        name: _flatten_weights(b, value, [x.shape[1]], [0]) for name, value in given if value is not None
     }
     y = b.emit(Normalize, x=b.arrange(x, order), axis=1, groups=groups, eps=float(eps), **held)
-    return Placed(y, order)
+    return LayoutValue(y, order)
 
 
-def _flat(b: Builder, given: Placed, sizes: Sequence[int], order: Sequence[int]) -> Value:
+def _flatten_weights(b: Builder, given: LayoutValue, sizes: Sequence[int], order: Sequence[int]) -> Value:
     """Flattens weights in memory order; a single number stays one."""
     data = given.value.constant
     if data.size > 1:

@@ -7,40 +7,40 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pillion.importers.torch.layout import NHWC, Builder, Placed
-from pillion.importers.torch.rows.quantization import row
+from pillion.importers.torch.layout import NHWC, Builder, LayoutValue
+from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import aten, lowers, pair, refuse, sides
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Shape, Sides, Value
 from pillion.ops import AvgPool2d, MaxPool2d, Pad, ResizeBilinear, ResizeNearest
 
 
-@lowers(aten.max_pool2d.default, quantized=row(MaxPool2d))
+@lowers(aten.max_pool2d.default, quantized=rule_of_op(MaxPool2d))
 def max_pool2d(
     b: Builder,
-    x: Placed,
+    x: LayoutValue,
     kernel_size: Any,
     stride: Any = (),
     padding: Any = 0,
     dilation: Any = 1,
     ceil_mode: bool = False,
-) -> Placed:
+) -> LayoutValue:
     """Lowers a max pool without dilation."""
     assert pair(dilation) == (1, 1), "dilation is decomposed (`decompositions.pools`)"
     return _pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
 
 
-@lowers(aten.avg_pool2d.default, quantized=row(AvgPool2d))
+@lowers(aten.avg_pool2d.default, quantized=rule_of_op(AvgPool2d))
 def avg_pool2d(
     b: Builder,
-    x: Placed,
+    x: LayoutValue,
     kernel_size: Any,
     stride: Any = (),
     padding: Any = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Placed:
+) -> LayoutValue:
     """Lowers an average pool. If padding counts, the image is padded first."""
     assert divisor_override is None, "divisors are decomposed (`decompositions.pools`)"
     border = sides(padding)
@@ -56,7 +56,14 @@ def avg_pool2d(
             name=f"{b.hint}_padded",
         )
         y = _pool(
-            b, AvgPool2d, Placed(padded, NHWC), kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border
+            b,
+            AvgPool2d,
+            LayoutValue(padded, NHWC),
+            kernel_size,
+            stride,
+            (0, 0, 0, 0),
+            ceil_mode,
+            reach=border,
         )
         return y if batched else _without_batch(b, y.value)
     return _pool(b, AvgPool2d, x, kernel_size, stride, border, ceil_mode)
@@ -65,13 +72,13 @@ def avg_pool2d(
 def _pool(
     b: Builder,
     cls: type[Op],
-    x: Placed,
+    x: LayoutValue,
     kernel_size: Any,
     stride: Any,
     padding: Sides,
     ceil_mode: bool,
     reach: Sides = (0, 0, 0, 0),
-) -> Placed:
+) -> LayoutValue:
     """Emits a pool. `reach` is padding that is already part of the image; PyTorch's ceil rule counts it as
     padding."""
     kernel = pair(kernel_size)
@@ -80,10 +87,10 @@ def _pool(
     if ceil_mode:
         padding = _ceil_padding(image.shape[1:3], kernel, step, padding, reach)
     y = b.emit(cls, x=image, kernel=kernel, stride=step, padding=padding)
-    return Placed(y, NHWC) if batched else _without_batch(b, y)
+    return LayoutValue(y, NHWC) if batched else _without_batch(b, y)
 
 
-def _as_image(b: Builder, x: Placed) -> tuple[Value, bool]:
+def _as_image(b: Builder, x: LayoutValue) -> tuple[Value, bool]:
     """[N, H, W, C] of a tensor with or without a batch axis."""
     if x.rank == 4:
         return b.arrange(x, NHWC), True
@@ -91,8 +98,8 @@ def _as_image(b: Builder, x: Placed) -> tuple[Value, bool]:
     return b.reshape(value, (1, *value.shape)), False
 
 
-def _without_batch(b: Builder, image: Value) -> Placed:
-    return Placed(b.reshape(image, image.shape[1:]), (1, 2, 0))
+def _without_batch(b: Builder, image: Value) -> LayoutValue:
+    return LayoutValue(b.reshape(image, image.shape[1:]), (1, 2, 0))
 
 
 def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sides, reach: Sides) -> Sides:
@@ -114,32 +121,38 @@ def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sid
     return (padding[0], padding[1], more[0], more[1])
 
 
-@lowers(aten.upsample_nearest2d.vec, quantized=row(ResizeNearest))
+@lowers(aten.upsample_nearest2d.vec, quantized=rule_of_op(ResizeNearest))
 def nearest(
-    b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
-) -> Placed:
+    b: Builder,
+    x: LayoutValue,
+    output_size: Sequence[int] | None,
+    scale_factors: Sequence[float] | None = None,
+) -> LayoutValue:
     """Lowers a nearest-neighbour resize."""
-    return _resized(b, ResizeNearest, x, output_size, scale_factors)
+    return _emit_resize(b, ResizeNearest, x, output_size, scale_factors)
 
 
-@lowers(aten._upsample_nearest_exact2d.vec, quantized=row(ResizeNearest))
+@lowers(aten._upsample_nearest_exact2d.vec, quantized=rule_of_op(ResizeNearest))
 def nearest_exact(
-    b: Builder, x: Placed, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None = None
-) -> Placed:
+    b: Builder,
+    x: LayoutValue,
+    output_size: Sequence[int] | None,
+    scale_factors: Sequence[float] | None = None,
+) -> LayoutValue:
     """Lowers a nearest-neighbour resize with half-pixel centres."""
-    return _resized(b, ResizeNearest, x, output_size, scale_factors, half_pixel=True)
+    return _emit_resize(b, ResizeNearest, x, output_size, scale_factors, half_pixel=True)
 
 
-@lowers(aten.upsample_bilinear2d.vec, quantized=row(ResizeBilinear))
+@lowers(aten.upsample_bilinear2d.vec, quantized=rule_of_op(ResizeBilinear))
 def bilinear(
     b: Builder,
-    x: Placed,
+    x: LayoutValue,
     output_size: Sequence[int] | None,
     align_corners: bool,
     scale_factors: Sequence[float] | None = None,
-) -> Placed:
+) -> LayoutValue:
     """Lowers a bilinear resize."""
-    return _resized(
+    return _emit_resize(
         b,
         ResizeBilinear,
         x,
@@ -150,14 +163,14 @@ def bilinear(
     )
 
 
-def _resized(
+def _emit_resize(
     b: Builder,
     cls: type[Op],
-    x: Placed,
+    x: LayoutValue,
     size: Sequence[int] | None,
     factors: Sequence[float] | None,
     **corners: Any,
-) -> Placed:
+) -> LayoutValue:
     if x.rank != 4:
         raise refuse(
             "this resize is not supported",
@@ -165,7 +178,9 @@ def _resized(
             f"shape {list(x.shape)}",
             "reshape to [N, C, H, W] before, and back after",
         )
-    return Placed(b.emit(cls, x=b.arrange(x, NHWC), size=_size(x.shape[2:], size, factors), **corners), NHWC)
+    return LayoutValue(
+        b.emit(cls, x=b.arrange(x, NHWC), size=_size(x.shape[2:], size, factors), **corners), NHWC
+    )
 
 
 def _size(before: Shape, size: Sequence[int] | None, factors: Sequence[float] | None) -> Pair:

@@ -40,7 +40,7 @@ Refusal = Callable[[Node], str]
 
 
 @dataclass(frozen=True)
-class RowQuantization:
+class QuantizationRule:
     """Quantization rule of an operator: `kind` names the op, positions count the operator's arguments."""
 
     kind: str
@@ -60,23 +60,23 @@ class RowQuantization:
     """Other ops that the operator may become, depending on its arguments."""
 
 
-def row(op: type[Op], **fields: Any) -> RowQuantization:
+def rule_of_op(op: type[Op], **fields: Any) -> QuantizationRule:
     """Returns the rule that the op declares."""
     names = {field.name for field in dataclasses.fields(op)}
     clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not Clamp
-    return RowQuantization(op.kind, op.quantization, takes_clamp=clamps, **fields)
+    return QuantizationRule(op.kind, op.quantization, takes_clamp=clamps, **fields)
 
 
-def lut(function: Function, refusal: Refusal = lambda _: "") -> RowQuantization:
+def lut(function: Function, refusal: Refusal = lambda _: "") -> QuantizationRule:
     """Returns the rule of a function of one number; some functions fix the scale of their result."""
     fixed = function.fixed_output
     kind = Quantization.OWN if fixed is None else Quantization.FIXED
-    return RowQuantization(Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
+    return QuantizationRule(Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
 
 
-RULES: dict[Any, RowQuantization] = {
+RULES: dict[Any, QuantizationRule] = {
     # Only in training: it becomes a depthwise convolution, or goes into a layer.
-    batch_norm: row(Conv2d),
+    batch_norm: rule_of_op(Conv2d),
 }
 """Rules by operator; rows register theirs here."""
 

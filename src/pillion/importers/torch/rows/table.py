@@ -10,8 +10,8 @@ import torch
 
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import per_axis
-from pillion.importers.torch.layout import Placed
-from pillion.importers.torch.rows.quantization import RULES, RowQuantization
+from pillion.importers.torch.layout import LayoutValue
+from pillion.importers.torch.rows.quantization import RULES, QuantizationRule
 from pillion.ir.types import Pair, Sides
 
 aten = torch.ops.aten
@@ -20,7 +20,7 @@ ROWS: dict[Any, Lowering] = {}
 Decorated = TypeVar("Decorated", bound=Lowering)
 
 
-def lowers(*targets: Any, quantized: RowQuantization) -> Callable[[Decorated], Decorated]:
+def lowers(*targets: Any, quantized: QuantizationRule) -> Callable[[Decorated], Decorated]:
     """Registers a function as the row of some operators, with their quantization rule."""
 
     def put(function: Decorated) -> Decorated:
@@ -48,7 +48,7 @@ def refuse(what: str, rule: str, here: object, help: str) -> PillionError:
     return PillionError(what, rule=rule, here=str(here), help=help)
 
 
-def require_constant(op: str, what: str, x: Placed) -> None:
+def require_constant(op: str, what: str, x: LayoutValue) -> None:
     """Raises if the weights of an operator are not constant."""
     if not x.value.is_constant:
         raise refuse(

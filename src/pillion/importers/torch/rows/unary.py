@@ -10,15 +10,15 @@ import numpy as np
 import torch
 
 from pillion.importers.torch.fx_nodes import operator_name
-from pillion.importers.torch.layout import Builder, Placed
-from pillion.importers.torch.rows.quantization import lut, row
+from pillion.importers.torch.layout import Builder, LayoutValue
+from pillion.importers.torch.rows.quantization import lut, rule_of_op
 from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
 from pillion.importers.torch.scalar_function import expression
 from pillion.ir import numerics
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
 from pillion.ops import Clamp, Dequantize, Function, Lut, WideLut
 from pillion.ops.lut import Reals
-from pillion.ops.wide_lut import tabulate
+from pillion.ops.wide_lut import tabulate_16_bit
 
 TABULATED = (
     aten.acos.default,
@@ -79,12 +79,12 @@ TABULATED = (
 )
 
 
-def unary(b: Builder, x: Placed, function: Function, **options: Any) -> Placed:
+def unary(b: Builder, x: LayoutValue, function: Function, **options: Any) -> LayoutValue:
     """Emits a function of one number."""
     return x.with_value(b.emit(Lut, x=x.value, function=function, **options))
 
 
-def _unary(function: Function, **options: float) -> Lowering:
+def _unary_lowering(function: Function, **options: float) -> Lowering:
     return lambda b, x: unary(b, x, function, **options)
 
 
@@ -105,30 +105,32 @@ FUNCTIONS: dict[Any, Function] = {
 }
 """Functions of one number without further arguments."""
 for _target, _function in FUNCTIONS.items():
-    lowers(_target, quantized=lut(_function))(_unary(_function))
+    lowers(_target, quantized=lut(_function))(_unary_lowering(_function))
 
 
-@lowers(aten.relu.default, quantized=row(Clamp))
-def relu(b: Builder, x: Placed) -> Placed:
+@lowers(aten.relu.default, quantized=rule_of_op(Clamp))
+def relu(b: Builder, x: LayoutValue) -> LayoutValue:
     """Lowers to a clamp at 0."""
     return unary(b, x, Function.CLAMP, low=0.0)
 
 
-@lowers(aten.clamp.default, quantized=row(Clamp))
-def clamp(b: Builder, x: Placed, min: float | None = None, max: float | None = None) -> Placed:
+@lowers(aten.clamp.default, quantized=rule_of_op(Clamp))
+def clamp(b: Builder, x: LayoutValue, min: float | None = None, max: float | None = None) -> LayoutValue:
     """Lowers a clamp; either bound may be None."""
     low, high = -math.inf if min is None else float(min), math.inf if max is None else float(max)
     return unary(b, x, Function.CLAMP, low=low, high=high)
 
 
 @lowers(aten.leaky_relu.default, quantized=lut(Function.LEAKY_RELU))
-def leaky_relu(b: Builder, x: Placed, negative_slope: float = 0.01) -> Placed:
+def leaky_relu(b: Builder, x: LayoutValue, negative_slope: float = 0.01) -> LayoutValue:
     """Lowers a leaky relu with a constant slope."""
     return unary(b, x, Function.LEAKY_RELU, alpha=float(negative_slope))
 
 
 @lowers(aten.elu.default, quantized=lut(Function.ELU))
-def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Placed:
+def elu(
+    b: Builder, x: LayoutValue, alpha: float = 1, scale: float = 1, input_scale: float = 1
+) -> LayoutValue:
     """Lowers an elu; one with its own scales becomes a table."""
     if (scale, input_scale) != (1, 1):
         return tabulated(b, x)
@@ -136,13 +138,13 @@ def elu(b: Builder, x: Placed, alpha: float = 1, scale: float = 1, input_scale: 
 
 
 @lowers(aten.gelu.default, quantized=lut(Function.GELU))
-def gelu(b: Builder, x: Placed, *, approximate: str = "none") -> Placed:
+def gelu(b: Builder, x: LayoutValue, *, approximate: str = "none") -> LayoutValue:
     """Lowers a gelu, exact or by tanh."""
     return unary(b, x, Function.GELU_TANH if approximate == "tanh" else Function.GELU)
 
 
 @lowers(aten.softplus.default, quantized=lut(Function.SOFTPLUS))
-def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> Placed:
+def softplus(b: Builder, x: LayoutValue, beta: float = 1, threshold: float = 20) -> LayoutValue:
     """Lowers a softplus; one with beta other than 1 becomes a table."""
     if beta != 1:
         return tabulated(b, x)
@@ -150,7 +152,7 @@ def softplus(b: Builder, x: Placed, beta: float = 1, threshold: float = 20) -> P
 
 
 @lowers(*TABULATED, quantized=lut(Function.TABLE))
-def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
+def tabulated(b: Builder, x: LayoutValue, *_: Any, **__: Any) -> LayoutValue:
     """Lowers a function to a table of its results for all 256 operand values.
 
     Infinite results saturate. Undefined results take the value of the nearest operand with a defined one:
@@ -165,20 +167,22 @@ def tabulated(b: Builder, x: Placed, *_: Any, **__: Any) -> Placed:
             "compile the float model: pillion quantizes it",
         )
     if known.x.dtype is DType.INT16:
-        return x.with_value(b.emit(Dequantize, x=_in_16_bits(b, known.x, output)))
-    table = constant(b.names.fresh(f"{b.hint}_table"), _entries(b.node, known.x, output))
+        return x.with_value(b.emit(Dequantize, x=_int16_table_result(b, known.x, output)))
+    table = constant(b.names.fresh(f"{b.hint}_table"), _int8_table_entries(b.node, known.x, output))
     integers = b.emit(Lut, x=known.x, table=table, dtype=DType.INT8, quant=output, name=f"{b.hint}_i8")
     return x.with_value(b.emit(Dequantize, x=integers))
 
 
-def _in_16_bits(b: Builder, x: Value, output: PerTensor) -> Value:
+def _int16_table_result(b: Builder, x: Value, output: PerTensor) -> Value:
     """The function's int16 result, from an interpolated table."""
     y = Value("y", TensorType(x.shape, DType.INT16, output))
-    table = constant(b.names.fresh(f"{b.hint}_table"), tabulate(lambda reals: _values(b.node, reals), x, y))
+    table = constant(
+        b.names.fresh(f"{b.hint}_table"), tabulate_16_bit(lambda reals: _function_values(b.node, reals), x, y)
+    )
     return b.emit(WideLut, x=x, table=table, dtype=DType.INT16, quant=output, name=f"{b.hint}_i16")
 
 
-def _values(node: Any, reals: Reals) -> Reals:
+def _function_values(node: Any, reals: Reals) -> Reals:
     with torch.no_grad():
         answers: Reals = node.target(torch.from_numpy(reals), *node.args[1:], **node.kwargs).numpy()
     return answers
@@ -192,15 +196,15 @@ def output_quant(node: Any) -> PerTensor | None:
     return PerTensor(float(users[0].args[1]), int(users[0].args[2]))
 
 
-def _entries(node: Any, x: Value, output: PerTensor) -> np.ndarray[Any, np.dtype[np.int8]]:
+def _int8_table_entries(node: Any, x: Value, output: PerTensor) -> np.ndarray[Any, np.dtype[np.int8]]:
     reals = (np.arange(-128, 128) - x.zero_point) * np.float64(x.scale)
-    values = _defined(_values(node, reals), x.zero_point)
+    values = _replace_nan_entries(_function_values(node, reals), x.zero_point)
     with np.errstate(all="ignore"):
         levels = numerics.round_half_away(values / output.scale + output.zero_point)
     return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
 
 
-def _defined(values: np.ndarray[Any, Any], zero_point: int) -> np.ndarray[Any, Any]:
+def _replace_nan_entries(values: np.ndarray[Any, Any], zero_point: int) -> np.ndarray[Any, Any]:
     """Replaces NaN by the value of the nearest defined entry; of two equally near, the one towards zero."""
     known = np.flatnonzero(~np.isnan(values))
     if not len(known):

@@ -52,7 +52,7 @@ def free_batch_size(graph: GraphModule, longer: GraphModule) -> bool:
     for node, other in zip(nodes, others, strict=True):
         if (node.op, str(node.target), len(node.args)) != (other.op, str(other.target), len(other.args)):
             return False
-        if _literals(node) != _literals(other) or not _same_constant(node, other):
+        if _literal_arguments(node) != _literal_arguments(other) or not _same_constant(node, other):
             sizes = _free_size(node, other)
             if sizes is None:
                 return False
@@ -63,7 +63,7 @@ def free_batch_size(graph: GraphModule, longer: GraphModule) -> bool:
     return True
 
 
-def _literals(node: Node) -> str:
+def _literal_arguments(node: Node) -> str:
     return str(map_arg((node.args, dict(node.kwargs)), lambda n: n.name))
 
 
@@ -91,13 +91,13 @@ def check_fit(graph: GraphModule, inputs: Sequence[Tensor]) -> None:
     if [shape[1:] for shape in wanted] != [shape[1:] for shape in given]:
         raise PillionError(
             "the inputs do not fit the trained module",
-            rule=" and ".join(map(_any_first_size, wanted)),
+            rule=" and ".join(map(_shape_with_any_batch, wanted)),
             here=" and ".join(str(list(shape)) for shape in given),
             help="compile with inputs like those that `prepare_qat` was given",
         )
 
 
-def _any_first_size(shape: tuple[int, ...]) -> str:
+def _shape_with_any_batch(shape: tuple[int, ...]) -> str:
     return f"[{', '.join(('any', *map(str, shape[1:])))}]" if shape else "[]"
 
 

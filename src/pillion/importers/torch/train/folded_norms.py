@@ -42,7 +42,7 @@ from pillion.importers.torch.train.batch_norm_calls import (
     scale_weight,
     unscale,
 )
-from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE, ChannelRange
+from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE, ChannelRangeObserver
 
 
 def make_trainable(module: GraphModule) -> None:
@@ -69,11 +69,11 @@ def _trainable(module: GraphModule, norm: Node, alone: bool) -> Node:
     reshaped = alone and len(shape) != 4
     x = call(norm, aten.reshape.default, source, image_shape(shape)) if reshaped else source
     arguments = [argument(norm, i) for i in range(1, 8)]
-    y = call(norm, batch_norm, x, *arguments, _count(module, norm))
+    y = call(norm, batch_norm, x, *arguments, _batch_counter(module, norm))
     return call(norm, aten.reshape.default, y, list(shape)) if reshaped else y
 
 
-def _count(module: GraphModule, norm: Node) -> Node | None:
+def _batch_counter(module: GraphModule, norm: Node) -> Node | None:
     """Buffer in which torch's modules count batches."""
     mean: Any = norm.args[3]
     path, _, _ = str(mean.target).rpartition(".")
@@ -91,13 +91,13 @@ def simulate_folding(prepared: GraphModule) -> bool:
     pairs = [(norm, norm.args[0]) for norm in calls(prepared.graph, [batch_norm])]
     pairs = [(norm, layer) for norm, layer in pairs if isinstance(layer, Node) and layer.target in LAYERS]
     for norm, layer in pairs:
-        _simulate(norm, layer)
+        _simulate_folded_layer(norm, layer)
     if pairs:
         prepared.recompile()
     return bool(pairs)
 
 
-def _simulate(norm: Node, layer: Any) -> None:
+def _simulate_folded_layer(norm: Node, layer: Any) -> None:
     rounding, bias = layer.args[1], argument(layer, 2)
     _hoist(*(n for n in (norm.args[1], norm.args[4], bias) if isinstance(n, Node)))
     layer.prepend(rounding)
@@ -143,22 +143,24 @@ def _fold(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
     assert variance is not None
     with torch.no_grad():
         folded = scale_weight(weight, factor(gamma, variance, norm.args[7]), transposed_groups(layer))  # type: ignore[arg-type]  # eps is a number
-        offset = affine.offset if bias is None else affine.offset + _held(bias).double() * affine.factor
+        offset = (
+            affine.offset if bias is None else affine.offset + _constant_tensor(bias).double() * affine.factor
+        )
     rounding.args = (constant(rounding, folded, f"{layer.name}_folded"),)
-    _observe_anew(prepared, rounding, folded)
+    _reset_weight_range(prepared, rounding, folded)
     folded_bias = constant(layer, offset.to(weight.dtype), f"{layer.name}_folded_bias")
     layer.args = (*layer.args[:2], folded_bias, *layer.args[3:])
     replace(norm, layer)
     prepared.graph.erase_node(undo)
 
 
-def _held(node: Node) -> Tensor:
+def _constant_tensor(node: Node) -> Tensor:
     tensor = constant_of(node)
     assert tensor is not None
     return tensor
 
 
-def _observe_anew(prepared: GraphModule, rounding: Node, weight: Tensor) -> None:
+def _reset_weight_range(prepared: GraphModule, rounding: Node, weight: Tensor) -> None:
     """Resets the observed range to the folded weights', which may lie below the simulated SMALLEST_FACTOR."""
     observer: Any = prepared.get_submodule(str(rounding.target)).activation_post_process
     observer.reset_min_max_vals()
@@ -170,20 +172,20 @@ def _make_depthwise(prepared: GraphModule, norm: Node, affine: Affine) -> None:
     channels = affine.factor.numel()
     weight = constant(norm, affine.factor.float().reshape(-1, 1, 1, 1), f"{norm.name}_factor")
     bias = constant(norm, affine.offset.float(), f"{norm.name}_offset")
-    rounding = _observed(prepared, norm, weight)
+    rounding = _observed_weight(prepared, norm, weight)
     norm.target = aten.conv2d.default
     norm.args = (norm.args[0], rounding, bias, [1, 1], [0, 0], [1, 1], channels)
 
 
-def _observed(prepared: GraphModule, norm: Node, weight: Node) -> Node:
-    observer: Any = ChannelRange(
+def _observed_weight(prepared: GraphModule, norm: Node, weight: Node) -> Node:
+    observer: Any = ChannelRangeObserver(
         dtype=torch.int8,
         qscheme=torch.per_channel_symmetric,
         quant_min=-127,
         quant_max=127,
         eps=SMALLEST_SCALE,
     )
-    observer(_held(weight))
+    observer(_constant_tensor(weight))
     name = f"{norm.name}_observer"
     prepared.add_submodule(name, observer)
     with prepared.graph.inserting_before(norm):

@@ -27,11 +27,11 @@ from pillion.importers.torch.quantize.range_checks import warn_of_ranges
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS
 from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_functions
-from pillion.importers.torch.rewrite.global_pools import scale_pools
+from pillion.importers.torch.rewrite.global_pools import global_pools_to_means
 from pillion.importers.torch.train.batches import check_fit, fix_shapes, trainable_graph
 from pillion.importers.torch.train.folded_norms import fold_trained_norms, simulate_folding
 from pillion.importers.torch.train.qat_module import Preparation, QatModule
-from pillion.importers.torch.user_inputs import Batches, as_inputs, as_model
+from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
 from pillion.ir.constraints import QuantizationConstraints
 
 NOT_TRAINED = "the module was prepared for training but not trained: its weights are those of the float model"
@@ -41,7 +41,7 @@ def prepare_qat(
     model: nn.Module, example_inputs: Any, wishes: QuantizationConstraints | None = None
 ) -> QatModule:
     """Returns a trainable copy of a model; the first axis of the example inputs is the batch."""
-    model = as_model(model, "prepare_qat")
+    model = require_model(model, "prepare_qat")
     if isinstance(model, QatModule):
         raise PillionError(
             "the module is prepared for training already",
@@ -60,7 +60,7 @@ def prepared(model: nn.Module, inputs: tuple[Tensor, ...], wishes: QuantizationC
     """Returns a trainable module that takes over `model`."""
     graph, any_batch = trainable_graph(model, inputs, wishes)
     quantizer = PillionQuantizer(Specs(training=True), wishes)
-    scale_pools(graph, wishes)
+    global_pools_to_means(graph, wishes)
     fuse_functions(graph, wishes, training=True)
     with quiet():
         rounding = prepare_qat_pt2e(graph, quantizer)
@@ -112,7 +112,9 @@ def finish_training(
     with a warning."""
     trained.check_parts()
     is_measured = _is_measured(trained)
-    _check_use(trained, None if not is_measured else calibrate, wishes or QuantizationConstraints())
+    _check_finish_arguments(
+        trained, None if not is_measured else calibrate, wishes or QuantizationConstraints()
+    )
     if trained.is_trained and not is_measured and calibrate is None:
         raise _unmeasured(trained)
     inputs = tuple(x.cpu() for x in as_inputs(example_inputs, "example_inputs"))
@@ -150,7 +152,7 @@ def _unmeasured(trained: QatModule) -> PillionError:
     )
 
 
-def _check_use(trained: QatModule, calibrate: object, wishes: QuantizationConstraints) -> None:
+def _check_finish_arguments(trained: QatModule, calibrate: object, wishes: QuantizationConstraints) -> None:
     if trained.is_trained and calibrate is not None:
         raise PillionError(
             "a trained module has its ranges already",

@@ -22,8 +22,8 @@ from pillion.importers.torch.loop_nodes import run
 from pillion.importers.torch.quantize.annotate import FloatOp
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS
 from pillion.importers.torch.train.batch_norm_calls import UNTRACKED, batch_norm
-from pillion.importers.torch.train.trained_ranges import BatchRange
-from pillion.importers.torch.user_inputs import unwrapped
+from pillion.importers.torch.train.trained_ranges import SharedBatchRangeObserver
+from pillion.importers.torch.user_inputs import unwrap_model
 from pillion.ir.constraints import QuantizationConstraints
 
 ROUNDING = "rounding"
@@ -62,12 +62,12 @@ class QatModule(nn.Module):
         self.preparation = preparation
         self.__dict__["_origin"] = (origin,)  # not a part beside those that are shown
         _hold_tensors(origin, rounding)
-        for name in self._shown():
+        for name in self._exposed_names():
             _copy_entry(origin, self, name)
         self.rounding = rounding
         self.register_buffer("batches_seen", torch.zeros((), dtype=torch.long))
-        self.register_load_state_dict_post_hook(_after_loading)  # type: ignore[no-untyped-call]  # of torch
-        self._link()
+        self.register_load_state_dict_post_hook(_link_loaded_tensors)  # type: ignore[no-untyped-call]  # of torch
+        self._link_entries()
         self.train()
 
     @property
@@ -91,7 +91,7 @@ class QatModule(nn.Module):
             else self._in_order(inputs, named)
         )
         self.check_parts()
-        self._follow_parts()
+        self._apply_submodule_modes()
         if self.training:
             self.batches_seen += 1
         for observer in self.ranges():
@@ -106,19 +106,19 @@ class QatModule(nn.Module):
 
     def follow_modes(self) -> None:
         """Applies the modules' modes to graph and ranges."""
-        self._follow_parts()
-        self._follow_ranges(self.training or not self.is_trained)
+        self._apply_submodule_modes()
+        self._set_range_updates(self.training or not self.is_trained)
 
     def check_parts(self) -> None:
         """Raises if submodules were replaced since the graph was recorded."""
-        before, now = self.__dict__["_recorded"], self._parts()
+        before, now = self.__dict__["_recorded"], self._exposed_submodules()
         if before != now:
             changed = [path for path in {**now, **before} if before.get(path) != now.get(path)]
-            raise _replaced(changed[0], self.preparation.name)
+            raise _replaced_submodule_error(changed[0], self.preparation.name)
 
     def freeze_ranges(self, inputs: Sequence[Tensor]) -> None:
         """Updates weight ranges to the current weights."""
-        self._follow_ranges(False)
+        self._set_range_updates(False)
         with torch.no_grad():
             run(self.rounding, *inputs)
 
@@ -127,15 +127,17 @@ class QatModule(nn.Module):
         self.batches_seen.zero_()
         self.eval()
 
-    def ranges(self) -> list[BatchRange]:
+    def ranges(self) -> list[SharedBatchRangeObserver]:
         """Returns the observers of all activations."""
-        return [part for part in self.rounding.modules() if isinstance(part, BatchRange)]
+        return [part for part in self.rounding.modules() if isinstance(part, SharedBatchRangeObserver)]
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """Returns weights and statistics under the model's names, ranges under `rounding`, each once."""
         held = super().state_dict(*args, **options)
         prefix = options.get("prefix", args[1] if len(args) > 1 else "")
-        for key in [k for k in held if self._is_repeated(k.removeprefix(prefix)) and k.startswith(prefix)]:
+        for key in [
+            k for k in held if self._is_repeated_key(k.removeprefix(prefix)) and k.startswith(prefix)
+        ]:
             del held[key]
         return held
 
@@ -145,9 +147,11 @@ class QatModule(nn.Module):
         held = [k for k in state_dict if k.startswith(prefix) and k[len(prefix) :].partition(".")[0] in names]
         for key in held:
             state_dict[f"{prefix}{ROUNDING}.{key.removeprefix(prefix)}"] = state_dict[key]
-            if not self._is_shown(key.removeprefix(prefix)):
+            if not self._is_exposed(key.removeprefix(prefix)):
                 del state_dict[key]
-        ranges = {f"{prefix}{k}": v for k, v in self.state_dict().items() if not self._is_of(k, names)}
+        ranges = {
+            f"{prefix}{k}": v for k, v in self.state_dict().items() if not self._is_key_of_tensor(k, names)
+        }
         if held and not ranges.keys() & state_dict.keys():
             state_dict.update(ranges)
         super()._load_from_state_dict(state_dict, prefix, *rest)
@@ -155,9 +159,9 @@ class QatModule(nn.Module):
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> QatModule:
         made = fn(torch.zeros(1)).dtype
         if made.is_floating_point and made != torch.float32:
-            raise _other_type(made, self.preparation.name)
+            raise _dtype_error(made, self.preparation.name)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # of torch
-        self._link()
+        self._link_entries()
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QatModule:
@@ -169,7 +173,7 @@ class QatModule(nn.Module):
             name: value for name, value in self.__dict__.items() if name not in ("_switched", "_recorded")
         }
         made.__dict__.update(copy.deepcopy(kept, memo))
-        made._link()
+        made._link_entries()
         return made
 
     def __reduce__(self) -> Any:
@@ -211,10 +215,10 @@ class QatModule(nn.Module):
                 value is not signature.parameters[name].default
                 and value != signature.parameters[name].default
             ):
-                raise _recorded(name, value, self.preparation.name)
+                raise _fixed_argument_error(name, value, self.preparation.name)
         return given
 
-    def _shown(self) -> list[str]:
+    def _exposed_names(self) -> list[str]:
         """Names of the model's submodules and tensors that this module exposes."""
         tables = (self.origin._parameters, self.origin._buffers, self.origin._modules)
         return [
@@ -224,28 +228,28 @@ class QatModule(nn.Module):
             if not hasattr(QatModule, n) and n not in (ROUNDING, "preparation", "batches_seen")
         ]
 
-    def _is_shown(self, key: str) -> bool:
-        return key.partition(".")[0] in self._shown()
+    def _is_exposed(self, key: str) -> bool:
+        return key.partition(".")[0] in self._exposed_names()
 
     @staticmethod
-    def _is_of(key: str, names: Container[str]) -> bool:
+    def _is_key_of_tensor(key: str, names: Container[str]) -> bool:
         """Whether a state dict key belongs to a tensor of the model."""
         first, _, rest = key.partition(".")
         return (rest.partition(".")[0] if first == ROUNDING else first) in names
 
-    def _is_repeated(self, key: str) -> bool:
+    def _is_repeated_key(self, key: str) -> bool:
         first, _, rest = key.partition(".")
-        return first == ROUNDING and self._is_shown(rest)
+        return first == ROUNDING and self._is_exposed(rest)
 
-    def _link(self) -> None:
+    def _link_entries(self) -> None:
         """Shares this module's entries with the graph and the model."""
-        for name in self._shown():
+        for name in self._exposed_names():
             _copy_entry(self, self.origin, name)
             _copy_entry(self, self.rounding, name)
-        self.__dict__["_switched"] = list(self._switches())
-        self.__dict__.setdefault("_recorded", self._parts())
+        self.__dict__["_switched"] = list(self._mode_dependent_calls())
+        self.__dict__.setdefault("_recorded", self._exposed_submodules())
 
-    def _parts(self) -> dict[str, tuple[nn.Module, tuple[str, ...]]]:
+    def _exposed_submodules(self) -> dict[str, tuple[nn.Module, tuple[str, ...]]]:
         """Submodules of the model as exposed here, with their parameter names."""
         children = {name: child for name, child in self._modules.items() if child and name != ROUNDING}
         return {
@@ -254,13 +258,13 @@ class QatModule(nn.Module):
             for path, part in child.named_modules(prefix=name)
         }
 
-    def _switches(self) -> Iterator[tuple[Node, nn.Module]]:
+    def _mode_dependent_calls(self) -> Iterator[tuple[Node, nn.Module]]:
         """Yields calls with a training mode, and the submodule that sets it."""
         for node in calls(self.rounding.graph, TRAINING_ARGUMENT):
             if len(node.args) > TRAINING_ARGUMENT[node.target]:
-                yield node, self._part_of(node)
+                yield node, self._submodule_of_call(node)
 
-    def _part_of(self, node: Node) -> nn.Module:
+    def _submodule_of_call(self, node: Node) -> nn.Module:
         mean: Any = node.args[3] if node.target is batch_norm else None
         path = str(mean.target).rpartition(".")[0] if mean is not None else module_of(node)
         try:
@@ -269,21 +273,21 @@ class QatModule(nn.Module):
             return self
         return self if part is self.origin else part
 
-    def _follow_parts(self) -> None:
+    def _apply_submodule_modes(self) -> None:
         """Applies the modes of single submodules to the graph."""
-        changed = [node for node, part in self._switched if _switch(node, part)]
+        changed = [node for node, part in self._switched if _apply_call_mode(node, part)]
         if changed:
             self.rounding.recompile()
 
-    def _follow_ranges(self, follow: bool) -> None:
+    def _set_range_updates(self, follow: bool) -> None:
         for part in self.rounding.children():
-            if isinstance(getattr(part, "activation_post_process", None), BatchRange):
+            if isinstance(getattr(part, "activation_post_process", None), SharedBatchRangeObserver):
                 part.enable_observer(follow)  # type: ignore[operator]  # a FakeQuantize
 
 
 def float_weights(trained: Any) -> dict[str, Tensor]:
     """Returns copies of the trained weights under the float model's names."""
-    module = unwrapped(trained)
+    module = unwrap_model(trained)
     if not isinstance(module, QatModule):
         raise PillionError(
             "this module was not prepared for training",
@@ -294,7 +298,7 @@ def float_weights(trained: Any) -> dict[str, Tensor]:
     return {key: value.detach().clone() for key, value in module.origin.state_dict().items()}
 
 
-def _switch(node: Node, part: nn.Module) -> bool:
+def _apply_call_mode(node: Node, part: nn.Module) -> bool:
     """Applies a submodule's mode and momentum to a call. Returns whether they changed."""
     before = list(node.args)
     after = list(before)
@@ -337,19 +341,19 @@ def _copy_entry(source: nn.Module, goal: nn.Module, name: str) -> None:
         goal._non_persistent_buffers_set.add(name)
 
 
-def _after_loading(module: nn.Module, found: Any) -> None:
+def _link_loaded_tensors(module: nn.Module, found: Any) -> None:
     """Drops repeated keys from the missing ones, and links the loaded tensors."""
     assert isinstance(module, QatModule)
     repeated = [
-        key for key in found.missing_keys if module._is_repeated(ROUNDING + key.rpartition(ROUNDING)[2])
+        key for key in found.missing_keys if module._is_repeated_key(ROUNDING + key.rpartition(ROUNDING)[2])
     ]
     for key in repeated:
         found.missing_keys.remove(key)
-    module._link()
+    module._link_entries()
     module.follow_modes()
 
 
-def _replaced(path: str, model: str) -> PillionError:
+def _replaced_submodule_error(path: str, model: str) -> PillionError:
     return PillionError(
         f"the prepared `{model}` has another part than it was prepared with",
         rule="what computes was recorded from the parts as they were",
@@ -358,7 +362,7 @@ def _replaced(path: str, model: str) -> PillionError:
     )
 
 
-def _other_type(dtype: torch.dtype, model: str) -> PillionError:
+def _dtype_error(dtype: torch.dtype, model: str) -> PillionError:
     return PillionError(
         f"the prepared `{model}` cannot be {str(dtype).removeprefix('torch.')}",
         rule="ranges and weights are float32 while rounding is learned",
@@ -367,7 +371,7 @@ def _other_type(dtype: torch.dtype, model: str) -> PillionError:
     )
 
 
-def _recorded(name: str, value: object, model: str) -> PillionError:
+def _fixed_argument_error(name: str, value: object, model: str) -> PillionError:
     return PillionError(
         f"the prepared `{model}` has one way through forward",
         rule="arguments that are no tensors have the values that they had in prepare_qat",

@@ -31,7 +31,7 @@ other runtimes require that scale."""
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 
 
-class ZeroScale:
+class ZeroTensorScale:
     """Returns all-zero tensors a small scale of their own, so that tiny weights do not become zeros."""
 
     def _calculate_qparams(self, low: Tensor, high: Tensor) -> Any:
@@ -44,7 +44,7 @@ class ZeroScale:
         return super()._calculate_qparams(low, known)  # type: ignore[misc]  # of the observer
 
 
-class MinMaxRange(ZeroScale, MinMaxObserver):
+class MinMaxRangeObserver(ZeroTensorScale, MinMaxObserver):
     """Observes minimum and maximum."""
 
 
@@ -57,23 +57,23 @@ class SoftmaxScale:
         return torch.full((1,), scale), torch.full((1,), OUTPUT.zero_point, dtype=torch.int64)
 
 
-class SoftmaxRange(SoftmaxScale, MinMaxRange):
+class SoftmaxRangeObserver(SoftmaxScale, MinMaxRangeObserver):
     """Observes the range of softmax outputs."""
 
 
-class ChannelRange(ZeroScale, PerChannelMinMaxObserver):
+class ChannelRangeObserver(ZeroTensorScale, PerChannelMinMaxObserver):
     """Observes minimum and maximum of each channel."""
 
 
-class MovingRange(ZeroScale, MovingAverageMinMaxObserver):
+class MovingAverageRangeObserver(ZeroTensorScale, MovingAverageMinMaxObserver):
     """Observes a moving average of the range."""
 
 
-class MovingChannelRange(ZeroScale, MovingAveragePerChannelMinMaxObserver):
+class MovingChannelRangeObserver(ZeroTensorScale, MovingAveragePerChannelMinMaxObserver):
     """Observes a moving average of each channel's range."""
 
 
-class BatchRange(MovingRange):
+class SharedBatchRangeObserver(MovingAverageRangeObserver):
     """Observes a moving average per batch over all tensors that share the range.
 
     torch's average moves with every tensor: inputs of a concatenation, which share their range, would settle
@@ -104,7 +104,7 @@ class BatchRange(MovingRange):
         return x
 
 
-class BatchSoftmaxRange(SoftmaxScale, BatchRange):
+class BatchSoftmaxRangeObserver(SoftmaxScale, SharedBatchRangeObserver):
     """Observes softmax outputs with a moving average per batch."""
 
 

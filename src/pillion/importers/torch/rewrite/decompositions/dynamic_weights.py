@@ -46,7 +46,7 @@ def windows(
     return torch.cat(flat, -2).reshape(*lead[:-1], -1, counts[0] * counts[1])
 
 
-def _image(
+def _decompose_image_conv(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -75,7 +75,7 @@ def _image(
     return y if bias is None else y + bias.reshape(1, out, 1, 1)
 
 
-def _signal(
+def _decompose_signal_conv(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -88,7 +88,9 @@ def _signal(
     step, border, apart = (per_axis(given, 2)[0] for given in (stride, padding, dilation))
     (out, channels, taps), (batch, inputs, length) = weight.shape, x.shape
     wide = weight.reshape(out, channels, 1, taps)
-    y = _image(x.reshape(batch, inputs, 1, length), wide, bias, (1, step), (0, border), (1, apart), groups)
+    y = _decompose_image_conv(
+        x.reshape(batch, inputs, 1, length), wide, bias, (1, step), (0, border), (1, apart), groups
+    )
     return y.reshape(batch, out, -1)
 
 
@@ -98,13 +100,13 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return y if bias is None else y + bias
 
 
-def _is_computed(node: Node) -> bool:
+def _has_computed_weights(node: Node) -> bool:
     """Whether the weights depend on an input; vectors are excluded."""
     weight: Any = node.args[1]
     return not is_constant(weight) and len(shape_of(weight)) > 1
 
 
-decompose_by(_signal, aten.conv1d.default, when=_is_computed, table=LATE)
-decompose_by(_image, aten.conv2d.default, when=_is_computed, table=LATE)
-decompose_by(_linear, aten.linear.default, when=_is_computed, table=LATE)
+decompose_by(_decompose_signal_conv, aten.conv1d.default, when=_has_computed_weights, table=LATE)
+decompose_by(_decompose_image_conv, aten.conv2d.default, when=_has_computed_weights, table=LATE)
+decompose_by(_linear, aten.linear.default, when=_has_computed_weights, table=LATE)
 decompose_by(windows, aten.im2col.default)

@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, held, is_constant, shape_of
+from pillion.importers.torch.fx_nodes import argument, aten, evaluate_constant, is_constant, shape_of
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 MEAN, LARGEST = 1, 2
 """Modes; 0 is the sum."""
 
 
-def _bags(
+def _decompose_embedding_bag(
     weight: Tensor,
     words: Tensor,
     offsets: Tensor,
@@ -34,14 +34,14 @@ def _bags(
     rows = F.embedding(words, weight)
     counted = None if padding < 0 else words != padding
     nothing = words.new_zeros(0)
-    return _reduced(rows, weight, mode, factors, counted), nothing, nothing, nothing
+    return _reduce_bag(rows, weight, mode, factors, counted), nothing, nothing, nothing
 
 
-def _reduced(
+def _reduce_bag(
     rows: Tensor, weight: Tensor, mode: int, factors: Tensor | None, counted: Tensor | None
 ) -> Tensor:
     if mode == LARGEST:
-        return rows.amax(1) if counted is None else _largest(rows, weight, counted)
+        return rows.amax(1) if counted is None else _bag_maximum(rows, weight, counted)
     if factors is not None:
         rows = rows * factors.reshape(*rows.shape[:2], 1)
     if counted is None:
@@ -51,21 +51,22 @@ def _reduced(
     return total / flags.sum(1, keepdim=True).clamp(min=1.0) if mode == MEAN else total
 
 
-def _largest(rows: Tensor, weight: Tensor, counted: Tensor) -> Tensor:
+def _bag_maximum(rows: Tensor, weight: Tensor, counted: Tensor) -> Tensor:
     """Maximum over each bag; 0 for an empty bag."""
     largest = torch.where(counted.unsqueeze(-1), rows, weight.amin()).amax(1)
     return torch.where(counted.to(torch.float32).amax(1, keepdim=True) > 0, largest, 0.0)
 
 
-def _are_even(node: Node) -> bool:
+def _are_bags_even(node: Node) -> bool:
     """Whether all bags have the same, known number of words."""
     offsets: Any = argument(node, 2)
     if not is_constant(offsets):
         return False
-    begins = [*held(offsets).tolist(), *([] if argument(node, 7) else [shape_of(node.args[1])[0]])]  # type: ignore[arg-type]  # a node
+    words: Any = node.args[1]
+    begins = [*evaluate_constant(offsets).tolist(), *([] if argument(node, 7) else [shape_of(words)[0]])]
     sizes = {after - before for before, after in itertools.pairwise(begins)}
     return len(sizes) == 1 and 0 not in sizes
 
 
 BAGS = (aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
-decompose_by(_bags, *BAGS, when=_are_even)
+decompose_by(_decompose_embedding_bag, *BAGS, when=_are_bags_even)

@@ -48,7 +48,7 @@ def _axes(x: Tensor, dim: Axes) -> list[int]:
     return [d % x.dim() for d in ([dim] if isinstance(dim, int) else dim)]
 
 
-def _rows(x: Tensor, dim: Axes) -> Tensor:
+def _flatten_to_rows(x: Tensor, dim: Axes) -> Tensor:
     """Flattens the reduced axes into rows [N, L]."""
     axes = _axes(x, dim)
     kept = [axis for axis in range(x.dim()) if axis not in axes]
@@ -56,7 +56,7 @@ def _rows(x: Tensor, dim: Axes) -> Tensor:
     return x.permute(*kept, *axes).reshape(-1, count)
 
 
-def _reduced(x: Tensor, rows: Tensor, dim: Axes, keepdim: bool) -> Tensor:
+def _reshape_to_reduction(x: Tensor, rows: Tensor, dim: Axes, keepdim: bool) -> Tensor:
     """Reshapes one number per row to the reduction's shape."""
     axes = _axes(x, dim)
     sizes = [
@@ -68,13 +68,13 @@ def _reduced(x: Tensor, rows: Tensor, dim: Axes, keepdim: bool) -> Tensor:
 def _variance(
     x: Tensor, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Tensor:
-    rows = _rows(x, dim)
+    rows = _flatten_to_rows(x, dim)
     centred = rows - rows.mean(1, keepdim=True)
     divisor = rows.shape[1] - (1 if correction is None else correction)
-    return _reduced(x, _dot(centred, centred) * (1 / divisor), dim, keepdim)
+    return _reshape_to_reduction(x, _dot(centred, centred) * (1 / divisor), dim, keepdim)
 
 
-def _beside_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+def _with_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     def form(
         x: Tensor, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
     ) -> tuple[Tensor, Tensor]:
@@ -84,13 +84,13 @@ def _beside_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor
     return form
 
 
-def _length(
+def _decompose_vector_norm(
     x: Tensor, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
     axes = _axes(x, dim)
     if ord == 2:
-        rows = _rows(x, dim)
-        return _reduced(x, torch.sqrt(_dot(rows, rows)), dim, keepdim)
+        rows = _flatten_to_rows(x, dim)
+        return _reshape_to_reduction(x, torch.sqrt(_dot(rows, rows)), dim, keepdim)
     if ord == 1:
         return x.abs().sum(axes, keepdim=keepdim)
     if ord == math.inf:
@@ -100,12 +100,16 @@ def _length(
     if (
         ord > 2
     ):  # the length of powers between: a power in 8 bits would lose all that is small beside the largest
-        return _length(x.abs() ** (ord / 2), 2, dim, keepdim) ** (2 / ord)
+        return _decompose_vector_norm(x.abs() ** (ord / 2), 2, dim, keepdim) ** (2 / ord)
     return (x.abs() ** ord).sum(axes, keepdim=keepdim) ** (1 / ord)
 
 
 decompose_by(_instance_norm, aten.instance_norm.default)
-decompose_by(_length, aten.linalg_vector_norm.default, when=lambda node: named_argument(node, "ord") != 0)
-decompose_by(_beside_mean(torch.std), aten.std_mean.correction)
+decompose_by(
+    _decompose_vector_norm,
+    aten.linalg_vector_norm.default,
+    when=lambda node: named_argument(node, "ord") != 0,
+)
+decompose_by(_with_mean(torch.std), aten.std_mean.correction)
 decompose_by(_variance, aten.var.correction)
-decompose_by(_beside_mean(torch.var), aten.var_mean.correction)
+decompose_by(_with_mean(torch.var), aten.var_mean.correction)

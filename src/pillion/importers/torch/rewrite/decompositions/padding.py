@@ -34,14 +34,14 @@ def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | N
     return x
 
 
-def _is_from_the_image(node: Node) -> bool:
-    return named_argument(node, "mode") in NUMPY or _is_unseen(node)
+def _pads_from_image(node: Node) -> bool:
+    return named_argument(node, "mode") in NUMPY or _is_unseen_by_max_pools(node)
 
 
 MAXIMA = (aten.max_pool2d.default, aten.max_pool2d_with_indices.default)
 
 
-def _is_unseen(node: Node) -> bool:
+def _is_unseen_by_max_pools(node: Node) -> bool:
     """Whether padding is minus infinity and narrower than the windows of the max pools that alone read it, so that
     no window holds padding only."""
     if named_argument(node, "mode") != "constant" or named_argument(node, "value") != -math.inf:
@@ -51,7 +51,7 @@ def _is_unseen(node: Node) -> bool:
     return all(plain) and all(most < min(per_axis(argument(user, 1), 2)) for user in node.users)
 
 
-decompose_by(_pad, aten.pad.default, when=_is_from_the_image)
+decompose_by(_pad, aten.pad.default, when=_pads_from_image)
 for _rank in (1, 2, 3):
     decompose_by(partial(_pad, mode="reflect"), getattr(aten, f"reflection_pad{_rank}d").default)
     decompose_by(partial(_pad, mode="replicate"), getattr(aten, f"replication_pad{_rank}d").default)

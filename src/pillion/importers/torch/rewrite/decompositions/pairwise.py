@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
+from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, named_argument
 from pillion.importers.torch.rewrite.decompositions.static_gather import diagonal
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 
-def _sum_of_exponentials(a: Tensor, b: Tensor) -> Tensor:
+def _log_add_exp(a: Tensor, b: Tensor) -> Tensor:
     """Adds a correction to the larger operand, which cannot overflow."""
     return torch.maximum(a, b) + F.softplus(-(a - b).abs())
 
@@ -30,7 +30,7 @@ def _log_sum_exp(x: Tensor, dim: Sequence[int] | int, keepdim: bool = False) -> 
     return y if keepdim else y.squeeze(axes)
 
 
-def _angle(y: Tensor, x: Tensor) -> Tensor:
+def _atan2(y: Tensor, x: Tensor) -> Tensor:
     """Computes the angle from the shorter coordinate over the longer one, within an eighth of a turn, and moves it
     to its octant."""
     longer, shorter = torch.maximum(y.abs(), x.abs()), torch.minimum(y.abs(), x.abs())
@@ -40,7 +40,7 @@ def _angle(y: Tensor, x: Tensor) -> Tensor:
     return torch.where(y < 0, -angle, angle)
 
 
-def _distances(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
+def _pairwise_distances(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
     """Distances of each row of one matrix to each row of another."""
     apart = a.unsqueeze(-2) - b.unsqueeze(-3)
     if p == 2:
@@ -52,34 +52,34 @@ def _distances(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: int | None = 
     return (apart.abs() ** p).sum(-1) ** (1 / p)
 
 
-def _is_a_distance(node: Node) -> bool:
+def _is_supported_distance(node: Node) -> bool:
     """Excludes norm 0, which counts differing elements and is meaningless between int8 numbers."""
     return node.target is aten._euclidean_dist.default or bool(named_argument(node, "p") != 0)
 
 
-def _are_tensors(node: Node) -> bool:
+def _are_tensor_operands(node: Node) -> bool:
     """Whether neither operand is a single constant, which would make it a function of one number."""
     operands: Any = node.args[:2]
-    return not any(is_constant(operand) and value_of(operand).numel() == 1 for operand in operands)
+    return not any(is_constant(operand) and fake_result(operand).numel() == 1 for operand in operands)
 
 
-def _divided(a: Tensor, b: Tensor, rounding_mode: str | None = None) -> Tensor:
+def _divide_with_rounding(a: Tensor, b: Tensor, rounding_mode: str | None = None) -> Tensor:
     ratio = a / b
     return {"floor": torch.floor, "trunc": torch.trunc}.get(rounding_mode or "", lambda x: x)(ratio)
 
 
 def _are_real_tensors(node: Node) -> bool:
     """Whether both operands are real tensors; integer division has its own op."""
-    values = [value_of(operand) for operand in node.args[:2] if isinstance(operand, Node)]
-    return len(values) == 2 and all(v.is_floating_point() for v in values) and _are_tensors(node)
+    values = [fake_result(operand) for operand in node.args[:2] if isinstance(operand, Node)]
+    return len(values) == 2 and all(v.is_floating_point() for v in values) and _are_tensor_operands(node)
 
 
 decompose_by(
-    _distances,
+    _pairwise_distances,
     aten._cdist_forward.default,
     aten._euclidean_dist.default,
     aten.cdist.default,
-    when=_is_a_distance,
+    when=_is_supported_distance,
 )
 decompose_by(torch.maximum, aten.fmax.default)
 decompose_by(torch.minimum, aten.fmin.default)
@@ -88,18 +88,18 @@ decompose_by(diagonal, aten.diagonal.default)
 decompose_by(lambda x: x < 0, aten.signbit.default)
 decompose_by(lambda x: diagonal(x).sum(), aten.trace.default)
 for _form, _target in (
-    (_angle, aten.atan2.default),
+    (_atan2, aten.atan2.default),
     (lambda a, b: torch.sqrt(a * a + b * b), aten.hypot.default),
-    (_sum_of_exponentials, aten.logaddexp.default),
+    (_log_add_exp, aten.logaddexp.default),
     (
         lambda a, b: torch.maximum(a, b) + torch.log2(1 + torch.exp2(-(a - b).abs())),
         aten.logaddexp2.default,
     ),
 ):
-    decompose_by(_form, _target, when=_are_tensors)
+    decompose_by(_form, _target, when=_are_tensor_operands)
 for _form, _target in (
     (lambda a, b: torch.where(b < 0, -a.abs(), a.abs()), aten.copysign.Tensor),
-    (_divided, aten.div.Tensor_mode),
+    (_divide_with_rounding, aten.div.Tensor_mode),
     (lambda a, b: torch.floor(a / b), aten.floor_divide.default),
     (lambda a, b: a - b * torch.trunc(a / b), aten.fmod.Tensor),
     (lambda a, b: a * torch.exp2(b), aten.ldexp.Tensor),

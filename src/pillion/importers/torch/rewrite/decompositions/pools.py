@@ -51,27 +51,27 @@ def _phases(before: int, after: int) -> list[_Phase]:
     return [_Phase(s, e - s, before // count, count) for s, e in zip(starts, ends, strict=True)]
 
 
-def _adaptive(pool: Pool) -> Callable[[Tensor, Sequence[int]], Tensor]:
+def _adaptive_pool_decomposition(pool: Pool) -> Callable[[Tensor, Sequence[int]], Tensor]:
     def form(x: Tensor, output_size: Sequence[int]) -> Tensor:
         (h, w), (rows, columns) = x.shape[-2:], output_size
         tall, wide = _phases(h, rows), _phases(w, columns)
         if len(tall) * len(wide) <= MOST_PHASES or 1 in (len(tall), len(wide)):
-            return _pooled(pool, x, tall, wide)
-        upright = _pooled(pool, x, tall, _phases(w, w))
-        return _pooled(pool, upright, _phases(rows, rows), wide)
+            return _pool_phases(pool, x, tall, wide)
+        upright = _pool_phases(pool, x, tall, _phases(w, w))
+        return _pool_phases(pool, upright, _phases(rows, rows), wide)
 
     return form
 
 
-def _pooled(pool: Pool, x: Tensor, tall: Sequence[_Phase], wide: Sequence[_Phase]) -> Tensor:
+def _pool_phases(pool: Pool, x: Tensor, tall: Sequence[_Phase], wide: Sequence[_Phase]) -> Tensor:
     """Pools each kind of window and interleaves the results along both axes."""
     bands = [
-        interleave([_phase_pooled(pool, x, row, column) for column in wide], x.dim() - 1) for row in tall
+        interleave([_pool_one_phase(pool, x, row, column) for column in wide], x.dim() - 1) for row in tall
     ]
     return interleave(bands, x.dim() - 2)
 
 
-def _phase_pooled(pool: Pool, x: Tensor, row: _Phase, column: _Phase) -> Tensor:
+def _pool_one_phase(pool: Pool, x: Tensor, row: _Phase, column: _Phase) -> Tensor:
     part = x.narrow(-2, row.start, row.reach).narrow(-1, column.start, column.reach)
     if row.kernel == column.kernel == 1:
         return part[..., :: row.step, :: column.step]
@@ -90,7 +90,7 @@ def interleave(parts: Sequence[Tensor], dim: int) -> Tensor:
     return torch.stack(list(parts), dim + 1).reshape(shape)
 
 
-def _is_irregular(node: Node) -> bool:
+def _has_unequal_windows(node: Node) -> bool:
     before, after = shape_of(node.args[0])[-2:], named_argument(node, "output_size")  # type: ignore[arg-type]  # a tensor
     return all(after) and any(b % a for b, a in zip(before, after, strict=True))
 
@@ -119,11 +119,11 @@ def dilated_max(
     for axis, options in enumerate(
         zip(per_axis(kernel_size, 2), steps, per_axis(padding, 2), per_axis(dilation, 2), strict=True)
     ):
-        x = _largest_along(x, x.dim() - 2 + axis, *options, ceil_mode)
+        x = _max_along_axis(x, x.dim() - 2 + axis, *options, ceil_mode)
     return x
 
 
-def _largest_along(
+def _max_along_axis(
     x: Tensor, dim: int, kernel: int, step: int, border: int, apart: int, ceil_mode: bool
 ) -> Tensor:
     size = x.shape[dim]
@@ -146,7 +146,7 @@ def is_dilated(node: Node) -> bool:
 
 
 @batched(4)
-def _divided(
+def _average_pool_by_convolution(
     x: Tensor,
     kernel_size: Ints,
     stride: Ints = (),
@@ -176,7 +176,7 @@ def _has_divisor(node: Node) -> bool:
     return named_argument(node, "divisor_override") is not None
 
 
-def _over_volumes(
+def _pool_volume(
     pool: Pool, x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, dilation: Ints = 1
 ) -> Tensor:
     """Pools each image of a volume, then along its depth."""
@@ -189,16 +189,14 @@ def _over_volumes(
     )
 
 
-def _average_over_volumes(
-    x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, *rest: Any
-) -> Tensor:
+def _avg_pool3d(x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, *rest: Any) -> Tensor:
     def pool(y: Tensor, size: Any, step: Any, border: Any, apart: Any) -> Tensor:
         return F.avg_pool2d(y, size, step, border, *rest)
 
-    return _over_volumes(pool, x, kernel_size, stride, padding)
+    return _pool_volume(pool, x, kernel_size, stride, padding)
 
 
-def _max_over_volumes(
+def _max_pool3d(
     x: Tensor,
     kernel_size: Ints,
     stride: Ints = (),
@@ -207,10 +205,10 @@ def _max_over_volumes(
     ceil_mode: bool = False,
 ) -> Tensor:
     pool = partial(F.max_pool2d, ceil_mode=ceil_mode)
-    return _over_volumes(pool, x, kernel_size, stride, padding, dilation)
+    return _pool_volume(pool, x, kernel_size, stride, padding, dilation)
 
 
-def _adaptive_over_volumes(pool: Callable[..., Any]) -> Pool:
+def _adaptive_pool3d(pool: Callable[..., Any]) -> Pool:
     def form(x: Tensor, output_size: Sequence[int]) -> Tensor:
         front, height, width = per_axis(list(output_size), 3)
         return over_volumes(x, lambda y: pool(y, (height, width)), lambda y: pool(y, (front, height * width)))
@@ -219,20 +217,24 @@ def _adaptive_over_volumes(pool: Callable[..., Any]) -> Pool:
 
 
 decompose_by(
-    _adaptive(F.avg_pool2d),
+    _adaptive_pool_decomposition(F.avg_pool2d),
     aten.adaptive_avg_pool2d.default,
     aten._adaptive_avg_pool2d.default,
-    when=_is_irregular,
+    when=_has_unequal_windows,
 )
-decompose_by(_adaptive_over_volumes(F.adaptive_avg_pool2d), aten.adaptive_avg_pool3d.default)
-decompose_by(_values(_adaptive(F.max_pool2d)), aten.adaptive_max_pool2d.default, when=reads_values_only)
+decompose_by(_adaptive_pool3d(F.adaptive_avg_pool2d), aten.adaptive_avg_pool3d.default)
 decompose_by(
-    _values(_adaptive_over_volumes(F.adaptive_max_pool2d)),
+    _values(_adaptive_pool_decomposition(F.max_pool2d)),
+    aten.adaptive_max_pool2d.default,
+    when=reads_values_only,
+)
+decompose_by(
+    _values(_adaptive_pool3d(F.adaptive_max_pool2d)),
     aten.adaptive_max_pool3d.default,
     when=reads_values_only,
 )
-decompose_by(_divided, aten.avg_pool2d.default, when=_has_divisor)
-decompose_by(_average_over_volumes, aten.avg_pool3d.default, when=lambda node: not _has_divisor(node))
+decompose_by(_average_pool_by_convolution, aten.avg_pool2d.default, when=_has_divisor)
+decompose_by(_avg_pool3d, aten.avg_pool3d.default, when=lambda node: not _has_divisor(node))
 decompose_by(dilated_max, aten.max_pool2d.default, when=is_dilated)
-decompose_by(_max_over_volumes, aten.max_pool3d.default)
-decompose_by(_values(_max_over_volumes), aten.max_pool3d_with_indices.default, when=reads_values_only)
+decompose_by(_max_pool3d, aten.max_pool3d.default)
+decompose_by(_values(_max_pool3d), aten.max_pool3d_with_indices.default, when=reads_values_only)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, is_constant, shape_of, value_of
+from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, shape_of
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.decompositions.tensor_forms import running
 
@@ -34,15 +34,15 @@ def _running_product(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -
     return running(torch.mul, x, dim)
 
 
-def _is_short(node: Node) -> bool:
+def _is_short_product(node: Node) -> bool:
     """Whether few real numbers are multiplied; integer products are lowered elsewhere."""
     x: Any = node.args[0]
     shape = shape_of(x)
-    size = value_of(x).numel() if len(node.args) < 2 else shape[int(node.args[1])] if shape else 0  # type: ignore[arg-type]  # a number
-    return value_of(node).is_floating_point() and value_of(x).is_floating_point() and 0 < size <= MOST
+    size = fake_result(x).numel() if len(node.args) < 2 else shape[int(node.args[1])] if shape else 0  # type: ignore[arg-type]  # a number
+    return fake_result(node).is_floating_point() and fake_result(x).is_floating_point() and 0 < size <= MOST
 
 
-def _powers(x: Tensor, exponents: Tensor) -> Tensor:
+def _power_per_slice(x: Tensor, exponents: Tensor) -> Tensor:
     """Raises each slice to its own exponent, so that each has its own table."""
     shape = torch.broadcast_shapes(x.shape, exponents.shape)  # type: ignore[no-untyped-call]  # of torch
     behind = next(i for i in range(1, exponents.dim() + 1) if exponents.shape[-i] > 1)
@@ -53,11 +53,11 @@ def _powers(x: Tensor, exponents: Tensor) -> Tensor:
 def _are_few_exponents(node: Node) -> bool:
     """Whether the exponents are constants that differ along one axis."""
     held: Any = node.args[1]
-    sizes = [size for size in value_of(held).shape if size > 1]
+    sizes = [size for size in fake_result(held).shape if size > 1]
     return is_constant(held) and not is_constant(node.args[0]) and len(sizes) == 1 and sizes[0] <= MOST
 
 
-decompose_by(_running_product, aten.cumprod.default, when=_is_short)
-decompose_by(_powers, aten.pow.Tensor_Tensor, when=_are_few_exponents)
-decompose_by(_product_of_all, aten.prod.default, when=_is_short)
-decompose_by(_product, aten.prod.dim_int, when=_is_short)
+decompose_by(_running_product, aten.cumprod.default, when=_is_short_product)
+decompose_by(_power_per_slice, aten.pow.Tensor_Tensor, when=_are_few_exponents)
+decompose_by(_product_of_all, aten.prod.default, when=_is_short_product)
+decompose_by(_product, aten.prod.dim_int, when=_is_short_product)

@@ -21,7 +21,7 @@ Sizes = Sequence[int] | None
 Factors = Sequence[float] | None
 
 
-def _with_height(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _resize_signal(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Resizes a signal as an image of height 1."""
 
     def form(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
@@ -33,7 +33,7 @@ def _with_height(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return form
 
 
-def _over_volumes(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _resize_volume(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Resizes each image of a volume, then its depth."""
 
     def form(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
@@ -49,7 +49,7 @@ def _over_volumes(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return form
 
 
-def _by_matrices(resize: Any) -> Callable[..., Tensor]:
+def _resize_by_matrices(resize: Any) -> Callable[..., Tensor]:
     """Resizes by one constant matrix per axis; its columns are the resized unit pixels."""
 
     def form(x: Tensor, output_size: Sizes, align_corners: bool, scale_factors: Factors = None) -> Tensor:
@@ -75,7 +75,7 @@ def _nearest(x: Tensor, output_size: Sizes, scale_factors: Factors = None) -> Te
     return x
 
 
-def _of_parts(form: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _with_separate_factors(form: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Adapts a decomposition to an operator with one argument per factor."""
 
     def parts(x: Tensor, output_size: Sequence[int], *rest: Any) -> Tensor:
@@ -85,7 +85,7 @@ def _of_parts(form: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return parts
 
 
-def _is_inexact(node: Node) -> bool:
+def _has_inexact_factors(node: Node) -> bool:
     """Whether positions derive from factors that do not determine the size."""
     return not size_follows_factors(node) and not is_constant(node.args[0])
 
@@ -110,21 +110,21 @@ def _computes(node: Node) -> bool:
     return not is_constant(node.args[0])
 
 
-decompose_by(_with_height(aten.upsample_nearest2d.vec), aten.upsample_nearest1d.vec)
-decompose_by(_with_height(aten._upsample_nearest_exact2d.vec), aten._upsample_nearest_exact1d.vec)
-decompose_by(_with_height(aten.upsample_bilinear2d.vec), aten.upsample_linear1d.vec)
-decompose_by(_over_volumes(aten.upsample_nearest2d.vec), aten.upsample_nearest3d.vec)
-decompose_by(_over_volumes(aten._upsample_nearest_exact2d.vec), aten._upsample_nearest_exact3d.vec)
-decompose_by(_over_volumes(aten.upsample_bilinear2d.vec), aten.upsample_trilinear3d.vec)
+decompose_by(_resize_signal(aten.upsample_nearest2d.vec), aten.upsample_nearest1d.vec)
+decompose_by(_resize_signal(aten._upsample_nearest_exact2d.vec), aten._upsample_nearest_exact1d.vec)
+decompose_by(_resize_signal(aten.upsample_bilinear2d.vec), aten.upsample_linear1d.vec)
+decompose_by(_resize_volume(aten.upsample_nearest2d.vec), aten.upsample_nearest3d.vec)
+decompose_by(_resize_volume(aten._upsample_nearest_exact2d.vec), aten._upsample_nearest_exact3d.vec)
+decompose_by(_resize_volume(aten.upsample_bilinear2d.vec), aten.upsample_trilinear3d.vec)
 for _form, _resize in (
-    (_by_matrices(aten.upsample_bilinear2d.vec), aten.upsample_bilinear2d),
+    (_resize_by_matrices(aten.upsample_bilinear2d.vec), aten.upsample_bilinear2d),
     (_nearest, aten.upsample_nearest2d),
 ):
-    decompose_by(_form, _resize.vec, when=_is_inexact)
-    decompose_by(_of_parts(_form), _resize.default, when=_is_inexact)
+    decompose_by(_form, _resize.vec, when=_has_inexact_factors)
+    decompose_by(_with_separate_factors(_form), _resize.default, when=_has_inexact_factors)
 for _curve in (
     aten.upsample_bicubic2d.vec,
     aten._upsample_bicubic2d_aa.vec,
     aten._upsample_bilinear2d_aa.vec,
 ):
-    decompose_by(_by_matrices(_curve), _curve, when=_computes)
+    decompose_by(_resize_by_matrices(_curve), _curve, when=_computes)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, evaluate, is_constant, value_of
+from pillion.importers.torch.fx_nodes import argument, aten, evaluate, fake_result, is_constant
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.lower_indexing import MOST_PUT, order_of_axes
 
@@ -35,17 +35,17 @@ def _broadcast_put(
 def _broadcasts_put(node: Node) -> bool:
     """Whether an `index_put` by numbers broadcasts its values."""
     x, indices, values = (argument(node, i) for i in range(3))
-    numbers = [None if index is None else value_of(index) for index in indices]
+    numbers = [None if index is None else fake_result(index) for index in indices]
     if any(n is not None and n.dtype in (torch.bool, torch.uint8) for n in numbers):
         return False
-    return bool(evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != value_of(values).shape)
+    return bool(evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != fake_result(values).shape)
 
 
-def _axes(indices: Sequence[Any]) -> list[int]:
+def _indexed_axes(indices: Sequence[Any]) -> list[int]:
     return [axis for axis, index in enumerate(indices) if index is not None]
 
 
-def _joined(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
+def _merge_axes(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
     """Merges the indexed axes into one."""
     order, first = order_of_axes(x.dim(), axes)
     moved = x if order == list(range(x.dim())) else x.permute(order)
@@ -53,7 +53,7 @@ def _joined(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
     return moved.reshape([*moved.shape[:first], count, *moved.shape[first + len(axes) :]]), first
 
 
-def _apart(joined: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
+def _split_merged_axes(joined: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
     """Reverts `_joined`."""
     order, _ = order_of_axes(len(shape), axes)
     moved = joined.reshape([shape[axis] for axis in order])
@@ -62,10 +62,10 @@ def _apart(joined: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
     return moved.permute([order.index(axis) for axis in range(len(shape))])
 
 
-def _places(x: Tensor, indices: Indices, *, is_put: bool) -> Tensor:
+def _flat_indices(x: Tensor, indices: Indices, *, is_put: bool) -> Tensor:
     """Indices into the merged axis; negative ones count from the end. Reads outside are clamped, writes outside
     are dropped."""
-    sizes = [x.shape[axis] for axis in _axes(indices)]
+    sizes = [x.shape[axis] for axis in _indexed_axes(indices)]
     given = [index for index in indices if index is not None]
     numbers = [torch.where(n < 0, n + size, n) for n, size in zip(given, sizes, strict=True)]
     if len(sizes) == 1:
@@ -79,23 +79,23 @@ def _places(x: Tensor, indices: Indices, *, is_put: bool) -> Tensor:
 
 def gather_by_index(x: Tensor, indices: Indices) -> Tensor:
     """Computes `x[i, j]` for computed indices."""
-    joined, first = _joined(x, _axes(indices))
-    places = _places(x, indices, is_put=False)
+    joined, first = _merge_axes(x, _indexed_axes(indices))
+    places = _flat_indices(x, indices, is_put=False)
     found = joined.index_select(first, places.reshape(-1))
     return found.reshape([*joined.shape[:first], *places.shape, *joined.shape[first + 1 :]])
 
 
 def scatter_by_index(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
     """Computes `x` after `x[i, j] = values` or `x[i, j] += values` for computed indices."""
-    axes = _axes(indices)
-    joined, first = _joined(x, axes)
-    places = _places(x, indices, is_put=True).reshape(-1)
+    axes = _indexed_axes(indices)
+    joined, first = _merge_axes(x, axes)
+    places = _flat_indices(x, indices, is_put=True).reshape(-1)
     flat = values.reshape([*joined.shape[:first], len(places), *joined.shape[first + 1 :]])
-    put = (_added if accumulate else _replaced)(joined, first, places, flat)
-    return _apart(put, x.shape, axes)
+    put = (_add_slices if accumulate else _replace_slices)(joined, first, places, flat)
+    return _split_merged_axes(put, x.shape, axes)
 
 
-def _replaced(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
+def _replace_slices(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
     """Selects a single slice; looks up several slices, the last write per index, in the concatenation of old and
     new ones."""
     size, count = x.shape[axis], len(places)
@@ -109,7 +109,7 @@ def _replaced(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
     return torch.cat([x, values], axis).index_select(axis, sources)
 
 
-def _added(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
+def _add_slices(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
     """Adds integers one by one; adds real numbers by a product with a one-hot matrix, which rounds once."""
     numbers = torch.arange(x.shape[axis])
     if not x.is_floating_point():
@@ -129,7 +129,7 @@ def _put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) 
     if any(index is not None and index.dtype in MASKS for index in indices):
         return _put_by_mask(x, indices, values)
     shape = torch.broadcast_shapes(*(i.shape for i in indices if i is not None))  # type: ignore[no-untyped-call]  # of torch
-    axes = _axes(indices)
+    axes = _indexed_axes(indices)
     order, first = order_of_axes(x.dim(), axes)
     others = [x.shape[axis] for axis in order if axis not in axes]
     wanted = [*others[:first], *shape, *others[first:]]
@@ -158,50 +158,50 @@ def _put_by_mask(x: Tensor, indices: Indices, values: Tensor) -> Tensor:
     return torch.where(flags, wide, x)
 
 
-def _is_mask_of_one(x: Node, indices: Sequence[Any], values: Node) -> bool:
+def _is_single_mask(x: Node, indices: Sequence[Any], values: Node) -> bool:
     """Whether there is one mask, and equal values for all that it selects."""
     (axis, mask), *more = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if more or is_constant(mask):
         return False
-    behind = value_of(x).dim() - axis - value_of(mask).dim()
-    shape = [1] * (1 + behind) + list(value_of(values).shape)
+    behind = fake_result(x).dim() - axis - fake_result(mask).dim()
+    shape = [1] * (1 + behind) + list(fake_result(values).shape)
     return bool(shape[len(shape) - behind - 1] == 1)
 
 
-def _is_put(node: Node) -> bool:
+def _is_computed_index_put(node: Node) -> bool:
     """Whether indices are computed, values accumulate, or values are broadcast."""
     x, indices, values, adds = (argument(node, i) for i in range(4))
     given = [index for index in indices if index is not None]
-    if any(value_of(index).dtype in MASKS for index in given):
-        return not adds and _is_mask_of_one(x, indices, values)
+    if any(fake_result(index).dtype in MASKS for index in given):
+        return not adds and _is_single_mask(x, indices, values)
     if _broadcasts_put(node):
         return True
     if not adds and all(map(is_constant, given)):
         return False
-    count = math.prod(torch.broadcast_shapes(*(value_of(i).shape for i in given)))  # type: ignore[no-untyped-call]  # of torch
-    size = math.prod(value_of(x).shape[axis] for axis in _axes(indices))
-    sums = adds and value_of(x).is_floating_point()
+    count = math.prod(torch.broadcast_shapes(*(fake_result(i).shape for i in given)))  # type: ignore[no-untyped-call]  # of torch
+    size = math.prod(fake_result(x).shape[axis] for axis in _indexed_axes(indices))
+    sums = adds and fake_result(x).is_floating_point()
     return count * size <= MOST_FLAGS if sums else count <= MOST_PUT
 
 
-def _is_taken(node: Node) -> bool:
+def _is_computed_index(node: Node) -> bool:
     """Whether computed indices cover several axes or may be negative."""
     given = [index for index in argument(node, 1) if index is not None]
-    if any(value_of(index).dtype in MASKS for index in given) or all(map(is_constant, given)):
+    if any(fake_result(index).dtype in MASKS for index in given) or all(map(is_constant, given)):
         return False
-    return len(given) > 1 or not _is_a_place(given[0])
+    return len(given) > 1 or not _is_nonnegative_index(given[0])
 
 
 PLACES = (aten.argmax.default, aten.argmin.default)
 PARTS_OF_PLACES = (aten.topk.default, aten.sort.default, aten.sort.stable, aten.max.dim, aten.min.dim)
 
 
-def _is_a_place(index: Node) -> bool:
+def _is_nonnegative_index(index: Node) -> bool:
     """Whether an index comes from an operator that returns positions, which are never negative."""
     source: Any = index.args[0] if index.args else None
     return index.target in PLACES or (isinstance(source, Node) and source.target in PARTS_OF_PLACES)
 
 
-decompose_by(gather_by_index, aten.index.Tensor, when=_is_taken)
-decompose_by(_put, aten.index_put.default, when=_is_put)
+decompose_by(gather_by_index, aten.index.Tensor, when=_is_computed_index)
+decompose_by(_put, aten.index_put.default, when=_is_computed_index_put)
 decompose_by(_put_flat, aten.put.default)

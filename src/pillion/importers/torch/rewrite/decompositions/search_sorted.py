@@ -16,28 +16,28 @@ MOST = 32
 """Maximum scattered elements along an axis; each is a selection of its own."""
 
 
-def _is_there(x: Tensor, dim: int, places: Tensor) -> Tensor:
+def _matches_index(x: Tensor, dim: int, places: Tensor) -> Tensor:
     """Whether the index of a slice equals the scatter's index."""
     numbers = torch.arange(x.shape[dim]).reshape([-1 if i == dim % x.dim() else 1 for i in range(x.dim())])
     return places == numbers
 
 
-def _put(x: Tensor, dim: int, index: Tensor, source: Tensor | float) -> Tensor:
+def _scatter_elements(x: Tensor, dim: int, index: Tensor, source: Tensor | float) -> Tensor:
     """Writes elements in order; the last write wins."""
     for i in range(index.shape[dim]):
         new = source.narrow(dim, i, 1) if isinstance(source, Tensor) else source
-        x = torch.where(_is_there(x, dim, index.narrow(dim, i, 1)), new, x)
+        x = torch.where(_matches_index(x, dim, index.narrow(dim, i, 1)), new, x)
     return x
 
 
-def _added(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+def _scatter_add_elements(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     for i in range(index.shape[dim]):
-        is_there = _is_there(x, dim, index.narrow(dim, i, 1)).to(x.dtype)
+        is_there = _matches_index(x, dim, index.narrow(dim, i, 1)).to(x.dtype)
         x = x + is_there * source.narrow(dim, i, 1)
     return x
 
 
-def _are_few(node: Node) -> bool:
+def _are_few_indices(node: Node) -> bool:
     """Whether few indices are computed and cover the other axes completely."""
     x, index = shape_of(node.args[0]), shape_of(node.args[2])  # type: ignore[arg-type]  # tensors
     if not x or is_constant(node.args[2]):
@@ -48,13 +48,13 @@ def _are_few(node: Node) -> bool:
     return fits and index[dim] <= MOST and all(x[i] == index[i] for i in range(len(x)) if i != dim)
 
 
-def _bin(x: Tensor, bounds: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def _bucketize(x: Tensor, bounds: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Counts the bounds below each number."""
     wide = x.unsqueeze(-1)
     return (wide >= bounds if right else wide > bounds).sum(-1)
 
 
-def _searched(
+def _search_sorted(
     bounds: Tensor,
     x: Tensor,
     *,
@@ -63,14 +63,16 @@ def _searched(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    return _bin(x, bounds if bounds.dim() == 1 else bounds.unsqueeze(-2), right=right or side == "right")
+    return _bucketize(
+        x, bounds if bounds.dim() == 1 else bounds.unsqueeze(-2), right=right or side == "right"
+    )
 
 
-decompose_by(_bin, aten.bucketize.Tensor)
-decompose_by(_put, aten.scatter.src, aten.scatter.value, when=_are_few)
-decompose_by(_added, aten.scatter_add.default, when=_are_few)
+decompose_by(_bucketize, aten.bucketize.Tensor)
+decompose_by(_scatter_elements, aten.scatter.src, aten.scatter.value, when=_are_few_indices)
+decompose_by(_scatter_add_elements, aten.scatter_add.default, when=_are_few_indices)
 decompose_by(
-    _searched,
+    _search_sorted,
     aten.searchsorted.Tensor,
     when=lambda node: node.kwargs.get("sorter") is None and argument(node, 5) is None,
 )

@@ -16,7 +16,7 @@ MOST_PIECES = 512
 
 def gather_static(x: Tensor, dim: int, places: Sequence[int]) -> Tensor:
     """Gathers elements at constant indices along an axis, as `index_select` does."""
-    runs = list(_runs(places))
+    runs = list(_index_runs(places))
     if len(runs) > MOST_PIECES:
         raise PillionError(
             "elements are taken in an order without a rhythm",
@@ -40,7 +40,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     return torch.ops.aten.slice.Tensor(flat, flat.dim() - 1, start, end, columns + 1)
 
 
-def _runs(places: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def _index_runs(places: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Yields first index, step and length of each run of equal steps."""
     first = 0
     while first < len(places):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, value_of
+from pillion.importers.torch.fx_nodes import aten, fake_result
 from pillion.importers.torch.rewrite.decompositions.pools import reads_values_only
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.decompositions.tensor_forms import running
@@ -17,21 +17,21 @@ from pillion.importers.torch.rewrite.decompositions.tensor_forms import running
 Axes = int | list[int] | None
 
 
-def _extremes(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def _min_and_max(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     axes = list(range(x.dim())) if dim is None else [dim]
     return x.amin(axes, keepdim=keepdim), x.amax(axes, keepdim=keepdim)
 
 
 def _is_real(node: Node) -> bool:
     x: Any = node.args[0]
-    return bool(value_of(x).is_floating_point())
+    return bool(fake_result(x).is_floating_point())
 
 
 def _sum(x: Tensor, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     return x.sum(list(range(x.dim())) if dim is None else dim, keepdim=keepdim)
 
 
-decompose_by(_extremes, aten.aminmax.default, when=_is_real)
+decompose_by(_min_and_max, aten.aminmax.default, when=_is_real)
 decompose_by(
     lambda x, dim: (running(torch.maximum, x, dim), None), aten.cummax.default, when=reads_values_only
 )

@@ -102,14 +102,14 @@ def inverts_pool(node: Node) -> bool:
     return regular and fits and shape_of(pool.args[0])[-1] == after[1]  # type: ignore[arg-type]  # a tensor
 
 
-def _with_places(x: Tensor, *window: Any) -> tuple[Tensor, Tensor]:
+def _with_indices(x: Tensor, *window: Any) -> tuple[Tensor, Tensor]:
     has_gaps = len(window) > 3 and per_axis(window[3], 2) != [1, 1]
     pool = dilated_max if has_gaps else aten.max_pool2d.default
     return pool(x, *window), max_pool_indices(x, *window)
 
 
 decompose_by(
-    _with_places,
+    _with_indices,
     aten.max_pool2d_with_indices.default,
     when=lambda node: is_dilated(node) or not reads_values_only(node),
 )

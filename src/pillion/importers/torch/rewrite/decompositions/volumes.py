@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, value_of
+from pillion.importers.torch.fx_nodes import aten, fake_result, named_argument, per_axis
 from pillion.importers.torch.rewrite.decompositions.table import LATE, decompose_by
 from pillion.importers.torch.rewrite.decompositions.tensor_forms import batched, window_count
 
@@ -33,7 +33,7 @@ def _conv3d(
     depth, *kernel = weight.shape[2:]
     step, apart = per_axis(stride, 3), per_axis(dilation, 3)
     border = padding if isinstance(padding, str) else per_axis(padding, 3)
-    front = _total(border, 0, depth, apart[0])
+    front = _axis_padding(border, 0, depth, apart[0])
     x = F.pad(x, (0, 0, 0, 0, *front)).transpose(1, 2)
     count = window_count(x.shape[1], depth, step[0], 0, apart[0])
     seen = [
@@ -52,7 +52,7 @@ def _conv3d(
     return y.reshape(x.shape[0], count, *y.shape[1:]).transpose(1, 2)
 
 
-def _total(border: str | Sequence[int], axis: int, kernel: int, apart: int) -> tuple[int, int]:
+def _axis_padding(border: str | Sequence[int], axis: int, kernel: int, apart: int) -> tuple[int, int]:
     """Padding in front of and behind an axis."""
     if not isinstance(border, str):
         return border[axis], border[axis]
@@ -60,7 +60,7 @@ def _total(border: str | Sequence[int], axis: int, kernel: int, apart: int) -> t
     return total // 2, total - total // 2
 
 
-def _transposed(rank: int) -> Callable[..., Tensor]:
+def _transposed_conv_decomposition(rank: int) -> Callable[..., Tensor]:
     """Computes a transposed convolution as one whose channels are the output pixels between two input pixels,
     interleaved afterwards: with stride s, output s·m + r sees taps r, s + r, 2s + r … of the kernel."""
 
@@ -76,13 +76,13 @@ def _transposed(rank: int) -> Callable[..., Tensor]:
         dilation: Ints = 1,
     ) -> Tensor:
         step, border, more = (per_axis(given, rank) for given in (stride, padding, output_padding))
-        weight = _spread(weight, per_axis(dilation, rank))
+        weight = _dilate_kernel(weight, per_axis(dilation, rank))
         sizes = [
             (n - 1) * s - 2 * p + k + m
             for n, s, p, k, m in zip(x.shape[2:], step, border, weight.shape[2:], more, strict=True)
         ]
         taps = [-(-k // s) for k, s in zip(weight.shape[2:], step, strict=True)]
-        filters = _by_phase(weight, step, taps, groups)
+        filters = _filters_by_phase(weight, step, taps, groups)
         between = math.prod(step)
         offsets = None if bias is None else bias.reshape(-1, 1).expand(-1, between).reshape(-1)
         counts = [-(-(size + p) // s) for size, p, s in zip(sizes, border, step, strict=True)]
@@ -90,7 +90,7 @@ def _transposed(rank: int) -> Callable[..., Tensor]:
         for n, t, count in zip(reversed(x.shape[2:]), reversed(taps), reversed(counts), strict=True):
             sides += [t - 1, count - n]
         y = CONVOLUTIONS[rank](F.pad(x, sides), filters, offsets, 1, 0, 1, groups)
-        y = _laid_out(y, step)
+        y = _interleave_phases(y, step)
         for axis, (p, size) in enumerate(zip(border, sizes, strict=True)):
             y = y.narrow(2 + axis, p, size) if (p, size) != (0, y.shape[2 + axis]) else y
         return y
@@ -98,7 +98,7 @@ def _transposed(rank: int) -> Callable[..., Tensor]:
     return form
 
 
-def _spread(weight: Tensor, apart: Sequence[int]) -> Tensor:
+def _dilate_kernel(weight: Tensor, apart: Sequence[int]) -> Tensor:
     """Inserts the zeros of a dilated kernel between its taps."""
     for axis, gap in enumerate(apart):
         if gap > 1:
@@ -111,7 +111,7 @@ def _spread(weight: Tensor, apart: Sequence[int]) -> Tensor:
     return weight
 
 
-def _by_phase(weight: Tensor, step: Sequence[int], taps: Sequence[int], groups: int) -> Tensor:
+def _filters_by_phase(weight: Tensor, step: Sequence[int], taps: Sequence[int], groups: int) -> Tensor:
     """Reorders weights [in, out / groups, *kernel] to filters [out · phases, in / groups, *taps] with flipped
     taps."""
     rank = len(step)
@@ -128,7 +128,7 @@ def _by_phase(weight: Tensor, step: Sequence[int], taps: Sequence[int], groups: 
     return weight.flip(list(range(2, 2 + rank)))
 
 
-def _laid_out(y: Tensor, step: Sequence[int]) -> Tensor:
+def _interleave_phases(y: Tensor, step: Sequence[int]) -> Tensor:
     """Interleaves the channels of each phase into the image."""
     rank, size = len(step), y.shape[2:]
     y = y.reshape(y.shape[0], -1, *step, *size)
@@ -156,12 +156,14 @@ def _convolution(
 ) -> Tensor:
     rank = weight.dim() - 2
     if transposed:
-        return _transposed(rank)(x, weight, bias, stride, padding, output_padding, groups, dilation)
+        return _transposed_conv_decomposition(rank)(
+            x, weight, bias, stride, padding, output_padding, groups, dilation
+        )
     return _conv3d(x, weight, bias, stride, padding, dilation, groups)
 
 
 def _is_of_volumes(node: Node) -> bool:
-    return bool(value_of(node.args[1]).dim() == 5)  # type: ignore[arg-type]  # the schema says tensor
+    return bool(fake_result(node.args[1]).dim() == 5)  # type: ignore[arg-type]  # the schema says tensor
 
 
 def _bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -198,7 +200,7 @@ def _fold(
 decompose_by(_bilinear, aten.bilinear.default)
 decompose_by(_fold, aten.col2im.default)
 decompose_by(_conv3d, aten.conv3d.default, aten.conv3d.padding)
-decompose_by(_transposed(3), aten.conv_transpose3d.input)
+decompose_by(_transposed_conv_decomposition(3), aten.conv_transpose3d.input)
 decompose_by(_convolution, aten.convolution.default, when=_is_of_volumes)
-decompose_by(_transposed(1), aten.conv_transpose1d.default, when=_is_grouped, table=LATE)
-decompose_by(_transposed(2), aten.conv_transpose2d.input, when=_is_grouped, table=LATE)
+decompose_by(_transposed_conv_decomposition(1), aten.conv_transpose1d.default, when=_is_grouped, table=LATE)
+decompose_by(_transposed_conv_decomposition(2), aten.conv_transpose2d.input, when=_is_grouped, table=LATE)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, value_of
+from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, named_argument
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 BILINEAR, NEAREST = 0, 1
@@ -30,7 +30,7 @@ def _reflected(places: Tensor, size: int, align_corners: bool) -> Tensor:
     return torch.where(far > span, 2 * span - far, far) + low
 
 
-def _settled(places: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
+def _apply_padding_mode(places: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
     found = _pixels(places, size, align_corners)
     if padding == REFLECTION:
         found = _reflected(found, size, align_corners)
@@ -40,8 +40,8 @@ def _settled(places: Tensor, size: int, padding: int, align_corners: bool) -> Te
 def grid_sample(x: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
     """Samples an image at constant positions: the nearest pixel, or a weighted sum of four."""
     count, channels, height, width = x.shape
-    columns = _settled(grid[..., 0], width, padding, align_corners)
-    rows = _settled(grid[..., 1], height, padding, align_corners)
+    columns = _apply_padding_mode(grid[..., 0], width, padding, align_corners)
+    rows = _apply_padding_mode(grid[..., 1], height, padding, align_corners)
     flat = x.transpose(0, 1).reshape(channels, count * height * width)
     first = (torch.arange(count) * (height * width)).reshape(count, 1, 1)
 
@@ -69,10 +69,10 @@ def _is_constant_warp(node: Node) -> bool:
     """Whether an image is sampled by a constant grid, not cubically."""
     grid, mode = named_argument(node, "grid"), named_argument(node, "interpolation_mode")
     image = node.args[0]
-    return is_constant(grid) and not is_constant(image) and value_of(image).dim() == 4 and mode != 2  # type: ignore[arg-type]  # a node
+    return is_constant(grid) and not is_constant(image) and fake_result(image).dim() == 4 and mode != 2  # type: ignore[arg-type]  # a node
 
 
-def _strided(
+def _as_strided(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """Gathers elements by their constant positions in memory."""
@@ -80,11 +80,11 @@ def _strided(
     return x.reshape(-1).index_select(0, places.reshape(-1)).reshape(size)
 
 
-def _lies_in_order(node: Node) -> bool:
+def _is_contiguous_tensor(node: Node) -> bool:
     """Whether a tensor is contiguous and not a view with an offset."""
-    x = value_of(node.args[0])  # type: ignore[arg-type]  # the schema says tensor
+    x = fake_result(node.args[0])  # type: ignore[arg-type]  # the schema says tensor
     return x.is_contiguous() and x.storage_offset() == 0 and not is_constant(node.args[0])
 
 
-decompose_by(_strided, aten.as_strided.default, when=_lies_in_order)
+decompose_by(_as_strided, aten.as_strided.default, when=_is_contiguous_tensor)
 decompose_by(grid_sample, aten.grid_sampler.default, aten.grid_sampler_2d.default, when=_is_constant_warp)
