@@ -53,7 +53,7 @@ from pillion.partition import Placement, all_on_cpu, inline_segments, partition,
 from pillion.partition.cpu_patterns import refuse_unmatched_patterns
 from pillion.partition.processors import require_same_units
 from pillion.pass_pipeline import CONSTANTS, STATE_STEPS, UNROLLED, integer_steps, npu_steps, run_steps
-from pillion.passes.integer import float_ops
+from pillion.passes.convert_to_integer import float_ops
 from pillion.program import Program
 from pillion.registry import REGISTRY
 from pillion.run.float_interface import FloatModel

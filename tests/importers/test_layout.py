@@ -16,7 +16,7 @@ from pillion.importers.torch.quantize import ptq
 from pillion.importers.torch.to_graph import import_program
 from pillion.ir.graph import Graph
 from pillion.ops import Transpose
-from pillion.passes.integer import float_ops
+from pillion.passes.convert_to_integer import float_ops
 from torch_oracle import compare
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops import BatchMatmul, Concat, Reshape, ResizeNearest, Softmax, Transpose
-from pillion.passes.integer import float_ops
+from pillion.passes.convert_to_integer import float_ops
 from torch_oracle import compare
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

@@ -11,7 +11,7 @@ import pytest
 from pillion.ir.graph import Graph
 from pillion.ops import Concat, Dequantize, Maximum, Minimum, Op
 from pillion.ops.example_values import constant_like, real, value
-from pillion.passes.integer import convert_to_integer, covering_quant
+from pillion.passes.convert_to_integer import convert_to_integer, covering_quant
 
 SCALES = (0.01, 0.1, 0.37, 2.0)
 ZERO_POINTS = (-128, -31, 0, 127)

@@ -13,6 +13,7 @@ from pillion.ops import Scan, has_repeats
 from pillion.passes.canonicalize_multipliers import canonicalize_multipliers
 from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
+from pillion.passes.convert_to_integer import convert_to_integer
 from pillion.passes.crop_padding import crop_padding
 from pillion.passes.demote_sums import demote_sums
 from pillion.passes.drop_identities import drop_identities
@@ -23,7 +24,6 @@ from pillion.passes.hoist_quantize import hoist_quantize
 from pillion.passes.hoist_transpose import hoist_transpose
 from pillion.passes.int8_io import int8_io
 from pillion.passes.int8_states import int8_states
-from pillion.passes.integer import convert_to_integer
 from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
 from pillion.passes.legalize_for_runtime import legalize_for_runtime
 from pillion.passes.legalize_functions import legalize_functions

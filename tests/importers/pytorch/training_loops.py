@@ -15,7 +15,7 @@ from pillion import passes
 from pillion.importers.torch.quantize import QatModule, QuantizedProgram, finish_training
 from pillion.importers.torch.to_graph import import_program
 from pillion.ir.graph import Graph
-from pillion.passes.integer import float_ops
+from pillion.passes.convert_to_integer import float_ops
 
 
 def batches(
