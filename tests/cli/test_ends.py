@@ -105,11 +105,11 @@ def test_closed_and_broken_streams(command: str, code: int, out: str | None, fol
 
 READY = """
 from pillion.cli import error_boundary, main
-begin = error_boundary._open_streams
+begin = error_boundary._replace_closed_streams
 def ready():
     begin()
     print("ready", flush=True)
-error_boundary._open_streams = ready
+error_boundary._replace_closed_streams = ready
 main()
 """
 

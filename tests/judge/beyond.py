@@ -31,11 +31,11 @@ FLAT = {"dilation": (1, 1), "padding": (0, 0, 0, 0)}
 def without_limits() -> Iterator[None]:
     """The emitter as it would be without them."""
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(library_limits, "beyond", return_value=[]))
-        stack.enter_context(mock.patch.object(movement, "transposes_matrix", return_value=True))
-        stack.enter_context(mock.patch.object(library_limits, "transposes_convolution", return_value=True))
+        stack.enter_context(mock.patch.object(library_limits, "sizes_beyond_limit", return_value=[]))
+        stack.enter_context(mock.patch.object(movement, "uses_matrix_transpose", return_value=True))
+        stack.enter_context(mock.patch.object(library_limits, "is_transposed_conv_exact", return_value=True))
         stack.enter_context(mock.patch.object(pool, "LONGEST_SOFTMAX", 10**9))
-        stack.enter_context(mock.patch.object(elementwise, "_together", lambda *shapes: shapes))
+        stack.enter_context(mock.patch.object(elementwise, "_merge_broadcast_axes", lambda *shapes: shapes))
         for name in ("loses_pixels", "row_kernel_fails"):
             stack.enter_context(mock.patch.object(ScratchWindow, name, False))
         yield

@@ -56,7 +56,7 @@ pillion passes             names of the files that --intermediates writes
 """,
 )
 def passes(as_json: JsonOption = False) -> None:
-    """List the graph passes in the order in which they run, and when each runs."""
+    """List the graph passes in running order, and when each runs."""
     from pillion.pass_pipeline import describe_passes
 
     console.show_rows(describe_passes(), ("pass", "when", "summary"), as_json)
