@@ -35,10 +35,10 @@ def inputs(shapes: Shapes) -> tuple[Tensor, ...]:
 
 
 def steps_of(
-    module: nn.Module, given: tuple[Tensor, ...], wishes: QuantizationConstraints | None = None
+    module: nn.Module, given: tuple[Tensor, ...], constraints: QuantizationConstraints | None = None
 ) -> list[int]:
     """How often each loop of a net's graph runs; the graph computes what the net computes."""
-    graph = rewrite_for_quantization(export(module.eval(), given).module(check_guards=False), wishes)
+    graph = rewrite_for_quantization(export(module.eval(), given).module(check_guards=False), constraints)
     with torch.no_grad():
         wanted, found = module(*given), run(graph, *given)
     for a, b in zip(_tuple(wanted), _tuple(found), strict=True):

@@ -33,7 +33,7 @@ def predict(model: nn.Module, images: Tensor) -> Tensor:
 def after_training(model: nn.Module, target: str, learning: Digits, _: int) -> Quantized:
     """PTQ: some images show the ranges. PyTorch's graph of it takes one image at a time, as the program does."""
     data = [(image[None],) for image in learning.images[:CALIBRATION]]
-    rounded = ptq(model, example_inputs(), data, wishes=find_target(target).quantization)
+    rounded = ptq(model, example_inputs(), data, constraints=find_target(target).quantization)
     program = pillion.compile(model, example_inputs(), target=target, calibrate=data)
     return lambda images: torch.cat([predict(rounded, image[None]) for image in images]), program
 

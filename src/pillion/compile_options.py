@@ -173,7 +173,7 @@ class Memory(Checked):
         super().__post_init__()
         if self.max_ram is not None and self.extra is not None:
             raise PillionError(
-                "two wishes for the memory",
+                "two bounds for the memory",
                 rule="--max-ram finds the least extra work for some memory, --extra the least memory for some extra work",
                 here=f"--max-ram {self.max_ram} --extra {self.extra}",
                 help="give one of them",
@@ -283,7 +283,7 @@ class CompileOptions(Checked):
 
     @property
     def memory_budget(self) -> Memory | tuple[()]:
-        """The memory wishes, without the default search for stripes if they gain little (streams) or cost code
+        """The memory options, without the default search for stripes if they gain little (streams) or cost code
         (size)."""
         is_default_useless = self.stream.inputs or self.optimize == "size"
         return () if is_default_useless and self.memory.is_default else self.memory

@@ -60,19 +60,19 @@ class CompiledProgram:
         own = {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None, "source": None}
         return own | {"_known": self.stripes} if "_plan" in self.__dict__ else own
 
-    def within(self, wish: Memory | tuple[Stripe, ...]) -> Self:
+    def within(self, spec: Memory | tuple[Stripe, ...]) -> Self:
         """Returns the program tiled to meet memory limits. Its outputs are the same."""
-        graph, rows = self.graph, wish.by_rows if isinstance(wish, Memory) else False
+        graph, rows = self.graph, spec.by_rows if isinstance(spec, Memory) else False
         if rows:
             graph = with_rows_last(graph, find_rows_input(graph, rows))
         if graph is not self.graph:
             program = replace(
-                self, graph=graph, memory_budget=wish, ledger=self.ledger.in_order_of(graph.ops)
+                self, graph=graph, memory_budget=spec, ledger=self.ledger.in_order_of(graph.ops)
             )
         else:
-            program = replace(self, memory_budget=wish)
+            program = replace(self, memory_budget=spec)
             program.__dict__.update({name: held for name, held in self.__dict__.items() if name == "whole"})
-        if wish != Memory():
+        if spec != Memory():
             program.stripes  # noqa: B018  # what cannot be is refused now
         return program
 

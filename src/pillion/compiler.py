@@ -151,7 +151,9 @@ def compile_with(
     opened = opened_tflite(model)
     source = opened.raw if opened is not None else None
     quantizing: dict[str, Any] = {
-        "wishes": chip.quantization if arithmetic in (None, "cmsis-nn") else chip.quantization | AS_IN_LITERT,
+        "constraints": chip.quantization
+        if arithmetic in (None, "cmsis-nn")
+        else chip.quantization | AS_IN_LITERT,
         "calibrate": quantize.calibrate,
         "progress": progress if callable(progress) else None,
         "tuning": quantize,
@@ -281,7 +283,7 @@ def read_partly_float_tflite(
     with stage("importing PyTorch"):
         from pillion.importers.tflite_float.partly_float import partly_float_graph
 
-    options["wishes"] |= AS_IN_LITERT
+    options["constraints"] |= AS_IN_LITERT
 
     def quantize(part: Any, examples: Any, samples: Any) -> Graph:
         return read_torch(part, examples, calibrate=samples, name=opened.name, **options).graph

@@ -40,7 +40,7 @@ class Target:
     @property
     def quantization(self) -> QuantizationConstraints:
         """The constraints that the chip's processors put on the quantizer."""
-        return replace(self.npu.wishes if self.npu else QuantizationConstraints(), target=self.name)
+        return replace(self.npu.constraints if self.npu else QuantizationConstraints(), target=self.name)
 
     @property
     def delegate(self) -> str:

@@ -114,7 +114,7 @@ def test_options_are_checked_before_the_compiler_is_loaded(
         (Io, {"dtype": "int4"}, 'dtype="int8"|dtype is one of'),
         (Io, {"pairs": ["h"]}, "names no pair"),
         (Quantization, {"ranges": "most"}, "ranges is one of"),
-        (Memory, {"max_ram": "1K", "extra": "5%"}, "two wishes"),
+        (Memory, {"max_ram": "1K", "extra": "5%"}, "two bounds"),
         (Stream, {"hop": 2}, "frames of no stream"),
         (Loading, {"input_size": "9x"}, "is not a size"),
         (CompileOptions, {"optimize": "fast"}, "optimize is one of"),

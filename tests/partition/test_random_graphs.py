@@ -51,8 +51,8 @@ def test_placed_graphs_answer_as_their_ops(
     for op, choices in steps:
         growing.append(op, choices)
     graph = growing.graph()
-    wishes = PlacementOptions(tuple(f"n{number}_*" for number in kept))
-    placement = partition(graph, EAGER if eager else N3_64, Isa.DSP, wishes)
+    constraints = PlacementOptions(tuple(f"n{number}_*" for number in kept))
+    placement = partition(graph, EAGER if eager else N3_64, Isa.DSP, constraints)
     verify(placement.graph)
     inputs = [random_like(v, seed) for v in graph.inputs]
     assert differing(graph, placement, inputs) == 0

@@ -20,7 +20,7 @@ class Sums(torch.nn.Module):
     ("target", "options", "among"),
     [
         ("cortex-m3", {"io_dtype": "int8"}, "int8_io"),
-        ("cortex-m3", {"stream": "x:1", "hop": 2}, "streamed"),
+        ("cortex-m3", {"stream": "x:1", "hop": 2}, "to_stream_graph"),
         *((chip.name, {}, "canonicalize_multipliers") for chip in with_npu()[:1]),
     ],
 )

@@ -199,7 +199,7 @@ def test_nonsense_is_no_share(given: float | str) -> None:
 
 
 def test_two_wishes_are_one_too_many() -> None:
-    with pytest.raises(PillionError, match="two wishes"):
+    with pytest.raises(PillionError, match="two bounds"):
         Memory(max_ram="1K", extra="1%")
 
 

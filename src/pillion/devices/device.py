@@ -89,7 +89,7 @@ class Device:
     """The arithmetic that the NPU computes in."""
     copies_weights: bool = True
     """Whether weights are copied to SRAM before a run; otherwise the NPU reads them from flash."""
-    wishes: QuantizationConstraints = field(default_factory=QuantizationConstraints)
+    constraints: QuantizationConstraints = field(default_factory=QuantizationConstraints)
     """The constraints on quantization."""
     rewrites: tuple[Callable[[Graph], Graph], ...] = ()
     """Passes that run before partitioning and replace unsupported patterns by supported ones."""

@@ -260,13 +260,13 @@ class UniqueNames:
         self._numbers: dict[str, int] = {}
         """The last number tried for each name; all smaller ones are taken."""
 
-    def fresh(self, wish: str) -> str:
+    def fresh(self, preferred: str) -> str:
         """Returns the requested name, with a number appended if it is taken."""
-        name, number = wish, self._numbers.get(wish, 1)
+        name, number = preferred, self._numbers.get(preferred, 1)
         while name in self._taken:
             number += 1
-            name = f"{wish}_{number}"
-        self._numbers[wish] = number
+            name = f"{preferred}_{number}"
+        self._numbers[preferred] = number
         self._taken.add(name)
         return name
 

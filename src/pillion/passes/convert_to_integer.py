@@ -107,8 +107,8 @@ class _Integers:
         or a range that saturates none."""
         float_result = op.results[0]
         quants = {v.type.quant: None for v in operands.values()}
-        wished = self.following_quantize_result(float_result)
-        quant = next(iter(quants)) if len(quants) == 1 else wished.quant if wished else None
+        following = self.following_quantize_result(float_result)
+        quant = next(iter(quants)) if len(quants) == 1 else following.quant if following else None
         if quant is None:
             quant = covering_quant(list(operands.values()))
         same = {old: self.requantize_value(new, quant, op.source) for old, new in operands.items()}
@@ -126,10 +126,10 @@ class _Integers:
         bounds."""
         clamp = self.fusable_clamp(op)
         end = clamp.y if clamp else op.results[0]
-        wished = self.following_quantize_result(end)
-        if wished is None:
+        following = self.following_quantize_result(end)
+        if following is None:
             return False
-        made = self.emit(op, operands, TensorType(end.shape, wished.dtype, wished.quant), clamp)
+        made = self.emit(op, operands, TensorType(end.shape, following.dtype, following.quant), clamp)
         for value in {end, op.results[0]}:
             self.int8_of[value] = made
             self.ops.append(Dequantize(x=made, y=value, source=op.source))

@@ -136,11 +136,11 @@ def late_begin_error(op: Op, x: Value) -> PillionError:
     )
 
 
-def find_stream_inputs(graph: Graph, wish: Stream) -> dict[Value, int]:
+def find_stream_inputs(graph: Graph, spec: Stream) -> dict[Value, int]:
     """Returns the inputs that a specification names, with their time axes."""
     known = {v.name: v for v in graph.inputs}
     found: dict[Value, int] = {}
-    for name, axis in wish.inputs:
+    for name, axis in spec.inputs:
         value = known.get(name)
         if value is None:
             listed = ", ".join(f"{v.name}{list(v.shape)}" for v in graph.inputs)
@@ -166,28 +166,28 @@ def _longest_axis(value: Value) -> int:
     return max(range(value.type.rank), key=lambda axis: value.shape[axis], default=0)
 
 
-def require_hop_within_window(graph: Graph, wish: Stream, hop: int, frames: int) -> None:
+def require_hop_within_window(graph: Graph, spec: Stream, hop: int, frames: int) -> None:
     """Raises if a call would take the whole window."""
     if hop < frames:
         return
-    name, axis = wish.inputs[0]
-    why = f", a multiple of {wish.frames} and of all strides in time," if hop != wish.frames else ""
+    name, axis = spec.inputs[0]
+    why = f", a multiple of {spec.frames} and of all strides in time," if hop != spec.frames else ""
     raise PillionError(
         f"{hop} new frames are the whole window of `{graph.name}`",
         rule=f"a call takes fewer frames than the window's {frames}, along axis {axis} of `{name}`",
-        here=f"--hop {wish.frames}: {hop} frames{why} are new in each answer",
+        here=f"--hop {spec.frames}: {hop} frames{why} are new in each answer",
         help="a smaller --hop, another axis, or leave --stream out: nothing would be kept",
     )
 
 
-def fractional_frames_error(graph: Graph, wish: Stream, value: Value, axis: int) -> PillionError:
+def fractional_frames_error(graph: Graph, spec: Stream, value: Value, axis: int) -> PillionError:
     """Returns the error for inputs of different rates, of which a call would take a fraction of a frame."""
     frames = value.shape[axis]
-    first, its_axis = wish.inputs[0]
+    first, its_axis = spec.inputs[0]
     window = next(v.shape[its_axis] for v in graph.inputs if v.name == first)
     return PillionError(
-        f"{wish.frames} new frames of `{first}` are no whole number of frames of `{value.name}`",
+        f"{spec.frames} new frames of `{first}` are no whole number of frames of `{value.name}`",
         rule="all streamed inputs are fed in step: as large a part of their windows at a time",
-        here=f"windows of {window} and {frames} frames, --hop {wish.frames}",
+        here=f"windows of {window} and {frames} frames, --hop {spec.frames}",
         help=f"--hop {window // math.gcd(window, frames)}",
     )

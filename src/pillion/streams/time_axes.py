@@ -238,21 +238,21 @@ def _varies_along_axis(op: Op, other: Value, axis: int) -> bool:
     return any(isinstance(found, AxisMap) and found.axis == axis and size > 1 for found, size in meets)
 
 
-def find_time_axes(graph: Graph, wish: Stream) -> RowTracks:
+def find_time_axes(graph: Graph, spec: Stream) -> RowTracks:
     """Finds the time axes of a graph. The hop becomes the least multiple of the requested one in which every value
     gets whole rows."""
-    inputs = refusals.find_stream_inputs(graph, wish)
+    inputs = refusals.find_stream_inputs(graph, spec)
     window = next(iter(inputs.items()))
     frames = window[0].shape[window[1]]
-    hop = wish.frames
+    hop = spec.frames
     while True:
-        refusals.require_hop_within_window(graph, wish, hop, frames)
+        refusals.require_hop_within_window(graph, spec, hop, frames)
         tracks = RowTracks(graph, hop, frames)
         try:
             for value, axis in inputs.items():
                 step = Fraction(hop * value.shape[axis], frames)
-                if Fraction(wish.frames * value.shape[axis], frames).denominator > 1:
-                    raise refusals.fractional_frames_error(graph, wish, value, axis)
+                if Fraction(spec.frames * value.shape[axis], frames).denominator > 1:
+                    raise refusals.fractional_frames_error(graph, spec, value, axis)
                 tracks.rows[value] = RowTrack(axis, value.shape[axis], int(step), Fraction(0))
                 tracks.ready[value] = 1
             tracks.follow()

@@ -238,14 +238,14 @@ def _stream_outputs(tracks: RowTracks, meaning: StreamOutputMeaning) -> Iterator
         )
 
 
-def to_stream_graph(graph: Graph, wish: Stream) -> Graph:
+def to_stream_graph(graph: Graph, spec: Stream) -> Graph:
     """Returns the graph of one hop, with the description of its inputs and outputs."""
-    tracks = find_time_axes(graph, wish)
+    tracks = find_time_axes(graph, spec)
     hop, meaning = _build_hop(tracks)
     fed = tuple(
         FedInput(v.name, t.axis, t.size, t.step)
         for v, t in ((v, tracks.rows[v]) for v in graph.inputs if v in tracks.rows)
     )
-    streaming = Streaming(fed, tuple(_stream_outputs(tracks, meaning)), meaning, tracks.hop // wish.frames)
+    streaming = Streaming(fed, tuple(_stream_outputs(tracks, meaning)), meaning, tracks.hop // spec.frames)
     hop = gathered_pixels(verify(hop, "streamed"))
     return verify(hop.replace(streaming=streaming), "gathered_pixels")

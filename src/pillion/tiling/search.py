@@ -92,16 +92,16 @@ def whole_op_variants(whole: CProgram) -> VariantCache:
     return VariantCache(step.choice for step in whole.steps if step.choice.op not in kept)
 
 
-def find_stripes(graph: Graph, whole: CProgram, wish: Memory, beside: int = 0) -> TilingPlan:
+def find_stripes(graph: Graph, whole: CProgram, spec: Memory, beside: int = 0) -> TilingPlan:
     """Returns the stripes for a budget. `integer_arithmetic` is the program without stripes; `beside` is RAM outside the arena."""
     if not graph.ops:
         return TilingPlan((), whole)
-    ways = tiling_candidates(graph, whole, find_rows_input(graph, wish.by_rows) if wish.by_rows else None)
+    ways = tiling_candidates(graph, whole, find_rows_input(graph, spec.by_rows) if spec.by_rows else None)
     search = TilingSearch(TilingPathSearch(ways), whole)
-    if wish.limit is not None:
-        return search.within(wish.limit, beside)
-    share = DEFAULT_EXTRA if wish.share is None else wish.share
-    worth = max(WORTH_BYTES, int(WORTH_SHARE * search.whole.memory.arena_bytes)) if wish.is_default else 0
+    if spec.limit is not None:
+        return search.within(spec.limit, beside)
+    share = DEFAULT_EXTRA if spec.share is None else spec.share
+    worth = max(WORTH_BYTES, int(WORTH_SHARE * search.whole.memory.arena_bytes)) if spec.is_default else 0
     return search.smallest_within_extra(SURE * share * ways.instructions, worth)
 
 

@@ -33,12 +33,12 @@ def random_inputs(*shapes: tuple[int, ...], seed: int = 0) -> tuple[Tensor, ...]
 
 
 def quantized(
-    module: nn.Module, *inputs: Tensor, wishes: QuantizationConstraints | None = None
+    module: nn.Module, *inputs: Tensor, constraints: QuantizationConstraints | None = None
 ) -> QuantizedProgram:
     """PTQ of a module in eval mode, after its rewriting was shown to leave the results as they were."""
     module.eval()
     check_normalized(module, *inputs)
-    program = ptq(module, inputs, calibrate=[inputs], wishes=wishes)
+    program = ptq(module, inputs, calibrate=[inputs], constraints=constraints)
     check_graph(program)
     return program
 

@@ -54,17 +54,17 @@ def assert_same(got: Any, want: Any, tolerance: float) -> None:
 
 
 def quantized(
-    flow: str, model: nn.Module, *inputs: Tensor, wishes: QuantizationConstraints | None = None
+    flow: str, model: nn.Module, *inputs: Tensor, constraints: QuantizationConstraints | None = None
 ) -> tuple[QuantizedProgram, QatModule | None]:
     """The program of one flow, checked; with the trained module in eval mode where there is one."""
     if flow == "ptq":
-        program, trained = ptq(model, inputs, calibrate=batches(inputs, 3), wishes=wishes), None
+        program, trained = ptq(model, inputs, calibrate=batches(inputs, 3), constraints=constraints), None
     else:
-        trained = prepare_qat(model, inputs, wishes)
+        trained = prepare_qat(model, inputs, constraints)
         train(trained, batches(inputs, 3))
         trained.eval()
-        program = finish_training(trained, inputs, wishes=wishes)
-    if wishes is None:
+        program = finish_training(trained, inputs, constraints=constraints)
+    if constraints is None:
         check_graph(program)
     return program, trained
 
@@ -118,11 +118,11 @@ def test_with_an_activation_behind_the_norm(name: str, activation: type[nn.Modul
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_norm_is_folded_into_weights_that_have_one_scale(bias: bool, flow: str) -> None:
-    """As the NPU wishes it for linear layers: the factors of the norm then share one scale, too."""
+    """As the NPU wants it for linear layers: the factors of the norm then share one scale, too."""
     model = Pair("linear", bias)
     inputs = random_inputs((5, 4))
-    wishes = find_target("imxrt700").quantization
-    program, trained = quantized(flow, model, *inputs, wishes=wishes)
+    constraints = find_target("imxrt700").quantization
+    program, trained = quantized(flow, model, *inputs, constraints=constraints)
     assert not [n for n in program.nodes if "per_channel" in str(n.target)]
     assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=7)[0])
 

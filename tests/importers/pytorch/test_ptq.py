@@ -248,10 +248,10 @@ def test_symmetric_wish_reaches_the_producer() -> None:
     """Moves in between pass it on; softmax keeps its own format and is requantized."""
     module = Call(lambda m, x: torch.softmax(m.linear(x) @ m.linear(x).transpose(1, 2), -1) @ m.linear(x))
     inputs = random_inputs((2, 3, 7))
-    wishes = QuantizationConstraints(
+    constraints = QuantizationConstraints(
         symmetric_operands=frozenset({"batch_matmul"}), fixed=frozenset({"softmax"})
     )
-    program = quantized(module, *inputs, wishes=wishes)
+    program = quantized(module, *inputs, constraints=constraints)
     products = [n for n in program.nodes if "bmm" in str(n.target)]
     assert all(parameters(operand)[1:] == (0, -127, 127) for p in products for operand in p.args)
     softmax = next(n for n in program.nodes if "softmax" in str(n.target))
@@ -268,16 +268,18 @@ def test_wish_to_share() -> None:
     program = quantized(
         Call(CASES["mean"][0]),
         *random_inputs(IMAGE),
-        wishes=QuantizationConstraints(shared=frozenset({"mean"})),
+        constraints=QuantizationConstraints(shared=frozenset({"mean"})),
     )
     mean = next(n for n in program.nodes if "mean" in str(n.target))
     assert result_parameters(mean) == parameters(mean.args[0])
 
 
 def test_wish_for_one_scale() -> None:
-    wishes = QuantizationConstraints(per_tensor_weights=frozenset({"linear"})) | QuantizationConstraints()
+    constraints = (
+        QuantizationConstraints(per_tensor_weights=frozenset({"linear"})) | QuantizationConstraints()
+    )
     module = Call(lambda m, x: m.linear(m.conv(x)))
-    program = ptq(module, random_inputs(IMAGE), wishes=wishes)
+    program = ptq(module, random_inputs(IMAGE), constraints=constraints)
     conv, linear = (
         next(n for n in program.nodes if name in str(n.target)) for name in ("aten.conv2d", "aten.linear")
     )

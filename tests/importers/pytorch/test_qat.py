@@ -325,7 +325,7 @@ def test_refusals(trained: QatModule) -> None:
     plain = prepare_qat(Net(), EXAMPLE)
     with pytest.raises(PillionError, match="another way"):
         finish_training(
-            plain, EXAMPLE, wishes=QuantizationConstraints(per_tensor_weights=frozenset({"linear"}))
+            plain, EXAMPLE, constraints=QuantizationConstraints(per_tensor_weights=frozenset({"linear"}))
         )
     with pytest.raises(PillionError, match="no target"):
         pillion.prepare_qat(Net(), EXAMPLE, "imxrt7000")

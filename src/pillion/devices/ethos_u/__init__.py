@@ -31,7 +31,7 @@ MOVEMENT = (Reshape, Transpose, Slice, Pad)
 """Ops that do not justify a segment on their own: the core moves bytes just as well."""
 
 
-WISHES = QuantizationConstraints(
+CONSTRAINTS = QuantizationConstraints(
     functions_by_name=True,
     shared=frozenset({"avg_pool2d"}),
     fixed=frozenset({"softmax", "lut", "add", "concat"}),
@@ -62,7 +62,7 @@ def ethos_u(accelerator: Accelerator) -> Device:
         removes=lambda op: isinstance(op, MOVEMENT),
         delegate="EthosUBackend",
         file_operators=(("ethos-u", "Arm's Ethos-U, by Vela"),),
-        wishes=WISHES,
+        constraints=CONSTRAINTS,
         rewrites=(sum_hard_sigmoids, split_reductions, dense_multiplier_pass(accelerator)),
         show=payload_lines,
         execute=executable_of,

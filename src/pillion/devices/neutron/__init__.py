@@ -26,7 +26,7 @@ from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_groups import split_groups
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
-WISHES = QuantizationConstraints(
+CONSTRAINTS = QuantizationConstraints(
     functions_by_name=True,
     symmetric_operands=frozenset({"batch_matmul"}),
     shared=frozenset({"mean", "reduce_max", "reduce_min", "avg_pool2d"}),
@@ -48,7 +48,7 @@ def neutron(name: str, geometry: NeutronGeometry) -> Device:
         rules=rules(geometry),
         estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,
-        wishes=WISHES,
+        constraints=CONSTRAINTS,
         rewrites=(
             *(split_groups, per_channel_requantize, legalize_nearest, sum_hard_sigmoids),
             *(layers_for_sums(rules(geometry)), rescale_sums),

@@ -200,13 +200,13 @@ class _Constants:
         self.names = UniqueNames()
         self.by_content: dict[tuple[str, bytes], Constant] = {}
 
-    def name(self, wish: str, data: NDArray[np.generic]) -> str:
+    def name(self, preferred: str, data: NDArray[np.generic]) -> str:
         data = np.ascontiguousarray(data)
         data = data.view(np.uint8) if data.dtype == np.bool_ else data  # C99 has no literals for them
         # The hash is of the array's own bytes: no copy is made.
         key = (data.dtype.name, hashlib.sha256(data.reshape(-1).view(np.uint8).data).digest())
         if key not in self.by_content:
-            clean = shortened(identifier(f"{self.prefix}_{wish}"), LONGEST_IDENTIFIER)
+            clean = shortened(identifier(f"{self.prefix}_{preferred}"), LONGEST_IDENTIFIER)
             self.by_content[key] = Constant(self.names.fresh(clean), data)
         return self.by_content[key].name
 

@@ -43,9 +43,9 @@ class StatefulModule(nn.Module):
         """The function to capture; its signature names the inputs as the module does, and the states as the
         buffers."""
         fresh = UniqueNames()
-        wishes = (*_forward_argument_names(self.module, self.count), *self.names)
+        names = (*_forward_argument_names(self.module, self.count), *self.names)
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter(fresh.fresh(identifier(wish)), kind) for wish in wishes]
+        parameters = [inspect.Parameter(fresh.fresh(identifier(name)), kind) for name in names]
 
         def forward(*given: Tensor) -> tuple[Tensor, ...]:
             inputs, states = given[: self.count], given[self.count :]

@@ -28,8 +28,8 @@ Values = dict[Node, Any]
 class FloatTensors:
     """The float model's graph after the quantizer's rewrites: batch norms folded, operators in canonical form."""
 
-    def __init__(self, model: TorchModel, wishes: QuantizationConstraints | None = None) -> None:
-        self.module: GraphModule = rewrite_for_quantization(model.module(), wishes)
+    def __init__(self, model: TorchModel, constraints: QuantizationConstraints | None = None) -> None:
+        self.module: GraphModule = rewrite_for_quantization(model.module(), constraints)
         self._items = list(in_execution_order(self.module.graph))
         made = [item.ends if isinstance(item, LoopNodes) else [item] for item in self._items]
         self._places = {node: place for place, nodes in enumerate(made) for node in nodes}

@@ -41,7 +41,7 @@ def read(
     model: Any,
     example_inputs: Any = None,
     *,
-    wishes: QuantizationConstraints,
+    constraints: QuantizationConstraints,
     calibrate: Batches | None = None,
     progress: Progress | None = None,
     name: str | None = None,
@@ -53,7 +53,7 @@ def read(
 ) -> ReadModel:
     """Imports a module, an exported program, or a model that `-m` names: a zoo model, `file.py:factory`, a .pt2.
 
-    `wishes` are the constraints of the target's processors. Without `calibrate`, the example inputs determine
+    `constraints` are the constraints of the target's processors. Without `calibrate`, the example inputs determine
     the ranges."""
     if isinstance(model, (str, os.PathLike)):
         _require_no_inputs(os.fspath(model), example_inputs)
@@ -82,11 +82,11 @@ def read(
     if stateful is not None:
         captured = stateful.exported or stateful
         with_states = ptq(
-            captured, inputs, calibrate, progress, wishes, _float_op_refuser(name), stateful, tuning
+            captured, inputs, calibrate, progress, constraints, _float_op_refuser(name), stateful, tuning
         )
         graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
         return ReadModel(stateful.with_states(graph, nhwc), None)
-    return _quantize_and_import(found, inputs, name, calibrate, progress, wishes, nhwc, tuning)
+    return _quantize_and_import(found, inputs, name, calibrate, progress, constraints, nhwc, tuning)
 
 
 def _require_no_inputs(spec: str, example_inputs: Any) -> None:
@@ -130,17 +130,17 @@ def _quantize_and_import(
     name: str,
     calibrate: Batches | None,
     progress: Progress | None,
-    wishes: QuantizationConstraints,
+    constraints: QuantizationConstraints,
     nhwc: bool,
     tuning: Quantization,
 ) -> ReadModel:
     refuse = _float_op_refuser(name)
     if isinstance(model, QatModule):
         _require_no_tuning(model, tuning)
-        quantized = finish_training(model, inputs, calibrate, progress, wishes)
+        quantized = finish_training(model, inputs, calibrate, progress, constraints)
         refuse(quantized.float_ops)
     else:
-        quantized = ptq(model, inputs, calibrate, progress, wishes, refuse, tuning=tuning)
+        quantized = ptq(model, inputs, calibrate, progress, constraints, refuse, tuning=tuning)
     graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
     module = quantized.float_module
     return ReadModel(graph, FloatNet(module, origins) if module is not None else None)

@@ -74,9 +74,9 @@ def _draw_scale(picture: Element, top: int) -> None:
 def tick_sizes(top: int) -> list[int]:
     """Returns three to ten round sizes from 0 to at most `top`."""
     unit = next(unit for unit in (1024**2, 1024, 1) if top >= 10 * unit or unit == 1)
-    wish = max(top / unit / LINES, 1)
-    power = 10 ** math.floor(math.log10(wish))
-    step = max(n * power for n in (1, 2, 5) if n * power <= wish) * unit
+    ideal = max(top / unit / LINES, 1)
+    power = 10 ** math.floor(math.log10(ideal))
+    step = max(n * power for n in (1, 2, 5) if n * power <= ideal) * unit
     return list(range(0, top + 1, step))
 
 

@@ -117,8 +117,8 @@ def _order_rows(graph: _Graph) -> None:
     for sweep in range(SWEEPS):
         near, rows = (above, graph.rows) if sweep % 2 == 0 else (below, graph.rows[::-1])
         for row in rows:
-            wish = {n: _mean([place[o] for o in near[n]], place[n]) for n in row}
-            row.sort(key=wish.__getitem__)
+            ideal = {n: _mean([place[o] for o in near[n]], place[n]) for n in row}
+            row.sort(key=ideal.__getitem__)
             place.update((node, float(i)) for i, node in enumerate(row))
 
 
@@ -139,12 +139,12 @@ def _x_positions(graph: _Graph) -> list[float]:
     return x
 
 
-def _spread_row(graph: _Graph, row: Sequence[int], x: list[float], wish: Mapping[int, float]) -> None:
-    """Returns each node of a row its wished position or the nearest free one. Colliding nodes move together, to
-    the mean of their wishes."""
+def _spread_row(graph: _Graph, row: Sequence[int], x: list[float], ideal: Mapping[int, float]) -> None:
+    """Returns each node of a row its ideal position or the nearest free one. Colliding nodes move together, to
+    the mean of their ideal positions."""
     blocks: list[tuple[float, float, list[tuple[int, float]]]] = []
     for node in row:
-        total, weight, members = wish[node], 1.0, [(node, 0.0)]
+        total, weight, members = ideal[node], 1.0, [(node, 0.0)]
         while blocks and _overlaps_block(graph, blocks[-1], total / weight, members):
             before_total, before_weight, before = blocks.pop()
             shift = before[-1][1] + _distance(graph, before[-1][0], members[0][0])
@@ -183,10 +183,10 @@ def _column_breaks(graph: _Graph, x: Sequence[float]) -> list[int]:
             crossing[layer] += 1
     begins = [0]
     for column in range(1, columns):
-        wish = round(column * layers / columns)
-        near = [n for n in range(wish - 2, wish + 3) if begins[-1] + 1 < n < layers]
+        ideal = round(column * layers / columns)
+        near = [n for n in range(ideal - 2, ideal + 3) if begins[-1] + 1 < n < layers]
         if near:
-            begins.append(min(near, key=lambda n: (crossing[n], abs(n - wish))))
+            begins.append(min(near, key=lambda n: (crossing[n], abs(n - ideal))))
     return begins
 
 

@@ -80,16 +80,16 @@ class PillionQuantizer(Quantizer):
     """Annotates a graph in canonical form. `float_ops` then lists the calls without a rule."""
 
     specs: Specs = field(default_factory=Specs)
-    wishes: QuantizationConstraints = field(default_factory=QuantizationConstraints)
+    constraints: QuantizationConstraints = field(default_factory=QuantizationConstraints)
     float_ops: list[FloatOp] = field(default_factory=list)
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotates how each tensor is quantized; called by torch."""
-        plan = plan_of(model, self.wishes, counted=self.specs.counted)
+        plan = plan_of(model, self.constraints, counted=self.specs.counted)
         self.float_ops = [
             _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
         ]
-        Annotator(plan, self.specs, self.wishes).annotate(model)
+        Annotator(plan, self.specs, self.constraints).annotate(model)
         return model
 
     def validate(self, model: GraphModule) -> None:
@@ -109,7 +109,9 @@ class AnnotationPlan:
     sharing: Sharing = field(default_factory=Sharing)
 
 
-def plan_of(model: GraphModule, wishes: QuantizationConstraints, *, counted: bool = False) -> AnnotationPlan:
+def plan_of(
+    model: GraphModule, constraints: QuantizationConstraints, *, counted: bool = False
+) -> AnnotationPlan:
     """Decides for each call which rule quantizes it, or why it stays in float. With `counted` (calibration data
     exists), operands that not only a concatenation reads keep their own range, and softmax outputs of the model
     their own scale."""
@@ -127,7 +129,7 @@ def plan_of(model: GraphModule, wishes: QuantizationConstraints, *, counted: boo
     plan.fused = {node for node in plan.rules if _takes_range_from_reader(node, plan)}
     _fix_states(plan)
     for node in plan.rules:
-        _add_to_sharing_groups(node, plan, wishes, counted=counted)
+        _add_to_sharing_groups(node, plan, constraints, counted=counted)
     return plan
 
 
@@ -219,7 +221,7 @@ def _takes_range_from_reader(node: Node, plan: AnnotationPlan) -> bool:
 
 
 def _add_to_sharing_groups(
-    node: Node, plan: AnnotationPlan, wishes: QuantizationConstraints, *, counted: bool
+    node: Node, plan: AnnotationPlan, constraints: QuantizationConstraints, *, counted: bool
 ) -> None:
     """Adds a call's operands and result to the sharing groups."""
     rule, sharing = plan.rules[node], plan.sharing
@@ -227,26 +229,26 @@ def _add_to_sharing_groups(
     for operand in map(_before_dropouts, operands):
         if operand not in plan.constants:
             sharing.add(operand)
-    if rule.quantization is Quantization.SHARED or rule.kind in wishes.shared:
+    if rule.quantization is Quantization.SHARED or rule.kind in constraints.shared:
         own = set()
-        if counted and Concat.kind not in wishes.fixed and node.target is aten.cat.default:
+        if counted and Concat.kind not in constraints.fixed and node.target is aten.cat.default:
             own = {
                 operand for operand in operands if is_read_by_others(_before_dropouts(operand), plan.rules)
             }
         _share_operands_and_result(node, operands, sharing, own)
     else:
-        _share_with_producers(node, operands, sharing, symmetric=rule.kind in wishes.symmetric_operands)
+        _share_with_producers(node, operands, sharing, symmetric=rule.kind in constraints.symmetric_operands)
         if node not in plan.fused and is_tensor(node):
-            finer = rule.kind not in wishes.fixed and _accepts_any_softmax_scale(
-                node, plan, wishes, outputs=counted
+            finer = rule.kind not in constraints.fixed and _accepts_any_softmax_scale(
+                node, plan, constraints, outputs=counted
             )
             group = sharing.add(node, None if finer else rule.fixed)
             group.shares |= finer
-            group.demanded |= rule.function is None or rule.kind in wishes.fixed
+            group.demanded |= rule.function is None or rule.kind in constraints.fixed
 
 
 def _accepts_any_softmax_scale(
-    softmax: Node, plan: AnnotationPlan, wishes: QuantizationConstraints, *, outputs: bool
+    softmax: Node, plan: AnnotationPlan, constraints: QuantizationConstraints, *, outputs: bool
 ) -> bool:
     """Whether softmax outputs only reach ops that rescale or pick them, or, with `outputs`, outputs of the model.
 
@@ -262,7 +264,7 @@ def _accepts_any_softmax_scale(
                 open_ends.append(user)
             elif user.op == "output" and outputs:
                 continue
-            elif rule is None or rule.quantization is not Quantization.OWN or rule.kind in wishes.shared:
+            elif rule is None or rule.quantization is not Quantization.OWN or rule.kind in constraints.shared:
                 return False
     return True
 
@@ -330,7 +332,7 @@ class Annotator:
 
     plan: AnnotationPlan
     specs: Specs
-    wishes: QuantizationConstraints
+    constraints: QuantizationConstraints
     _first: dict[Site, Site] = field(default_factory=dict)
     _weights: dict[tuple[Node, int | None], Site] = field(default_factory=dict)
 
@@ -351,7 +353,7 @@ class Annotator:
                     inputs[operand] = self._spec((operand, node))
             if rule.weight is not None:
                 weight: Any = node.args[rule.weight]
-                axis = None if rule.kind in self.wishes.per_tensor_weights else rule.axis
+                axis = None if rule.kind in self.constraints.per_tensor_weights else rule.axis
                 inputs[weight] = self._weight_spec(weight, node, axis)
         output = self._spec(node) if node in self.plan.sharing else None
         return QuantizationAnnotation(inputs, output, allow_implicit_sharing=False, _annotated=True)

@@ -77,9 +77,9 @@ class _State:
     change: Node
 
 
-def use_int16_states(prepared: GraphModule, wishes: QuantizationConstraints) -> None:
+def use_int16_states(prepared: GraphModule, constraints: QuantizationConstraints) -> None:
     """Uses int16 for loop states that are sums of themselves and a smaller change. Layers read them in int8."""
-    if Add.kind in wishes.fixed:
+    if Add.kind in constraints.fixed:
         return
     for loop in [item for item in in_execution_order(prepared.graph) if isinstance(item, LoopNodes)]:
         widening = Int16Widening(prepared, frozenset(loop.body))

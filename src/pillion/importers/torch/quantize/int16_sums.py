@@ -50,10 +50,10 @@ def relative_rounding_noise(observer: HistogramRange, least: float) -> float:
     return step**2 / 12 / least if least > 0 else math.inf
 
 
-def use_int16_sums(prepared: GraphModule, wishes: QuantizationConstraints) -> None:
+def use_int16_sums(prepared: GraphModule, constraints: QuantizationConstraints) -> None:
     """Uses int16 for sums that are too coarse for the norms reading them, and for the sums upstream. Other ops
     read them in int8. Models with loops are skipped."""
-    if Add.kind in wishes.fixed or any(node.target in BEGINS for node in prepared.graph.nodes):
+    if Add.kind in constraints.fixed or any(node.target in BEGINS for node in prepared.graph.nodes):
         return
     for total in _sums_too_coarse(prepared):
         widen(prepared, total, _accepts_int16)

@@ -56,15 +56,17 @@ def ptq(
     example_inputs: Any,
     calibrate: Batches | None = None,
     progress: Progress | None = None,
-    wishes: QuantizationConstraints | None = None,
+    constraints: QuantizationConstraints | None = None,
     refuse: Callable[[Sequence[FloatOp]], None] | None = None,
     memory: StateMemory | None = None,
     tuning: Quantization = DEFAULT_TUNING,
+    wishes: QuantizationConstraints | None = None,
 ) -> QuantizedProgram:
     """Quantizes a trained model to int8. Without calibration data, the example inputs are used, with a warning.
     `memory` adds states to samples that must follow one another.
 
-    `refuse` receives the float ops before calibration, which may take long."""
+    `refuse` receives the float ops before calibration, which may take long. `wishes` is the old name of `constraints`."""
+    constraints = constraints or wishes
     inputs = as_inputs(example_inputs, "example_inputs")
     whole = memory.observed(inputs) if memory else inputs
     if isinstance(model, ExportedProgram):
@@ -73,14 +75,14 @@ def ptq(
     tuning = _without_equalization(tuning) if memory else tuning
     ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
     specs = Specs(counted=ranges != "minmax")
-    quantizer = PillionQuantizer(specs, wishes=wishes or QuantizationConstraints())
+    quantizer = PillionQuantizer(specs, constraints=constraints or QuantizationConstraints())
     batches: Batches = [inputs] if calibrate is None else calibrate
     with stage("preparing"):
-        module = rewrite_for_quantization(exported.module(check_guards=False), quantizer.wishes)
+        module = rewrite_for_quantization(exported.module(check_guards=False), quantizer.constraints)
         if specs.counted and memory is None and calls(module.graph, [aten.log_softmax.int]):
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
             lower_wide_log_softmaxes(module, few)
-        accuracy_rewrites(module, quantizer.wishes, calibrated=specs.counted)
+        accuracy_rewrites(module, quantizer.constraints, calibrated=specs.counted)
         if tuning.equalize and not _has_loops(module):
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
             equalize(module, few)
@@ -89,7 +91,7 @@ def ptq(
     if refuse is not None:
         refuse(quantizer.float_ops)
     seen = observe(prepared, batches, progress, inputs, memory.observed if memory else None)
-    calibrated = Calibrated(prepared, ranges, quantizer.wishes, memory)
+    calibrated = Calibrated(prepared, ranges, quantizer.constraints, memory)
     apply_policies(RANGES, calibrated)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)

@@ -35,7 +35,7 @@ class Calibrated:
 
     prepared: GraphModule
     ranges: str
-    wishes: QuantizationConstraints
+    constraints: QuantizationConstraints
     memory: StateMemory | None = None
     """The states of a model that writes to its buffers."""
 
@@ -64,7 +64,7 @@ RANGES = (
         "sums that a norm reads, and the sums in front of them",
         "are int16 if int8 noise exceeds 37 dB below a row's variance",
         "a small row beside large ones keeps its direction: 6.9 to 19.1 dB for a class token",
-        lambda c: use_int16_sums(c.prepared, c.wishes) if c.memory is None else None,
+        lambda c: use_int16_sums(c.prepared, c.constraints) if c.memory is None else None,
     ),
     RangePolicy(
         "clipping",
@@ -158,14 +158,14 @@ FORMATS = (
         "states of loops that add smaller changes",
         "are int16, with the changes",
         "rounding would accumulate: 23.4 to 44.6 dB after 40 steps",
-        lambda c: use_int16_states(c.prepared, c.wishes),
+        lambda c: use_int16_states(c.prepared, c.constraints),
     ),
     RangePolicy(
         "int16 buffers",
         "buffers that change by fewer than 16 steps per run",
         "are int16",
         "a running mean keeps up: 37.5 to 43.5 dB after 200 runs",
-        lambda c: widen_written_states(c.prepared, c.wishes, c.memory) if c.memory else None,
+        lambda c: widen_written_states(c.prepared, c.constraints, c.memory) if c.memory else None,
     ),
 )
 """Rules that set formats by the ranges, after these were checked."""

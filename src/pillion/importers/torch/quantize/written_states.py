@@ -79,7 +79,9 @@ def _unite(*observers: MinMaxRangeObserver) -> None:
         observer.max_val.fill_(high)
 
 
-def widen_written_states(prepared: GraphModule, wishes: QuantizationConstraints, memory: StateMemory) -> None:
+def widen_written_states(
+    prepared: GraphModule, constraints: QuantizationConstraints, memory: StateMemory
+) -> None:
     """Widens states with a typical change of few int8 steps to int16 where the ops in between allow it, and warns
     of states that still lose much of their change."""
     looped = {
@@ -94,7 +96,7 @@ def widen_written_states(prepared: GraphModule, wishes: QuantizationConstraints,
         name: change / step_of(observer_of(prepared, end)) for (name, _, end), change in states if change
     }
     for (name, before, after), _ in states:
-        is_few = steps.get(name, math.inf) < FEW_STEPS and Add.kind not in wishes.fixed
+        is_few = steps.get(name, math.inf) < FEW_STEPS and Add.kind not in constraints.fixed
         if is_few and _is_smooth_state_update(after, before) and widening.can_hold(before, after):
             widening.take(before)
             widening.take_change(after)

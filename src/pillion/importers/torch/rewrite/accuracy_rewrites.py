@@ -16,17 +16,17 @@ from pillion.ir.constraints import QuantizationConstraints
 
 
 def accuracy_rewrites(
-    module: GraphModule, wishes: QuantizationConstraints, *, calibrated: bool = True
+    module: GraphModule, constraints: QuantizationConstraints, *, calibrated: bool = True
 ) -> None:
     """Applies all accuracy rewrites to a module in canonical form; without calibration data, pools stay."""
-    global_pools_to_means(module, wishes)
+    global_pools_to_means(module, constraints)
     if calibrated:
-        pools_to_depthwise(module, wishes)
+        pools_to_depthwise(module, constraints)
     separate_constants(module)
     sums_to_linear(module)
     merge_moves(module)
     remove_identities(module)
     module.graph.eliminate_dead_code()
-    fuse_functions(module, wishes)
-    fuse_magnitudes(module, wishes)
+    fuse_functions(module, constraints)
+    fuse_magnitudes(module, constraints)
     module.recompile()

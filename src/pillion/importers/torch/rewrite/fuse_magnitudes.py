@@ -37,9 +37,9 @@ LEAST, MOST, POINTS = -18.0, 18.0, 2001
 """Decimal exponents and number of the points at which a function is checked for monotonicity."""
 
 
-def fuse_magnitudes(module: GraphModule, wishes: QuantizationConstraints) -> None:
+def fuse_magnitudes(module: GraphModule, constraints: QuantizationConstraints) -> None:
     """Fuses sums of two squares and monotonic functions of them, unless the device has named functions."""
-    if wishes.functions_by_name or Add.kind in wishes.fixed:
+    if constraints.functions_by_name or Add.kind in constraints.fixed:
         return
     for total in calls(module.graph, [aten.add.Tensor]):
         parts = _squared_operands(total)

@@ -81,10 +81,12 @@ def fuse_expressions(module: GraphModule, *, training: bool = False) -> None:
     _fuse_matching_expressions(module, lambda found: found.needs_table, training)
 
 
-def fuse_functions(module: GraphModule, wishes: QuantizationConstraints, *, training: bool = False) -> None:
+def fuse_functions(
+    module: GraphModule, constraints: QuantizationConstraints, *, training: bool = False
+) -> None:
     """Fuses functions with the arithmetic around them, so that 10 * log10(x + 1) rounds once. Does nothing for
     devices with named functions."""
-    if not wishes.functions_by_name:
+    if not constraints.functions_by_name:
         _fuse_matching_expressions(module, lambda found: found.rounds_repeatedly, training)
         module.recompile()
 

@@ -33,10 +33,10 @@ MOST_PIXELS = 25
 half the instructions of a pool that way, 4 x 4 windows 2.3 times as many, and 8 x 8 would take 8 times as many."""
 
 
-def global_pools_to_means(module: GraphModule, wishes: QuantizationConstraints) -> None:
+def global_pools_to_means(module: GraphModule, constraints: QuantizationConstraints) -> None:
     """Rewrites average pools over the whole image as means, unless the device requires means to keep their
     operand's scale."""
-    if Mean.kind in wishes.shared:
+    if Mean.kind in constraints.shared:
         return
     for node in calls(module.graph, [aten.avg_pool2d.default]):
         if _sees_all(node):
@@ -51,9 +51,9 @@ def _sees_all(pool: Node) -> bool:
     return whole and not any(border) and argument(pool, 6) is None
 
 
-def pools_to_depthwise(module: GraphModule, wishes: QuantizationConstraints) -> None:
+def pools_to_depthwise(module: GraphModule, constraints: QuantizationConstraints) -> None:
     """Replaces average pools by depthwise convolutions, unless the device wants pools. All weights are 127: sums stay exact."""
-    if AvgPool2d.kind in wishes.shared:
+    if AvgPool2d.kind in constraints.shared:
         return
     for node in calls(module.graph, [aten.avg_pool2d.default]):
         kernel, step, border = _window(node)

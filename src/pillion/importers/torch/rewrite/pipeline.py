@@ -44,7 +44,7 @@ from pillion.ir.constraints import QuantizationConstraints
 
 @one_thread()
 def rewrite_for_quantization(
-    module: GraphModule, wishes: QuantizationConstraints | None = None, *, training: bool = False
+    module: GraphModule, constraints: QuantizationConstraints | None = None, *, training: bool = False
 ) -> GraphModule:
     """Rewrites a module in place and returns it. With `training`, dropouts and batch norms stay and parameters are
     not folded."""
@@ -73,7 +73,7 @@ def rewrite_for_quantization(
     _canonicalize(module, training)
     forward_slices(module)
     concat_stores(module)
-    reroll_loops(module, wishes or QuantizationConstraints())
+    reroll_loops(module, constraints or QuantizationConstraints())
     number_loops(module.graph)
     fold_constants(module, training=training)
     widen_constants(module)

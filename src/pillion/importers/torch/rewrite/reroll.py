@@ -32,9 +32,9 @@ Move = Callable[[Node, Node], Node]
 VIEWS = (aten.reshape.default, aten.permute.default)
 
 
-def reroll_loops(module: GraphModule, wishes: QuantizationConstraints) -> None:
+def reroll_loops(module: GraphModule, constraints: QuantizationConstraints) -> None:
     """Rolls all unrolled loops of a module."""
-    kept = CONVOLUTIONS if wishes.copies_of_convolutions else ()
+    kept = CONVOLUTIONS if constraints.copies_of_convolutions else ()
     while (steps := find_steps(module.graph, kept)) is not None:
         _LoopBuilder(steps).roll()
         sort_topologically(module.graph)

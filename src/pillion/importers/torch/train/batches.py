@@ -21,19 +21,23 @@ Change = tuple[Node, list[int]]
 
 
 def trainable_graph(
-    model: nn.Module, inputs: Sequence[Tensor], wishes: QuantizationConstraints | None = None
+    model: nn.Module, inputs: Sequence[Tensor], constraints: QuantizationConstraints | None = None
 ) -> tuple[GraphModule, bool]:
     """Returns the rewritten graph of a module, and whether it accepts any batch size."""
-    graph = _graph(model, inputs, wishes)
+    graph = _graph(model, inputs, constraints)
     try:
-        longer = _graph(model, with_extra_sample(inputs), wishes)
+        longer = _graph(model, with_extra_sample(inputs), constraints)
     except PillionError:
         return graph, False
     return graph, free_batch_size(graph, longer)
 
 
-def _graph(model: nn.Module, inputs: Sequence[Tensor], wishes: QuantizationConstraints | None) -> GraphModule:
-    return rewrite_for_quantization(export(model, inputs).module(check_guards=False), wishes, training=True)
+def _graph(
+    model: nn.Module, inputs: Sequence[Tensor], constraints: QuantizationConstraints | None
+) -> GraphModule:
+    return rewrite_for_quantization(
+        export(model, inputs).module(check_guards=False), constraints, training=True
+    )
 
 
 def with_extra_sample(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

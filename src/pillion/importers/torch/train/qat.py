@@ -38,9 +38,15 @@ NOT_TRAINED = "the module was prepared for training but not trained: its weights
 
 
 def prepare_qat(
-    model: nn.Module, example_inputs: Any, wishes: QuantizationConstraints | None = None
+    model: nn.Module,
+    example_inputs: Any,
+    constraints: QuantizationConstraints | None = None,
+    *,
+    wishes: QuantizationConstraints | None = None,
 ) -> QatModule:
-    """Returns a trainable copy of a model; the first axis of the example inputs is the batch."""
+    """Returns a trainable copy of a model; the first axis of the example inputs is the batch. `wishes` is the old name
+    of `constraints`."""
+    constraints = constraints or wishes
     model = require_model(model, "prepare_qat")
     if isinstance(model, QatModule):
         raise PillionError(
@@ -50,18 +56,20 @@ def prepare_qat(
             help="train this module on, or prepare the model that it was made from",
         )
     module = prepared(
-        copy.deepcopy(model), as_inputs(example_inputs, "example_inputs"), wishes or QuantizationConstraints()
+        copy.deepcopy(model),
+        as_inputs(example_inputs, "example_inputs"),
+        constraints or QuantizationConstraints(),
     )
     _warn(module.preparation)
     return module
 
 
-def prepared(model: nn.Module, inputs: tuple[Tensor, ...], wishes: QuantizationConstraints) -> QatModule:
+def prepared(model: nn.Module, inputs: tuple[Tensor, ...], constraints: QuantizationConstraints) -> QatModule:
     """Returns a trainable module that takes over `model`."""
-    graph, any_batch = trainable_graph(model, inputs, wishes)
-    quantizer = PillionQuantizer(Specs(training=True), wishes)
-    global_pools_to_means(graph, wishes)
-    fuse_functions(graph, wishes, training=True)
+    graph, any_batch = trainable_graph(model, inputs, constraints)
+    quantizer = PillionQuantizer(Specs(training=True), constraints)
+    global_pools_to_means(graph, constraints)
+    fuse_functions(graph, constraints, training=True)
     with quiet():
         rounding = prepare_qat_pt2e(graph, quantizer)
     for method in ("train", "eval"):  # torchao forbids both, on the instance
@@ -70,7 +78,7 @@ def prepared(model: nn.Module, inputs: tuple[Tensor, ...], wishes: QuantizationC
     kept = tuple(x.detach().clone() for x in inputs)
     name = type(model).__name__.lower()
     module = QatModule(
-        rounding, model, Preparation(name, wishes, kept, restored, tuple(quantizer.float_ops), any_batch)
+        rounding, model, Preparation(name, constraints, kept, restored, tuple(quantizer.float_ops), any_batch)
     )
     module.eval().freeze_ranges(
         inputs
@@ -82,7 +90,7 @@ def restored(
     model: nn.Module, how: Preparation, state: dict[str, Any], modes: Sequence[bool], training: bool
 ) -> QatModule:
     """Restores a stored module: prepares its model and loads tensors and modes."""
-    module = prepared(model, how.inputs, how.wishes)
+    module = prepared(model, how.inputs, how.constraints)
     module.preparation = how
     module.load_state_dict(state)
     module.training = training
@@ -106,14 +114,14 @@ def finish_training(
     example_inputs: Any,
     calibrate: Batches | None = None,
     progress: Progress | None = None,
-    wishes: QuantizationConstraints | None = None,
+    constraints: QuantizationConstraints | None = None,
 ) -> QuantizedProgram:
     """Returns the int8 graph of a trained module, which stays unchanged. A module without training is calibrated,
     with a warning."""
     trained.check_parts()
     is_measured = _is_measured(trained)
     _check_finish_arguments(
-        trained, None if not is_measured else calibrate, wishes or QuantizationConstraints()
+        trained, None if not is_measured else calibrate, constraints or QuantizationConstraints()
     )
     if trained.is_trained and not is_measured and calibrate is None:
         raise _unmeasured(trained)
@@ -152,7 +160,9 @@ def _unmeasured(trained: QatModule) -> PillionError:
     )
 
 
-def _check_finish_arguments(trained: QatModule, calibrate: object, wishes: QuantizationConstraints) -> None:
+def _check_finish_arguments(
+    trained: QatModule, calibrate: object, constraints: QuantizationConstraints
+) -> None:
     if trained.is_trained and calibrate is not None:
         raise PillionError(
             "a trained module has its ranges already",
@@ -160,13 +170,13 @@ def _check_finish_arguments(trained: QatModule, calibrate: object, wishes: Quant
             here=f"{int(trained.batches_seen)} batches of training",
             help="leave `calibrate` out",
         )
-    own = trained.preparation.wishes
-    if own | wishes != own:
+    own = trained.preparation.constraints
+    if own | constraints != own:
         raise PillionError(
             "the module was trained for a target that rounds in another way",
             rule="prepare_qat and compile name the same target, or compile one that asks for less",
-            here=f"prepared for {own.target or 'a CPU'}, compiled for {wishes.target or 'an NPU'}",
-            help=f"prepare_qat(model, example_inputs, target={wishes.target or 'TARGET'!r}), and train that",
+            here=f"prepared for {own.target or 'a CPU'}, compiled for {constraints.target or 'an NPU'}",
+            help=f"prepare_qat(model, example_inputs, target={constraints.target or 'TARGET'!r}), and train that",
         )
 
 

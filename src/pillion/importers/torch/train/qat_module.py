@@ -39,7 +39,7 @@ class Preparation:
     """What a module was prepared from and for."""
 
     name: str
-    wishes: QuantizationConstraints
+    constraints: QuantizationConstraints
     inputs: tuple[Tensor, ...]
     """Example inputs, with which another process prepares the model again."""
     restore: Callable[..., QatModule]
