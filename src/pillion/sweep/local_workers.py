@@ -31,7 +31,7 @@ class _Process:
     It has its own session, so that Ctrl-C does not reach it, and it ends with this process in any case."""
 
     def __init__(self) -> None:
-        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve_jobs; serve_jobs()"
         environment = {**os.environ, **ONE_THREAD}
         command, pipe = [sys.executable, "-c", program], subprocess.PIPE
         self._process, self._guard = start(command, stdin=pipe, stdout=pipe, env=environment)

@@ -19,7 +19,7 @@ def test_every_table_is_in_the_list() -> None:
     assert becomes["matmul"] == "decomposed into other operators"
     assert becomes["conv3d"] == "decomposed into other operators"
     assert becomes["prod"] == "decomposed into other operators"
-    assert becomes["lstm"] == "repeat, a loop over one step"
+    assert becomes["lstm"] == "scan, a loop over one step"
     assert "carried" not in becomes  # operators of our own
     assert becomes["layer_norm"] == becomes["instance_norm"] == "normalize"
     assert becomes["dropout"].startswith("nothing")
