@@ -11,11 +11,14 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import nightly
 
 TESTS = Path(__file__).parent
 
+settings.register_profile("suite", suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
+settings.load_profile("suite")
 gc.set_threshold(200_000)  # importing torch makes many objects that stay
 for of_outer_make in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(of_outer_make, None)  # `make test` must not speak into the makes that tests run

@@ -12,6 +12,7 @@ import pytest
 
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
+from pillion.emitters.pte.node import contiguous_view
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ops import Add
@@ -21,7 +22,7 @@ from planted import net, program
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 
-from test_executorch import plain, program_of
+from test_executorch import program_of
 
 from pillion.run import process_messages
 from pillion.run.executorch import remote, run_executorch
@@ -45,7 +46,9 @@ def test_a_program_that_ends_the_runtime_is_an_error() -> None:
     """An operator of ExecuTorch's own, which aborts where its arguments are of other kinds."""
     x, y = value("x", (2, 3)), value("y", (3, 2))
     with pytest.raises(PillionError, match="runtime crashed") as error:
-        run_executorch(program_of("aten::permute_copy.out", (1, 2), x, y, plain(y)), [random_like(x)])
+        run_executorch(
+            program_of("aten::permute_copy.out", (1, 2), x, y, contiguous_view(y)), [random_like(x)]
+        )
     assert "SIGABRT" in error.value.here
     the_sum_is_right()
 

@@ -53,6 +53,7 @@ PARTS = (
     Part("cli", ("cli",)),
     Part("data", ("data",)),
     Part("zoo", ("zoo",)),
+    Part("codecs", ("importers", "emitters")),
     Part("schemas", ("schemas", "importers")),
     Part("host_io", ("files",)),
     Part(KERNELS, ("kernels",)),

@@ -18,7 +18,7 @@ from pillion.ops import Dequantize, Scan, WideAdd
 from pillion.ops.scan import flatten_ops
 from pillion.passes import demote_sums
 
-PTQ: Any = importlib.import_module("pillion.importers.torch.quantize.ptq")
+POLICIES: Any = importlib.import_module("pillion.importers.torch.quantize.range_policies")
 STEPS = 11
 
 
@@ -92,7 +92,7 @@ def carried(program: pillion.Program) -> list[DType]:
 
 def int8_program(net: nn.Module, monkeypatch: pytest.MonkeyPatch, **options: Any) -> pillion.Program:
     with monkeypatch.context() as without:
-        without.setattr(PTQ, "use_int16_states", lambda *given: None)
+        without.setattr(POLICIES, "use_int16_states", lambda *given: None)
         return compiled(net, **options)
 
 
