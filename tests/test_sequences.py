@@ -297,7 +297,7 @@ def test_what_cannot_go_on_is_refused(options: dict[str, Any] | None, words: str
 def test_litert_runs_the_copies() -> None:
     program = compiled(Layer(nn.GRU, 3, 4, bidirectional=True), samples(((4, 1, 3),), 3))
     litert_is_the_reference(
-        run_passes(program.graph, (demote_sums, legalize_functions)).replace(arithmetic=Arithmetic.TFLITE)
+        run_passes(demote_sums(program.graph), (legalize_functions,)).replace(arithmetic=Arithmetic.TFLITE)
     )
 
 
