@@ -188,7 +188,20 @@ class LayerErrorMeasurement:
             self.samples,
             decibels(whole),
             decibels(total),
-            tuple(_layer_report(layer, total, self._scale_sharing_op(layer)) for layer in layers),
+            tuple(
+                LayerErrors(
+                    layer.anchor.name,
+                    layer.op.kind,
+                    layer.op.source,
+                    decibels(layer.running.ratio),
+                    decibels(layer.own.ratio),
+                    decibels(layer.damage),
+                    layer.damage,
+                    layer.damage / total if total else 0.0,
+                    hint_of(layer.op, layer.anchor.value, layer.tensor, self._scale_sharing_op(layer)),
+                )
+                for layer in layers
+            ),
             tuple(self.unmatched),
         )
 
@@ -282,20 +295,6 @@ def _in_float_axis_order(wanted: Array, got: Array) -> Array:
             return moved
         return min((got, moved), key=lambda one: float(((one - wanted) ** 2).sum()))
     return got
-
-
-def _layer_report(layer: LayerStatistics, total: float, shares_with: str) -> LayerErrors:
-    return LayerErrors(
-        layer.anchor.name,
-        layer.op.kind,
-        layer.op.source,
-        decibels(layer.running.ratio),
-        decibels(layer.own.ratio),
-        decibels(layer.damage),
-        layer.damage,
-        layer.damage / total if total else 0.0,
-        hint_of(layer.op, layer.anchor.value, layer.tensor, shares_with),
-    )
 
 
 def _different_model_error(model: str, candidates: Sequence[Value], unmatched: Sequence[str]) -> PillionError:

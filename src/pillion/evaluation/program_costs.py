@@ -58,7 +58,12 @@ def costs_of(
             manifest = read_manifest(folder)
             known = ProgramCosts(manifest.memory.ram_bytes, manifest.memory.flash_constant_bytes)
         if (flash or instructions) and manifest.memory.npu_stand_in.constant_bytes:
-            raise _npu_is_not_measured(manifest)
+            raise PillionError(
+                f"flash and instructions of `{manifest.model}` cannot be measured",
+                rule="they are measured on an emulated core, and no emulator has an NPU: a stand-in computes in its place",
+                here=f"--target {manifest.target}",
+                help="--max-ram, which is known; or --keep-on-cpu '*' for what the core would need alone",
+            )
         return _measure_costs(known, folder, manifest, flash, instructions)
 
 
@@ -86,15 +91,6 @@ def _measure_costs(
             known, instructions=profile.instructions, stack_bytes=profile.stack_bytes, board=board.name
         )
     return known
-
-
-def _npu_is_not_measured(manifest: Manifest) -> PillionError:
-    return PillionError(
-        f"flash and instructions of `{manifest.model}` cannot be measured",
-        rule="they are measured on an emulated core, and no emulator has an NPU: a stand-in computes in its place",
-        here=f"--target {manifest.target}",
-        help="--max-ram, which is known; or --keep-on-cpu '*' for what the core would need alone",
-    )
 
 
 def _board_of(manifest: Manifest) -> Board:
