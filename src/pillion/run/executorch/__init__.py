@@ -14,7 +14,6 @@ from pillion.boards.toolchain import CXX
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import host_delegate_payloads
 from pillion.importers.pte import ReadProgram
-from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Magnitude, Normalize
