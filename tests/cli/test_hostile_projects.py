@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from faulty_executors import net, program, with_segment
 from pillion.emitters.c.manifest import MANIFEST, manifest_of, read_manifest
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
-from planted import net, program, with_segment
 
 SEEDS = range(150)
 HUGE = [2**31, 2**32, 2**63, 2**64, 10**400, -1, -(2**70)]

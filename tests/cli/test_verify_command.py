@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from shell import Call
 
+from faulty_executors import net, program, with_segment
 from pillion import compiled_program as programs
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import host_delegate_payloads
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, parts_of
 from pillion.run import verify as verifying
-from planted import net, program, with_segment
 
 pytestmark = pytest.mark.slow
 

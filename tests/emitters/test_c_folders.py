@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from example_graphs import samples_of
+from faulty_executors import net, program, with_segment
 from pillion.boards.host import HostModel
 from pillion.emitters.c.manifest import MANIFEST, read_manifest
 from pillion.executors import host_folder
 from pillion.host_io.atomic_files import write_parts
 from pillion.program import Program
 from pillion.run.executor_list import run_project
-from planted import net, program, with_segment
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from example_graphs import samples_of
+from faulty_executors import net, program, with_segment
 from nightly import part_of
 from pillion.boards.board import BOARDS
 from pillion.boards.elf import read_elf
@@ -20,7 +21,6 @@ from pillion.errors import PillionError
 from pillion.program import Program
 from pillion.run.executor_list import run_project
 from pillion.targets import find_target
-from planted import net, program, with_segment
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fuzz.choices import from_hypothesis, from_seed
 from fuzz.hunt import HUNTS, Hunt
+from fuzz.merged_programs import together
 from fuzz.recipes import grown
-from fuzz.together import together
 from nightly import seeds
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic

@@ -15,7 +15,7 @@ from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import ALL_OPS
-from remembering import KINDS_OF_ENDS, QUEUE, graph_of
+from stateful_graphs import KINDS_OF_ENDS, QUEUE, graph_of
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from pillion.program import Program
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack, unpack
 from pillion.targets import find_target
-from remembering import same
+from stateful_graphs import same
 
 BOARDS = (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547"), ("cortex-m0plus", "host"))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dsp_ops import conv2d, depthwise, linear, with_pruned_channel
-from with_a_number import operations
+from scalar_operand_ops import operations
 
 from kernels import rig
 from kernels.op_cases import Run, check, check_runs, kernel_of, refusals

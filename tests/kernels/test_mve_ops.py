@@ -11,8 +11,8 @@ import pytest
 from matmul_ops import every_size
 from mve_ops import Run, check, every_pair, kernel_of, refusals, with_random_data
 from quotient_ops import every_quotient
+from scalar_operand_ops import operations
 from sum_ops import every_block, every_extreme
-from with_a_number import operations
 
 from pillion.emitters.c import mve
 from pillion.emitters.c.mve import sum_factors as mve_pairs

@@ -19,7 +19,7 @@ import pytest
 from kernels import rig
 from kernels.op_cases import case_of, reference
 from kernels.rig import KERNELS, SANITIZED, VECTORIZED, WARNINGS
-from kernels.with_a_number import operations
+from kernels.scalar_operand_ops import operations
 from nightly import part_of, runs_all
 from pillion.emitters.c import portable
 from pillion.emitters.c.kernel import Kernel

@@ -21,7 +21,7 @@ from pillion.ir.verify import verify
 from pillion.program import Program
 from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
-from streams.retimed import retimed
+from streams.signal_length import retimed
 from streams.stream_checks import in_reference, require_windows, signals, steps, window
 from streams.time_nets import HEADS, drawn, smallest_window
 

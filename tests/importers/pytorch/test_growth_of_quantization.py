@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
-from counted import assert_grows
+from call_counts import assert_grows
 from pillion.importers.torch.fx_nodes import constant_nodes, is_constant, is_trainable
 from pillion.importers.torch.quantize import QUANTIZE, export, fold_batch_norms, ptq
 from pillion.importers.torch.to_graph import import_program
