@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 import pillion
+from nightly import part_of
 from pillion.boards.firmware import C_FLAGS
 from pillion.compiler import compile_graph
 from pillion.devices.cortex_m import CORES
@@ -118,7 +119,7 @@ def require_same_bytes(program: Program) -> None:
     assert [y.tobytes() for y in found] == [y.tobytes() for y in wanted]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", part_of(MODELS, 3))
 def test_any_names_compile_and_answer(model: str) -> None:
     names = VALUES if model == "model/add/y" else NAMES[:3]
     program = Program(named_graph(model, names), find_target("cortex-m33"))
@@ -164,7 +165,7 @@ example_inputs = lambda: (torch.ones(1, 4),)
 """
 
 
-@pytest.mark.parametrize("stem", [b"*_", "größe".encode(), b"a\\", b"\x1b[2J", b"a b;'"])
+@pytest.mark.parametrize("stem", part_of([b"*_", "größe".encode(), b"a\\", b"\x1b[2J", b"a b;'"], 4))
 def test_source_lines_of_any_file(stem: bytes, tmp_path: Path) -> None:
     """The name of the file reaches C as a comment, the manifest and the terminal."""
     path = tmp_path / os.fsdecode(stem + b".py")

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import pillion
+from nightly import part_of
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.ops import parse
 from pillion.program import Program
@@ -43,7 +44,7 @@ class Large(nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(1, 1, 9, 32_771), (1, 1, 32_771, 5), (2, 1, 263, 257)])
+@pytest.mark.parametrize("shape", part_of([(1, 1, 9, 32_771), (1, 1, 32_771, 5), (2, 1, 263, 257)], 3))
 def test_images_past_15_and_16_bits(shape: tuple[int, ...]) -> None:
     program = compiled(Large(), shape, "cortex-m33")
     rows = program.graph.ops[-1].results[0].shape[1]
@@ -71,10 +72,14 @@ class Mixed(nn.Module):
         return x + self.last(relu(self.three(x)))
 
 
+CORES = (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547"))
+
+
 @pytest.mark.qemu
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
-@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("target", "board", "rows"), part_of([(*core, rows) for rows in (1, 2, 3, 4) for core in CORES], 3)
+)
 def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, rows: int) -> None:
     """Of the instructions that stripes add, the estimate is within a quarter (40 % on M33, where it is above for 3 and 4 rows), and it is
     within 0.3 points of all instructions where few are added."""

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import pillion
+from nightly import pairwise
 from pillion.compile_options import Memory
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
@@ -91,9 +92,9 @@ def given(program: Program, seed: int = 0) -> tuple[Array, ...]:
     return tuple(x.astype(np.int8) if v.is_quantized else (x / 64).astype(np.float32) for v, x in drawn)
 
 
-@pytest.mark.parametrize("io_dtype", ["int8", "float32"])
-@pytest.mark.parametrize("name", ["now", "before"])
-@pytest.mark.parametrize("extra", ["0%", "100%"])
+@pytest.mark.parametrize(
+    ("io_dtype", "name", "extra"), pairwise(["int8", "float32"], ["now", "before"], ["0%", "100%"])
+)
 def test_one_of_several_inputs_comes_by_rows(name: str, io_dtype: str, extra: str) -> None:
     plain = scene(io_dtype=io_dtype)
     program = plain.within(Memory(rows_in=name, extra=extra))
