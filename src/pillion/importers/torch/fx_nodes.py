@@ -19,12 +19,13 @@ from pillion.ir.graph import printable
 aten = torch.ops.aten
 Target = Callable[..., Any]
 
-CONVOLUTIONS = (
-    aten.conv1d.default,
-    aten.conv2d.default,
-    aten.conv_transpose1d.default,
-    aten.conv_transpose2d.input,
-)
+
+def operators(names: str, overload: str = "default") -> tuple[Any, ...]:
+    """Returns torch's operators with the given names, which spaces separate."""
+    return tuple(getattr(getattr(aten, name), overload) for name in names.split())
+
+
+CONVOLUTIONS = (*operators("conv1d conv2d conv_transpose1d"), aten.conv_transpose2d.input)
 """The convolutions of signals and images."""
 CLAMPS = (aten.relu.default, aten.clamp.default)
 """The clamps that a layer's range absorbs."""

@@ -202,7 +202,19 @@ def run(module: GraphModule, *inputs: Tensor) -> Any:
 
 
 class LoopInterpreter(Interpreter):
-    """Interprets a graph and repeats the body of each loop."""
+    """Interprets a graph, repeats the body of each loop, and passes each call with its result to `record`."""
+
+    def __init__(
+        self, module: GraphModule, record: Callable[[Node, Any], None] = lambda node, value: None
+    ) -> None:
+        super().__init__(module)
+        self.record = record
+
+    def run_node(self, n: Node) -> Any:
+        """Computes and records one node."""
+        value = super().run_node(n)
+        self.record(n, value)
+        return value
 
     def run(self, *args: Any, initial_env: Any = None, enable_io_processing: bool = True) -> Any:
         """Computes the outputs."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, call, is_constant, shape_of
+from pillion.importers.torch.fx_nodes import argument, aten, call, is_constant, operators, shape_of
 from pillion.importers.torch.rewrite.complex_pairs import (
     ComplexPairs,
     PairLowering,
@@ -212,22 +212,10 @@ def _lower_view_as_real(pairs: ComplexPairs, node: Node) -> Node:
 
 
 SAME = (
-    aten.alias.default,
-    aten.clone.default,
-    aten.contiguous.default,
-    aten.detach.default,
-    aten.resolve_conj.default,
-    aten.resolve_neg.default,
-    aten.view_as_real.default,
+    *operators("alias clone contiguous detach resolve_conj resolve_neg view_as_real"),
     *(target for target in CASTS if target is not aten.type_as.default),
 )
-ALONG_AXES = (
-    aten.flip.default,
-    aten.index_select.default,
-    aten.mean.dim,
-    aten.slice.Tensor,
-    aten.sum.dim_IntList,
-)
+ALONG_AXES = (*operators("flip index_select"), aten.mean.dim, aten.slice.Tensor, aten.sum.dim_IntList)
 LOWERINGS: dict[Any, PairLowering] = {
     **dict.fromkeys(SAME, _lower_identity),
     **dict.fromkeys(ALONG_AXES, _lower_over_axes),

@@ -18,22 +18,14 @@ from pillion.importers.torch.fx_nodes import (
     fake_result,
     lower_calls,
     named_argument,
+    operators,
     replace,
     shape_of,
 )
 from pillion.importers.torch.rewrite.decompositions.resizes import size_follows_factors
 from pillion.importers.torch.rewrite.functionalize import SHAPES
 
-BROADCASTING = frozenset(
-    {
-        aten.add.Tensor,
-        aten.sub.Tensor,
-        aten.mul.Tensor,
-        aten.div.Tensor,
-        aten.maximum.default,
-        aten.minimum.default,
-    }
-)
+BROADCASTING = frozenset({*operators("add sub mul div", "Tensor"), *operators("maximum minimum")})
 
 
 def replace_synonyms(module: GraphModule) -> None:

@@ -27,6 +27,7 @@ from pillion.importers.torch.fx_nodes import (
     aten,
     is_constant,
     is_tensor,
+    operators,
     shape_of,
 )
 from pillion.importers.torch.loop_nodes import LOOP_ARGUMENT
@@ -45,14 +46,7 @@ FEWEST_STEPS = 3
 """Minimum steps of a loop."""
 FEWEST_PLAIN_STEPS = 8
 """Minimum steps of a loop without weights, whose copies are cheap."""
-LAYERS = {
-    *CONVOLUTIONS,
-    aten.linear.default,
-    aten.addmm.default,
-    aten.mm.default,
-    aten.bmm.default,
-    aten.baddbmm.default,
-}
+LAYERS = {*CONVOLUTIONS, *operators("linear addmm mm bmm baddbmm")}
 MOST_CANDIDATES = 12
 """Maximum earlier calls tried as the previous step's result."""
 MOST_TRIMS = 16
