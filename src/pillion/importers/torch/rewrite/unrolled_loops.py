@@ -203,7 +203,11 @@ class Matcher:
         if found is not None and found[1] == steps.count - 2:
             owner = found[0]
             self._require_for_all_steps(
-                row, lambda k: (k == 0 or row[k] is owner[k - 1]) and _is_same_call(row[k], last)
+                row,
+                lambda k: (
+                    (k == 0 or row[k] is owner[k - 1])
+                    and (is_tensor(row[k]) and shape_of(row[k]) == shape_of(last))
+                ),
             )
             steps.carried[row] = owner
             return "carried"
@@ -301,10 +305,6 @@ def _slices_match(found: StepSlice | None, wanted: StepSlice, numbers: ValueNumb
         and replace(found, source=wanted.source) == wanted
         and numbers[found.source] == number
     )
-
-
-def _is_same_call(node: Node, other: Node) -> bool:
-    return is_tensor(node) and shape_of(node) == shape_of(other)
 
 
 def _slice(node: Node) -> StepSlice | None:
