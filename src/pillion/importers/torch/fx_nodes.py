@@ -261,10 +261,3 @@ def lower_calls(
         new = lowerings[node.target](node) if not node._erased and among(node) else None
         if new is not None and new is not node:
             replace(node, new)
-
-
-def evaluate_unary(node: Node, values: Tensor) -> Tensor:
-    """Evaluates a call with one tensor argument on `values`."""
-    with torch.no_grad():
-        result: Tensor = node.target(values, *node.args[1:], **node.kwargs)  # type: ignore[operator]  # a call_function
-        return result

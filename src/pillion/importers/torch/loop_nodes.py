@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Interpreter, Node
-from torch.fx.node import has_side_effect
+from torch.fx.node import has_side_effect, map_arg
 
 
 def broadcast_to_batch(initial: Tensor, sequence: Tensor) -> Tensor:
@@ -194,6 +194,18 @@ def _loop_by_node(graph: Graph) -> dict[Node, LoopNodes]:
             around[0].body.append(node)
             inside[node] = around[0]
     return inside
+
+
+def compute_node(module: GraphModule, node: Node, value_of: Callable[[Node], Any]) -> Any:
+    """Computes one node that is no input, of the values of other nodes."""
+    owner, _, name = str(node.target).rpartition(".")
+    if node.op == "get_attr":
+        return getattr(module.get_submodule(owner), name)
+    args, kwargs = map_arg((node.args, dict(node.kwargs)), value_of)
+    if node.op == "output":
+        return args[0]
+    function = module.get_submodule(str(node.target)) if node.op == "call_module" else node.target
+    return function(*args, **kwargs)  # type: ignore[operator]  # a function
 
 
 def run(module: GraphModule, *inputs: Tensor) -> Any:

@@ -9,12 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
 from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.fx_nodes import argument, aten, constant, constant_of
-from pillion.importers.torch.loop_nodes import LoopInterpreter, LoopNodes, has_loops, in_execution_order
+from pillion.importers.torch.loop_nodes import (
+    LoopInterpreter,
+    LoopNodes,
+    compute_node,
+    has_loops,
+    in_execution_order,
+)
 
 LAYERS: dict[Any, int] = {aten.linear.default: -1, aten.conv1d.default: -2, aten.conv2d.default: -3}
 """Layers, and the channel axis of their results."""
@@ -158,13 +163,7 @@ class NodeByNodeRun:
     def _compute_on_sample(self, node: Node, number: int) -> Any:
         if node.op == "placeholder":
             return self.samples[number][self.inputs[node]]
-        if node.op == "get_attr":
-            owner, _, name = str(node.target).rpartition(".")
-            return getattr(self.module.get_submodule(owner), name)
-        args, named = map_arg((node.args, dict(node.kwargs)), lambda n: self.values[n][number])
-        if node.op == "call_module":
-            return self.module.get_submodule(str(node.target))(*args, **named)
-        return args[0] if node.op == "output" else node.target(*args, **named)  # type: ignore[operator]  # a function
+        return compute_node(self.module, node, lambda n: self.values[n][number])
 
 
 def _read_by(item: Node | LoopNodes) -> Sequence[Node]:
