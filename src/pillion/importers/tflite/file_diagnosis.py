@@ -19,7 +19,7 @@ from pillion.schemas.tflite import ElementType
 NAMED = 6
 """The number of tensors that a message names before it counts the rest."""
 OTHER_WAY = "compile the PyTorch model that the file was made from: -m net.py:Net --quantize"
-WITH_DATA = "pillion compile -m FILE --quantize --calibrate DATA"
+WITH_DATA = "pillion compile FILE --quantize --calibrate DATA"
 """The advice for files with float activations."""
 QUANTIZED = (
     "convert with full integer quantization: converter.optimizations = [tf.lite.Optimize.DEFAULT], a representative_dataset and "
