@@ -267,6 +267,12 @@ def test_a_scheduler_that_is_not_there(
             pass
 
 
+def test_a_tls_address_without_certificates_says_where_they_go() -> None:
+    with pytest.raises(PillionError) as refused, connect_cluster("tls://127.0.0.1:9"):
+        pass
+    assert "distributed.comm.tls" in refused.value.help
+
+
 @pytest.mark.parametrize("count", [0, -1, 100_000])
 def test_numbers_of_workers(count: int) -> None:
     with pytest.raises(PillionError, match="processes are not possible"), local_workers(count):
