@@ -14,6 +14,7 @@ from torch.nn import functional
 
 import pillion
 from fuzz.choices import from_seed
+from nightly import part_of
 from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.stream_io import StreamOutputMeaning
@@ -247,7 +248,7 @@ def test_random_nets_as_c(seed: int, target: str) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", part_of(BOARDS, 2))
 @pytest.mark.parametrize("seed", [12])
 def test_random_nets_on_boards(seed: int, target: str) -> None:
     require_c(seed, target, BOARDS[target])

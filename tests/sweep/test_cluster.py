@@ -185,6 +185,7 @@ def scheduler(
             process.wait()
 
 
+@pytest.mark.nightly
 def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(
     plan: SweepFile, tmp_path: Path
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate")
+@pytest.mark.nightly
 def test_a_cluster_with_tls_is_taken_without_a_warning(
     plan: SweepFile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
