@@ -56,8 +56,7 @@ SCALAR = (*SANITIZED, "-Wno-sign-conversion", "-D__ARM_ARCH_PROFILE='M'")
 """As on cores without vectors, whose products have code of their own. (Sanitizers take their sums apart, into signed ones.)"""
 EVERY_BUILD = {
     **BUILDS,
-    **({"avx2": (*SANITIZED, "-mavx2")} if runs_all() else {}),
-    "native": (*SANITIZED, "-march=native"),
+    **({"avx2": (*SANITIZED, "-mavx2"), "native": (*SANITIZED, "-march=native")} if runs_all() else {}),
     "scalar": SCALAR,
 }
 MOVEMENT = tuple(cls for cls in ALL_OPS if issubclass(cls, Movement))
