@@ -128,10 +128,13 @@ def _not(node: Node) -> Node | None:
     return call(node, aten.eq.Tensor, x, as_type(node, 0, dtype_of(x)))
 
 
+BITWISE = operators("bitwise_and bitwise_or bitwise_xor", "Tensor")
+
+
 def _logic_lowering(target: Any) -> CallLowering:
     def lower(node: Node) -> Node | None:
         operands = node.args[:2]
-        if "bitwise" in str(node.target) and any(dtype_of(operand) != torch.bool for operand in operands):
+        if node.target in BITWISE and any(dtype_of(operand) != torch.bool for operand in operands):
             return None
         return call(node, target, *(as_type(node, operand, torch.bool) for operand in operands))
 
