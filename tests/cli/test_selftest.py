@@ -72,7 +72,7 @@ def plant(folder: Path, array: str, index: int, change: int) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", part_of(BOARDS, 2))
 def test_a_wrong_number_is_found_with_op_and_element(
     pillion: Call, tmp_path: Path, samples: Path, target: str
 ) -> None:
@@ -159,6 +159,7 @@ def test_results_that_are_too_many_are_known_by_their_checksums(
     assert (outcome.op, outcome.element) == (linear, None)
 
 
+@pytest.mark.nightly
 def test_what_an_npu_would_answer_is_tested_by_its_stand_in(tmp_path: Path, samples: Path) -> None:
     program = package.compile(Net(), example_inputs(), target="imxrt700")
     assert any(op.kind == "segment" for op in program.graph.ops)

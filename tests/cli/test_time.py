@@ -69,6 +69,7 @@ def test_counts_are_of_the_bytes_that_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_the_estimate_from_multiplications_holds_the_counted_one() -> None:
     for target in ("cortex-m33", "cortex-m55"):
         program = package.compile("ds_cnn", target=target)
@@ -78,6 +79,7 @@ def test_the_estimate_from_multiplications_holds_the_counted_one() -> None:
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_what_ops_take_that_make_a_few_rows_at_a_time_is_counted_in_all_their_runs() -> None:
     program = package.compile("resnet8", target="cortex-m33", io_dtype="int8", io_layout="nhwc")
     assert program.stripes

@@ -95,6 +95,7 @@ def test_a_file_that_was_changed_is_verified_by_its_calls(pte: Path, pillion: Ca
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_another_core_may_be_asked_for(tmp_path: Path, pillion: Call) -> None:
     sound, path = program(with_segment(), "imxrt700"), tmp_path / "net.pte"
     path.write_bytes(emit(sound.graph, sound.target.core, payloads=host_delegate_payloads(sound.graph)))

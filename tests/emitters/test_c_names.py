@@ -127,6 +127,7 @@ def test_any_names_compile_and_answer(model: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no compiler for Cortex-M here")
+@pytest.mark.nightly
 def test_any_names_compile_for_the_chip(tmp_path: Path) -> None:
     folder = written(Program(named_graph("int"), find_target("cortex-m55")), tmp_path)
     command = ("arm-none-eabi-gcc", "-mcpu=cortex-m55", *C_FLAGS, "-Ikernels/include", "-fsyntax-only")
@@ -135,6 +136,7 @@ def test_any_names_compile_for_the_chip(tmp_path: Path) -> None:
     assert not done.returncode, done.stderr
 
 
+@pytest.mark.nightly
 def test_any_names_through_files() -> None:
     """TFLite keeps names, a program of ours its record."""
     chip = find_target("cortex-m33")

@@ -210,6 +210,7 @@ TWO_TARGETS = [("cortex-m33", "cortex-m33"), (NPU, NPU), (NPU, "cortex-m33")]
 
 
 @pytest.mark.parametrize(("target", "other"), part_of(TWO_TARGETS[::-1], 3))
+@pytest.mark.nightly
 def test_two_models_share_an_arena_on_this_computer(target: str, other: str, tmp_path: Path) -> None:
     folder = tmp_path / "app"
     outputs = two_in_one(folder, target, other)
@@ -243,6 +244,7 @@ def test_two_models_link_for_a_core(target: str, other: str, tmp_path: Path) -> 
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_cmake_makes_the_sections_that_python_makes(tmp_path: Path) -> None:
     folder, board = for_target("cortex-m33").firmware(tmp_path / "fw"), BOARDS["mps2-an505"]
     shell("cmake", "-B", "b", f"-DPILLION_BOARD={board.name}", folder=folder)

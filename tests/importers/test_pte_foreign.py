@@ -57,6 +57,7 @@ def test_the_c_code_gives_the_references_bytes(path: Path) -> None:
 
 @pytest.mark.qemu
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_board_gives_the_references_bytes() -> None:
     path = next(path for path in FOREIGN if path.stem == "res_m55")
     assert_alike(load(path, board=find_board("mps3-an547")), "mps3-an547")

@@ -62,7 +62,7 @@ def test_the_module_is_the_file(name: str, weights: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "weights"), [("mobile", "float32"), ("mobile", "int8"), ("landmarks", "float16")]
+    ("name", "weights"), part_of([("mobile", "float32"), ("mobile", "int8"), ("landmarks", "float16")], 3)
 )
 def test_quantized_with_data_it_is_near_to_litert(tmp_path: Path, name: str, weights: str) -> None:
     """As near as an int8 simulation whose every tensor has the range of this very sample, but for 3 dB."""

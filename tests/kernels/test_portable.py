@@ -373,7 +373,7 @@ def compilers() -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("compiler", compilers(), ids="-".join)
+@pytest.mark.parametrize("compiler", part_of(compilers(), 2), ids="-".join)
 def test_compiles_without_a_warning_needs_little_and_calls_nothing(
     compiler: list[str], tmp_path: Path
 ) -> None:

@@ -98,7 +98,7 @@ def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", part_of(BOARDS, 2))
 def test_boards_answer_what_the_window_would(spotter: dict[str, Program], target: str) -> None:
     whole, program = spotter["whole"], spotter[target]
     assert program.streaming is not None
@@ -250,6 +250,7 @@ def test_random_nets_as_c(seed: int, target: str) -> None:
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", part_of(BOARDS, 2))
 @pytest.mark.parametrize("seed", [12])
+@pytest.mark.nightly
 def test_random_nets_on_boards(seed: int, target: str) -> None:
     require_c(seed, target, BOARDS[target])
 

@@ -100,6 +100,7 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "pillion", *map(str, arguments)]
 
 
+@pytest.mark.nightly
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(plan: SweepFile, tmp_path: Path) -> None:
     out = tmp_path / "out"
     sweep = command("sweep", plan.path, "-o", out, "--workers", 2)

@@ -153,6 +153,7 @@ def test_what_is_too_little_is_refused_with_what_is_enough() -> None:
         compiled(target="cortex-m33", max_ram=least - 16)
 
 
+@pytest.mark.nightly
 def test_places_are_looked_for_thoroughly_before_a_wish_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said to be enough is what the program takes that would be written, not what a first look at the places finds."""
 
@@ -217,6 +218,7 @@ def test_a_report_shows_what_runs_in_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("core", part_of(["cortex-m33", "cortex-m55"], 2))
+@pytest.mark.nightly
 def test_a_bound_is_kept_that_a_price_reaches(core: str) -> None:
     """What is live at once is an estimate: a bound that seems too small may fit all the same."""
     from pillion import zoo

@@ -157,6 +157,7 @@ class Remembered(nn.Module):
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.nightly
 def test_c_and_files_answer_the_same(tmp_path: Path) -> None:
     for net in (Gated("sigmoid"), Scores("tanh", 0.7), Remembered()):
         program, samples = compiled(net), data(3, seed=2)

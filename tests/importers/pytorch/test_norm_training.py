@@ -18,7 +18,7 @@ from torchao.quantization.pt2e import FakeQuantize
 from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 from training_loops import batches, train, without_rounding
 
-from nightly import pairwise
+from nightly import pairwise, runs_all
 from pillion import passes
 from pillion.importers.torch import capture
 from pillion.importers.torch.quantize import (
@@ -172,7 +172,7 @@ MOVES = ("aten.reshape.default", "aten.permute.default")
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30 if runs_all() else 8, deadline=None)
 @example("ptq", "linear_5d", False, False, False, 1e-5, 0.1, False, 0)
 @given(
     flow=st.sampled_from(FLOWS),
