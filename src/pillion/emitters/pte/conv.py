@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import library_limits, scratch
+from pillion.emitters.pte.column_folding import best_folding
 from pillion.emitters.pte.node import (
     KernelCall,
     NodeView,
@@ -33,7 +34,7 @@ from pillion.emitters.pte.single_rounding import (
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Pair
+from pillion.ir.types import Array
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
 from pillion.ops.conv import Convolution
 
@@ -60,16 +61,14 @@ class AccumulatorScaling:
 def conv2d(op: Conv2d, settings: PteSettings) -> list[KernelCall]:
     """Returns the call of a convolution."""
     _require_constants(op)
+    window, weights, sums = _window(op, op.groups), contiguous_view(op.weights), _accumulator_scaling(op)
+    folding = best_folding(window) if settings.isa is Isa.MVE else None
+    if folding:
+        window, weights = folding.window, constant_view(folding.weights(op.weights.constant))
+        bias, mantissas, shifts = (np.tile(of, folding.results) for of in (op.bias.constant, *op.multipliers))
+        sums = replace(sums, bias=constant_view(bias), mantissas=mantissas, shifts=shifts)
     return [
-        regular_conv_call(
-            op,
-            settings,
-            _window(op, op.groups),
-            image_view(op.x),
-            contiguous_view(op.weights),
-            _accumulator_scaling(op),
-            image_view(op.y),
-        )
+        regular_conv_call(op, settings, window, contiguous_view(op.x), weights, sums, contiguous_view(op.y))
     ]
 
 
@@ -77,27 +76,35 @@ def depthwise_conv2d(op: DepthwiseConv2d, settings: PteSettings) -> list[KernelC
     """Returns the calls of a depthwise convolution. The kernel supports one image; several use a grouped
     convolution."""
     _require_constants(op)
-    x, y = image_view(op.x), image_view(op.y)
+    x, y, sums = contiguous_view(op.x), contiguous_view(op.y), _accumulator_scaling(op)
     if op.x.shape[0] != 1:
         weights = constant_view(
             np.moveaxis(op.weights.constant, 3, 0).reshape(op.out_channels, *op.kernel, 1)
         )
-        return [
-            regular_conv_call(
-                op, settings, _window(op, op.in_channels), x, weights, _accumulator_scaling(op), y
-            )
-        ]
+        return [regular_conv_call(op, settings, _window(op, op.in_channels), x, weights, sums, y)]
     window = _window(op, 1)
     # With one input channel, Helium runs it as a regular convolution, with that kernel's limits.
     if window.in_channels == 1 and window.row_kernel_fails:
         window = window.turned
+    return [depthwise_conv_call(op, settings, window, x, contiguous_view(op.weights), sums, y)]
+
+
+def depthwise_conv_call(
+    op: Op,
+    settings: PteSettings,
+    window: ScratchWindow,
+    x: NodeView,
+    weights: NodeView,
+    sums: AccumulatorScaling,
+    y: NodeView,
+) -> KernelCall:
+    """Returns a call of the depthwise convolution, of one image."""
     _require_sizes(op, window)
-    weights = contiguous_view(op.weights).reshaped(1, *window.kernel, op.out_channels)
     need = scratch_argument(scratch.depthwise_conv2d_scratch_bytes(window, settings.isa))
-    geometry = (window.stride, window.padding, window.dilation, op.depth_multiplier)
-    sums = _accumulator_scaling(op)
-    args = (_as_image(x, window.image), weights, sums.bias, *geometry, *sums.args, need)
-    return [KernelCall("cortex_m::quantized_depthwise_conv2d.out", args, _as_image(y, window.result))]
+    geometry = (window.stride, window.padding, window.dilation, window.out_channels // window.in_channels)
+    weights = weights.reshaped(1, *window.kernel, window.out_channels)
+    args = (_image(x, window), weights, sums.bias, *geometry, *sums.args, need)
+    return KernelCall("cortex_m::quantized_depthwise_conv2d.out", args, _result(y, window))
 
 
 def linear(op: Linear, settings: PteSettings) -> list[KernelCall]:
@@ -207,8 +214,7 @@ def _pointwise(
 ) -> KernelCall:
     count, inner, outer = op.rows, op.in_features, y.sizes[1]
     window = ScratchWindow(1, (count, 1), inner, (count, 1), outer, (1, 1))
-    x, y = contiguous_view(op.x).image(1, count, 1, inner), y.image(1, count, 1, outer)
-    return regular_conv_call(op, settings, window, x, weights.reshaped(outer, 1, 1, inner), sums, y)
+    return regular_conv_call(op, settings, window, contiguous_view(op.x), weights, sums, y)
 
 
 def transpose_conv2d(op: TransposeConv2d, settings: PteSettings) -> list[KernelCall]:
@@ -252,9 +258,7 @@ def _over_spread_image(op: TransposeConv2d, settings: PteSettings) -> list[Kerne
     weights = constant_view(op.weights.constant[:, ::-1, ::-1])
     return [
         *calls,
-        regular_conv_call(
-            op, settings, window, x.image(n, *sides, c), weights, _accumulator_scaling(op), image_view(op.y)
-        ),
+        regular_conv_call(op, settings, window, x, weights, _accumulator_scaling(op), contiguous_view(op.y)),
     ]
 
 
@@ -290,7 +294,7 @@ def regular_conv_call(
     need = scratch_argument(scratch.conv2d_scratch_bytes(window, settings.isa))
     weights = weights.reshaped(window.out_channels, *window.kernel, window.in_channels // window.groups)
     args = (
-        _as_image(x, window.image),
+        _image(x, window),
         weights,
         sums.bias,
         window.stride,
@@ -299,13 +303,17 @@ def regular_conv_call(
         *sums.args,
         need,
     )
-    return KernelCall("cortex_m::quantized_conv2d.out", args, _as_image(y, window.result))
+    return KernelCall("cortex_m::quantized_conv2d.out", args, _result(y, window))
 
 
-def _as_image(view: NodeView, sides: Pair) -> NodeView:
-    """Returns an image view, possibly with height and width exchanged."""
-    n, c = view.sizes[:2]
-    return view.image(n, *sides, c)
+def _image(view: NodeView, window: ScratchWindow) -> NodeView:
+    """Returns the bytes as the image of a window."""
+    return view.image(window.batch, *window.image, window.in_channels)
+
+
+def _result(view: NodeView, window: ScratchWindow) -> NodeView:
+    """Returns the bytes as the result of a window."""
+    return view.image(window.batch, *window.result, window.out_channels)
 
 
 def _window(op: Convolution, groups: int) -> ScratchWindow:
