@@ -25,7 +25,6 @@ from pillion.host_io.atomic_files import (
     LazyContent,
     ensure_folder,
     errors_naming_path,
-    file_sha256,
     folder_lock,
     read_text,
     remove_mark_last,
@@ -263,7 +262,13 @@ def _hash_of(folder: Path, path: str) -> str:
         raise _path_blocked_error(
             folder / path, "a folder" if stat.S_ISDIR(mode) else "a pipe or a device", "a file"
         )
-    return file_sha256(folder / path) if mode else ""
+    if not mode:
+        return ""
+    total = hashlib.sha256()
+    with (folder / path).open("rb") as file:
+        while part := file.read(1 << 20):
+            total.update(part)
+    return total.hexdigest()
 
 
 def _mode(path: Path) -> int:

@@ -13,7 +13,6 @@ from complex_nets import NETS, GlobalFilter, Mixer, Spectrogram
 from torch import Tensor, nn
 
 import pillion
-from nightly import part_of
 from pillion.errors import PillionError
 from pillion.importers.torch.export import export
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
@@ -42,7 +41,7 @@ def test_pairs_are_the_same_in_float(name: str) -> None:
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", part_of(NETS, 3))
+@pytest.mark.parametrize("name", NETS)
 def test_they_are_near_in_int8(name: str) -> None:
     net, shapes = NETS[name]
     samples = [drawn(shapes, seed) for seed in range(8)]

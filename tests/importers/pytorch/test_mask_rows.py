@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import pillion
-from nightly import runs_all
 from pillion.errors import PillionError
 from pillion.importers.torch.quantize import ptq
 
@@ -94,7 +93,7 @@ def attentions(draw: st.DrawFn) -> tuple[Attention, tuple[Tensor, ...]]:
     return Attention(way, mask, -math.inf if way == "booleans" else depth), samples(queries, keys, seed)
 
 
-@settings(max_examples=20 if runs_all() else 6, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(attentions())
 def test_masked_rows_answer_as_in_pytorch(drawn: tuple[Attention, tuple[Tensor, ...]]) -> None:
     module, inputs = drawn

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.pte.conv import AccumulatorScaling, regular_conv_call
+from pillion.emitters.pte import library_limits, scratch
+from pillion.emitters.pte.conv import AccumulatorScaling, depthwise_conv_call, regular_conv_call
 from pillion.emitters.pte.elementwise import LEVELS, lookup
 from pillion.emitters.pte.movement import transposed
 from pillion.emitters.pte.node import (
@@ -26,6 +27,11 @@ from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.emitters.pte.single_rounding import find_single_rounding, rounded_as_doubles
 from pillion.ir.numerics import INT8_STEPS, Arithmetic, Multiplier, multiply_once
 from pillion.ops import Mean, ReduceMax, ReduceMin, ReduceSum
+
+FEWEST_CHANNELS = {Isa.MVE: 64, Isa.DSP: 8}
+"""The channels from which on a sum over pixels is a depthwise convolution."""
+MOST_ONES = 4096
+"""The most bytes of its weights."""
 
 Reduction = Mean | ReduceSum | ReduceMax | ReduceMin
 
@@ -82,14 +88,41 @@ def _sum(
             op.attributes,
             "reduce fewer elements at once, or write C: -o folder/",
         )
-    axes = _move_axes_innermost(_with_adjacent_axes(op, settings.isa), settings.isa)
-    window = ScratchWindow(1, (axes.outer, axes.inner), axes.count, (axes.outer, axes.inner), 1, (1, 1))
-    x = axes.x.image(1, *window.image, axes.count)
-    y = contiguous_view(op.y).image(1, *window.result, 1)
-    ones = constant_view(np.ones((1, 1, 1, axes.count), np.int8))
+    axes = _with_adjacent_axes(op, settings.isa)
+    depthwise = _depthwise_window(axes)
+    is_depthwise = _is_depthwise_better(depthwise, settings.isa)
+    channels = axes.inner if is_depthwise else 1
     zero_points = op.x.zero_point, op.y.zero_point - lift
-    sums = AccumulatorScaling(ints([added]), *zero_points, [m.mantissa], [m.shift], -128, 127)
-    return [*axes.calls, regular_conv_call(op, settings, window, x, ones, sums, y)]
+    bias, mantissas, shifts = ([number] * channels for number in (added, m.mantissa, m.shift))
+    sums = AccumulatorScaling(ints(bias), *zero_points, mantissas, shifts, -128, 127)
+    ones, y = constant_view(np.ones(axes.count * channels, np.int8)), contiguous_view(op.y)
+    if is_depthwise:
+        return [*axes.calls, depthwise_conv_call(op, settings, depthwise, axes.x, ones, sums, y)]
+    axes = _move_axes_innermost(axes, settings.isa)
+    window = ScratchWindow(1, (axes.outer, axes.inner), axes.count, (axes.outer, axes.inner), 1, (1, 1))
+    return [*axes.calls, regular_conv_call(op, settings, window, axes.x, ones, sums, y)]
+
+
+def _depthwise_window(axes: ReducedAxes) -> ScratchWindow:
+    """Returns the window of a sum as a depthwise convolution, for 9 elements as 3x3, which DSP has a kernel for."""
+    if (axes.outer, axes.count) == (1, 9):
+        return ScratchWindow(1, (3, 3), axes.inner, (1, 1), axes.inner, (3, 3))
+    row = (1, axes.count)
+    return ScratchWindow(1, (axes.outer, axes.count), axes.inner, (axes.outer, 1), axes.inner, row, row)
+
+
+def _is_depthwise_better(window: ScratchWindow, isa: Isa) -> bool:
+    """Whether a depthwise convolution takes fewer instructions than a transposition and a 1x1 convolution, for few
+    constants, and for at most twice the operand's memory."""
+    ones = math.prod(window.kernel) * window.in_channels
+    operand = math.prod(window.image) * window.in_channels
+    return (
+        isa in FEWEST_CHANNELS
+        and window.in_channels >= FEWEST_CHANNELS[isa]
+        and ones <= MOST_ONES
+        and scratch.depthwise_conv2d_scratch_bytes(window, isa) <= 2 * operand
+        and not library_limits.sizes_beyond_limit(window.sizes)
+    )
 
 
 def reduce_max(op: ReduceMax, settings: PteSettings) -> list[KernelCall]:

@@ -14,6 +14,7 @@ from pillion.boards.toolchain import CXX
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import host_delegate_payloads
 from pillion.importers.pte import ReadProgram
+from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Magnitude, Normalize
@@ -42,7 +43,7 @@ class ExecuTorchExecutor:
 
     def judge(self, program: Runnable) -> Verdict:
         """Returns whether the wheel, a C++ compiler, and kernels for every op exist."""
-        if other := next((op for op in program.graph.ops if isinstance(op, (Magnitude, Normalize))), None):
+        if other := _op_decomposed_in_files(program):
             return Verdict(
                 "executorch.norms",
                 False,
@@ -77,6 +78,11 @@ def _require_code(program: Runnable) -> None:
     for payload in program.file.payloads if program.file is not None else ():
         if not is_ir(payload):
             npu_interpreter(payload)
+
+
+def _op_decomposed_in_files(program: Runnable) -> Op | None:
+    """Returns an op that files express as several others; a program read from a file has none."""
+    return next((op for op in program.graph.ops if isinstance(op, (Magnitude, Normalize))), None)
 
 
 def _program_file_bytes(program: Runnable) -> bytes:

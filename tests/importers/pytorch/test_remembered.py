@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.errors import PillionError, PillionWarning
-from stateful_graphs import same
+from remembering import same
 
 STEPS = 40
 
