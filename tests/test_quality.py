@@ -32,7 +32,7 @@ def loaded(path: str) -> ModuleType:
 
 def test_each_network_is_recorded_and_within_the_gate_or_has_a_reason() -> None:
     page, gate = loaded("tools/quality_page.py"), loaded("benchmarks/quality.py")
-    known = {*gate.TRAINED, *zoo.MODELS, *gate.EXAMPLES, *gate.RECURRENT}
+    known = {*gate.TRAINED, *zoo.MODELS, *gate.EXAMPLES, *gate.RECURRENT, *gate.STATEFUL}
     assert known - set(RECORD) <= LARGE | set(gate.TRAINED)
     assert set(RECORD) <= known
     below = {name for name, figures in RECORD.items() if not page.passes(figures)}
@@ -41,8 +41,16 @@ def test_each_network_is_recorded_and_within_the_gate_or_has_a_reason() -> None:
     assert tuple(page.WAYS) == gate.WAYS
 
 
+def test_the_last_steps_are_judged_too() -> None:
+    page = loaded("tools/quality_page.py")
+    figures = {"ours": 40.0, "plain": 40.0, "at_end": {"ours": 40.0, "plain": 40.0}}
+    assert page.passes(figures)
+    assert not page.passes({**figures, "at_end": {"ours": 38.9, "plain": 40.0}})
+    assert all("at_end" in RECORD[name] for name in loaded("benchmarks/quality.py").STATEFUL)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", part_of(["digits, small", "linear_bn"], 2))
+@pytest.mark.parametrize("name", part_of(["digits, small", "linear_bn", "integrator, 240 steps"], 2))
 def test_small_networks_are_as_good_as_recorded(name: str) -> None:
     pytest.importorskip("executorch.backends.xnnpack")
     gate = loaded("benchmarks/quality.py")

@@ -32,9 +32,9 @@ measures all again and fails where a network does not pass; `--update` records.
 
 TRAINED = """## Trained networks
 
-Calibrated with 16 inputs, judged by up to 60 others. The examples are trained by their own `train.py`, the digits by `examples/digits`. Machines (autoencoder), persons (MobileNetV1)
-and objects (ResNet8) are those of MLPerf Tiny without the softmax at the end: `--trained FOLDER` names their float weights. Machines see the recorded log-mels of that benchmark, the other two squares cut out
-of three photos, which are not what they were trained on. Behind the decibels: in how many of 100 samples the largest score is that of float.
+Calibrated with 16 inputs, judged by up to 60 others. The examples are trained by their own `train.py`, the digits by `examples/digits`. Machines (autoencoder), persons (MobileNetV1),
+objects (ResNet8) and words (DS-CNN) are those of MLPerf Tiny without the softmax at the end: `--trained FOLDER` names their float weights. Machines see the recorded log-mels of that benchmark,
+persons and objects squares cut out of three photos, which are not what they were trained on, and words one recorded word, moved, louder or quieter, with noise. Behind the decibels: in how many of 100 samples the largest score is that of float.
 """
 
 RANDOM = """## Random weights
@@ -43,6 +43,13 @@ The zoo, the examples, `benchmarks/quality_nets.py` and `benchmarks/quality_spec
 They say how carefully is rounded, not how accurate a trained model will be: `pillion eval` and `pillion compare` say that of yours. Recurrences are cells of linear layers
 in a loop over 50 steps, with gates that remember long; plain keeps their cell states in float. Rows without a figure of Cortex-M were measured with the biases of the
 float model (`--no-correct-biases`).
+"""
+
+STATES = """## States
+
+Networks that keep states from step to step, in 240 steps: one signal calibrates, three others judge, each from the first state on. Behind the decibels of all steps: those of the
+last 24. The others quantize one step, whose states are inputs and outputs; plain keeps them in float. A way without a figure rounds nothing in that network.
+Weights are drawn at random.
 """
 
 WHERE = """## What made the difference
@@ -84,9 +91,11 @@ REASONS: dict[str, str] = {
 def passes(figures: dict[str, Any]) -> bool:
     """Whether a network's figures are within the gate."""
     agree = figures.get("same_class", {})
-    best = max(figures[way] for way in WAYS if way != "ours" and way in figures)
+    best = max((figures[way] for way in WAYS if way != "ours" and way in figures), default=figures["ours"])
+    end = figures.get("at_end", {})
     return bool(
         figures["ours"] >= best - MARGIN
+        and (not end or end["ours"] >= max(end.values()) - MARGIN)
         and (not agree or agree["ours"] >= max(agree.values()) - CLASSES_MARGIN - 1e-3)
     )
 
@@ -95,9 +104,11 @@ def quality_page(table: Table) -> str:
     """The whole page."""
     record: dict[str, Any] = json.loads(RECORD.read_text("utf-8"))
     trained = {name: figures for name, figures in record.items() if name.endswith(", trained")}
-    others = {name: figures for name, figures in record.items() if name not in trained}
+    states = {name: figures for name, figures in record.items() if "at_end" in figures}
+    others = {name: figures for name, figures in record.items() if name not in trained.keys() | states}
     below = [[name, REASONS[name]] for name, figures in record.items() if not passes(figures)]
-    page = f"{INTRO}\n{TRAINED}\n{_figures(table, trained)}\n{RANDOM}\n{_figures(table, others)}\n{WHERE}"
+    page = f"{INTRO}\n{TRAINED}\n{_figures(table, trained)}\n{RANDOM}\n{_figures(table, others)}\n"
+    page += f"{STATES}\n{_figures(table, states)}\n{WHERE}"
     return f"{page}\n{BELOW}\n{table(['network', 'why'], below)}" if below else page
 
 
@@ -116,5 +127,7 @@ def _figures(table: Table, record: dict[str, Any]) -> str:
 def _figure(figures: dict[str, Any], way: str) -> str:
     if way not in figures:
         return "–"
-    agree = figures.get("same_class", {}).get(way)
-    return f"{figures[way]:.1f}" + (f" · {100 * agree:.0f}" if agree is not None else "")
+    agree, end = figures.get("same_class", {}).get(way), figures.get("at_end", {}).get(way)
+    shown = f"{figures[way]:.1f}"
+    shown += f" · {100 * agree:.0f}" if agree is not None else ""
+    return shown + (f" · {end:.1f}" if end is not None else "")
