@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from counted import assert_grows
+from call_counts import assert_grows
 from nightly import in_turn
 from pillion import passes
 from pillion.devices.cortex_m import Isa

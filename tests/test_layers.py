@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[1] / "src" / "pillion"
 
 OPTIONS = {"option_values", "option_record", "option_parsers", "compile_options"}
@@ -105,6 +107,18 @@ ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["executors"] = ALLOWED["quantize"] = set(ALLOWED)
 """Old names of the API, which only import (see test_public_names.py)."""
 ALLOWED[""] = set(ALLOWED)
+
+SEPARABLE: dict[str, set[str]] = {
+    "sweep": {"cli.sweep", "cli.sweep_output", "cli.evaluate"},
+    "devices.ethos_u.stream": {
+        "devices.ethos_u.vela.compiled",
+        "devices.ethos_u.host_driver",
+        "devices.ethos_u.payload",
+    },
+    "importers.tflite_float": {"compiler", "cli.named_program"},
+    "importers.torch.rewrite.spectra": {"importers.torch.rewrite.lower_complex"},
+}
+"""Parts that could be packages of their own → the modules outside them that import them."""
 
 TORCH = {"importers.torch", "importers.tflite_float", "host_io.torch_threads", "zoo", "run.executorch"}
 """Where torch may be imported when the file is."""
@@ -208,6 +222,19 @@ def test_imports_go_one_way() -> None:
         if arrow.module.startswith(".") or ((to := inside(arrow)) and part_of(to) not in allowed)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("part", SEPARABLE)
+def test_parts_that_could_be_packages_are_entered_at_named_places(part: str) -> None:
+    def belongs(module: str) -> bool:
+        return module == part or module.startswith(f"{part}.")
+
+    entering = {
+        module
+        for module in MODULES
+        if not belongs(module) and any(belongs(inside(arrow) or "") for arrow in arrows(module))
+    }
+    assert entering == SEPARABLE[part]
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

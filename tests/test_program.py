@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import faulty_executors
 import pillion
-import planted
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
@@ -25,13 +25,13 @@ from pillion.targets import find_target
 
 @pytest.fixture(scope="module")
 def program() -> Program:
-    return planted.program(planted.net(), "cortex-m33")
+    return faulty_executors.program(faulty_executors.net(), "cortex-m33")
 
 
 def test_it_shows_itself_in_one_line(program: Program) -> None:
     count = len(program.graph.ops)
     assert repr(program) == f"Program({program.graph.name!r}, 'cortex-m33+int8', {count} ops)"
-    assert repr(planted.program(planted.net(), "imxrt700")).endswith(" on the NPU)")
+    assert repr(faulty_executors.program(faulty_executors.net(), "imxrt700")).endswith(" on the NPU)")
 
 
 @pytest.mark.torch

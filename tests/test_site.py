@@ -38,6 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_every_page_is_in_the_nav(site: Path) -> None:
     start = (site / "index.html").read_text("utf-8")
     pages = [page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")]
@@ -47,6 +48,7 @@ def test_every_page_is_in_the_nav(site: Path) -> None:
     assert 'href="examples/digits.html"' in start
 
 
+@pytest.mark.nightly
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     for page in [*site.rglob("*.html"), *site.rglob("*.css")]:
         text = page.read_text("utf-8")
@@ -55,6 +57,7 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
         assert [tag for tag in sheets if "//" in tag] == [], page
 
 
+@pytest.mark.nightly
 def test_pictures_are_in_the_pages(site: Path) -> None:
     text = "".join(page.read_text("utf-8") for page in site.rglob("*.html"))
     for picture in PICTURES:
@@ -63,6 +66,7 @@ def test_pictures_are_in_the_pages(site: Path) -> None:
         assert label[0] in text, picture
 
 
+@pytest.mark.nightly
 def test_the_api_is_made_from_the_code(site: Path) -> None:
     text = (site / "reference" / "api.html").read_text("utf-8")
     for name in (

@@ -37,6 +37,7 @@ void work(void) { sound_run(arena, NULL); }
 @pytest.mark.slow
 @pytest.mark.qemu
 @pytest.mark.skipif(not all(map(shutil.which, ("arm-none-eabi-gcc", "cmake"))), reason="needs a compiler")
+@pytest.mark.nightly
 def test_the_cmake_text_for_zephyr(tmp_path: Path) -> None:
     texts = re.findall(r"^```cmake\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     (text,) = [text for text in texts if "find_package(Zephyr" in text]

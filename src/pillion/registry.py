@@ -146,6 +146,11 @@ class Registry:
             undo()
 
 
+def installed_plugins() -> list[str]:
+    """Returns the packages of the installed plug-ins, with their versions; none of them is loaded."""
+    return sorted({_package(point) for point in entry_points(group=GROUP)})
+
+
 def _package(point: EntryPoint) -> str:
     """Returns the package of a plug-in, with its version."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.name

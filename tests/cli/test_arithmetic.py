@@ -106,6 +106,7 @@ def test_that_of_an_npu_has_a_name_on_a_chip_without_one(file: Path, pillion: Ca
     assert {row["arithmetic"] for row in facts["ops"]} == {facts["arithmetic"]} == {"tflite-integer"}
 
 
+@pytest.mark.nightly
 def test_verify_takes_it(file: Path, pillion: Call) -> None:
     answer = pillion("verify", "-m", file, "-t", "cortex-m55", "--arithmetic", "cmsis-nn", "--samples", "1")
     assert answer.code == 0, answer.err
@@ -137,6 +138,7 @@ def test_files_that_hold_multipliers_have_no_other(pillion: Call) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.nightly
 def test_models_of_pytorch_take_the_arithmetic_of_litert() -> None:
     net = Path(__file__).with_name("small_net.py")
     program = api.compile(f"{net}:Net", target="cortex-m33", arithmetic="tflite")

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from faulty_executors import net, program, with_segment
+from nightly import part_of
 from pillion.emitters.c.manifest import MANIFEST, manifest_of, read_manifest
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
-from planted import net, program, with_segment
 
 SEEDS = range(150)
 HUGE = [2**31, 2**32, 2**63, 2**64, 10**400, -1, -(2**70)]
@@ -112,7 +113,7 @@ def test_damage_is_refused_in_four_parts_or_makes_no_difference(
     assert all(line.isprintable() for line in str(error.value).splitlines())
 
 
-@pytest.mark.parametrize("seed", SEEDS[:40])
+@pytest.mark.parametrize("seed", part_of(SEEDS[:40], 4))
 def test_damage_ends_no_command_in_a_traceback(
     seed: int, folder: Path, tmp_path: Path, pillion: Callable[..., Any]
 ) -> None:
@@ -212,7 +213,7 @@ AS_A_FAILURE = {"fewer inputs", "more outputs", "files of nothing", "a file that
 """`verify` says of these which executor did not finish, and ends with 1."""
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", part_of(BAD, 2))
 def test_commands_refuse_what_is_no_project(
     name: str, folder: Path, tmp_path: Path, pillion: Callable[..., Any]
 ) -> None:

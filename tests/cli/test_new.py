@@ -55,6 +55,7 @@ def test_it_holds_what_it_says(project: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is missing (apt-get install make)")
+@pytest.mark.nightly
 def test_it_does_what_its_readme_says(project: Path) -> None:
     said = make(project)
     float_accuracy = re.search(r"([\d.]+)% of unseen pictures are right, in float", said)

@@ -16,6 +16,7 @@ from small_net import Net, example_inputs
 from torch import Tensor, nn
 
 import pillion as package
+from nightly import in_turn, part_of
 from pillion import PillionError, Program
 from pillion.emitters.c import selftest_source as c_selftest
 from pillion.emitters.c.project import project_files
@@ -71,7 +72,7 @@ def plant(folder: Path, array: str, index: int, change: int) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", part_of(BOARDS, 2))
 def test_a_wrong_number_is_found_with_op_and_element(
     pillion: Call, tmp_path: Path, samples: Path, target: str
 ) -> None:
@@ -117,8 +118,7 @@ def array_of(folder: Path, op: int) -> str:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("io_dtype", ["float32", "int8"])
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize(("target", "io_dtype"), in_turn(BOARDS, ["float32", "int8"]))
 def test_several_inputs_and_outputs_float_and_int8(tmp_path: Path, target: str, io_dtype: str) -> None:
     program = two_inputs(target, io_dtype)
     given = random(3)
@@ -159,6 +159,7 @@ def test_results_that_are_too_many_are_known_by_their_checksums(
     assert (outcome.op, outcome.element) == (linear, None)
 
 
+@pytest.mark.nightly
 def test_what_an_npu_would_answer_is_tested_by_its_stand_in(tmp_path: Path, samples: Path) -> None:
     program = package.compile(Net(), example_inputs(), target="imxrt700")
     assert any(op.kind == "segment" for op in program.graph.ops)
@@ -311,7 +312,7 @@ def judged(file: Path, samples: int, helium: bool) -> str:
     return "equal" if done.returncode == 0 and done.stdout.endswith("equal\n") else done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("target", "options"), [("cortex-m55", ()), ("cortex-m33", ("--io-layout", "nhwc")), ("cortex-m33", ("--io-dtype", "int8"))])  # fmt: skip
+@pytest.mark.parametrize(("target", "options"), part_of([("cortex-m55", ()), ("cortex-m33", ("--io-layout", "nhwc")), ("cortex-m33", ("--io-dtype", "int8"))], 3))  # fmt: skip
 def test_the_real_runtime_runs_the_bundle(
     pillion: Call, tmp_path: Path, target: str, options: tuple[str, ...]
 ) -> None:
@@ -354,6 +355,7 @@ def test_the_real_runtime_runs_the_bundle(
     assert judged(bundle, 2, True) != "equal"
 
 
+@pytest.mark.nightly
 def test_executorch_s_own_reader_reads_the_bundle(tmp_path: Path) -> None:
     program = two_inputs("cortex-m33")
     file = program.save(tmp_path / "two.pte", selftest=random(3))

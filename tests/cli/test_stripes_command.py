@@ -86,6 +86,7 @@ def test_the_least_that_a_refusal_names_is_enough(pillion: Call, tmp_path: Path)
 
 
 @pytest.mark.torch
+@pytest.mark.nightly
 def test_stripes_that_nobody_asked_for(pillion: Call, tmp_path: Path) -> None:
     """They are in C; a file for a runtime that holds whole tensors is written all the same."""
     asked = ("compile", "-m", "resnet8", "-t", "cortex-m55", "--io-layout", "nhwc", "-q", "--json")

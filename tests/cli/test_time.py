@@ -12,6 +12,7 @@ from shell import Call
 from small_net import Net, example_inputs
 
 import pillion as package
+from nightly import part_of
 from pillion import PillionError, Program
 from pillion.boards.board import BOARDS
 from pillion.boards.instruction_trace import count
@@ -28,7 +29,8 @@ def compiled(target: str) -> Program:
 
 @pytest.mark.qemu
 @pytest.mark.parametrize(
-    "target", ["cortex-m33", "cortex-m55", "cortex-m4", "cortex-m7", "cortex-m3", "cortex-m0", "imxrt700"]
+    "target",
+    part_of(["cortex-m33", "cortex-m55", "cortex-m4", "cortex-m7", "cortex-m3", "cortex-m0", "imxrt700"], 3),
 )
 def test_each_op_s_classes_add_up_to_its_instructions(target: str) -> None:
     program = compiled(target)
@@ -67,6 +69,7 @@ def test_counts_are_of_the_bytes_that_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_the_estimate_from_multiplications_holds_the_counted_one() -> None:
     for target in ("cortex-m33", "cortex-m55"):
         program = package.compile("ds_cnn", target=target)
@@ -76,6 +79,7 @@ def test_the_estimate_from_multiplications_holds_the_counted_one() -> None:
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_what_ops_take_that_make_a_few_rows_at_a_time_is_counted_in_all_their_runs() -> None:
     program = package.compile("resnet8", target="cortex-m33", io_dtype="int8", io_layout="nhwc")
     assert program.stripes

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from shell import Call
 
+from faulty_executors import net, program, with_segment
 from pillion import compiled_program as programs
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import host_delegate_payloads
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, parts_of
 from pillion.run import verify as verifying
-from planted import net, program, with_segment
 
 pytestmark = pytest.mark.slow
 
@@ -95,6 +95,7 @@ def test_a_file_that_was_changed_is_verified_by_its_calls(pte: Path, pillion: Ca
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_another_core_may_be_asked_for(tmp_path: Path, pillion: Call) -> None:
     sound, path = program(with_segment(), "imxrt700"), tmp_path / "net.pte"
     path.write_bytes(emit(sound.graph, sound.target.core, payloads=host_delegate_payloads(sound.graph)))

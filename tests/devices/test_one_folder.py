@@ -106,7 +106,7 @@ x = example[0].numpy()
 numpy.testing.assert_array_equal(program.run(x)[0], program.run(x, on="host")[0])
 assert program.pte() and program.explain()
 """
-TESTS = ("ir", "passes", "memory", "ops/test_idle.py", "devices/test_second_npu.py", "test_layers.py")
+TESTS = ("ir", "passes", "memory", "ops/test_identities.py", "devices/test_second_npu.py", "test_layers.py")
 PYTEST = (
     "import sys, pytest; sys.exit(pytest.main(['-qx', '-p', 'no:cacheprovider', '-m', 'not slow', *{paths}]))"
 )

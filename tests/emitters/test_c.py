@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from example_graphs import samples_of, side_by_side
-from nightly import part_of
+from nightly import in_turn, runs_all
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import choose, kernels
 from pillion.emitters.c.lower import lower
@@ -30,13 +30,12 @@ pytestmark = pytest.mark.usefixtures("any_sound_plan")
 
 BOARDS = {
     "mps2-an505": "cortex-m33",
-    "mps2-an386": "cortex-m4",
     "mps3-an547": "cortex-m55",
+    "mps2-an386": "cortex-m4",
     "mps2-an500": "cortex-m7",
     "microbit": "cortex-m0",
     "mps2-an385": "cortex-m3",
 }
-"""Every second one for `make test`: one for each set of instructions."""
 GROUPS = [ALL_OPS[i::4] for i in range(4)]
 """Each is one program, so that a build and a boot run all examples of many ops."""
 
@@ -51,8 +50,10 @@ def examples_graph(cls: type[Op], arithmetic: Arithmetic = Arithmetic.CMSIS_NN) 
     return side_by_side(examples_of(cls, arithmetic), cls.kind, arithmetic)
 
 
-def group_graph(group: int, arithmetic: Arithmetic = Arithmetic.CMSIS_NN) -> Graph:
-    ops = [op for cls in GROUPS[group] for op in examples_of(cls, arithmetic)]
+def group_graph(
+    group: int, arithmetic: Arithmetic = Arithmetic.CMSIS_NN, first: int = 0, step: int = 1
+) -> Graph:
+    ops = [op for cls in GROUPS[group] for op in examples_of(cls, arithmetic)[first::step]]
     return side_by_side(ops, f"group{group}", arithmetic)
 
 
@@ -79,8 +80,7 @@ def assert_same(graph: Graph, inputs: list[Array], outputs: tuple[Array, ...]) -
         assert ours.dtype == theirs.dtype
 
 
-@pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
-@pytest.mark.parametrize("group", range(len(GROUPS)))
+@pytest.mark.parametrize(("group", "arithmetic"), in_turn(range(len(GROUPS)), list(Arithmetic)))
 def test_host_c_is_the_reference(group: int, arithmetic: Arithmetic) -> None:
     graph = group_graph(group, arithmetic)
     assert {type(op) for op in graph.ops} == set(GROUPS[group])
@@ -90,10 +90,11 @@ def test_host_c_is_the_reference(group: int, arithmetic: Arithmetic) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("board", part_of(BOARDS, 2))
+@pytest.mark.parametrize("board", list(BOARDS) if runs_all() else list(BOARDS)[:2])
 @pytest.mark.parametrize("group", range(len(GROUPS)))
 def test_boards_give_the_reference(group: int, board: str) -> None:
-    graph = group_graph(group)
+    """`make test` has every second example on a core with DSP instructions, the others on one with Helium."""
+    graph = group_graph(group) if runs_all() else group_graph(group, first=list(BOARDS).index(board), step=2)
     program = Program(graph, find_target(BOARDS[board]))
     with temporary_project(program.files) as folder:
         for inputs in samples_of(graph, 1):

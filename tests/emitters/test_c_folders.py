@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from example_graphs import samples_of
+from faulty_executors import net, program, with_segment
+from nightly import part_of
 from pillion.boards.host import HostModel
 from pillion.emitters.c.manifest import MANIFEST, read_manifest
 from pillion.executors import host_folder
 from pillion.host_io.atomic_files import write_parts
 from pillion.program import Program
 from pillion.run.executor_list import run_project
-from planted import net, program, with_segment
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
@@ -64,7 +65,7 @@ def test_projects_of_both_layouts_run(target: str, is_earlier: bool, tmp_path: P
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", [DSP, NPU])
+@pytest.mark.parametrize("target", part_of([DSP, NPU], 2))
 def test_boards_measure_both_layouts_alike(target: str, tmp_path: Path) -> None:
     made = made_for(target)
     sample = samples_of(made.graph, 1)[0]
@@ -143,7 +144,7 @@ def test_the_model_s_folder_alone_builds_as_the_readme_says(
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", [SCALAR, DSP, "cortex-m55"])
+@pytest.mark.parametrize("target", part_of([SCALAR, DSP, "cortex-m55"], 3))
 def test_link_time_optimization_changes_no_byte(target: str, tmp_path: Path) -> None:
     made = made_for(target)
     board = {SCALAR: "microbit", DSP: "mps2-an505"}.get(target, "mps3-an547")
@@ -155,7 +156,7 @@ def test_link_time_optimization_changes_no_byte(target: str, tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="needs CMake")
-@pytest.mark.parametrize(("suffix", "language"), [("c", "C"), ("cpp", "CXX")])
+@pytest.mark.parametrize(("suffix", "language"), part_of([("c", "C"), ("cpp", "CXX")], 2))
 def test_a_driver_comes_before_the_stand_in(suffix: str, language: str, tmp_path: Path) -> None:
     """As the readme says of the library that CMake makes."""
     made_for(NPU).firmware(tmp_path / "fw")

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 import pillion
+from nightly import part_of
 from pillion.boards.firmware import C_FLAGS
 from pillion.compiler import compile_graph
 from pillion.devices.cortex_m import CORES
@@ -118,7 +119,7 @@ def require_same_bytes(program: Program) -> None:
     assert [y.tobytes() for y in found] == [y.tobytes() for y in wanted]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", part_of(MODELS, 3))
 def test_any_names_compile_and_answer(model: str) -> None:
     names = VALUES if model == "model/add/y" else NAMES[:3]
     program = Program(named_graph(model, names), find_target("cortex-m33"))
@@ -126,6 +127,7 @@ def test_any_names_compile_and_answer(model: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no compiler for Cortex-M here")
+@pytest.mark.nightly
 def test_any_names_compile_for_the_chip(tmp_path: Path) -> None:
     folder = written(Program(named_graph("int"), find_target("cortex-m55")), tmp_path)
     command = ("arm-none-eabi-gcc", "-mcpu=cortex-m55", *C_FLAGS, "-Ikernels/include", "-fsyntax-only")
@@ -134,6 +136,7 @@ def test_any_names_compile_for_the_chip(tmp_path: Path) -> None:
     assert not done.returncode, done.stderr
 
 
+@pytest.mark.nightly
 def test_any_names_through_files() -> None:
     """TFLite keeps names, a program of ours its record."""
     chip = find_target("cortex-m33")
@@ -164,7 +167,7 @@ example_inputs = lambda: (torch.ones(1, 4),)
 """
 
 
-@pytest.mark.parametrize("stem", [b"*_", "größe".encode(), b"a\\", b"\x1b[2J", b"a b;'"])
+@pytest.mark.parametrize("stem", part_of([b"*_", "größe".encode(), b"a\\", b"\x1b[2J", b"a b;'"], 4))
 def test_source_lines_of_any_file(stem: bytes, tmp_path: Path) -> None:
     """The name of the file reaches C as a comment, the manifest and the terminal."""
     path = tmp_path / os.fsdecode(stem + b".py")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from example_graphs import samples_of
+from faulty_executors import net, program, with_segment
 from nightly import part_of
 from pillion.boards.board import BOARDS
 from pillion.boards.elf import read_elf
@@ -20,7 +21,6 @@ from pillion.errors import PillionError
 from pillion.program import Program
 from pillion.run.executor_list import run_project
 from pillion.targets import find_target
-from planted import net, program, with_segment
 
 pytestmark = [
     pytest.mark.slow,
@@ -51,7 +51,7 @@ def wanted(made: Program, folder: Path) -> bytes:
     return b"".join(y.tobytes() for y in made.graph.reference(*inputs))
 
 
-@pytest.mark.parametrize("target", part_of(TARGETS, 2))
+@pytest.mark.parametrize("target", part_of(TARGETS[::-1], 4))
 def test_make_run_host(target: str, tmp_path: Path) -> None:
     made = for_target(target)
     folder = made.firmware(tmp_path / "fw")
@@ -60,7 +60,7 @@ def test_make_run_host(target: str, tmp_path: Path) -> None:
     assert (folder / "output.bin").read_bytes() == output
 
 
-@pytest.mark.parametrize("target", part_of(TARGETS[1:], 2))
+@pytest.mark.parametrize("target", part_of(TARGETS[3:], 2))
 def test_cmake_on_this_computer(target: str, tmp_path: Path) -> None:
     made = for_target(target)
     folder = made.firmware(tmp_path / "fw")
@@ -94,7 +94,7 @@ def test_the_boards_of_a_project(target: str, boards: list[str], tmp_path: Path)
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m33", "cortex-m85"])
+@pytest.mark.parametrize("target", part_of(["cortex-m0plus", "cortex-m33", "cortex-m85"], 3))
 def test_make_builds_for_all_of_its_boards(target: str, tmp_path: Path) -> None:
     made = for_target(target)
     folder = made.firmware(tmp_path / "fw")
@@ -210,6 +210,7 @@ TWO_TARGETS = [("cortex-m33", "cortex-m33"), (NPU, NPU), (NPU, "cortex-m33")]
 
 
 @pytest.mark.parametrize(("target", "other"), part_of(TWO_TARGETS[::-1], 3))
+@pytest.mark.nightly
 def test_two_models_share_an_arena_on_this_computer(target: str, other: str, tmp_path: Path) -> None:
     folder = tmp_path / "app"
     outputs = two_in_one(folder, target, other)
@@ -221,7 +222,7 @@ def test_two_models_share_an_arena_on_this_computer(target: str, other: str, tmp
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("target", "other"), TWO_TARGETS)
+@pytest.mark.parametrize(("target", "other"), part_of(TWO_TARGETS[::-1], 3))
 def test_two_models_link_for_a_core(target: str, other: str, tmp_path: Path) -> None:
     folder = tmp_path / "app"
     two_in_one(folder, target, other)
@@ -243,6 +244,7 @@ def test_two_models_link_for_a_core(target: str, other: str, tmp_path: Path) -> 
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_cmake_makes_the_sections_that_python_makes(tmp_path: Path) -> None:
     folder, board = for_target("cortex-m33").firmware(tmp_path / "fw"), BOARDS["mps2-an505"]
     shell("cmake", "-B", "b", f"-DPILLION_BOARD={board.name}", folder=folder)

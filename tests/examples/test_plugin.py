@@ -39,9 +39,14 @@ def test_a_model_with_an_op_of_a_plugin_has_the_bytes_of_its_reference(installed
 
 
 def test_the_command_line_lists_what_a_plugin_adds(installed: Path) -> None:
-    listed = [python(installed, "-m", "pillion", name).stdout for name in ("targets", "ops")]
-    assert "pulse-belt" in listed[0]
-    assert "median3" in listed[1]
+    listed = {
+        words: python(installed, "-m", "pillion", *words.split()).stdout
+        for words in ("targets", "ops", "ops --pytorch", "doctor")
+    }
+    assert "pulse-belt" in listed["targets"]
+    assert "median3" in listed["ops"]
+    assert "median::median3" in listed["ops --pytorch"]
+    assert "pillion-median 1.0" in listed["doctor"]
     asked = "import pillion; print('pulse-belt' in pillion.REGISTRY.targets, pillion.REGISTRY.plugins)"
     assert python(installed, "-c", asked).stdout == "True ['pillion-median 1.0']\n"
 

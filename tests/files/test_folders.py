@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from killing import killed_at
 
+from faulty_executors import net
 from pillion.emitters.c.manifest import MANIFEST, Manifest, read_manifest
 from pillion.emitters.c.project import check_project, write_project
 from pillion.errors import PillionError
@@ -19,7 +20,6 @@ from pillion.host_io import project_folders
 from pillion.host_io.atomic_files import Content, parts_of
 from pillion.program import Program
 from pillion.targets import find_target
-from planted import net
 
 Files = dict[str, Content]
 

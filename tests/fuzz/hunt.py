@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from fuzz import properties, streaming
 from fuzz.choices import Choices, from_seed
+from fuzz.merged_programs import smallest, together
 from fuzz.recipes import NETS, OFTEN, grown
-from fuzz.remembering_programs import states_keep_the_meaning, states_on
-from fuzz.together import smallest, together
+from fuzz.stateful_programs import states_keep_the_meaning, states_on
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic

@@ -10,7 +10,7 @@ import numpy as np
 from example_graphs import boundary_like
 from fuzz.choices import from_seed
 from fuzz.memory_walk import check_plan
-from fuzz.repeating import repeated
+from fuzz.scan_programs import repeated
 from judge.inputs import samples as samples_for_kernels
 from partition.graphs import EAGER, SOME_NPU, one_by_one
 from pillion import passes

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz import choosing, detecting, remembering_ops
+from fuzz import compare_select, detection, recurrent_ops
 from fuzz.attributes import attributes
 from fuzz.choices import Choices
 from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
@@ -159,9 +159,9 @@ def sloped(grower: Grower, cls: type[Prelu]) -> Value:
 def wide_pair(grower: Grower, cls: type[WideAdd | WideMul]) -> Value:
     """A sum, difference or product of an operand of 16 bits and one of 8 or 16; a result of either."""
     x, scale = grower.held(), grower.choices.pick((2.0**-11, 0.0007, 2.0**-7))
-    wide = remembering_ops.remembered(grower, narrowed(grower, x.shape), scale)
+    wide = recurrent_ops.remembered(grower, narrowed(grower, x.shape), scale)
     if grower.choices.one_in(3):
-        x = remembering_ops.remembered(grower, x.shape, 0.003)
+        x = recurrent_ops.remembered(grower, x.shape, 0.003)
     is_swapped = grower.choices.one_in(2) and (cls is WideAdd or x.dtype is DType.INT16)
     a, b = (x, wide) if is_swapped else (wide, x)
     dtype = grower.choices.pick((DType.INT8, DType.INT16))
@@ -174,7 +174,7 @@ def wide_pair(grower: Grower, cls: type[WideAdd | WideMul]) -> Value:
 
 def wide_lookup(grower: Grower, cls: type[WideLut]) -> Value:
     """A function that has a name, or any table."""
-    x = remembering_ops.remembered(grower, grower.held().shape, grower.choices.pick((2.0**-11, 0.0007)))
+    x = recurrent_ops.remembered(grower, grower.held().shape, grower.choices.pick((2.0**-11, 0.0007)))
     function, table = grower.choices.pick((*sorted(NAMED, key=str), Function.TABLE)), None
     if function is Function.TABLE:
         rng = np.random.default_rng(grower.choices.integer(0, 999))
@@ -187,7 +187,7 @@ def normalize_axes(grower: Grower, cls: type[Normalize]) -> Value:
     """With real weights and biases for each channel or for all, one of both, or none. One operand in four has 16 bits."""
     x = grower.held()
     if grower.choices.one_in(4):
-        x = remembering_ops.remembered(grower, x.shape, 2.0**-11)
+        x = recurrent_ops.remembered(grower, x.shape, 2.0**-11)
     if x.type.rank < 1:
         raise Unfit
     held: dict[str, Value] = {}
@@ -307,15 +307,15 @@ def compared(grower: Grower, cls: type[Compare]) -> Value:
 def chosen(grower: Grower, cls: type[Where]) -> Value:
     a = grower.held()
     b = partner(grower, a, True)
-    condition = choosing.flags(grower, narrowed(grower, a.shape))
+    condition = compare_select.flags(grower, narrowed(grower, a.shape))
     first, second = (b, a) if grower.choices.one_in(4) else (a, b)
     return grower.put(cls, DType.INT8, a.type.quant, condition=condition, a=first, b=second)
 
 
 SPECIAL: dict[type[Op], Recipe] = {
-    **choosing.RECIPES,
-    **remembering_ops.RECIPES,
-    **detecting.RECIPES,
+    **compare_select.RECIPES,
+    **recurrent_ops.RECIPES,
+    **detection.RECIPES,
     Compare: compared,
     Where: chosen,
     Conv2d: weighted(4, conv_weights),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pte_seeds import FOREIGN, small_files
 
+from nightly import part_of
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
@@ -135,7 +136,9 @@ def is_said_by(container: Container, operator: str, place: int) -> bool:
     return len(wanted) != len(found) or operator in ALIKE or all(a[place] == b[place] for a, b in pairs)
 
 
-@pytest.mark.parametrize("where", one_of_each(), ids=lambda where: f"{where[0]}-{where[1]}-{where[2]}")
+@pytest.mark.parametrize(
+    "where", part_of(one_of_each(), 2), ids=lambda where: f"{where[0]}-{where[1]}-{where[2]}"
+)
 def test_an_integer_is_read_as_it_is_said_or_refused(where: tuple[str, int, int | None]) -> None:
     raw, at, now = one_of_each()[where]
     operator, place, _ = where

@@ -14,6 +14,7 @@ import pytest
 from pte_seeds import FOREIGN
 
 import pillion
+from nightly import in_turn, part_of
 from pillion.boards.board import find_board
 from pillion.compile_options import PlacementOptions
 from pillion.compiler import load
@@ -56,6 +57,7 @@ def test_the_c_code_gives_the_references_bytes(path: Path) -> None:
 
 @pytest.mark.qemu
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_board_gives_the_references_bytes() -> None:
     path = next(path for path in FOREIGN if path.stem == "res_m55")
     assert_alike(load(path, board=find_board("mps3-an547")), "mps3-an547")
@@ -155,8 +157,10 @@ def test_a_tflite_file_is_refused(tmp_path: Path) -> None:
 @RUNTIME
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize("core", ["M55", "M4", "M0PLUS"])
-@pytest.mark.parametrize("name", ["res", "acts", "se", "mlp", "bmm", "group"])
+@pytest.mark.parametrize(
+    ("name", "core"),
+    part_of(in_turn(["res", "acts", "se", "mlp", "bmm", "group"], ["M55", "M4", "M0PLUS"]), 3),
+)
 def test_programs_made_on_the_spot(name: str, core: str, tmp_path: Path) -> None:
     pytest.importorskip("tosa_serializer", reason="tosa-tools is not installed: make setup")
     from executorch_flow import program

@@ -11,6 +11,7 @@ import pytest
 from pte_seeds import one_op, segment_graph, small_file
 
 from example_graphs import samples_of
+from nightly import in_turn
 from pillion.boards.board import find_board
 from pillion.cli import request
 from pillion.compiler import load
@@ -149,8 +150,10 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.parametrize("target", ["cortex-m33+int8", "cortex-m55+int8", "imxrt700"])
-@pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "deep_autoencoder"])
+@pytest.mark.parametrize(
+    ("target", "name"),
+    in_turn(["cortex-m33+int8", "cortex-m55+int8", "imxrt700"], ["deep_autoencoder", "ds_cnn", "resnet8"]),
+)
 def test_models_come_back(name: str, target: str, tmp_path: Path) -> None:
     """By the record to the letter; compiled again, the same program; run, the same bytes."""
     import pillion

@@ -99,6 +99,7 @@ def test_a_hundred_changed_tables() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 4))
+@pytest.mark.nightly
 def test_a_thousand_changed_tables(seed: int) -> None:
     assert 0 < sum(run(seed, 1000)) < 1000
 

@@ -13,6 +13,7 @@ import pytest
 from damage import contradicted
 from tflite_file import File, differs_from_litert, per_channel, same_as_litert, weights
 
+from nightly import part_of
 from pillion.errors import PillionError
 from pillion.importers.tflite import open_file, read
 from pillion.importers.tflite_float import float_module
@@ -218,7 +219,7 @@ def test_a_convolution_makes_an_image() -> None:
         read(file.output(3, 3, 5).bytes())
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", part_of(range(2), 2))
 def test_what_contradicts_itself_is_refused_or_equals_litert(part: int) -> None:
     """The seeds are fixed."""
     rng, kept = random.Random(part), 0

@@ -12,6 +12,7 @@ from detection_file import DetectionFile, options
 from streaming_file import InLiteRt
 
 import pillion
+from nightly import part_of
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
@@ -67,7 +68,7 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, ties: b
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("by_class", part_of([False, True], 2))
 def test_detectors_find_the_same_on_every_machine(by_class: bool, tmp_path: Path) -> None:
     named = {"use_regular_nms": by_class, "nms_iou_threshold": 0.3}
     (tmp_path / "net.tflite").write_bytes(raw := DetectionFile(boxes=61, classes=4, named=named).bytes())

@@ -10,6 +10,7 @@ import pytest
 from exported_nets import BORDERS, exported
 from net_file import answers, litert
 
+from nightly import part_of
 from pillion.compiler import compile_graph
 from pillion.importers.tflite import read
 from pillion.ir.types import Array
@@ -41,7 +42,7 @@ def test_the_reference_is_litert(seed: int) -> None:
         assert same(graph.reference(x), answers(interpreter, [x])), BORDERS[seed % len(BORDERS)]
 
 
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", part_of(range(100, 106), 2))
 def test_the_c_is_litert(seed: int) -> None:
     raw = exported(seed)
     interpreter = litert(raw)
@@ -51,7 +52,7 @@ def test_the_c_is_litert(seed: int) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("seed", range(200, 202))
+@pytest.mark.parametrize("seed", part_of(range(200, 202), 2))
 def test_the_emulated_cores_are_litert(seed: int) -> None:
     raw = exported(seed)
     interpreter = litert(raw)

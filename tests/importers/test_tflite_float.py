@@ -14,6 +14,7 @@ from float_files import FloatFile, landmarks, mobile
 from net_file import answers, litert
 
 import pillion
+from nightly import part_of, runs_all
 from pillion.cli.named_program import NamedProgramOptions
 from pillion.cli.request import Request, check
 from pillion.compile_options import CompileOptions, Quantization
@@ -61,7 +62,7 @@ def test_the_module_is_the_file(name: str, weights: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "weights"), [("mobile", "float32"), ("mobile", "int8"), ("landmarks", "float16")]
+    ("name", "weights"), part_of([("mobile", "float32"), ("mobile", "int8"), ("landmarks", "float16")], 3)
 )
 def test_quantized_with_data_it_is_near_to_litert(tmp_path: Path, name: str, weights: str) -> None:
     """As near as an int8 simulation whose every tensor has the range of this very sample, but for 3 dB."""
@@ -236,13 +237,13 @@ def recurrent(weights: str = "float32", time_major: bool = False) -> bytes:
     return net.bytes(net.connected(last, 3), y)
 
 
-@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("time_major", part_of([False, True], 2))
 def test_an_lstm_continues_from_the_previous_run(tmp_path: Path, time_major: bool) -> None:
     raw = recurrent(time_major=time_major)
     (tmp_path / "net.tflite").write_bytes(raw)
     rng = np.random.default_rng(1)
     shape = (7, 1, 5) if time_major else (1, 7, 5)
-    steps = [rng.normal(size=shape).astype(np.float32) for _ in range(60)]
+    steps = [rng.normal(size=shape).astype(np.float32) for _ in range(60 if runs_all() else 12)]
     interpreter = litert(raw)
     wanted = [answers(interpreter, [x]) for x in steps]
     module, _ = float_module(tflite.open_file(raw))

@@ -12,6 +12,7 @@ import pytest
 from net_file import answers, litert
 
 import pillion
+from nightly import part_of
 from pillion.importers import tflite
 from pillion.importers.tflite_float import float_program
 from pillion.importers.torch.float_model import float_model
@@ -42,7 +43,7 @@ def test_a_loop_in_float_is_the_file(name: str) -> None:
             np.testing.assert_allclose(found, wanted, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", LEAST)
+@pytest.mark.parametrize("name", part_of(LEAST, 2))
 def test_quantized_it_is_near_to_litert(name: str) -> None:
     file = FOREIGN / f"{name}.tflite"
     program = pillion.compile(file, target="cortex-m55", calibrate=data(24, 2))

@@ -9,13 +9,14 @@ import tracemalloc
 import pytest
 from damage import damaged
 
+from nightly import part_of
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import ALL_OPS
-from remembering import KINDS_OF_ENDS, QUEUE, graph_of
+from stateful_graphs import KINDS_OF_ENDS, QUEUE, graph_of
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def mutated(rng: random.Random) -> bytes:
     return damaged(rng, rng.choice(SEEDS))
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", part_of(range(4), 4))
 def test_mutated_files_end_in_a_graph_or_one_error(part: int) -> None:
     rng = random.Random(part)
     tracemalloc.start()

@@ -167,6 +167,7 @@ def test_a_loop_that_runs_itself_is_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_damaged_loops_end_in_a_graph_or_one_error() -> None:
     rng, files = random.Random(5), [made(name).bytes() for name in ("two_states", "a_longer_list", "windows")]
     tracemalloc.start()

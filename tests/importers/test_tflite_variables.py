@@ -20,7 +20,7 @@ from pillion.program import Program
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack, unpack
 from pillion.targets import find_target
-from remembering import same
+from stateful_graphs import same
 
 STEPS = 520
 BOARDS = {"cortex-m33": "mps2-an505", "cortex-m55": "mps3-an547"}
@@ -38,6 +38,7 @@ def spectrum(steps: int, frames: int = 3, features: int = 40) -> list[list[Array
 
 
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_a_wake_word_net_is_the_same_over_hundreds_of_steps(tmp_path: Path) -> None:
     """The file as it came in LiteRT, the reference, C on this computer and on two boards, and LiteRT with what is written again."""
     raw = wake_word()

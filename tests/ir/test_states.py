@@ -17,7 +17,7 @@ from pillion.ir.text import to_text
 from pillion.ir.verify import verify
 from pillion.ops import KINDS, graph_json, parse
 from pillion.ops.state_io import states_as_io
-from remembering import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, same, signal
+from stateful_graphs import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, same, signal
 
 TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS, SHOWN], ids=["queue", "ends", "shown"])
 

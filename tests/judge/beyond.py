@@ -115,13 +115,6 @@ def _deconvolution(kernel: int, stride: int, padding: int, says: str) -> Beyond:
     return Beyond(op, x, BOTH, says)
 
 
-def _cropped() -> Beyond:
-    """A window of one pixel and fewer results than pixels, as the spread image of a transposed convolution has."""
-    fields = {"stride": (2, 2), "dilation": (1, 1), "padding": (0,) * 4, "output_padding": (0, 0)}
-    op, x = _layer(TransposeConv2d, (1, 3, 4, 2), (5, 1, 1, 2), 0, **fields)
-    return Beyond(op, x, BOTH, "one pixel")
-
-
 def _conv(x: Shape, weights: Shape, cores: tuple[Core, ...], says: str, **fields: Any) -> Beyond:
     return Beyond(
         *_layer(Conv2d, x, weights, 0, groups=1, **{**FLAT, "stride": (1, 1), **fields}), cores, says

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pillion
-from fuzz.together import together
+from fuzz.merged_programs import together
 from judge.beyond import BOTH, PROGRAMS
 from judge.cases import KINDS, case
 from judge.hunt import complaint

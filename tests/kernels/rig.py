@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import platform
 import shutil
 import subprocess
@@ -10,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -225,11 +227,29 @@ def _command(target: Target, program: Path) -> list[str]:
 
 @cache
 def build(target: Target) -> tuple[Path, tuple[str, ...]]:
-    """The program with all kernels of a target, and their names in its table."""
-    folder = Path(mkdtemp(prefix="pillion-rig-"))
+    """The program with all kernels of a target, built once for all processes of the tests, and their names in its table."""
+    names = tuple(sorted(_names(target.folders)))
+    program = Path(os.environ["PILLION_CACHE"]) / "rigs" / _hash(target, names)
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="pillion-rig-", dir=program.parent) as folder:
+            _compile(target, names, Path(folder))
+            (Path(folder) / "rig").replace(program)
+    return program, names
+
+
+def _hash(target: Target, names: tuple[str, ...]) -> str:
+    """Of all that the program is made from."""
+    folders = [HERE, KERNELS / "include" / "pillion", *(KERNELS / part for part in target.folders)]
+    sources = [path for folder in folders for path in sorted(folder.rglob("*.[chSs]"))]
+    texts = [repr((target.folders, target.flags, target.board, names)), *firmware_files().values()]
+    contents = [*(text.encode() for text in texts), *(path.read_bytes() for path in sources)]
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()
+
+
+def _compile(target: Target, names: tuple[str, ...], folder: Path) -> None:
     for path, text in firmware_files().items():
         (folder / Path(path).name).write_text(text)
-    names = tuple(n for n in sorted(_names(target.folders)))
     (folder / "rig_table.h").write_text(_table(names))
     sources = [str(p) for part in target.folders for p in sorted((KERNELS / part).glob("*.c"))]
     includes = [f"-I{path}" for path in (folder, HERE, KERNELS / "include")]
@@ -241,7 +261,6 @@ def build(target: Target) -> tuple[Path, tuple[str, ...]]:
         command += ["-nostartfiles", "-nostdlib", "-L.", "-T", target.board.linker_script, "-lgcc"]
     done = subprocess.run([*command, "-o", "rig"], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return folder / "rig", names
 
 
 def _of_board(found: Board) -> list[str]:

@@ -11,6 +11,7 @@ from dsp_ops import conv2d, depthwise
 
 from kernels import rig
 from kernels.op_cases import CMSIS_NN, case_of, random_operands
+from nightly import part_of, runs_all
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose
@@ -29,7 +30,7 @@ Layer = Conv2d | DepthwiseConv2d
 
 def layers() -> Iterator[Layer]:
     """From one pixel on, with few channels and many, with windows that reach over the borders."""
-    for i, (h, w) in enumerate(IMAGES):
+    for i, (h, w) in enumerate(part_of(IMAGES, 2)):
         for j, (channels, out) in enumerate(CHANNELS):
             yield conv2d((1, h, w, channels), out, seed=1)
             stride = 1 + (i + j) % 2
@@ -59,7 +60,7 @@ def test_the_cheapest_kernel_is_chosen(target: rig.Target, isa: Isa) -> None:
     counted: dict[Layer, dict[str, int]] = {}
     for (op, kernel), result in zip(taken, results, strict=True):
         counted.setdefault(op, {})[kernel.name] = result.instructions
-    assert sum(len(counts) > 1 for counts in counted.values()) > 50
+    assert sum(len(counts) > 1 for counts in counted.values()) > (50 if runs_all() else 25)
     for op, counts in counted.items():
         chosen = choose(Graph("g", op.activations, (op,), op.results), isa)[0].kernel.name
         assert counts[chosen] <= (1 + CLOSE) * min(counts.values()), (

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matmul_ops import every_size
 from quotient_ops import every_quotient
+from scalar_operand_ops import operations
 from sum_ops import every_block, every_extreme
-from with_a_number import operations
 
 from kernels.op_cases import Run, check, check_runs, kernel_of
 from kernels.rig import M4, M7, M33, Target

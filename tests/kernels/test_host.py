@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from dsp_ops import conv2d, depthwise, linear, with_pruned_channel
-from with_a_number import operations
+from scalar_operand_ops import operations
 
 from kernels import rig
 from kernels.op_cases import Run, check, check_runs, kernel_of, refusals
 from kernels.rig import SANITIZED, Target, has_avx2, with_vectors
+from nightly import part_of
 from pillion.emitters.c import host
 from pillion.emitters.c.host import conv as host_conv
 from pillion.ir.numerics import Arithmetic
@@ -46,7 +47,8 @@ BUILDS = [
     target("narrow_vnni", ("-O3", *VNNI), "avx_vnni"),
     target("wide", (*SANITIZED, *WIDE), "avx512_vnni", "avx512vbmi", "avx512bw", "avx512vl", "avx512dq"),
 ]
-every_build = pytest.mark.parametrize("build", BUILDS)
+every_build = pytest.mark.parametrize("build", part_of(BUILDS[::-1], 3))
+"""`make test` has the one with the most vectors."""
 
 CHANNELS = (1, 3, 4, 7, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 127, 130)
 IMAGES: tuple[Pair, ...] = ((1, 1), (1, 2), (5, 1), (2, 3), (7, 1), (1, 13), (5, 5), (3, 17))

@@ -11,6 +11,7 @@ from dsp_ops import conv2d, depthwise, linear, with_pruned_channel
 
 from kernels.op_cases import Run, check, check_runs, kernel_of, refusals
 from kernels.rig import HAS_CC, M0, M3, SANITIZED, Target
+from nightly import part_of
 from pillion.emitters.c.scalar.conv import KERNELS
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
@@ -22,7 +23,7 @@ from pillion.ops.formats import Dequantize, Quantize
 
 pytestmark = pytest.mark.qemu
 
-boards = pytest.mark.parametrize("board", [M0, M3], ids=lambda board: board.board.core)
+boards = pytest.mark.parametrize("board", part_of([M0, M3], 2), ids=lambda board: board.board.core)
 IN_CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 33, 64)
 OUT_CHANNELS = (2, 3, 4, 5, 8, 9, 17, 32, 33)
 PIXELS = ((1, 1), (1, 2), (3, 1), (2, 2), (1, 5), (7, 3))
@@ -179,6 +180,7 @@ SANITIZED_C = Target(("scalar",), SANITIZED)
 
 
 @pytest.mark.skipif(not HAS_CC, reason="needs a C compiler")
+@pytest.mark.nightly
 def test_the_c_without_assembly_is_clean() -> None:
     """On this computer, with sanitizers, among which is one for words at odd addresses."""
     ops = [

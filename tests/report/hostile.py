@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-import planted
+import faulty_executors
 from pillion.ir.types import Value
 from pillion.partition import all_on_cpu
 from pillion.program import Program
@@ -24,7 +24,7 @@ SOURCE = "net.py:1</td><script>window.hit='source'</script>"
 
 def program() -> Program:
     """The planted net, in which values and sources have such names."""
-    graph = planted.net()
+    graph = faulty_executors.net()
     names = {
         v: Value(f"{NAMES[i % len(NAMES)]}{i}", v.type, v.data) for i, v in enumerate(graph.values.values())
     }

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import faulty_executors
 import pillion
-import planted
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.ops import Segment
@@ -276,7 +276,7 @@ def test_layouts_of_the_border_do_not_matter(samples: list[Array]) -> None:
 
 
 def test_a_program_without_a_float_model_shows_its_integers() -> None:
-    program = planted.program(planted.net(), "cortex-m33")
+    program = faulty_executors.program(faulty_executors.net(), "cortex-m33")
     rng = np.random.default_rng(0)
     facts = collect(program, ReportOptions([rng.standard_normal((1, 5, 4, 3))], measure=False))
     assert not facts.quality.has_floats
@@ -286,7 +286,7 @@ def test_a_program_without_a_float_model_shows_its_integers() -> None:
 
 
 def test_a_segment_that_was_read_is_no_riddle() -> None:
-    program = planted.program(planted.with_segment(), "cortex-m33")
+    program = faulty_executors.program(faulty_executors.with_segment(), "cortex-m33")
     facts = collect(dataclasses.replace(program, ledger=type(program.ledger)(())), PLAIN)
     assert [op.unit for op in facts.ops] == ["cpu", "npu", "npu", "cpu"]
     assert facts.ops[1].because == "the file says so: npu"

@@ -18,7 +18,7 @@ import hostile
 import numpy as np
 import pytest
 
-import planted
+import faulty_executors
 from pillion.errors import PillionError
 from pillion.ir.types import Value
 from pillion.partition import all_on_cpu
@@ -112,7 +112,7 @@ def test_names_from_a_model_stay_names() -> None:
 
 def long_names() -> Program:
     """A program whose tensors have the names of a file of TensorFlow's."""
-    graph = planted.net()
+    graph = faulty_executors.net()
     longest = "functional_1/batch_normalization/FusedBatchNormV3;functional_1/conv2d/BiasAdd/ReadVariableOp/resource"
     names = {
         v: Value(f"model/layer_{i}/Relu;{longest * 3}{i}", v.type, v.data)

@@ -10,6 +10,7 @@ import signal
 import numpy as np
 import pytest
 
+from faulty_executors import net, program
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.node import contiguous_view
@@ -18,7 +19,6 @@ from pillion.ir.graph import Graph
 from pillion.ops import Add
 from pillion.ops.example_values import random_like, value
 from pillion.run.executor_list import run_project
-from planted import net, program
 
 pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
 

@@ -30,7 +30,7 @@ from pillion.run.host_executor import HostExecutor
 from pillion.run.reference import ReferenceExecutor
 from pillion.run.selftest_samples import run_selftest
 from pillion.run.verify import STEPS, verify, verify_project
-from remembering import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, program_of, same, signal
+from stateful_graphs import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, program_of, same, signal
 
 TEXTS = pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS, SHOWN], ids=["queue", "ends", "shown"])
 has_executorch = pytest.mark.skipif(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pillion
+from faulty_executors import Faulty, net, program, tampered, with_segment
 from pillion import compiled_program as programs
 from pillion.boards.toolchain import Tool
 from pillion.cli.verify_output import difference_lines, facts_of
@@ -35,7 +36,6 @@ from pillion.run.litert import LiteRtExecutor
 from pillion.run.reference import ReferenceExecutor
 from pillion.run.rounding_trace import rounding_steps
 from pillion.run.verify import Difference, Verification, verify, verify_project
-from planted import Faulty, net, program, tampered, with_segment
 
 has_executorch = pytest.mark.skipif(
     importlib.util.find_spec("executorch") is None, reason="pip install 'pillion[executorch]'"

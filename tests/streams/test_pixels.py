@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from example_graphs import samples_of
+from nightly import pairwise, part_of
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
@@ -26,10 +27,9 @@ def kinds(graph: Graph) -> list[str]:
     return [op.kind for op in verify(gathered_pixels(graph)).ops]
 
 
-@pytest.mark.parametrize("arithmetic", Arithmetic)
-@pytest.mark.parametrize("axis", [1, 2])
-@pytest.mark.parametrize("dilation", [1, 3])
-@pytest.mark.parametrize("more", [0, 2])
+@pytest.mark.parametrize(
+    ("arithmetic", "axis", "dilation", "more"), pairwise(list(Arithmetic), [1, 2], [1, 3], [0, 2])
+)
 def test_one_pixel_of_a_convolution(axis: int, dilation: int, more: int, arithmetic: Arithmetic) -> None:
     """Also where a stride leaves rows behind that no window sees."""
     graph = net(Layer("conv", 3, 4, dilation, 7, seed=5), 2 * dilation + 1 + more, axis)
@@ -43,7 +43,7 @@ def test_one_pixel_of_a_convolution(axis: int, dilation: int, more: int, arithme
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("channels", [1, 7, 16, 33])
+@pytest.mark.parametrize("channels", part_of([1, 7, 16, 33], 2))
 def test_the_kernel_for_one_pixel(channels: int) -> None:
     """In both arithmetics, at the ends of the range."""
     for arithmetic in Arithmetic:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fuzz.choices import from_seed
+from nightly import seeds
 from pillion.compile_options import Stream
 from pillion.ir.graph import Graph
 from pillion.ir.stream_io import Streaming, StreamOutput, StreamOutputMeaning
@@ -25,7 +26,7 @@ def stream_of(net: TimeNet, graph: Graph, hop: int) -> tuple[Graph, Streaming]:
     return verify(parse(to_text(made))), made.streaming
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(24))
 def test_valid_nets_answer_what_the_window_would(seed: int) -> None:
     choices = from_seed(seed)
     net = drawn(choices, causal=False, head=HEADS[seed % len(HEADS)])
@@ -39,7 +40,7 @@ def test_valid_nets_answer_what_the_window_would(seed: int) -> None:
     assert require_windows(graph, streaming, answers, held) >= 12
 
 
-@pytest.mark.parametrize("seed", range(100, 124))
+@pytest.mark.parametrize("seed", [100 + seed for seed in seeds(24)])
 def test_causal_nets_answer_what_one_run_over_the_signal_would(seed: int) -> None:
     choices = from_seed(seed)
     net = drawn(choices, causal=True, head="rows")

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 import pillion
 from fuzz.choices import from_seed
+from nightly import part_of
 from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.stream_io import StreamOutputMeaning
@@ -21,7 +22,7 @@ from pillion.ir.verify import verify
 from pillion.program import Program
 from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
-from streams.retimed import retimed
+from streams.signal_length import retimed
 from streams.stream_checks import in_reference, require_windows, signals, steps, window
 from streams.time_nets import HEADS, drawn, smallest_window
 
@@ -97,7 +98,7 @@ def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", part_of(BOARDS, 2))
 def test_boards_answer_what_the_window_would(spotter: dict[str, Program], target: str) -> None:
     whole, program = spotter["whole"], spotter[target]
     assert program.streaming is not None
@@ -247,8 +248,9 @@ def test_random_nets_as_c(seed: int, target: str) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", part_of(BOARDS, 2))
 @pytest.mark.parametrize("seed", [12])
+@pytest.mark.nightly
 def test_random_nets_on_boards(seed: int, target: str) -> None:
     require_c(seed, target, BOARDS[target])
 

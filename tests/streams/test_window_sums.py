@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nightly import part_of
 from pillion.compile_options import Stream
 from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
@@ -177,7 +178,7 @@ def _clamped(x: Value) -> Clamp:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", part_of(BOARDS, 2))
 def test_on_boards(target: str) -> None:
     """Channels around whole vectors; 260 elements that enter, more than 16 bits hold the sum of; a causal beginning."""
     cases = (

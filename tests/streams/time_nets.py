@@ -5,7 +5,7 @@ the whole signal."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -300,12 +300,3 @@ def smallest_window(net: TimeNet, at_least: int, most: int = 200) -> int | None:
             continue
         return frames
     return None
-
-
-def frames_of(array: np.ndarray[Any, Any], axis: int, first: int, end: int) -> np.ndarray[Any, Any]:
-    return np.take(array, range(first, end), axis=axis)
-
-
-def random_frames(value: Value, axis: int, frames: int, seed: int) -> np.ndarray[Any, Any]:
-    shape: Sequence[int] = [frames if a == axis else d for a, d in enumerate(value.shape)]
-    return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)

@@ -100,6 +100,7 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "pillion", *map(str, arguments)]
 
 
+@pytest.mark.nightly
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(plan: SweepFile, tmp_path: Path) -> None:
     out = tmp_path / "out"
     sweep = command("sweep", plan.path, "-o", out, "--workers", 2)
@@ -185,6 +186,7 @@ def scheduler(
             process.wait()
 
 
+@pytest.mark.nightly
 def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(
     plan: SweepFile, tmp_path: Path
 ) -> None:
@@ -219,6 +221,7 @@ def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate")
+@pytest.mark.nightly
 def test_a_cluster_with_tls_is_taken_without_a_warning(
     plan: SweepFile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -265,6 +268,12 @@ def test_a_scheduler_that_is_not_there(
     for address in ("tcp://127.0.0.1:9", "nowhere", "http://x", "tcp://127.0.0.1:99999"):
         with pytest.raises(PillionError, match="there is no scheduler at"), connect_cluster(address):
             pass
+
+
+def test_a_tls_address_without_certificates_says_where_they_go() -> None:
+    with pytest.raises(PillionError) as refused, connect_cluster("tls://127.0.0.1:9"):
+        pass
+    assert "distributed.comm.tls" in refused.value.help
 
 
 @pytest.mark.parametrize("count", [0, -1, 100_000])

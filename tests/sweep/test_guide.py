@@ -21,6 +21,7 @@ BLOCK = re.compile(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```", re.MULTILINE | re
 
 @pytest.mark.slow
 @pytest.mark.qemu
+@pytest.mark.nightly
 def test_the_example_of_the_guide(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     for name, text in BLOCK.findall(GUIDE.read_text("utf-8")):

@@ -9,6 +9,7 @@ import pytest
 from small_sweeps import plan_of, sweep_file
 
 from pillion.errors import PillionError
+from pillion.evaluation.gates import parse_bytes, parse_count
 from pillion.sweep.axes import AxisRange
 from pillion.sweep.sweep_file import read_plan
 from pillion.sweep.toml_tables import number_of
@@ -59,15 +60,32 @@ def test_lists_in_lists_are_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("256 KB", 262_144), ("1.5MB", 1_572_864), ("20 M", 20_000_000), (7, 7), (0.5, 0.5), ("12", 12)],
+    [("256 KB", 262_144), ("256K", 262_144), ("1.5MB", 1_572_864), ("2 m", 2_097_152), (7, 7), ("12", 12)],
 )
-def test_sizes_are_numbers(text: object, number: float) -> None:
+def test_sizes_are_multiples_of_1024(text: object, number: float) -> None:
+    assert number_of(text, is_size=True) == number
+    assert isinstance(text, int) or parse_bytes("--max-ram", str(text)) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("256K", 256_000), ("20 M", 20_000_000), ("1.5G", 1_500_000_000), (0.5, 0.5)]
+)
+def test_counts_are_multiples_of_1000(text: object, number: float) -> None:
     assert number_of(text) == number
+    assert isinstance(text, float) or parse_count("--max-instructions", str(text)) == number
 
 
-@pytest.mark.parametrize("text", ["", "KB", "-1 KB", "1 GB", "1e9", True, None, [], float("inf"), "9" * 400])
+@pytest.mark.parametrize("text", ["", "KB", "-1 KB", "1 TB", "1e9", True, None, [], float("inf"), "9" * 400])
 def test_other_things_are_none(text: object) -> None:
     assert number_of(text) is None
+    assert number_of(text, is_size=True) is None
+
+
+def test_the_unit_of_a_limit_follows_its_figure(tmp_path: Path) -> None:
+    goal = "[search]\nminimize = 'macs'\nat_most = { ram_bytes = '2K', instructions = '2K' }\n"
+    search = plan_of(tmp_path, MODEL + OPTIONS + goal).search
+    assert search is not None
+    assert search.at_most == {"ram_bytes": 2048, "instructions": 2000}
 
 
 REFUSED = {
@@ -141,7 +159,7 @@ REFUSED = {
     ),
     "a limit that is none": (
         MODEL + OPTIONS + "[search]\nminimize = 'macs'\nat_most = { ram_bytes = 'much' }\n",
-        '"256 KB"',
+        '"256K"',
         "much",
     ),
     "no goal": (MODEL + OPTIONS + "[search]\n", "minimize", "no goal"),

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import pillion
+from nightly import part_of
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.ops import parse
 from pillion.program import Program
@@ -21,7 +22,9 @@ from pillion.tiling.stripe import Stripe
 
 def compiled(model: nn.Module, shape: tuple[int, ...], target: str) -> Program:
     torch.manual_seed(2)
-    return pillion.compile(model.eval(), torch.randn(shape), target=target, io_dtype="int8", io_layout="nhwc")
+    return pillion.compile(
+        model.eval(), torch.randn(shape), target=target, io_dtype="int8", io_layout="nhwc", extra=0
+    )
 
 
 def input_of(program: Program) -> np.ndarray:
@@ -43,7 +46,7 @@ class Large(nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(1, 1, 9, 32_771), (1, 1, 32_771, 5), (2, 1, 263, 257)])
+@pytest.mark.parametrize("shape", part_of([(1, 1, 9, 32_771), (1, 1, 32_771, 5), (2, 1, 263, 257)], 3))
 def test_images_past_15_and_16_bits(shape: tuple[int, ...]) -> None:
     program = compiled(Large(), shape, "cortex-m33")
     rows = program.graph.ops[-1].results[0].shape[1]
@@ -71,13 +74,16 @@ class Mixed(nn.Module):
         return x + self.last(relu(self.three(x)))
 
 
+CORES = (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547"))
+
+
 @pytest.mark.qemu
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
-@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("target", "board", "rows"), part_of([(*core, rows) for rows in (1, 2, 3, 4) for core in CORES], 3)
+)
 def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, rows: int) -> None:
-    """Of the instructions that stripes add, the estimate is within a quarter (40 % on M33, where it is above for 3 and 4 rows), and it is
-    within 0.3 points of all instructions where few are added."""
+    """Of the instructions that stripes add to a program without any, the estimate is within a tenth."""
     program = compiled(Mixed(), (1, 3, 64, 64), target)
     stripe = Stripe(0, len(program.graph.ops), rows)
     choices = [KernelChoice(s.choice.op, s.choice.kernel, ()) for s in program.lowered.steps]
@@ -90,8 +96,7 @@ def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, 
     assert whole.profile is not None
     assert striped.profile is not None
     counted = striped.profile.instructions - whole.profile.instructions
-    near = max((0.25 if target == "cortex-m55" else 0.4) * counted, 0.003 * whole.profile.instructions)
-    assert abs(estimated - counted) < near, (estimated, counted, whole.profile.instructions)
+    assert abs(estimated - counted) < 0.1 * counted, (estimated, counted, whole.profile.instructions)
 
 
 def test_what_has_fewer_axes_is_the_same_for_all_images() -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import pillion
+from nightly import part_of
 from pillion.compile_options import Memory
 from pillion.emitters.c.select_and_plan import KernelPlan
 from pillion.errors import PillionError
@@ -129,7 +130,9 @@ def test_less_extra_work_takes_more_memory() -> None:
 
 @pytest.mark.qemu
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
+@pytest.mark.parametrize(
+    ("target", "board"), part_of([("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")], 2)
+)
 def test_boards_give_the_same_bytes_in_the_memory_that_was_planned(target: str, board: str) -> None:
     program = whole(target).within(Memory(extra=1.0))
     x = np.random.default_rng(4).integers(-128, 128, program.graph.inputs[0].shape).astype(np.int8)
@@ -150,6 +153,7 @@ def test_what_is_too_little_is_refused_with_what_is_enough() -> None:
         compiled(target="cortex-m33", max_ram=least - 16)
 
 
+@pytest.mark.nightly
 def test_places_are_looked_for_thoroughly_before_a_wish_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said to be enough is what the program takes that would be written, not what a first look at the places finds."""
 
@@ -213,7 +217,8 @@ def test_a_report_shows_what_runs_in_rows(tmp_path: Path) -> None:
     assert max(one.offset + one.bytes for one in residents) <= program.memory.arena_bytes
 
 
-@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55"])
+@pytest.mark.parametrize("core", part_of(["cortex-m33", "cortex-m55"], 2))
+@pytest.mark.nightly
 def test_a_bound_is_kept_that_a_price_reaches(core: str) -> None:
     """What is live at once is an estimate: a bound that seems too small may fit all the same."""
     from pillion import zoo

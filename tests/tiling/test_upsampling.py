@@ -14,6 +14,7 @@ from torch.nn.functional import interpolate
 
 import pillion
 from fuzz.properties import board_is_the_reference, host_is_the_reference
+from nightly import in_turn, part_of
 from pillion.compile_options import Memory
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.lower import lower
@@ -59,7 +60,7 @@ def in_rows(program: Program, rows: int, grain: int = 0, fed: str = "") -> Progr
 
 
 @pytest.mark.parametrize(
-    ("factor", "batch", "align"), [(2, 2, False), (3, 1, False), (3, 2, True), (7, 1, True)]
+    ("factor", "batch", "align"), part_of([(2, 2, False), (3, 1, False), (3, 2, True), (7, 1, True)], 2)
 )
 def test_any_number_of_rows_gives_the_bytes_of_the_whole(factor: float, batch: int, align: bool) -> None:
     program = compiled(factor, batch, align=align)
@@ -114,8 +115,9 @@ def striped_chains(rows: int, grain: int, kind: str) -> Graph:
     return verify(striped(graph, [Stripe(i, i + 3, rows, grain) for i in range(0, len(graph.ops), 3)]))
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.parametrize(("rows", "grain"), [(1, 0), (3, 1), (5, 2)])
+@pytest.mark.parametrize(
+    ("kind", "rows", "grain"), [(kind, *rows) for kind, rows in in_turn(KINDS, [(1, 0), (3, 1), (5, 2)])]
+)
 def test_all_ways_and_factors_are_the_same_in_rows(rows: int, grain: int, kind: str) -> None:
     host_is_the_reference(striped_chains(rows, grain, kind))
 
@@ -123,7 +125,8 @@ def test_all_ways_and_factors_are_the_same_in_rows(rows: int, grain: int, kind: 
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("target", "kind"), [("cortex-m33", "resize_bilinear"), *(("cortex-m55", kind) for kind in KINDS)]
+    ("target", "kind"),
+    part_of([("cortex-m33", "resize_bilinear"), *(("cortex-m55", kind) for kind in KINDS)], 2),
 )
 def test_boards_do_the_same_in_all_ways(target: str, kind: str) -> None:
     board_is_the_reference(striped_chains(2, 0, kind), target)

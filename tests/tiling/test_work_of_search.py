@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pillion
-from counted import SLACK, assert_grows, work
+from call_counts import SLACK, assert_grows, work
 from pillion import compiled_program, compiler
 from pillion.compile_options import Memory
 from pillion.devices.cortex_m import Isa

@@ -39,9 +39,9 @@ def test_every_folder_of_the_package_has_tests(tool: ModuleType) -> None:
     [
         ("src/pillion/importers/torch/rows/conv.py", {"importers/pytorch", "capture"}),
         ("kernels/dsp/conv.c", {"kernels", "emitters"}),
-        ("tests/ops/test_idle.py", {"ops/test_idle.py"}),
+        ("tests/ops/test_identities.py", {"ops/test_identities.py"}),
         ("tests/kernels/rig.py", {"kernels"}),
-        ("tests/counted.py", {"."}),
+        ("tests/call_counts.py", {"."}),
         ("README.md", {"test_docs.py", "test_tutorials.py"}),
         ("src/pillion/compiler.py", {"cli", "test_program.py"}),
         ("benchmarks/bench.py", set()),

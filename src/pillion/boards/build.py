@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pillion.boards.toolchain import version
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import read_whole, write_whole
+from pillion.host_io.atomic_files import file_sha256, read_whole, write_whole
 
 # The most lines of a compiler's messages in an error.
 _MOST_LINES = 12
@@ -117,19 +117,15 @@ def kept(key: str, name: str, make: Callable[[Path], None]) -> Path:
     stored next to it, and a changed file is made again."""
     file = cache_folder() / key[:2] / key / name
     seal = file.with_name(f"{name}.sha256")
-    if not file.exists() or not seal.exists() or seal.read_bytes() != _sha256(file).encode():
+    if not file.exists() or not seal.exists() or seal.read_bytes() != file_sha256(file).encode():
         with _temporary_cache_folder(file) as folder:
             made = Path(folder) / name
             make(made)
-            found = _sha256(made)
+            found = file_sha256(made)
             os.replace(made, file)
             write_whole(seal, found.encode())
     _require_private_cache(cache_folder())
     return file
-
-
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _require_private_cache(cache: Path) -> None:

@@ -77,7 +77,7 @@ def _names(folder: Path, present: Collection[str], layout: ProjectLayout) -> lis
             f"{folder} is not a firmware folder",
             rule="it holds model.c, model.h, weights.c and kernels/, in model/ or all in one folder",
             here="missing: " + ", ".join(missing[:_MOST_NAMES]),
-            help="write one with: pillion compile -m MODEL --target TARGET -o FOLDER/",
+            help="write one with: pillion compile MODEL --target TARGET -o FOLDER/",
         )
     return names
 

@@ -282,5 +282,5 @@ def _foreign_firmware_error(firmware: Path, reason: str) -> PillionError:
         f"the C of {firmware} does not describe its model",
         rule="model.c gives the names, and the places of inputs and outputs in the arena",
         here=reason,
-        help=f"write it again with: pillion compile -m MODEL -t TARGET --quantize -o {firmware}",
+        help=f"write it again with: pillion compile MODEL -t TARGET --quantize -o {firmware}",
     )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 from pillion.cli import completion, console
 from pillion.cli.application import app
-from pillion.cli.data_options import DataReadingOptions
 from pillion.cli.dataclass_options import Without
 from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, WorkersOption
 from pillion.cli.help import CHECK, DATA, argument, option
@@ -17,6 +16,7 @@ from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
+from pillion.data.reading_options import Reading
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import ensure_folder, errors_naming_path, write_whole
 
@@ -59,7 +59,7 @@ def compare(
     ] = True,
     native: NativeOption = False,
     workers: WorkersOption = None,
-    read: DataReadingOptions,
+    reading: Reading,
     quantize: ImpliedOption = True,
     options: Annotated[CompileOptions, Without(("memory", "stream"))],
     as_json: JsonOption = False,
@@ -70,7 +70,6 @@ def compare(
     flash, instructions and outputs."""
     from pillion.cli.named_program import NamedProgramOptions
 
-    reading = read.reading
     request = Request(program.name, target or "", True, options)
     named = NamedProgramOptions(request, float_model, reading)
     if other is None:

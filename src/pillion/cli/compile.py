@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
-from pillion.cli.data_options import PreprocessingOptions
+from pillion.cli.data_options import Fitting, with_calibration_data
 from pillion.cli.help import MAKE, RESULT, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import (
@@ -47,7 +47,7 @@ def compile(
     target: TargetOption,
     quantize: QuantizeOption = False,
     options: CompileOptions,
-    fitting: PreprocessingOptions,
+    fitting: Fitting,
     runtime: Annotated[
         str,
         option(
@@ -84,7 +84,7 @@ def compile(
     request = Request(model.name, target, quantize, options, intermediates, runtime)
     form_of(output)
     check(request)
-    request = fitting.with_calibration_data(request)
+    request = with_calibration_data(request, fitting)
     from pillion.cli import report_files, selftest_output, time_output
 
     report_files.check_report_path(page)

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Optional, get_args, get_origin, get_type_hint
 from typer.models import OptionInfo
 
 from pillion.cli import completion
-from pillion.cli.help import INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
+from pillion.cli.help import DATA, INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
 from pillion.compile_options import Loading, Memory, PlacementOptions, Quantization, Stream
+from pillion.data.reading_options import Reading
 from pillion.option_record import Option, OptionField, option_fields
 
 Command = Callable[..., None]
@@ -24,6 +25,7 @@ HEADINGS = {
     PlacementOptions: PLACEMENT,
     Memory: MEMORY,
     Stream: STREAM,
+    Reading: DATA,
 }
 """Headings of the compile options in the help; others are about the result."""
 

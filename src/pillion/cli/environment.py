@@ -21,6 +21,7 @@ from pathlib import Path
 import pillion
 from pillion.boards.build import cache_folder
 from pillion.boards.toolchain import ARM_COMPILER, CXX, HOST_COMPILER, QEMU, Tool
+from pillion.registry import installed_plugins
 
 SECONDS = 5.0
 """Time limit for a program to print its version."""
@@ -85,7 +86,7 @@ def optional_tools() -> list[FoundTool]:
 
 
 def system_facts() -> dict[str, str]:
-    """Returns the versions of Pillion and Python, the system, and the build cache folder."""
+    """Returns the versions of Pillion, Python and plug-ins, the system, and the build cache folder."""
     return {
         "pillion": pillion.__version__,
         "python": platform.python_version(),
@@ -93,6 +94,7 @@ def system_facts() -> dict[str, str]:
         "installed_in": str(Path(pillion.__file__).parent),
         "python_program": sys.executable,
         "cache": str(cache_folder()),
+        "plugins": ", ".join(installed_plugins()) or "none",
         **(
             {"cc": f"{chosen} (the variable CC, used for the C compiler)"}
             if (chosen := os.environ.get("CC"))

@@ -12,13 +12,14 @@ import typer
 
 from pillion.cli import console
 from pillion.cli.application import app
-from pillion.cli.data_options import DataOption, DataReadingOptions, LimitOption
+from pillion.cli.data_options import DataOption, LimitOption
 from pillion.cli.dataclass_options import Without
 from pillion.cli.help import CHECK, DATA, GATES, RUNNING, option
 from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption, SchedulerOption
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
+from pillion.data.reading_options import Reading
 
 if TYPE_CHECKING:
     from pillion.evaluation.gates import Limits
@@ -129,7 +130,7 @@ def evaluate(
     timeout: Annotated[
         float, option(RUNNING, "Time limit for the run of one sample.", metavar="SECONDS")
     ] = 60.0,
-    read: DataReadingOptions,
+    reading: Reading,
     quantize: ImpliedOption = True,
     options: Annotated[CompileOptions, Without(("memory", "stream"))],
     as_json: JsonOption = False,
@@ -149,7 +150,6 @@ def evaluate(
 
     limits = gates.limits
     limits.check(metric)
-    reading = read.reading
     source = open_data(data, reading)
     named = NamedProgramOptions(Request(program.name, target or "", True, options), float_model, reading)
     with console.progress(quiet=as_json) as progress:

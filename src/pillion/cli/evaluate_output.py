@@ -30,7 +30,7 @@ def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate])
         "processes": evaluation.workers,
         "metrics": _metrics(evaluation),
         **_agreement_facts(evaluation),
-        **_costs(costs),
+        **{name: value for name, value in asdict(costs).items() if value is not None},
         **({"agreement": [asdict(one) for one in evaluation.agreements]} if evaluation.agreements else {}),
         **_confusion(evaluation),
         **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
@@ -57,10 +57,6 @@ def _agreement_facts(evaluation: Evaluation) -> Facts:
         "signal_to_noise_db": beside.signal_to_noise_db,
     }
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _costs(costs: ProgramCosts) -> Facts:
-    return {name: value for name, value in asdict(costs).items() if value is not None}
 
 
 def _confusion(evaluation: Evaluation) -> Facts:

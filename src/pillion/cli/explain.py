@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pillion.cli import console, program_facts
 from pillion.cli.application import app
-from pillion.cli.data_options import PreprocessingOptions
+from pillion.cli.data_options import Fitting, with_calibration_data
 from pillion.cli.help import LOOK
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption, TargetsOption
@@ -32,7 +32,7 @@ def explain(
     target: TargetsOption,
     quantize: ImpliedOption = True,
     options: CompileOptions,
-    fitting: PreprocessingOptions,
+    fitting: Fitting,
     timing: TimingOptions,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,7 +44,7 @@ def explain(
     requests = [replace(request, target=one) for one in dict.fromkeys(target)]
     for one in requests:
         check(one)
-    request, *_ = requests = [*map(fitting.with_calibration_data, requests)]
+    request, *_ = requests = [with_calibration_data(one, fitting) for one in requests]
     if len(requests) > 1:
         _explain_targets(requests, timing.first, as_json)
         return

@@ -6,17 +6,13 @@ Values are checked when a group is built, before the compiler is imported."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Optional
 
-from pillion.cli.options import (
-    ClockOption,
-    MemoriesOption,
-    ModelArgument,
-    ModelOption,
-    NpuClockOption,
-    ProgramArgument,
-)
+from pillion.cli import completion
+from pillion.cli.help import TIME, argument, option
+from pillion.cli.options import ModelOption
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import MODEL_FILES
 
 if TYPE_CHECKING:
     from pillion.run.time_estimate import TimingConditions
@@ -38,7 +34,15 @@ class NamedOptions:
 class NamedModel(NamedOptions):
     """A model, given as an argument or with --model."""
 
-    named: ModelArgument = None
+    named: Annotated[
+        Optional[str],
+        argument(
+            f"A zoo name (`pillion models`), {MODEL_FILES}.",
+            metavar="MODEL",
+            complete=completion.models,
+            show_default=False,
+        ),
+    ] = None
     model: ModelOption = None
 
     def __post_init__(self) -> None:
@@ -49,7 +53,15 @@ class NamedModel(NamedOptions):
 class NamedProgram(NamedOptions):
     """A compiled program, given as an argument, or a model to compile."""
 
-    named: ProgramArgument = None
+    named: Annotated[
+        Optional[str],
+        argument(
+            "A .pte file or C project; with --target, a model as in `pillion compile`.",
+            metavar="PROGRAM",
+            complete=completion.models,
+            show_default=False,
+        ),
+    ] = None
     model: ModelOption = None
 
     def __post_init__(self) -> None:
@@ -83,9 +95,24 @@ def _require_one(named: str | None, model: str | None, what: str, example: str) 
 class TimingOptions:
     """Options for time estimates."""
 
-    clock: ClockOption = None
-    npu_clock: NpuClockOption = None
-    memories: MemoriesOption = None
+    clock: Annotated[
+        Optional[str],
+        option(TIME, "Core clock: 160MHz. Also estimates the time of a run.", "--clock", metavar="CLOCK"),
+    ] = None
+    npu_clock: Annotated[
+        Optional[str],
+        option(TIME, "NPU clock, if it differs from the core's.", "--npu-clock", metavar="CLOCK"),
+    ] = None
+    memories: Annotated[
+        Optional[str],
+        option(
+            TIME,
+            "With --clock: where constants and arena are.",
+            "--memories",
+            metavar="tcm|flash|cached|external",
+            complete=completion.complete_words("tcm", "flash", "cached", "external"),
+        ),
+    ] = None
 
     @property
     def first(self) -> str | None:

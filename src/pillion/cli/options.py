@@ -7,27 +7,8 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 from pillion.cli import completion
-from pillion.cli.help import INPUT, QUANTIZATION, RESULT, TIME, argument, option
-from pillion.host_io.atomic_files import MODEL_FILES
+from pillion.cli.help import INPUT, QUANTIZATION, RESULT, option
 
-ModelArgument = Annotated[
-    Optional[str],
-    argument(
-        f"A zoo name (`pillion models`), {MODEL_FILES}.",
-        metavar="MODEL",
-        complete=completion.models,
-        show_default=False,
-    ),
-]
-ProgramArgument = Annotated[
-    Optional[str],
-    argument(
-        "A .pte file or C project; with --target, a model as in `pillion compile`.",
-        metavar="PROGRAM",
-        complete=completion.models,
-        show_default=False,
-    ),
-]
 ModelOption = Annotated[
     Optional[str],
     option(
@@ -71,23 +52,6 @@ ImpliedOption = Annotated[
         "As in `pillion compile`; float models are always quantized here.",
         "-q --quantize",
         hidden=True,
-    ),
-]
-ClockOption = Annotated[
-    Optional[str],
-    option(TIME, "Core clock: 160MHz. Also estimates the time of a run.", "--clock", metavar="CLOCK"),
-]
-NpuClockOption = Annotated[
-    Optional[str], option(TIME, "NPU clock, if it differs from the core's.", "--npu-clock", metavar="CLOCK")
-]
-MemoriesOption = Annotated[
-    Optional[str],
-    option(
-        TIME,
-        "With --clock: where constants and arena are.",
-        "--memories",
-        metavar="tcm|flash|cached|external",
-        complete=completion.complete_words("tcm", "flash", "cached", "external"),
     ),
 ]
 SelfTestOption = Annotated[

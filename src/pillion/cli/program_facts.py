@@ -204,14 +204,9 @@ def _npu(program: Program, sram_bytes: int) -> Facts:
         **program.payloads.figures,
         f"npu_flash_bytes{_bound(program.npu_memory.is_exact)}": program.npu_memory.flash_bytes,
         "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
-        **_ram_facts(sram_bytes, program.npu_memory.is_exact),
+        **{f"sram_bytes_needed{_bound(program.npu_memory.is_exact)}": sram_bytes},
         "sram_bytes_of_chip": program.target.sram_bytes,
     }
-
-
-def _ram_facts(sram_bytes: int, is_exact: bool) -> Facts:
-    """Returns the RAM under its label: exact, or a lower bound without the NPU's converter."""
-    return {f"sram_bytes_needed{_bound(is_exact)}": sram_bytes}
 
 
 def _bound(is_exact: bool) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from pillion.cli import console
 from pillion.cli.application import app
-from pillion.cli.data_options import PreprocessingOptions
+from pillion.cli.data_options import Fitting, opened, with_calibration_data
 from pillion.cli.help import LOOK, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption
@@ -55,7 +55,7 @@ def report_command(
     quantize: ImpliedOption = True,
     timing: TimingOptions,
     options: CompileOptions,
-    fitting: PreprocessingOptions,
+    fitting: Fitting,
     as_json: JsonOption = False,
 ) -> None:
     """Show a compiled model on one page.
@@ -72,14 +72,14 @@ def report_command(
         check_there(split_spec(str(data))[0])
     request = Request(model.name, target or "", True, options)
     if options.quantize.calibrate is not None or data is None:
-        request = fitting.with_calibration_data(request)
+        request = with_calibration_data(request, fitting)
     with console.progress(quiet=as_json) as progress:
         program = _program(request, progress)
     facts = collect_facts(
         program,
         request,
         data or options.quantize.calibrate,
-        opened=None if data is None else fitting.opened(data),
+        opened=None if data is None else opened(data, fitting),
         samples=samples,
         measure=measure,
         conditions=conditions,

@@ -11,7 +11,7 @@ import typer
 from pillion import zoo
 from pillion.cli import completion, console
 from pillion.cli.application import app
-from pillion.cli.data_options import PreprocessingOptions
+from pillion.cli.data_options import Fitting, with_calibration_data
 from pillion.cli.help import CHECK, INPUT, RUNNING, option
 from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import JsonOption, QuantizeOption
@@ -50,7 +50,7 @@ def verify(
     ] = None,
     quantize: QuantizeOption = False,
     options: CompileOptions,
-    fitting: PreprocessingOptions,
+    fitting: Fitting,
     samples: Annotated[int, option(RUNNING, "Number of random inputs.", min=1, metavar="N")] = 3,
     seed: Annotated[int, option(RUNNING, "Seed of the random inputs.", min=0, metavar="N")] = 0,
     input: Annotated[
@@ -79,7 +79,7 @@ def verify(
         return
     _require_target(program.name, target)
     arrays = read_inputs(input) if input else None
-    request = fitting.with_calibration_data(Request(program.name, target or "", quantize, options))
+    request = with_calibration_data(Request(program.name, target or "", quantize, options), fitting)
     with console.progress(quiet=as_json):
         found = build(request).verify(samples, seed=seed, inputs=arrays)
     _show(found, as_json)

@@ -14,13 +14,11 @@ import numpy as np
 
 from pillion.data import image_files, text_tables, wav_files
 from pillion.data.array_samples import as_array, inputs_and_label, read_named, samples_of_arrays
-from pillion.data.reading_options import Reading
+from pillion.data.reading_options import TRANSFORM, Reading
 from pillion.data.sample import Array, InputSpec, Sample, input_mismatch_error, spread, spread_samples
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file, suffix_of
 from pillion.host_io.user_code import run_user_code
-
-TRANSFORM = "--transform is function(array), which gives an input of the model"
 
 
 def _array_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> Iterator[Sample]:

@@ -7,38 +7,62 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, Optional, get_args
 
 from pillion.errors import PillionError, one_of
+from pillion.host_io.user_code import function_of
+from pillion.option_record import Option
 
 Fit = Literal["exact", "resize", "crop"]
 """Treatment of images and sounds of another size: refuse, stretch, or crop to the middle."""
+
 LABEL_NAMES = ("label", "labels", "target", "targets", "class", "y", "y_test", "y_true")
 """Lower-case names of arrays and columns that hold labels."""
+TRANSFORM = "--transform is function(array), which gives an input of the model"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Options for reading data. The defaults suit data that matches the model's inputs."""
+    """Options for reading data. The defaults suit data that matches the model's inputs. Lists and functions are also
+    accepted as the command line spells them: `cat,dog`, `0.5,0.5`, `file.py:NAME`."""
 
-    labels: Path | None = None
-    """A file with the labels of all samples, in order."""
-    label_column: str | None = None
-    """The label column of a table: its name, or its number from 1."""
-    classes: tuple[str, ...] = ()
-    """Class names, in the order of the model's outputs."""
-    fit: Fit = "exact"
-    divide: float | None = None
-    """Divisor of all numbers; by default 255 for images, none for others."""
-    mean: tuple[float, ...] = ()
-    """Subtracted after the division: one number, or one per image channel."""
-    std: tuple[float, ...] = ()
-    """Divisor after that: one number, or one per image channel."""
-    transform: Callable[[Any], Any] | None = None
-    """A function from an image (height, width, channels, uint8), a sound (samples in -1..1) or an array to a model
-    input; it replaces all other options."""
+    labels: Annotated[
+        Path | None,
+        Option("File with the labels: an .npy, or a table with one column.", "FILE", typed=Optional[Path]),
+    ] = None
+    label_column: Annotated[
+        str | None, Option("Label column of a .csv: a name, or a number from 1.", "COLUMN")
+    ] = None
+    classes: Annotated[
+        tuple[str, ...], Option("Names of the model's outputs, in order: cat,dog,other.", "NAMES")
+    ] = ()
+    fit: Annotated[
+        Fit, Option("Images and sounds of another size: refuse, stretch, or crop to the middle.")
+    ] = "exact"
+    divide: Annotated[
+        float | None,
+        Option("Divide the input by this number (default: 255 for images).", "NUMBER", typed=Optional[float]),
+    ] = None
+    mean: Annotated[
+        tuple[float, ...], Option("Then subtract this: 0.5, or one number per channel.", "NUMBERS")
+    ] = ()
+    std: Annotated[
+        tuple[float, ...], Option("Then divide by this: 0.5, or one number per channel.", "NUMBERS")
+    ] = ()
+    transform: Annotated[
+        Callable[[Any], Any] | None,
+        Option("Function (file.py:NAME) from image, sound or array to an input; executed.", "FUNCTION"),
+    ] = None
+    """From an image (height, width, channels, uint8), a sound (samples in -1..1) or an array; it replaces all other
+    options."""
 
     def __post_init__(self) -> None:
+        parsed = {"classes": _words(self.classes)} | {
+            n: _numbers(n, getattr(self, n)) for n in ("mean", "std")
+        }
+        if isinstance(self.transform, str):
+            parsed["transform"] = function_of(self.transform, TRANSFORM)
+        self.__dict__.update(parsed)
         one_of("--fit", self.fit, get_args(Fit))
         if self.divide is not None and not (math.isfinite(self.divide) and self.divide > 0):
             raise _invalid_number_error("--divide", self.divide, "a number above 0")
@@ -48,6 +72,32 @@ class Reading:
         for one in self.std:
             if not (math.isfinite(one) and one > 0):
                 raise _invalid_number_error("--std", one, "numbers above 0")
+
+
+def _words(text: str | tuple[str, ...]) -> Any:
+    names = tuple(word.strip() for word in text.split(",")) if text and isinstance(text, str) else text or ()
+    if len(set(names)) != len(names) or not all(names):
+        raise PillionError(
+            "--classes cannot be told apart",
+            rule="a name for each output of the model, all different",
+            here=str(text),
+            help="--classes cat,dog,other",
+        )
+    return names
+
+
+def _numbers(name: str, text: str | tuple[float, ...]) -> Any:
+    if not text or not isinstance(text, str):
+        return text or ()
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        raise PillionError(
+            f"--{name} {text} is no number",
+            rule="a number, or one for each channel with commas between",
+            here=text,
+            help=f"--{name} 0.485,0.456,0.406",
+        ) from None
 
 
 def _invalid_number_error(option: str, found: float, rule: str) -> PillionError:

@@ -61,7 +61,12 @@ def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], borders: Progra
             column.append(_output_rows_by_sample(y, len(parts), parts[0], borders))
     labels = [sample.label for sample in samples]
     if any(label is None for label in labels) and not all(label is None for label in labels):
-        raise _unlabelled_samples_error(next(s.place for s in samples if s.label is None))
+        raise PillionError(
+            "some samples have labels, and some have none",
+            rule="all samples have labels, or none has",
+            here=f"no label: {next(s.place for s in samples if s.label is None)}",
+            help="leave the samples without labels out",
+        )
     return Batch(
         tuple(np.concatenate(column) for column in columns if column),
         None if labels[0] is None else _stack_samples(samples),
@@ -96,12 +101,3 @@ def _stack_samples(samples: Sequence[Sample]) -> Array:
             help="give each sample a label of the same kind",
         )
     return np.stack(labels)
-
-
-def _unlabelled_samples_error(place: str) -> PillionError:
-    return PillionError(
-        "some samples have labels, and some have none",
-        rule="all samples have labels, or none has",
-        here=f"no label: {place}",
-        help="leave the samples without labels out",
-    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pillion.data.python_data import open_data
 from pillion.data.reading_options import AS_IT_IS, Reading
@@ -16,13 +16,16 @@ from pillion.errors import PillionError
 from pillion.evaluation.evaluate import MetricName, evaluate
 from pillion.evaluation.evaluation_result import Evaluation
 from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
-from pillion.evaluation.layer_errors import Comparison, LayerErrorMeasurement, LayerTensors, Progress
+from pillion.evaluation.layer_errors import Comparison, LayerErrorMeasurement, Progress
 from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
 from pillion.evaluation.program_io import ProgramIo, program_io
 from pillion.program import Program
 from pillion.run.executor import HOST, Outputs, RunOptions, verdict_of_checks
 from pillion.run.executor_list import require_tools
 from pillion.run.parallel_runs import check_workers, open_chunk_runner
+
+if TYPE_CHECKING:
+    from pillion.importers.torch.float_tensors import FloatTensors
 
 SAMPLES = 8
 """Default number of compared samples; each runs once per layer."""
@@ -31,7 +34,7 @@ SAMPLES = 8
 def compare_layers(
     program: Program,
     float_model: FloatModelProtocol,
-    tensors: LayerTensors,
+    tensors: FloatTensors,
     data: Any,
     *,
     limit: int = SAMPLES,

@@ -123,7 +123,12 @@ def evaluate(
     beside = FloatReference(float_model, borders) if float_model is not None else None
     names = tuple(metrics) if metrics is not None else None
     if names == ():
-        raise _no_metrics_error()
+        raise PillionError(
+            "no metric is asked for",
+            rule="a metric at least, or None for those that suit the data",
+            here="()",
+            help='metrics=("top1",)',
+        )
     named = [metric_of(name) for name in names or ()]  # before anything is run
     gathered = _EvaluationState()
     first: list[tuple[Array, ...]] = []
@@ -140,7 +145,7 @@ def evaluate(
             if gathered.scores is None:
                 is_compared = beside is not None or bool(agree)
                 gathered.scores = _initial_scores(named, chunk, borders, source, is_compared)
-                again = _new_metrics(names)
+                again = [metric_of(name) for name in names or ()]
                 gathered.floats = (
                     _initial_scores(again, chunk, borders, source, is_compared) if beside else None
                 )
@@ -185,10 +190,6 @@ def _run_chunks(
         return
     while some := list(itertools.islice(chunks, at_once)):
         yield from zip(some, list(run(chunk.runs for chunk in some)), strict=True)
-
-
-def _new_metrics(names: tuple[MetricName, ...] | None) -> list[Metric]:
-    return [metric_of(name) for name in names or ()]
 
 
 def _initial_scores(
@@ -259,15 +260,6 @@ def _check_limit(limit: int | None) -> None:
             here=f"{limit}",
             help="leave it out to evaluate all",
         )
-
-
-def _no_metrics_error() -> PillionError:
-    return PillionError(
-        "no metric is asked for",
-        rule="a metric at least, or None for those that suit the data",
-        here="()",
-        help='metrics=("top1",)',
-    )
 
 
 def _no_samples_error(source: Source) -> PillionError:

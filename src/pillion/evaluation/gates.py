@@ -12,8 +12,8 @@ from pillion.errors import PillionError
 from pillion.evaluation.evaluation_result import Evaluation
 from pillion.evaluation.program_costs import ProgramCosts
 
-_UNITS = {"": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2, "MIB": 1024**2}
-_THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+BYTE_UNITS = {"": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2, "MIB": 1024**2}
+COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ def _missing_accuracy_error(found: str) -> PillionError:
 
 def parse_bytes(option: str, text: str | None) -> int | None:
     """Parses a number of bytes: 262144, 256K or 1.5M, in multiples of 1024."""
-    return _parse_number_with_unit(option, text, _UNITS, "256K")
+    return _parse_number_with_unit(option, text, BYTE_UNITS, "256K")
 
 
 def parse_count(option: str, text: str | None) -> int | None:
     """Parses a count: 20000000, or 20M, in multiples of 1000."""
-    return _parse_number_with_unit(option, text, _THOUSANDS, "20M")
+    return _parse_number_with_unit(option, text, COUNT_UNITS, "20M")
 
 
 def _parse_number_with_unit(option: str, text: str | None, units: dict[str, int], example: str) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op, Quantization
 from pillion.ir.types import Value
 
+if TYPE_CHECKING:
+    from pillion.importers.torch.float_tensors import FloatTensors
+
 Progress = Callable[[int, "int | None"], None]
 TOO_FEW = 0.5
 """Least fraction of multiply-accumulate results with float counterparts."""
@@ -36,25 +39,6 @@ TOO_FEW = 0.5
 OTHER_WEIGHTS = 0.5
 """Noise-to-signal ratio of a layer from which its weights must differ from the model's; rounding to int8 causes
 far less."""
-
-
-class LayerTensors(Protocol):
-    """A float model's tensors, as `pillion.importers.torch.float_tensors.FloatTensors` gives them."""
-
-    def run(self, inputs: Sequence[Array]) -> Any:
-        """Computes all tensors of one sample."""
-
-    def tensor(self, values: Any, name: str) -> Array | None:
-        """Returns a tensor by name, or None."""
-
-    def outputs(self, values: Any) -> list[Array]:
-        """Returns the outputs."""
-
-    def outputs_with(self, values: Any, name: str, instead: Array) -> list[Array]:
-        """Returns the outputs with one tensor replaced."""
-
-    def tensor_with(self, values: Any, instead: Mapping[str, Array], name: str) -> Array:
-        """Returns a tensor with earlier tensors replaced."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +126,7 @@ class LayerStatistics:
 class LayerErrorMeasurement:
     """Measures layers sample by sample, then returns the comparison."""
 
-    def __init__(self, model: str, target: str, graph: Graph, floats: LayerTensors) -> None:
+    def __init__(self, model: str, target: str, graph: Graph, floats: FloatTensors) -> None:
         self.model, self.target, self.floats = model, target, floats
         self.steps: IntegerOpExecutor = integer_op_executor(graph)
         self.layers: dict[Value, LayerStatistics] = {}
@@ -188,7 +172,20 @@ class LayerErrorMeasurement:
             self.samples,
             decibels(whole),
             decibels(total),
-            tuple(_layer_report(layer, total, self._scale_sharing_op(layer)) for layer in layers),
+            tuple(
+                LayerErrors(
+                    layer.anchor.name,
+                    layer.op.kind,
+                    layer.op.source,
+                    decibels(layer.running.ratio),
+                    decibels(layer.own.ratio),
+                    decibels(layer.damage),
+                    layer.damage,
+                    layer.damage / total if total else 0.0,
+                    hint_of(layer.op, layer.anchor.value, layer.tensor, self._scale_sharing_op(layer)),
+                )
+                for layer in layers
+            ),
             tuple(self.unmatched),
         )
 
@@ -282,20 +279,6 @@ def _in_float_axis_order(wanted: Array, got: Array) -> Array:
             return moved
         return min((got, moved), key=lambda one: float(((one - wanted) ** 2).sum()))
     return got
-
-
-def _layer_report(layer: LayerStatistics, total: float, shares_with: str) -> LayerErrors:
-    return LayerErrors(
-        layer.anchor.name,
-        layer.op.kind,
-        layer.op.source,
-        decibels(layer.running.ratio),
-        decibels(layer.own.ratio),
-        decibels(layer.damage),
-        layer.damage,
-        layer.damage / total if total else 0.0,
-        hint_of(layer.op, layer.anchor.value, layer.tensor, shares_with),
-    )
 
 
 def _different_model_error(model: str, candidates: Sequence[Value], unmatched: Sequence[str]) -> PillionError:

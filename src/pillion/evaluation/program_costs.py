@@ -9,17 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pillion.boards import qemu
-from pillion.boards.board import Board, find_board
 from pillion.boards.elf import read_elf
 from pillion.emitters.c.manifest import Manifest, read_manifest
-from pillion.emitters.c.project import boards_for
 from pillion.errors import PillionError
 from pillion.program import Program
-from pillion.run.emulated_board import run_on_board
+from pillion.run.emulated_board import board_of, run_on_board
 from pillion.run.executor import RunOptions
 from pillion.run.project_folder import temporary_project
 from pillion.run.random_inputs import samples_of_manifest
-from pillion.targets import find_target
 
 TIMEOUT_SECONDS = 600.0
 
@@ -58,7 +55,12 @@ def costs_of(
             manifest = read_manifest(folder)
             known = ProgramCosts(manifest.memory.ram_bytes, manifest.memory.flash_constant_bytes)
         if (flash or instructions) and manifest.memory.npu_stand_in.constant_bytes:
-            raise _npu_is_not_measured(manifest)
+            raise PillionError(
+                f"flash and instructions of `{manifest.model}` cannot be measured",
+                rule="they are measured on an emulated core, and no emulator has an NPU: a stand-in computes in its place",
+                here=f"--target {manifest.target}",
+                help="--max-ram, which is known; or --keep-on-cpu '*' for what the core would need alone",
+            )
         return _measure_costs(known, folder, manifest, flash, instructions)
 
 
@@ -72,7 +74,7 @@ def can_be_measured(program: Program | str | Path) -> bool:
 def _measure_costs(
     known: ProgramCosts, folder: Path, manifest: Manifest, flash: bool, instructions: bool
 ) -> ProgramCosts:
-    board = _board_of(manifest)
+    board = board_of(manifest)
     if flash:
         sizes = read_elf(qemu.build(folder, replace(board, optimize=manifest.optimize), manifest.files))
         whole = sizes.code + sizes.tables + sizes.constants
@@ -86,18 +88,3 @@ def _measure_costs(
             known, instructions=profile.instructions, stack_bytes=profile.stack_bytes, board=board.name
         )
     return known
-
-
-def _npu_is_not_measured(manifest: Manifest) -> PillionError:
-    return PillionError(
-        f"flash and instructions of `{manifest.model}` cannot be measured",
-        rule="they are measured on an emulated core, and no emulator has an NPU: a stand-in computes in its place",
-        here=f"--target {manifest.target}",
-        help="--max-ram, which is known; or --keep-on-cpu '*' for what the core would need alone",
-    )
-
-
-def _board_of(manifest: Manifest) -> Board:
-    """Returns the board of a project's target, or the first that can run its kernels."""
-    target = find_target(manifest.target)
-    return find_board(target.board or boards_for(manifest.kernels or target.isa)[0].name)

@@ -92,6 +92,15 @@ Content = str | bytes | LazyContent
 """The content of a file."""
 
 
+def file_sha256(path: Path) -> str:
+    """Returns the hash of a file in hexadecimal, read in parts."""
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            total.update(part)
+    return total.hexdigest()
+
+
 def parts_of(content: Content) -> Iterable[bytes]:
     """Yields the bytes of a content in parts."""
     if isinstance(content, LazyContent):

@@ -25,6 +25,7 @@ from pillion.host_io.atomic_files import (
     LazyContent,
     ensure_folder,
     errors_naming_path,
+    file_sha256,
     folder_lock,
     read_text,
     remove_mark_last,
@@ -262,13 +263,7 @@ def _hash_of(folder: Path, path: str) -> str:
         raise _path_blocked_error(
             folder / path, "a folder" if stat.S_ISDIR(mode) else "a pipe or a device", "a file"
         )
-    if not mode:
-        return ""
-    total = hashlib.sha256()
-    with (folder / path).open("rb") as file:
-        while part := file.read(1 << 20):
-            total.update(part)
-    return total.hexdigest()
+    return file_sha256(folder / path) if mode else ""
 
 
 def _mode(path: Path) -> int:

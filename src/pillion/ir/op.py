@@ -59,9 +59,16 @@ _MODULE = re.compile(r"(?:module|.*:\d+) ([\w.]+)")
 """A source that ends with the path of a module."""
 
 
+@dataclass_transform(
+    frozen_default=True,
+    eq_default=False,
+    kw_only_default=True,
+    field_specifiers=(operand, optional_operand, result, dataclasses.field),
+)
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Op:
-    """The base class of ops. `source` names the line of the model that the op comes from; it has no effect on the
+    """The base class of ops, and of families of ops that share fields; each subclass becomes a frozen dataclass.
+    `source` names the line of the model that the op comes from; it has no effect on the
     computation."""
 
     kind: ClassVar[str] = ""
@@ -70,6 +77,10 @@ class Op:
     """Operands that are real constants even in an integer graph; the op quantizes them itself."""
 
     source: str = dataclasses.field(default="", metadata={"role": "source"})
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        dataclasses.dataclass(frozen=True, eq=False, kw_only=True)(cls)
 
     def infer(self) -> TensorType:
         """Returns shape and element type of the result, from operands and attributes. Its quantization is a free
@@ -219,7 +230,6 @@ class Op:
         return dataclasses.replace(self, **changes)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ScaledOp(Op):
     """The base class of ops whose kernels receive multipliers. They follow from the scales, or `given` holds them:
     some programs of others store multipliers and no scales."""
@@ -294,9 +304,10 @@ def _fields_by_role(op: Op | type[Op], role: str | None) -> tuple[str, ...]:
 
 @cache
 def _names_by_role(kind: type[Any], role: str | None) -> tuple[str, ...]:
-    """Returns the fields of an op class that have a role; cached, as it is asked for more often than anything
-    else."""
-    return tuple(f.name for f in dataclasses.fields(kind) if f.metadata.get("role") == role)
+    """Returns the fields of an op class that have a role, bounds last; cached, as it is asked for more often than
+    anything else."""
+    names = (f.name for f in dataclasses.fields(kind) if f.metadata.get("role") == role)
+    return tuple(sorted(names, key=lambda name: name in ("low", "high")))
 
 
 def _values_in_field(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
@@ -318,19 +329,12 @@ def result_fields(op: Op | type[Op]) -> list[str]:
 OpClass = TypeVar("OpClass", bound=type[Op])
 
 
-@dataclass_transform(
-    frozen_default=True,
-    eq_default=False,
-    kw_only_default=True,
-    field_specifiers=(operand, optional_operand, result),
-)
 def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[OpClass], OpClass]:
-    """Registers a class as an op: a frozen dataclass with its kind (its name in the text form) and its
-    quantization rule."""
+    """Registers a class as an op with its kind (its name in the text form) and its quantization rule."""
 
     def declare(cls: OpClass) -> OpClass:
         cls.kind, cls.quantization = kind, quantization
-        return dataclasses.dataclass(frozen=True, eq=False, kw_only=True)(cls)  # type: ignore[return-value]  # dataclass() loses the bound
+        return cls
 
     return declare
 

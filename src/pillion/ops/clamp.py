@@ -9,21 +9,19 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, op, operand, result
-from pillion.ir.types import Array, TensorType, Value
+from pillion.ir.op import Op, op
+from pillion.ir.types import Array
 from pillion.ops.example_values import rescale_examples
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 
 
 @op("clamp")
-class Clamp(RowWise):
+class Clamp(Unary):
     """Clamps every value between two integers, after requantizing it if operand and result differ in scale or zero
     point.
 
     Under `tflite` the ratio of the scales is computed in float32, as in LiteRT's relu family."""
 
-    x: Value = operand()
-    y: Value = result()
     low: int = -128
     high: int = 127
 
@@ -37,9 +35,6 @@ class Clamp(RowWise):
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         numerics.encode_multiplier(self.x.scale / self.y.scale)
-
-    def infer(self) -> TensorType:
-        return TensorType(self.x.shape, self.x.dtype)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         if self.x.quant == self.y.quant:

@@ -18,7 +18,7 @@ from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
 from pillion.ops.reduce import reduced_shape, reduction_access
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import RowWise, Unary
 
 LEFT_SHIFT = 8
 """Headroom in bits of an operand that LiteRT rescales before it compares."""
@@ -75,9 +75,6 @@ class Compare(Binary):
 
     is_identity = False
 
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
     relation: Relation = Relation.LESS
 
     def infer(self) -> TensorType:
@@ -158,7 +155,6 @@ class Where(RowWise):
     condition: Value = operand()
     a: Value = operand()
     b: Value = operand()
-    y: Value = result()
 
     @property
     def is_identity(self) -> bool:
@@ -214,10 +210,10 @@ def _boolean_example(shape: Shape) -> Value:
 class ArgExtremum(Op):
     """The base class of argmax and argmin: int32 positions, the first of equal values."""
 
-    x: Value
-    y: Value
-    axis: int
-    keepdims: bool
+    x: Value = operand()
+    y: Value = result()
+    axis: int = 0
+    keepdims: bool = False
     is_identity = False
 
     def access(self, operand: Value) -> Access:
@@ -254,11 +250,6 @@ def _as_positions(found: Array, axis: int, keepdims: bool) -> Array:
 class ArgMax(ArgExtremum):
     """Returns the position of the largest value along an axis as int32; of equal values the first."""
 
-    x: Value = operand()
-    y: Value = result()
-    axis: int = 0
-    keepdims: bool = False
-
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return _as_positions(np.argmax(operands[0], axis=self.axis), self.axis, self.keepdims)
 
@@ -267,22 +258,15 @@ class ArgMax(ArgExtremum):
 class ArgMin(ArgExtremum):
     """Returns the position of the smallest value along an axis as int32; of equal values the first."""
 
-    x: Value = operand()
-    y: Value = result()
-    axis: int = 0
-    keepdims: bool = False
-
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return _as_positions(np.argmin(operands[0], axis=self.axis), self.axis, self.keepdims)
 
 
-class TopK(RowWise):
+class TopK(Unary):
     """The base class of top-k along the last axis, in order; of equal values the one in front comes first."""
 
-    x: Value
-    y: Value
-    k: int
-    largest: bool
+    k: int = 1
+    largest: bool = True
     is_identity = False
     across_last = "it puts them in order"
 
@@ -323,11 +307,6 @@ class TopK(RowWise):
 class TopValues(TopK):
     """Returns the `k` largest (or smallest) values of the last axis, the most extreme first."""
 
-    x: Value = operand()
-    y: Value = result()
-    k: int = 1
-    largest: bool = True
-
     @property
     def result_dtype(self) -> DType:
         return self.x.dtype
@@ -349,11 +328,6 @@ class TopValues(TopK):
 class TopPlaces(TopK):
     """Returns the positions of the `k` largest (or smallest) values of the last axis as int32; equal values keep
     their order."""
-
-    x: Value = operand()
-    y: Value = result()
-    k: int = 1
-    largest: bool = True
 
     @property
     def result_dtype(self) -> DType:

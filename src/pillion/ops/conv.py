@@ -45,15 +45,15 @@ class Convolution(ScaledOp):
 
     is_identity = False
 
-    x: Value
-    weights: Value
-    bias: Value
-    y: Value
-    stride: Pair
-    dilation: Pair
-    padding: Sides
-    low: int
-    high: int
+    x: Value = operand()
+    weights: Value = operand()
+    bias: Value = operand()
+    y: Value = result()
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Sides = (0, 0, 0, 0)
+    low: int = -128
+    high: int = 127
 
     @property
     def kernel(self) -> Pair:
@@ -217,16 +217,7 @@ def zero_dead_channel_biases(op: Weighted, fresh: Callable[[str], str]) -> Weigh
 class Conv2d(Convolution):
     """Convolves an image with weights [out, kernel_h, kernel_w, in / groups]; padding is zero."""
 
-    x: Value = operand()
-    weights: Value = operand()
-    bias: Value = operand()
-    y: Value = result()
-    stride: Pair = (1, 1)
-    dilation: Pair = (1, 1)
-    padding: Sides = (0, 0, 0, 0)
     groups: int = 1
-    low: int = -128
-    high: int = 127
 
     @property
     def weights_out_channels(self) -> int:
@@ -273,16 +264,6 @@ class Conv2d(Convolution):
 class DepthwiseConv2d(Convolution):
     """Convolves each input channel with its own filters, weights [1, kernel_h, kernel_w, out]: out = in *
     multiplier, output channel = input channel * multiplier + m."""
-
-    x: Value = operand()
-    weights: Value = operand()
-    bias: Value = operand()
-    y: Value = result()
-    stride: Pair = (1, 1)
-    dilation: Pair = (1, 1)
-    padding: Sides = (0, 0, 0, 0)
-    low: int = -128
-    high: int = 127
 
     @property
     def weights_out_channels(self) -> int:

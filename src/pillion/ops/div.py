@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
-from pillion.ir.op import Op, op, operand, result
+from pillion.ir.op import Op, op
 from pillion.ir.types import Array, PerTensor, Value, constant
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, ZERO_POINTS, center, constant_like, make, value
@@ -30,9 +30,6 @@ class Div(Binary):
 
     is_identity = False
 
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
     low: int = -128
     high: int = 127
 

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
-from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant, result
+from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
@@ -29,9 +30,8 @@ def holds_only(value: Value, real: float) -> bool:
 class Binary(RowWise):
     """The base class of elementwise ops with two operands."""
 
-    a: Value
-    b: Value
-    y: Value
+    a: Value = operand()
+    b: Value = operand()
 
     def infer(self) -> TensorType:
         try:
@@ -62,9 +62,10 @@ class AddOrSub(Binary, ScaledOp):
     """The base class of a + b and a - b: both operands are rescaled to a common scale with 20 bits of headroom,
     then to the result's scale. The three multipliers are those of a, of b, and of the result."""
 
-    low: int
-    high: int
-    sign: int = 1
+    sign: ClassVar[int] = 1
+
+    low: int = -128
+    high: int = 127
 
     @property
     def rescale(self) -> tuple[Multiplier, Multiplier, Multiplier]:
@@ -123,12 +124,6 @@ class AddOrSub(Binary, ScaledOp):
 class Add(AddOrSub):
     """Adds two tensors: a + b."""
 
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
-    low: int = -128
-    high: int = 127
-
 
 @op("sub")
 class Sub(AddOrSub):
@@ -136,20 +131,11 @@ class Sub(AddOrSub):
 
     sign = -1
 
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
-    low: int = -128
-    high: int = 127
-
 
 @op("mul")
 class Mul(Binary, ScaledOp):
     """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is computed in float32."""
 
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
     low: int = -128
     high: int = 127
 
@@ -187,7 +173,7 @@ class Extremum(Binary):
     """The base class of minimum and maximum. They compare integers directly, so operands and result share their
     parameters."""
 
-    beyond: int = 0
+    beyond: ClassVar[int] = 0
     """The int8 value that never wins the comparison."""
 
     def check(self) -> None:
@@ -211,10 +197,6 @@ class Minimum(Extremum):
 
     beyond = 127
 
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
-
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.minimum(*operands)
 
@@ -224,10 +206,6 @@ class Maximum(Extremum):
     """Returns the larger of a and b."""
 
     beyond = -128
-
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.maximum(*operands)

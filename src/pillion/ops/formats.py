@@ -9,10 +9,10 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, require_dtype, result
+from pillion.ir.op import Op, Quantization, op, require_dtype
 from pillion.ir.types import BYTES, Array, DType, PerChannel, PerTensor, TensorType, Value
 from pillion.ops.example_values import ZERO_POINTS, make, real, rescale_examples, value
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 
 NORMAL = (2.0**-126, 2.0**126)
 """Scales that are normal float32 numbers, as are their reciprocals; some cores and compilers flush smaller ones to
@@ -32,16 +32,13 @@ def require_normal(op: Op, value: Value) -> None:
 
 
 @op("quantize", quantization=Quantization.NONE)
-class Quantize(RowWise):
+class Quantize(Unary):
     """Quantizes float32 to int8; inside the compiler also to int16.
 
     `cmsis-nn` multiplies by the float32 reciprocal of the scale and rounds ties to even; `tflite` divides in
     float32 and rounds ties away from zero. Both saturate; NaN becomes the zero point."""
 
     is_identity = False
-
-    x: Value = operand()
-    y: Value = result()
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, DType.INT16 if self.y.dtype is DType.INT16 else DType.INT8)
@@ -68,13 +65,10 @@ class Quantize(RowWise):
 
 
 @op("dequantize", quantization=Quantization.NONE)
-class Dequantize(RowWise):
+class Dequantize(Unary):
     """Dequantizes int8 (or int32) to float32: (q - zero point) · scale."""
 
     is_identity = False
-
-    x: Value = operand()
-    y: Value = result()
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, DType.FLOAT32)
@@ -100,11 +94,9 @@ class Dequantize(RowWise):
 
 
 @op("requantize", quantization=Quantization.NONE)
-class Requantize(RowWise):
+class Requantize(Unary):
     """Changes scale and zero point; converts between uint8 and int8."""
 
-    x: Value = operand()
-    y: Value = result()
     to: DType = DType.INT8
 
     @property

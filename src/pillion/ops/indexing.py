@@ -13,7 +13,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_same_quant, result
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops.example_values import ZERO_POINTS, make, value
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 
 
 @op("gather", quantization=Quantization.SHARED)
@@ -114,14 +114,12 @@ def _is_unscaled_integer(value: Value) -> bool:
 
 
 @op("cast", quantization=Quantization.NONE)
-class Cast(RowWise):
+class Cast(Unary):
     """Converts integers to another element type: booleans are 0 and 1, and true is everything but 0. Values that
     do not fit keep their lowest bits, as in PyTorch."""
 
     is_identity = False
 
-    x: Value = operand()
-    y: Value = result()
     to: DType = DType.INT32
 
     def infer(self) -> TensorType:

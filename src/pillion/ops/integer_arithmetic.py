@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, require_dtype, result
+from pillion.ir.op import Op, Quantization, op, require_dtype
 from pillion.ir.types import Array, DType, TensorType, Value, constant
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, make
@@ -99,9 +99,6 @@ class IntegerArithmetic(Binary):
     `floor_mod`) or towards zero; division by 0 returns 0, and the remainder is then the dividend. Shift amounts
     are 0 to 31; for others, a left shift returns 0, a right shift the sign."""
 
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
     calculation: Calculation = Calculation.ADD
 
     @property

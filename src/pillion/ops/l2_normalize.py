@@ -9,10 +9,10 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, Quantization, op, operand, require_dtype, result
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ir.op import Op, Quantization, op, require_dtype
+from pillion.ir.types import Array, DType, PerTensor
 from pillion.ops.example_values import ZERO_POINTS, make, value
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 from pillion.ops.square_root import inverse_square_root
 
 OUTPUT = PerTensor(1 / 128, 0)
@@ -26,7 +26,7 @@ LONGEST = numerics.INT32_MAX // 255**2
 
 
 @op("l2_normalize", quantization=Quantization.FIXED)
-class L2Normalize(RowWise):
+class L2Normalize(Unary):
     """Divides vectors along the last axis by their length: x / sqrt(sum(x²)). Newton's method finds the inverse
     length in integers; `headroom` is the left shift of elements before the multiplication (LiteRT uses 0 for
     int8 and 7 for uint8). Both arithmetics agree."""
@@ -34,12 +34,7 @@ class L2Normalize(RowWise):
     is_identity = False
     across_last = "each is divided by the length of them all"
 
-    x: Value = operand()
-    y: Value = result()
     headroom: int = 0
-
-    def infer(self) -> TensorType:
-        return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
         require_dtype(self, self.x, DType.INT8)

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank, result
+from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.conv import check_accumulator, largest_accumulators
 from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make, value
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 
 
 @op("linear")
-class Linear(ScaledOp, RowWise):
+class Linear(ScaledOp, Unary):
     """Computes y = x · weightsᵀ + bias over the last axis; weights [out, in].
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
@@ -29,10 +29,8 @@ class Linear(ScaledOp, RowWise):
     is_identity = False
     across_last = "its features are made together, each from all"
 
-    x: Value = operand()
     weights: Value = operand()
     bias: Value = operand()
-    y: Value = result()
     low: int = -128
     high: int = 127
 

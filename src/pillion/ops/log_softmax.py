@@ -10,10 +10,10 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
-from pillion.ir.op import Op, Quantization, op, operand, result
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ir.op import Op, Quantization, op
+from pillion.ir.types import Array, DType, PerTensor
 from pillion.ops.example_values import ZERO_POINTS, make, value
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 from pillion.ops.softmax import (
     INPUT_BITS,
     LARGEST_STEP,
@@ -41,14 +41,11 @@ TO_LEVELS = 22
 
 
 @op("log_softmax", quantization=Quantization.FIXED)
-class LogSoftmax(RowWise):
+class LogSoftmax(Unary):
     """Computes the logarithm of softmax along the last axis; the result has steps of 1/16 from -15.94 to 0."""
 
     is_identity = False
     across_last = "each is measured against them all"
-
-    x: Value = operand()
-    y: Value = result()
 
     @property
     def multiplier(self) -> Multiplier:
@@ -69,9 +66,6 @@ class LogSoftmax(RowWise):
     def smallest_difference(self) -> int:
         """The distance below the largest value from which exponentials count as zero."""
         return smallest_difference(self.multiplier)
-
-    def infer(self) -> TensorType:
-        return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
         if self.x.type.rank < 1:

@@ -29,13 +29,13 @@ class LstmGates(Op):
     """The base class of both halves of a step: gates are sums over the input and over the output of the previous
     step."""
 
-    x: Value
-    h: Value
-    c: Value
-    y: Value
-    input_weights: Value
-    recurrent_weights: Value
-    bias: Value
+    x: Value = operand()
+    h: Value = operand()
+    c: Value = operand()
+    input_weights: Value = operand()
+    recurrent_weights: Value = operand()
+    bias: Value = operand()
+    y: Value = result()
 
     is_identity = False
     gates = 1
@@ -156,13 +156,6 @@ class LstmCell(LstmGates):
 
     gates = 3
 
-    x: Value = operand()
-    h: Value = operand()
-    c: Value = operand()
-    input_weights: Value = operand()
-    recurrent_weights: Value = operand()
-    bias: Value = operand()
-    y: Value = result()
     clip: int = 0
 
     def infer(self) -> TensorType:
@@ -194,14 +187,6 @@ class LstmCell(LstmGates):
 @op("lstm_output")
 class LstmOutput(LstmGates):
     """Computes the output of an LSTM step: the output gate times the hyperbolic tangent of the new cell `c`."""
-
-    x: Value = operand()
-    h: Value = operand()
-    c: Value = operand()
-    input_weights: Value = operand()
-    recurrent_weights: Value = operand()
-    bias: Value = operand()
-    y: Value = result()
 
     @property
     def multiplier(self) -> Multiplier:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, op, operand, optional_operand, result
-from pillion.ir.types import Array, DType, TensorType, Value, constant
+from pillion.ir.op import Op, op, optional_operand
+from pillion.ir.types import Array, DType, Value, constant
 from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.lut_tflite import tflite_entries
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 from pillion.ops.unary_functions import Function
 
 Reals = NDArray[np.float64]
@@ -57,23 +57,18 @@ REAL: dict[Function, Callable[[Reals, Lut], Reals]] = {
 
 
 @op("lut")
-class Lut(RowWise):
+class Lut(Unary):
     """Applies a unary function to each element.
 
     Under `cmsis-nn` the table holds the function in double precision, rounded half away from zero after the
     zero point is added. Under `tflite` the functions that LiteRT has follow its kernels; that arithmetic lacks
     the others."""
 
-    x: Value = operand()
     table: Value | None = optional_operand()
-    y: Value = result()
     function: Function = Function.TABLE
     alpha: float = 0.0
     low: float = -math.inf
     high: float = math.inf
-
-    def infer(self) -> TensorType:
-        return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
         if (self.function is Function.TABLE) != (self.table is not None):

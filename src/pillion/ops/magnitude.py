@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Int64Array
-from pillion.ir.op import Op, op, operand, require_dtype, result
+from pillion.ir.op import Op, op, operand, require_dtype
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ops.example_values import ZERO_POINTS, make, value
 from pillion.ops.rowwise import RowWise
@@ -47,7 +47,6 @@ class Magnitude(RowWise):
     a: Value = operand()
     b: Value = operand()
     thresholds: Value = operand()
-    y: Value = result()
     first: int = -128
     falls: bool = False
 

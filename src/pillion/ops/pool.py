@@ -21,13 +21,13 @@ from pillion.ops.example_values import ZERO_POINTS, make, value
 class Pool(Op):
     """The base class of pools over windows of `kernel` pixels; padding is not part of a window."""
 
-    x: Value
-    y: Value
-    kernel: Pair
-    stride: Pair
-    padding: Sides
-    low: int
-    high: int
+    x: Value = operand()
+    y: Value = result()
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    padding: Sides = (0, 0, 0, 0)
+    low: int = -128
+    high: int = 127
 
     @property
     def is_identity(self) -> bool:
@@ -93,14 +93,6 @@ class Pool(Op):
 class MaxPool2d(Pool):
     """Returns the largest value in each window."""
 
-    x: Value = operand()
-    y: Value = result()
-    kernel: Pair = (1, 1)
-    stride: Pair = (1, 1)
-    padding: Sides = (0, 0, 0, 0)
-    low: int = -128
-    high: int = 127
-
     @property
     def outside(self) -> float | None:
         return self.x.dtype.bounds[0] if self.x.dtype is not DType.FLOAT32 else None
@@ -114,14 +106,6 @@ class MaxPool2d(Pool):
 class AvgPool2d(Pool):
     """Averages the pixels of each window inside the image; rounds half away from zero on the integers."""
 
-    x: Value = operand()
-    y: Value = result()
-    kernel: Pair = (1, 1)
-    stride: Pair = (1, 1)
-    padding: Sides = (0, 0, 0, 0)
-    low: int = -128
-    high: int = 127
-
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums, counts = self.sums(operands[0])
         return numerics.saturate(numerics.divide_half_away(sums, counts), self.low, self.high)
@@ -131,14 +115,6 @@ class AvgPool2d(Pool):
 class AvgPool2dUp(Pool):
     """Averages the pixels of each window inside the image as LiteRT's uint8 kernel does: rounds half up. Under
     `cmsis-nn` it rounds half away from zero, as all pools do."""
-
-    x: Value = operand()
-    y: Value = result()
-    kernel: Pair = (1, 1)
-    stride: Pair = (1, 1)
-    padding: Sides = (0, 0, 0, 0)
-    low: int = -128
-    high: int = 127
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums, counts = self.sums(operands[0])

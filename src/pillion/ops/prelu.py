@@ -9,23 +9,21 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
-from pillion.ir.op import Op, op, operand, require_dtype, result
-from pillion.ir.types import Array, Shape, TensorType, Value
+from pillion.ir.op import Op, op, operand, require_dtype
+from pillion.ir.types import Array, Shape, Value
 from pillion.ops.elementwise import holds_only
 from pillion.ops.example_values import RATIOS, ZERO_POINTS, constant_like, make, value
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 
 
 @op("prelu")
-class Prelu(RowWise):
+class Prelu(Unary):
     """Returns x where it is not negative, else slope · x. The slope is broadcast; at most one of its axes is
     larger than 1.
 
     Under `tflite` the ratios of the scales are computed in float32."""
 
-    x: Value = operand()
     slope: Value = operand()
-    y: Value = result()
 
     @property
     def slope_shape(self) -> Shape:
@@ -47,9 +45,6 @@ class Prelu(RowWise):
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         self.multipliers(arithmetic)
-
-    def infer(self) -> TensorType:
-        return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
         """Raises if operands do not fit. A constant slope may already be quantized while x is real."""

@@ -23,11 +23,11 @@ SUM_BYTES = 4
 class Reduction(Op):
     """The base class of reductions."""
 
-    x: Value
-    y: Value
-    axes: tuple[int, ...]
-    keepdims: bool
-    part: ReductionRowGroup | None
+    x: Value = operand()
+    y: Value = result()
+    axes: tuple[int, ...] = ()
+    keepdims: bool = False
+    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
 
     @property
     def is_identity(self) -> bool:
@@ -78,12 +78,6 @@ class Mean(_SumReduction):
     `cmsis-nn` requantizes the sum by one multiplier, scale ratio over count. `tflite` divides the mantissa of
     the scale ratio by the count, truncating."""
 
-    x: Value = operand()
-    y: Value = result()
-    axes: tuple[int, ...] = ()
-    keepdims: bool = False
-    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
-
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         """Returns the multiplier from a sum to a mean at the result's scale."""
         if arithmetic is Arithmetic.CMSIS_NN:
@@ -119,12 +113,6 @@ class ReduceSum(_SumReduction):
     `tflite` scales the sum in double precision and rounds once, half away from zero, as LiteRT's optimized
     kernel does (its reference kernel takes int8 for uint8). `tflite-integer` multiplies in fixed point and
     rounds once, half up."""
-
-    x: Value = operand()
-    y: Value = result()
-    axes: tuple[int, ...] = ()
-    keepdims: bool = False
-    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
 
     @property
     def ratio(self) -> float:
@@ -180,12 +168,6 @@ class ExtremumReduction(Reduction):
 class ReduceMax(ExtremumReduction):
     """Returns the largest value along some axes."""
 
-    x: Value = operand()
-    y: Value = result()
-    axes: tuple[int, ...] = ()
-    keepdims: bool = False
-    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
-
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.asarray(operands[0].max(axis=self.axes, keepdims=self.keepdims))
 
@@ -193,12 +175,6 @@ class ReduceMax(ExtremumReduction):
 @op("reduce_min", quantization=Quantization.SHARED)
 class ReduceMin(ExtremumReduction):
     """Returns the smallest value along some axes."""
-
-    x: Value = operand()
-    y: Value = result()
-    axes: tuple[int, ...] = ()
-    keepdims: bool = False
-    part: ReductionRowGroup | None = field(default=None, metadata={"role": "rows"})
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.asarray(operands[0].min(axis=self.axes, keepdims=self.keepdims))

@@ -26,11 +26,16 @@ MOST_ROWS = 1 << 20
 class Resize(Op):
     """The base class of resizing."""
 
-    x: Value
-    y: Value
-    size: Pair
-    align_corners: bool
-    half_pixel: bool
+    x: Value = operand()
+    y: Value = result()
+    size: Pair = (1, 1)
+    align_corners: bool = False
+    half_pixel: bool = False
+    first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
+    """The number of the first row of a tile, if positions depend on it."""
+    heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
+    """Of a tile whose positions depend on the row: the heights of the whole image and of the whole result. The
+    operand begins with the first row that is read."""
 
     @property
     def is_identity(self) -> bool:
@@ -101,17 +106,6 @@ class ResizeNearest(Resize):
     """Returns the nearest pixel. The centers of the first pixels coincide; with `align_corners`, those of the
     first and the last; with `half_pixel`, the outer edges."""
 
-    x: Value = operand()
-    y: Value = result()
-    size: Pair = (1, 1)
-    align_corners: bool = False
-    half_pixel: bool = False
-    first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
-    """The number of the first row of a tile, if positions depend on it."""
-    heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
-    """Of a tile whose positions depend on the row: the heights of the whole image and of the whole result. The
-    operand begins with the first row that is read."""
-
     @property
     def counts_rows(self) -> bool:
         return isinstance(self.row_maps[self.x], ListedMap)
@@ -157,17 +151,6 @@ class ResizeNearest(Resize):
 class ResizeBilinear(Resize):
     """Interpolates between four pixels, with 10-bit weights along each axis, rounded half away from zero.
     PyTorch's `align_corners=False` is `half_pixel`."""
-
-    x: Value = operand()
-    y: Value = result()
-    size: Pair = (1, 1)
-    align_corners: bool = False
-    half_pixel: bool = False
-    first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
-    """The number of the first row of a tile."""
-    heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
-    """Of a tile: the heights of the whole image and of the whole result. The operand begins with the first row
-    that is read."""
 
     def stretched(self, axis: int) -> AxisMap | str:
         step, start = self.source_step_and_start(axis - 1)
@@ -243,17 +226,6 @@ LEAST = -128
 @op("resize_bilinear_float", quantization=Quantization.SHARED)
 class ResizeBilinearFloat(Resize):
     """Interpolates between four pixels in float32, rounded half up: LiteRT's kernel for uint8."""
-
-    x: Value = operand()
-    y: Value = result()
-    size: Pair = (1, 1)
-    align_corners: bool = False
-    half_pixel: bool = False
-    first_row: int = dataclasses.field(default=0, metadata={"role": "rows"})
-    """The number of the first row of a tile."""
-    heights: Pair | None = dataclasses.field(default=None, metadata={"role": "rows"})
-    """Of a tile: the heights of the whole image and of the whole result. The operand begins with the first row
-    that is read."""
 
     def stretched(self, axis: int) -> AxisMap | str:
         firsts, lasts = self.whole_places(axis - 1)[0].T.tolist()

@@ -10,10 +10,10 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
-from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, result
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ir.op import Op, Quantization, ScaledOp, op
+from pillion.ir.types import Array, DType, PerTensor
 from pillion.ops.example_values import ZERO_POINTS, make, value
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 
 INPUT_BITS = 5
 """Integer bits of the exponential's argument."""
@@ -44,15 +44,12 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 
 
 @op("softmax", quantization=Quantization.FIXED)
-class Softmax(ScaledOp, RowWise):
+class Softmax(ScaledOp, Unary):
     """Computes exp(x) over the sum of exp(x) along the last axis. The result has steps of 1/256 from -128, as in
     other runtimes, or finer ones, down to 2^-21, if every share is small; shares above 255 steps saturate."""
 
     is_identity = False
     across_last = "each is a share of them all"
-
-    x: Value = operand()
-    y: Value = result()
 
     @property
     def multiplier(self) -> Multiplier:
@@ -88,9 +85,6 @@ class Softmax(ScaledOp, RowWise):
     def smallest_difference(self) -> int:
         """The distance below the largest value from which values count as zero."""
         return smallest_difference(self.multiplier)
-
-    def infer(self) -> TensorType:
-        return TensorType(self.x.shape, self.x.dtype)
 
     def check(self) -> None:
         if self.x.type.rank < 1:

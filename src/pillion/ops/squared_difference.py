@@ -9,8 +9,8 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
-from pillion.ir.op import Op, op, operand, result
-from pillion.ir.types import Array, Value
+from pillion.ir.op import Op, op
+from pillion.ir.types import Array
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
 
@@ -24,10 +24,6 @@ class SquaredDifference(Binary):
     headroom, the square to the result's scale. Both arithmetics agree."""
 
     is_identity = False
-
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
 
     @property
     def rescale(self) -> tuple[Multiplier, Multiplier, Multiplier]:

@@ -5,6 +5,7 @@ filter keeps what one vector makes of the last inputs in 16 bits and weighs it b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +22,9 @@ class _SvdfBase(Op):
     """The base class of both halves; every row is an independent input."""
 
     is_identity = False
-    memory: Value
-    weights: Value
+    if TYPE_CHECKING:  # not fields of this class: SvdfMemory has another operand in front
+        memory: Value
+        weights: Value
 
     @property
     def filters(self) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir.access import ROWS, AxisMap, Span
-from pillion.ir.op import Op, op, operand, require_rank, result
-from pillion.ir.types import Array, DType, Pair, Shape, Sides, Value
+from pillion.ir.op import Op, op, require_rank
+from pillion.ir.types import Array, DType, Pair, Shape
 from pillion.ops.conv import Convolution
 from pillion.ops.example_values import (
     DEVIATION,
@@ -32,16 +32,7 @@ class TransposeConv2d(Convolution):
     times the stride on. `padding` is cut off the result; `output_padding` is added at its bottom and right,
     where only the bias arrives."""
 
-    x: Value = operand()
-    weights: Value = operand()
-    bias: Value = operand()
-    y: Value = result()
-    stride: Pair = (1, 1)
-    dilation: Pair = (1, 1)
-    padding: Sides = (0, 0, 0, 0)
     output_padding: Pair = (0, 0)
-    low: int = -128
-    high: int = 127
 
     @property
     def weights_out_channels(self) -> int:

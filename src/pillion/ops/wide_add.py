@@ -11,7 +11,7 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array
-from pillion.ir.op import op, operand, result
+from pillion.ir.op import op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, make
@@ -34,9 +34,6 @@ class WideAdd(Binary):
 
     is_identity = False
 
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
     sign: int = 1
 
     @property

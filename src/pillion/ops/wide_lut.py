@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op, op, operand, optional_operand, result
+from pillion.ir.op import Op, op, optional_operand
 from pillion.ir.types import Array, DType, TensorType, Value, constant
 from pillion.ops.example_values import make
 from pillion.ops.lut import REAL, Lut, Reals
-from pillion.ops.rowwise import RowWise
+from pillion.ops.rowwise import Unary
 from pillion.ops.unary_functions import Function
 from pillion.ops.wide_add import wide_example_value
 
@@ -25,13 +25,11 @@ NAMED = frozenset({Function.SIGMOID, Function.TANH, Function.SILU, Function.SOFT
 
 
 @op("wide_lut")
-class WideLut(RowWise):
+class WideLut(Unary):
     """Applies a unary function to each 16-bit element. A table holds the results for every 256th level, in double
     precision and rounded half away from zero; results between two entries are interpolated and rounded half up."""
 
-    x: Value = operand()
     table: Value | None = optional_operand()
-    y: Value = result()
     function: Function = Function.TABLE
 
     is_identity = False

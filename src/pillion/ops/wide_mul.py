@@ -9,7 +9,7 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import op, operand, result
+from pillion.ir.op import op
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, make
@@ -26,10 +26,6 @@ class WideMul(Binary):
     of their 64-bit product, rounded half up."""
 
     is_identity = False
-
-    a: Value = operand()
-    b: Value = operand()
-    y: Value = result()
 
     @property
     def ratio(self) -> float:

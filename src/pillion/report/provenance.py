@@ -11,12 +11,12 @@ from pathlib import Path
 
 from pillion import __version__
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
+from pillion.host_io.atomic_files import file_sha256
 from pillion.ir.text import to_text
 from pillion.report.report_facts import OriginFacts
 from pillion.report.subject import ReportOptions, ReportSubject
 
 PACKAGES = ("torch", "torchao", "numpy", "flatbuffers")
-BLOCK = 1 << 20
 MOST_BYTES = 1 << 30
 """Largest data that is hashed."""
 
@@ -65,10 +65,4 @@ def _hash_of_path(path: Path) -> str:
         for file in sorted(p for p in path.iterdir() if p.is_file()):
             total.update(f"{file.name}\0{_hash_of_path(file)}\n".encode("utf-8", "replace"))
         return total.hexdigest()
-    if not path.is_file():
-        return ""
-    whole = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            whole.update(block)
-    return whole.hexdigest()
+    return file_sha256(path) if path.is_file() else ""

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pillion.devices.payloads import Payloads
 from pillion.emitters.c.lower import CProgram
 from pillion.emitters.c.manifest import NpuMemory
-from pillion.host_io.atomic_files import Content
-from pillion.importers.pte import ReadProgram
-from pillion.ir.graph import Graph
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
+from pillion.run.executor import Runnable
 from pillion.run.float_interface import FloatModel
 from pillion.run.time_estimate import TimingConditions
-from pillion.targets import Target
 
 Progress = Callable[[int, "int | None"], None]
 """Called after each sample with the number done and the total, if known."""
@@ -27,16 +23,8 @@ Stage = Callable[[str], None]
 """Called with the name of the next stage."""
 
 
-class ReportSubject(Protocol):
+class ReportSubject(Runnable, Protocol):
     """A compiled program."""
-
-    @property
-    def graph(self) -> Graph:
-        """The program's ops."""
-
-    @property
-    def target(self) -> Target:
-        """The target of the program."""
 
     @property
     def ledger(self) -> Ledger:
@@ -45,10 +33,6 @@ class ReportSubject(Protocol):
     @property
     def optimize(self) -> Optimize:
         """Whether kernels are chosen for speed or size."""
-
-    @property
-    def file(self) -> ReadProgram | None:
-        """The .pte file that the program was read from, if any."""
 
     @property
     def floats(self) -> FloatModel | None:
@@ -69,21 +53,6 @@ class ReportSubject(Protocol):
     @property
     def sram_bytes(self) -> int:
         """Bytes of RAM during a run."""
-
-    @property
-    def payloads(self) -> Payloads:
-        """The NPU code of each segment."""
-
-    @property
-    def source(self) -> bytes | None:
-        """The .tflite file that the model was read from, if any."""
-
-    @property
-    def files(self) -> Mapping[str, Content]:
-        """Files of the C project: path to content."""
-
-    def of(self, graph: Graph) -> ReportSubject:
-        """Returns a program for another graph."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from pillion.run.executor import (
     verdict_of_checks,
 )
 from pillion.run.project_folder import manifest_mismatch_error, outputs_from_bytes, temporary_project
+from pillion.targets import find_target
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,12 @@ def _split_outputs(outputs: bytes, manifest: Manifest) -> list[bytes]:
 def _firmware_sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
     """Returns the sizes of the linked firmware."""
     return read_elf(qemu.build(folder, board, manifest.files))
+
+
+def board_of(manifest: Manifest) -> Board:
+    """Returns the board of a project's target, or the first one that runs its kernels."""
+    target = find_target(manifest.target)
+    return find_board(target.board or boards_for(manifest.kernels or target.isa)[0].name)
 
 
 def check_board(manifest: Manifest, board: Board) -> None:

@@ -4,29 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from pillion.emitters.c.manifest import ManifestBuffer
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, check_inputs
-from pillion.ir.types import Array, DType, Shape
+from pillion.ir.types import Array, DType, Value
 
-
-class InputTensor(Protocol):
-    """The description of an input: a graph's value, or a buffer of a manifest."""
-
-    @property
-    def name(self) -> str:
-        """The name of the input."""
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-
-    @property
-    def shape(self) -> Shape:
-        """The sizes of the axes."""
+InputTensor = Value | ManifestBuffer
+"""The description of an input, in a graph or in a manifest."""
 
 
 def check_arrays(wanted: Sequence[InputTensor], inputs: Sequence[Array]) -> None:

@@ -27,7 +27,7 @@ from pillion.run.executor import (
     verdict_of_checks,
 )
 from pillion.run.litert_remote import LiteRtProcess
-from pillion.run.stream_steps import run_stream_steps
+from pillion.run.stream_steps import run_by_reference
 from pillion.targets import npu_target_example
 
 
@@ -85,8 +85,7 @@ class LiteRtExecutor:
             op: functools.partial(_run_in_litert, _open_interpreter(op.body), op.body, options.timeout)
             for op in segments
         }
-        mixed = functools.partial(graph.reference_step, instead=instead)
-        return [RunResult(made) for made in run_stream_steps(graph, samples, options, mixed)]
+        return run_by_reference(graph, samples, options, instead)
 
 
 def _run_whole_graph(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:

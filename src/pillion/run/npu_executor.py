@@ -15,7 +15,7 @@ from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
 from pillion.run.executor import DEFAULTS, NPU, Outputs, Runnable, RunOptions, RunResult, Samples
-from pillion.run.stream_steps import run_stream_steps
+from pillion.run.stream_steps import run_by_reference
 
 
 class NpuCodeExecutor:
@@ -42,8 +42,7 @@ class NpuCodeExecutor:
         instead: dict[Op, Callable[..., object]] = {
             op: functools.partial(_run_as_arrays, op, run) for op, run in pairs
         }
-        step = functools.partial(program.graph.reference_step, instead=instead)
-        return [RunResult(made) for made in run_stream_steps(program.graph, samples, options, step)]
+        return run_by_reference(program.graph, samples, options, instead)
 
 
 def _program_segments(program: Runnable) -> list[Segment]:

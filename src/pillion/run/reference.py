@@ -14,7 +14,7 @@ from pillion.run.executor import (
     require_open_segments,
     verdict_of_checks,
 )
-from pillion.run.stream_steps import run_stream_steps
+from pillion.run.stream_steps import run_by_reference
 
 
 class ReferenceExecutor:
@@ -28,7 +28,4 @@ class ReferenceExecutor:
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         """Returns the results of the samples."""
-        return [
-            RunResult(made)
-            for made in run_stream_steps(program.graph, samples, options, program.graph.reference_step)
-        ]
+        return run_by_reference(program.graph, samples, options)

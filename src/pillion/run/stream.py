@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol
+from typing import Any
 
 from pillion.emitters.c.manifest import read_manifest
 from pillion.host_io.progress import show_progress, stage
@@ -27,19 +27,6 @@ from pillion.run.frame_buffer import FrameBuffer
 from pillion.run.host_executor import files_for_host, input_bytes, start_host_model
 from pillion.run.input_checks import check_fit, fit_to_graph
 from pillion.run.project_folder import outputs_from_bytes, temporary_project
-
-
-class _Session(Protocol):
-    """A program on some executor, with its states."""
-
-    def run(self, samples: Samples) -> list[Outputs]:
-        """Runs steps from the current states."""
-
-    def reset(self) -> None:
-        """Resets the states."""
-
-    def close(self) -> None:
-        """Releases the session's resources."""
 
 
 class StreamSession:
@@ -101,7 +88,9 @@ class StreamSession:
         self.close()
 
 
-def _session(program: Runnable, executor: Executor, options: RunOptions) -> _Session:
+def _session(
+    program: Runnable, executor: Executor, options: RunOptions
+) -> _ReferenceSession | _HostSession | _ReplaySession:
     if executor.name == REFERENCE:
         return _ReferenceSession(program)
     return (

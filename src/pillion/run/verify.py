@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pillion.emitters.c.manifest import Manifest, read_manifest
-from pillion.emitters.c.project import boards_for
 from pillion.errors import PillionError
 from pillion.host_io.progress import show_progress, stage
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
+from pillion.run.emulated_board import board_of
 from pillion.run.executor import (
     HOST,
     NPU,
@@ -24,6 +24,7 @@ from pillion.run.executor import (
     Outputs,
     Runnable,
     RunOptions,
+    RunResult,
     Samples,
     verdict_of_checks,
 )
@@ -32,7 +33,6 @@ from pillion.run.first_difference import Difference, bytes_different, first_diff
 from pillion.run.input_checks import check_fit
 from pillion.run.npu_project import require_npu_code
 from pillion.run.random_inputs import random_samples, samples_of_manifest
-from pillion.targets import find_target
 
 __all__ = ["Difference", "ExecutorPair", "Verification", "VerifiedRun", "verify", "verify_project"]
 
@@ -151,7 +151,7 @@ def verify_project(
 def _project_executors(folder: Path, manifest: Manifest) -> tuple[str, ...]:
     """Returns this computer, a board and, if the project has NPU code, the NPU."""
     with_code = verdict_of_checks("npu.code", lambda: require_npu_code(folder, manifest)).ok
-    return (HOST, _board_of(manifest), *([NPU] if with_code else []))
+    return (HOST, board_of(manifest).name, *([NPU] if with_code else []))
 
 
 def _check_sample_count(samples: int) -> None:
@@ -165,20 +165,28 @@ def _check_sample_count(samples: int) -> None:
 
 
 def _run_executor(executor: Executor, program: Runnable, streams: Streams) -> VerifiedRun:
-    verdict = executor.judge(program)
+    def run(stream: Samples) -> list[RunResult]:
+        made = executor.run(program, stream, PATIENT)
+        for result in made:
+            _check_types(executor.name, program.graph, result.outputs)
+        return made
+
+    return _run_streams(executor.name, executor.judge(program), streams, run)
+
+
+def _run_streams(
+    on: str, verdict: Verdict, streams: Streams, run: Callable[[Samples], list[RunResult]]
+) -> VerifiedRun:
     if not verdict.ok:
-        return VerifiedRun(executor.name, skipped=verdict)
+        return VerifiedRun(on, skipped=verdict)
     start = time.perf_counter()
+    many = f"{len(streams)} streams" if len(streams) > 1 else f"{len(streams[0])} samples"
     try:
-        with stage(_describe_runs(executor.name, streams)):
-            outputs = tuple(
-                result.outputs for stream in streams for result in executor.run(program, stream, PATIENT)
-            )
-        for sample in outputs:
-            _check_types(executor.name, program.graph, sample)
+        with stage(f"verifying on {on}: {many}"):
+            outputs = tuple(result.outputs for stream in streams for result in run(stream))
     except PillionError as error:
-        return VerifiedRun(executor.name, failed=error)
-    return VerifiedRun(executor.name, outputs, time.perf_counter() - start)
+        return VerifiedRun(on, failed=error)
+    return VerifiedRun(on, outputs, time.perf_counter() - start)
 
 
 def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
@@ -193,30 +201,9 @@ def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
         )
 
 
-def _board_of(manifest: Manifest) -> str:
-    """Returns the board of a project's target, or the first one that runs its kernels."""
-    target = find_target(manifest.target)
-    return target.board or boards_for(manifest.kernels or target.isa)[0].name
-
-
-def _describe_runs(on: str, streams: Streams) -> str:
-    many = f"{len(streams)} streams" if len(streams) > 1 else f"{len(streams[0])} samples"
-    return f"verifying on {on}: {many}"
-
-
 def _run_folder(folder: Path, on: str, streams: Streams) -> VerifiedRun:
     verdict = verdict_of_checks("tools", lambda: require_tools(on))
-    if not verdict.ok:
-        return VerifiedRun(on, skipped=verdict)
-    start = time.perf_counter()
-    try:
-        with stage(_describe_runs(on, streams)):
-            outputs = tuple(
-                result.outputs for stream in streams for result in run_folder(folder, stream, on, PATIENT)
-            )
-    except PillionError as error:
-        return VerifiedRun(on, failed=error)
-    return VerifiedRun(on, outputs, time.perf_counter() - start)
+    return _run_streams(on, verdict, streams, lambda stream: run_folder(folder, stream, on, PATIENT))
 
 
 def _differences(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pillion.schemas.flatbuffer import (
     Bytes,
     Table,
@@ -92,281 +94,103 @@ class Operator(Table):
     intermediates: list[int] | None = optional_numbers_field(8, "i")
 
 
-OPTIONS: dict[int, type[Table]] = {}
+OPTIONS: dict[int, Any] = {}
 """Option tables by the format's number."""
 
 
-class Options(Table):
-    """The base of option tables."""
-
-    def __init_subclass__(cls, number: int) -> None:
-        super().__init_subclass__()
-        OPTIONS[number] = cls
-
-
-class Conv2DOptions(Options, number=1):
-    padding: int = number_field(0, "b")
-    stride_w: int = number_field(1, "i")
-    stride_h: int = number_field(2, "i")
-    fused_activation: int = number_field(3, "b")
-    dilation_w: int = number_field(4, "i", 1)
-    dilation_h: int = number_field(5, "i", 1)
-
-
-class DepthwiseConv2DOptions(Options, number=2):
-    padding: int = number_field(0, "b")
-    stride_w: int = number_field(1, "i")
-    stride_h: int = number_field(2, "i")
-    depth_multiplier: int = number_field(3, "i")
-    fused_activation: int = number_field(4, "b")
-    dilation_w: int = number_field(5, "i", 1)
-    dilation_h: int = number_field(6, "i", 1)
-
-
-class Pool2DOptions(Options, number=5):
-    padding: int = number_field(0, "b")
-    stride_w: int = number_field(1, "i")
-    stride_h: int = number_field(2, "i")
-    filter_w: int = number_field(3, "i")
-    filter_h: int = number_field(4, "i")
-    fused_activation: int = number_field(5, "b")
-
-
-class FullyConnectedOptions(Options, number=8):
-    fused_activation: int = number_field(0, "b")
-    weights_format: int = number_field(1, "b")
-    keep_num_dims: bool = number_field(2, "?")
-
-
-class SoftmaxOptions(Options, number=9):
-    beta: float = number_field(0, "f")
-
-
-class ConcatenationOptions(Options, number=10):
-    axis: int = number_field(0, "i")
-    fused_activation: int = number_field(1, "b")
-
-
-class AddOptions(Options, number=11):
-    fused_activation: int = number_field(0, "b")
-    pot_scale_int16: bool = number_field(1, "?", True)
-
-
-class SubOptions(Options, number=28):
-    fused_activation: int = number_field(0, "b")
-    pot_scale_int16: bool = number_field(1, "?", True)
-
-
-class MulOptions(Options, number=21):
-    fused_activation: int = number_field(0, "b")
-
-
-class ReshapeOptions(Options, number=17):
-    new_shape: list[int] = numbers_field(0, "i")
-
-
-class PadOptions(Options, number=22):
-    pass
-
-
-class PadV2Options(Options, number=43):
-    pass
-
-
-class TransposeOptions(Options, number=26):
-    pass
-
-
-class ReducerOptions(Options, number=27):
-    keep_dims: bool = number_field(0, "?")
-
-
-class SqueezeOptions(Options, number=30):
-    squeeze_dims: list[int] = numbers_field(0, "i")
-
-
-class StridedSliceOptions(Options, number=32):
-    begin_mask: int = number_field(0, "i")
-    end_mask: int = number_field(1, "i")
-    ellipsis_mask: int = number_field(2, "i")
-    new_axis_mask: int = number_field(3, "i")
-    shrink_axis_mask: int = number_field(4, "i")
-    offset: bool = number_field(5, "?")
-
-
-class ExpOptions(Options, number=33):
-    pass
-
-
-class SplitOptions(Options, number=35):
-    num_splits: int = number_field(0, "i")
-
-
-class SplitVOptions(Options, number=79):
-    num_splits: int = number_field(0, "i")
-
-
-class DivOptions(Options, number=29):
-    fused_activation: int = number_field(0, "b")
-
-
-class TransposeConvOptions(Options, number=49):
-    padding: int = number_field(0, "b")
-    stride_w: int = number_field(1, "i")
-    stride_h: int = number_field(2, "i")
-    fused_activation: int = number_field(3, "b")
-    quantized_bias_type: int = number_field(4, "b")
-
-
-class ResizeBilinearOptions(Options, number=15):
-    align_corners: bool = number_field(2, "?")
-    half_pixel_centers: bool = number_field(3, "?")
-
-
-class ResizeNearestNeighborOptions(Options, number=74):
-    align_corners: bool = number_field(0, "?")
-    half_pixel_centers: bool = number_field(1, "?")
-
-
-class BatchMatMulOptions(Options, number=101):
-    adj_x: bool = number_field(0, "?")
-    adj_y: bool = number_field(1, "?")
-    asymmetric_quantize_inputs: bool = number_field(2, "?")
-
-
-class DequantizeOptions(Options, number=38):
-    pass
-
-
-class MaximumMinimumOptions(Options, number=39):
-    pass
-
-
-class SliceOptions(Options, number=48):
-    pass
-
-
-class PackOptions(Options, number=59):
-    values_count: int = number_field(0, "i")
-    axis: int = number_field(1, "i")
-
-
-class UnpackOptions(Options, number=64):
-    num: int = number_field(0, "i")
-    axis: int = number_field(1, "i")
-
-
-class LeakyReluOptions(Options, number=75):
-    alpha: float = number_field(0, "f")
-
-
-class AbsOptions(Options, number=78):
-    pass
-
-
-class QuantizeOptions(Options, number=89):
-    pass
-
-
-class HardSwishOptions(Options, number=91):
-    pass
-
-
-class GeluOptions(Options, number=116):
-    approximate: bool = number_field(0, "?")
-
-
-class GatherOptions(Options, number=23):
-    axis: int = number_field(0, "i")
-    batch_dims: int = number_field(1, "i")
-
-
-class ArgMaxOptions(Options, number=40):
-    output_type: int = number_field(0, "b")
-
-
-class ArgMinOptions(Options, number=57):
-    output_type: int = number_field(0, "b")
-
-
-class CastOptions(Options, number=37):
-    in_data_type: int = number_field(0, "b")
-    out_data_type: int = number_field(1, "b")
-
-
-class OneHotOptions(Options, number=61):
-    axis: int = number_field(0, "i")
-
-
-class SequenceLstmOptions(Options, number=71):
-    fused_activation: int = number_field(0, "b")
-    cell_clip: float = number_field(1, "f")
-    projection_clip: float = number_field(2, "f")
-    time_major: bool = number_field(3, "?")
-    asymmetric_quantize_inputs: bool = number_field(4, "?")
-    diagonal_recurrent_tensors: bool = number_field(5, "?")
-
-
-class SpaceToDepthOptions(Options, number=19):
-    block_size: int = number_field(0, "i")
-
-
-class DepthToSpaceOptions(Options, number=94):
-    block_size: int = number_field(0, "i")
-
-
-class MirrorPadOptions(Options, number=77):
-    mode: int = number_field(0, "b")
-
-
-class SvdfOptions(Options, number=6):
-    rank: int = number_field(0, "i")
-    fused_activation: int = number_field(1, "b")
-    asymmetric_quantize_inputs: bool = number_field(2, "?")
-
-
-class CallOnceOptions(Options, number=103):
-    init_subgraph_index: int = number_field(0, "i")
-
-
-class WhileOptions(Options, number=93):
-    cond_subgraph_index: int = number_field(0, "i")
-    body_subgraph_index: int = number_field(1, "i")
-
-
-class DynamicUpdateSliceOptions(Options, number=117):
-    pass
-
-
-class VarHandleOptions(Options, number=111):
-    container: str = text_field(0)
-    shared_name: str = text_field(1)
-
-
-class ReadVariableOptions(Options, number=112):
-    pass
-
-
-class ShapeOptions(Options, number=55):
-    out_type: int = number_field(0, "b")
-
-
-class CumsumOptions(Options, number=102):
-    exclusive: bool = number_field(0, "?")
-    reverse: bool = number_field(1, "?")
-
-
-class ReverseSequenceOptions(Options, number=87):
-    seq_dim: int = number_field(0, "i")
-    batch_dim: int = number_field(1, "i")
-
-
-class L2NormOptions(Options, number=12):
-    fused_activation: int = number_field(0, "b")
-
-
-class AssignVariableOptions(Options, number=113):
-    pass
-
-
+def _options(name: str, number: int, fields: str = "", first: int = 0) -> Any:
+    """Returns an option table with fields `name:kind` that are numbered in order. A kind is a letter of `struct`,
+    `[i]` for a vector or `text`; a default other than 0 follows `=`."""
+    kinds = {
+        field: kind.partition("=") for field, _, kind in (word.partition(":") for word in fields.split())
+    }
+    members: dict[str, Any] = {"__module__": __name__, "__annotations__": dict.fromkeys(kinds, Any)}
+    for place, (field, (kind, _, default)) in enumerate(kinds.items(), first):
+        if kind == "text":
+            members[field] = text_field(place)
+        elif kind.startswith("["):
+            members[field] = numbers_field(place, kind[1])
+        else:
+            members[field] = number_field(place, kind, int(default or 0))
+    OPTIONS[number] = made = type(name, (Table,), members)
+    return made
+
+
+Conv2DOptions = _options(
+    "Conv2DOptions", 1, "padding:b stride_w:i stride_h:i fused_activation:b dilation_w:i=1 dilation_h:i=1"
+)
+DepthwiseConv2DOptions = _options(
+    "DepthwiseConv2DOptions",
+    2,
+    "padding:b stride_w:i stride_h:i depth_multiplier:i fused_activation:b dilation_w:i=1 dilation_h:i=1",
+)
+Pool2DOptions = _options(
+    "Pool2DOptions", 5, "padding:b stride_w:i stride_h:i filter_w:i filter_h:i fused_activation:b"
+)
+FullyConnectedOptions = _options(
+    "FullyConnectedOptions", 8, "fused_activation:b weights_format:b keep_num_dims:?"
+)
+SoftmaxOptions = _options("SoftmaxOptions", 9, "beta:f")
+ConcatenationOptions = _options("ConcatenationOptions", 10, "axis:i fused_activation:b")
+AddOptions = _options("AddOptions", 11, "fused_activation:b pot_scale_int16:?=1")
+SubOptions = _options("SubOptions", 28, "fused_activation:b pot_scale_int16:?=1")
+MulOptions = _options("MulOptions", 21, "fused_activation:b")
+ReshapeOptions = _options("ReshapeOptions", 17, "new_shape:[i]")
+PadOptions = _options("PadOptions", 22)
+PadV2Options = _options("PadV2Options", 43)
+TransposeOptions = _options("TransposeOptions", 26)
+ReducerOptions = _options("ReducerOptions", 27, "keep_dims:?")
+SqueezeOptions = _options("SqueezeOptions", 30, "squeeze_dims:[i]")
+StridedSliceOptions = _options(
+    "StridedSliceOptions",
+    32,
+    "begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i offset:?",
+)
+ExpOptions = _options("ExpOptions", 33)
+SplitOptions = _options("SplitOptions", 35, "num_splits:i")
+SplitVOptions = _options("SplitVOptions", 79, "num_splits:i")
+DivOptions = _options("DivOptions", 29, "fused_activation:b")
+TransposeConvOptions = _options(
+    "TransposeConvOptions", 49, "padding:b stride_w:i stride_h:i fused_activation:b quantized_bias_type:b"
+)
+ResizeBilinearOptions = _options("ResizeBilinearOptions", 15, "align_corners:? half_pixel_centers:?", first=2)
+ResizeNearestNeighborOptions = _options(
+    "ResizeNearestNeighborOptions", 74, "align_corners:? half_pixel_centers:?"
+)
+BatchMatMulOptions = _options("BatchMatMulOptions", 101, "adj_x:? adj_y:? asymmetric_quantize_inputs:?")
+DequantizeOptions = _options("DequantizeOptions", 38)
+MaximumMinimumOptions = _options("MaximumMinimumOptions", 39)
+SliceOptions = _options("SliceOptions", 48)
+PackOptions = _options("PackOptions", 59, "values_count:i axis:i")
+UnpackOptions = _options("UnpackOptions", 64, "num:i axis:i")
+LeakyReluOptions = _options("LeakyReluOptions", 75, "alpha:f")
+AbsOptions = _options("AbsOptions", 78)
+QuantizeOptions = _options("QuantizeOptions", 89)
+HardSwishOptions = _options("HardSwishOptions", 91)
+GeluOptions = _options("GeluOptions", 116, "approximate:?")
+GatherOptions = _options("GatherOptions", 23, "axis:i batch_dims:i")
+ArgMaxOptions = _options("ArgMaxOptions", 40, "output_type:b")
+ArgMinOptions = _options("ArgMinOptions", 57, "output_type:b")
+CastOptions = _options("CastOptions", 37, "in_data_type:b out_data_type:b")
+OneHotOptions = _options("OneHotOptions", 61, "axis:i")
+SequenceLstmOptions = _options(
+    "SequenceLstmOptions",
+    71,
+    "fused_activation:b cell_clip:f projection_clip:f time_major:? "
+    "asymmetric_quantize_inputs:? diagonal_recurrent_tensors:?",
+)
+SpaceToDepthOptions = _options("SpaceToDepthOptions", 19, "block_size:i")
+DepthToSpaceOptions = _options("DepthToSpaceOptions", 94, "block_size:i")
+MirrorPadOptions = _options("MirrorPadOptions", 77, "mode:b")
+SvdfOptions = _options("SvdfOptions", 6, "rank:i fused_activation:b asymmetric_quantize_inputs:?")
+CallOnceOptions = _options("CallOnceOptions", 103, "init_subgraph_index:i")
+WhileOptions = _options("WhileOptions", 93, "cond_subgraph_index:i body_subgraph_index:i")
+DynamicUpdateSliceOptions = _options("DynamicUpdateSliceOptions", 117)
+VarHandleOptions = _options("VarHandleOptions", 111, "container:text shared_name:text")
+ReadVariableOptions = _options("ReadVariableOptions", 112)
+ShapeOptions = _options("ShapeOptions", 55, "out_type:b")
+CumsumOptions = _options("CumsumOptions", 102, "exclusive:? reverse:?")
+ReverseSequenceOptions = _options("ReverseSequenceOptions", 87, "seq_dim:i batch_dim:i")
+L2NormOptions = _options("L2NormOptions", 12, "fused_activation:b")
+AssignVariableOptions = _options("AssignVariableOptions", 113)
 OPTION_NUMBERS = {cls: number for number, cls in OPTIONS.items()}

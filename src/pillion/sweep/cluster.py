@@ -20,6 +20,7 @@ CONNECT_SECONDS, WORKER_SECONDS = 10.0, 60.0
 AHEAD = 4
 """Queued jobs per worker, so that no worker idles while results are written."""
 
+CERTIFICATES = "tls:// needs certificates in Dask's configuration (distributed.comm.tls)"
 NO_TLS = (
     "warning: {} has no TLS: whoever reaches that port can run code there, and here through the results; "
     "use tls://host:port, with certificates in Dask's configuration (distributed.comm.tls)"
@@ -167,7 +168,8 @@ def connect_cluster(scheduler: str) -> Iterator[ClusterWorkers]:
             f"there is no scheduler at {scheduler}",
             rule="--scheduler is the address of a running Dask scheduler",
             here=str(error).splitlines()[0][:200] if str(error) else type(error).__name__,
-            help="`dask scheduler` prints its address; without --scheduler, workers run on this computer",
+            help="`dask scheduler` prints its address; without --scheduler, workers run on this computer"
+            + (f"; {CERTIFICATES}" if scheduler.startswith("tls://") else ""),
         ) from None
     try:
         with _translate_connection_errors(client, scheduler):

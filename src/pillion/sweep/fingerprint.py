@@ -14,11 +14,10 @@ import pillion
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
 from pillion.emitters.c.params_structs import kernel_folders
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import regular_file, suffix_of
+from pillion.host_io.atomic_files import file_sha256, regular_file, suffix_of
 from pillion.registry import REGISTRY
 
 _SHORT = 16
-_AT_ONCE = 1 << 20
 _PACKAGES = ("torch", "torchao", "numpy")
 """Packages whose version may change a program."""
 
@@ -41,11 +40,7 @@ def _file_hash(path: Path) -> str:
 @cache
 def _cached_file_hash(path: Path, changed: int, size: int, number: int) -> str:
     """Hashes a file, once per process while its size and modification time are unchanged."""
-    total = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(_AT_ONCE):
-            total.update(part)
-    return total.hexdigest()[:_SHORT]
+    return file_sha256(path)[:_SHORT]
 
 
 def python_sources(path: Path) -> list[Path]:

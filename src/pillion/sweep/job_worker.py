@@ -61,22 +61,20 @@ def run_job(job: Job) -> JobOutput:
             result = JobResult(failure=failure_from_error(error))
         except Exception as error:
             traceback.print_exc(file=log)
-            result = JobResult(failure=_unexpected_failure(job, error))
+            result = JobResult(
+                failure=Failure(
+                    f"`{job.model}` ended in {type(error).__name__}",
+                    "a variant compiles, or is refused with a reason",
+                    str(error).strip()[:500] or "no message",
+                    "log.txt beside the job has the whole story; the next sweep tries it again",
+                    is_lasting=False,
+                )
+            )
         seconds = time.perf_counter() - begun
     kept = JobResult(
         result.figures, result.metrics, result.failure, result.left_out, tuple(warned), round(seconds, 4)
     )
     return JobOutput(kept, files if result.figures else {}, log.getvalue()[-MOST_LOG:])
-
-
-def _unexpected_failure(job: Job, error: Exception) -> Failure:
-    return Failure(
-        f"`{job.model}` ended in {type(error).__name__}",
-        "a variant compiles, or is refused with a reason",
-        str(error).strip()[:500] or "no message",
-        "log.txt beside the job has the whole story; the next sweep tries it again",
-        is_lasting=False,
-    )
 
 
 @contextmanager

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import errors_naming_path, folder_lock, read_text, write_parts, write_whole
@@ -52,7 +51,27 @@ class Store:
             shutil.rmtree(new, ignore_errors=True)
             for path, content in done.files.items():
                 write_parts(new / path, content)
-            write_parts(new / JOB, json.dumps(_describe_job(job), indent=2, default=str) + "\n")
+            write_parts(
+                new / JOB,
+                json.dumps(
+                    {
+                        "model": job.model,
+                        "source": job.source,
+                        "values": dict(job.values),
+                        **(
+                            {
+                                "measure": as_plain_data(job.measure),
+                                "contents": job.contents,
+                                "pillion": job.pillion,
+                                "tools": job.tools,
+                            }
+                        ),
+                    },
+                    indent=2,
+                    default=str,
+                )
+                + "\n",
+            )
             if done.log:
                 write_parts(new / LOG, done.log)
             write_parts(new / RESULT, json.dumps(as_plain_data(done.result), indent=2) + "\n")
@@ -64,20 +83,6 @@ class Store:
         """Writes a file of the whole sweep."""
         write_whole(self.folder / name, content)
         return self.folder / name
-
-
-def _describe_job(job: Job) -> Mapping[str, Any]:
-    """Describes a job for people; no program reads it."""
-    return {"model": job.model, "source": job.source, "values": dict(job.values), **_job_details(job)}
-
-
-def _job_details(job: Job) -> Mapping[str, Any]:
-    return {
-        "measure": as_plain_data(job.measure),
-        "contents": job.contents,
-        "pillion": job.pillion,
-        "tools": job.tools,
-    }
 
 
 @contextmanager

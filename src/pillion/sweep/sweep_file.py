@@ -240,10 +240,12 @@ def _read_limits(table: TomlTable | None, measure: MeasureOptions) -> dict[str, 
         return {}
     found = {}
     for key, value in table.rest().items():
-        name, number = _check_figure_name(table, key, key, measure), number_of(value)
+        name, is_size = _check_figure_name(table, key, key, measure), key.endswith("_bytes")
+        number = number_of(value, is_size=is_size)
         if number is None:
+            kind, example = ("a number of bytes", "256K") if is_size else ("a number", "20M")
             raise table.wrong(
-                f"{key} = {as_short_text(value)}", "a number, or a size like 256 KB", f'{key} = "256 KB"'
+                f"{key} = {as_short_text(value)}", f"{kind}, such as {example}", f'{key} = "{example}"'
             )
         found[name] = number
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.errors import PillionError
+from pillion.evaluation.gates import BYTE_UNITS, COUNT_UNITS
 from pillion.host_io.atomic_files import read_text
 
 MOST_BYTES = 1 << 20
@@ -129,15 +130,16 @@ class TomlTable:
 
 TOP = "the file itself"
 """The name of the top-level table in messages."""
-_UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "K": 1000, "M": 10**6}
 
 
-def number_of(text: object) -> float | None:
-    """Returns a number, also from `256 KB` (1 KB is 1024 bytes) or `20 M`; None if the text is no number."""
-    if isinstance(text, (int, float)) and not isinstance(text, bool):
-        return text if abs(text) < float("inf") else None
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([KM]?B?)", text) if isinstance(text, str) else None
-    if match is None:
+def number_of(value: object, *, is_size: bool = False) -> float | None:
+    """Returns a number, also from text: sizes such as `256K` in multiples of 1024, counts such as `20 M` in
+    multiples of 1000. None if the text is no number."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value if abs(value) < float("inf") else None
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]*)", value) if isinstance(value, str) else None
+    units = BYTE_UNITS if is_size else COUNT_UNITS
+    if match is None or match[2].upper() not in units:
         return None
-    size = float(match[1]) * _UNITS[match[2]]
-    return int(size) if size.is_integer() else size
+    number = float(match[1]) * units[match[2].upper()]
+    return int(number) if number.is_integer() else number

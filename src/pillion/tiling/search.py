@@ -147,7 +147,12 @@ class TilingSearch:
         """Returns the plan without stripes or, with row input, the cheapest one."""
         stripes = self.paths.simplest
         if stripes is None:
-            raise _not_by_rows_error(self.ways.graph)
+            raise PillionError(
+                f"`{self.ways.graph.name}` cannot be handed its input row by row",
+                rule="the ops that read the input can run together a few rows at a time",
+                here="no region of ops from the first that reads it on makes a result that has rows",
+                help="leave --rows-in out",
+            )
         return self.plan(stripes)
 
     def smallest_within_extra(self, budget: float, worth: int = 0) -> TilingPlan:
@@ -284,12 +289,3 @@ def _input_shrinking_help(graph: Graph) -> str:
     options = ["--io-dtype int8"] if any(value.dtype is DType.FLOAT32 for value in graph.inputs) else []
     options += ["--io-layout nhwc"] if any(isinstance(op, Transpose) for op in readers) else []
     return f"{' '.join(options)} (a smaller input buffer), " if options else ""
-
-
-def _not_by_rows_error(graph: Graph) -> PillionError:
-    return PillionError(
-        f"`{graph.name}` cannot be handed its input row by row",
-        rule="the ops that read the input can run together a few rows at a time",
-        here="no region of ops from the first that reads it on makes a result that has rows",
-        help="leave --rows-in out",
-    )

@@ -23,6 +23,7 @@ from edges import (
 from single_ops import SOFTMAX, Maker, made, value
 
 from ethos_streams import compiled, differing, graph_of, needs_vela, tflite_of
+from nightly import in_turn
 from pillion.devices.ethos_u import ETHOS_U, limits
 from pillion.devices.ethos_u.accelerators import Family
 from pillion.devices.ethos_u.rules import STREAM, SUPPORTED, rules
@@ -115,8 +116,7 @@ def test_u85_takes_more(op: Op) -> None:
     assert accepts(op, U85)
 
 
-@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
-@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize(("name", "accelerator"), in_turn(EDGES, ["ethos-u55-128", "ethos-u65-256"]))
 def test_a_limit_is_where_vela_has_it(name: str, accelerator: str) -> None:
     _require_edge(name, *EDGES[name], accelerator)
 

@@ -73,6 +73,7 @@ class Chain(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", part_of(["cortex-m33", "imxrt700"], 2))
+@pytest.mark.nightly
 def test_a_deep_net_compiles(target: str) -> None:
     """210 layers: the quantizer ended in a RecursionError from 200 on."""
     x = torch.linspace(0, 1, 8).reshape(2, 4)

@@ -101,6 +101,21 @@ def test_data_without_a_hit_leave_the_whole_range(net: Scores) -> None:
     assert parameters(compiled(net)) == USUAL[net.function]
 
 
+class Fused(Scores):
+    """The function of a scaled and shifted number: one table."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, :7] * getattr(torch, self.function)(self.layer(x) * 0.5 + 0.1)  # type: ignore[no-any-return]
+
+
+def test_fused_functions_follow_the_same_rule() -> None:
+    for function, one_sided in (("sigmoid", -8.0), ("tanh", 4.0)):
+        assert parameters(compiled(Fused(function)))[0] < 0.9 * USUAL[function][0]
+        without_hit = Fused(function, bias=one_sided)
+        assert parameters(compiled(without_hit)) == USUAL[function]
+        assert parameters(compiled(without_hit, arithmetic="tflite")) == USUAL[function]
+
+
 def test_outputs_have_room_and_end_with_the_function() -> None:
     """A few samples say how far others reach; fewer say nothing."""
     net = Scores("sigmoid", 0.8)
@@ -142,6 +157,7 @@ class Remembered(nn.Module):
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.nightly
 def test_c_and_files_answer_the_same(tmp_path: Path) -> None:
     for net in (Gated("sigmoid"), Scores("tanh", 0.7), Remembered()):
         program, samples = compiled(net), data(3, seed=2)

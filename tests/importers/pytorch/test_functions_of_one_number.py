@@ -200,6 +200,7 @@ def test_two_tensors_are_no_expression() -> None:
     assert decibels(arrays_of(module(SIGNED))[0], found) > 15
 
 
+@pytest.mark.nightly
 def test_a_long_expression_is_several_tables() -> None:
     def function(x: Tensor) -> Tensor:
         for _ in range(70):

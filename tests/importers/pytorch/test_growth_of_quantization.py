@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
-from counted import assert_grows
+from call_counts import assert_grows
+from nightly import part_of
 from pillion.importers.torch.fx_nodes import constant_nodes, is_constant, is_trainable
 from pillion.importers.torch.quantize import QUANTIZE, export, fold_batch_norms, ptq
 from pillion.importers.torch.to_graph import import_program
@@ -85,7 +86,7 @@ NETS: dict[str, tuple[Callable[[int], nn.Module], int, float]] = {
 """A net of so many layers, and how much more reads there are in one of twice as many."""
 
 
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", part_of(NETS, 2))
 def test_from_torch_to_a_graph(net: str) -> None:
     make, size, factor = NETS[net]
 

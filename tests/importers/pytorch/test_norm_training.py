@@ -18,6 +18,7 @@ from torchao.quantization.pt2e import FakeQuantize
 from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 from training_loops import batches, train, without_rounding
 
+from nightly import pairwise, runs_all
 from pillion import passes
 from pillion.importers.torch import capture
 from pillion.importers.torch.quantize import (
@@ -91,9 +92,7 @@ def computed(trained: QatModule) -> list[str]:
     return [n.name for n in roundings if n.args[0].op == "call_function" and n.args[0].target not in moving]
 
 
-@pytest.mark.parametrize("flow", FLOWS)
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("name", INTEGER)
+@pytest.mark.parametrize(("flow", "bias", "name"), pairwise(FLOWS, [True, False], INTEGER))
 def test_simulated_folded_and_compiled_are_the_same(name: str, bias: bool, flow: str) -> None:
     model = Pair(name, bias, eps=1e-3)
     inputs = random_inputs(model.shape)
@@ -104,9 +103,12 @@ def test_simulated_folded_and_compiled_are_the_same(name: str, bias: bool, flow:
     assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=7)[0])
 
 
-@pytest.mark.parametrize("flow", FLOWS)
-@pytest.mark.parametrize("activation", [nn.ReLU, nn.ReLU6, nn.Sigmoid, nn.Hardswish])
-@pytest.mark.parametrize("name", ["conv2d", "depthwise", "transposed", "linear"])
+@pytest.mark.parametrize(
+    ("flow", "activation", "name"),
+    pairwise(
+        FLOWS, [nn.ReLU, nn.ReLU6, nn.Sigmoid, nn.Hardswish], ["conv2d", "depthwise", "transposed", "linear"]
+    ),
+)
 def test_with_an_activation_behind_the_norm(name: str, activation: type[nn.Module], flow: str) -> None:
     model = nn.Sequential(Pair(name), activation())
     inputs = random_inputs(LAYERS[name][1])
@@ -170,7 +172,7 @@ MOVES = ("aten.reshape.default", "aten.permute.default")
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30 if runs_all() else 8, deadline=None)
 @example("ptq", "linear_5d", False, False, False, 1e-5, 0.1, False, 0)
 @given(
     flow=st.sampled_from(FLOWS),

@@ -20,6 +20,7 @@ from quantized_graphs import (
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nightly import part_of
 from pillion import zoo
 from pillion.importers.torch import capture
 from pillion.importers.torch.quantize import QuantizationConstraints, ptq
@@ -181,7 +182,7 @@ def test_nothing_stays_in_float(name: str) -> None:
     assert program.float_ops == ()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", part_of(FUNCTIONS, 2))
 def test_functions_are_tables(name: str) -> None:
     module = Call(lambda m, x: FUNCTIONS[name](m.conv(x)))
     inputs = random_inputs(IMAGE)
@@ -190,7 +191,7 @@ def test_functions_are_tables(name: str) -> None:
     assert noise(program, module, *inputs) < 0.06
 
 
-@pytest.mark.parametrize("name", zoo.MODELS)
+@pytest.mark.parametrize("name", part_of(zoo.MODELS, 4))
 def test_zoo(name: str) -> None:
     entry = zoo.MODELS[name]
     source = capture.load(name, input_size=64 if entry.resizable else None)

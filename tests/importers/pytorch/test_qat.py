@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from training_loops import batches, compiled, train
 
 import pillion
+from nightly import part_of
 from pillion.errors import PillionError
 from pillion.importers.torch.quantize import QatModule, QuantizationConstraints, finish_training, prepare_qat
 from pillion.importers.torch.quantize.specs import Specs
@@ -78,7 +79,7 @@ def test_an_ordinary_loop(trained: QatModule) -> None:
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("name", [*CASES, *FUNCTIONS])
+@pytest.mark.parametrize("name", part_of([*CASES, *FUNCTIONS], 4))
 def test_the_trained_module_is_the_program(name: str) -> None:
     """Every op of the reference within one step of torch's integers and of the module in eval mode."""
     function, shapes = CASES.get(name, (lambda m, x: FUNCTIONS[name](m.conv(x)), ((1, 8, 5, 7),)))

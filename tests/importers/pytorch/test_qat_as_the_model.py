@@ -283,6 +283,7 @@ def test_another_target_is_named() -> None:
     assert "target='imxrt700'" in caught.value.help
 
 
+@pytest.mark.nightly
 def test_the_first_call_of_a_process_may_be_this_one() -> None:
     code = "import torch, pillion; pillion.prepare_qat(torch.nn.Linear(3, 2), torch.ones(1, 3), 'cortex-m55')"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

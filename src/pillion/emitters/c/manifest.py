@@ -253,5 +253,5 @@ def not_a_project_error(folder: Path, reason: str) -> PillionError:
         f"{folder} is not a project of Pillion",
         rule="a folder that `pillion compile` wrote, whose manifest.json describes it",
         here=reason,
-        help="pillion compile -m MODEL -t TARGET --quantize -o FOLDER writes one",
+        help="pillion compile MODEL -t TARGET --quantize -o FOLDER writes one",
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from pillion.errors import PillionError
@@ -20,7 +19,7 @@ from pillion.schemas.tflite import ElementType
 NAMED = 6
 """The number of tensors that a message names before it counts the rest."""
 OTHER_WAY = "compile the PyTorch model that the file was made from: -m net.py:Net --quantize"
-WITH_DATA = "pillion compile -m FILE --quantize --calibrate DATA"
+WITH_DATA = "pillion compile FILE --quantize --calibrate DATA"
 """The advice for files with float activations."""
 QUANTIZED = (
     "convert with full integer quantization: converter.optimizations = [tf.lite.Optimize.DEFAULT], a representative_dataset and "
@@ -47,16 +46,6 @@ ADVICE: Mapping[str, str] = {
     "RNN": LAYERS_THAT_REMEMBER,
 }
 """The advice for an unsupported operator, by prefix of its name; the first match applies."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One reason why a file cannot be read."""
-
-    what: str
-    rule: str
-    here: str
-    help: str
 
 
 class Diagnosis:
@@ -120,45 +109,47 @@ def _describe_some_tensors(tensors: Sequence[tflite.Tensor]) -> str:
     return f"{names} and {len(tensors) - NAMED} more" if len(tensors) > NAMED else names
 
 
-def compiled_already(file: Diagnosis) -> Finding | None:
+def compiled_already(file: Diagnosis) -> PillionError | None:
     """Recognizes a file whose operators contain code for another processor."""
     for code in dict.fromkeys(file.codes):
         custom = code.removeprefix("CUSTOM ")
         whose = file.compiled.get(custom) if custom != code else None
         if whose is not None:
-            return Finding(
+            return PillionError(
                 f"`{file.name}` was compiled for {whose} already",
-                "a .tflite holds layers; a compiler for an NPU puts code of that NPU in their place",
-                f"custom operator `{custom}`, {counted(file.codes)}",
-                "use the .tflite from before that step: Pillion compiles it for chips with and without NPU (`pillion targets`)",
+                rule="a .tflite holds layers; a compiler for an NPU puts code of that NPU in their place",
+                here=f"custom operator `{custom}`, {counted(file.codes)}",
+                help="use the .tflite from before that step: Pillion compiles it for chips with and without NPU (`pillion targets`)",
             )
     return None
 
 
-def control_flow(file: Diagnosis) -> Finding | None:
+def control_flow(file: Diagnosis) -> PillionError | None:
     """Recognizes loops and branches."""
     found = [code for code in file.codes if code in CONTROL and code not in file.known]
     if not found:
         return None
-    return Finding(
+    return PillionError(
         f"`{file.name}` branches or loops",
-        "what is computed does not depend on data",
-        f"{counted(found)}, in {len(file.model.subgraphs)} subgraphs",
-        f"convert a net whose loops are unrolled: a Python loop with a fixed number of steps, or {OTHER_WAY}",
+        rule="what is computed does not depend on data",
+        here=f"{counted(found)}, in {len(file.model.subgraphs)} subgraphs",
+        help=f"convert a net whose loops are unrolled: a Python loop with a fixed number of steps, or {OTHER_WAY}",
     )
 
 
-def sixteen_bits(file: Diagnosis) -> Finding | None:
+def sixteen_bits(file: Diagnosis) -> PillionError | None:
     """Recognizes 16-bit activations."""
     wide = file.activations_of_type(ElementType.INT16)
     if not wide:
         return None
-    return Finding(
+    return PillionError(
         f"`{file.name}` computes on 16-bit activations",
-        "activations are int8",
-        f"{len(wide)} int16 tensors: {_describe_some_tensors(wide)}; of {file.users(wide)}",
-        "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
-        "EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8",
+        rule="activations are int8",
+        here=f"{len(wide)} int16 tensors: {_describe_some_tensors(wide)}; of {file.users(wide)}",
+        help=(
+            "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
+            "EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8"
+        ),
     )
 
 
@@ -166,7 +157,7 @@ BORDERS = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM TFLite_Detection_PostProces
 """Operators between float and int8, including the detectors' last operator."""
 
 
-def floating(file: Diagnosis) -> Finding | None:
+def floating(file: Diagnosis) -> PillionError | None:
     """Recognizes operators that compute in float, with weights of 8, 16 or 32 bits."""
     found = file.activations_of_type(ElementType.FLOAT32, ElementType.FLOAT16, quantized=False)
     ids = {id(tensor) for tensor in found}
@@ -193,20 +184,25 @@ def floating(file: Diagnosis) -> Finding | None:
     else:
         what, rule = "computes in float", "operators compute on int8"
     way = "" if inside and not is_partly_float(file.model) else f"{WITH_DATA}, "
-    return Finding(f"`{file.name}` {what}", rule, ops, f"{way}{QUANTIZED}, or {OTHER_WAY}")
+    return PillionError(
+        f"`{file.name}` {what}",
+        rule=rule,
+        here=ops,
+        help=f"{way}{QUANTIZED}, or {OTHER_WAY}",
+    )
 
 
-def unknown_operators(file: Diagnosis) -> Finding | None:
+def unknown_operators(file: Diagnosis) -> PillionError | None:
     """Recognizes unsupported operators."""
     unknown = [code for code in file.codes if code and code not in (*file.known, *CONTROL)]
     if not unknown:
         return None
     advice = dict.fromkeys(_advice(code) for code in dict.fromkeys(unknown))
-    return Finding(
+    return PillionError(
         f"`{file.name}` has operators that are not read",
-        f"operators are among the {len(set(file.known))} that are read: docs/reference/tflite.md lists them",
-        f"{counted(unknown)}, of {len(file.codes)} operators",
-        "\n".join(advice),
+        rule=f"operators are among the {len(set(file.known))} that are read: docs/reference/tflite.md lists them",
+        here=f"{counted(unknown)}, of {len(file.codes)} operators",
+        help="\n".join(advice),
     )
 
 
@@ -216,7 +212,7 @@ def _advice(code: str) -> str:
     return found or f"write {code} with operators that are read{why}, or {OTHER_WAY}"
 
 
-KINDS: tuple[Callable[[Diagnosis], Finding | None], ...] = (
+KINDS: tuple[Callable[[Diagnosis], PillionError | None], ...] = (
     control_flow,
     sixteen_bits,
     floating,

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pillion.importers.tflite.model import operator_name
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
@@ -41,21 +43,21 @@ def is_partly_float(model: tflite.Model) -> bool:
 
 def arithmetics(model: tflite.Model) -> tuple[bool, bool]:
     """Whether operators of a file have quantized results, and whether some have float ones."""
-    if not model.subgraphs:
-        return False, False
-    graph = model.subgraphs[0]
-    made = {
-        number
-        for one in graph.operators
-        if not _is_neither(model, one)
-        for number in one.outputs
-        if 0 <= number < len(graph.tensors)
-    }
-    tensors = [graph.tensors[number] for number in made]
+    tensors = _computed_with(model, lambda operator: operator.outputs)
     is_quantized = any(
         t.type in INTEGERS and t.quantization is not None and t.quantization.scale for t in tensors
     )
     return is_quantized, any(t.type == ElementType.FLOAT32 for t in tensors)
+
+
+def _computed_with(model: tflite.Model, side: Callable[[tflite.Operator], list[int]]) -> list[tflite.Tensor]:
+    """Returns the operands or the results of the operators that determine the arithmetic."""
+    if not model.subgraphs:
+        return []
+    graph = model.subgraphs[0]
+    of = [o for o in graph.operators if not operator_name(model, o.opcode_index).startswith(NEITHER)]
+    numbers = {number for operator in of for number in side(operator)}
+    return [graph.tensors[number] for number in numbers if 0 <= number < len(graph.tensors)]
 
 
 def is_float_operator(model: tflite.Model, operator: tflite.Operator) -> bool:
@@ -72,19 +74,5 @@ def is_float_operator(model: tflite.Model, operator: tflite.Operator) -> bool:
 
 def is_hybrid(model: tflite.Model) -> bool:
     """Whether operators that compute in float have 8-bit weights (dynamic-range quantization)."""
-    graph = model.subgraphs[0]
-    handed = {
-        number
-        for one in graph.operators
-        if not _is_neither(model, one)
-        for number in one.inputs
-        if 0 <= number < len(graph.tensors)
-    }
-    return any(
-        graph.tensors[number].type in INTEGERS and graph.tensors[number].quantization is not None
-        for number in handed
-    )
-
-
-def _is_neither(model: tflite.Model, operator: tflite.Operator) -> bool:
-    return operator_name(model, operator.opcode_index).startswith(NEITHER)
+    tensors = _computed_with(model, lambda operator: operator.inputs)
+    return any(t.type in INTEGERS and t.quantization is not None for t in tensors)

@@ -163,12 +163,6 @@ def broadcast_shape_constant(call: ReadOperator) -> list[Op]:
     return []
 
 
-def exclusive_or(call: ReadOperator) -> list[Op]:
-    """Reads a bitwise exclusive or."""
-    made = _Calculations(call)
-    return made.end(made.calculated(Calculation.XOR, _operand(call), _operand(call, 1)))
-
-
 def right_shift(call: ReadOperator) -> list[Op]:
     """Reads a right shift, with the shift amount clamped to 0 to 31."""
     x, places, made = _operand(call), _operand(call, 1), _Calculations(call)
@@ -188,7 +182,6 @@ ROWS: dict[str, Reading] = {
     "REDUCE_PROD": int32_reduction(Calculation.MUL),
     "RANGE": range_constant,
     "BROADCAST_ARGS": broadcast_shape_constant,
-    "BITWISE_XOR": exclusive_or,
     "RIGHT_SHIFT": right_shift,
 }
 """The readers of int32-only operators, by operator name."""

@@ -56,26 +56,17 @@ class FloatNet:
 
     def __call__(self, inputs: Sequence[Array]) -> dict[str, Array]:
         """Runs the model in float and returns its tensors by the graph's value names, in the graph's layout."""
-        recorder = _Recorder(self.module, frozenset(origin.node for origin in self.origins.values()))
+        wanted, seen = {origin.node for origin in self.origins.values()}, dict[str, Array]()
+
+        def record(node: Node, result: Any) -> None:
+            if node.name in wanted and isinstance(result, Tensor):
+                seen[node.name] = result.detach().cpu().numpy()
+
         with torch.no_grad():
-            recorder.run(*cast_to_model(self.module.graph, map(torch.from_numpy, inputs)))
+            own = cast_to_model(self.module.graph, map(torch.from_numpy, inputs))
+            LoopInterpreter(self.module, record).run(*own)
         return {
-            name: recorder.seen[origin.node].transpose(origin.order)
+            name: seen[origin.node].transpose(origin.order)
             for name, origin in self.origins.items()
-            if origin.node in recorder.seen and recorder.seen[origin.node].ndim == len(origin.order)
+            if origin.node in seen and seen[origin.node].ndim == len(origin.order)
         }
-
-
-class _Recorder(LoopInterpreter):
-    """Interprets a module and records the tensors of selected nodes."""
-
-    def __init__(self, module: GraphModule, wanted: frozenset[str]) -> None:
-        super().__init__(module)
-        self.wanted = wanted
-        self.seen: dict[str, Any] = {}
-
-    def run_node(self, n: Node) -> Any:
-        result = super().run_node(n)
-        if n.name in self.wanted and isinstance(result, Tensor):
-            self.seen[n.name] = result.detach().cpu().numpy()
-        return result

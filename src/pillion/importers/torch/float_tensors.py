@@ -11,11 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
 from pillion.importers.torch.float_model import TorchModel
-from pillion.importers.torch.fx_nodes import constant_of
-from pillion.importers.torch.loop_nodes import LoopInterpreter, LoopNodes, in_execution_order
+from pillion.importers.torch.loop_nodes import LoopInterpreter, LoopNodes, compute_node, in_execution_order
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import identifier
@@ -49,7 +47,10 @@ class FloatTensors:
                 if isinstance(item, LoopNodes):
                     values.update(self._loop_results(item, values))
                 else:
-                    values[item] = next(given) if item.op == "placeholder" else self._compute(item, values)
+                    is_input = item.op == "placeholder"
+                    values[item] = (
+                        next(given) if is_input else compute_node(self.module, item, values.__getitem__)
+                    )
         return values
 
     def tensor(self, values: Values, name: str) -> Array | None:
@@ -88,23 +89,14 @@ class FloatTensors:
                         again = self._loop_results(item, {**values, **changed})
                         changed.update((node, made) for node, made in again.items() if node not in changed)
                 elif item not in changed and any(source in changed for source in item.all_input_nodes):
-                    changed[item] = self._compute(item, values, changed)
+                    changed[item] = compute_node(
+                        self.module, item, lambda n: changed[n] if n in changed else values[n]
+                    )
         return changed
 
     def _loop_results(self, loop: LoopNodes, values: Values) -> Values:
         """Results of a loop; tensors inside its steps have no single value."""
         return LoopInterpreter(self.module).steps(loop, values)
-
-    def _compute(self, node: Node, values: Values, changed: Mapping[Node, Any] = {}) -> Any:  # never changed
-        if node.op == "get_attr":
-            return constant_of(node)
-        args, kwargs = map_arg(
-            (node.args, dict(node.kwargs)), lambda n: changed[n] if n in changed else values[n]
-        )
-        if node.op == "output":
-            return args[0]
-        assert callable(node.target)
-        return node.target(*args, **kwargs)
 
 
 def _flatten_tensors(held: Any) -> list[Tensor]:

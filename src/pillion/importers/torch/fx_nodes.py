@@ -19,12 +19,13 @@ from pillion.ir.graph import printable
 aten = torch.ops.aten
 Target = Callable[..., Any]
 
-CONVOLUTIONS = (
-    aten.conv1d.default,
-    aten.conv2d.default,
-    aten.conv_transpose1d.default,
-    aten.conv_transpose2d.input,
-)
+
+def operators(names: str, overload: str = "default") -> tuple[Any, ...]:
+    """Returns torch's operators with the given names, which spaces separate."""
+    return tuple(getattr(getattr(aten, name), overload) for name in names.split())
+
+
+CONVOLUTIONS = (*operators("conv1d conv2d conv_transpose1d"), aten.conv_transpose2d.input)
 """The convolutions of signals and images."""
 CLAMPS = (aten.relu.default, aten.clamp.default)
 """The clamps that a layer's range absorbs."""
@@ -260,10 +261,3 @@ def lower_calls(
         new = lowerings[node.target](node) if not node._erased and among(node) else None
         if new is not None and new is not node:
             replace(node, new)
-
-
-def evaluate_unary(node: Node, values: Tensor) -> Tensor:
-    """Evaluates a call with one tensor argument on `values`."""
-    with torch.no_grad():
-        result: Tensor = node.target(values, *node.args[1:], **node.kwargs)  # type: ignore[operator]  # a call_function
-        return result

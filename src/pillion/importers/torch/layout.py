@@ -97,12 +97,6 @@ class Builder:
         self.ops.append(dataclasses.replace(draft, y=y))
         return y
 
-    def like(self, x: LayoutValue, cls: type[Op], **fields: Any) -> LayoutValue:
-        """Appends an op that keeps the shape and layout of its operand x."""
-        return x.with_value(
-            self.emit(cls, x=x.value, dtype=x.value.dtype, quant=x.value.type.quant, **fields)
-        )
-
     def arrange(self, x: LayoutValue, order: Order) -> Value:
         """Returns the tensor with its logical axes in this physical order."""
         if x.order == order:
@@ -110,14 +104,7 @@ class Builder:
         permutation = tuple(x.order.index(axis) for axis in order)
         if x.value.is_constant:
             return self.constant(transposed(x.value, permutation))
-        return self.emit(
-            Transpose,
-            x=x.value,
-            order=permutation,
-            name=f"{x.value.name}_moved",
-            dtype=x.value.dtype,
-            quant=x.value.type.quant,
-        )
+        return self._emit_move(Transpose, x.value, f"{x.value.name}_moved", order=permutation)
 
     def plain(self, x: LayoutValue) -> Value:
         """Returns the tensor in logical order."""
@@ -129,14 +116,10 @@ class Builder:
             return value
         if value.is_constant and not isinstance(value.type.quant, PerChannel):
             return self.constant(constant(value.name, value.constant.reshape(shape), value.type.quant))
-        return self.emit(
-            Reshape,
-            x=value,
-            shape=shape,
-            name=f"{value.name}_shaped",
-            dtype=value.dtype,
-            quant=value.type.quant,
-        )
+        return self._emit_move(Reshape, value, f"{value.name}_shaped", shape=shape)
+
+    def _emit_move(self, cls: type[Op], x: Value, name: str, **fields: Any) -> Value:
+        return self.emit(cls, x=x, name=name, dtype=x.dtype, quant=x.type.quant, **fields)
 
     def constant(self, value: Value) -> Value:
         """Returns a constant under a fresh name."""

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Interpreter, Node
-from torch.fx.node import has_side_effect
+from torch.fx.node import has_side_effect, map_arg
 
 
 def broadcast_to_batch(initial: Tensor, sequence: Tensor) -> Tensor:
@@ -196,13 +196,37 @@ def _loop_by_node(graph: Graph) -> dict[Node, LoopNodes]:
     return inside
 
 
+def compute_node(module: GraphModule, node: Node, value_of: Callable[[Node], Any]) -> Any:
+    """Computes one node that is no input, of the values of other nodes."""
+    owner, _, name = str(node.target).rpartition(".")
+    if node.op == "get_attr":
+        return getattr(module.get_submodule(owner), name)
+    args, kwargs = map_arg((node.args, dict(node.kwargs)), value_of)
+    if node.op == "output":
+        return args[0]
+    function = module.get_submodule(str(node.target)) if node.op == "call_module" else node.target
+    return function(*args, **kwargs)  # type: ignore[operator]  # a function
+
+
 def run(module: GraphModule, *inputs: Tensor) -> Any:
     """Runs a module, including all steps of its loops."""
     return LoopInterpreter(module).run(*inputs) if has_loops(module.graph) else module(*inputs)
 
 
 class LoopInterpreter(Interpreter):
-    """Interprets a graph and repeats the body of each loop."""
+    """Interprets a graph, repeats the body of each loop, and passes each call with its result to `record`."""
+
+    def __init__(
+        self, module: GraphModule, record: Callable[[Node, Any], None] = lambda node, value: None
+    ) -> None:
+        super().__init__(module)
+        self.record = record
+
+    def run_node(self, n: Node) -> Any:
+        """Computes and records one node."""
+        value = super().run_node(n)
+        self.record(n, value)
+        return value
 
     def run(self, *args: Any, initial_env: Any = None, enable_io_processing: bool = True) -> Any:
         """Computes the outputs."""

@@ -41,11 +41,20 @@ def pytorch_operators() -> list[dict[str, str]]:
     becomes |= {_name(target): DECOMPOSED_OR_TABLE for target in WITH_CONSTANT_OPERAND if target in TABLE}
     becomes |= dict.fromkeys(map(_name, LAYERS), "scan, a loop over one step")
     becomes |= dict.fromkeys(map(_name, OPERATORS), Normalize.kind)
-    becomes |= {_name(target): rule.kind for target, rule in RULES.items() if str(target).startswith("aten.")}
+    becomes |= {_name(target): rule.kind for target, rule in RULES.items() if _is_public(target)}
     becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
     public = sorted(name for name in becomes if not name.startswith("_"))
     return [{"operator": name, "becomes": becomes[name]} for name in public]
 
 
+def _is_public(target: Any) -> bool:
+    """Tells whether models call the operator: PyTorch's, or a plug-in's."""
+    return isinstance(target, OpOverload) and target.namespace != "pillion"
+
+
 def _name(target: Any) -> str:
-    return target.overloadpacket.__name__ if isinstance(target, OpOverload) else target.__name__
+    """Returns the name of an operator, with its namespace if it is not PyTorch's own."""
+    if not isinstance(target, OpOverload):
+        return str(target.__name__)
+    packet = target.overloadpacket
+    return packet.__name__ if target.namespace == "aten" else f"{target.namespace}::{packet.__name__}"

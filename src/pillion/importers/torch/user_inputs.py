@@ -167,7 +167,12 @@ def split_into_samples(
     samples = tuple(_as_input_tensor(part, example) for part, example in zip(parts, examples, strict=True))
     for sample, example in zip(samples, examples, strict=True):
         if example.is_floating_point() and not sample.is_floating_point():
-            raise _sample_type_error(sample, example, number)
+            raise PillionError(
+                f"sample {number} of the calibration data has other numbers than the model takes",
+                rule=f"{describe_value(example)}, as the example inputs are",
+                here=describe_value(sample),
+                help="make them real numbers as for training: x.float() / 255 of bytes, where the model has learned with those",
+            )
     yield from _split_batch(samples, examples)
 
 
@@ -190,15 +195,6 @@ def _inputs_of_dict_sample(
         rule=f"a dict has the inputs under the names of forward's arguments: {', '.join(names)}",
         here=f"keys {', '.join(map(str, sample))}",
         help=f"calibrate=[({', '.join(f's[{name!r}]' for name in names)},) for s in samples], with the keys of yours",
-    )
-
-
-def _sample_type_error(sample: Tensor, example: Tensor, number: int) -> PillionError:
-    return PillionError(
-        f"sample {number} of the calibration data has other numbers than the model takes",
-        rule=f"{describe_value(example)}, as the example inputs are",
-        here=describe_value(sample),
-        help="make them real numbers as for training: x.float() / 255 of bytes, where the model has learned with those",
     )
 
 

@@ -14,7 +14,6 @@ from pillion.boards.toolchain import CXX
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import host_delegate_payloads
 from pillion.importers.pte import ReadProgram
-from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Magnitude, Normalize
@@ -43,7 +42,7 @@ class ExecuTorchExecutor:
 
     def judge(self, program: Runnable) -> Verdict:
         """Returns whether the wheel, a C++ compiler, and kernels for every op exist."""
-        if other := _op_decomposed_in_files(program):
+        if other := next((op for op in program.graph.ops if isinstance(op, (Magnitude, Normalize))), None):
             return Verdict(
                 "executorch.norms",
                 False,
@@ -78,11 +77,6 @@ def _require_code(program: Runnable) -> None:
     for payload in program.file.payloads if program.file is not None else ():
         if not is_ir(payload):
             npu_interpreter(payload)
-
-
-def _op_decomposed_in_files(program: Runnable) -> Op | None:
-    """Returns an op that files express as several others; a program read from a file has none."""
-    return next((op for op in program.graph.ops if isinstance(op, (Magnitude, Normalize))), None)
 
 
 def _program_file_bytes(program: Runnable) -> bytes:

@@ -90,6 +90,6 @@ def suggest_no_depth_multiplier(op: Op) -> Iterator[Fixit]:
 def suggest_no_padding(op: Op) -> Iterator[Fixit]:
     """Suggests no padding, if the window fits into the image."""
     if isinstance(op, (Convolution, Pool)):
-        bare: Convolution | Pool = dataclasses.replace(op, padding=(0, 0, 0, 0))  # type: ignore[call-arg]  # of both
+        bare: Convolution | Pool = dataclasses.replace(op, padding=(0, 0, 0, 0))
         if min(bare.output_shape) > 0:
             yield "no padding (or count_include_pad=True)", with_inferred_result(bare)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.dsp import conv, elementwise, linear, matmul, normalize, recurrent, reduce
+from pillion.emitters.c.dsp import conv, depthwise, elementwise, linear, matmul, normalize, recurrent, reduce
 from pillion.emitters.c.kernel import Kernel
 
-FAMILIES = (conv, linear, matmul, reduce, elementwise, normalize, recurrent)
+FAMILIES = (conv, depthwise, linear, matmul, reduce, elementwise, normalize, recurrent)
 
 KERNELS: tuple[Kernel, ...] = tuple(kernel for family in FAMILIES for kernel in family.KERNELS)

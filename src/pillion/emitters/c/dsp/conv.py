@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DSP kernels of convolution and depthwise convolution."""
+"""The DSP kernels of convolution."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -15,13 +14,12 @@ from pillion.emitters.c.accumulators import OutputChannels, channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv_cost, pack, winograd
 from pillion.emitters.c.dsp.linear import DOT, LINEAR, linear_params, scratch_linear
-from pillion.emitters.c.kernel import CallCost, Kernel, Params
+from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import Condition, equals, multiple_of, within
 from pillion.emitters.c.kernel_library import DSP
-from pillion.emitters.c.portable.conv import image, plain_1x1, swap_height_and_width, window
-from pillion.ir.types import Pair, Value
+from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.conv import Conv2d
 
 BLOCK_BYTES = 24
 """The size of four widened inputs of three pixels."""
@@ -31,16 +29,6 @@ FEW_PIXEL_COUNTS = (1, 2, 4)
 SMALL_RING = 8192
 """The size up to which a ring of widened rows may exceed an eighth of the image and result, but never their sum."""
 
-
-Window = tuple[Pair, Pair, Pair]
-DEPTHWISE_WINDOWS: dict[str, Window | None] = {
-    "depthwise_3x3": ((3, 3), (1, 1), (1, 1)),
-    "depthwise_3x3_stride2": ((3, 3), (2, 2), (1, 1)),
-    "depthwise_5x5": ((5, 5), (1, 1), (1, 1)),
-    "depthwise_5x5_stride2": ((5, 5), (2, 2), (1, 1)),
-    "depthwise_any": None,
-}
-"""Variant → the kernel, stride and dilation that it is specialized for; None for any."""
 
 ONE_GROUP: tuple[Condition[Conv2d], ...] = (equals("groups", 1), DOT)
 ANY_WINDOW: tuple[Condition[Conv2d], ...] = (multiple_of("in_channels", 4), *ONE_GROUP)
@@ -107,90 +95,6 @@ def scratch_thin(op: Conv2d) -> int:
     return scratch_1x1(op) + 3 * op.weights_per_output.shape[1]
 
 
-def has_window(op: DepthwiseConv2d, window: Window | None) -> Verdict:
-    """Checks whether a depthwise convolution has the kernel's window."""
-    got = (op.kernel, op.stride, op.dilation)
-    return Verdict("window", window in (got, None), str(window), str(got))
-
-
-def outputs_computed(width: int) -> int:
-    """Returns the outputs that the kernel computes for a row: groups of four, then two or four more."""
-    return width // 4 * 4 + (0, 2, 2, 4)[width % 4]
-
-
-def is_transposed(op: DepthwiseConv2d) -> bool:
-    """Whether groups of four fit the height better than the width; a row costs about one output of overhead."""
-    h, w = op.y.shape[1:3]
-    return (outputs_computed(h) + 1) * w < (outputs_computed(w) + 1) * h
-
-
-def depthwise_params(op: DepthwiseConv2d) -> Params:
-    """Returns the parameters of the depthwise kernels, with heights and widths swapped if groups of four fit the
-    height better."""
-    transposed, channels = is_transposed(op), channels_of(op)
-    sizes: Params = {**image(op), **window(op)}
-    if transposed:
-        weights = channels.weights.reshape(-1, *op.kernel).swapaxes(1, 2)
-        channels = replace(channels, weights=weights.reshape(channels.weights.shape))
-        sizes = swap_height_and_width(sizes)
-    return {**sizes, "transposed": int(transposed), **pack.pack_depthwise(channels)}
-
-
-def scratch_depthwise(op: DepthwiseConv2d) -> int:
-    """Returns the scratch bytes of the depthwise kernels: the plane of one channel."""
-    axes = list(zip(op.y.shape[1:3], op.stride, op.kernel, op.dilation, strict=True))
-    (out_h, *rows), (out_w, *columns) = axes[::-1] if is_transposed(op) else axes
-    height = (out_h - 1) * rows[0] + (rows[1] - 1) * rows[2] + 1
-    width = (outputs_computed(out_w) - 1) * columns[0] + (columns[1] - 1) * columns[2] + 1
-    return height * (2 * width + 3 & ~3)
-
-
-DEPTHWISE_WORK = {
-    "depthwise_3x3": (151.3, 7.5, 2.48, 14.3, 15.5),
-    "depthwise_3x3_stride2": (148.2, 7.3, 2.27, 17.4, 17.2),
-    "depthwise_5x5": (235.7, 8.6, 2.24, 10.2, 27.9),
-    "depthwise_5x5_stride2": (235.5, 7.1, 2.24, 14.4, 30.2),
-}
-"""Instructions by kernel, fitted to counts in the emulator: for a channel, its rows and elements of inputs, rows of
-outputs, and outputs computed."""
-
-
-def depthwise_work(op: DepthwiseConv2d, name: str) -> float:
-    """Estimates the instructions of a depthwise kernel."""
-    (in_h, in_w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
-    if is_transposed(op):
-        in_h, in_w, out_h, out_w = in_w, in_h, out_w, out_h
-    counts = (1, in_h, in_h * in_w, out_h, out_h * outputs_computed(out_w))
-    return op.x.shape[0] * op.out_channels * float(np.dot(DEPTHWISE_WORK[name], counts))
-
-
-def in_place_depthwise(op: DepthwiseConv2d) -> tuple[Value, ...]:
-    """Returns the image if no result overwrites unread inputs: each channel is copied before its results are
-    written, but later images of a batch are not."""
-    fits = op.depth_multiplier == 1 and (op.x.shape[0] == 1 or op.x.shape == op.y.shape)
-    return (op.x,) if fits and op.y.type.size_bytes <= op.x.type.size_bytes else ()
-
-
-def depthwise_kernel(name: str, window: Window | None) -> Kernel:
-    """Builds the depthwise kernel for one window, or for any."""
-    costs: dict[str, Any] = (
-        {"work": lambda op: depthwise_work(op, name)}
-        if name in DEPTHWISE_WORK
-        else {"call_cost": CallCost(100.0, channel=115.0, reread=2.4)}
-    )
-    return DSP.kernel(
-        DepthwiseConv2d,
-        f"{name}_s8",
-        depthwise_params,
-        requires=(lambda op: has_window(op, window), DOT),
-        name=name,
-        scratch_bytes=scratch_depthwise,
-        in_place=in_place_depthwise,
-        also=("depthwise", "clamp"),
-        **costs,
-    )
-
-
 def one_or_two_pixels(op: Conv2d) -> Iterator[Verdict]:
     """Checks whether a convolution is a fully connected layer over at most two pixels; for three, 1x1 is faster."""
     n, h, w, _ = op.y.shape
@@ -237,9 +141,6 @@ def scratch_few_pixels(op: Conv2d) -> int:
     return scratch_linear(op) + out_h * out_w * op.weights_per_output.shape[1]
 
 
-THREE_PIXELS = CallCost(185.0, pixels=3, remainder=0.75)
-"""Groups of three pixels share each load of weights; a remainder of one or two costs about as much as three."""
-
 CONV_KERNEL = DSP.kernel(
     Conv2d,
     "conv2d_s8",
@@ -267,7 +168,7 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(plain_1x1, *ANY_WINDOW),
         name="conv2d_1x1",
         scratch_bytes=scratch_1x1,
-        call_cost=THREE_PIXELS,
+        work=conv_cost.pointwise_work,
         also=("dot", "dot_1", "clamp"),
     ),
     DSP.kernel(
@@ -287,7 +188,7 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(ring_pays, *ANY_WINDOW),
         name="conv2d_ring",
         scratch_bytes=scratch_ring,
-        work=lambda op: conv_cost.ring_work(op, ring_rows(op)),
+        work=conv_cost.ring_work,
         also=("dot", "clamp"),
     ),
     CONV_KERNEL,
@@ -298,9 +199,8 @@ KERNELS: tuple[Kernel, ...] = (
         requires=ONE_GROUP,
         name="conv2d_thin",
         scratch_bytes=scratch_thin,
-        call_cost=CallCost(400.0, pixels=3, remainder=2.3),
+        work=conv_cost.thin_work,
         also=("dot", "clamp"),
     ),
     subpixel.kernel(DSP, CONV_KERNEL, "conv2d_s8", "dot", "clamp"),
-    *(depthwise_kernel(name, window) for name, window in DEPTHWISE_WINDOWS.items()),
 )

@@ -10,7 +10,7 @@ with quiet():
     import torchao.quantization.pt2e  # noqa: F401  # it registers the library
 
 from pillion.importers.torch.calibration_data import CalibrationData, load_calibration
-from pillion.importers.torch.fx_nodes import constant_of, evaluate_unary, module_of, shape_of, source_line
+from pillion.importers.torch.fx_nodes import constant_of, module_of, shape_of, source_line
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.ptq import ptq
 from pillion.importers.torch.quantize.quantized_program import DEQUANTIZE, QUANTIZE, QuantizedProgram
@@ -32,7 +32,6 @@ __all__ = [
     "QuantizationRule",
     "QuantizedProgram",
     "constant_of",
-    "evaluate_unary",
     "export",
     "finish_training",
     "fold_batch_norms",

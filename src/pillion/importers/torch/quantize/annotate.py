@@ -42,7 +42,7 @@ from pillion.importers.torch.rewrite.clamp_masks import SOFTMAXES
 from pillion.importers.torch.rewrite.complex_pairs import is_complex
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS, is_write
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
-from pillion.importers.torch.rows.quantization import RULES, QuantizationRule
+from pillion.importers.torch.rows.quantization import RULES, QuantizationRule, rule_of
 from pillion.importers.torch.rows.refusal_reasons import COMPLEX, MOVES, REASONS, WRITES
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.importers.torch.train.folded_norms import simulated_layer
@@ -124,7 +124,7 @@ def plan_of(
             if reason:
                 plan.reasons[node] = reason
             elif handles_reals(node):
-                plan.rules[node] = RULES[node.target]
+                plan.rules[node] = rule_of(node)
     _leave_moves_between_floats(plan)
     plan.fused = {node for node in plan.rules if _takes_range_from_reader(node, plan)}
     _fix_states(plan)

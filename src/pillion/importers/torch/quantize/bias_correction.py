@@ -9,12 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
 from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.fx_nodes import argument, aten, constant, constant_of
-from pillion.importers.torch.loop_nodes import LoopInterpreter, LoopNodes, has_loops, in_execution_order
+from pillion.importers.torch.loop_nodes import (
+    LoopInterpreter,
+    LoopNodes,
+    compute_node,
+    has_loops,
+    in_execution_order,
+)
 
 LAYERS: dict[Any, int] = {aten.linear.default: -1, aten.conv1d.default: -2, aten.conv2d.default: -3}
 """Layers, and the channel axis of their results."""
@@ -101,7 +106,7 @@ class NodeByNodeRun:
         self.values: dict[Node, list[Any]] = {}
         self.inputs = {n: i for i, n in enumerate(module.graph.find_nodes(op="placeholder"))}
         self.order: list[Node | LoopNodes] = list(in_execution_order(module.graph))
-        nodes = (node for item in self.order for node in _nodes_of(item))
+        nodes = (n for item in self.order for n in (item.nodes if isinstance(item, LoopNodes) else [item]))
         self.layers = {node.name: node for node in nodes if _is_correctable_layer(node)}
         last: dict[Node, Node | LoopNodes] = {}
         for item in self.order:
@@ -135,9 +140,14 @@ class NodeByNodeRun:
             self.values.pop(read, None)
 
     def _loop(self, loop: LoopNodes) -> Means:
-        steps = _LoopStepRecorder(
-            self.module, frozenset(node for node in loop.body if node.name in self.layers)
-        )
+        means: dict[Node, list[Tensor]] = {}
+        layers = {node for node in loop.body if node.name in self.layers}
+
+        def record(node: Node, value: Any) -> None:
+            if node in layers:
+                means.setdefault(node, []).append(_channel_means(node, value))
+
+        steps = LoopInterpreter(self.module, record)
         found: dict[str, list[Tensor]] = {}
         for node in loop.ends:
             self.values[node] = []
@@ -145,45 +155,16 @@ class NodeByNodeRun:
             ends = steps.steps(loop, {node: self.values[node][number] for node in loop.reads})
             for node, value in ends.items():
                 self.values[node].append(value)
-            for node, means in steps.taken().items():
-                found.setdefault(node.name, []).append(torch.stack(means).mean(0))
-        return {name: torch.stack(means) for name, means in found.items()}
+            for node, of_steps in means.items():
+                found.setdefault(node.name, []).append(torch.stack(of_steps).mean(0))
+            means.clear()
+        return {name: torch.stack(of_samples) for name, of_samples in found.items()}
 
     def _compute_on_sample(self, node: Node, number: int) -> Any:
         if node.op == "placeholder":
             return self.samples[number][self.inputs[node]]
-        if node.op == "get_attr":
-            owner, _, name = str(node.target).rpartition(".")
-            return getattr(self.module.get_submodule(owner), name)
-        args, named = map_arg((node.args, dict(node.kwargs)), lambda n: self.values[n][number])
-        if node.op == "call_module":
-            return self.module.get_submodule(str(node.target))(*args, **named)
-        return args[0] if node.op == "output" else node.target(*args, **named)  # type: ignore[operator]  # a function
-
-
-def _nodes_of(item: Node | LoopNodes) -> Sequence[Node]:
-    return item.nodes if isinstance(item, LoopNodes) else [item]
+        return compute_node(self.module, node, lambda n: self.values[n][number])
 
 
 def _read_by(item: Node | LoopNodes) -> Sequence[Node]:
     return item.reads if isinstance(item, LoopNodes) else item.all_input_nodes
-
-
-class _LoopStepRecorder(LoopInterpreter):
-    """Runs a loop's steps and records the channel means of its layers."""
-
-    def __init__(self, module: GraphModule, layers: frozenset[Node]) -> None:
-        super().__init__(module)
-        self.layers = layers
-        self.means: dict[Node, list[Tensor]] = {}
-
-    def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
-        if n in self.layers:
-            self.means.setdefault(n, []).append(_channel_means(n, value))
-        return value
-
-    def taken(self) -> dict[Node, list[Tensor]]:
-        """Returns the means and resets them."""
-        means, self.means = self.means, {}
-        return means

@@ -71,10 +71,6 @@ def _observer_pairs(prepared: GraphModule) -> Iterator[tuple[HistogramRange, His
                     isinstance(own, HistogramRange)
                     and isinstance(joined, HistogramRange)
                     and own.may_clip
-                    and _are_similar_ranges(own, joined)
+                    and (own is not joined and (own.dtype, own.qscheme) == (joined.dtype, joined.qscheme))
                 ):
                     yield own, joined
-
-
-def _are_similar_ranges(one: HistogramRange, other: HistogramRange) -> bool:
-    return one is not other and (one.dtype, one.qscheme) == (other.dtype, other.qscheme)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 
 from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.fx_nodes import (
@@ -25,6 +25,7 @@ from pillion.importers.torch.fx_nodes import (
     shape_of,
     single_user,
 )
+from pillion.importers.torch.loop_nodes import LoopInterpreter
 
 LAYERS: dict[Any, int] = {aten.linear.default: -1, aten.conv1d.default: 1, aten.conv2d.default: 1}
 """Layers with output channels along the weights' first axis, and the channel axis of their results."""
@@ -50,11 +51,9 @@ class LayerPair:
 def equalize(module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> int:
     """Equalizes the channels between all suitable layers. Returns the number of pairs."""
     pairs = [pair for pair in map(_pair, calls(module.graph, LAYERS)) if pair is not None]
-    reach = _ChannelMaxima(module, {pair.seen: LAYERS[pair.maker.target] for pair in pairs})
-    for sample in samples if pairs else ():
-        reach.run(*sample)
+    reach = _channel_maxima(module, {pair.seen: LAYERS[pair.maker.target] for pair in pairs}, samples)
     for pair in pairs:
-        _scale_layer_pair(module, pair, _factors(pair, reach.found[pair.seen]))
+        _scale_layer_pair(pair, _factors(pair, reach[pair.seen]))
     module.recompile()
     return len(pairs)
 
@@ -124,21 +123,21 @@ def _outputs(layer: Node) -> int:
     return shape_of(weight)[0]
 
 
-class _ChannelMaxima(Interpreter):
-    """Records the largest magnitude of each channel over all samples."""
+def _channel_maxima(
+    module: GraphModule, axes: dict[Node, int], samples: Sequence[tuple[Tensor, ...]]
+) -> dict[Node, Tensor]:
+    """Largest magnitude of each channel over all samples."""
+    found: dict[Node, Tensor] = {}
 
-    def __init__(self, module: GraphModule, axes: dict[Node, int]) -> None:
-        super().__init__(module)
-        self.axes = axes
-        self.found: dict[Node, Tensor] = {}
+    def record(node: Node, value: Any) -> None:
+        if node in axes:
+            channels = value.abs().movedim(axes[node], 0).flatten(1).amax(1)
+            found[node] = torch.maximum(found.get(node, channels), channels)
 
-    def run_node(self, n: Node) -> Any:
-        with torch.no_grad():
-            value = super().run_node(n)
-        if n in self.axes:
-            channels = value.abs().movedim(self.axes[n], 0).flatten(1).amax(1)
-            self.found[n] = torch.maximum(self.found.get(n, channels), channels)
-        return value
+    with torch.no_grad():
+        for sample in samples if axes else ():
+            LoopInterpreter(module, record).run(*sample)
+    return found
 
 
 def _factors(pair: LayerPair, reach: Tensor) -> Tensor:
@@ -167,28 +166,22 @@ def _weight_and_axis(layer: Node) -> tuple[Tensor, int]:
     return weight.detach(), 1 if layer.target is aten.linear.default else int(argument(layer, 6))
 
 
-def _scale_layer_pair(module: GraphModule, pair: LayerPair, factors: Tensor) -> None:
+def _scale_layer_pair(pair: LayerPair, factors: Tensor) -> None:
     """Divides the producer's outputs and multiplies the consumer's inputs."""
     weight, _ = _weight_and_axis(pair.maker)
-    _replace_constant(module, pair.maker, 1, weight / _broadcast_along_first_axis(factors, weight))
+    _replace_constant(pair.maker, 1, weight / factors.reshape(-1, *[1] * (weight.dim() - 1)))
     bias = argument(pair.maker, 2)
     if bias is not None:
         held = constant_of(bias)
         assert held is not None
-        _replace_constant(module, pair.maker, 2, held.detach() / factors)
+        _replace_constant(pair.maker, 2, held.detach() / factors)
     weight, groups = _weight_and_axis(pair.reader)
     columns = factors.repeat_interleave(pair.repeats).reshape(groups, 1, weight.shape[1])
     spread = columns.expand(-1, weight.shape[0] // groups, -1).reshape(weight.shape[:2])
-    _replace_constant(
-        module, pair.reader, 1, weight * spread.reshape(*spread.shape, *[1] * (weight.dim() - 2))
-    )
+    _replace_constant(pair.reader, 1, weight * spread.reshape(*spread.shape, *[1] * (weight.dim() - 2)))
 
 
-def _broadcast_along_first_axis(factors: Tensor, weight: Tensor) -> Tensor:
-    return factors.reshape(-1, *[1] * (weight.dim() - 1))
-
-
-def _replace_constant(module: GraphModule, layer: Node, position: int, tensor: Tensor) -> None:
+def _replace_constant(layer: Node, position: int, tensor: Tensor) -> None:
     """Replaces a layer's constant by a copy of its own."""
     held: Any = argument(layer, position)
     new = constant(layer, tensor.contiguous(), f"{held.name}_equalized")

@@ -22,12 +22,17 @@ LOWEST = (-128 - OUTPUT.zero_point) * OUTPUT.scale
 
 def lower_wide_log_softmaxes(module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> None:
     """Replaces log softmaxes whose results fall below the kernel's range on some sample by x - log(sum(exp(x)))."""
-    found = _Lowest(module)
+    lowest: dict[Node, float] = {}
+
+    def record(node: Node, value: Any) -> None:
+        if node.target is aten.log_softmax.int:
+            lowest[node] = min(lowest.get(node, 0.0), float(value.min()))
+
     with torch.no_grad():
         for sample in samples:
-            found.run(*sample)
+            LoopInterpreter(module, record).run(*sample)
     for node in calls(module.graph, [aten.log_softmax.int]):
-        if found.lowest.get(node, 0.0) < LOWEST:
+        if lowest.get(node, 0.0) < LOWEST:
             x, dims = node.args[0], [node.args[1]]
             largest = call(node, aten.amax.default, x, dims, True)
             shares = call(node, aten.exp.default, call(node, aten.sub.Tensor, x, largest))
@@ -35,17 +40,3 @@ def lower_wide_log_softmaxes(module: GraphModule, samples: Sequence[tuple[Tensor
             log = call(node, aten.add.Tensor, largest, call(node, aten.log.default, total))
             replace(node, call(node, aten.sub.Tensor, x, log))
     module.recompile()
-
-
-class _Lowest(LoopInterpreter):
-    """Records the least result of each log softmax over all samples."""
-
-    def __init__(self, module: GraphModule) -> None:
-        super().__init__(module)
-        self.lowest: dict[Node, float] = {}
-
-    def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
-        if n.target is aten.log_softmax.int:
-            self.lowest[n] = min(self.lowest.get(n, 0.0), float(value.min()))
-        return value

@@ -22,6 +22,7 @@ from pillion.importers.torch.fx_nodes import (
     constant_of,
     fake_result,
     is_trainable,
+    operators,
     replace,
     shape_of,
     single_user,
@@ -31,22 +32,8 @@ from pillion.importers.torch.rows.quantization import RULES
 
 Bounds = tuple[float, float]
 
-BOUNDS = (
-    aten.clamp.default,
-    aten.clamp_max.default,
-    aten.clamp_min.default,
-    aten.hardtanh.default,
-    aten.maximum.default,
-    aten.minimum.default,
-    aten.relu.default,
-    aten.relu6.default,
-)
-MOVES_VALUES = (
-    aten.max_pool2d.default,
-    aten.permute.default,
-    aten.reshape.default,
-    aten.slice.Tensor,
-)
+BOUNDS = operators("clamp clamp_max clamp_min hardtanh maximum minimum relu relu6")
+MOVES_VALUES = (*operators("max_pool2d permute reshape"), aten.slice.Tensor)
 """Ops that commute with clamps. Ahead of them, a clamp can fuse with a computing op."""
 
 

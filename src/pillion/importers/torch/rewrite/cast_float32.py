@@ -11,31 +11,20 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import (
-    aten,
     calls,
     constant,
     constant_of,
     fake_result,
     is_tensor,
     operator_name,
+    operators,
     replace,
     source_line,
 )
 from pillion.importers.torch.rewrite.inline_subgraphs import reinfer_types
 
 OTHER_REALS = (torch.float16, torch.bfloat16, torch.float64)
-PRODUCTS = frozenset(
-    {
-        aten.addmm.default,
-        aten.bmm.default,
-        aten.conv1d.default,
-        aten.conv2d.default,
-        aten.conv3d.default,
-        aten.linear.default,
-        aten.matmul.default,
-        aten.mm.default,
-    }
-)
+PRODUCTS = operators("addmm bmm conv1d conv2d conv3d linear matmul mm")
 """Operators that require operands of one type."""
 
 

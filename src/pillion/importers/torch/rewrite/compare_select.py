@@ -25,6 +25,7 @@ from pillion.importers.torch.fx_nodes import (
     evaluate,
     fake_result,
     named_argument,
+    operators,
     permuted,
     replace,
     shape_of,
@@ -60,9 +61,7 @@ def lower_comparisons(module: GraphModule) -> None:
         new = _lower_call(node) if _has_tensor_operands(node) else None
         if new is not None and new is not node:
             if dtype_of(node) in NARROW and dtype_of(new) == torch.int64:
-                new.meta["val"] = fake_result(
-                    node
-                )  # so that what is computed from it wraps as it does in torch
+                new.meta["val"] = fake_result(node)  # what is computed from it wraps as in torch
             if dtype_of(new) != dtype_of(node):
                 real.add(new)
             replace(node, new)
@@ -89,10 +88,7 @@ def _has_tensor_operands(node: Node) -> bool:
     """Whether a call has tensor operands that are not all constant, and no symbolic number, which is refused
     later."""
     operands = node.all_input_nodes
-    if any(
-        isinstance(fake_result(operand), (torch.SymInt, torch.SymFloat, torch.SymBool))
-        for operand in operands
-    ):
+    if any(isinstance(fake_result(n), (torch.SymInt, torch.SymFloat, torch.SymBool)) for n in operands):
         return False
     return not operands or any(constant_of(operand) is None for operand in operands)
 
@@ -111,15 +107,11 @@ def _relation(target: Any) -> CallLowering:
     def lower(node: Node) -> Node:
         a, b = (_without_cast_of_bool(operand) for operand in node.args[:2])
         dtype = _common_type(a, b)
-        if torch.bool in (dtype_of(a), dtype_of(b)) and any(_is_zero_or_one(n) for n in (a, b)):
-            dtype = torch.bool
+        is_flag = [not isinstance(n, Node) and n in (0, 1) for n in (a, b)]
+        dtype = torch.bool if torch.bool in (dtype_of(a), dtype_of(b)) and any(is_flag) else dtype
         return call(node, target, as_type(node, a, dtype), as_type(node, b, dtype))
 
     return lower
-
-
-def _is_zero_or_one(number: Any) -> bool:
-    return not isinstance(number, Node) and number in (0, 1)
 
 
 def _without_cast_of_bool(operand: Any) -> Any:
@@ -136,11 +128,13 @@ def _not(node: Node) -> Node | None:
     return call(node, aten.eq.Tensor, x, as_type(node, 0, dtype_of(x)))
 
 
+BITWISE = operators("bitwise_and bitwise_or bitwise_xor", "Tensor")
+
+
 def _logic_lowering(target: Any) -> CallLowering:
     def lower(node: Node) -> Node | None:
         operands = node.args[:2]
-        is_bitwise = str(node.target).startswith("aten.bitwise")
-        if is_bitwise and any(dtype_of(operand) != torch.bool for operand in operands):
+        if node.target in BITWISE and any(dtype_of(operand) != torch.bool for operand in operands):
             return None
         return call(node, target, *(as_type(node, operand, torch.bool) for operand in operands))
 
@@ -254,14 +248,10 @@ def _apply_along_axis(node: Node, function: Any, x: Any, k: int, dim: int, large
     return permuted(node, call(node, function, permuted(node, x, order), k, largest), order)
 
 
-def _topk(node: Node) -> None:
-    x, k, dim, largest = (argument(node, i) for i in range(4))
-    _replace_by_top_k(node, x, k, dim, largest)
-
-
-def _sort(node: Node) -> None:
+def _sort_arguments(node: Node) -> tuple[Any, int, int, bool]:
+    """Operand, number of results, axis and direction of a sort, as those of a top-k."""
     x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
-    _replace_by_top_k(node, x, shape_of(x)[dim], dim, bool(descending))
+    return x, shape_of(x)[dim], dim, bool(descending)
 
 
 def _lower_kth_value(node: Node) -> None:
@@ -298,11 +288,6 @@ def _lower_bool_count(node: Node) -> Node | None:
     return call(node, node.target, as_type(node, x, torch.float32), *node.args[1:])  # type: ignore[arg-type]  # an operator
 
 
-def _argsort(node: Node) -> Node:
-    x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
-    return _apply_along_axis(node, top_places, x, shape_of(x)[dim], dim, bool(descending))
-
-
 RELATIONS = {getattr(aten, name): getattr(aten, name).Tensor for name in ("lt", "le", "eq", "ne", "ge", "gt")}
 LOWERINGS: dict[Any, CallLowering] = {
     **{
@@ -311,17 +296,16 @@ LOWERINGS: dict[Any, CallLowering] = {
         for kind in ("Tensor", "Scalar")
     },
     **dict.fromkeys((aten.logical_not.default, aten.bitwise_not.default), _not),
-    **dict.fromkeys(
-        (aten.logical_and.default, aten.bitwise_and.Tensor), _logic_lowering(aten.minimum.default)
-    ),
-    **dict.fromkeys((aten.logical_or.default, aten.bitwise_or.Tensor), _logic_lowering(aten.maximum.default)),
-    **dict.fromkeys((aten.logical_xor.default, aten.bitwise_xor.Tensor), _logic_lowering(aten.ne.Tensor)),
-    **dict.fromkeys(
-        (aten.any.default, aten.any.dim, aten.any.dims), _bool_reduction_lowering(aten.amax.default)
-    ),
-    **dict.fromkeys(
-        (aten.all.default, aten.all.dim, aten.all.dims), _bool_reduction_lowering(aten.amin.default)
-    ),
+    **{
+        target: _logic_lowering(to)
+        for name, to in (("and", aten.minimum.default), ("or", aten.maximum.default), ("xor", aten.ne.Tensor))
+        for target in (*operators(f"logical_{name}"), *operators(f"bitwise_{name}", "Tensor"))
+    },
+    **{
+        getattr(packet, kind): _bool_reduction_lowering(to)
+        for packet, to in ((aten.any, aten.amax.default), (aten.all, aten.amin.default))
+        for kind in ("default", "dim", "dims")
+    },
     **dict.fromkeys(
         (aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar), _where
     ),
@@ -331,10 +315,15 @@ LOWERINGS: dict[Any, CallLowering] = {
     **dict.fromkeys((aten.argmax.default, aten.argmin.default), _lower_arg_extremum),
     aten.max.dim: _extremum_lowering(aten.amax.default, aten.argmax.default),
     aten.min.dim: _extremum_lowering(aten.amin.default, aten.argmin.default),
-    aten.topk.default: _topk,
+    aten.topk.default: lambda node: _replace_by_top_k(node, *(argument(node, i) for i in range(4))),
     **dict.fromkeys((aten.kthvalue.default, aten.median.dim), _lower_kth_value),
     aten.sum.dim_IntList: _lower_bool_count,
-    **dict.fromkeys((aten.sort.default, aten.sort.stable), _sort),
-    **dict.fromkeys((aten.argsort.default, aten.argsort.stable), _argsort),
+    **dict.fromkeys(
+        (aten.sort.default, aten.sort.stable), lambda node: _replace_by_top_k(node, *_sort_arguments(node))
+    ),
+    **dict.fromkeys(
+        (aten.argsort.default, aten.argsort.stable),
+        lambda node: _apply_along_axis(node, top_places, *_sort_arguments(node)),
+    ),
 }
 """Lowerings by operator."""

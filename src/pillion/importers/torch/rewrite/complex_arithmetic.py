@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, call, is_constant, shape_of
+from pillion.importers.torch.fx_nodes import argument, aten, call, is_constant, operators, shape_of
 from pillion.importers.torch.rewrite.complex_pairs import (
     ComplexPairs,
     PairLowering,
@@ -24,12 +24,9 @@ def _lower_identity(pairs: ComplexPairs, node: Node) -> Node:
     return pairs.of(node.args[0], node)
 
 
-def _lower_reshape(pairs: ComplexPairs, node: Node) -> Node:
-    return call(node, aten.reshape.default, pairs.of(node.args[0], node), [*shape_of(node), 2])
-
-
-def _lower_expand(pairs: ComplexPairs, node: Node) -> Node:
-    return call(node, aten.expand.default, pairs.of(node.args[0], node), [*shape_of(node), 2])
+def _lower_shape(pairs: ComplexPairs, node: Node) -> Node:
+    """Lowers a call to the shape of its result."""
+    return call(node, node.target, pairs.of(node.args[0], node), [*shape_of(node), 2])  # type: ignore[arg-type]  # a call
 
 
 def _lower_permute(pairs: ComplexPairs, node: Node) -> Node:
@@ -57,8 +54,9 @@ def _lower_slice_scatter(pairs: ComplexPairs, node: Node) -> Node:
     return call(node, target, base, source, axis, *args[3:], **named)
 
 
-def _lower_index(pairs: ComplexPairs, node: Node) -> Node:
-    return call(node, aten.index.Tensor, pairs.of(node.args[0], node), *node.args[1:])
+def _lower_on_pairs(pairs: ComplexPairs, node: Node) -> Node:
+    """Lowers a call that does the same to pairs."""
+    return call(node, node.target, pairs.of(node.args[0], node), *node.args[1:])  # type: ignore[arg-type]  # a call
 
 
 def _lower_concat(pairs: ComplexPairs, node: Node) -> Node:
@@ -130,10 +128,6 @@ def _lower_div(pairs: ComplexPairs, node: Node) -> Node | None:
     return call(node, aten.div.Tensor, pairs.of(a, node), divisor)
 
 
-def _lower_neg(pairs: ComplexPairs, node: Node) -> Node:
-    return call(node, aten.neg.default, pairs.of(node.args[0], node))
-
-
 def _lower_conj(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers the complex conjugate."""
     return call(node, aten.mul.Tensor, pairs.of(node.args[0], node), pairs.numbers(node, 1.0, -1.0))
@@ -154,11 +148,10 @@ def _angle(pairs: ComplexPairs, node: Node) -> Node:
     return call(node, aten.reshape.default, angle, list(shape_of(node)))
 
 
-def _power(pairs: ComplexPairs, node: Node) -> Node | None:
-    return _lower_square(pairs, node) if node.args[1] == 2 else None
-
-
-def _lower_square(pairs: ComplexPairs, node: Node) -> Node:
+def _lower_square(pairs: ComplexPairs, node: Node) -> Node | None:
+    """Lowers a square; other powers stay."""
+    if len(node.args) > 1 and node.args[1] != 2:
+        return None
     a, b = pairs.parts(node.args[0], node)
     squares = [call(node, aten.mul.Tensor, x, y) for x, y in ((a, a), (b, b), (a, b))]
     real = call(node, aten.sub.Tensor, *squares[:2])
@@ -167,9 +160,8 @@ def _lower_square(pairs: ComplexPairs, node: Node) -> Node:
 
 def _exponential(pairs: ComplexPairs, node: Node) -> Node:
     real, imaginary = pairs.parts(node.args[0], node)
-    return call(
-        node, aten.mul.Tensor, _unit_complex_pairs(node, imaginary), call(node, aten.exp.default, real)
-    )
+    turned = _unit_complex_pairs(node, imaginary)
+    return call(node, aten.mul.Tensor, turned, call(node, aten.exp.default, real))
 
 
 def _from_polar(pairs: ComplexPairs, node: Node) -> Node:
@@ -205,29 +197,11 @@ def _lower_matmul(pairs: ComplexPairs, node: Node) -> Node:
     return call(node, aten.reshape.default, call(node, target, flat, block), [*lead, rows, columns, 2])
 
 
-def _lower_view_as_real(pairs: ComplexPairs, node: Node) -> Node:
-    """Pairs are already real numbers."""
-    x: Any = node.args[0]
-    return x
-
-
 SAME = (
-    aten.alias.default,
-    aten.clone.default,
-    aten.contiguous.default,
-    aten.detach.default,
-    aten.resolve_conj.default,
-    aten.resolve_neg.default,
-    aten.view_as_real.default,
+    *operators("alias clone contiguous detach resolve_conj resolve_neg view_as_real"),
     *(target for target in CASTS if target is not aten.type_as.default),
 )
-ALONG_AXES = (
-    aten.flip.default,
-    aten.index_select.default,
-    aten.mean.dim,
-    aten.slice.Tensor,
-    aten.sum.dim_IntList,
-)
+ALONG_AXES = (*operators("flip index_select"), aten.mean.dim, aten.slice.Tensor, aten.sum.dim_IntList)
 LOWERINGS: dict[Any, PairLowering] = {
     **dict.fromkeys(SAME, _lower_identity),
     **dict.fromkeys(ALONG_AXES, _lower_over_axes),
@@ -245,14 +219,11 @@ LOWERINGS: dict[Any, PairLowering] = {
     aten.complex.default: _lower_complex,
     aten.constant_pad_nd.default: _lower_pad,
     aten.exp.default: _exponential,
-    aten.expand.default: _lower_expand,
-    aten.index.Tensor: _lower_index,
-    aten.neg.default: _lower_neg,
+    **dict.fromkeys(operators("expand reshape"), _lower_shape),
+    **dict.fromkeys((aten.index.Tensor, aten.neg.default), _lower_on_pairs),
     aten.permute.default: _lower_permute,
     aten.polar.default: _from_polar,
-    aten.reshape.default: _lower_reshape,
-    aten.pow.Tensor_Scalar: _power,
-    aten.square.default: _lower_square,
-    aten.view_as_complex.default: _lower_view_as_real,
+    **dict.fromkeys((aten.pow.Tensor_Scalar, aten.square.default), _lower_square),
+    aten.view_as_complex.default: lambda pairs, node: node.all_input_nodes[0],
 }
 """Lowerings by operator."""

@@ -20,6 +20,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     fake_mode,
     fake_result,
+    operators,
 )
 from pillion.importers.torch.rewrite import decompositions, tensor_decompositions  # noqa: F401  # they fill the table
 from pillion.importers.torch.rewrite.decompositions.table import LATE, TABLE
@@ -34,16 +35,8 @@ Traces = dict[Any, GraphModule]
 
 KEPT = frozenset(
     {
-        *DROPOUTS,
-        *LAYERS,
-        *OPERATORS,
-        aten.adaptive_avg_pool2d.default,
-        aten.batch_norm.default,
-        aten.istft.default,
-        aten.stft.center,
-        aten.stft.default,
-        aten.to.dtype,
-        aten.type_as.default,
+        *(*DROPOUTS, *LAYERS, *OPERATORS, *operators("adaptive_avg_pool2d batch_norm istft stft type_as")),
+        *(aten.stft.center, aten.to.dtype),
     }
 )
 """Composite operators that stay whole without a row: later rewrites lower them, or they are refused by the name that the user knows."""

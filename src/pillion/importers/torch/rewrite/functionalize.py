@@ -18,29 +18,17 @@ from pillion.importers.torch.fx_nodes import (
     fake_result,
     named_argument,
     operator_name,
+    operators,
     replace,
     shape_of,
     source_line,
 )
 
-SAME_VALUES = (
-    aten.alias.default,
-    aten.clone.default,
-    aten.contiguous.default,
-    aten.detach.default,
-    aten.detach_.default,
-    aten.lift_fresh.default,
-    aten.lift_fresh_copy.default,
-)
+SAME_VALUES = operators("alias clone contiguous detach detach_ lift_fresh lift_fresh_copy")
 CASTS = (aten.to.dtype, aten.to.device, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default)
 COPYING = (aten.clone.default, aten.lift_fresh_copy.default, aten._to_copy.default)
 """Calls whose result has its own memory: writes to it leave the operand unchanged."""
-DROPOUTS = (
-    aten.alpha_dropout.default,
-    aten.dropout.default,
-    aten.feature_alpha_dropout.default,
-    aten.feature_dropout.default,
-)
+DROPOUTS = operators("alpha_dropout dropout feature_alpha_dropout feature_dropout")
 COPIES = ("_to_copy", "lift_fresh_copy", "index_copy")
 """Operators ending in `_copy` that are no copies of views."""
 NO_RESULT = (
@@ -121,13 +109,8 @@ WRITTEN_THROUGH = {
 }
 """Views that may be written to, and the scatter that updates their base."""
 SHAPES = (
-    aten.flatten.using_ints,
-    aten.squeeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-    aten.unflatten.int,
-    aten.unsqueeze.default,
-    aten.view.default,
+    *operators("squeeze unsqueeze view"),
+    *(aten.flatten.using_ints, aten.squeeze.dim, aten.squeeze.dims, aten.unflatten.int),
 )
 """Reshapes by other names. Those of tensors that are not contiguous may be copies."""
 NEVER = (aten.as_strided.default, aten.unfold.default)

@@ -21,6 +21,7 @@ from pillion.importers.torch.fx_nodes import (
     constant_of,
     fixed_tensor,
     is_tensor,
+    operators,
     replace,
     shape_of,
 )
@@ -37,38 +38,14 @@ from pillion.importers.torch.scalar_function import (
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Function, Lut
 
-CLAMPS = frozenset(
-    {
-        aten.clamp.default,
-        aten.clamp_max.default,
-        aten.clamp_min.default,
-        aten.hardtanh.default,
-        aten.relu.default,
-        aten.relu6.default,
-    }
-)
-SIMPLE = frozenset(
-    {
-        *CLAMPS,
-        *(getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div", "rsub")),
-        *(getattr(aten, name).Scalar for name in ("add", "sub", "mul", "div", "rsub")),
-        aten.maximum.default,
-        aten.minimum.default,
-    }
+CLAMPS = frozenset(operators("clamp clamp_max clamp_min hardtanh relu relu6"))
+ARITHMETIC = "add sub mul div rsub"
+SIMPLE = CLAMPS.union(
+    operators("maximum minimum"), operators(ARITHMETIC, "Tensor"), operators(ARITHMETIC, "Scalar")
 )
 """Calls that may join a table but need none."""
-NAMED = frozenset(
-    {
-        *FUNCTIONS,
-        aten.elu.default,
-        aten.gelu.default,
-        aten.leaky_relu.default,
-        aten.softplus.default,
-    }
-)
-CHOICES = frozenset(
-    {aten.where.self, *(getattr(aten, name).Tensor for name in ("lt", "le", "eq", "ne", "ge", "gt"))}
-)
+NAMED = frozenset({*FUNCTIONS, *operators("elu gelu leaky_relu softplus")})
+CHOICES = frozenset({aten.where.self, *operators("lt le eq ne ge gt", "Tensor")})
 """Comparisons with numbers and selections, which a table can hold."""
 POINTWISE = frozenset({*SIMPLE, *NAMED, *TABULATED, *WITH_CONSTANT_OPERAND, *CHOICES}) - {expression}
 

@@ -22,7 +22,6 @@ from pillion.importers.torch.fx_nodes import (
     shape_of,
 )
 from pillion.importers.torch.rewrite.common_type import NARROW, as_type, dtype_of
-from pillion.ir.types import DType
 from pillion.ops.integer_arithmetic import MEANINGS, Calculation
 
 FITTING = 2**31
@@ -41,9 +40,7 @@ def integer_calculation(a: Tensor, b: Tensor, calculation: str) -> Tensor:
 
 
 def _binary_lowering(calculation: Calculation, turned: bool = False) -> CallLowering:
-    def lower(node: Node) -> Node | None:
-        if not _returns_integers(node):
-            return None
+    def lower(node: Node) -> Node:
         a, b = node.args[:2][:: -1 if turned else 1]
         factor = node.kwargs.get("alpha", 1)
         if factor != 1:
@@ -51,11 +48,6 @@ def _binary_lowering(calculation: Calculation, turned: bool = False) -> CallLowe
         return _insert_calculation(node, calculation, a, b)
 
     return lower
-
-
-def _returns_integers(node: Node) -> bool:
-    """Whether a call returns signed integers, which are kept in 32 bits; uint8 images are not."""
-    return dtype_of(node) in (torch.int64, torch.int32, *NARROW)
 
 
 def _insert_calculation(node: Node, calculation: Calculation, a: Any, b: Any) -> Node:
@@ -92,66 +84,46 @@ def _wrap_to_call_type(node: Node, wide: Node) -> Node:
     return _insert_calculation(node, Calculation.SUB, rest, half)
 
 
-def _with_wrapped_result(lower: CallLowering) -> CallLowering:
-    """Wraps the lowering's results to narrow types."""
+def _of_integers(lower: CallLowering, *, wraps: bool) -> CallLowering:
+    """Lowers only calls that return signed integers, which are kept in 32 bits; `wraps` results to narrow types."""
 
-    def wrapping(node: Node) -> Node | None:
-        new = lower(node)
-        return _wrap_to_call_type(node, new) if new is not None and dtype_of(node) in NARROW else new
+    def lower_integers(node: Node) -> Node | None:
+        new = lower(node) if dtype_of(node) in (torch.int64, torch.int32, *NARROW) else None
+        return _wrap_to_call_type(node, new) if wraps and new and dtype_of(node) in NARROW else new
 
-    return wrapping
+    return lower_integers
 
 
 def _lower_div(node: Node) -> Node | None:
     ways = {"floor": Calculation.FLOOR_DIV, "trunc": Calculation.TRUNC_DIV}
     way = ways.get(str(named_argument(node, "rounding_mode")))
-    return _insert_calculation(node, way, *node.args[:2]) if way and _returns_integers(node) else None
+    return _insert_calculation(node, way, *node.args[:2]) if way else None
 
 
-def _lower_neg(node: Node) -> Node | None:
-    return _insert_calculation(node, Calculation.SUB, 0, node.args[0]) if _returns_integers(node) else None
-
-
-def _lower_abs(node: Node) -> Node | None:
-    if not _returns_integers(node):
-        return None
+def _lower_abs(node: Node) -> Node:
     negative = _insert_calculation(node, Calculation.SUB, 0, node.args[0])
     return _insert_calculation(node, Calculation.MAXIMUM, node.args[0], negative)
 
 
-def _sign(node: Node) -> Node | None:
-    if not _returns_integers(node):
-        return None
+def _sign(node: Node) -> Node:
     above = _insert_calculation(node, Calculation.MAXIMUM, node.args[0], -1)
     return _insert_calculation(node, Calculation.MINIMUM, above, 1)
 
 
-def _lower_bitwise_not(node: Node) -> Node | None:
-    return _insert_calculation(node, Calculation.SUB, -1, node.args[0]) if _returns_integers(node) else None
-
-
 def _lower_clamp(node: Node) -> Node | None:
-    if not _returns_integers(node):
-        return None
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
     made: Any = node.args[0]
     for name, calculation in (("min", Calculation.MAXIMUM), ("max", Calculation.MINIMUM)):
         bound = named_argument(node, name) if name in names else None
-        made = (
-            made if bound is None else _insert_calculation(node, calculation, made, _saturate_to_int32(bound))
-        )
+        if bound is not None:
+            bound = max(-FITTING, min(FITTING - 1, bound)) if isinstance(bound, int) else bound
+            made = _insert_calculation(node, calculation, made, bound)
     return made if isinstance(made, Node) else None
-
-
-def _saturate_to_int32(bound: Any) -> Any:
-    """Saturates a bound to 32 bits."""
-    low, high = DType.INT32.bounds
-    return max(low, min(high, bound)) if isinstance(bound, int) else bound
 
 
 def _power(node: Node) -> Node | None:
     exponent = node.args[1]
-    if not _returns_integers(node) or not isinstance(exponent, int) or not 1 <= exponent <= MOST_FACTORS:
+    if not isinstance(exponent, int) or not 1 <= exponent <= MOST_FACTORS:
         return None
     made: Any = node.args[0]
     for _ in range(exponent - 1):
@@ -181,9 +153,7 @@ def _reduce_by_halves(node: Node, x: Any, axis: int, calculation: Calculation) -
 
 
 def _reduction_lowering(calculation: Calculation) -> CallLowering:
-    def lower(node: Node) -> Node | None:
-        if not _returns_integers(node):
-            return None
+    def lower(node: Node) -> Node:
         x = as_type(node, node.args[0], torch.int64)
         rank = len(shape_of(x))
         given: Any = argument(node, 1)
@@ -197,7 +167,7 @@ def _reduction_lowering(calculation: Calculation) -> CallLowering:
 
 def _lower_cumsum(node: Node) -> Node | None:
     """Computes running sums: each element is added to those 1, 2, 4, … places before it."""
-    if not _returns_integers(node) or not shape_of(node):
+    if not shape_of(node):
         return None
     x, axis = as_type(node, node.args[0], torch.int64), int(node.args[1]) % len(shape_of(node))  # type: ignore[arg-type]  # a number
     size, step = shape_of(node)[axis], 1
@@ -209,47 +179,43 @@ def _lower_cumsum(node: Node) -> Node | None:
     return x
 
 
-def _overloads(*names: str) -> list[Any]:
+def _overloads(names: str) -> list[Any]:
     """Overloads of operators for tensors and numbers."""
     kinds = ("default", "Tensor", "Scalar", "Scalar_Tensor")
-    packets = [getattr(aten, name) for name in names]
+    packets = [getattr(aten, name) for name in names.split()]
     return [getattr(packet, kind) for packet in packets for kind in packet.overloads() if kind in kinds]
 
 
 TURNED = {aten.rsub.Tensor, aten.rsub.Scalar}
-OF_TWO: dict[Calculation, tuple[str, ...]] = {
-    Calculation.ADD: ("add",),
-    Calculation.SUB: ("sub", "rsub"),
-    Calculation.MUL: ("mul",),
-    Calculation.MINIMUM: ("minimum",),
-    Calculation.MAXIMUM: ("maximum",),
-    Calculation.FLOOR_DIV: ("floor_divide",),
-    Calculation.FLOOR_MOD: ("remainder",),
-    Calculation.TRUNC_MOD: ("fmod",),
-    Calculation.AND: ("bitwise_and", "__and__"),
-    Calculation.OR: ("bitwise_or", "__or__"),
-    Calculation.XOR: ("bitwise_xor", "__xor__"),
-    Calculation.SHIFT_LEFT: ("bitwise_left_shift", "__lshift__"),
-    Calculation.SHIFT_RIGHT: ("bitwise_right_shift", "__rshift__"),
+OF_TWO: dict[Calculation, str] = {
+    Calculation.ADD: "add",
+    Calculation.SUB: "sub rsub",
+    Calculation.MUL: "mul",
+    Calculation.MINIMUM: "minimum",
+    Calculation.MAXIMUM: "maximum",
+    Calculation.FLOOR_DIV: "floor_divide",
+    Calculation.FLOOR_MOD: "remainder",
+    Calculation.TRUNC_MOD: "fmod",
+    Calculation.AND: "bitwise_and __and__",
+    Calculation.OR: "bitwise_or __or__",
+    Calculation.XOR: "bitwise_xor __xor__",
+    Calculation.SHIFT_LEFT: "bitwise_left_shift __lshift__",
+    Calculation.SHIFT_RIGHT: "bitwise_right_shift __rshift__",
 }
 EXACT: dict[Any, CallLowering] = {
     **{
         target: _binary_lowering(calculation, target in TURNED)
         for calculation, names in OF_TWO.items()
-        for target in _overloads(*names)
+        for target in _overloads(names)
     },
     **dict.fromkeys((aten.div.Tensor_mode, aten.div.Scalar_mode), _lower_div),
-    aten.neg.default: _lower_neg,
+    aten.neg.default: lambda node: _insert_calculation(node, Calculation.SUB, 0, node.args[0]),
     aten.abs.default: _lower_abs,
     **dict.fromkeys((aten.sign.default, aten.sgn.default), _sign),
-    aten.bitwise_not.default: _lower_bitwise_not,
+    aten.bitwise_not.default: lambda node: _insert_calculation(node, Calculation.SUB, -1, node.args[0]),
     **dict.fromkeys((aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default), _lower_clamp),
     aten.pow.Tensor_Scalar: _power,
-    aten.square.default: lambda node: (
-        _insert_calculation(node, Calculation.MUL, node.args[0], node.args[0])
-        if _returns_integers(node)
-        else None
-    ),
+    aten.square.default: lambda node: _insert_calculation(node, Calculation.MUL, *node.args * 2),
     aten.prod.dim_int: _reduction_lowering(Calculation.MUL),
     aten.sum.dim_IntList: _reduction_lowering(Calculation.ADD),
     aten.amax.default: _reduction_lowering(Calculation.MAXIMUM),
@@ -257,14 +223,12 @@ EXACT: dict[Any, CallLowering] = {
     aten.cumsum.default: _lower_cumsum,
 }
 """Lowerings of integer calls."""
-FITTING_ALWAYS = {
-    *_overloads("minimum", "maximum", "remainder", "fmod", "sign", "sgn", "amax", "amin"),
-    *_overloads("bitwise_and", "__and__", "bitwise_or", "__or__", "bitwise_xor", "__xor__", "bitwise_not"),
-    *_overloads("bitwise_right_shift", "__rshift__", "clamp", "clamp_min", "clamp_max"),
-}
+FITTING_ALWAYS = _overloads(
+    "minimum maximum remainder fmod sign sgn amax amin clamp clamp_min clamp_max bitwise_and __and__ "
+    "bitwise_or __or__ bitwise_xor __xor__ bitwise_not bitwise_right_shift __rshift__"
+)
 """Calls whose results fit the operands' type."""
 LOWERINGS = {
-    target: lower if target in FITTING_ALWAYS else _with_wrapped_result(lower)
-    for target, lower in EXACT.items()
+    target: _of_integers(lower, wraps=target not in FITTING_ALWAYS) for target, lower in EXACT.items()
 }
 """Lowerings with results wrapped to narrow types."""

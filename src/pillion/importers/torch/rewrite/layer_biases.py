@@ -31,7 +31,7 @@ def lower_layer_biases(module: GraphModule, *, training: bool = False) -> None:
             replace(node, _weight_vector_as_matrix(node, weight))
     for node in calls(module.graph, LAYERS):
         bias = named_argument(node, "bias")
-        if bias is not None and not _is_vector(bias, node):
+        if bias is not None and not (is_constant(bias) and shape_of(bias) == (_outputs(node),)):
             replace(node, _with_constant_bias(node, bias, training))
 
 
@@ -43,10 +43,6 @@ def _weight_vector_as_matrix(node: Node, weight: Node) -> Node:
         matrix = constant(node, held.reshape(1, -1), f"{node.name}_weight")
     layer = call(node, aten.linear.default, node.args[0], matrix, *node.args[2:])
     return call(node, aten.reshape.default, layer, list(shape_of(node)))
-
-
-def _is_vector(bias: Node, layer: Node) -> bool:
-    return is_constant(bias) and shape_of(bias) == (_outputs(layer),)
 
 
 def _outputs(layer: Node) -> int:

@@ -86,7 +86,7 @@ def _move_mask_behind(node: Node, training: bool) -> Node:
     """Moves a mask behind the constants that are added to, or multiplied by, the masked scores."""
     if node.target is aten.sub.Tensor:
         node.target = aten.add.Tensor
-        node.args = (node.args[0], _insert_constant(node, -_constant_tensor(node.args[1])))
+        node.args = (node.args[0], constant(node, -_constant_tensor(node.args[1]), "mask"))
     mask, scores = _mask_and_scores(node)
     user = single_user(node)
     other = next((a for a in user.args[:2] if a is not node), None) if user else None
@@ -94,10 +94,10 @@ def _move_mask_behind(node: Node, training: bool) -> Node:
     if user is None or held is None or shape_of(user) != shape_of(node):
         return node
     if user.target is aten.add.Tensor:
-        summed = call(user, aten.add.Tensor, scores, _insert_constant(user, _constant_tensor(mask) + held))
+        summed = call(user, aten.add.Tensor, scores, constant(user, _constant_tensor(mask) + held, "mask"))
     elif user.target is aten.mul.Tensor and bool((held > 0).all()):
         scaled = _scaled(user, scores, other)
-        summed = call(user, aten.add.Tensor, scaled, _insert_constant(user, _constant_tensor(mask) * held))
+        summed = call(user, aten.add.Tensor, scaled, constant(user, _constant_tensor(mask) * held, "mask"))
     else:
         return node
     replace(user, summed)
@@ -108,9 +108,8 @@ def _scaled(before: Node, scores: Node, factor: Any) -> Node:
     """Scales scores before their zeros are applied."""
     if _zeroing_factors(scores) is None:
         return call(before, aten.mul.Tensor, scores, factor)
-    return call(
-        before, aten.mul.Tensor, call(before, aten.mul.Tensor, scores.args[0], factor), scores.args[1]
-    )
+    scaled = call(before, aten.mul.Tensor, scores.args[0], factor)
+    return call(before, aten.mul.Tensor, scaled, scores.args[1])
 
 
 def _mask_and_scores(node: Node) -> tuple[Node, Node]:
@@ -123,10 +122,6 @@ def _constant_tensor(node: Any) -> Tensor:
     held = constant_of(node)
     assert held is not None, "masks are constants"
     return held.detach()
-
-
-def _insert_constant(before: Node, tensor: Tensor) -> Node:
-    return constant(before, tensor, "mask")
 
 
 def _lower_mask(total: Node, training: bool) -> None:
@@ -148,7 +143,10 @@ def _lower_mask(total: Node, training: bool) -> None:
         ones = (1,) * erased.dim()
         factors = _remove_repetitions((~erased).to(settled.dtype), ones)
         source = call(total, aten.mul.Tensor, source, constant(total, factors, "rows"))
-    total.args = (source, _insert_constant(total, _remove_repetitions(settled, _constant_tensor(mask).shape)))
+    total.args = (
+        source,
+        constant(total, _remove_repetitions(settled, _constant_tensor(mask).shape), "mask"),
+    )
     if bool(empty.any()):
         _zero_empty_rows(way[-1], empty)
 

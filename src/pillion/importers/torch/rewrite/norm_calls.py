@@ -7,7 +7,7 @@ Norms written by hand, as language models have them, are recognized by their com
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,34 +91,24 @@ def _arguments(node: Node, *names: str) -> list[Any]:
     return [named_argument(node, name) for name in names]
 
 
-def _insert_norm_over_last(node: Node, centred: bool, weight: Any, bias: Any, eps: float) -> Node:
-    x, shape = _arguments(node, "input", "normalized_shape")
+def _norm_over_last(node: Node) -> Node:
+    """Lowers layer norms, and RMS norms, which are not centred."""
+    centred = node.target is aten.layer_norm.default
+    x, shape, weight, eps = _arguments(node, "input", "normalized_shape", "weight", "eps")
     rank = len(shape_of(x))
     dims = list(range(rank - len(shape), rank))
-    return _norm_with_affine(
-        node, weight, bias, lambda w, b: (normalize_axes, x, w, b, dims, centred, eps), None
-    )
-
-
-def _layer_norm(node: Node) -> Node:
-    weight, bias, eps = _arguments(node, "weight", "bias", "eps")
-    return _insert_norm_over_last(node, True, weight, bias, float(eps))
-
-
-def _rms_norm(node: Node) -> Node:
-    weight, eps = _arguments(node, "weight", "eps")
-    smallest = torch.finfo(torch.float32).eps if eps is None else float(eps)
-    return _insert_norm_over_last(node, False, weight, None, smallest)
+    eps = torch.finfo(torch.float32).eps if eps is None else float(eps)
+    bias = named_argument(node, "bias") if centred else None
+    return _norm_with_affine(node, normalize_axes, x, weight, bias, (dims, centred, eps))
 
 
 def _norm_with_affine(
-    node: Node, weight: Any, bias: Any, made: Callable[..., tuple[Any, ...]], shape: Any
+    node: Node, norm: Any, x: Node, weight: Any, bias: Any, rest: tuple[Any, ...], shape: Any = None
 ) -> Node:
     """Norm with constant weight and bias; computed ones are applied behind it."""
-    inside = [held is None or is_constant(held) for held in (weight, bias)]
-    y = call(node, *made(weight if all(inside) else None, bias if all(inside) else None))
-    if all(inside):
-        return y
+    if all(held is None or is_constant(held) for held in (weight, bias)):
+        return call(node, norm, x, weight, bias, *rest)
+    y = call(node, norm, x, None, None, *rest)
     for target, held in ((aten.mul.Tensor, weight), (aten.add.Tensor, bias)):
         if held is not None:
             held = held if shape is None else call(node, aten.reshape.default, held, shape)
@@ -126,21 +116,15 @@ def _norm_with_affine(
     return y
 
 
-def _insert_group_norm(node: Node, x: Node, groups: int, eps: float) -> Node:
-    weight, bias = _arguments(node, "weight", "bias")
+def _norm_of_groups(node: Node) -> Node | None:
+    """Lowers group norms, and instance norms by input statistics; with running statistics they are batch norms."""
+    is_instance = node.target is aten.instance_norm.default
+    if is_instance and not named_argument(node, "use_input_stats"):
+        return None
+    x, weight, bias, eps = _arguments(node, "input", "weight", "bias", "eps")
+    groups = shape_of(x)[1] if is_instance else int(named_argument(node, "num_groups"))
     shape = [-1, *[1] * (len(shape_of(x)) - 2)]
-    return _norm_with_affine(node, weight, bias, lambda w, b: (normalize_groups, x, w, b, groups, eps), shape)
-
-
-def _group_norm(node: Node) -> Node:
-    x, groups, eps = _arguments(node, "input", "num_groups", "eps")
-    return _insert_group_norm(node, x, int(groups), float(eps))
-
-
-def _instance_norm(node: Node) -> Node | None:
-    """Lowers instance norms by input statistics; with running statistics they are batch norms."""
-    x, by_input, eps = _arguments(node, "input", "use_input_stats", "eps")
-    return _insert_group_norm(node, x, shape_of(x)[1], float(eps)) if by_input else None
+    return _norm_with_affine(node, normalize_groups, x, weight, bias, (groups, float(eps)), shape)
 
 
 # --- norms that are written by hand
@@ -169,12 +153,9 @@ def _keepdim_axes(node: Node) -> list[int] | None:
 def _all_dims(node: Node) -> list[int] | None:
     """Axes of a reduction to one number, but for those of size 1; None for other reductions."""
     shape = shape_of(node.args[0])  # type: ignore[arg-type]  # a node
-    is_one = not any(size > 1 for size in shape_of(node))
-    return (
-        ([axis for axis, size in enumerate(shape) if size > 1] or [len(shape) - 1])
-        if is_one and shape
-        else None
-    )
+    if not shape or any(size > 1 for size in shape_of(node)):
+        return None
+    return [axis for axis, size in enumerate(shape) if size > 1] or [len(shape) - 1]
 
 
 def _is_same_computation(a: Any, b: Any, depth: int = 3) -> bool:
@@ -182,11 +163,8 @@ def _is_same_computation(a: Any, b: Any, depth: int = 3) -> bool:
     if not (isinstance(a, Node) and isinstance(b, Node)) or a is b or not depth:
         return a is b or (not isinstance(a, Node) and bool(a == b))
     alike = a.op == "call_function" and (a.target, a.kwargs) == (b.target, b.kwargs)
-    return (
-        alike
-        and len(a.args) == len(b.args)
-        and all(map(lambda p, q: _is_same_computation(p, q, depth - 1), a.args, b.args))
-    )
+    pairs = zip(a.args, b.args, strict=False)
+    return alike and len(a.args) == len(b.args) and all(_is_same_computation(*p, depth - 1) for p in pairs)
 
 
 def squared_operand(node: Any) -> Any:
@@ -267,20 +245,13 @@ def _match_handwritten_norm(node: Node, x: Any, divisor: Any) -> Node | None:
     return None
 
 
-def _match_rsqrt_product(node: Node) -> Node | None:
-    """Matches x · rsqrt(mean(x²) + eps)."""
-    for x, root in (node.args[:2], node.args[1::-1]):
-        if _is_call(root, aten.rsqrt.default):
+def _match_scaled(node: Node) -> Node | None:
+    """Matches x · rsqrt(mean(x²) + eps), x / sqrt(mean(x²) + eps), and F.normalize."""
+    is_product = node.target is aten.mul.Tensor
+    for x, root in (node.args[:2], node.args[1::-1])[: 1 + is_product]:
+        if _is_call(root, aten.rsqrt.default if is_product else aten.sqrt.default):
             return _match_handwritten_norm(node, x, root.args[0])  # type: ignore[union-attr]  # a node
-    return None
-
-
-def _match_root_quotient(node: Node) -> Node | None:
-    """Matches x / sqrt(mean(x²) + eps), and F.normalize."""
-    x, divisor = node.args[:2]
-    if _is_call(divisor, aten.sqrt.default):
-        return _match_handwritten_norm(node, x, divisor.args[0])  # type: ignore[union-attr]  # a node
-    return _match_unit_vector(node, x, divisor)
+    return None if is_product else _match_unit_vector(node, *node.args[:2])
 
 
 def _match_unit_vector(node: Node, x: Any, length: Any) -> Node | None:
@@ -293,9 +264,7 @@ def _match_unit_vector(node: Node, x: Any, length: Any) -> Node | None:
     if not _is_call(length, aten.linalg_vector_norm.default) or length.args[0] is not x:
         return None
     dims = _keepdim_axes(length) or _all_dims(length) if named_argument(length, "ord") == 2 else None
-    if dims is None:
-        return None
-    return _normalize_to_unit(node, x, dims, least)
+    return None if dims is None else _normalize_to_unit(node, x, dims, least)
 
 
 def _normalize_to_unit(node: Node, x: Node, dims: list[int], least: float) -> Node:
@@ -325,15 +294,12 @@ def _lower_cosine_similarity(node: Node) -> Node:
 
 OPERATORS: dict[Any, CallLowering] = {
     aten.cosine_similarity.default: _lower_cosine_similarity,
-    aten.group_norm.default: _group_norm,
-    aten.instance_norm.default: _instance_norm,
-    aten.layer_norm.default: _layer_norm,
-    aten.rms_norm.default: _rms_norm,
+    **dict.fromkeys((aten.group_norm.default, aten.instance_norm.default), _norm_of_groups),
+    **dict.fromkeys((aten.layer_norm.default, aten.rms_norm.default), _norm_over_last),
 }
 """PyTorch's norms, and the cosine similarity, which normalizes twice."""
 NORMS: dict[Any, CallLowering] = {
     **OPERATORS,
-    aten.div.Tensor: _match_root_quotient,
-    aten.mul.Tensor: _match_rsqrt_product,
+    **dict.fromkeys((aten.div.Tensor, aten.mul.Tensor), _match_scaled),
 }
 """All lowerings, including the last calls of handwritten norms."""

@@ -15,6 +15,7 @@ from pillion.importers.torch.fx_nodes import (
     call,
     calls,
     fake_result,
+    inverse,
     is_constant,
     shape_of,
 )
@@ -209,11 +210,8 @@ class _LoopBuilder:
         for run in _consecutive_runs([self._step_of_node(row, node) for node in operands]):
             part = operands[run.start : run.stop]
             if len(part) > 1 and self._step_of_node(row, part[0]) is not None:
-                joined.append(
-                    self._concat_steps(
-                        row, [self._stack_position(self.steps.place[n][1]) for n in part], axis
-                    )
-                )
+                places = [self._stack_position(self.steps.place[n][1]) for n in part]
+                joined.append(self._concat_steps(row, places, axis))
             else:
                 joined += part
         if len(joined) == 1:
@@ -274,8 +272,7 @@ def _invert_view(before: Node, view: Node, x: Node) -> Node:
     shape = shape_of(view.args[0])  # type: ignore[arg-type]  # a node
     if view.target is aten.reshape.default:
         return call(before, aten.reshape.default, x, list(shape))
-    order = _view_axis_order(view)
-    return call(before, aten.permute.default, x, [order.index(a) for a in range(len(order))])
+    return call(before, aten.permute.default, x, inverse(_view_axis_order(view)))
 
 
 def _apply_view_to_stack(before: Node, view: Node, stack: Node) -> Node:

@@ -64,13 +64,8 @@ def _move_axis(before: Node, x: Node, source: int, to: int) -> Node:
     return permuted(before, x, order)
 
 
-def _lower_fft_r2c(pairs: ComplexPairs, node: Node) -> Node:
-    """Lowers `_fft_r2c`: real input along its last axis, pairs along the others."""
-    args: Any = node.args
-    return _transform_reals(node, args[0], bool(args[3]))
-
-
 def _transform_reals(node: Node, x: Node, onesided: bool) -> Node:
+    """Transforms real input along its last axis, and pairs along the others."""
     args: Any = node.args
     *others, last = args[1]
     parts = _read_parts(node)
@@ -179,11 +174,8 @@ def _lower_istft(pairs: ComplexPairs, node: Node) -> Node | None:
         return None
     x = _move_axis(node, x, len(lead) + 2, len(lead) + 1)
     x = call(node, aten.reshape.default, x, [-1, 2 * count, frames])
-    matrix = (
-        dft_matrices.inverse_real_dft(size)
-        * window
-        / (size**0.5 if named_argument(node, "normalized") else size)
-    )
+    divisor = size**0.5 if named_argument(node, "normalized") else size
+    matrix = dft_matrices.inverse_real_dft(size) * window / divisor
     weights = matrix.to(torch.float32).reshape(2 * count, 1, size).contiguous()
     y = call(node, aten.conv_transpose1d.default, x, _insert_weights(node, weights), None, [hop])
     y = call(node, aten.slice.Tensor, y, 2, begin, min(end, length))
@@ -225,7 +217,9 @@ LOWERINGS: dict[Any, PairLowering] = {
     **dict.fromkeys(WINDOWED, _if_matrix_small(_lower_stft)),
     aten._fft_c2c.default: _if_matrix_small(_lower_fft_c2c),
     aten._fft_c2r.default: _if_matrix_small(_lower_fft_c2r),
-    aten._fft_r2c.default: _if_matrix_small(_lower_fft_r2c),
+    aten._fft_r2c.default: _if_matrix_small(
+        lambda pairs, node: _transform_reals(node, node.all_input_nodes[0], bool(node.args[3]))
+    ),
     aten.istft.default: _if_matrix_small(_lower_istft),
 }
 """Lowerings by transform."""

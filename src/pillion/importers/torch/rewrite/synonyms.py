@@ -18,22 +18,14 @@ from pillion.importers.torch.fx_nodes import (
     fake_result,
     lower_calls,
     named_argument,
+    operators,
     replace,
     shape_of,
 )
 from pillion.importers.torch.rewrite.decompositions.resizes import size_follows_factors
 from pillion.importers.torch.rewrite.functionalize import SHAPES
 
-BROADCASTING = frozenset(
-    {
-        aten.add.Tensor,
-        aten.sub.Tensor,
-        aten.mul.Tensor,
-        aten.div.Tensor,
-        aten.maximum.default,
-        aten.minimum.default,
-    }
-)
+BROADCASTING = frozenset({*operators("add sub mul div", "Tensor"), *operators("maximum minimum")})
 
 
 def replace_synonyms(module: GraphModule) -> None:
@@ -73,10 +65,6 @@ def merge_moves(module: GraphModule) -> None:
             replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
 
 
-def _reshape(node: Node) -> Node:
-    return call(node, aten.reshape.default, node.args[0], list(shape_of(node)))
-
-
 def _transpose(node: Node) -> Node:
     source = node.args[0]
     order = list(range(fake_result(node).dim()))
@@ -97,10 +85,6 @@ def _replace_if_first_read(node: Node, target: Any, *args: Any) -> Node | None:
     for user in users:
         replace(user, new)
     return new
-
-
-def _max_pool(node: Node) -> Node | None:
-    return _replace_if_first_read(node, aten.max_pool2d.default, *node.args)
 
 
 def _maximum(node: Node) -> Node | None:
@@ -124,10 +108,12 @@ def _split_to_slices(node: Node) -> None:
 
 
 def _batch_norm(node: Node) -> Node | None:
-    x, weight, bias, mean, variance, momentum, eps = (argument(node, i) for i in range(7))
-    return _replace_if_first_read(
-        node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False
-    )
+    """Replaces a norm by running statistics; before the last two arguments, one may say that it is in training."""
+    count = len(node.target._schema.arguments)  # type: ignore[union-attr]  # an OpOverload
+    *given, momentum, eps = (argument(node, i) for i in range(count))
+    if any(given[5:]) or given[3] is None:
+        return None
+    return _replace_if_first_read(node, aten.batch_norm.default, *given[:5], False, momentum, eps, False)
 
 
 def _batch_norm_3d(node: Node) -> Node | None:
@@ -142,15 +128,6 @@ def _batch_norm_3d(node: Node) -> Node | None:
     norm = call(node, aten.batch_norm.default, flat, *rest, **node.kwargs)
     back = call(node, aten.reshape.default, norm, [n, depth, c, h, w])
     return call(node, aten.permute.default, back, [0, 2, 1, 3, 4])
-
-
-def _batch_norm_by_running_statistics(node: Node) -> Node | None:
-    x, weight, bias, mean, variance, training, momentum, eps = (argument(node, i) for i in range(8))
-    if training or mean is None:
-        return None
-    return _replace_if_first_read(
-        node, aten.batch_norm.default, x, weight, bias, mean, variance, False, momentum, eps, False
-    )
 
 
 def _adaptive_pool(node: Node) -> Node | None:
@@ -169,36 +146,29 @@ def _power(node: Node) -> Node | None:
     return call(node, powers[exponent].default, node.args[0]) if exponent in powers else None
 
 
+CONVOLUTIONS_BY_RANK: dict[tuple[int, bool], Any] = {
+    (1, False): aten.conv1d.default,
+    (2, False): aten.conv2d.default,
+    (1, True): aten.conv_transpose1d.default,
+    (2, True): aten.conv_transpose2d.input,
+}
+"""Convolutions by number of axes, and whether they are transposed."""
+
+
 def _convolution(node: Node) -> Node | None:
     x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = (
         argument(node, i) for i in range(9)
     )
-    rank = len(stride)
-    transposing = {1: aten.conv_transpose1d.default, 2: aten.conv_transpose2d.input}
-    if transposed and rank in transposing:
-        return call(
-            node,
-            transposing[rank],
-            x,
-            weight,
-            bias,
-            stride,
-            padding,
-            output_padding,
-            groups,
-            dilation,
-        )
-    targets = {1: aten.conv1d.default, 2: aten.conv2d.default}
-    if transposed or rank not in targets:
-        return None
-    return call(node, targets[rank], x, weight, bias, stride, padding, dilation, groups)
+    rest = (output_padding, groups, dilation) if transposed else (dilation, groups)
+    target = CONVOLUTIONS_BY_RANK.get((len(stride), transposed))
+    return None if target is None else call(node, target, x, weight, bias, stride, padding, *rest)
 
 
 def _padded_convolution(node: Node) -> Node:
     """Replaces `padding="same"` by numbers; odd padding needs a pad in front."""
     x, weight, bias, stride, padding, dilation, groups = (argument(node, i) for i in range(7))
-    target = aten.conv2d.default if node.target is aten.conv2d.padding else aten.conv1d.default
-    rank = 2 if target is aten.conv2d.default else 1
+    rank = 2 if node.target is aten.conv2d.padding else 1
+    target = CONVOLUTIONS_BY_RANK[rank, False]
     kernel = shape_of(weight)[2:]
     dilations = list(dilation) * (rank // len(dilation))
     totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, kernel, strict=True)]
@@ -206,12 +176,6 @@ def _padded_convolution(node: Node) -> Node:
         sides = [side for total in reversed(totals) for side in (total // 2, total - total // 2)]
         x, totals = call(node, aten.pad.default, x, sides, "constant", 0.0), [0] * rank
     return call(node, target, x, weight, bias, stride, [total // 2 for total in totals], dilation, groups)
-
-
-def _prelu(node: Node) -> Node:
-    """Flattens the slopes of the kernel variant."""
-    x, slopes = node.args
-    return call(node, aten.prelu.default, x, call(node, aten.reshape.default, slopes, [-1]))
 
 
 def _cat(node: Node) -> Node | None:
@@ -250,14 +214,19 @@ def _resize(node: Node) -> Node | None:
 
 
 SYNONYMS: dict[Any, CallLowering] = {
-    **dict.fromkeys((*SHAPES, aten._unsafe_view.default), _reshape),
+    **dict.fromkeys(
+        (*SHAPES, aten._unsafe_view.default),
+        lambda node: call(node, aten.reshape.default, node.args[0], list(shape_of(node))),
+    ),
     aten._adaptive_avg_pool2d.default: _adaptive_pool,
     aten._native_batch_norm_legit_no_training.default: _batch_norm,
-    aten._prelu_kernel.default: _prelu,
+    aten._prelu_kernel.default: lambda node: call(
+        node, aten.prelu.default, node.args[0], call(node, aten.reshape.default, node.args[1], [-1])
+    ),
     aten._neg_view.default: lambda node: call(node, aten.neg.default, node.args[0]),
     aten._log_softmax.default: lambda node: call(node, aten.log_softmax.int, *node.args[:2]),
     aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
-    aten.native_batch_norm.default: _batch_norm_by_running_statistics,
+    aten.native_batch_norm.default: _batch_norm,
     aten.adaptive_avg_pool2d.default: _adaptive_pool,
     aten.batch_norm.default: _batch_norm_3d,
     aten.cat.default: _cat,
@@ -269,7 +238,9 @@ SYNONYMS: dict[Any, CallLowering] = {
     aten.convolution.default: _convolution,
     aten.max.default: _maximum,
     aten.max.dim: _maximum,
-    aten.max_pool2d_with_indices.default: _max_pool,
+    aten.max_pool2d_with_indices.default: lambda node: _replace_if_first_read(
+        node, aten.max_pool2d.default, *node.args
+    ),
     aten.mean.default: _reduce_all_axes,
     aten.min.default: _maximum,
     aten.min.dim: _maximum,

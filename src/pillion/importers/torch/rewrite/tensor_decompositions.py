@@ -13,7 +13,14 @@ from torch import Tensor
 from torch._decomp import get_decompositions
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import CONVOLUTIONS, aten, fake_result, is_constant, named_argument
+from pillion.importers.torch.fx_nodes import (
+    CONVOLUTIONS,
+    aten,
+    fake_result,
+    is_constant,
+    named_argument,
+    operators,
+)
 from pillion.importers.torch.rewrite.clamp_masks import MARGIN
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, reads_inputs
@@ -166,37 +173,14 @@ def _is_single_number(node: Node) -> bool:
 
 
 BY_TORCH = (
-    aten.addcdiv.default,
-    aten.addcmul.default,
-    aten.addmm.default,
-    aten.addmv.default,
-    aten.addr.default,
-    aten.affine_grid_generator.default,
-    aten.baddbmm.default,
-    aten.block_diag.default,
-    aten.channel_shuffle.default,
-    aten.clamp_max.Tensor,
-    aten.clamp_min.Tensor,
-    aten.count_nonzero.default,
-    aten.count_nonzero.dim_IntList,
-    aten.diag_embed.default,
-    aten.glu.default,
-    aten.index_add.default,
-    aten.index_copy.default,
-    aten.index_fill.int_Scalar,
-    aten.index_fill.int_Tensor,
-    aten.linalg_cross.default,
-    aten.norm.Scalar,
-    aten.norm.ScalarOpt_dim,
-    aten.pixel_shuffle.default,
-    aten.pixel_unshuffle.default,
-    aten.rot90.default,
-    aten.split.Tensor,
-    aten.std.correction,
-    aten.take.default,
-    aten.tril.default,
-    aten.triu.default,
-    aten.unbind.int,
+    *operators(
+        "addcdiv addcmul addmm addmv addr affine_grid_generator baddbmm block_diag channel_shuffle "
+        "count_nonzero diag_embed glu index_add index_copy linalg_cross pixel_shuffle pixel_unshuffle "
+        "rot90 take tril triu"
+    ),
+    *operators("clamp_max clamp_min split", "Tensor"),
+    *(aten.count_nonzero.dim_IntList, aten.index_fill.int_Scalar, aten.index_fill.int_Tensor),
+    *(aten.norm.Scalar, aten.norm.ScalarOpt_dim, aten.std.correction, aten.unbind.int),
 )
 """Operators that torch's own table decomposes as well; own decompositions exist where these are exact or cheaper in int8."""
 OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int, aten.log_softmax.int)

@@ -27,6 +27,7 @@ from pillion.importers.torch.fx_nodes import (
     aten,
     is_constant,
     is_tensor,
+    operators,
     shape_of,
 )
 from pillion.importers.torch.loop_nodes import LOOP_ARGUMENT
@@ -45,14 +46,7 @@ FEWEST_STEPS = 3
 """Minimum steps of a loop."""
 FEWEST_PLAIN_STEPS = 8
 """Minimum steps of a loop without weights, whose copies are cheap."""
-LAYERS = {
-    *CONVOLUTIONS,
-    aten.linear.default,
-    aten.addmm.default,
-    aten.mm.default,
-    aten.bmm.default,
-    aten.baddbmm.default,
-}
+LAYERS = {*CONVOLUTIONS, *operators("linear addmm mm bmm baddbmm")}
 MOST_CANDIDATES = 12
 """Maximum earlier calls tried as the previous step's result."""
 MOST_TRIMS = 16
@@ -209,7 +203,11 @@ class Matcher:
         if found is not None and found[1] == steps.count - 2:
             owner = found[0]
             self._require_for_all_steps(
-                row, lambda k: (k == 0 or row[k] is owner[k - 1]) and _is_same_call(row[k], last)
+                row,
+                lambda k: (
+                    (k == 0 or row[k] is owner[k - 1])
+                    and (is_tensor(row[k]) and shape_of(row[k]) == shape_of(last))
+                ),
             )
             steps.carried[row] = owner
             return "carried"
@@ -307,10 +305,6 @@ def _slices_match(found: StepSlice | None, wanted: StepSlice, numbers: ValueNumb
         and replace(found, source=wanted.source) == wanted
         and numbers[found.source] == number
     )
-
-
-def _is_same_call(node: Node, other: Node) -> bool:
-    return is_tensor(node) and shape_of(node) == shape_of(other)
 
 
 def _slice(node: Node) -> StepSlice | None:

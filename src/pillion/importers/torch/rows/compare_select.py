@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,15 +50,9 @@ RELATIONS = {
     aten.ge.Tensor: Relation.GREATER_EQUAL,
     aten.gt.Tensor: Relation.GREATER,
 }
-
-
-def _comparison_lowering(relation: Relation) -> Lowering:
-    return lambda b, first, second: binary(b, Compare, first, second, relation=relation)
-
-
 for _target, _relation in RELATIONS.items():
     lowers(_target, quantized=rule_of_op(Compare, operands=(0, 1), numbers=True))(
-        _comparison_lowering(_relation)
+        partial(binary, cls=Compare, relation=_relation)
     )
 
 
@@ -74,7 +69,7 @@ def _fit_refusal(node: Node) -> str:
 )
 def calculate(b: Builder, first: LayoutValue, second: LayoutValue, calculation: str) -> LayoutValue:
     """Lowers integer arithmetic."""
-    return binary(b, IntegerArithmetic, first, second, calculation=Calculation(calculation))
+    return binary(b, first, second, cls=IntegerArithmetic, calculation=Calculation(calculation))
 
 
 @lowers(aten.where.self, quantized=rule_of_op(Where, operands=(1, 2), numbers=True))
@@ -109,14 +104,11 @@ def masked(b: Builder, scores: LayoutValue, mask: LayoutValue, dim: int, where: 
 def _arg_extremum_lowering(cls: type[Op]) -> Lowering:
     def lower(b: Builder, x: LayoutValue, dim: int, keepdim: bool = False) -> LayoutValue:
         axis = x.axis(dim)
-        y = b.emit(cls, x=x.value, axis=axis, keepdims=keepdim)
-        return x.with_value(y) if keepdim else LayoutValue(y, _without(x.order, dim % x.rank))
+        y, gone = b.emit(cls, x=x.value, axis=axis, keepdims=keepdim), dim % x.rank
+        order = tuple(axis - (axis > gone) for axis in x.order if axis != gone)
+        return x.with_value(y) if keepdim else LayoutValue(y, order)
 
     return lower
-
-
-def _without(order: Order, gone: int) -> Order:
-    return tuple(axis - (axis > gone) for axis in order if axis != gone)
 
 
 def _reals_refusal(node: Node) -> str:
@@ -125,12 +117,9 @@ def _reals_refusal(node: Node) -> str:
     return "" if held.is_floating_point() else f"its operand is {held.dtype}; .float() makes it real"
 
 
-lowers(aten.argmax.default, quantized=rule_of_op(ArgMax, numbers=True, refusal=_reals_refusal))(
-    _arg_extremum_lowering(ArgMax)
-)
-lowers(aten.argmin.default, quantized=rule_of_op(ArgMin, numbers=True, refusal=_reals_refusal))(
-    _arg_extremum_lowering(ArgMin)
-)
+for _target, _op in ((aten.argmax.default, ArgMax), (aten.argmin.default, ArgMin)):
+    _rule = rule_of_op(_op, numbers=True, refusal=_reals_refusal)
+    lowers(_target, quantized=_rule)(_arg_extremum_lowering(_op))
 
 
 def _count_refusal(node: Node) -> str:
@@ -207,22 +196,14 @@ def gather(b: Builder, x: LayoutValue, places: LayoutValue) -> LayoutValue:
 
 def _numbers_refusal(node: Node) -> str:
     source: Any = node.args[0]
-    return (
-        f"it rounds real numbers to {fake_result(node).dtype}"
-        if fake_result(source).is_floating_point()
-        else ""
-    )
+    is_real = fake_result(source).is_floating_point()
+    return f"it rounds real numbers to {fake_result(node).dtype}" if is_real else ""
 
 
 @lowers(uint8_to_real, quantized=rule_of_op(Requantize, fixed=(1.0, -128), numbers=True))
-def bytes_as_reals(b: Builder, x: LayoutValue) -> LayoutValue:
-    """Lowers uint8 input to real numbers: the integers are already quantized with scale 1."""
-    return x.with_value(b.emit(Dequantize, x=x.value))
-
-
 @lowers(int8_to_real, quantized=rule_of_op(Requantize, fixed=(1.0, 0), numbers=True))
-def numbers_as_reals(b: Builder, x: LayoutValue) -> LayoutValue:
-    """Lowers int8 input to real numbers: the integers are already quantized with scale 1."""
+def bytes_as_reals(b: Builder, x: LayoutValue) -> LayoutValue:
+    """Lowers uint8 or int8 input to real numbers: the integers are already quantized with scale 1."""
     return x.with_value(b.emit(Dequantize, x=x.value))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch.fx import Node
 from pillion.importers.torch.fx_nodes import is_constant
 from pillion.importers.torch.layout import NHWC, NLC, Builder, LayoutValue, from_logical_order
 from pillion.importers.torch.rows.quantization import rule_of_op
-from pillion.importers.torch.rows.table import aten, lowers, pair, require_constant, sides
+from pillion.importers.torch.rows.table import Lowering, aten, lowers, pair, require_constant, sides
 from pillion.ir.types import Value, constant
 from pillion.ops import Conv2d, DepthwiseConv2d, TransposeConv2d
 
@@ -51,24 +52,6 @@ def conv2d(
     return LayoutValue(b.emit(Conv2d, weights=b.arrange(weight, NHWC), groups=groups, **fields), NHWC)
 
 
-@lowers(aten.conv1d.default, quantized=CONVOLUTION)
-def conv1d(
-    b: Builder,
-    x: LayoutValue,
-    weight: LayoutValue,
-    bias: LayoutValue | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> LayoutValue:
-    """Lowers to a convolution over images of height 1."""
-    require_constant("conv1d", "weight", weight)
-    step, border, apart = (pair(given)[0] for given in (stride, padding, dilation))
-    out = conv2d(b, as_image(b, x), with_height(weight), bias, (1, step), (0, border), (1, apart), groups)
-    return as_rows(b, out)
-
-
 @lowers(aten.conv_transpose2d.input, quantized=TRANSPOSED)
 def conv_transpose2d(
     b: Builder,
@@ -97,26 +80,25 @@ def conv_transpose2d(
     return LayoutValue(y, NHWC)
 
 
-@lowers(aten.conv_transpose1d.default, quantized=TRANSPOSED)
-def conv_transpose1d(
-    b: Builder,
-    x: LayoutValue,
-    weight: LayoutValue,
-    bias: LayoutValue | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> LayoutValue:
-    """Lowers to a transposed convolution over images of height 1."""
-    require_constant("conv_transpose1d", "weight", weight)
-    step, border, more, apart = (pair(given)[0] for given in (stride, padding, output_padding, dilation))
-    image = as_image(b, x)
-    out = conv_transpose2d(
-        b, image, with_height(weight), bias, (1, step), (0, border), (0, more), groups, (1, apart)
-    )
-    return as_rows(b, out)
+def _signal_lowering(name: str, of_images: Lowering, fills: Sequence[int | None]) -> Lowering:
+    """Returns the lowering of a layer over signals as one over images of height 1. `fills` are the window's
+    arguments along the height, None for the number of groups."""
+
+    def lower(
+        b: Builder, x: LayoutValue, weight: LayoutValue, bias: LayoutValue | None = None, *window: Any
+    ) -> LayoutValue:
+        require_constant(name, "weight", weight)
+        pairs = zip(fills, window, strict=False)
+        wide = [given if fill is None else (fill, pair(given)[0]) for fill, given in pairs]
+        return as_rows(b, of_images(b, as_image(b, x), with_height(weight), bias, *wide))
+
+    return lower
+
+
+lowers(aten.conv1d.default, quantized=CONVOLUTION)(_signal_lowering("conv1d", conv2d, (1, 0, 1, None)))
+lowers(aten.conv_transpose1d.default, quantized=TRANSPOSED)(
+    _signal_lowering("conv_transpose1d", conv_transpose2d, (1, 0, 0, None, 1))
+)
 
 
 def as_image(b: Builder, x: LayoutValue) -> LayoutValue:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,29 +13,15 @@ from torch.fx import Node
 from pillion.importers.torch.fx_nodes import fake_result
 from pillion.importers.torch.layout import Builder, LayoutValue, Order
 from pillion.importers.torch.rows.quantization import rule_of_op
-from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
+from pillion.importers.torch.rows.table import aten, lowers
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ops import Add, Div, Maximum, Minimum, Mul, Prelu, Sub
 
 
-def broadcasting(cls: type[Op]) -> Lowering:
-    """Returns the lowering of a binary operator with broadcasting."""
-
-    def lower(b: Builder, first: LayoutValue, second: LayoutValue, *, alpha: float = 1) -> LayoutValue:
-        if alpha != 1:
-            raise refuse(
-                f"{cls.kind} with alpha is not supported",
-                f"{cls.kind}: alpha is 1",
-                alpha,
-                "multiply the second operand beforehand",
-            )
-        return binary(b, cls, first, second)
-
-    return lower
-
-
-def binary(b: Builder, cls: type[Op], first: LayoutValue, second: LayoutValue, **fields: Any) -> LayoutValue:
+def binary(
+    b: Builder, first: LayoutValue, second: LayoutValue, *, cls: type[Op], **fields: Any
+) -> LayoutValue:
     """Emits an op on two operands, broadcast over logical axes, in the layout of the larger one."""
     (left, right), order = broadcast_operands(b, first, second)
     return LayoutValue(b.emit(cls, a=left, b=right, **fields), order)
@@ -84,14 +71,15 @@ PAIRS: Mapping[Any, type[Op]] = {
 """Operators of two tensors."""
 
 
-def _integer_refusal(node: Node) -> str:
+def integer_refusal(node: Node) -> str:
+    """Returns why a call with an integer result is refused; empty for real numbers and booleans."""
     dtype = fake_result(node).dtype
     return "" if dtype.is_floating_point or dtype == torch.bool else f"its result is {dtype}"
 
 
 for _target, _op in PAIRS.items():
-    logic = {"numbers": True, "refusal": _integer_refusal} if _op in (Minimum, Maximum) else {}
-    lowers(_target, quantized=rule_of_op(_op, operands=(0, 1), **logic))(broadcasting(_op))
+    logic = {"numbers": True, "refusal": integer_refusal} if _op in (Minimum, Maximum) else {}
+    lowers(_target, quantized=rule_of_op(_op, operands=(0, 1), **logic))(partial(binary, cls=_op))
 
 
 @lowers(aten.prelu.default, quantized=rule_of_op(Prelu, weight=1))

@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED
 from pillion.importers.torch.rows.quantization import RULES, QuantizationRule
 from pillion.ir.op import Quantization
 from pillion.ops import Scan
 
-RULES.update(
-    {
-        ELEMENT: QuantizationRule(Scan.kind, Quantization.SHARED),
-        CARRIED: QuantizationRule(Scan.kind, Quantization.SHARED),
-        LAST: QuantizationRule(Scan.kind, Quantization.SHARED, operands=(0, 1)),
-        STACKED: QuantizationRule(Scan.kind, Quantization.SHARED),
-    }
-)
+_RULE = QuantizationRule(Scan.kind, Quantization.SHARED)
+RULES.update({ELEMENT: _RULE, CARRIED: _RULE, STACKED: _RULE, LAST: replace(_RULE, operands=(0, 1))})

@@ -9,7 +9,7 @@ from typing import Any
 
 from pillion.importers.torch.layout import NHWC, Builder, LayoutValue
 from pillion.importers.torch.rows.quantization import rule_of_op
-from pillion.importers.torch.rows.table import aten, lowers, pair, refuse, sides
+from pillion.importers.torch.rows.table import Lowering, aten, lowers, pair, refuse, sides
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Shape, Sides, Value
 from pillion.ops import AvgPool2d, MaxPool2d, Pad, ResizeBilinear, ResizeNearest
@@ -47,24 +47,9 @@ def avg_pool2d(
     if count_include_pad and any(border):
         top, left, bottom, right = border
         image, batched = _as_image(b, x)
-        padded = b.emit(
-            Pad,
-            x=image,
-            before=(0, top, left, 0),
-            after=(0, bottom, right, 0),
-            value=0.0,
-            name=f"{b.hint}_padded",
-        )
-        y = _pool(
-            b,
-            AvgPool2d,
-            LayoutValue(padded, NHWC),
-            kernel_size,
-            stride,
-            (0, 0, 0, 0),
-            ceil_mode,
-            reach=border,
-        )
+        around: dict[str, Any] = {"before": (0, top, left, 0), "after": (0, bottom, right, 0)}
+        padded = LayoutValue(b.emit(Pad, x=image, value=0.0, name=f"{b.hint}_padded", **around), NHWC)
+        y = _pool(b, AvgPool2d, padded, kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border)
         return y if batched else _without_batch(b, y.value)
     return _pool(b, AvgPool2d, x, kernel_size, stride, border, ceil_mode)
 
@@ -112,64 +97,37 @@ def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sid
         positions = math.ceil((image[axis] + before + after - kernel[axis]) / stride[axis]) + 1
         if (positions - 1) * stride[axis] >= start_limit:
             positions -= 1
-        more.append(
-            max(
-                (positions - 1) * stride[axis] + kernel[axis] - image[axis] - before,
-                after if positions < 1 else 0,
-            )
-        )
+        reached = (positions - 1) * stride[axis] + kernel[axis] - image[axis] - before
+        more.append(max(reached, after if positions < 1 else 0))
     return (padding[0], padding[1], more[0], more[1])
 
 
-@lowers(aten.upsample_nearest2d.vec, quantized=rule_of_op(ResizeNearest))
-def nearest(
-    b: Builder,
-    x: LayoutValue,
-    output_size: Sequence[int] | None,
-    scale_factors: Sequence[float] | None = None,
-) -> LayoutValue:
-    """Lowers a nearest-neighbour resize."""
-    return _emit_resize(b, ResizeNearest, x, output_size, scale_factors)
+Sizes = Sequence[int] | None
+Factors = Sequence[float] | None
 
 
-@lowers(aten._upsample_nearest_exact2d.vec, quantized=rule_of_op(ResizeNearest))
-def nearest_exact(
-    b: Builder,
-    x: LayoutValue,
-    output_size: Sequence[int] | None,
-    scale_factors: Sequence[float] | None = None,
-) -> LayoutValue:
-    """Lowers a nearest-neighbour resize with half-pixel centres."""
-    return _emit_resize(b, ResizeNearest, x, output_size, scale_factors, half_pixel=True)
+def _nearest_lowering(**corners: bool) -> Lowering:
+    """Returns the lowering of a nearest-neighbour resize."""
+    return lambda b, x, size, factors=None: _emit_resize(b, ResizeNearest, x, size, factors, **corners)
+
+
+lowers(aten.upsample_nearest2d.vec, quantized=rule_of_op(ResizeNearest))(_nearest_lowering())
+lowers(aten._upsample_nearest_exact2d.vec, quantized=rule_of_op(ResizeNearest))(
+    _nearest_lowering(half_pixel=True)
+)
 
 
 @lowers(aten.upsample_bilinear2d.vec, quantized=rule_of_op(ResizeBilinear))
 def bilinear(
-    b: Builder,
-    x: LayoutValue,
-    output_size: Sequence[int] | None,
-    align_corners: bool,
-    scale_factors: Sequence[float] | None = None,
+    b: Builder, x: LayoutValue, output_size: Sizes, align_corners: bool, scale_factors: Factors = None
 ) -> LayoutValue:
     """Lowers a bilinear resize."""
-    return _emit_resize(
-        b,
-        ResizeBilinear,
-        x,
-        output_size,
-        scale_factors,
-        align_corners=align_corners,
-        half_pixel=not align_corners,
-    )
+    corners = {"align_corners": align_corners, "half_pixel": not align_corners}
+    return _emit_resize(b, ResizeBilinear, x, output_size, scale_factors, **corners)
 
 
 def _emit_resize(
-    b: Builder,
-    cls: type[Op],
-    x: LayoutValue,
-    size: Sequence[int] | None,
-    factors: Sequence[float] | None,
-    **corners: Any,
+    b: Builder, cls: type[Op], x: LayoutValue, size: Sizes, factors: Factors, **corners: Any
 ) -> LayoutValue:
     if x.rank != 4:
         raise refuse(
@@ -178,12 +136,11 @@ def _emit_resize(
             f"shape {list(x.shape)}",
             "reshape to [N, C, H, W] before, and back after",
         )
-    return LayoutValue(
-        b.emit(cls, x=b.arrange(x, NHWC), size=_size(x.shape[2:], size, factors), **corners), NHWC
-    )
+    y = b.emit(cls, x=b.arrange(x, NHWC), size=_size(x.shape[2:], size, factors), **corners)
+    return LayoutValue(y, NHWC)
 
 
-def _size(before: Shape, size: Sequence[int] | None, factors: Sequence[float] | None) -> Pair:
+def _size(before: Shape, size: Sizes, factors: Factors) -> Pair:
     """Height and width of the result, from the size or from exact factors."""
     if factors is None:
         assert size is not None, "either is given"

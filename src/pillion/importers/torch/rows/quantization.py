@@ -12,6 +12,7 @@ from typing import Any
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import named_argument
+from pillion.importers.torch.scalar_function import expression, operator_of
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.ir.op import Op, Quantization
 from pillion.ops import (
@@ -79,6 +80,17 @@ RULES: dict[Any, QuantizationRule] = {
     batch_norm: rule_of_op(Conv2d),
 }
 """Rules by operator; rows register theirs here."""
+
+
+def rule_of(node: Node) -> QuantizationRule:
+    """Returns the rule of a call with a row. An expression that ends in a sigmoid or tanh has that function's rule."""
+    rule = RULES[node.target]
+    if node.target is not expression:
+        return rule
+    steps: Any = node.args[1]
+    last = RULES.get(operator_of(steps[-1][0]))
+    return rule if last is None or last.fixed is None else last
+
 
 NO_OPERATOR: Mapping[type[Op], str] = {
     Quantize: "the quantizer puts it where int8 begins",

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import named_argument
 from pillion.importers.torch.layout import Builder, LayoutValue
+from pillion.importers.torch.rows.elementwise import integer_refusal
 from pillion.importers.torch.rows.quantization import rule_of_op
-from pillion.importers.torch.rows.table import aten, lowers
+from pillion.importers.torch.rows.table import Lowering, aten, lowers
 from pillion.ir.op import Op
+from pillion.ir.types import PerTensor
 from pillion.ops import LogSoftmax, Mean, ReduceMax, ReduceMin, ReduceSum, Softmax
 from pillion.ops.log_softmax import OUTPUT as LOG_SOFTMAX_OUTPUT
 from pillion.ops.softmax import OUTPUT as SOFTMAX_OUTPUT
@@ -24,33 +25,19 @@ def _cast_refusal(node: Node) -> str:
     return "" if dtype is None or node.meta["val"].dtype == dtype else f"it casts to {dtype}"
 
 
-def _order_refusal(node: Node) -> str:
-    dtype = node.meta["val"].dtype
-    return "" if dtype.is_floating_point or dtype == torch.bool else f"its result is {dtype}"
+def _reduction_lowering(cls: type[Op]) -> Lowering:
+    """Returns the lowering of a reduction over some logical axes, or all."""
+    return lambda b, x, dim=(), keepdim=False: emit_reduction(b, cls, x, dim, keepdim)
 
 
-@lowers(aten.mean.dim, quantized=rule_of_op(Mean, refusal=_cast_refusal))
-def mean(b: Builder, x: LayoutValue, dim: Sequence[int] | None, keepdim: bool = False) -> LayoutValue:
-    """Lowers the mean over some axes."""
-    return emit_reduction(b, Mean, x, dim, keepdim)
-
-
-@lowers(aten.sum.dim_IntList, quantized=rule_of_op(ReduceSum, refusal=_cast_refusal))
-def sum_dim(b: Builder, x: LayoutValue, dim: Sequence[int] | None, keepdim: bool = False) -> LayoutValue:
-    """Lowers the sum over some axes."""
-    return emit_reduction(b, ReduceSum, x, dim, keepdim)
-
-
-@lowers(aten.amax.default, quantized=rule_of_op(ReduceMax, numbers=True, refusal=_order_refusal))
-def amax(b: Builder, x: LayoutValue, dim: Sequence[int] = (), keepdim: bool = False) -> LayoutValue:
-    """Lowers the maximum over some axes."""
-    return emit_reduction(b, ReduceMax, x, dim, keepdim)
-
-
-@lowers(aten.amin.default, quantized=rule_of_op(ReduceMin, numbers=True, refusal=_order_refusal))
-def amin(b: Builder, x: LayoutValue, dim: Sequence[int] = (), keepdim: bool = False) -> LayoutValue:
-    """Lowers the minimum over some axes."""
-    return emit_reduction(b, ReduceMin, x, dim, keepdim)
+REDUCTIONS: dict[Any, tuple[type[Op], dict[str, Any]]] = {
+    aten.mean.dim: (Mean, {"refusal": _cast_refusal}),
+    aten.sum.dim_IntList: (ReduceSum, {"refusal": _cast_refusal}),
+    aten.amax.default: (ReduceMax, {"numbers": True, "refusal": integer_refusal}),
+    aten.amin.default: (ReduceMin, {"numbers": True, "refusal": integer_refusal}),
+}
+for _target, (_op, _fields) in REDUCTIONS.items():
+    lowers(_target, quantized=rule_of_op(_op, **_fields))(_reduction_lowering(_op))
 
 
 def emit_reduction(
@@ -65,29 +52,21 @@ def emit_reduction(
     return LayoutValue(y, tuple(sorted(kept).index(axis) for axis in kept))
 
 
-@lowers(
-    aten.softmax.int,
-    quantized=rule_of_op(
-        Softmax, fixed=(SOFTMAX_OUTPUT.scale, SOFTMAX_OUTPUT.zero_point), refusal=_cast_refusal
-    ),
-)
-def softmax(b: Builder, x: LayoutValue, dim: int, *_: Any) -> LayoutValue:
-    """Lowers a softmax over the last axis in memory."""
-    return _over_last_axis(b, Softmax, x, dim)
+def _softmax_lowering(cls: type[Op]) -> Lowering:
+    """Returns the lowering of a softmax or log softmax, which is over the last axis in memory."""
+
+    def lower(b: Builder, x: LayoutValue, dim: int, *_: Any) -> LayoutValue:
+        wanted = dim % x.rank
+        order = (*(axis for axis in x.order if axis != wanted), wanted)
+        return LayoutValue(b.emit(cls, x=b.arrange(x, order)), order)
+
+    return lower
 
 
-@lowers(
-    aten.log_softmax.int,
-    quantized=rule_of_op(
-        LogSoftmax, fixed=(LOG_SOFTMAX_OUTPUT.scale, LOG_SOFTMAX_OUTPUT.zero_point), refusal=_cast_refusal
-    ),
-)
-def log_softmax(b: Builder, x: LayoutValue, dim: int, *_: Any) -> LayoutValue:
-    """Lowers a log softmax over the last axis in memory."""
-    return _over_last_axis(b, LogSoftmax, x, dim)
-
-
-def _over_last_axis(b: Builder, cls: type[Op], x: LayoutValue, dim: int) -> LayoutValue:
-    wanted = dim % x.rank
-    order = (*(axis for axis in x.order if axis != wanted), wanted)
-    return LayoutValue(b.emit(cls, x=b.arrange(x, order)), order)
+SOFTMAXES: dict[Any, tuple[type[Op], PerTensor]] = {
+    aten.softmax.int: (Softmax, SOFTMAX_OUTPUT),
+    aten.log_softmax.int: (LogSoftmax, LOG_SOFTMAX_OUTPUT),
+}
+for _target, (_op, _output) in SOFTMAXES.items():
+    _fixed = rule_of_op(_op, fixed=(_output.scale, _output.zero_point), refusal=_cast_refusal)
+    lowers(_target, quantized=_fixed)(_softmax_lowering(_op))

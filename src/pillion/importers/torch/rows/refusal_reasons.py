@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._functorch.predispatch import _add_batch_dim, _remove_batch_dim
 
-from pillion.importers.torch.fx_nodes import aten
+from pillion.importers.torch.fx_nodes import aten, operators
 
 
 @dataclass(frozen=True)
@@ -26,23 +26,9 @@ class RefusalReason:
 
 
 WITH_CONSTANT_OPERAND = (
-    aten.atan2.default,
-    aten.copysign.Tensor,
-    aten.div.Tensor_mode,
-    aten.floor_divide.default,
-    aten.fmod.Tensor,
-    aten.heaviside.default,
-    aten.hypot.default,
-    aten.ldexp.Tensor,
-    aten.logaddexp.default,
-    aten.logaddexp2.default,
-    aten.polygamma.default,
-    aten.pow.Scalar,
-    aten.pow.Tensor_Tensor,
-    aten.remainder.Scalar_Tensor,
-    aten.remainder.Tensor,
-    aten.special_xlog1py.default,
-    aten.xlogy.Tensor,
+    *operators("atan2 floor_divide heaviside hypot logaddexp logaddexp2 polygamma special_xlog1py"),
+    *operators("copysign fmod ldexp remainder xlogy", "Tensor"),
+    *(aten.div.Tensor_mode, aten.pow.Scalar, aten.pow.Tensor_Tensor, aten.remainder.Scalar_Tensor),
 )
 """Functions of two numbers that become tables if one operand is a single constant."""
 
@@ -71,17 +57,8 @@ PYTHON_NUMBER = RefusalReason(
 
 RANDOM = RefusalReason("it draws numbers at random: hand them over as an input")
 DRAWS = (
-    aten.bernoulli.default,
-    aten.exponential.default,
-    aten.multinomial.default,
-    aten.normal.Tensor_Tensor,
-    aten.normal_functional.default,
-    aten.rand.default,
-    aten.rand_like.default,
-    aten.randint.default,
-    aten.randn.default,
-    aten.randn_like.default,
-    aten.uniform.default,
+    *operators("bernoulli exponential multinomial normal_functional rand rand_like randint randn randn_like"),
+    *(aten.normal.Tensor_Tensor, aten.uniform.default),
 )
 
 REASONS: Mapping[Any, RefusalReason] = {

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from pillion.importers.torch.fx_nodes import operator_name
+from pillion.importers.torch.fx_nodes import operator_name, operators
 from pillion.importers.torch.layout import Builder, LayoutValue
 from pillion.importers.torch.rows.quantization import lut, rule_of_op
-from pillion.importers.torch.rows.table import Lowering, aten, lowers, refuse
+from pillion.importers.torch.rows.table import aten, lowers, refuse
 from pillion.importers.torch.scalar_function import expression
 from pillion.ir import numerics
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
@@ -21,60 +22,16 @@ from pillion.ops.lut import Reals
 from pillion.ops.wide_lut import tabulate_16_bit
 
 TABULATED = (
-    aten.acos.default,
-    aten.acosh.default,
-    aten.asin.default,
-    aten.asinh.default,
-    aten.atan.default,
-    aten.atanh.default,
-    aten.ceil.default,
-    aten.celu.default,
-    aten.cos.default,
-    aten.cosh.default,
-    aten.deg2rad.default,
-    aten.digamma.default,
-    aten.erf.default,
-    aten.erfc.default,
-    aten.erfinv.default,
-    aten.exp2.default,
-    aten.expm1.default,
-    aten.floor.default,
-    aten.fmod.Scalar,
-    aten.frac.default,
-    aten.hardshrink.default,
-    aten.i0.default,
-    aten.lgamma.default,
-    aten.log10.default,
-    aten.log1p.default,
-    aten.log2.default,
-    aten.log_sigmoid.default,
-    aten.logit.default,
-    aten.mish.default,
-    aten.nan_to_num.default,
+    *operators(
+        "acos acosh asin asinh atan atanh ceil celu cos cosh deg2rad digamma erf erfc erfinv exp2 "
+        "expm1 floor frac hardshrink i0 lgamma log10 log1p log2 log_sigmoid logit mish nan_to_num "
+        "rad2deg round selu sgn sign sin sinc sinh softshrink special_bessel_j0 special_bessel_j1 "
+        "special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr "
+        "special_ndtri tan threshold trunc"
+    ),
+    *operators("fmod remainder", "Scalar"),
     aten.pow.Tensor_Scalar,
-    aten.rad2deg.default,
-    aten.remainder.Scalar,
     aten.round.decimals,
-    aten.round.default,
-    aten.selu.default,
-    aten.sgn.default,
-    aten.sign.default,
-    aten.sin.default,
-    aten.sinc.default,
-    aten.sinh.default,
-    aten.softshrink.default,
-    aten.special_bessel_j0.default,
-    aten.special_bessel_j1.default,
-    aten.special_entr.default,
-    aten.special_erfcx.default,
-    aten.special_i0e.default,
-    aten.special_i1.default,
-    aten.special_i1e.default,
-    aten.special_log_ndtr.default,
-    aten.special_ndtri.default,
-    aten.tan.default,
-    aten.threshold.default,
-    aten.trunc.default,
     expression,
 )
 
@@ -84,28 +41,15 @@ def unary(b: Builder, x: LayoutValue, function: Function, **options: Any) -> Lay
     return x.with_value(b.emit(Lut, x=x.value, function=function, **options))
 
 
-def _unary_lowering(function: Function, **options: float) -> Lowering:
-    return lambda b, x: unary(b, x, function, **options)
-
-
 FUNCTIONS: dict[Any, Function] = {
-    aten.abs.default: Function.ABS,
-    aten.exp.default: Function.EXP,
-    aten.hardsigmoid.default: Function.HARDSIGMOID,
-    aten.hardswish.default: Function.HARDSWISH,
-    aten.log.default: Function.LOG,
-    aten.neg.default: Function.NEG,
-    aten.reciprocal.default: Function.RECIPROCAL,
-    aten.rsqrt.default: Function.RSQRT,
-    aten.sigmoid.default: Function.SIGMOID,
-    aten.silu.default: Function.SILU,
-    aten.sqrt.default: Function.SQRT,
-    aten.square.default: Function.SQUARE,
-    aten.tanh.default: Function.TANH,
+    target: Function(target.overloadpacket.__name__)
+    for target in operators(
+        "abs exp hardsigmoid hardswish log neg reciprocal rsqrt sigmoid silu sqrt square tanh"
+    )
 }
 """Functions of one number without further arguments."""
 for _target, _function in FUNCTIONS.items():
-    lowers(_target, quantized=lut(_function))(_unary_lowering(_function))
+    lowers(_target, quantized=lut(_function))(partial(unary, function=_function))
 
 
 @lowers(aten.relu.default, quantized=rule_of_op(Clamp))

@@ -124,7 +124,12 @@ def finish_training(
         trained, None if not is_measured else calibrate, constraints or QuantizationConstraints()
     )
     if trained.is_trained and not is_measured and calibrate is None:
-        raise _unmeasured(trained)
+        raise PillionError(
+            f"the prepared `{trained.preparation.name}` has learned, but has no ranges",
+            rule="ranges follow the batches that go through the module in train mode; an average of state dicts that began before has none",
+            here="ranges from +inf to -inf",
+            help="pillion.compile(module, example_inputs, target, calibrate=batches) measures them",
+        )
     inputs = tuple(x.cpu() for x in as_inputs(example_inputs, "example_inputs"))
     check_fit(trained.rounding, inputs)
     with quiet():
@@ -149,15 +154,6 @@ def finish_training(
 def _is_measured(trained: QatModule) -> bool:
     """Whether every range has seen data."""
     return not any(bool(o.min_val.isposinf().any() and o.max_val.isneginf().any()) for o in trained.ranges())
-
-
-def _unmeasured(trained: QatModule) -> PillionError:
-    return PillionError(
-        f"the prepared `{trained.preparation.name}` has learned, but has no ranges",
-        rule="ranges follow the batches that go through the module in train mode; an average of state dicts that began before has none",
-        here="ranges from +inf to -inf",
-        help="pillion.compile(module, example_inputs, target, calibrate=batches) measures them",
-    )
 
 
 def _check_finish_arguments(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import getitem
 from typing import Any
 
@@ -65,17 +64,15 @@ def _adaptive_pool_decomposition(pool: Pool) -> Callable[[Tensor, Sequence[int]]
 
 def _pool_phases(pool: Pool, x: Tensor, tall: Sequence[_Phase], wide: Sequence[_Phase]) -> Tensor:
     """Pools each kind of window and interleaves the results along both axes."""
-    bands = [
-        interleave([_pool_one_phase(pool, x, row, column) for column in wide], x.dim() - 1) for row in tall
-    ]
+
+    def pooled(row: _Phase, column: _Phase) -> Tensor:
+        part = x.narrow(-2, row.start, row.reach).narrow(-1, column.start, column.reach)
+        if row.kernel == column.kernel == 1:
+            return part[..., :: row.step, :: column.step]
+        return pool(part, (row.kernel, column.kernel), (row.step, column.step))
+
+    bands = [interleave([pooled(row, column) for column in wide], x.dim() - 1) for row in tall]
     return interleave(bands, x.dim() - 2)
-
-
-def _pool_one_phase(pool: Pool, x: Tensor, row: _Phase, column: _Phase) -> Tensor:
-    part = x.narrow(-2, row.start, row.reach).narrow(-1, column.start, column.reach)
-    if row.kernel == column.kernel == 1:
-        return part[..., :: row.step, :: column.step]
-    return pool(part, (row.kernel, column.kernel), (row.step, column.step))
 
 
 def interleave(parts: Sequence[Tensor], dim: int) -> Tensor:
@@ -116,9 +113,8 @@ def dilated_max(
     """Computes a dilated max pool as the maximum of shifted images, rows first. Taps outside the image repeat a
     tap inside the window."""
     steps = per_axis(stride, 2) if stride not in ((), []) else per_axis(kernel_size, 2)
-    for axis, options in enumerate(
-        zip(per_axis(kernel_size, 2), steps, per_axis(padding, 2), per_axis(dilation, 2), strict=True)
-    ):
+    windows = (per_axis(kernel_size, 2), steps, per_axis(padding, 2), per_axis(dilation, 2))
+    for axis, options in enumerate(zip(*windows, strict=True)):
         x = _max_along_axis(x, x.dim() - 2 + axis, *options, ceil_mode)
     return x
 
@@ -141,8 +137,7 @@ def _max_along_axis(
 
 def is_dilated(node: Node) -> bool:
     """Whether a pool is dilated."""
-    dilation = named_argument(node, "dilation")
-    return any(d != 1 for d in per_axis(dilation, 2))
+    return per_axis(named_argument(node, "dilation"), 2) != [1, 1]
 
 
 @batched(4)
@@ -190,22 +185,17 @@ def _pool_volume(
 
 
 def _avg_pool3d(x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, *rest: Any) -> Tensor:
-    def pool(y: Tensor, size: Any, step: Any, border: Any, apart: Any) -> Tensor:
-        return F.avg_pool2d(y, size, step, border, *rest)
-
-    return _pool_volume(pool, x, kernel_size, stride, padding)
+    return _pool_volume(
+        lambda y, *window: F.avg_pool2d(y, *window[:3], *rest), x, kernel_size, stride, padding
+    )
 
 
 def _max_pool3d(
-    x: Tensor,
-    kernel_size: Ints,
-    stride: Ints = (),
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
+    x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, dilation: Ints = 1, *rest: Any
 ) -> Tensor:
-    pool = partial(F.max_pool2d, ceil_mode=ceil_mode)
-    return _pool_volume(pool, x, kernel_size, stride, padding, dilation)
+    return _pool_volume(
+        lambda y, *window: F.max_pool2d(y, *window, *rest), x, kernel_size, stride, padding, dilation
+    )
 
 
 def _adaptive_pool3d(pool: Callable[..., Any]) -> Pool:

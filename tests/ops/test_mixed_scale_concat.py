@@ -44,7 +44,7 @@ def test_scores_beside_pixels_are_named(nested: bool) -> None:
     (text,) = said(Head(300.0, nested))
     assert "output 0" in text
     assert "sigmoid" in text
-    assert "test_joined.py" in text
+    assert "test_mixed_scale_concat.py" in text
     found = re.search(r"has (\d+) of 255 steps", text)
     assert found is not None
     assert int(found[1]) <= 1

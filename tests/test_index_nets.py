@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pillion
-from nets_with_places import NETS
+from index_nets import NETS
 from plain_int8 import arrays_of, decibels, plain_answers
 
 pytestmark = [pytest.mark.torch]

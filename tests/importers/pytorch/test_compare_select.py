@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pillion
-from importers.pytorch.choosing_nets import CASES, net
+from importers.pytorch.compare_select_nets import CASES, net
 
 
 def flat(results: Any) -> list[torch.Tensor]:
@@ -142,7 +142,7 @@ def test_sizes_that_depend_on_data_are_refused(name: str) -> None:
 
     with pytest.raises(pillion.PillionError, match="depends on what its operand holds") as refused:
         pillion.compile(Some(), (torch.randn(3, 5),), target="cortex-m33")
-    assert "test_choosing.py:" in refused.value.here
+    assert "test_compare_select.py:" in refused.value.here
 
 
 class Recommended(torch.nn.Module):

@@ -15,6 +15,7 @@ from torch.nn.utils import parametrizations, prune
 from torch.optim.swa_utils import AveragedModel
 
 import pillion
+from nightly import part_of
 from pillion.errors import PillionError
 from pillion.importers.torch.quantize import QatModule
 
@@ -82,7 +83,7 @@ def test_a_norm_that_does_not_track_keeps_its_statistics(module: QatModule) -> N
 
 
 @pytest.mark.parametrize(
-    "wrap", [nn.DataParallel, AveragedModel, lambda m: AveragedModel(nn.DataParallel(m))]
+    "wrap", part_of([nn.DataParallel, AveragedModel, lambda m: AveragedModel(nn.DataParallel(m))], 3)
 )
 def test_wrappers_are_taken_off(wrap: Callable[[nn.Module], nn.Module], module: QatModule) -> None:
     wrapped = wrap(module)

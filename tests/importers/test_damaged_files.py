@@ -15,6 +15,7 @@ from damage import changed_tables, damaged
 from pte_seeds import FOREIGN, small_files
 from test_tflite_hostile import SEEDS
 
+from nightly import part_of
 from pillion.boards.firmware import C_FLAGS
 from pillion.compiler import compile_graph
 from pillion.errors import PillionError
@@ -52,7 +53,7 @@ def require_c(program: Program, folder: Path) -> None:
     assert not done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", part_of(range(3), 3))
 def test_damaged_tflite_files(part: int, tmp_path: Path) -> None:
     rng = random.Random(part)
     made = [compiled(changed_tables(rng, rng.choice(SEEDS)), rng.choice(TARGETS), False) for _ in range(120)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small nets as people write them that end in places, choices and constants, or are written in steps of their own, for
-`test_nets_with_places.py`."""
+`test_index_nets.py`."""
 
 from __future__ import annotations
 

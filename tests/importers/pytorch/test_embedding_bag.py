@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
+from nightly import in_turn, part_of
 from pillion.errors import PillionError, PillionWarning
 from pillion.option_values import ArithmeticName
 from pillion.program import Program
@@ -56,8 +57,7 @@ def decibels(model: nn.Module, program: Program) -> float:
     return float(10 * np.log10(sum(float((y**2).sum()) for y in real) / noise))
 
 
-@pytest.mark.parametrize("form", ["bag", "embedding", "kept"])
-@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize(("form", "mode"), in_turn(["bag", "embedding", "kept"], ["sum", "mean"]))
 def test_each_row_has_a_scale(mode: str, form: str) -> None:
     model = Bags(mode, form).eval()
     program = compiled(model)
@@ -158,7 +158,7 @@ FILLED = {
 }
 
 
-@pytest.mark.parametrize("name", FILLED)
+@pytest.mark.parametrize("name", part_of(FILLED, 3))
 def test_bags_with_factors_and_words_that_fill_them_up(name: str) -> None:
     model, weighted = FILLED[name]
     xs = filled(16, ROWS - 1 if name.endswith("last word") else 3, weighted)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from example_graphs import samples_of, side_by_side
+from explicit_multipliers import SCALED, examples, unscaled, with_given
 from pillion.devices.cortex_m import CORES
 from pillion.devices.neutron import N3_64
 from pillion.emitters import tflite
@@ -54,7 +55,6 @@ from pillion.passes.overflow_checks import require_sums_fit_32_bits
 from pillion.passes.split_groups import split_groups
 from pillion.program import Program
 from pillion.targets import find_target
-from unscaled import SCALED, examples, unscaled, with_given
 
 RUNTIME = pytest.mark.skipif(
     importlib.util.find_spec("executorch") is None, reason="pip install 'pillion[executorch]'"

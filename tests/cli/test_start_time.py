@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nightly import part_of
+
 TORCH = {"torch", "torchao", "executorch", "ai_edge_litert", "sympy"}
 ALL = TORCH | {"numpy", "rich.console", "flatbuffers", "pillion.compiler", "pillion.program"}
 COMPILER = TORCH | {"rich.console", "pillion.compiler", "pillion.program", "pillion.emitters.pte.lower"}
@@ -66,7 +68,7 @@ print(json.dumps([code, sorted(set(sys.modules))]), file=sys.__stdout__)
 """
 
 
-@pytest.mark.parametrize("command", FIRST_ANSWERS)
+@pytest.mark.parametrize("command", part_of(FIRST_ANSWERS, 3))
 def test_nothing_large_is_imported_for_it(command: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *command.split()], cwd=tmp_path, capture_output=True, text=True

@@ -15,6 +15,7 @@ from torch import nn
 
 import pillion
 from fuzz.properties import board_is_the_reference, host_is_the_reference, samples
+from nightly import in_turn
 from pillion.compile_options import Memory
 from pillion.emitters.c.lower import lower
 from pillion.errors import PillionError
@@ -146,8 +147,10 @@ def test_sums_are_the_same_however_rows_come(
 
 @pytest.mark.qemu
 @pytest.mark.slow
-@pytest.mark.parametrize(("rows", "cls"), [(1, Mean), (3, Mean), (2, ReduceSum)])
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize(
+    ("rows", "cls", "target"),
+    [(*row, target) for row, target in in_turn([(1, Mean), (3, Mean), (2, ReduceSum)], list(BOARDS))],
+)
 def test_boards_add_up_the_same(target: str, rows: int, cls: type[Mean | ReduceSum]) -> None:
     board_is_the_reference(in_pairs(means(Arithmetic.CMSIS_NN, SHAPES, cls), rows), target)
 

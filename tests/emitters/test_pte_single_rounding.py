@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from judge.hunt import complaint
 from judge.machine import CORES, RUNTIMES, Core, missing
+from nightly import in_turn, part_of
 from pillion.devices import cortex_m
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.single_rounding import Int64Array, find_single_rounding, rounded_as_doubles
@@ -102,8 +103,11 @@ def graphs() -> list[Graph]:
     return [*(random_layer(seed) for seed in range(12)), *sums]
 
 
-@pytest.mark.parametrize("graph", graphs(), ids=lambda graph: graph.name)
-@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55"])
+@pytest.mark.parametrize(
+    ("graph", "core"),
+    in_turn(graphs(), ["cortex-m33", "cortex-m55", "cortex-m55"]),
+    ids=lambda x: getattr(x, "name", x),
+)
 def test_the_runtime_gives_the_bytes_of_litert(graph: Graph, core: str) -> None:
     pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
     from pillion.run.executorch import run_executorch
@@ -159,7 +163,7 @@ def test_a_file_is_read_by_its_record_and_refused_by_its_calls() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=missing())
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", part_of(CORES, 2))
 def test_the_real_kernels_give_these_bytes(core: Core) -> None:
     asked = [complaint(graph, core, RUNTIMES[n % 2]) for n, graph in enumerate(graphs())]
     assert asked == [""] * len(asked)

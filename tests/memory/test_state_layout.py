@@ -8,7 +8,7 @@ import pytest
 from pillion.memory import plan_memory, states_to_copy
 from pillion.memory.op_memory import OpMemory
 from pillion.ops.state_io import copy_new_states
-from remembering import KINDS_OF_ENDS, QUEUE, graph_of, program_of
+from stateful_graphs import KINDS_OF_ENDS, QUEUE, graph_of, program_of
 
 
 def test_a_queue_is_moved_in_its_place() -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import pillion
+from nightly import pairwise, part_of
 from pillion.compile_options import Memory
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
@@ -91,9 +92,9 @@ def given(program: Program, seed: int = 0) -> tuple[Array, ...]:
     return tuple(x.astype(np.int8) if v.is_quantized else (x / 64).astype(np.float32) for v, x in drawn)
 
 
-@pytest.mark.parametrize("io_dtype", ["int8", "float32"])
-@pytest.mark.parametrize("name", ["now", "before"])
-@pytest.mark.parametrize("extra", ["0%", "100%"])
+@pytest.mark.parametrize(
+    ("io_dtype", "name", "extra"), pairwise(["int8", "float32"], ["now", "before"], ["0%", "100%"])
+)
 def test_one_of_several_inputs_comes_by_rows(name: str, io_dtype: str, extra: str) -> None:
     plain = scene(io_dtype=io_dtype)
     program = plain.within(Memory(rows_in=name, extra=extra))
@@ -132,7 +133,7 @@ def test_what_has_nothing_to_do_with_the_rows_runs_before_them() -> None:
         made.update(op.results)
 
 
-@pytest.mark.parametrize("net", [scene, mixed])
+@pytest.mark.parametrize("net", part_of([scene, mixed], 2))
 def test_the_project_says_and_tests_it(net: object, tmp_path: Path) -> None:
     assert callable(net)
     program: Program = net().within(Memory(rows_in=True, extra="100%"))
@@ -167,7 +168,7 @@ def test_what_is_remembered_goes_on_from_picture_to_picture() -> None:
 
 @pytest.mark.qemu
 @pytest.mark.slow
-@pytest.mark.parametrize("target", list(BOARDS))
+@pytest.mark.parametrize("target", part_of(list(BOARDS), 2))
 def test_boards_do_the_same(target: str) -> None:
     plain = scene(target)
     program = plain.within(Memory(rows_in="now", extra="20%"))

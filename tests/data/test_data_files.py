@@ -201,7 +201,7 @@ def test_sounds_go_through_a_function_that_makes_features(tmp_path: Path) -> Non
     found = read(tmp_path, InputSpec("x", (1, 8, 8)), transform=lambda x: x.reshape(8, 8) * 2**15)
     assert [int(s.label) for s in found] == [0, 1]
     np.testing.assert_array_equal(found[0].inputs[0].ravel(), np.arange(64))
-    with pytest.raises(PillionError, match=r"(?s)raised ZeroDivisionError.*test_files_of_data.py"):
+    with pytest.raises(PillionError, match=r"(?s)raised ZeroDivisionError.*test_data_files.py"):
         read(tmp_path, InputSpec("x", (1, 8, 8)), transform=lambda x: x / (1 // 0))
 
 

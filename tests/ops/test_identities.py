@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from pillion.errors import PillionError
@@ -157,7 +155,6 @@ def test_who_answers_with_its_operand_is_idle(cls: type[Op], arithmetic: Arithme
 
 
 def test_an_op_that_does_not_say_so_is_found() -> None:
-    @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
     class Silent(Op):
         pass
 

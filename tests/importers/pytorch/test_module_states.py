@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.errors import PillionError, PillionWarning
-from remembering import same
+from stateful_graphs import same
 
 STEPS = 40
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from shell import Call
 
+from nightly import part_of
 from pillion.emitters.tflite import emit
 from pillion.ir.graph import Graph
 from pillion.ops import Conv2d
@@ -63,11 +64,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        {"PYTHONIOENCODING": "ascii"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONIOENCODING": "cp1252"},
-    ],
+    part_of(
+        [
+            {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+            {"PYTHONIOENCODING": "ascii"},
+            {"PYTHONIOENCODING": "cp1252"},
+        ],
+        3,
+    ),
 )
 def test_every_command_can_be_said_in_any_encoding(words: dict[str, str], folder: Path) -> None:
     Path("all.py").write_text(ALL_IN_ONE.format(commands=[*LISTS, *OF_A_MODEL]), "utf-8")
@@ -84,16 +88,19 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("command", "code", "out"),
-    [
-        ("pillion ops --json | { exec <&-; sleep 1; }; exit ${PIPESTATUS[0]}", 141, ""),
-        ("for i in 1 2 3 4; do pillion ops --json; done | head -1", 0, "[\n"),
-        ("pillion ops --pytorch | { exec <&-; sleep 1; }; exit ${PIPESTATUS[0]}", 141, ""),
-        ("pillion targets 2>&-", 0, None),
-        ("pillion targets >&-", 0, ""),
-        ("pillion targets <&- >&- 2>&-", 0, ""),
-        ("pillion run gone 2>&-", 2, ""),
-        ("pillion compile -m small.tflite -t cortex-m33 -o out.pte >&- 2>&-", 0, ""),
-    ],
+    part_of(
+        [
+            ("pillion ops --json | { exec <&-; sleep 1; }; exit ${PIPESTATUS[0]}", 141, ""),
+            ("for i in 1 2 3 4; do pillion ops --json; done | head -1", 0, "[\n"),
+            ("pillion ops --pytorch | { exec <&-; sleep 1; }; exit ${PIPESTATUS[0]}", 141, ""),
+            ("pillion targets 2>&-", 0, None),
+            ("pillion targets >&-", 0, ""),
+            ("pillion targets <&- >&- 2>&-", 0, ""),
+            ("pillion run gone 2>&-", 2, ""),
+            ("pillion compile -m small.tflite -t cortex-m33 -o out.pte >&- 2>&-", 0, ""),
+        ],
+        2,
+    ),
 )
 def test_closed_and_broken_streams(command: str, code: int, out: str | None, folder: Path) -> None:
     done = shell(command)
@@ -114,7 +121,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3, 0.8, 1.6])
+@pytest.mark.parametrize("seconds", part_of([0.0, 0.05, 0.3, 0.8, 1.6], 3))
 def test_an_interrupt_is_one_line(seconds: float, folder: Path) -> None:
     """During imports as well as during work."""
     process = subprocess.Popen(
