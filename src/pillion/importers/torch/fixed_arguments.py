@@ -69,7 +69,12 @@ class Arguments:
             return sample
         for place, leaf in enumerate(leaves):
             if place not in self.tensors and leaf != self.leaves[place]:
-                raise _value_mismatch(self.leaves[place], leaf)
+                raise PillionError(
+                    "a sample has another setting than the example inputs",
+                    rule="arguments that are no tensors are fixed when a model is compiled",
+                    here=f"{leaf!r} instead of {self.leaves[place]!r}",
+                    help="give samples the arguments of the example inputs, or the tensors alone",
+                )
         return tuple(leaves[place] for place in self.tensors)
 
 
@@ -168,12 +173,3 @@ def _wrap_with_fixed_arguments(model: nn.Module, arguments: Arguments) -> nn.Mod
 def _describe_fixed(arguments: Arguments) -> str:
     rest = [leaf for place, leaf in enumerate(arguments.leaves) if place not in arguments.tensors]
     return ", ".join(map(repr, rest))
-
-
-def _value_mismatch(wanted: Any, found: Any) -> PillionError:
-    return PillionError(
-        "a sample has another setting than the example inputs",
-        rule="arguments that are no tensors are fixed when a model is compiled",
-        here=f"{found!r} instead of {wanted!r}",
-        help="give samples the arguments of the example inputs, or the tensors alone",
-    )

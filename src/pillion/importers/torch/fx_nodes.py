@@ -67,6 +67,13 @@ def constant_of(node: object) -> Tensor | None:
     return found if isinstance(found, Tensor) else None
 
 
+def constant_tensor(node: object) -> Tensor:
+    """Returns the tensor of a node that is a constant, detached."""
+    held = constant_of(node)
+    assert held is not None, f"{node} is a constant"
+    return held.detach()
+
+
 def is_constant(node: object) -> bool:
     """Whether a result depends on no input. Weights computed from parameters during training are constant, too."""
     return isinstance(node, Node) and all(_is_attribute_or_call(n) for n in _upstream_nodes(node))

@@ -30,7 +30,13 @@ def check_tensors(exported: ExportedProgram) -> None:
         shapes = [held.shape for held in _tensors(node.meta.get("val"))]
         for shape in (*shapes, *_padded_input_shapes(node)):
             if all(isinstance(size, int) for size in shape) and FLOAT_BYTES * math.prod(shape) > LARGEST:
-                raise _too_large(node, tuple(shape))
+                stack = str(node.meta.get("stack_trace") or "").strip().splitlines()
+                raise PillionError(
+                    f"a tensor of `{node.name}` is larger than any memory of a microcontroller",
+                    rule=f"a tensor has at most {LARGEST} bytes as float32, with its padding",
+                    here=f"{list(shape)}  ({stack[-1].strip() if stack else node.target})",
+                    help="smaller images, batches, paddings or scale factors",
+                )
 
 
 def _tensors(held: object) -> list[Tensor]:
@@ -50,13 +56,3 @@ def _padded_input_shapes(node: Node) -> list[tuple[int, ...]]:
     sides = list(padding) * (len(shape) - 2 if len(padding) == 1 else 1)
     around = zip(shape[len(shape) - len(sides) :], sides, strict=True)
     return [(*shape[: len(shape) - len(sides)], *(size + 2 * side for size, side in around))]
-
-
-def _too_large(node: Node, shape: tuple[int, ...]) -> PillionError:
-    stack = str(node.meta.get("stack_trace") or "").strip().splitlines()
-    return PillionError(
-        f"a tensor of `{node.name}` is larger than any memory of a microcontroller",
-        rule=f"a tensor has at most {LARGEST} bytes as float32, with its padding",
-        here=f"{list(shape)}  ({stack[-1].strip() if stack else node.target})",
-        help="smaller images, batches, paddings or scale factors",
-    )

@@ -41,7 +41,12 @@ def load_pt2(path: Path, *, trust_pickle: bool = False) -> ExportedProgram:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         if re.search("weights.only", str(error), re.IGNORECASE):
             raise _untrusted_file_error(path, f"a pickle that is not only tensors: {reason[:200]}") from None
-        raise _no_program(path, reason) from error
+        raise PillionError(
+            f"{path} is not an exported program",
+            rule="a file written by torch.export.save",
+            here=reason,
+            help="torch.export.save(torch.export.export(model, inputs), 'model.pt2')",
+        ) from error
 
 
 @contextmanager
@@ -64,13 +69,4 @@ def _untrusted_file_error(path: Path, found: str) -> PillionError:
         rule="of a .pt2 nothing is executed: no pickled object but tensors, no native code, no function but torch.ops",
         here=found,
         help=f"if you trust who made the file: {TRUST}, which may execute code that it holds",
-    )
-
-
-def _no_program(path: Path, reason: str) -> PillionError:
-    return PillionError(
-        f"{path} is not an exported program",
-        rule="a file written by torch.export.save",
-        here=reason,
-        help="torch.export.save(torch.export.export(model, inputs), 'model.pt2')",
     )

@@ -29,6 +29,7 @@ from pillion.importers.torch.fx_nodes import (
     module_of,
     named_argument,
     operator_name,
+    operators,
     shape_of,
     single_user,
     source_line,
@@ -50,12 +51,7 @@ from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.op import Quantization
 from pillion.ops import Concat, Softmax
 
-PICKS = frozenset(
-    {
-        *(aten.reshape.default, aten.permute.default, aten.slice.Tensor, aten.flip.default),
-        *(aten.amax.default, aten.amin.default),
-    }
-)
+PICKS = (*operators("reshape permute flip amax amin"), aten.slice.Tensor)
 """Calls whose results are elements of their one operand."""
 NO_NUMBERS = "it has no form for whole numbers and booleans (docs/guide/numbers.md lists what has one); .float() makes them real"
 
@@ -87,7 +83,9 @@ class PillionQuantizer(Quantizer):
         """Annotates how each tensor is quantized; called by torch."""
         plan = plan_of(model, self.constraints, counted=self.specs.counted)
         self.float_ops = [
-            _float_op(n, reason) for n, reason in plan.reasons.items() if n.target is not getitem
+            FloatOp(operator_name(n), source_line(n), reason, n.name, module_of(n))
+            for n, reason in plan.reasons.items()
+            if n.target is not getitem
         ]
         Annotator(plan, self.specs, self.constraints).annotate(model)
         return model
@@ -278,15 +276,10 @@ def _share_with_producers(node: Node, operands: list[Node], sharing: Sharing, *,
         if source in sharing and not (symmetric and made):
             sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
-        sharing.group(edge).scores |= node.target in SOFTMAXES and _is_over_last_axis(node)
+        last = len(shape_of(node)) - 1
+        sharing.group(edge).scores |= node.target in SOFTMAXES and node.args[1] in (-1, last)
         if node.target is normalize_axes and operand is node.args[0]:
             sharing.group(edge).norm = _norm_of(node)
-
-
-def _is_over_last_axis(softmax: Node) -> bool:
-    """Whether a softmax runs over the last axis."""
-    rank = fake_result(softmax).dim()
-    return int(softmax.args[1]) % rank == rank - 1  # type: ignore[arg-type]  # a number
 
 
 def _norm_of(node: Node) -> NormParams | None:
@@ -388,7 +381,3 @@ class Annotator:
         """Format of weights; layers that share weights share it."""
         first = self._weights.setdefault((weight, axis), (weight, node))
         return self.specs.weights(axis) if first == (weight, node) else SharedQuantizationSpec(first)
-
-
-def _float_op(node: Node, reason: str) -> FloatOp:
-    return FloatOp(operator_name(node), source_line(node), reason, node.name, module_of(node))

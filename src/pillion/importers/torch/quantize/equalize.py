@@ -22,6 +22,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    constant_tensor,
     shape_of,
     single_user,
 )
@@ -161,9 +162,9 @@ def _factors(pair: LayerPair, reach: Tensor) -> Tensor:
 
 
 def _weight_and_axis(layer: Node) -> tuple[Tensor, int]:
-    weight = constant_of(layer.args[1])
-    assert weight is not None
-    return weight.detach(), 1 if layer.target is aten.linear.default else int(argument(layer, 6))
+    return constant_tensor(layer.args[1]), 1 if layer.target is aten.linear.default else int(
+        argument(layer, 6)
+    )
 
 
 def _scale_layer_pair(pair: LayerPair, factors: Tensor) -> None:
@@ -172,9 +173,7 @@ def _scale_layer_pair(pair: LayerPair, factors: Tensor) -> None:
     _replace_constant(pair.maker, 1, weight / factors.reshape(-1, *[1] * (weight.dim() - 1)))
     bias = argument(pair.maker, 2)
     if bias is not None:
-        held = constant_of(bias)
-        assert held is not None
-        _replace_constant(pair.maker, 2, held.detach() / factors)
+        _replace_constant(pair.maker, 2, constant_tensor(bias) / factors)
     weight, groups = _weight_and_axis(pair.reader)
     columns = factors.repeat_interleave(pair.repeats).reshape(groups, 1, weight.shape[1])
     spread = columns.expand(-1, weight.shape[0] // groups, -1).reshape(weight.shape[:2])

@@ -4,7 +4,6 @@ rounding to the coarse steps of the state would accumulate from step to step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,15 +30,7 @@ ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor)
 MOVES = (aten.reshape.default, aten.slice.Tensor, aten.permute.default)
 FUNCTIONS = (aten.sigmoid.default, aten.tanh.default)
 SMOOTH = frozenset(
-    {
-        "add.Tensor",
-        "sub.Tensor",
-        "mul.Tensor",
-        "rsub.Scalar",
-        "neg.default",
-        "sigmoid.default",
-        "tanh.default",
-    }
+    ["add.Tensor", "sub.Tensor", "mul.Tensor", "rsub.Scalar", "neg.default", "sigmoid.default", "tanh.default"]
 )
 """Operators of expressions that linear interpolation between table entries approximates."""
 MOST_RATIO = 16.0
@@ -222,7 +213,8 @@ class Int16Widening:
         """Whether a result is computed in each step, has its own parameters, and is read only through its
         observer."""
         made, observer = node.all_input_nodes[0], self.observer(node)
-        others = [one for one in self._nodes_sharing_observer(observer) if one is not node]
+        observed = self.prepared.graph.find_nodes(op="call_module")
+        others = [n for n in observed if self.observer(n) is observer and n is not node]
         return (
             made in self.body
             and len(made.users) == 1
@@ -241,11 +233,6 @@ class Int16Widening:
             and self._can_be_int16(operand)
             and fake_result(norm).numel() <= MOST_ELEMENTS[DType.INT16]
         )
-
-    def _nodes_sharing_observer(self, observer: Any) -> Iterator[Node]:
-        for node in self.prepared.graph.find_nodes(op="call_module"):
-            if self.observer(node) is observer:
-                yield node
 
     def _is_in_reach(self, product: Node, observer: Any) -> bool:
         steps = [step_of(held) for held in map(self.observer, product.args) if held is not None]

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
-from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, shape_of
+from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, operators, shape_of
 from pillion.importers.torch.observers import is_per_tensor, observer_of, widen_range
 from pillion.importers.torch.rewrite.compare_select import top_places
 from pillion.importers.torch.rewrite.fuse_scalar_functions import POINTWISE
@@ -26,12 +27,7 @@ MOST = 2**15
 """Largest tracked index; beyond it, int8 cannot represent small ones anyway."""
 POINTS = 1024
 """Maximum sampled points of a function."""
-MOVES = frozenset(
-    {
-        *(aten.reshape.default, aten.permute.default, aten.slice.Tensor, aten.cat.default, aten.flip.default),
-        *(aten.index_select.default, aten.clone.default, aten.amax.default, aten.amin.default),
-    }
-)
+MOVES = (*operators("reshape permute cat flip index_select clone amax amin"), aten.slice.Tensor)
 """Calls whose results are elements of their operands."""
 
 
@@ -84,11 +80,9 @@ def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
     if held is not None:
         is_whole = not held.is_floating_point() and held.dtype != torch.bool and held.numel()
         return (int(held.min()), int(held.max())) if is_whole else None
-    if node.target in (aten.argmax.default, aten.argmin.default):
-        shape = shape_of(_before_observer(node.args[0]))  # type: ignore[arg-type]  # a tensor
-        return 0, shape[int(node.args[1])] - 1  # type: ignore[arg-type]  # a number
-    if node.target is top_places:
-        return 0, shape_of(_before_observer(node.args[0]))[-1] - 1  # type: ignore[arg-type]  # a tensor
+    if node.target in (aten.argmax.default, aten.argmin.default, top_places):
+        axis: Any = -1 if node.target is top_places else node.args[1]
+        return 0, shape_of(_before_observer(node.args[0]))[axis] - 1  # type: ignore[arg-type]  # a tensor
     if node.target is integer_calculation:
         a, b = (spans.get(operand) for operand in node.args[:2])  # type: ignore[arg-type]  # tensors
         rule = SPANS.get(Calculation(node.args[2]))
@@ -127,19 +121,13 @@ def _unary_results(node: Node, operand: Node, known: Tensor) -> Tensor | None:
     if node.target not in POINTWISE | {expression}:
         return None
 
-    def given(argument: Any) -> Any:
-        if argument is operand:
-            return known
-        if isinstance(argument, Node):
-            held = constant_of(_before_observer(argument))
-            return held.reshape(()) if held is not None and held.numel() == 1 else None
-        return argument
-
-    args = [given(argument) for argument in node.args]
-    if any(isinstance(before, Node) and now is None for before, now in zip(node.args, args, strict=True)):
+    held = {n: constant_of(_before_observer(n)) for n in node.all_input_nodes if n is not operand}
+    if any(tensor is None or tensor.numel() != 1 for tensor in held.values()):
         return None
+    values: dict[Node, Any] = {operand: known, **{n: t.reshape(()) for n, t in held.items() if t is not None}}
     with torch.no_grad():
-        found = node.target(*args, **node.kwargs)  # type: ignore[operator]  # a call
+        args, kwargs = map_arg((node.args, dict(node.kwargs)), values.__getitem__)
+        found = node.target(*args, **kwargs)  # type: ignore[operator]  # a call
     return found if isinstance(found, Tensor) and found.is_floating_point() else None
 
 

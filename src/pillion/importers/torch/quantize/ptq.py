@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from pillion.compile_options import Quantization
@@ -21,7 +20,7 @@ from pillion.host_io.progress import stage
 from pillion.importers.torch.export import check_examples, export, quiet
 from pillion.importers.torch.float_origin import copy_module
 from pillion.importers.torch.fx_nodes import aten, calls, operator_name, source_line
-from pillion.importers.torch.loop_nodes import BEGINS, run
+from pillion.importers.torch.loop_nodes import has_loops, run
 from pillion.importers.torch.observers import has_finite_range, observer_of
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias_correction import MOST, correct_biases
@@ -72,7 +71,6 @@ def ptq(
     if isinstance(model, ExportedProgram):
         check_examples(model, whole)
     exported = model if isinstance(model, ExportedProgram) else export(model, whole)
-    tuning = _without_equalization(tuning) if memory else tuning
     ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
     specs = Specs(counted=ranges != "minmax")
     quantizer = PillionQuantizer(specs, constraints=constraints or QuantizationConstraints())
@@ -83,7 +81,7 @@ def ptq(
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
             lower_wide_log_softmaxes(module, few)
         accuracy_rewrites(module, quantizer.constraints, calibrated=specs.counted)
-        if tuning.equalize and not _has_loops(module):
+        if tuning.equalize and _allows_equalization(module, memory):
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
             equalize(module, few)
         in_float = copy_module(module)
@@ -135,19 +133,14 @@ def names_of_inputs(module: nn.Module) -> tuple[str, ...]:
     return tuple(str(node.target) for node in graph.graph.find_nodes(op="placeholder"))
 
 
-def _without_equalization(tuning: Quantization) -> Quantization:
-    """Tuning without equalization, which states do not allow."""
-    if tuning.equalize:
-        warn("--equalize is left out: the model remembers from run to run")
-    return replace(tuning, equalize=False)
-
-
-def _has_loops(module: GraphModule) -> bool:
-    """Whether a model has loops over time; warns that equalization is skipped."""
-    found = any(node.target in BEGINS for node in module.graph.nodes)
-    if found:
-        warn("--equalize is left out: the model has a loop over time")
-    return found
+def _allows_equalization(module: GraphModule, memory: StateMemory | None) -> bool:
+    """Whether a model has neither states nor loops over time; warns if it has."""
+    reason = (
+        "remembers from run to run" if memory else "has a loop over time" if has_loops(module.graph) else ""
+    )
+    if reason:
+        warn(f"--equalize is left out: the model {reason}")
+    return not reason
 
 
 def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
@@ -221,15 +214,10 @@ def check_ranges(prepared: GraphModule, stage: str) -> None:
     """Raises if a range is not finite."""
     for node in (n for n in prepared.graph.nodes if n.op == "call_module"):
         if not has_finite_range(observer_of(prepared, node)):
-            raise _infinite(node, stage)
-
-
-def _infinite(node: Node, stage: str) -> PillionError:
-    source = node.args[0]
-    assert isinstance(source, Node)
-    return PillionError(
-        f"{stage} met a value that is not finite",
-        rule="every tensor is finite on all data",
-        here=f"{operator_name(source)}  ({source_line(source)})",
-        help="look for a division by zero, a logarithm of zero, or broken weights and inputs",
-    )
+            source = node.all_input_nodes[0]
+            raise PillionError(
+                f"{stage} met a value that is not finite",
+                rule="every tensor is finite on all data",
+                here=f"{operator_name(source)}  ({source_line(source)})",
+                help="look for a division by zero, a logarithm of zero, or broken weights and inputs",
+            )

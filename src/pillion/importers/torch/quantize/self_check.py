@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -99,14 +99,11 @@ def _describe_worst_tensor(
 
 
 def _tensor_signal_to_noise(real: Sequence[object] | None, found: Sequence[object]) -> float | None:
-    pairs = list(_tensor_pairs(real or (), found))
+    both = zip(real or (), found, strict=False)
+    pairs = [
+        (x, y) for x, y in both if isinstance(x, Tensor) and isinstance(y, Tensor) and x.shape == y.shape
+    ]
     return signal_to_noise_db(*zip(*pairs, strict=True)) if pairs else None
-
-
-def _tensor_pairs(real: Sequence[object], found: Sequence[object]) -> Iterator[tuple[Tensor, Tensor]]:
-    for x, y in zip(real, found, strict=False):
-        if isinstance(x, Tensor) and isinstance(y, Tensor) and x.shape == y.shape:
-            yield x, y
 
 
 def _float_counterpart(node: Node) -> Node:

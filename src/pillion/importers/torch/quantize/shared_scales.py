@@ -73,8 +73,5 @@ class Sharing:
         if a != b:
             self._parents[b] = a
             joined = self._groups.pop(b)
-            self._groups[a].demanded |= joined.demanded
-            self._groups[a].symmetric |= joined.symmetric
-            self._groups[a].shares |= joined.shares
-            self._groups[a].scores |= joined.scores
-            self._groups[a].norm = self._groups[a].norm or joined.norm
+            for name in ("demanded", "symmetric", "shares", "scores", "norm"):
+                setattr(self._groups[a], name, getattr(self._groups[a], name) or getattr(joined, name))

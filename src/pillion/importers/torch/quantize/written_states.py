@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from pillion.errors import warn
 from pillion.importers.torch.fx_nodes import constant_of
 from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
-from pillion.importers.torch.observers import calls_of_observers, observer_of
+from pillion.importers.torch.observers import calls_of_observers, observer_of, set_range
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Int16Widening, is_smooth, step_of
 from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
@@ -51,10 +51,14 @@ def share_state_ranges(prepared: GraphModule, memory: StateMemory) -> None:
         ends = [observer_of(prepared, node) for node in (before, after)]
         are_observed = all(isinstance(end, MinMaxRangeObserver) for end in ends)
         held = _representable(ends[1])
-        fits = isinstance(ends[0], MinMaxRangeObserver) and held is not None and _lies_in(ends[0], *held)
+        fits = False
+        if isinstance(ends[0], MinMaxRangeObserver) and held is not None:
+            fits = held[0] <= float(ends[0].min_val) and float(ends[0].max_val) <= held[1]
         if ends[0] is not ends[1] and are_observed and (held is None or fits):
-            _unite(*ends)
-        if fits and _has_own_observer(prepared, before):
+            low, high = min(float(o.min_val) for o in ends), max(float(o.max_val) for o in ends)
+            for observer in ends:
+                set_range(observer, low, high)
+        if fits and calls_of_observers(prepared)[ends[0]] == [before]:
             before.target = after.target
 
 
@@ -66,17 +70,6 @@ def _representable(observer: Any) -> tuple[float, float] | None:
         return None
     scale, zero = (float(n) for n in observer.calculate_qparams())
     return (observer.quant_min - zero) * scale, (observer.quant_max + 1 - zero) * scale
-
-
-def _lies_in(observer: MinMaxRangeObserver, low: float, high: float) -> bool:
-    return low <= float(observer.min_val) and float(observer.max_val) <= high
-
-
-def _unite(*observers: MinMaxRangeObserver) -> None:
-    low, high = min(float(o.min_val) for o in observers), max(float(o.max_val) for o in observers)
-    for observer in observers:
-        observer.min_val.fill_(low)
-        observer.max_val.fill_(high)
 
 
 def widen_written_states(
@@ -119,11 +112,6 @@ def _states(prepared: GraphModule, memory: StateMemory) -> Iterator[tuple[str, N
     for name, read, after in zip(memory.names, inputs[-count:], outputs[-count:], strict=True):
         before = next((user for user in read.users if observer_of(prepared, user) is not None), read)
         yield name, before, after
-
-
-def _has_own_observer(prepared: GraphModule, observed: Node) -> bool:
-    """Whether no other call shares an observer."""
-    return calls_of_observers(prepared)[observer_of(prepared, observed)] == [observed]
 
 
 def _is_smooth_state_update(after: Node, before: Node) -> bool:

@@ -99,22 +99,11 @@ def affine_of(norm: Node) -> Affine | None:
 def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
     """Returns the layer in front of a norm if it can absorb the norm."""
     layer = norm.args[0]
-    if (
-        not isinstance(layer, Node)
-        or not _has_output_channels_on_axis_1(layer)
-        or set(layer.users) != {norm}
-        or norm in shared
-    ):
+    if not isinstance(layer, Node) or LAYERS.get(layer.target) != len(shape_of(layer)):
         return None
     weight, bias = argument(layer, 1), argument(layer, 2)
-    if constant_of(weight) is None or (bias is not None and constant_of(bias) is None):
-        return None
-    return layer
-
-
-def _has_output_channels_on_axis_1(layer: Node) -> bool:
-    """Whether axis 1 of the layer's result is its output channels."""
-    return layer.op == "call_function" and LAYERS.get(layer.target) == len(shape_of(layer))
+    is_constant = constant_of(weight) is not None and (bias is None or constant_of(bias) is not None)
+    return layer if is_constant and set(layer.users) == {norm} and norm not in shared else None
 
 
 def shared_norms(graph: Graph) -> frozenset[Node]:

@@ -52,10 +52,8 @@ def _bounds(node: Node) -> Bounds | None:
     target = node.target
     if fake_result(node).dtype == torch.bool:
         return None
-    if target is aten.relu.default:
-        return 0.0, math.inf
-    if target is aten.relu6.default:
-        return 0.0, 6.0
+    if target in (aten.relu.default, aten.relu6.default):
+        return 0.0, math.inf if target is aten.relu.default else 6.0
     if target in (aten.maximum.default, aten.minimum.default):
         return _extremum_bounds(node)
     first = argument(node, 1)

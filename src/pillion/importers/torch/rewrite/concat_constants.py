@@ -36,10 +36,10 @@ def separate_constants(module: GraphModule) -> None:
         if user is None or user.target is not aten.add.Tensor or len(user.args) != 2:
             continue
         other = user.args[0] if user.args[1] is node else user.args[1]
-        added, joined = _constant_or_none(other), _constant_part(node)
+        added, joined = constant_of(other), _constant_part(node)
         if added is None or joined is None or shape_of(user) != shape_of(node):
             continue
-        total = joined + added
+        total = joined + added.detach()
         if float(total.abs().max()) <= MOST_STRETCH * float(added.abs().max()):
             zeros = _concat_with_zeros(node)
             made = constant(user, total, f"{node.name}_and_{user.name}")
@@ -47,19 +47,14 @@ def separate_constants(module: GraphModule) -> None:
             module.graph.erase_node(node)
 
 
-def _constant_or_none(operand: Any) -> Tensor | None:
-    held = constant_of(operand)
-    return held if held is None else held.detach()
-
-
 def _constant_part(cat: Node) -> Tensor | None:
     """Concatenation with zeros for computed operands; None if all or none are constant."""
     operands: Any = cat.args[0]
-    held = [_constant_or_none(operand) for operand in operands]
+    held = [constant_of(operand) for operand in operands]
     if None not in held or not any(isinstance(t, Tensor) and t.is_floating_point() for t in held):
         return None
     parts = [torch.zeros(shape_of(n)) if t is None else t for n, t in zip(operands, held, strict=True)]
-    return torch.cat(parts, argument(cat, 1, 0))
+    return torch.cat(parts, argument(cat, 1, 0)).detach()
 
 
 def _concat_with_zeros(cat: Node) -> Node:

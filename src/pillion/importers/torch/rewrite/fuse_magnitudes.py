@@ -49,22 +49,14 @@ def fuse_magnitudes(module: GraphModule, constraints: QuantizationConstraints) -
     module.graph.eliminate_dead_code()
 
 
-def _squared_operands(total: Node) -> tuple[Node, Node] | None:
-    """Squared operands of a sum that nothing else reads."""
-    found = [_square_operand(operand, total) for operand in total.args[:2]]
-    if total.kwargs or len(total.args) != 2 or None in found or total.args[0] is total.args[1]:
+def _squared_operands(total: Node) -> list[Node] | None:
+    """Squared operands of a sum that alone reads the squares."""
+    squares = total.args[:2]
+    if total.kwargs or len(set(squares)) != 2 or not is_tensor(total):
         return None
-    a, b = found
-    is_one = is_tensor(total) and shape_of(a) == shape_of(b) == shape_of(total)  # type: ignore[arg-type]  # nodes
-    return (a, b) if is_one else None  # type: ignore[return-value]  # nodes
-
-
-def _square_operand(node: Any, total: Node) -> Node | None:
-    """Operand of a square that only `total` reads."""
-    if not isinstance(node, Node) or single_user(node) is not total:
-        return None
-    of = squared_operand(node)
-    return of if is_tensor(of) and constant_of(of) is None else None
+    parts = [squared_operand(n) for n in squares if isinstance(n, Node) and single_user(n) is total]
+    found = [n for n in parts if is_tensor(n) and constant_of(n) is None and shape_of(n) == shape_of(total)]
+    return found if len(found) == 2 else None
 
 
 def _following_steps(total: Node) -> tuple[Node, tuple[Step, ...]]:

@@ -23,6 +23,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    constant_tensor,
     fixed_tensor,
     replace,
     shape_of,
@@ -86,7 +87,7 @@ def _move_mask_behind(node: Node, training: bool) -> Node:
     """Moves a mask behind the constants that are added to, or multiplied by, the masked scores."""
     if node.target is aten.sub.Tensor:
         node.target = aten.add.Tensor
-        node.args = (node.args[0], constant(node, -_constant_tensor(node.args[1]), "mask"))
+        node.args = (node.args[0], constant(node, -constant_tensor(node.args[1]), "mask"))
     mask, scores = _mask_and_scores(node)
     user = single_user(node)
     other = next((a for a in user.args[:2] if a is not node), None) if user else None
@@ -94,10 +95,10 @@ def _move_mask_behind(node: Node, training: bool) -> Node:
     if user is None or held is None or shape_of(user) != shape_of(node):
         return node
     if user.target is aten.add.Tensor:
-        summed = call(user, aten.add.Tensor, scores, constant(user, _constant_tensor(mask) + held, "mask"))
+        summed = call(user, aten.add.Tensor, scores, constant(user, constant_tensor(mask) + held, "mask"))
     elif user.target is aten.mul.Tensor and bool((held > 0).all()):
         scaled = _scaled(user, scores, other)
-        summed = call(user, aten.add.Tensor, scaled, constant(user, _constant_tensor(mask) * held, "mask"))
+        summed = call(user, aten.add.Tensor, scaled, constant(user, constant_tensor(mask) * held, "mask"))
     else:
         return node
     replace(user, summed)
@@ -118,18 +119,12 @@ def _mask_and_scores(node: Node) -> tuple[Node, Node]:
     return (first, second) if constant_of(first) is not None else (second, first)  # type: ignore[return-value]  # nodes
 
 
-def _constant_tensor(node: Any) -> Tensor:
-    held = constant_of(node)
-    assert held is not None, "masks are constants"
-    return held.detach()
-
-
 def _lower_mask(total: Node, training: bool) -> None:
     way = path_to_softmax(total)
     mask = _mask_of(total, training)
     if not way or mask is None:
         return
-    rows = _rows(_constant_tensor(mask), total, way)
+    rows = _rows(constant_tensor(mask), total, way)
     if bool(torch.isnan(rows.highest).any()):
         return  # refused as every constant that is not finite
     scores = next(a for a in total.args[:2] if a is not mask)
@@ -145,7 +140,7 @@ def _lower_mask(total: Node, training: bool) -> None:
         source = call(total, aten.mul.Tensor, source, constant(total, factors, "rows"))
     total.args = (
         source,
-        constant(total, _remove_repetitions(settled, _constant_tensor(mask).shape), "mask"),
+        constant(total, _remove_repetitions(settled, constant_tensor(mask).shape), "mask"),
     )
     if bool(empty.any()):
         _zero_empty_rows(way[-1], empty)

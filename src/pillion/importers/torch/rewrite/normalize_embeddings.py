@@ -35,21 +35,14 @@ def normalize_embeddings(module: GraphModule) -> None:
 def _normalized_table(node: Node) -> Tensor | None:
     """Normalized table; None if the norm cannot be folded."""
     rows, weight, bias, dims, centred, eps = node.args
-    if (
-        not isinstance(rows, Node)
-        or rows.target is not aten.embedding.default
-        or single_user(rows) is not node
-    ):
+    if not isinstance(rows, Node) or (rows.target, single_user(rows)) != (aten.embedding.default, node):
         return None
     table = constant_of(rows.args[0])
     last = len(shape_of(rows)) - 1
     if table is None or [int(dim) % (last + 1) for dim in dims] != [last]:  # type: ignore[union-attr,arg-type]  # a list of numbers
         return None
     held = [constant_of(part) for part in (weight, bias)]
-    is_computed = any(
-        part is not None and one is None for part, one in zip((weight, bias), held, strict=True)
-    )
-    if is_computed or _is_read_elsewhere(rows.args[0]):
+    if held.count(None) != (weight, bias).count(None) or _is_read_elsewhere(rows.args[0]):
         return None
     scale, offset = (None if one is None else one.double() for one in held)
     with torch.no_grad():

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,14 +101,8 @@ class UnrolledSteps:
 
     def copy(self) -> UnrolledSteps:
         """Returns a copy for trial matches."""
-        return UnrolledSteps(
-            self.count,
-            list(self.rows),
-            dict(self.elements),
-            dict(self.carried),
-            dict(self.same),
-            dict(self.place),
-        )
+        held: Any = (self.rows, self.elements, self.carried, self.same, self.place)
+        return UnrolledSteps(self.count, *map(copy, held))
 
 
 def find_steps(graph: Graph, kept: Collection[Any] = ()) -> UnrolledSteps | None:

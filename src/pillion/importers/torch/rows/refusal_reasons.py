@@ -73,11 +73,11 @@ REASONS: Mapping[Any, RefusalReason] = {
     aten.fractional_max_pool2d.default: RefusalReason(
         "its windows are drawn at random", "F.adaptive_max_pool2d(x, (3, 3))"
     ),
-    aten.grid_sampler.default: RefusalReason(
-        "it reads pixels at places that are computed", "F.interpolate(x, size=(9, 7), mode='bilinear')"
-    ),
-    aten.grid_sampler_2d.default: RefusalReason(
-        "it reads pixels at places that are computed", "F.interpolate(x, size=(9, 7), mode='bilinear')"
+    **dict.fromkeys(
+        operators("grid_sampler grid_sampler_2d"),
+        RefusalReason(
+            "it reads pixels at places that are computed", "F.interpolate(x, size=(9, 7), mode='bilinear')"
+        ),
     ),
     aten.istft.default: RefusalReason(
         "its window is computed, or frames leave gaps, or it has more than 2^21 weights"

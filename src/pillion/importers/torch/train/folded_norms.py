@@ -20,6 +20,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    constant_tensor,
     fake_mode,
     replace,
     shape_of,
@@ -137,14 +138,12 @@ def fold_trained_norms(prepared: GraphModule) -> bool:
 def _fold(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
     layer, _, bias = undo.args
     rounding = layer.args[1]
-    weight = constant_of(rounding.args[0].args[0])
-    gamma, variance = (constant_of(norm.args[i]) for i in (1, 4))
-    assert weight is not None
-    assert variance is not None
+    weight, variance = constant_tensor(rounding.args[0].args[0]), constant_tensor(norm.args[4])
+    gamma = constant_of(norm.args[1])
     with torch.no_grad():
         folded = scale_weight(weight, factor(gamma, variance, norm.args[7]), transposed_groups(layer))  # type: ignore[arg-type]  # eps is a number
         offset = (
-            affine.offset if bias is None else affine.offset + _constant_tensor(bias).double() * affine.factor
+            affine.offset if bias is None else affine.offset + constant_tensor(bias).double() * affine.factor
         )
     rounding.args = (constant(rounding, folded, f"{layer.name}_folded"),)
     _reset_weight_range(prepared, rounding, folded)
@@ -152,12 +151,6 @@ def _fold(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
     layer.args = (*layer.args[:2], folded_bias, *layer.args[3:])
     replace(norm, layer)
     prepared.graph.erase_node(undo)
-
-
-def _constant_tensor(node: Node) -> Tensor:
-    tensor = constant_of(node)
-    assert tensor is not None
-    return tensor
 
 
 def _reset_weight_range(prepared: GraphModule, rounding: Node, weight: Tensor) -> None:
@@ -185,7 +178,7 @@ def _observed_weight(prepared: GraphModule, norm: Node, weight: Node) -> Node:
         quant_max=127,
         eps=SMALLEST_SCALE,
     )
-    observer(_constant_tensor(weight))
+    observer(constant_tensor(weight))
     name = f"{norm.name}_observer"
     prepared.add_submodule(name, observer)
     with prepared.graph.inserting_before(norm):

@@ -114,7 +114,12 @@ class QatModule(nn.Module):
         before, now = self.__dict__["_recorded"], self._exposed_submodules()
         if before != now:
             changed = [path for path in {**now, **before} if before.get(path) != now.get(path)]
-            raise _replaced_submodule_error(changed[0], self.preparation.name)
+            raise PillionError(
+                f"the prepared `{self.preparation.name}` has another part than it was prepared with",
+                rule="what computes was recorded from the parts as they were",
+                here=f"`{changed[0]}` was replaced, added, taken out, pruned or parametrized",
+                help="change the float model, and prepare that: pillion.prepare_qat(model, example_inputs, target)",
+            )
 
     def freeze_ranges(self, inputs: Sequence[Tensor]) -> None:
         """Updates weight ranges to the current weights."""
@@ -159,7 +164,12 @@ class QatModule(nn.Module):
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> QatModule:
         made = fn(torch.zeros(1)).dtype
         if made.is_floating_point and made != torch.float32:
-            raise _dtype_error(made, self.preparation.name)
+            raise PillionError(
+                f"the prepared `{self.preparation.name}` cannot be {str(made).removeprefix('torch.')}",
+                rule="ranges and weights are float32 while rounding is learned",
+                here=str(made),
+                help='torch.autocast("cuda", torch.bfloat16) around the forward computes in 16 bits what may be',
+            )
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # of torch
         self._link_entries()
         return self
@@ -211,11 +221,13 @@ class QatModule(nn.Module):
             parts = value if isinstance(value, tuple) else (value,)
             if all(isinstance(part, Tensor) for part in parts):
                 given += parts
-            elif (
-                value is not signature.parameters[name].default
-                and value != signature.parameters[name].default
-            ):
-                raise _fixed_argument_error(name, value, self.preparation.name)
+            elif value is not (default := signature.parameters[name].default) and value != default:
+                raise PillionError(
+                    f"the prepared `{self.preparation.name}` has one way through forward",
+                    rule="arguments that are no tensors have the values that they had in prepare_qat",
+                    here=f"{name}={value!r}",
+                    help="prepare a module whose forward does that, with tensors as its arguments",
+                )
         return given
 
     def _exposed_names(self) -> list[str]:
@@ -351,30 +363,3 @@ def _link_loaded_tensors(module: nn.Module, found: Any) -> None:
         found.missing_keys.remove(key)
     module._link_entries()
     module.follow_modes()
-
-
-def _replaced_submodule_error(path: str, model: str) -> PillionError:
-    return PillionError(
-        f"the prepared `{model}` has another part than it was prepared with",
-        rule="what computes was recorded from the parts as they were",
-        here=f"`{path}` was replaced, added, taken out, pruned or parametrized",
-        help="change the float model, and prepare that: pillion.prepare_qat(model, example_inputs, target)",
-    )
-
-
-def _dtype_error(dtype: torch.dtype, model: str) -> PillionError:
-    return PillionError(
-        f"the prepared `{model}` cannot be {str(dtype).removeprefix('torch.')}",
-        rule="ranges and weights are float32 while rounding is learned",
-        here=str(dtype),
-        help='torch.autocast("cuda", torch.bfloat16) around the forward computes in 16 bits what may be',
-    )
-
-
-def _fixed_argument_error(name: str, value: object, model: str) -> PillionError:
-    return PillionError(
-        f"the prepared `{model}` has one way through forward",
-        rule="arguments that are no tensors have the values that they had in prepare_qat",
-        here=f"{name}={value!r}",
-        help="prepare a module whose forward does that, with tensors as its arguments",
-    )
