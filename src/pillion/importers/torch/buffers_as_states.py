@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from torch.func import functional_call
 from torch.utils import _pytree
 
 from pillion.errors import PillionError
+from pillion.importers.torch.export import in_mode
 from pillion.importers.torch.layout import NHWC
 from pillion.ir.graph import Graph, UniqueNames, clean_name, identifier
 from pillion.ir.state import State
@@ -62,7 +62,7 @@ class StatefulModule(nn.Module):
         if self.now is None:
             self.now = self.first
             return (*sample, *self.first)
-        with torch.no_grad(), _in_eval_mode(self):
+        with torch.no_grad(), in_mode(self):
             whole = (*sample, *self.now)
             self.now = tuple(self(*whole)[-len(self.names) :])
         self.steps += 1
@@ -87,18 +87,6 @@ class StatefulModule(nn.Module):
         return graph.replace(inputs=graph.inputs[:-count], outputs=graph.outputs[:-count], states=states)
 
 
-@contextmanager
-def _in_eval_mode(module: nn.Module) -> Iterator[None]:
-    """Puts a module into eval mode and restores its modes."""
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
-
-
 def _forward_argument_names(module: nn.Module, count: int) -> list[str]:
     """Argument names of forward; positional names (`x0`) for variable arguments."""
     parameters = list(inspect.signature(module.forward).parameters.values())[:count]
@@ -121,7 +109,7 @@ def as_stateful(module: Any, inputs: Sequence[Tensor]) -> StatefulModule | None:
         first
     )  # where forward puts another tensor in the place of a buffer, so does functional_call here
     try:
-        with torch.no_grad(), _in_eval_mode(module):
+        with torch.no_grad(), in_mode(module):
             functional_call(module, held, tuple(x.clone() for x in inputs))
     except Exception:  # whatever it is, it is reported where the model is captured
         return None

@@ -20,7 +20,7 @@ from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.call_arguments import accepted_arguments, require_accepted
 from pillion.host_io.user_code import MOST_NAMES, UserFile, names_of, open_file, run_user_code, split_spec
-from pillion.importers.torch.export import check_static, export, quiet
+from pillion.importers.torch.export import check_static, export, quiet, user_input_nodes
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.tensor_sizes import check_tensors
 from pillion.importers.torch.user_inputs import as_inputs
@@ -109,8 +109,7 @@ def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
     if exported.example_inputs is not None:
         args, kwargs = exported.example_inputs
         return tuple(t for t in (*args, *kwargs.values()) if isinstance(t, Tensor))
-    names = set(exported.graph_signature.user_inputs)
-    values = [n.meta["val"] for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
+    values = [node.meta["val"] for node in user_input_nodes(exported)]
     source = torch.Generator().manual_seed(0)
     return tuple(torch.randn(v.shape, generator=source).to(v.dtype) for v in values)
 

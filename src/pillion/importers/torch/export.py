@@ -12,11 +12,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
+from traceback import walk_tb
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, TensorArgument
+from torch.fx import Node
 from torch.nn.modules import transformer
 from torch.nn.utils.rnn import PackedSequence
 
@@ -39,28 +41,36 @@ NOISY_LOGGERS = (
 def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
     """Exports a module in eval mode (or train mode) and restores the modes of its submodules."""
     inputs = as_inputs(example_inputs, "example_inputs")
-    modes = {part: part.training for part in module.modules()}
-    module.train(training)
     said = io.StringIO()
     try:
         with (
             stage(f"capturing {type(module).__name__}"),
             quiet(),
             without_mask_detection(),
+            in_mode(module, training),
             redirect_stderr(said),
         ):  # torch prints whole graphs when it fails
             exported = torch.export.export(module, inputs, strict=False)
     except Exception as error:
         raise _argument_mismatch(module, inputs) or _export_failure(module, error) from error
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
     sys.stderr.write(said.getvalue())
     check_static(exported)
     check_sizes_are_known(exported)
     check_outputs(exported)
     check_tensors(exported)
     return exported
+
+
+@contextmanager
+def in_mode(module: nn.Module, training: bool = False) -> Iterator[None]:
+    """Puts a module into eval mode (or train mode) and restores the modes of its submodules."""
+    modes = {part: part.training for part in module.modules()}
+    module.train(training)
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
 
 
 @contextmanager
@@ -94,12 +104,8 @@ def without_mask_detection() -> Iterator[None]:
 
 def _has_packed_sequences(error: BaseException) -> bool:
     """Whether an error passed through a frame that holds a packed sequence."""
-    trace = error.__traceback__
-    while trace is not None:
-        if any(isinstance(held, PackedSequence) for held in trace.tb_frame.f_locals.values()):
-            return True
-        trace = trace.tb_next
-    return False
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    return any(isinstance(held, PackedSequence) for frame in frames for held in frame.f_locals.values())
 
 
 def _argument_mismatch(module: nn.Module, inputs: Sequence[Tensor]) -> PillionError | None:
@@ -171,25 +177,30 @@ def _failing_user_line(module: nn.Module, error: Exception) -> str:
         own = inspect.getfile(type(module))
     except (TypeError, OSError):
         own = ""
-    lines = []
-    trace = error.__traceback__
-    while trace is not None:
-        lines.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
+    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     lines += [(f, int(n)) for f, n in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
     mine = [line for line in lines if line[0] == own and not own.startswith(str(Path(torch.__file__).parent))]
     return f"{Path(mine[-1][0]).name}:{mine[-1][1]}" if mine else type(module).__name__
 
 
+def user_input_nodes(exported: ExportedProgram) -> list[Node]:
+    """Returns the input nodes of a program that are not its own tensors."""
+    names = set(exported.graph_signature.user_inputs)
+    return [node for node in exported.graph.find_nodes(op="placeholder") if node.name in names]
+
+
+def _has_unknown_size(value: object) -> bool:
+    return isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape)
+
+
 def check_static(exported: ExportedProgram) -> None:
     """Raises if an input has a dynamic shape."""
     for node in exported.graph.find_nodes(op="placeholder"):
-        value = node.meta.get("val")
-        if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
+        if _has_unknown_size(node.meta.get("val")):
             raise PillionError(
                 f"input {node.name} has a dynamic dimension",
                 rule="all shapes are fixed: memory is planned before the program runs",
-                here=f"shape {list(value.shape)}",
+                here=f"shape {list(node.meta['val'].shape)}",
                 help="export without dynamic_shapes, with inputs of the size that the device will see",
             )
 
@@ -197,8 +208,7 @@ def check_static(exported: ExportedProgram) -> None:
 def check_sizes_are_known(exported: ExportedProgram) -> None:
     """Raises if the size of a tensor depends on data, as in `x[x > 0]` or `nonzero`."""
     for node in exported.graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, Tensor) and not all(isinstance(size, int) for size in value.shape):
+        if _has_unknown_size(node.meta.get("val")):
             raise PillionError(
                 f"how much {node.target} gives depends on what its operand holds",
                 rule="all shapes are fixed: memory is planned before the program runs",
@@ -222,8 +232,7 @@ def check_outputs(exported: ExportedProgram) -> None:
 
 def specialize_sizes(exported: ExportedProgram, inputs: Sequence[Tensor]) -> ExportedProgram:
     """Re-exports a program with dynamic axes (`Dim("batch")`) at the sizes of the example inputs."""
-    names = set(exported.graph_signature.user_inputs)
-    arguments = [n.meta["val"] for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
+    arguments = [node.meta["val"] for node in user_input_nodes(exported)]
     if len(arguments) != len(inputs) or not any(
         isinstance(d, torch.SymInt) for x in arguments for d in x.shape
     ):
@@ -251,11 +260,8 @@ def check_examples(exported: ExportedProgram, inputs: Sequence[Tensor]) -> None:
                 here=repr(getattr(spec.arg, "value", None)),
                 help="export a module whose forward has this value inside",
             )
-    names = set(exported.graph_signature.user_inputs)
-    arguments = [n for n in exported.graph.find_nodes(op="placeholder") if n.name in names]
-    wanted, given = (
-        ", ".join(map(describe_value, them)) for them in ([n.meta["val"] for n in arguments], inputs)
-    )
+    arguments = [node.meta["val"] for node in user_input_nodes(exported)]
+    wanted, given = (", ".join(map(describe_value, them)) for them in (arguments, inputs))
     if wanted != given:
         raise PillionError(
             "the example inputs do not fit the exported program",

@@ -30,7 +30,15 @@ ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor)
 MOVES = (aten.reshape.default, aten.slice.Tensor, aten.permute.default)
 FUNCTIONS = (aten.sigmoid.default, aten.tanh.default)
 SMOOTH = frozenset(
-    ["add.Tensor", "sub.Tensor", "mul.Tensor", "rsub.Scalar", "neg.default", "sigmoid.default", "tanh.default"]
+    [
+        "add.Tensor",
+        "sub.Tensor",
+        "mul.Tensor",
+        "rsub.Scalar",
+        "neg.default",
+        "sigmoid.default",
+        "tanh.default",
+    ]
 )
 """Operators of expressions that linear interpolation between table entries approximates."""
 MOST_RATIO = 16.0

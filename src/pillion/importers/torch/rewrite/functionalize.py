@@ -16,6 +16,7 @@ from pillion.importers.torch.fx_nodes import (
     call,
     calls,
     fake_result,
+    inverse,
     named_argument,
     operator_name,
     operators,
@@ -156,7 +157,7 @@ def _base_update_call(view: Node, base: Node, made: Node) -> tuple[Any, tuple[An
         return aten.reshape.default, (made, list(shape_of(base))), {}
     if view.target is aten.permute.default:
         order = [axis % len(shape_of(base)) for axis in named_argument(view, "dims")]
-        return aten.permute.default, (made, [order.index(axis) for axis in range(len(order))]), {}
+        return aten.permute.default, (made, inverse(order)), {}
     return view.target, (made, *view.args[1:]), {}
 
 

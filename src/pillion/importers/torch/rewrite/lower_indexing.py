@@ -27,6 +27,12 @@ from pillion.importers.torch.fx_nodes import (
     shape_of,
     source_line,
 )
+from pillion.importers.torch.rewrite.concat_stores import (
+    PUTS,
+    axis_of_put,
+    places_of_put,
+    written_value_with_axis,
+)
 from pillion.importers.torch.rewrite.decompositions.embedding_bag import BAGS
 
 MOST_PUT = 32
@@ -135,13 +141,13 @@ def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
 
 def _index_select(node: Node) -> Node | None:
     """Lowers constant indices to slices, and a scalar index to a vector."""
-    x, dim, index = node.args
-    if len(shape_of(x)) == 0:  # type: ignore[arg-type]  # a node
-        return x  # type: ignore[return-value]  # a node
+    x, dim, index = (argument(node, i) for i in range(3))
     held = constant_of(index)
+    if not shape_of(x):
+        return x
     if held is not None:
-        return _gather_constant_indices(node, x, int(dim), held.reshape(-1))  # type: ignore[arg-type]  # an int
-    if shape_of(index):  # type: ignore[arg-type]  # a node
+        return _gather_constant_indices(node, x, dim, held.reshape(-1))
+    if shape_of(index):
         return None
     return call(node, aten.index_select.default, x, dim, call(node, aten.reshape.default, index, [1]))
 
@@ -193,17 +199,11 @@ def _unfold(node: Node) -> Node:
 # --- put by index
 
 
-def _slice_scatter(node: Node) -> Node:
-    x, source, dim, start, end, step = (argument(node, i) for i in range(6))
-    size = shape_of(x)[dim]
-    return _replace_slices(node, x, source, dim, range(size)[slice(start, end, step)])
-
-
-def _select_scatter(node: Node) -> Node:
-    x, source, dim, index = (argument(node, i) for i in range(4))
-    shape = [1 if axis == dim % len(shape_of(x)) else d for axis, d in enumerate(shape_of(x))]
-    row = call(node, aten.reshape.default, source, shape)
-    return _replace_slices(node, x, row, dim, range(shape_of(x)[dim])[index:][:1])
+def _put_slices(node: Node) -> Node:
+    """Lowers a scatter into a slice or an element of an axis."""
+    x, axis = argument(node, 0), axis_of_put(node)
+    places = places_of_put(node, shape_of(x)[axis])
+    return _replace_slices(node, x, written_value_with_axis(node, node), axis, places)
 
 
 def _replace_slices(node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> Node:
@@ -271,13 +271,13 @@ def _index_put(node: Node) -> Node:
 
 def _cumsum(node: Node) -> Node | None:
     """Multiplies by a triangle of ones: exact sums, rounded once."""
-    x, dim = node.args[:2]
-    shape = shape_of(x)  # type: ignore[arg-type]  # a node
-    if not fake_result(x).is_floating_point():  # type: ignore[arg-type]  # a node
+    x, dim = (argument(node, i) for i in range(2))
+    shape = shape_of(x)
+    if not fake_result(x).is_floating_point():
         return None
     if not shape:
-        return x  # type: ignore[return-value]  # a node
-    axis = int(dim) % len(shape)  # type: ignore[arg-type]  # an int
+        return x
+    axis = dim % len(shape)
     size = shape[axis]
     if size > LONGEST_SUM:
         raise _refuse(
@@ -288,7 +288,7 @@ def _cumsum(node: Node) -> Node | None:
         )
     order = [a for a in range(len(shape)) if a != axis] + [axis]
     triangle = constant(node, torch.ones(size, size).tril(), "triangle")
-    summed = call(node, aten.linear.default, permuted(node, x, order), triangle)  # type: ignore[arg-type]  # a node
+    summed = call(node, aten.linear.default, permuted(node, x, order), triangle)
     return permuted(node, summed, inverse(order))
 
 
@@ -323,8 +323,7 @@ LOWERINGS: dict[Any, CallLowering] = {
     aten.index_select.default: _index_select,
     aten.gather.default: _gather,
     aten.unfold.default: _unfold,
-    aten.slice_scatter.default: _slice_scatter,
-    aten.select_scatter.default: _select_scatter,
+    **dict.fromkeys(PUTS, _put_slices),
     aten.index_put.default: _index_put,
     aten.cumsum.default: _cumsum,
 }

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, evaluate, fake_result, is_constant
+from pillion.importers.torch.fx_nodes import argument, aten, evaluate, fake_result, inverse, is_constant
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.lower_indexing import MOST_PUT, order_of_axes
 
@@ -36,7 +36,7 @@ def _broadcasts_put(node: Node) -> bool:
     """Whether an `index_put` by numbers broadcasts its values."""
     x, indices, values = (argument(node, i) for i in range(3))
     numbers = [None if index is None else fake_result(index) for index in indices]
-    if any(n is not None and n.dtype in (torch.bool, torch.uint8) for n in numbers):
+    if any(n is not None and n.dtype in MASKS for n in numbers):
         return False
     return bool(evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != fake_result(values).shape)
 
@@ -48,7 +48,7 @@ def _indexed_axes(indices: Sequence[Any]) -> list[int]:
 def _merge_axes(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
     """Merges the indexed axes into one."""
     order, first = order_of_axes(x.dim(), axes)
-    moved = x if order == list(range(x.dim())) else x.permute(order)
+    moved = x.permute(order)
     count = math.prod(x.shape[axis] for axis in axes)
     return moved.reshape([*moved.shape[:first], count, *moved.shape[first + len(axes) :]]), first
 
@@ -56,10 +56,7 @@ def _merge_axes(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
 def _split_merged_axes(joined: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
     """Reverts `_joined`."""
     order, _ = order_of_axes(len(shape), axes)
-    moved = joined.reshape([shape[axis] for axis in order])
-    if order == list(range(len(shape))):
-        return moved
-    return moved.permute([order.index(axis) for axis in range(len(shape))])
+    return joined.reshape([shape[axis] for axis in order]).permute(inverse(order))
 
 
 def _flat_indices(x: Tensor, indices: Indices, *, is_put: bool) -> Tensor:
