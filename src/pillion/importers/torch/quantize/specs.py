@@ -52,11 +52,7 @@ class Specs:
     @cached_property
     def shares(self) -> QuantizationSpec:
         """Softmax outputs: zero point -128, never clipped at the top."""
-        observer = (
-            _fake_quantization(BatchSoftmaxRangeObserver)
-            if self.training
-            else SoftmaxRangeObserver.with_args(eps=SMALLEST_SCALE)
-        )
+        observer = self._observer(SoftmaxRangeObserver, BatchSoftmaxRangeObserver)
         return _spec(observer, torch.per_tensor_affine, -128)
 
     def before(self, norm: NormParams) -> QuantizationSpec:
@@ -71,9 +67,12 @@ class Specs:
 
     def weights(self, axis: int | None) -> QuantizationSpec:
         """Returns the format of weights: [-127, 127], zero point 0, one scale per index of `axis`."""
+        current = {"averaging_constant": AT_ONCE} if self.training else {}
         if axis is None:
-            return _spec(self._weight_observer, torch.per_tensor_symmetric, -127)
-        return _spec(self._channel_observer(axis), torch.per_channel_symmetric, -127, axis)
+            observer = self._observer(MinMaxRangeObserver, MovingAverageRangeObserver, **current)
+            return _spec(observer, torch.per_tensor_symmetric, -127)
+        observer = self._observer(ChannelRangeObserver, MovingChannelRangeObserver, ch_axis=axis, **current)
+        return _spec(observer, torch.per_channel_symmetric, -127, axis)
 
     def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
         """Returns the format of a result with fixed scale and zero point."""
@@ -96,27 +95,18 @@ class Specs:
 
     @cached_property
     def _tensor_observer(self) -> Any:
+        return self._observer(
+            HistogramRange if self.counted else MinMaxRangeObserver, SharedBatchRangeObserver
+        )
+
+    def _observer(self, calibrating: Any, training: Any, **arguments: Any) -> Any:
+        """Observer for calibration, or fake quantization for training. Torch's fused form of the latter rounds
+        scales and zero points differently from conversion in one of five random tensors, so the compiled program
+        would differ from the trained module."""
         if not self.training:
-            return (HistogramRange if self.counted else MinMaxRangeObserver).with_args(eps=SMALLEST_SCALE)
-        return _fake_quantization(SharedBatchRangeObserver)
-
-    @cached_property
-    def _weight_observer(self) -> Any:
-        if not self.training:
-            return MinMaxRangeObserver.with_args(eps=SMALLEST_SCALE)
-        return _fake_quantization(MovingAverageRangeObserver, averaging_constant=AT_ONCE)
-
-    def _channel_observer(self, axis: int) -> Any:
-        if not self.training:
-            return ChannelRangeObserver.with_args(eps=SMALLEST_SCALE, ch_axis=axis)
-        return _fake_quantization(MovingChannelRangeObserver, averaging_constant=AT_ONCE, ch_axis=axis)
-
-
-def _fake_quantization(observer: Any, **arguments: Any) -> Any:
-    """Returns fake quantization. Torch's fused form rounds scales and zero points differently from conversion in
-    one of five random tensors, so the compiled program would differ from the trained module."""
-    rounding: Any = NanTolerantFakeQuantize
-    return rounding.with_args(observer=observer, eps=SMALLEST_SCALE, **arguments)
+            return calibrating.with_args(eps=SMALLEST_SCALE, **arguments)
+        rounding: Any = NanTolerantFakeQuantize
+        return rounding.with_args(observer=training, eps=SMALLEST_SCALE, **arguments)
 
 
 def _spec(observer: Any, scheme: torch.qscheme, low: int, axis: int | None = None) -> QuantizationSpec:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from pillion.importers.torch.fx_nodes import aten, call, calls, is_constant, shape_of
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
@@ -126,37 +127,34 @@ def _layers(
     return y, *(torch.stack(column) for column in zip(*lasts, strict=True))
 
 
-def _lstm(x: Tensor, hx: State, params: Weights, *rest: Any, **options: Any) -> tuple[Tensor, ...]:
-    return _layers(_lstm_step, x, hx, params, *rest, **options)
+def _states(hx: State | Tensor) -> State:
+    """The states of an LSTM, or the state of another cell."""
+    return [hx] if isinstance(hx, Tensor) else hx
 
 
-def _single_state_decomposition(step: Step) -> Callable[..., tuple[Tensor, ...]]:
-    return lambda x, hx, params, *rest, **options: _layers(step, x, [hx], params, *rest, **options)
+def _layer_decomposition(step: Step) -> Callable[..., tuple[Tensor, ...]]:
+    return lambda x, hx, params, *rest, **options: _layers(step, x, _states(hx), params, *rest, **options)
 
 
-def _cell_decomposition(step: Step) -> Callable[..., Tensor]:
-
-    def form(x: Tensor, hx: Tensor, *weights: Tensor | None) -> Tensor:
-        return step(x, [hx], [w for w in weights if w is not None])[0]
+def _cell_decomposition(step: Step) -> Callable[..., Any]:
+    def form(x: Tensor, hx: State | Tensor, *weights: Tensor | None) -> Any:
+        new = step(x, _states(hx), [w for w in weights if w is not None])
+        return new[0] if isinstance(hx, Tensor) else tuple(new)
 
     return form
 
 
-def _lstm_cell(x: Tensor, hx: State, *weights: Tensor | None) -> tuple[Tensor, ...]:
-    return tuple(_lstm_step(x, hx, [w for w in weights if w is not None]))
-
-
+_STEPS = {
+    "lstm": _lstm_step,
+    "gru": _gru_step,
+    "rnn_tanh": _rnn_step(torch.tanh),
+    "rnn_relu": _rnn_step(torch.relu),
+}
 LAYERS: dict[Any, Callable[..., Any]] = {
-    aten.lstm.input: _lstm,
-    aten.gru.input: _single_state_decomposition(_gru_step),
-    aten.rnn_tanh.input: _single_state_decomposition(_rnn_step(torch.tanh)),
-    aten.rnn_relu.input: _single_state_decomposition(_rnn_step(torch.relu)),
+    getattr(aten, name).input: _layer_decomposition(step) for name, step in _STEPS.items()
 }
 CELLS: dict[Any, Callable[..., Any]] = {
-    aten.lstm_cell.default: _lstm_cell,
-    aten.gru_cell.default: _cell_decomposition(_gru_step),
-    aten.rnn_tanh_cell.default: _cell_decomposition(_rnn_step(torch.tanh)),
-    aten.rnn_relu_cell.default: _cell_decomposition(_rnn_step(torch.relu)),
+    getattr(aten, f"{name}_cell").default: _cell_decomposition(step) for name, step in _STEPS.items()
 }
 
 
@@ -170,15 +168,7 @@ def shrink_operands(module: GraphModule) -> None:
     for node in calls(module.graph, LAYERS):
         if reads_inputs(node):
             _use_single_element(node)
-            held: Any = node.args[1]
-            states = [
-                _shrink_to_one_sample(one) for one in (held if isinstance(held, (list, tuple)) else [held])
-            ]
-            node.args = (
-                node.args[0],
-                states if isinstance(held, (list, tuple)) else states[0],
-                *node.args[2:],
-            )
+            node.update_arg(1, map_arg(node.args[1], _shrink_to_one_sample))
 
 
 def _use_single_element(layer: Node) -> None:

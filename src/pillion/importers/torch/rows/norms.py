@@ -13,7 +13,7 @@ from pillion.importers.torch.layout import Builder, LayoutValue, Order
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes, normalize_groups
 from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import lowers
-from pillion.ir.types import Value, constant
+from pillion.ir.types import constant
 from pillion.ops import Normalize
 
 
@@ -31,13 +31,8 @@ def norm(
     inner = [axis for axis in x.order if axis in dims]
     order: Order = (*(axis for axis in x.order if axis not in dims), *inner)
     lain, axis = b.arrange(x, order), x.rank - len(inner)
-    held: dict[str, Any] = {
-        name: _flatten_weights(
-            b, given, [x.shape[d] for d in sorted(dims)], [sorted(dims).index(a) for a in inner]
-        )
-        for name, given in (("weights", weight), ("bias", bias))
-        if given is not None
-    }
+    sizes, places = [x.shape[d] for d in sorted(dims)], [sorted(dims).index(a) for a in inner]
+    held = _flatten_weights(b, weight, bias, sizes, places)
     shape = lain.shape
     if any(value.type.elements > 1 for value in held.values()) and len(inner) > 1:
         lain = b.reshape(lain, (*shape[:axis], math.prod(shape[axis:])))
@@ -51,17 +46,19 @@ def group_norm(
 ) -> LayoutValue:
     """Lowers a norm over groups of channels, in a channels-last layout."""
     order: Order = (0, *range(2, x.rank), 1)
-    given = (("weights", weight), ("bias", bias))
-    held: dict[str, Any] = {
-        name: _flatten_weights(b, value, [x.shape[1]], [0]) for name, value in given if value is not None
-    }
+    held = _flatten_weights(b, weight, bias, [x.shape[1]], [0])
     y = b.emit(Normalize, x=b.arrange(x, order), axis=1, groups=groups, eps=float(eps), **held)
     return LayoutValue(y, order)
 
 
-def _flatten_weights(b: Builder, given: LayoutValue, sizes: Sequence[int], order: Sequence[int]) -> Value:
-    """Flattens weights in memory order; a single number stays one."""
-    data = given.value.constant
-    if data.size > 1:
-        data = data.reshape(sizes).transpose(order)
-    return b.constant(constant(given.value.name, np.ascontiguousarray(data).reshape(-1)))
+def _flatten_weights(
+    b: Builder, weight: Any, bias: Any, sizes: Sequence[int], order: Sequence[int]
+) -> dict[str, Any]:
+    """Flattens weights and bias, where a norm has them, in memory order; a single number stays one."""
+    held: dict[str, Any] = {}
+    for name, given in (("weights", weight), ("bias", bias)):
+        if given is not None:
+            data = given.value.constant
+            data = data.reshape(sizes).transpose(order) if data.size > 1 else data
+            held[name] = b.constant(constant(given.value.name, np.ascontiguousarray(data).reshape(-1)))
+    return held

@@ -75,23 +75,11 @@ def _decompose_image_conv(
     return y if bias is None else y + bias.reshape(1, out, 1, 1)
 
 
-def _decompose_signal_conv(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Tensor:
+def _decompose_signal_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, *window: Any) -> Tensor:
     """Computes a convolution over images of height 1."""
-    step, border, apart = (per_axis(given, 2)[0] for given in (stride, padding, dilation))
-    (out, channels, taps), (batch, inputs, length) = weight.shape, x.shape
-    wide = weight.reshape(out, channels, 1, taps)
-    y = _decompose_image_conv(
-        x.reshape(batch, inputs, 1, length), wide, bias, (1, step), (0, border), (1, apart), groups
-    )
-    return y.reshape(batch, out, -1)
+    wide: list[Any] = [(fill, per_axis(given, 2)[0]) for fill, given in zip((1, 0, 1), window, strict=False)]
+    y = _decompose_image_conv(x.unsqueeze(2), weight.unsqueeze(2), bias, *wide, *window[3:])
+    return y.squeeze(2)
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

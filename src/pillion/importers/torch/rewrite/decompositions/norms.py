@@ -26,19 +26,10 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(a.unsqueeze(1), b.unsqueeze(2)).reshape(-1, 1)
 
 
-def _instance_norm(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    use_input_stats: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool,
-) -> Tensor:
+def _instance_norm(x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> Tensor:
     """Uses running statistics, as a batch norm does."""
-    return F.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    _, momentum, eps, _ = rest
+    return F.batch_norm(x, mean, variance, weight, bias, False, momentum, eps)
 
 
 def _axes(x: Tensor, dim: Axes) -> list[int]:

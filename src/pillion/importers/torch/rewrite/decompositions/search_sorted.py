@@ -48,24 +48,15 @@ def _are_few_indices(node: Node) -> bool:
     return fits and index[dim] <= MOST and all(x[i] == index[i] for i in range(len(x)) if i != dim)
 
 
-def _bucketize(x: Tensor, bounds: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def _bucketize(x: Tensor, bounds: Tensor, *, right: bool = False, **_: Any) -> Tensor:
     """Counts the bounds below each number."""
     wide = x.unsqueeze(-1)
     return (wide >= bounds if right else wide > bounds).sum(-1)
 
 
-def _search_sorted(
-    bounds: Tensor,
-    x: Tensor,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
-) -> Tensor:
-    return _bucketize(
-        x, bounds if bounds.dim() == 1 else bounds.unsqueeze(-2), right=right or side == "right"
-    )
+def _search_sorted(bounds: Tensor, x: Tensor, *, right: bool = False, side: Any = None, **_: Any) -> Tensor:
+    wide = bounds if bounds.dim() == 1 else bounds.unsqueeze(-2)
+    return _bucketize(x, wide, right=right or side == "right")
 
 
 decompose_by(_bucketize, aten.bucketize.Tensor)
