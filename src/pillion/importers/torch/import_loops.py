@@ -14,7 +14,7 @@ from pillion.importers.torch.fx_nodes import shape_of, source_line
 from pillion.importers.torch.layout import Builder, LayoutValue, from_logical_order
 from pillion.importers.torch.loop_nodes import ELEMENT, STACKED, LoopNodes
 from pillion.ir.graph import Graph
-from pillion.ir.types import Shape, TensorType, Value, constant
+from pillion.ir.types import TensorType, Value, constant
 from pillion.ops import Dequantize, Scan
 
 
@@ -62,7 +62,8 @@ def import_loop(importer: Importer, loop: LoopNodes) -> None:
     builder.ops = outside
     importer.known.update(known)
     ends = [*stacks, *(lasts[index] for index in sorted(lasts))]
-    types = [*(_type_with_step_axis(v, loop.count) for v in rows), *(v.type for v in nexts)]
+    stacked = (TensorType((loop.count, *v.shape), v.dtype, v.type.quant) for v in rows)
+    types = [*stacked, *(v.type for v in nexts)]
     ys = tuple(Value(builder.names.fresh(node.name), type) for node, type in zip(ends, types, strict=True))
     builder.ops.append(
         Scan(
@@ -125,8 +126,3 @@ def _unquantized_error(node: Node) -> PillionError:
         here=f"{node.name}  ({source_line(node)})",
         help="this is a defect of Pillion: please open an issue with the model's source line",
     )
-
-
-def _type_with_step_axis(value: Value, count: int) -> TensorType:
-    shape: Shape = (count, *value.shape)
-    return TensorType(shape, value.dtype, value.type.quant)

@@ -38,7 +38,9 @@ def add_headroom(prepared: GraphModule) -> None:
         if observer in outputs and isinstance(observer, HistogramRange) and has_finite_range(observer):
             samples = values_by_sample(observer, len(calls))
             if len(samples) >= FEWEST:
-                _widen(observer, samples, best_headroom(samples))
+                low, high = (float(f(torch.cat(samples))) for f in (torch.min, torch.max))
+                part = torch.tensor(best_headroom(samples))
+                widen_range(observer, *_ranges_with_headroom(low, high, part))
 
 
 def values_by_sample(observer: HistogramRange, calls: int) -> list[Tensor]:
@@ -69,9 +71,3 @@ def _ranges_with_headroom(low: float, high: float, fractions: Tensor) -> tuple[T
     lows = (low - spans if low < 0 else 0 * fractions).clamp(max=0.0)
     highs = (high + spans if high > 0 else 0 * fractions).clamp(min=0.0)
     return lows, highs
-
-
-def _widen(observer: HistogramRange, samples: list[Tensor], fraction: float) -> None:
-    numbers = torch.cat(samples)
-    low, high = _ranges_with_headroom(float(numbers.min()), float(numbers.max()), torch.tensor(fraction))
-    widen_range(observer, low, high)

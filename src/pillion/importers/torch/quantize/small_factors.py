@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import aten, calls, constant_of
@@ -27,7 +26,7 @@ def lower_factor_scales(prepared: GraphModule) -> None:
             weights, x = observer_of(prepared, factor), observer_of(prepared, other)
             if weights is None or x is None or constant_of(factor.args[0]) is None:
                 continue
-            largest = _largest_magnitude(weights)
+            largest = max(float(end.abs().max()) for end in (weights.min_val, weights.max_val))
             smallest = largest / weights.quant_max * SPREAD
             is_lost = 0 < largest < weights.quant_max * SMALLEST_SCALE
             if is_lost and largest * float(x.calculate_qparams()[0]) * INT8_STEPS >= _step_of_result(
@@ -42,12 +41,6 @@ def _constant_factor_pairs(node: Node) -> list[tuple[Any, Any]]:
     if node.target is aten.mul.Tensor:
         return [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
     return [] if rule is None or rule.weight is None else [(node.args[rule.weight], node.args[0])]
-
-
-def _largest_magnitude(observer: Any) -> float:
-    """Largest observed magnitude."""
-    ends: list[Tensor] = [observer.min_val, observer.max_val]
-    return max(float(end.abs().max()) for end in ends)
 
 
 def _step_of_result(prepared: GraphModule, node: Node) -> float:

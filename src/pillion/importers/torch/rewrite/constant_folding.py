@@ -88,17 +88,14 @@ def _is_random(node: Node) -> bool:
 def make_scalars_constants(module: GraphModule, *, training: bool = False) -> None:
     """Makes all operands tensors: `x + 3` reads a constant; `1 - x` becomes a subtraction, `x / 4` a
     multiplication."""
-    lower_calls(module.graph, dict.fromkeys((aten.rsub.Scalar, aten.rsub.Tensor), _turned))
+    for node in calls(module.graph, [aten.rsub.Scalar, aten.rsub.Tensor]):
+        replace(node, call(node, aten.sub.Tensor, node.args[1], node.args[0], **node.kwargs))
     for node in calls(module.graph, [*BROADCASTING, *_SCALAR_FORMS]):
         if is_tensor(node):
             _make_operands_tensors(node)
             _apply_alpha(node)
             if not (training and is_trainable(node.args[1])):
                 _multiply_instead_of_divide(node)
-
-
-def _turned(node: Node) -> Node:
-    return call(node, aten.sub.Tensor, node.args[1], node.args[0], **node.kwargs)
 
 
 _SCALAR_FORMS = {

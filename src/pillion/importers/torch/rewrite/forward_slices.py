@@ -34,7 +34,7 @@ def _earlier_source(node: Node) -> Node | None:
     """The same elements at an earlier node; None if there is none."""
     read: Any = argument(node, 0)
     axis = int(argument(node, 1, 0)) % len(shape_of(node))
-    places = range(shape_of(read)[axis])[_bounds(node)]
+    places = range(shape_of(read)[axis])[slice(*(argument(node, i) for i in (2, 3, 4)))]
     base: Node = read
     nearest: Node | None = None
     while places:
@@ -57,11 +57,6 @@ def _earlier_source(node: Node) -> Node | None:
     if len(places) == shape_of(nearest)[axis]:
         return nearest
     return call(node, aten.slice.Tensor, nearest, axis, places.start, places[-1] + 1, places.step)
-
-
-def _bounds(node: Node) -> slice:
-    start, end, step = (argument(node, i) for i in (2, 3, 4))
-    return slice(start, end, 1 if step is None else step)
 
 
 def _containing_operand(joined: Node, axis: int, places: range) -> tuple[Node, range] | None:

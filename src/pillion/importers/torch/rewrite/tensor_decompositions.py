@@ -20,6 +20,7 @@ from pillion.importers.torch.fx_nodes import (
     is_constant,
     named_argument,
     operators,
+    shape_of,
 )
 from pillion.importers.torch.rewrite.clamp_masks import MARGIN
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
@@ -114,10 +115,6 @@ def _repeat_for_heads(x: Tensor, times: int) -> Tensor:
     return x.unsqueeze(-3).expand(shape).reshape(*x.shape[:-3], -1, *x.shape[-2:])
 
 
-def _is_known_attention(node: Node) -> bool:
-    return not named_argument(node, "dropout_p")
-
-
 def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
     return x * (1 - mask.to(x.dtype)) + torch.where(mask, value, 0.0)
 
@@ -149,10 +146,6 @@ def _needs_factors(node: Node) -> bool:
     return (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1)
 
 
-def _always(node: Node) -> bool:
-    return True
-
-
 def _with_batch(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Applies a layer to a batch of one."""
     return lambda x, *rest, **options: layer(x.unsqueeze(0), *rest, **options).squeeze(0)
@@ -166,10 +159,6 @@ def _is_unbatched(node: Node) -> bool:
 def _accepting_scalars(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Applies a function over an axis to a scalar."""
     return lambda x, *rest, **options: function(x.reshape(1), *rest, **options).reshape(())
-
-
-def _is_single_number(node: Node) -> bool:
-    return fake_result(node.args[0]).dim() == 0  # type: ignore[arg-type]  # the schema says tensor
 
 
 BY_TORCH = (
@@ -186,13 +175,13 @@ BY_TORCH = (
 OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int, aten.log_softmax.int)
 
 for _target, _form in {**CELLS, **get_decompositions(BY_TORCH)}.items():
-    decompose_by(_form, _target, when=_needs_factors if _target is aten.addmm.default else _always)
+    decompose_by(_form, _target, when=_needs_factors if _target is aten.addmm.default else lambda _: True)
 for _target, _form in LAYERS.items():
     decompose_by(_form, _target, when=reads_inputs)
 for _target in CONVOLUTIONS:
     decompose_by(_with_batch(_target), _target, when=_is_unbatched)
 for _target in OVER_AN_AXIS:
-    decompose_by(_accepting_scalars(_target), _target, when=_is_single_number)
+    decompose_by(_accepting_scalars(_target), _target, when=lambda node: not shape_of(node))
 decompose_by(_add_batch, aten.addbmm.default)
 decompose_by(_clamp_to_tensors, aten.clamp.Tensor)
 decompose_by(copy_into, aten.copy.default, aten.fill.Tensor)
@@ -204,7 +193,11 @@ decompose_by(lambda x, y, weight: x + (y - x) * weight, aten.lerp.Scalar, aten.l
 decompose_by(_masked_fill, aten.masked_fill.Scalar, when=_masks_scores)
 decompose_by(_repeat, aten.repeat.default)
 decompose_by(_roll, aten.roll.default)
-decompose_by(_attention, aten.scaled_dot_product_attention.default, when=_is_known_attention)
+decompose_by(
+    _attention,
+    aten.scaled_dot_product_attention.default,
+    when=lambda node: not named_argument(node, "dropout_p"),
+)
 decompose_by(_select, aten.select.int)
 decompose_by(_split, aten.split_with_sizes.default)
 decompose_by(_stack, aten.stack.default)

@@ -34,16 +34,14 @@ def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | N
     return x
 
 
-def _pads_from_image(node: Node) -> bool:
-    return named_argument(node, "mode") in NUMPY or _is_unseen_by_max_pools(node)
-
-
 MAXIMA = (aten.max_pool2d.default, aten.max_pool2d_with_indices.default)
 
 
-def _is_unseen_by_max_pools(node: Node) -> bool:
-    """Whether padding is minus infinity and narrower than the windows of the max pools that alone read it, so that
-    no window holds padding only."""
+def _pads_from_image(node: Node) -> bool:
+    """Whether padding is of the image, or minus infinity and narrower than the windows of the max pools that alone
+    read it, so that no window holds padding only."""
+    if named_argument(node, "mode") in NUMPY:
+        return True
     if named_argument(node, "mode") != "constant" or named_argument(node, "value") != -math.inf:
         return False
     most = max(named_argument(node, "pad"))

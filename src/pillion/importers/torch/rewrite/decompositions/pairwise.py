@@ -17,17 +17,11 @@ from pillion.importers.torch.rewrite.decompositions.static_gather import diagona
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 
-def _log_add_exp(a: Tensor, b: Tensor) -> Tensor:
-    """Adds a correction to the larger operand, which cannot overflow."""
-    return torch.maximum(a, b) + F.softplus(-(a - b).abs())
-
-
 def _log_sum_exp(x: Tensor, dim: Sequence[int] | int, keepdim: bool = False) -> Tensor:
     axes = [dim] if isinstance(dim, int) else list(dim)
     largest = x.amax(axes, keepdim=True)
     rest = torch.log((x - largest).exp().sum(axes, keepdim=True))
-    y = largest + rest
-    return y if keepdim else y.squeeze(axes)
+    return largest + rest if keepdim else (largest + rest).squeeze(axes)
 
 
 def _atan2(y: Tensor, x: Tensor) -> Tensor:
@@ -90,7 +84,7 @@ decompose_by(lambda x: diagonal(x).sum(), aten.trace.default)
 for _form, _target in (
     (_atan2, aten.atan2.default),
     (lambda a, b: torch.sqrt(a * a + b * b), aten.hypot.default),
-    (_log_add_exp, aten.logaddexp.default),
+    (lambda a, b: torch.maximum(a, b) + F.softplus(-(a - b).abs()), aten.logaddexp.default),
     (
         lambda a, b: torch.maximum(a, b) + torch.log2(1 + torch.exp2(-(a - b).abs())),
         aten.logaddexp2.default,

@@ -26,14 +26,6 @@ def _product(x: Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype |
     return x if keepdim else x.squeeze(dim)
 
 
-def _product_of_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
-    return _product(x.reshape(-1), 0)
-
-
-def _running_product(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    return running(torch.mul, x, dim)
-
-
 def _is_short_product(node: Node) -> bool:
     """Whether few real numbers are multiplied; integer products are lowered elsewhere."""
     x: Any = node.args[0]
@@ -57,7 +49,9 @@ def _are_few_exponents(node: Node) -> bool:
     return is_constant(held) and not is_constant(node.args[0]) and len(sizes) == 1 and sizes[0] <= MOST
 
 
-decompose_by(_running_product, aten.cumprod.default, when=_is_short_product)
+decompose_by(
+    lambda x, dim, dtype=None: running(torch.mul, x, dim), aten.cumprod.default, when=_is_short_product
+)
 decompose_by(_power_per_slice, aten.pow.Tensor_Tensor, when=_are_few_exponents)
-decompose_by(_product_of_all, aten.prod.default, when=_is_short_product)
+decompose_by(lambda x, dtype=None: _product(x.reshape(-1), 0), aten.prod.default, when=_is_short_product)
 decompose_by(_product, aten.prod.dim_int, when=_is_short_product)

@@ -106,10 +106,6 @@ def _factors(node: Node) -> Sequence[float | None]:
     return [named_argument(node, name) for name in names if name.startswith("scales")]
 
 
-def _computes(node: Node) -> bool:
-    return not is_constant(node.args[0])
-
-
 decompose_by(_resize_signal(aten.upsample_nearest2d.vec), aten.upsample_nearest1d.vec)
 decompose_by(_resize_signal(aten._upsample_nearest_exact2d.vec), aten._upsample_nearest_exact1d.vec)
 decompose_by(_resize_signal(aten.upsample_bilinear2d.vec), aten.upsample_linear1d.vec)
@@ -127,4 +123,4 @@ for _curve in (
     aten._upsample_bicubic2d_aa.vec,
     aten._upsample_bilinear2d_aa.vec,
 ):
-    decompose_by(_resize_by_matrices(_curve), _curve, when=_computes)
+    decompose_by(_resize_by_matrices(_curve), _curve, when=lambda node: not is_constant(node.args[0]))

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, fake_result, named_argument, per_axis
+from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, shape_of
 from pillion.importers.torch.rewrite.decompositions.table import LATE, decompose_by
 from pillion.importers.torch.rewrite.decompositions.tensor_forms import batched, window_count
 
@@ -162,10 +162,6 @@ def _convolution(
     return _conv3d(x, weight, bias, stride, padding, dilation, groups)
 
 
-def _is_of_volumes(node: Node) -> bool:
-    return bool(fake_result(node.args[1]).dim() == 5)  # type: ignore[arg-type]  # the schema says tensor
-
-
 def _bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Computes a matrix per sample from the first operand by a linear layer, and multiplies the second one by it."""
     out, left, right = weight.shape
@@ -201,6 +197,10 @@ decompose_by(_bilinear, aten.bilinear.default)
 decompose_by(_fold, aten.col2im.default)
 decompose_by(_conv3d, aten.conv3d.default, aten.conv3d.padding)
 decompose_by(_transposed_conv_decomposition(3), aten.conv_transpose3d.input)
-decompose_by(_convolution, aten.convolution.default, when=_is_of_volumes)
+decompose_by(
+    _convolution,
+    aten.convolution.default,
+    when=lambda node: len(shape_of(named_argument(node, "weight"))) == 5,
+)
 decompose_by(_transposed_conv_decomposition(1), aten.conv_transpose1d.default, when=_is_grouped, table=LATE)
 decompose_by(_transposed_conv_decomposition(2), aten.conv_transpose2d.input, when=_is_grouped, table=LATE)
