@@ -29,7 +29,7 @@ class CalibrationData:
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         wanted = expected_inputs(self.examples, self.names)
         for inputs, _ in batched(self.source.samples(wanted), wanted):
-            yield tuple(map(_tensor, inputs))
+            yield tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in inputs)
 
 
 def load_calibration(
@@ -49,7 +49,3 @@ def expected_inputs(examples: Sequence[Tensor], names: Sequence[str] = ()) -> tu
         InputSpec(name, tuple(x.shape), dtype_of_input(name, x.dtype))
         for name, x in zip(known, examples, strict=True)
     )
-
-
-def _tensor(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array))

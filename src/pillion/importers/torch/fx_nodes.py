@@ -149,11 +149,8 @@ def source_description(node: Node) -> str:
 
 def operator_name(node: Node) -> str:
     """Returns the name of the operator or function that a node calls, without memory addresses."""
-    return str(node.target) if isinstance(node.target, torch._ops.OpOverload) else _function_name(node.target)
-
-
-def _function_name(target: Any) -> str:
-    return str(getattr(target, "__name__", target))
+    target = node.target
+    return str(target if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", target))
 
 
 def module_of(node: Node) -> str:

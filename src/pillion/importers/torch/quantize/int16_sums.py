@@ -70,19 +70,14 @@ def _sums_too_coarse(prepared: GraphModule) -> list[Node]:
             open_ends.append((norm.args[0], observer.least))
     while open_ends:
         observed, least = open_ends.pop()
-        observer, total = observer_of(prepared, observed), _observed_producer(observed)
+        observer, total = observer_of(prepared, observed), observed
+        while total.op == "call_module":
+            total = total.all_input_nodes[0]
         is_sum = isinstance(observer, HistogramRange) and _is_sum(total) and single_user(total) is not None
         if is_sum and total not in found and relative_rounding_noise(observer, least) > MOST_NOISE:
             found[total] = None
             open_ends += [(operand, least) for operand in total.all_input_nodes]
     return list(found)
-
-
-def _observed_producer(observed: Node) -> Node:
-    """Producer of an observed tensor."""
-    while observed.op == "call_module":
-        observed = observed.all_input_nodes[0]
-    return observed
 
 
 def _is_sum(node: Node) -> bool:

@@ -23,7 +23,10 @@ def raise_noise_floor(prepared: GraphModule) -> None:
         if source.target in REDUCTIONS:
             observer, operand = observer_of(prepared, node), observer_of(prepared, source.args[0])
             if is_per_tensor(observer) and is_per_tensor(operand):
-                _widen(observer, LEAST * _elements_per_sum(source) * float(operand.max_val - operand.min_val))
+                least = LEAST * _elements_per_sum(source) * float(operand.max_val - operand.min_val)
+                low, high = range_of(observer)
+                if 0 < high - low < least:  # an empty range has a default scale
+                    widen_range(observer, -least / 2, least / 2)
 
 
 def _elements_per_sum(node: Node) -> float:
@@ -31,10 +34,3 @@ def _elements_per_sum(node: Node) -> float:
     operand: Any = node.args[0].args[0]  # type: ignore[union-attr]  # an observer of a tensor
     is_sum = node.target is aten.sum.dim_IntList
     return fake_result(operand).numel() / fake_result(node).numel() if is_sum else 1.0
-
-
-def _widen(observer: Any, least: float) -> None:
-    """Widens both ends if the range is below `least`; an empty range has a default scale."""
-    low, high = range_of(observer)
-    if 0 < high - low < least:
-        widen_range(observer, -least / 2, least / 2)

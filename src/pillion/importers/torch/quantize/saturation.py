@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -55,20 +55,15 @@ def _is_read_by_functions_alone(nodes: Sequence[Node], readers: Sequence[Node]) 
 
 def _changing_range(prepared: GraphModule, function: Node, low: float, high: float) -> tuple[float, float]:
     """Operands between which a function changes noticeably."""
-    step = next(_result_scales(prepared, function), None)
+    behind = (observer_of(prepared, user) for user in function.users)
+    steps = (float(o.calculate_qparams()[0]) for o in behind if o is not None and has_finite_range(o))
+    step = next(steps, None)
     x = torch.linspace(low, high, POINTS, dtype=torch.float64)
     y = function.target(x, *function.args[1:], **function.kwargs)  # type: ignore[operator]  # a call_function
     if step is None or not bool(torch.isfinite(y).all()):
         return low, high
     first, last = (_last_flat_index(side, TOLD_APART * step) for side in (y, y.flip(0)))
     return float(x[first]), float(x[POINTS - 1 - last])
-
-
-def _result_scales(prepared: GraphModule, function: Node) -> Iterator[float]:
-    for user in function.users:
-        observer = observer_of(prepared, user)
-        if observer is not None and has_finite_range(observer):
-            yield float(observer.calculate_qparams()[0])
 
 
 def _last_flat_index(y: Tensor, told_apart: float) -> int:

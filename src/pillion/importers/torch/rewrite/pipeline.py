@@ -96,7 +96,9 @@ def rewrite_for_quantization(
         fold_constants(module, training=training)
     canonicalize_clamps(module, training=training)
     module.graph.eliminate_dead_code()
-    _drop_unused_inputs(module)
+    for node in module.graph.find_nodes(op="get_attr"):
+        if not node.users:
+            module.graph.erase_node(node)
     _refuse_empty(module)
     module.recompile()
     return module
@@ -107,12 +109,6 @@ def _canonicalize(module: GraphModule, training: bool) -> None:
     replace_synonyms(module)
     merge_moves(module)
     remove_identities(module, training=training)
-
-
-def _drop_unused_inputs(module: GraphModule) -> None:
-    for node in module.graph.find_nodes(op="get_attr"):
-        if not node.users:
-            module.graph.erase_node(node)
 
 
 def _refuse_empty(module: GraphModule) -> None:

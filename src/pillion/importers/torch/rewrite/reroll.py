@@ -120,7 +120,8 @@ class _LoopBuilder:
                 _narrow(self.before, source, axis, low + i, (count - 1) * stride + 1, stride)
                 for i in range(size)
             ]
-            rows = [_insert_axis(self.before, e, axis + 1) for e in each]
+            apart = [*shape[:axis], count, 1, *shape[axis + 1 :]]
+            rows = [call(self.before, aten.reshape.default, e, apart) for e in each]
             part = call(self.before, aten.cat.default, rows, axis + 1) if size > 1 else rows[0]
         split = call(
             self.before, aten.reshape.default, part, [*shape[:axis], count, size, *shape[axis + 1 :]]
@@ -256,11 +257,6 @@ def _narrow(before: Node, x: Node, axis: int, first: int, count: int, step: int)
     if (first, count, step) == (0, shape_of(x)[axis], 1):
         return x
     return call(before, aten.slice.Tensor, x, axis, first, first + count, *([step] if step != 1 else []))
-
-
-def _insert_axis(before: Node, x: Node, axis: int) -> Node:
-    shape = shape_of(x)
-    return call(before, aten.reshape.default, x, [*shape[:axis], 1, *shape[axis:]])
 
 
 def _apply_view(before: Node, view: Node, x: Node) -> Node:

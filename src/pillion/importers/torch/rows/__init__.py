@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from pillion.importers.torch.rows import (
+from pillion.importers.torch.rows import (  # noqa: F401  # they enter themselves
     compare_select,
     convolutions,
     elementwise,
@@ -22,25 +22,9 @@ from pillion.importers.torch.rows import (
     unary,
 )
 from pillion.importers.torch.rows.table import ROWS
-from pillion.importers.torch.rows.unary import TABULATED
 from pillion.registry import REGISTRY
-
-PARTS = (
-    convolutions,
-    matmul,
-    elementwise,
-    unary,
-    pool_resize,
-    reductions,
-    norms,
-    magnitude,
-    movement,
-    compare_select,
-    loops,
-)
-"""All modules with rows."""
 
 for _module in REGISTRY.torch_rows:
     import_module(_module)
 
-__all__ = ["PARTS", "ROWS", "TABULATED"]
+__all__ = ["ROWS"]

@@ -16,11 +16,6 @@ BILINEAR, NEAREST = 0, 1
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
-def _pixels(places: Tensor, size: int, align_corners: bool) -> Tensor:
-    """Converts positions from −1…1 to pixels."""
-    return (places + 1) / 2 * (size - 1) if align_corners else ((places + 1) * size - 1) / 2
-
-
 def _reflected(places: Tensor, size: int, align_corners: bool) -> Tensor:
     """Reflects positions outside at the centres or the ends of the border pixels."""
     low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
@@ -31,7 +26,8 @@ def _reflected(places: Tensor, size: int, align_corners: bool) -> Tensor:
 
 
 def _apply_padding_mode(places: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
-    found = _pixels(places, size, align_corners)
+    """Converts positions from −1…1 to pixels, those outside as the mode says."""
+    found = (places + 1) / 2 * (size - 1) if align_corners else ((places + 1) * size - 1) / 2
     if padding == REFLECTION:
         found = _reflected(found, size, align_corners)
     return found if padding == ZEROS else found.clamp(0, size - 1)
