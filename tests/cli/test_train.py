@@ -204,7 +204,7 @@ def test_what_can_be_refused_is_refused_before_training(
 @pytest.mark.parametrize("function", ["loop.py", "loop.py:", "loop", "loop:train"])
 def test_what_names_no_function(pillion: Command, function: str) -> None:
     pillion.write(HEAD, LOOP)
-    refused(pillion.train(function=function), "does not name a training function", "loop.py:train")
+    refused(pillion.train(function=function), "does not name a function", "loop.py:train")
 
 
 def test_no_model_and_no_file(pillion: Command) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.request import Request, build, refuse_build_options, silence_loggers
+from pillion.cli.request import Request, build, refuse_build_options, require_target, silence_loggers
 from pillion.compile_options import Loading
 from pillion.compiler import load, opened_tflite
 from pillion.data.python_data import open_data
@@ -45,7 +45,7 @@ class NamedProgramOptions:
     def program(self, progress: Progress | None = None) -> Program | Path:
         """Returns the program, compiled if necessary, or the path of a C project."""
         if not self.is_compiled:
-            self._require_target()
+            require_target(self.spec, self.request.target)
             return build(self._request_with_calibration(), progress)
         self._refuse_options()
         if suffix_of(self.spec) == ".pte":
@@ -93,15 +93,6 @@ class NamedProgramOptions:
             if not split_spec(spec)[1]:
                 more["input_size"] = source.size
         return float_model(spec, **more)
-
-    def _require_target(self) -> None:
-        if not self.request.target:
-            raise PillionError(
-                f"`{self.spec}` is compiled for nothing",
-                rule="a program that `pillion compile` wrote (.pte, C project), or a model with --target",
-                here="no --target",
-                help="--target cortex-m55 (`pillion targets` lists all)",
-            )
 
     def _refuse_options(self) -> None:
         options = self.request.options

@@ -55,11 +55,9 @@ def new(
     words = {"@NAME@": name or "A project", "@TARGET@": target, "@BOARD@": chip.board or ANY_BOARD}
     _write(folder, {name: _filled_template(name, words) for name in FILES})
     facts = {"project": str(folder), "target": target, "files": list(FILES)}
-    if as_json:
-        console.show(facts, as_json)
-        return
     console.show(facts, as_json)
-    print(f"\nnext:  cd {quote(str(folder))} && make && make check   (README.md says more)")
+    if not as_json:
+        print(f"\nnext:  cd {quote(str(folder))} && make && make check   (README.md says more)")
 
 
 def _require_empty(folder: Path) -> None:

@@ -12,7 +12,7 @@ from pillion.cli.data_options import Fitting, opened, with_calibration_data
 from pillion.cli.help import LOOK, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption
-from pillion.cli.request import Request, build, check_there
+from pillion.cli.request import Request, build, check_there, require_target
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
@@ -106,13 +106,7 @@ def _program(request: Request, progress: object) -> Program:
     """Compiles the model, or reads a .pte unchanged if no target is given."""
     from pillion.compiler import load
 
-    if request.target:
-        return build(request, progress)  # type: ignore[arg-type]  # of rich, or none
-    if suffix_of(request.model) == ".pte":
+    if not request.target and suffix_of(request.model) == ".pte":
         return load(request.model)
-    raise PillionError(
-        f"`{request.model}` is compiled for nothing",
-        rule="--target goes with all models but .pte files, which say what they were compiled for",
-        here="no --target",
-        help="--target cortex-m55 (`pillion targets` lists all)",
-    )
+    require_target(request.model, request.target)
+    return build(request, progress)  # type: ignore[arg-type]  # of rich, or none

@@ -151,6 +151,17 @@ def refuse_build_options(
         )
 
 
+def require_target(model: str, target: str | None) -> None:
+    """Raises if a model that is compiled now has no target."""
+    if not target:
+        raise PillionError(
+            f"`{model}` is compiled for nothing",
+            rule="a program that `pillion compile` wrote (.pte, C project), or a model with --target",
+            here="no --target",
+            help="--target cortex-m55 (`pillion targets` lists all)",
+        )
+
+
 def _require_quantize(request: Request) -> None:
     """Raises if a float model comes without --quantize; warns if it comes without calibration data."""
     silence_loggers()

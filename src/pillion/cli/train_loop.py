@@ -5,7 +5,6 @@ The untrained model is compiled and written first, so that errors show before ho
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from pillion.compile_options import Loading
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import form_of, suffix_of
-from pillion.host_io.user_code import MOST_NAMES, UserFile, beside, names_of, open_file, split_spec
+from pillion.host_io.user_code import UserFile, beside, file_and_function, split_spec
 from pillion.program import Program
 
 if TYPE_CHECKING:
@@ -83,40 +82,17 @@ def _require_trainable_model(model: str) -> str:
 
 def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
     """Returns the user's function and its file."""
-    path, name = split_spec(function)
-    if not name:
-        raise PillionError(
-            f"{function} does not name a training function",
-            rule="file.py:function",
-            here="a file without a function" if function.rstrip(":").endswith(".py") else function,
-            help=f"pillion train {quote(function.split(':')[0].removesuffix('.py') + '.py:train')} …",
-        )
-    file = open_file(path)
-    loop = getattr(file.module, name, None)
-    if not callable(loop):
-        raise _missing_loop_error(file, name, loop)
+    example = f"pillion train {quote(function.split(':')[0].removesuffix('.py') + '.py:train')} …"
+    file, loop = file_and_function(function, TRAINING, example)
     if not _takes_a_model(loop):
+        name = split_spec(function)[1]
         raise PillionError(
-            f"{name} of {path} cannot be called with a model",
+            f"{name} of {file.path} cannot be called with a model",
             rule=TRAINING,
             here=f"def {name}{inspect.signature(loop)}",
             help=f"def {name}(model): …; what else it needs can have defaults",
         )
     return file, loop
-
-
-def _missing_loop_error(file: UserFile, name: str, found: object) -> PillionError:
-    own = names_of(file.module)
-    listed = f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines no functions"
-    close = difflib.get_close_matches(name, own, n=1)
-    return PillionError(
-        f"{file.path} has no function {name}",
-        rule=TRAINING,
-        here=listed if found is None else f"{name} is a {type(found).__name__}",
-        help=f"pillion train {quote(f'{file.path}:{close[0]}')} …"
-        if close
-        else f"def {name}(model): …; return model",
-    )
 
 
 def _takes_a_model(loop: Callable[[Any], Any]) -> bool:

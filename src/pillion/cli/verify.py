@@ -15,7 +15,14 @@ from pillion.cli.data_options import Fitting, with_calibration_data
 from pillion.cli.help import CHECK, INPUT, RUNNING, option
 from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import JsonOption, QuantizeOption
-from pillion.cli.request import Request, build, check_program, read_inputs, refuse_build_options
+from pillion.cli.request import (
+    Request,
+    build,
+    check_program,
+    read_inputs,
+    refuse_build_options,
+    require_target,
+)
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
@@ -77,7 +84,8 @@ def verify(
             found = _verify_file(path, target, samples, seed, arrays)
         _show(found, as_json)
         return
-    _require_target(program.name, target)
+    check_named(program.name)
+    require_target(program.name, target)
     arrays = read_inputs(input) if input else None
     request = with_calibration_data(Request(program.name, target or "", quantize, options), fitting)
     with console.progress(quiet=as_json):
@@ -93,17 +101,6 @@ def _is_model(named: str, target: str | None) -> bool:
         split_spec(named)[1] or suffix_of(named) in file_suffixes() or zoo.find(named) is not None
     )
     return bool(target or looks_like_one)
-
-
-def _require_target(model: str, target: str | None) -> None:
-    if target is None:
-        check_named(model)
-        raise PillionError(
-            f"`{model}` is compiled for nothing",
-            rule="--target goes with a model",
-            here="no --target",
-            help="--target cortex-m55+int8 (`pillion targets` lists all)",
-        )
 
 
 def _verify_file(

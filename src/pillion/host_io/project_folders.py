@@ -92,14 +92,6 @@ def check_paths(paths: Iterable[str]) -> None:
             raise ValueError(f"{path!r} lies in a file")
 
 
-@dataclass(frozen=True)
-class FolderChanges:
-    """The plan of a project write: the change of each file, and files that would be lost, with reasons."""
-
-    journal: Journal
-    lost: Mapping[str, str]
-
-
 def write_project(
     folder: Path,
     files: Mapping[str, Content],
@@ -152,11 +144,11 @@ def _allowed_changes(
     """Returns the changes. Raises if files would be lost, unless forced."""
     listing = earlier(folder)
     refuse_foreign(folder, listing)
-    plan = _plan(folder, files, index, listing or Listing({}, is_sealed=True))
-    if plan.lost and not force:
-        raise _lost_files_error(folder, plan.lost)
-    _require_writable(folder, [*plan.journal.changes, *plan.journal.removed])
-    return plan.journal
+    journal, lost = _plan(folder, files, index, listing or Listing({}, is_sealed=True))
+    if lost and not force:
+        raise _lost_files_error(folder, lost)
+    _require_writable(folder, [*journal.changes, *journal.removed])
+    return journal
 
 
 def _require_writable(folder: Path, paths: Iterable[str]) -> None:
@@ -193,8 +185,11 @@ def refuse_foreign(folder: Path, listing: Listing | None) -> None:
         )
 
 
-def _plan(folder: Path, files: Mapping[str, Content], index: str, listing: Listing) -> FolderChanges:
-    """Plans the changes by comparing hashes of all files before and after."""
+def _plan(
+    folder: Path, files: Mapping[str, Content], index: str, listing: Listing
+) -> tuple[Journal, Mapping[str, str]]:
+    """Plans the changes by comparing hashes of all files before and after. Returns them, and the files that would be
+    lost, with reasons."""
     changes: dict[str, Change] = {}
     lost: dict[str, str] = {}
     for path in sorted(files, key=lambda path: (path == index, path)):
@@ -213,7 +208,7 @@ def _plan(folder: Path, files: Mapping[str, Content], index: str, listing: Listi
         for path, wanted in listing.files.items()
         if listing.is_sealed and path.casefold() not in kept and _hash_or_none(folder, path) == wanted
     }
-    return FolderChanges(Journal(changes, removed), lost)
+    return Journal(changes, removed), lost
 
 
 def _is_protected(file: Path) -> bool:

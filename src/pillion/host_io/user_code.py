@@ -74,24 +74,32 @@ def names_of(file: ModuleType) -> list[str]:
 def function_of(spec: str, rule: str) -> Callable[..., Any]:
     """Executes the file and returns the function that `file.py:function` names. `rule` says what the function must
     do, for errors."""
+    return file_and_function(spec, rule)[1]
+
+
+def file_and_function(
+    spec: str, rule: str, example: str = "file.py:function"
+) -> tuple[UserFile, Callable[..., Any]]:
+    """Executes the file of `file.py:function`, and returns it with the function."""
     path, name = split_spec(spec)
     if not name:
         raise PillionError(
             f"{spec} does not name a function",
             rule=rule,
             here="a file without a function" if spec.rstrip(":").endswith(".py") else spec,
-            help="file.py:function",
+            help=example,
         )
     file = open_file(path)
     found = getattr(file.module, name, None)
     if callable(found):
-        return found
+        return file, found
     own = names_of(file.module)
     close = difflib.get_close_matches(name, own, n=1) or own[:1]
+    listed = f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines no functions"
     raise PillionError(
         f"{path} has no function {name}",
         rule=rule,
-        here=f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines no functions",
+        here=listed if found is None else f"{name} is a {type(found).__name__}",
         help=f"{path}:{close[0]}" if close else f"def {name}(…): … in {path.name}",
     )
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pillion.devices import cortex_m
@@ -35,17 +36,15 @@ class PlacedOp:
 
 def expand_segments(subject: ReportSubject) -> list[PlacedOp]:
     """Returns all ops in execution order, with segments expanded."""
-    return list(_unfolded(subject))
-
-
-def _unfolded(subject: ReportSubject) -> Iterator[PlacedOp]:
-    number = 0
+    found: list[PlacedOp] = []
+    numbers = itertools.count()
     for step, op in enumerate(flatten_ops(subject.graph.ops)):
         if isinstance(op, Segment):
-            yield from (PlacedOp(inner, step, number, op.device) for inner in op.body.ops)
-            number += 1
+            number = next(numbers)
+            found += [PlacedOp(inner, step, number, op.device) for inner in op.body.ops]
         else:
-            yield PlacedOp(op, step, None, "")
+            found.append(PlacedOp(op, step, None, ""))
+    return found
 
 
 def tensor_facts(value: Value) -> TensorFacts:

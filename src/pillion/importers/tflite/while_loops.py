@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,12 +13,12 @@ from pillion.errors import PillionError
 from pillion.importers.tflite.file_diagnosis import combined_error
 from pillion.importers.tflite.loop_analysis import Element, LoopRows, WhileLoop, loop_of
 from pillion.importers.tflite.model import TfliteReader
+from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Shape, TensorType, Value, constant
+from pillion.ir.types import Array, Shape, Value, constant
 from pillion.ops.indexing import Gather
-from pillion.ops.movement import Concat, Flip, Reshape, Slice, Transpose
 from pillion.ops.scan import Scan
 
 OpsOf = Callable[[ReadOperator], list[Op]]
@@ -44,21 +43,19 @@ def loop(ops_of: OpsOf) -> Reading:
 
     def row(call: ReadOperator) -> list[Op]:
         found, reader = loop_of(call)
-        return _LoopConversion(call, found, reader).ops(ops_of)
+        return _LoopConversion(call, found, reader).converted(ops_of)
 
     return row
 
 
-@dataclass
-class _LoopConversion:
+class _LoopConversion(OpChain):
     """A loop under conversion."""
 
-    call: ReadOperator
-    loop: WhileLoop
-    reader: TfliteReader
-    before: list[Op] = field(default_factory=list)
+    def __init__(self, call: ReadOperator, loop: WhileLoop, reader: TfliteReader) -> None:
+        super().__init__(call)
+        self.loop, self.reader = loop, reader
 
-    def ops(self, ops_of: OpsOf) -> list[Op]:
+    def converted(self, ops_of: OpsOf) -> list[Op]:
         """Returns the ops before the scan, the scan, and the ops of its results."""
         loop, reader = self.loop, self.reader
         inputs = [reader.value(tensor) for tensor in loop.step.inputs]
@@ -87,7 +84,7 @@ class _LoopConversion:
             count=loop.count,
             source=self.call.source,
         )
-        return [*self.before, made, *self.behind(ys)]
+        return [*self.ops, made, *self.behind(ys)]
 
     def operand(self, number: int) -> Value:
         """Returns an operand of the loop."""
@@ -98,10 +95,10 @@ class _LoopConversion:
         x, axis, numbers = self.operand(element.operand), element.axis, element.numbers
         if numbers.shape[1] > 1:
             shape = (*x.shape[:axis], *numbers.shape, *x.shape[axis + 1 :])
-            x = self.add(Gather, x, shape, indices=self.numbers(numbers), axis=axis)
+            x = self.add(Gather, "steps", shape, x, x=x, indices=self.numbers(numbers), axis=axis)
         if axis:
             order = (axis, *(a for a in range(x.type.rank) if a != axis))
-            x = self.add(Transpose, x, tuple(x.shape[a] for a in order), order=order)
+            x = self.transpose(x, order, "steps")
         if numbers.shape[1] > 1:
             return x
         return self.gather_slices(x, numbers[:, 0])
@@ -112,28 +109,15 @@ class _LoopConversion:
         pace = int(numbers[1] - numbers[0]) if len(numbers) > 1 else 1
         if (np.diff(numbers) == pace).all() and abs(pace) == 1:
             if shape != x.shape:
-                begin = (int(numbers.min()), *(0,) * (x.type.rank - 1))
-                x = self.add(Slice, x, shape, begin=begin, step=(1,) * x.type.rank)
-            return self.add(Flip, x, shape, axes=(0,)) if pace < 0 else x
-        return self.add(Gather, x, shape, indices=self.numbers(numbers), axis=0)
+                x = self.cut(x, 0, int(numbers.min()), len(numbers), "steps")
+            return self.flip(x, 0, "steps") if pace < 0 else x
+        return self.gather(x, self.numbers(numbers), "steps")
 
     def reshaped(self, x: Value, shape: Shape) -> Value:
         """Returns a value in another shape."""
-        if x.shape == shape:
-            return x
-        if x.is_constant:
+        if x.is_constant and x.shape != shape:
             return constant(self.call.fresh(x.name), x.constant.reshape(shape), x.type.quant)
-        return self.add(Reshape, x, shape)
-
-    def add(self, cls: type[Op], x: Value, shape: Shape, **fields: object) -> Value:
-        """Adds an op before or behind the loop and returns its result."""
-        y = Value(self.call.fresh(f"{x.name}/steps"), TensorType(shape, x.dtype, x.type.quant))
-        self.before.append(cls(x=x, y=y, source=self.call.source, **fields))  # type: ignore[call-arg]  # of each class
-        return y
-
-    def numbers(self, numbers: Array) -> Value:
-        """Returns a constant of indices."""
-        return constant(self.call.fresh("numbers"), numbers.astype(np.int32))
+        return self.reshape(x, shape)
 
     def require_no_states(self) -> None:
         """Raises if the body has states."""
@@ -150,22 +134,18 @@ class _LoopConversion:
 
     def behind(self, ys: list[Value]) -> list[Op]:
         """Returns the ops that compute the results of WHILE."""
-        self.before = []
+        self.ops = []
         loop, outputs = self.loop, self.call.outputs
         for rows, y in zip(loop.rows, ys, strict=False):
-            self.end(self.list_with_rows(rows, y), outputs[rows.operand])
+            self.reshape(self.list_with_rows(rows, y), outputs[rows.operand].shape, outputs[rows.operand])
         lasts = dict(zip(loop.carried, ys[len(loop.rows) :], strict=True))
         for number in (*loop.carried, *loop.same):
-            self.end(lasts[loop.same.get(number, number)], outputs[number])
+            self.reshape(lasts[loop.same.get(number, number)], outputs[number].shape, outputs[number])
         for number, held in loop.counted.items():
             self.call.bind(outputs[number], constant(outputs[number].name, held))
         for number in loop.kept:
             self.call.rename(outputs[number], self.operand(number))
-        return self.before
-
-    def end(self, x: Value, y: Value) -> None:
-        """Sets a result to a value in the result's shape."""
-        self.before.append(Reshape(x=x, y=y, source=self.call.source))
+        return self.ops
 
     def list_with_rows(self, rows: LoopRows, stacked: Value) -> Value:
         """Returns a list with the written rows in their places, and other rows unchanged."""
@@ -174,9 +154,6 @@ class _LoopConversion:
         written = {int(row): step for step, row in enumerate(rows.numbers)}
         if len(written) < y.shape[0]:
             before = self.operand(rows.operand)
-            shape = (count + y.shape[0], *y.shape[1:])
-            both = Value(self.call.fresh(f"{y.name}/both"), dataclasses.replace(stacked.type, shape=shape))
-            self.before.append(Concat(xs=(stacked, before), y=both, axis=0, source=self.call.source))
-            stacked = both
+            stacked = self.concat((stacked, before), 0, "both")
         numbers = np.array([written.get(row, count + row) for row in range(y.shape[0])])
         return self.gather_slices(stacked, numbers)

@@ -39,7 +39,7 @@ def render(facts: Facts) -> str:
     shown = measures(facts)
     return environment.get_template("report.html").render(
         facts=facts,
-        tiles=tiles(facts),
+        tiles=list(tiles(facts)),
         measures=shown,
         shares={one.key: Markup(shares(facts, one)) for one in shown},
         network=Markup(draw_network(facts)),
