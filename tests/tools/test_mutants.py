@@ -126,14 +126,14 @@ def test_a_fault_is_judged_by_the_tests_that_call_it(
         "from pillion.ir.sums import total\ndef test_it(): assert total(1, 2) == 3\n"
     )
     code = (
-        "import json, judge, parts; from pathlib import Path; from faults import Fault; from edits import Edit\n"
-        "root = Path('tree'); judge.copy_of(Path('.'), root / 'project'); tree = (root / 'project').resolve()\n"
-        "part = parts.Part('ir', ('ir',)); judge.map_tests(tree, 'ir', Path('tests-ir.json').resolve())\n"
+        "import json, trial, parts; from pathlib import Path; from faults import Fault; from edits import Edit\n"
+        "root = Path('tree'); trial.copy_of(Path('.'), root / 'project'); tree = (root / 'project').resolve()\n"
+        "part = parts.Part('ir', ('ir',)); trial.map_tests(tree, 'ir', Path('tests-ir.json').resolve())\n"
         "lines = (tree / 'src/pillion/ir/sums.py').read_text().split('\\n')\n"
         f"number = next(n for n, line in enumerate(lines) if {was!r} in line); line = lines[number]\n"
         f"begin = line.index({was!r}); edit = Edit(number + 1, begin, begin + {len(was)}, {became!r}, '')\n"
-        "known = judge.known_tests(part, Path('.'))\n"
-        "print(judge.judge(Fault('ir', 'src/pillion/ir/sums.py', edit, line), part, tree, known).outcome)\n"
+        "known = trial.known_tests(part, Path('.'))\n"
+        "print(trial.judge(Fault('ir', 'src/pillion/ir/sums.py', edit, line), part, tree, known).outcome)\n"
         "assert (tree / 'src/pillion/ir/sums.py').read_text().split('\\n') == lines"
     )
     code = f"import sys; sys.path.insert(0, {str(FOLDER)!r})\n{code}"

@@ -18,11 +18,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import trial
 from faults import Fault, in_random_order
 from parts import PARTS, Part
 from record import SURVIVED, entry, read_log, survivors, write_record
-
-import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "mutants"
@@ -32,7 +31,7 @@ _tree: Path
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]  # it has one
-    parser.add_argument("--each", type=int, default=24, help="faults for each part")
+    parser.add_argument("--each", type=int, default=11, help="faults for each part")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--parts", nargs="*", default=[p.name for p in PARTS], help="only these parts")
@@ -48,14 +47,14 @@ def options() -> argparse.Namespace:
 def own_tree(trees: Path) -> None:
     """Every worker has a copy of the project for itself."""
     global _tree
-    _tree = judge.copy_of(
+    _tree = trial.copy_of(
         trees / "baseline" / "project", trees / str(os.getpid()) / "project", compiles=False
     )
 
 
 def judged(job: tuple[Fault, Part, bool]) -> dict[str, Any]:
     fault, part, patient = job
-    return entry(fault, judge.judge(fault, part, _tree, judge.known_tests(part, BUILD), patient))
+    return entry(fault, trial.judge(fault, part, _tree, trial.known_tests(part, BUILD), patient))
 
 
 def jobs(parts: list[Part], each: int, seed: int) -> Iterator[list[tuple[Fault, Part]]]:
@@ -74,7 +73,7 @@ def main() -> None:
     chosen = options()
     parts = [p for p in PARTS if p.name in chosen.parts]
     trees = BUILD / f"trees-{os.getpid()}"
-    judge.warm_up()
+    trial.warm_up()
     try:
         require_maps(parts, trees)
         known = judge_all(parts, chosen, trees)
@@ -92,9 +91,9 @@ def main() -> None:
 
 def require_maps(parts: list[Part], trees: Path) -> None:
     """What the tests of each folder call, kept in `build/mutants`."""
-    baseline = judge.copy_of(ROOT, trees / "baseline" / "project")
+    baseline = trial.copy_of(ROOT, trees / "baseline" / "project")
     for folder in dict.fromkeys(folder for part in parts for folder in part.tests):
-        judge.map_tests(baseline, folder, judge.map_of(folder, BUILD))
+        trial.map_tests(baseline, folder, trial.map_of(folder, BUILD))
 
 
 def judge_all(parts: list[Part], chosen: argparse.Namespace, trees: Path) -> dict[str, dict[str, Any]]:

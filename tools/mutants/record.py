@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from faults import Fault
-
-from judge import Judgement
+from trial import Judgement
 
 SURVIVED = "survived"
 
