@@ -21,6 +21,7 @@ from pillion.memory.events import Event, aligned, is_alias
 from pillion.memory.warm_up import WarmUpPrediction, predict_from_first_steps
 from pillion.ops import Region, as_region
 from pillion.ops.region import rows_made, why_not_in_rows
+from pillion.tiling.part_keys import PartKey, PartKeys
 from pillion.tiling.stripe import Stripe
 from pillion.tiling.tiling_costs import TilingCosts
 
@@ -82,7 +83,10 @@ class Candidates:
         for i in range(len(ops)):
             self._record_window_bytes(i)
         self._scratch: dict[tuple[int, int], int] = {}
-        self._least_costs: dict[tuple[int, int, int], float] = {}
+        self._least_costs: dict[tuple[PartKey, int], float] = {}
+        self._least: dict[tuple[int, int], int] = {}
+        self._parts = PartKeys(self.graph, self.choices, self.last, self.fed)
+        self._alike: dict[tuple[PartKey, int, int], Candidate | None] = {}
 
     def _bytes_between_ops(self) -> list[int]:
         """Returns, for each boundary between two ops, the bytes of the values that cross it."""
@@ -179,8 +183,25 @@ class Candidates:
         """Returns the candidate of a part as a region with `rows` rows per step; None if it is impossible."""
         key = (first, end, rows, grain)
         if key not in self._found:
-            self._found[key] = self._make_region_candidate(first, end, rows, grain)
+            self._found[key] = self._copy_or_make_candidate(first, end, rows, grain)
         return self._found[key]
+
+    def key(self, first: int, end: int) -> PartKey:
+        """Returns the key of a part; equal parts have equal keys."""
+        return self._parts.of(first, end)
+
+    def _copy_or_make_candidate(self, first: int, end: int, rows: int, grain: int) -> Candidate | None:
+        """Returns the candidate of a part, copied from an equal part elsewhere in the graph if there is one."""
+        alike = (self._parts.of(first, end), rows, grain)
+        if alike not in self._alike:
+            made = self._make_region_candidate(first, end, rows, grain)
+            self._alike[alike] = made and replace(made, bytes=made.bytes - aligned(self.beside(first, end)))
+            return made
+        found = self._alike[alike]
+        if found is None or found.stripe is None:
+            return None
+        stripe = replace(found.stripe, first=first, end=end, fed=self._fed_name(first))
+        return Candidate(found.bytes + aligned(self.beside(first, end)), found.cost, stripe)
 
     def may_fit(self, first: int, end: int, rows: int, grain: int, bound: int) -> bool:
         """Whether a region fits, or was not examined yet."""
@@ -208,7 +229,7 @@ class Candidates:
             warm_up_steps(rows),
         )
         return Candidate(
-            aligned(self.beside(first, end) + seen.bytes),
+            aligned(self.beside(first, end)) + aligned(seen.bytes),
             self._region_cost(region, first, seen),
             Stripe(first, end, rows, grain, fed, units),
         )
@@ -240,6 +261,11 @@ class Candidates:
     def least(self, first: int, end: int) -> int:
         """Estimates the fewest bytes that any region of these ops needs: unrelated values, rows kept of each inner
         tensor, and what one op reads."""
+        if (first, end) not in self._least:
+            self._least[first, end] = self._least_bytes(first, end)
+        return self._least[first, end]
+
+    def _least_bytes(self, first: int, end: int) -> int:
         used_up = self._last_read_bytes(first, end)
         made = [v for i in range(first, end) for v in self.graph.ops[i].results]
         left = sum(self._value_bytes(v) for v in made if self.last.get(v, -1) >= end)
@@ -272,7 +298,7 @@ class Candidates:
 
     def least_cost(self, first: int, end: int, rows: int) -> float:
         """Returns a lower bound for the added instructions, as if each op ran once per step."""
-        key = (first, end, rows)
+        key = (self._parts.of(first, end), rows)
         if key not in self._least_costs:
             steps = warm_up_steps(rows)
             height = rows_made(self.graph.ops[end - 1])

@@ -35,6 +35,8 @@ DEFAULT_EXTRA = 0.01
 WORTH_BYTES, WORTH_SHARE = 4096, 0.1
 """The least RAM that default stripes must save, in bytes and of the arena: their code takes one to three thousand
 bytes of flash."""
+NEAR_WORTH = 0.9
+"""The share of this RAM that live bytes must save: a plan takes about as many bytes as are live at once."""
 NEAR_BOUNDS = (1.0, 1.03, 1.06, 1.1, 1.15, 1.2)
 """Multiples of the least bound for which plans are made: live bytes are a lower bound of a plan."""
 
@@ -159,15 +161,13 @@ class TilingSearch:
         """Returns the smallest plan within the price, or the simplest plan if that saves less than `worth` bytes."""
         simplest = self.simplest()
         budget = max(budget, self.ways.cost(simplest.stripes), self.counted(simplest))
+        least = int(NEAR_WORTH * worth)
         if not budget or (worth and self.paths.most - self.ways.floor() < worth):
             return simplest
-        if (
-            worth
-            and self.paths.cheapest_stripes(self.paths.most - worth // 2, budget, any_will_do=True) is None
-        ):
+        if worth and self.paths.cheapest_stripes(self.paths.most - least, budget, any_will_do=True) is None:
             return simplest
         bound = self._least_bound(budget)
-        if worth and self.paths.most - bound < worth // 2:
+        if worth and self.paths.most - bound < least:
             return simplest
         best = self._smallest_near(bound, budget, simplest)
         if best.stripes and best.bytes > FAR * bound and len(self.ways.whole) <= MANY:

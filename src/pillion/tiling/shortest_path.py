@@ -14,6 +14,7 @@ from itertools import takewhile
 
 from pillion.devices.cortex_m import Isa
 from pillion.tiling.candidates import NO_WAY, Candidate, Candidates
+from pillion.tiling.part_keys import PartKey
 from pillion.tiling.stripe import Stripe
 
 ROWS_TRIED = {Isa.MVE: (1, 2, 4, 6, 8, 16)}
@@ -76,19 +77,37 @@ class TilingPathSearch:
         can_be = (part for part in self.ways.spans(bound) if self.ways.least(*part) <= bound)
         costs = ((part, self._least_cost(part, bound)) for part in can_be)
         parts: dict[Part, float | Candidate] = {part: cost for part, cost in costs if cost <= budget}
+        alike: dict[PartKey, list[Part]] = {}
+        for part in parts:
+            alike.setdefault(self.ways.key(*part), []).append(part)
         while path := self._shortest_path(parts, bound, budget):
             unknown = path.unpriced_parts
             if not unknown:
                 return path.stripes
             for part in unknown:
-                way = self._cheapest_fit(part, bound, budget)
-                if way is None:
-                    del parts[part]
+                if not self._price(part, alike[self.ways.key(*part)], parts, bound, budget):
                     break  # the others may not lie on the next path
-                parts[part] = way
             if any_will_do and (stripes := self._stripes_if_priced(path, parts, budget)) is not None:
                 return stripes
         return None
+
+    def _price(
+        self,
+        part: Part,
+        alike: Sequence[Part],
+        parts: dict[Part, float | Candidate],
+        bound: int,
+        budget: float,
+    ) -> bool:
+        """Prices a part and all that are equal to it, and drops those that do not fit. Returns whether it fits."""
+        for one in alike:
+            if one in parts and not isinstance(parts[one], Candidate):
+                way = self._cheapest_fit(one, bound, budget)
+                if way is None:
+                    del parts[one]
+                else:
+                    parts[one] = way
+        return part in parts
 
     @staticmethod
     def _stripes_if_priced(
