@@ -257,7 +257,18 @@ class Conv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _conv2d_examples(cls)
+        grouped = (
+            ((1, 5, 7, 6), 4, {"kernel": (3, 3), "groups": 2, "padding": (1, 1, 1, 1)}),
+            ((2, 3, 5, 9), 9, {"kernel": (1, 3), "groups": 3}),
+        )
+        for number, (shape, out, options) in enumerate(CONV_CASES + grouped):
+            kernel, groups = options["kernel"], options.get("groups", 1)
+            weights = conv_weights(
+                (out, *kernel, shape[3] // groups), 0, number, power_of_two=number % 3 == 2
+            )
+            yield _example_convolution(
+                cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"}
+            )
 
 
 @op("depthwise_conv2d")
@@ -299,7 +310,14 @@ class DepthwiseConv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _depthwise_examples(cls)
+        for number, (shape, out, options) in enumerate(CONV_CASES):
+            multiplier = 3 if number == 3 else out if shape[3] == 1 else 1
+            weights = conv_weights(
+                (1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2
+            )
+            yield _example_convolution(
+                cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"}
+            )
 
 
 CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
@@ -314,30 +332,6 @@ CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
     ((1, 1, 31, 2), 3, {"kernel": (1, 5), "stride": (1, 2), "padding": (0, 2, 0, 2)}),
     ((1, 5, 5, 33), 4, {"kernel": (1, 1)}),
 )
-
-
-def _conv2d_examples(cls: type[Op]) -> Iterator[Op]:
-    grouped = (
-        ((1, 5, 7, 6), 4, {"kernel": (3, 3), "groups": 2, "padding": (1, 1, 1, 1)}),
-        ((2, 3, 5, 9), 9, {"kernel": (1, 3), "groups": 3}),
-    )
-    for number, (shape, out, options) in enumerate(CONV_CASES + grouped):
-        kernel, groups = options["kernel"], options.get("groups", 1)
-        weights = conv_weights((out, *kernel, shape[3] // groups), 0, number, power_of_two=number % 3 == 2)
-        yield _example_convolution(
-            cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"}
-        )
-
-
-def _depthwise_examples(cls: type[Op]) -> Iterator[Op]:
-    for number, (shape, out, options) in enumerate(CONV_CASES):
-        multiplier = 3 if number == 3 else out if shape[3] == 1 else 1
-        weights = conv_weights(
-            (1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2
-        )
-        yield _example_convolution(
-            cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"}
-        )
 
 
 def _example_convolution(

@@ -80,7 +80,17 @@ class Div(Binary):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _div_examples(cls)
+        """Some with ratios of scales for which LiteRT is defined (a result in fine steps), constants without
+        zeros among them."""
+        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+            for ratio in (0.25, 3.7, 128.0):
+                a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
+                b = value("b", b_shape, 0.05, ZERO_POINTS[(number + 1) % 4])
+                if number % 2:
+                    b = _without_zeros(b)
+                zero_point = 0 if ratio > 1 else -128 if center(a) * center(b) > 0 else 127
+                y = value("y", (), a.scale / (b.scale * ratio), zero_point)
+                yield make(cls, y, a=a, b=b, **({"low": -100, "high": 90} if number == 1 else {}))
 
 
 def bits_of(x: Int64Array) -> Int64Array:
@@ -98,20 +108,6 @@ def reciprocals() -> Int64Array:
     b = np.arange(1, 256, dtype=np.int64)
     fraction = (b << (32 - bits_of(b))) - 2**31
     return np.concatenate([[0], one_over_one_plus(fraction)])
-
-
-def _div_examples(cls: type[Op]) -> Iterator[Op]:
-    """Some with ratios of scales for which LiteRT is defined (a result in fine steps), constants without
-    zeros among them."""
-    for number, (a_shape, b_shape) in enumerate(BROADCASTS):
-        for ratio in (0.25, 3.7, 128.0):
-            a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
-            b = value("b", b_shape, 0.05, ZERO_POINTS[(number + 1) % 4])
-            if number % 2:
-                b = _without_zeros(b)
-            zero_point = 0 if ratio > 1 else -128 if center(a) * center(b) > 0 else 127
-            y = value("y", (), a.scale / (b.scale * ratio), zero_point)
-            yield make(cls, y, a=a, b=b, **({"low": -100, "high": 90} if number == 1 else {}))
 
 
 def _without_zeros(v: Value) -> Value:

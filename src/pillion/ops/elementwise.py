@@ -55,7 +55,25 @@ class Binary(RowWise):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _binary_examples(cls)
+        shared = cls.quantization.name == "SHARED"
+        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+            for ratio in RATIOS[number % 2 :: 2]:
+                zero_point = ZERO_POINTS[number % 4]
+                a = value("a", a_shape, 0.0625, zero_point)
+                b = value(
+                    "b",
+                    b_shape,
+                    a.scale if shared else a.scale * ratio,
+                    zero_point if shared else ZERO_POINTS[(number + 1) % 4],
+                )
+                y = value(
+                    "y",
+                    (),
+                    a.scale if shared else a.scale * 1.5 if ratio != 0.5 else 0.125,
+                    zero_point if shared else ZERO_POINTS[(number + 3) % 4],
+                )
+                bounds = {"low": y.zero_point} if number == 1 and not shared else {}
+                yield make(cls, y, a=a, b=b, **bounds)
 
 
 class AddOrSub(Binary, ScaledOp):
@@ -209,25 +227,3 @@ class Maximum(Extremum):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.maximum(*operands)
-
-
-def _binary_examples(cls: type[Op]) -> Iterator[Op]:
-    shared = cls.quantization.name == "SHARED"
-    for number, (a_shape, b_shape) in enumerate(BROADCASTS):
-        for ratio in RATIOS[number % 2 :: 2]:
-            zero_point = ZERO_POINTS[number % 4]
-            a = value("a", a_shape, 0.0625, zero_point)
-            b = value(
-                "b",
-                b_shape,
-                a.scale if shared else a.scale * ratio,
-                zero_point if shared else ZERO_POINTS[(number + 1) % 4],
-            )
-            y = value(
-                "y",
-                (),
-                a.scale if shared else a.scale * 1.5 if ratio != 0.5 else 0.125,
-                zero_point if shared else ZERO_POINTS[(number + 3) % 4],
-            )
-            bounds = {"low": y.zero_point} if number == 1 and not shared else {}
-            yield make(cls, y, a=a, b=b, **bounds)

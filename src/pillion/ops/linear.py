@@ -113,14 +113,10 @@ class Linear(ScaledOp, Unary):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _linear_examples(cls)
-
-
-def _linear_examples(cls: type[Op]) -> Iterator[Op]:
-    shapes = (((1, 1), 1), ((3, 7), 8), ((2, 3, 9), 5), ((1, 64), 10), ((5, 33), 17), ((1, 640), 128))
-    for number, (shape, out) in enumerate(shapes):
-        x = value("x", shape, 2.0**-4 if number % 2 else 0.031, ZERO_POINTS[number % 4])
-        weights = conv_weights((out, shape[-1]), 0, number, power_of_two=number % 2 == 1)
-        y = value("y", (), (2.0**-1, 0.37)[number % 2], ZERO_POINTS[(number + 2) % 4])
-        bounds = {"low": y.zero_point} if number == 3 else {}
-        yield make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)
+        shapes = (((1, 1), 1), ((3, 7), 8), ((2, 3, 9), 5), ((1, 64), 10), ((5, 33), 17), ((1, 640), 128))
+        for number, (shape, out) in enumerate(shapes):
+            x = value("x", shape, 2.0**-4 if number % 2 else 0.031, ZERO_POINTS[number % 4])
+            weights = conv_weights((out, shape[-1]), 0, number, power_of_two=number % 2 == 1)
+            y = value("y", (), (2.0**-1, 0.37)[number % 2], ZERO_POINTS[(number + 2) % 4])
+            bounds = {"low": y.zero_point} if number == 3 else {}
+            yield make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -105,18 +104,16 @@ class Lut(Unary):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _lut_examples(cls, Function)
-
-
-def _lut_examples(cls: type[Op], functions: type[Enum]) -> Iterator[Op]:
-    for number, function in enumerate(functions):
-        x = value("x", (2, 3, 7), 2.0**-4 if number % 2 else 0.043, ZERO_POINTS[number % 4])
-        fixed = getattr(function, "fixed_output", None) or (2.0**-3, ZERO_POINTS[(number + 1) % 4])
-        options: dict[str, Any] = {"alpha": 0.1} if function.value in ("leaky_relu", "elu") else {}
-        if function.value == "clamp":
-            options = {"low": -0.5, "high": 1.25}
-        if function.value == "table":
-            options = {
-                "table": constant("table", np.random.default_rng(7).integers(-128, 128, 256).astype(np.int8))
-            }
-        yield make(cls, value("y", (), *fixed), x=x, function=function, **options)
+        for number, function in enumerate(Function):
+            x = value("x", (2, 3, 7), 2.0**-4 if number % 2 else 0.043, ZERO_POINTS[number % 4])
+            fixed = getattr(function, "fixed_output", None) or (2.0**-3, ZERO_POINTS[(number + 1) % 4])
+            options: dict[str, Any] = {"alpha": 0.1} if function.value in ("leaky_relu", "elu") else {}
+            if function.value == "clamp":
+                options = {"low": -0.5, "high": 1.25}
+            if function.value == "table":
+                options = {
+                    "table": constant(
+                        "table", np.random.default_rng(7).integers(-128, 128, 256).astype(np.int8)
+                    )
+                }
+            yield make(cls, value("y", (), *fixed), x=x, function=function, **options)

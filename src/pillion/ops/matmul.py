@@ -104,22 +104,21 @@ class BatchMatmul(ScaledOp):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _matmul_examples(cls)
-
-
-def _matmul_examples(cls: type[Op]) -> Iterator[Op]:
-    sizes = ((1, 1, 1, 1), (2, 3, 5, 7), (3, 7, 8, 9), (2, 5, 33, 17), (1, 13, 64, 16))
-    for number, (batch, rows, depth, columns) in enumerate(sizes):
-        for adj_x, adj_y in ((False, False), (True, False), (False, True), (True, True)):
-            case = 4 * number + 2 * adj_x + adj_y
-            a_shape = (batch, depth, rows) if adj_x else (batch, rows, depth)
-            b_shape = (batch, columns, depth) if adj_y else (batch, depth, columns)
-            a = value("a", a_shape, 2.0**-5, ZERO_POINTS[case % 4])
-            b = value("b", b_shape, 2.0**-4 if number % 2 else 0.043, ZERO_POINTS[case // 2 % 4])
-            if number == 3:
-                b = constant_like(b, case)
-            product, spread = center(a) * center(b), DEVIATION * math.hypot(DEVIATION, center(a), center(b))
-            unit = a.scale * b.scale
-            y = result_for(unit * depth * product, unit * math.sqrt(depth) * spread, case)
-            bounds = {"low": -100, "high": 90} if case % 5 == 4 else {}
-            yield make(cls, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+        sizes = ((1, 1, 1, 1), (2, 3, 5, 7), (3, 7, 8, 9), (2, 5, 33, 17), (1, 13, 64, 16))
+        for number, (batch, rows, depth, columns) in enumerate(sizes):
+            for adj_x, adj_y in ((False, False), (True, False), (False, True), (True, True)):
+                case = 4 * number + 2 * adj_x + adj_y
+                a_shape = (batch, depth, rows) if adj_x else (batch, rows, depth)
+                b_shape = (batch, columns, depth) if adj_y else (batch, depth, columns)
+                a = value("a", a_shape, 2.0**-5, ZERO_POINTS[case % 4])
+                b = value("b", b_shape, 2.0**-4 if number % 2 else 0.043, ZERO_POINTS[case // 2 % 4])
+                if number == 3:
+                    b = constant_like(b, case)
+                product, spread = (
+                    center(a) * center(b),
+                    DEVIATION * math.hypot(DEVIATION, center(a), center(b)),
+                )
+                unit = a.scale * b.scale
+                y = result_for(unit * depth * product, unit * math.sqrt(depth) * spread, case)
+                bounds = {"low": -100, "high": 90} if case % 5 == 4 else {}
+                yield make(cls, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)

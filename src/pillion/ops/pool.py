@@ -86,7 +86,16 @@ class Pool(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _pool_examples(cls)
+        cases: tuple[tuple[Shape, dict[str, Any]], ...] = (
+            ((1, 5, 7, 1), {"kernel": (2, 2), "stride": (2, 2)}),
+            ((2, 7, 5, 8), {"kernel": (3, 3), "stride": (2, 1), "padding": (1, 1, 1, 1)}),
+            ((1, 7, 7, 9), {"kernel": (7, 7)}),
+            ((1, 11, 3, 7), {"kernel": (3, 2), "stride": (3, 2), "padding": (1, 0, 2, 1)}),
+            ((1, 25, 5, 33), {"kernel": (25, 5)}),
+        )
+        for number, (shape, options) in enumerate(cases):
+            x = value("x", shape, 0.02, ZERO_POINTS[number % 4])
+            yield make(cls, value("y", (), 0.02, x.zero_point), x=x, **options)
 
 
 @op("max_pool2d", quantization=Quantization.SHARED)
@@ -121,16 +130,3 @@ class AvgPool2dUp(Pool):
         up = (2 * sums + counts) // (2 * counts)
         means = up if arithmetic.is_tflite else numerics.divide_half_away(sums, counts)
         return numerics.saturate(means, self.low, self.high)
-
-
-def _pool_examples(cls: type[Op]) -> Iterator[Op]:
-    cases: tuple[tuple[Shape, dict[str, Any]], ...] = (
-        ((1, 5, 7, 1), {"kernel": (2, 2), "stride": (2, 2)}),
-        ((2, 7, 5, 8), {"kernel": (3, 3), "stride": (2, 1), "padding": (1, 1, 1, 1)}),
-        ((1, 7, 7, 9), {"kernel": (7, 7)}),
-        ((1, 11, 3, 7), {"kernel": (3, 2), "stride": (3, 2), "padding": (1, 0, 2, 1)}),
-        ((1, 25, 5, 33), {"kernel": (25, 5)}),
-    )
-    for number, (shape, options) in enumerate(cases):
-        x = value("x", shape, 0.02, ZERO_POINTS[number % 4])
-        yield make(cls, value("y", (), 0.02, x.zero_point), x=x, **options)

@@ -75,7 +75,16 @@ class Prelu(Unary):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _prelu_examples(cls)
+        for number, (shape, slope_shape) in enumerate(PRELUS):
+            for ratio in RATIOS[number % 2 :: 2]:
+                x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
+                slope = value(
+                    "slope", slope_shape, 2.0**-7 if number % 2 else 0.0071, (0, 0, 127, -128)[number % 4]
+                )
+                if number != 4:
+                    slope = constant_like(slope, number)
+                y = value("y", (), x.scale / ratio, (x.zero_point, 5, -31, x.zero_point)[number % 4])
+                yield make(cls, y, x=x, slope=slope)
 
 
 PRELUS: tuple[tuple[Shape, Shape], ...] = (
@@ -86,16 +95,3 @@ PRELUS: tuple[tuple[Shape, Shape], ...] = (
     ((2, 9, 33), (1, 9, 1)),
     ((1, 5, 1), (1, 1)),
 )
-
-
-def _prelu_examples(cls: type[Op]) -> Iterator[Op]:
-    for number, (shape, slope_shape) in enumerate(PRELUS):
-        for ratio in RATIOS[number % 2 :: 2]:
-            x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
-            slope = value(
-                "slope", slope_shape, 2.0**-7 if number % 2 else 0.0071, (0, 0, 127, -128)[number % 4]
-            )
-            if number != 4:
-                slope = constant_like(slope, number)
-            y = value("y", (), x.scale / ratio, (x.zero_point, 5, -31, x.zero_point)[number % 4])
-            yield make(cls, y, x=x, slope=slope)

@@ -59,7 +59,18 @@ class Reduction(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _reduction_examples(cls)
+        shared = cls.quantization.name == "SHARED"
+        for number, (shape, axes, keepdims) in enumerate(CASES):
+            for ratio in RATIOS[number % 2 :: 2] if not shared else (1.0,):
+                x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
+                count = math.prod(shape[axis] for axis in axes)
+                y = value("y", (), x.scale, x.zero_point)
+                if not shared:
+                    y = result_for(
+                        x.scale * count * center(x), x.scale * math.sqrt(count) * DEVIATION, number
+                    )
+                    y = value("y", (), y.scale / ratio, y.zero_point)
+                yield make(cls, y, x=x, axes=axes, keepdims=keepdims)
 
 
 class _SumReduction(Reduction):
@@ -103,7 +114,11 @@ class Mean(_SumReduction):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _mean_examples(cls)
+        for number, (shape, axes, keepdims) in enumerate(CASES[:6]):
+            for ratio in RATIOS[number % 2 :: 2]:
+                x = value("x", shape, 0.04, ZERO_POINTS[number % 4])
+                y = value("y", (), 0.04 / ratio, ZERO_POINTS[(number + 1) % 4])
+                yield make(cls, y, x=x, axes=axes, keepdims=keepdims)
 
 
 @op("reduce_sum")
@@ -218,24 +233,3 @@ CASES: tuple[tuple[Shape, tuple[int, ...], bool], ...] = (
     ((2, 3, 5, 7), (1, 3), False),
 )
 """Shape, axes and whether they are kept, of the examples."""
-
-
-def _mean_examples(cls: type[Op]) -> Iterator[Op]:
-    for number, (shape, axes, keepdims) in enumerate(CASES[:6]):
-        for ratio in RATIOS[number % 2 :: 2]:
-            x = value("x", shape, 0.04, ZERO_POINTS[number % 4])
-            y = value("y", (), 0.04 / ratio, ZERO_POINTS[(number + 1) % 4])
-            yield make(cls, y, x=x, axes=axes, keepdims=keepdims)
-
-
-def _reduction_examples(cls: type[Op]) -> Iterator[Op]:
-    shared = cls.quantization.name == "SHARED"
-    for number, (shape, axes, keepdims) in enumerate(CASES):
-        for ratio in RATIOS[number % 2 :: 2] if not shared else (1.0,):
-            x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
-            count = math.prod(shape[axis] for axis in axes)
-            y = value("y", (), x.scale, x.zero_point)
-            if not shared:
-                y = result_for(x.scale * count * center(x), x.scale * math.sqrt(count) * DEVIATION, number)
-                y = value("y", (), y.scale / ratio, y.zero_point)
-            yield make(cls, y, x=x, axes=axes, keepdims=keepdims)

@@ -98,7 +98,17 @@ class Resize(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _resize_examples(cls)
+        for number, (shape, size) in enumerate(RESIZES):
+            for align_corners, half_pixel in ((False, False), (True, False), (False, True)):
+                x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
+                yield make(
+                    cls,
+                    value("y", (), 0.1, x.zero_point),
+                    x=x,
+                    size=size,
+                    align_corners=align_corners,
+                    half_pixel=half_pixel,
+                )
 
 
 @op("resize_nearest", quantization=Quantization.SHARED)
@@ -283,17 +293,3 @@ RESIZES: tuple[tuple[Shape, tuple[int, int]], ...] = (
     ((2, 5, 3, 4), (20, 6)),
     ((1, 12, 2, 3), (6, 5)),
 )
-
-
-def _resize_examples(cls: type[Op]) -> Iterator[Op]:
-    for number, (shape, size) in enumerate(RESIZES):
-        for align_corners, half_pixel in ((False, False), (True, False), (False, True)):
-            x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
-            yield make(
-                cls,
-                value("y", (), 0.1, x.zero_point),
-                x=x,
-                size=size,
-                align_corners=align_corners,
-                half_pixel=half_pixel,
-            )

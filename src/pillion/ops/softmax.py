@@ -110,7 +110,13 @@ class Softmax(ScaledOp, Unary):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _softmax_examples(cls)
+        usual = ((shape, scale, OUTPUT.scale) for shape, scale in _SHAPES_AND_SCALES)
+        for number, (shape, scale, step) in enumerate((*usual, *_FINER)):
+            yield make(
+                cls,
+                value("y", (), step, OUTPUT.zero_point),
+                x=value("x", shape, scale, ZERO_POINTS[number % 4]),
+            )
 
 
 def _is_softmax_output_quant(quant: PerTensor) -> bool:
@@ -169,13 +175,3 @@ _FINER = (
         ((1, 8191), 1e-4, 2.0**-21),
     ),
 )
-
-
-def _softmax_examples(cls: type[Op]) -> Iterator[Op]:
-    usual = ((shape, scale, OUTPUT.scale) for shape, scale in _SHAPES_AND_SCALES)
-    for number, (shape, scale, step) in enumerate((*usual, *_FINER)):
-        yield make(
-            cls,
-            value("y", (), step, OUTPUT.zero_point),
-            x=value("x", shape, scale, ZERO_POINTS[number % 4]),
-        )

@@ -139,7 +139,25 @@ class TransposeConv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _transpose_conv_examples(cls)
+        for number, (shape, out, kernel, options) in enumerate((*TRANSPOSE_CONV_CASES, DILATED_CASE)):
+            x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
+            weights = conv_weights((out, *kernel, shape[3]), 0, number, power_of_two=number % 3 == 2)
+            taps = (
+                math.prod(-(-k // s) for k, s in zip(kernel, options.get("stride", (1, 1)), strict=True))
+                * shape[3]
+            )
+            spread = (
+                math.sqrt(taps)
+                * 73
+                * math.hypot(DEVIATION, center(x))
+                * x.scale
+                * float(weights.channel_scales.mean())
+            )
+            y = result_for(0, spread, number)
+            bounds = ({}, {"low": y.zero_point}, {"low": -100, "high": 90})[number % 3]
+            yield make(
+                cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds
+            )
 
 
 TRANSPOSE_CONV_CASES: tuple[tuple[Shape, int, tuple[int, int], dict[str, Any]], ...] = (
@@ -160,23 +178,3 @@ DILATED_CASE: tuple[Shape, int, tuple[int, int], dict[str, Any]] = (
     (3, 2),
     {"stride": (2, 1), "dilation": (2, 3), "padding": (1, 0, 0, 2), "output_padding": (1, 2)},
 )
-
-
-def _transpose_conv_examples(cls: type[Op]) -> Iterator[Op]:
-    for number, (shape, out, kernel, options) in enumerate((*TRANSPOSE_CONV_CASES, DILATED_CASE)):
-        x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
-        weights = conv_weights((out, *kernel, shape[3]), 0, number, power_of_two=number % 3 == 2)
-        taps = (
-            math.prod(-(-k // s) for k, s in zip(kernel, options.get("stride", (1, 1)), strict=True))
-            * shape[3]
-        )
-        spread = (
-            math.sqrt(taps)
-            * 73
-            * math.hypot(DEVIATION, center(x))
-            * x.scale
-            * float(weights.channel_scales.mean())
-        )
-        y = result_for(0, spread, number)
-        bounds = ({}, {"low": y.zero_point}, {"low": -100, "high": 90})[number % 3]
-        yield make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
