@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 from pillion.devices.cortex_m.classes import InstructionClass
 from pillion.devices.cycle_range import CycleRange
 
+Cycles = Mapping[InstructionClass, CycleRange]
 
-def _cycle_range(low: float, high: float) -> CycleRange:
-    return CycleRange(low, high)
+
+def _cycles(base: Cycles, **rows: tuple[float, float]) -> Cycles:
+    """Returns a table with other cycles for the named classes."""
+    return {**base, **{InstructionClass[name]: CycleRange(*ends) for name, ends in rows.items()}}
 
 
 @dataclass(frozen=True)
@@ -27,122 +30,105 @@ class CoreCycles:
     source: str
 
 
-_ARMV7M = {
-    InstructionClass.ALU: _cycle_range(1, 1),
-    InstructionClass.MULTIPLY: _cycle_range(1, 1),
-    InstructionClass.MULTIPLY_LONG: _cycle_range(1, 1),
-    InstructionClass.DIVIDE: _cycle_range(2, 12),
-    InstructionClass.LOAD: _cycle_range(1, 2),  # 2, and 1 where it follows another load or store
-    InstructionClass.STORE: _cycle_range(1, 2),  # 2, and 1 where the write buffer is free
-    InstructionClass.MULTIPLE: _cycle_range(2, 2),  # 1 + N
-    InstructionClass.BRANCH: _cycle_range(1, 1),
-    InstructionClass.PREFIX: _cycle_range(0, 1),  # folded into the instruction before it
-    InstructionClass.LOOP: _cycle_range(0, 1),
-    InstructionClass.FLOAT: _cycle_range(1, 3),
-    InstructionClass.FLOAT_DIVIDE: _cycle_range(14, 14),
-}
-_HELIUM = {
-    InstructionClass.VECTOR: _cycle_range(1, 2),
-    InstructionClass.VECTOR_MEMORY: _cycle_range(1, 2),
-    InstructionClass.VECTOR_GATHER: _cycle_range(4, 16),
-}
+_ARMV7M = _cycles(
+    {},
+    ALU=(1, 1),
+    MULTIPLY=(1, 1),
+    MULTIPLY_LONG=(1, 1),
+    DIVIDE=(2, 12),
+    LOAD=(1, 2),  # 2, and 1 where it follows another load or store
+    STORE=(1, 2),  # 2, and 1 where the write buffer is free
+    MULTIPLE=(2, 2),  # 1 + N
+    BRANCH=(1, 1),
+    PREFIX=(0, 1),  # folded into the instruction before it
+    LOOP=(0, 1),
+    FLOAT=(1, 3),
+    FLOAT_DIVIDE=(14, 14),
+)
+_HELIUM = _cycles(_ARMV7M, VECTOR=(1, 2), VECTOR_MEMORY=(1, 2), VECTOR_GATHER=(4, 16))
 """Two beats per cycle: two cycles for 128 bits, half of which overlaps between neighbours in different
 units."""
 
-_ARMV6M = {
-    **_ARMV7M,
-    InstructionClass.MULTIPLY: _cycle_range(1, 32),  # the chip has a fast or a small multiplier
-    InstructionClass.LOAD: _cycle_range(2, 2),
-    InstructionClass.STORE: _cycle_range(2, 2),
-}
+_ARMV6M = _cycles(_ARMV7M, MULTIPLY=(1, 32), LOAD=(2, 2), STORE=(2, 2))
+"""The chip has a fast or a small multiplier."""
 
 CYCLES: Mapping[str, CoreCycles] = {
     "cortex-m0": CoreCycles(
         _ARMV6M,
-        per_register=_cycle_range(1, 1),
-        taken=_cycle_range(2, 3),
+        per_register=CycleRange(1, 1),
+        taken=CycleRange(2, 3),
         source="Arm, Cortex-M0 Technical Reference Manual (DDI 0432), instruction set summary",
     ),
     "cortex-m0plus": CoreCycles(
         _ARMV6M,
-        per_register=_cycle_range(1, 1),
-        taken=_cycle_range(1, 2),
+        per_register=CycleRange(1, 1),
+        taken=CycleRange(1, 2),
         source="Arm, Cortex-M0+ Technical Reference Manual (DDI 0484), instruction set summary",
     ),
     "cortex-m3": CoreCycles(
-        {
-            **_ARMV7M,
-            InstructionClass.MULTIPLY: _cycle_range(1, 2),
-            InstructionClass.MULTIPLY_LONG: _cycle_range(3, 7),
-        },
-        per_register=_cycle_range(1, 1),
-        taken=_cycle_range(1, 3),
+        _cycles(_ARMV7M, MULTIPLY=(1, 2), MULTIPLY_LONG=(3, 7)),
+        per_register=CycleRange(1, 1),
+        taken=CycleRange(1, 3),
         source="Arm, Cortex-M3 Technical Reference Manual (DDI 0337), instruction set summary",
     ),
     "cortex-m4": CoreCycles(
         _ARMV7M,
-        per_register=_cycle_range(1, 1),
-        taken=_cycle_range(1, 3),
+        per_register=CycleRange(1, 1),
+        taken=CycleRange(1, 3),
         source="Arm, Cortex-M4 Technical Reference Manual (100166), table of processor instructions",
     ),
     "cortex-m33": CoreCycles(
-        {
-            **_ARMV7M,
-            InstructionClass.ALU: _cycle_range(0.75, 1),
-            InstructionClass.MULTIPLY_LONG: _cycle_range(1, 2),
-        },
-        per_register=_cycle_range(1, 1),
-        taken=_cycle_range(1, 3),
+        _cycles(_ARMV7M, ALU=(0.75, 1), MULTIPLY_LONG=(1, 2)),
+        per_register=CycleRange(1, 1),
+        taken=CycleRange(1, 3),
         source="the table of Cortex-M4, which LLVM's scheduler uses for this core, too: Arm publishes none; "
         "pairs of short instructions may issue together (Arm, Cortex-M33 datasheet): assumed for up to every second one",
     ),
     "cortex-m7": CoreCycles(
-        {
-            **_ARMV7M,
-            InstructionClass.ALU: _cycle_range(0.5, 1),
-            InstructionClass.MULTIPLY_LONG: _cycle_range(1, 2),
-            InstructionClass.DIVIDE: _cycle_range(3, 20),
-            InstructionClass.LOAD: _cycle_range(0.5, 2),
-            InstructionClass.STORE: _cycle_range(0.5, 1),
-            InstructionClass.MULTIPLE: _cycle_range(1, 2),
-            InstructionClass.BRANCH: _cycle_range(0.5, 1),
-        },
-        per_register=_cycle_range(0.5, 1),
-        taken=_cycle_range(0, 4),
+        _cycles(
+            _ARMV7M,
+            ALU=(0.5, 1),
+            MULTIPLY_LONG=(1, 2),
+            DIVIDE=(3, 20),
+            LOAD=(0.5, 2),
+            STORE=(0.5, 1),
+            MULTIPLE=(1, 2),
+            BRANCH=(0.5, 1),
+        ),
+        per_register=CycleRange(0.5, 1),
+        taken=CycleRange(0, 4),
         source="LLVM's scheduling model ARMScheduleM7.td (two issues a cycle, loads of 2 cycles): Arm publishes no table; "
         "the predictor of branches assumed right in the best case, wrong for about every second jump in the worst",
     ),
     "cortex-m55": CoreCycles(
-        {
-            **_ARMV7M,
-            **_HELIUM,
-            InstructionClass.ALU: _cycle_range(0.75, 1),
-            InstructionClass.MULTIPLY: _cycle_range(1, 2),
-            InstructionClass.MULTIPLY_LONG: _cycle_range(1, 2),
-            InstructionClass.STORE: _cycle_range(1, 1),
-            InstructionClass.MULTIPLE: _cycle_range(1, 2),
-            InstructionClass.FLOAT: _cycle_range(1, 2),
-        },
-        per_register=_cycle_range(0.5, 1),
-        taken=_cycle_range(1, 3),
+        _cycles(
+            _HELIUM,
+            ALU=(0.75, 1),
+            MULTIPLY=(1, 2),
+            MULTIPLY_LONG=(1, 2),
+            STORE=(1, 1),
+            MULTIPLE=(1, 2),
+            FLOAT=(1, 2),
+        ),
+        per_register=CycleRange(0.5, 1),
+        taken=CycleRange(1, 3),
         source="Arm, Cortex-M55 Software Optimization Guide (102692): two beats a cycle, loads and stores of 64 bits a cycle, "
         "some pairs of short instructions together",
     ),
     "cortex-m85": CoreCycles(
-        {
-            **_ARMV7M,
-            **_HELIUM,
-            InstructionClass.ALU: _cycle_range(0.5, 1),
-            InstructionClass.MULTIPLY: _cycle_range(0.5, 1),
-            InstructionClass.MULTIPLY_LONG: _cycle_range(1, 2),
-            InstructionClass.LOAD: _cycle_range(0.5, 2),
-            InstructionClass.STORE: _cycle_range(0.5, 1),
-            InstructionClass.MULTIPLE: _cycle_range(1, 2),
-            InstructionClass.BRANCH: _cycle_range(0.5, 1),
-            InstructionClass.FLOAT: _cycle_range(0.5, 2),
-        },
-        per_register=_cycle_range(0.5, 1),
-        taken=_cycle_range(0, 3),
+        _cycles(
+            _HELIUM,
+            ALU=(0.5, 1),
+            MULTIPLY=(0.5, 1),
+            MULTIPLY_LONG=(1, 2),
+            LOAD=(0.5, 2),
+            STORE=(0.5, 1),
+            MULTIPLE=(1, 2),
+            BRANCH=(0.5, 1),
+            FLOAT=(0.5, 2),
+        ),
+        per_register=CycleRange(0.5, 1),
+        taken=CycleRange(0, 3),
         source="Arm, Cortex-M85 Software Optimization Guide (107950): two issues a cycle, two beats a cycle, branches predicted",
     ),
 }
@@ -158,12 +144,9 @@ CYCLES = {
     "cortex-m35p": CYCLES["cortex-m33"],
     "cortex-m52": replace(
         CYCLES["cortex-m55"],
-        cycles={
-            **CYCLES["cortex-m55"].cycles,
-            InstructionClass.VECTOR: _cycle_range(1, 4),
-            InstructionClass.VECTOR_MEMORY: _cycle_range(1, 4),
-            InstructionClass.VECTOR_GATHER: _cycle_range(4, 32),
-        },
+        cycles=_cycles(
+            CYCLES["cortex-m55"].cycles, VECTOR=(1, 4), VECTOR_MEMORY=(1, 4), VECTOR_GATHER=(4, 32)
+        ),
         source=f"the table of Cortex-M55, with one beat a cycle in the worst case: {_NO_TABLE}",
     ),
 }

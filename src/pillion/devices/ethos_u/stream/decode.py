@@ -32,7 +32,7 @@ from pillion.devices.ethos_u.stream.operations import (
     Wait,
 )
 from pillion.devices.ethos_u.stream.registers import Registers
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
+from pillion.devices.ethos_u.stream.stream_errors import StreamError, invalid_stream_error, not_modelled_error
 from pillion.ir.types import DType
 
 IFM_TYPES = {0: DType.UINT8, 1: DType.INT8, 5: DType.INT16, 9: DType.INT32}
@@ -74,18 +74,28 @@ class Decoder:
         if make is not None:
             return make(name)
         if name == "POOL":
-            return self._pool(self._known_enum_value(PoolKind, parameter, "a pool"))
+            return self._pool(self._known(PoolKind, parameter, "a pool"))
         if name == "ELEMENTWISE":
-            return self._elementwise(
-                self._known_enum_value(ElementwiseFunction, parameter, "an elementwise operation")
-            )
+            return self._elementwise(self._known(ElementwiseFunction, parameter, "an elementwise operation"))
         raise not_modelled_error(f"the command {name}", f"word {self.at}")
 
-    def _known_enum_value(self, kind: type[T], number: int, what: str) -> T:
+    def _known(self, kind: type[T], number: int, what: str) -> T:
+        """Returns a member of an enumeration."""
         try:
             return kind(number)  # type: ignore[call-arg]  # an enumeration is called with a number
         except ValueError:
-            raise not_modelled_error(what, f"{number} at word {self.at}") from None
+            raise self._not_modelled(what, number) from None
+
+    def _not_modelled(self, what: str, found: object) -> StreamError:
+        """Returns the error for a value of the current operation that is not modelled."""
+        return not_modelled_error(what, f"{found} at word {self.at}")
+
+    def _sides(self, name: str) -> tuple[int, int, int]:
+        """Returns height, width and depth of a result or a block."""
+        height, width, depth = (
+            self.registers.value(f"{name}_{side}_M1") + 1 for side in ("HEIGHT", "WIDTH", "DEPTH")
+        )
+        return height, width, depth
 
     # Copies
 
@@ -119,7 +129,7 @@ class Decoder:
                 self.registers.value(f"{name}_{part}_M1") + 1 for part in ("HEIGHT0", "HEIGHT1", "WIDTH0")
             ),  # type: ignore[arg-type]  # there are three
             strides=tuple(self.registers.stride(f"{name}_STRIDE_{axis}") for axis in "YXC"),  # type: ignore[arg-type]  # there are three
-            layout=self._known_enum_value(TensorLayout, layout, "the layout of a tensor"),
+            layout=self._known(TensorLayout, layout, "the layout of a tensor"),
             dtype=dtype,
             zero_point=self._zero_point(name, dtype),
             shape=shape,
@@ -128,39 +138,34 @@ class Decoder:
         return tensor
 
     def _zero_point(self, name: str, dtype: DType) -> int:
-        value = (
-            self.registers.signed(f"{name}_ZERO_POINT")
-            if dtype is not DType.UINT8
-            else self.registers.value(f"{name}_ZERO_POINT")
-        )
+        value = self._number(f"{name}_ZERO_POINT", dtype)
         if dtype in (DType.INT8, DType.UINT8) and not dtype.bounds[0] <= value <= dtype.bounds[1]:
             raise invalid_stream_error(
                 f"{name}_ZERO_POINT is outside {dtype.value}", str(dtype.bounds), value
             )
         return value
 
+    def _number(self, name: str, dtype: DType) -> int:
+        """Returns a register that holds a number of a tensor."""
+        return self.registers.value(name) if dtype is DType.UINT8 else self.registers.signed(name)
+
     def _type(self, number: int, types: dict[int, DType]) -> DType:
         if number not in types:
-            raise not_modelled_error("the type of a tensor", f"{number} at word {self.at}")
+            raise self._not_modelled("the type of a tensor", number)
         return types[number]
 
     def _result(self) -> FeatureMap:
         held = self.registers.read("OFM_PRECISION").fields
-        shape = (
-            self.registers.value("OFM_HEIGHT_M1") + 1,
-            self.registers.value("OFM_WIDTH_M1") + 1,
-            self.registers.value("OFM_DEPTH_M1") + 1,
+        return self._feature_map(
+            "OFM", self._sides("OFM"), self._type(held["type"], OFM_TYPES), held["format"]
         )
-        return self._feature_map("OFM", shape, self._type(held["type"], OFM_TYPES), held["format"])
 
     def _operand(self, shape: tuple[int, int], *, scales: bool = False) -> FeatureMap:
         """Returns the first operand: its depth is in a register, rows and columns follow from the
         operation."""
         held = self.registers.read("IFM_PRECISION").fields
         if held["scale_mode"] and not scales:
-            raise not_modelled_error(
-                "the scaling of an operand that has no scale", f"{held['scale_mode']} at word {self.at}"
-            )
+            raise self._not_modelled("the scaling of an operand that has no scale", held["scale_mode"])
         dtype = self._type(held["type"], IFM_TYPES)
         return self._feature_map(
             "IFM", (*shape, self.registers.value("IFM_DEPTH_M1") + 1), dtype, held["format"]
@@ -215,28 +220,18 @@ class Decoder:
         return Scale(held.data, held.fields["shift"])
 
     def _rounding(self) -> Rounding:
-        return self._known_enum_value(
-            Rounding, self.registers.read("OFM_PRECISION").fields["rounding"], "a rounding"
-        )
+        return self._known(Rounding, self.registers.read("OFM_PRECISION").fields["rounding"], "a rounding")
 
     def _activation(self, y: FeatureMap) -> NpuActivation:
         held = self.registers.read("ACTIVATION").fields
         if held["clip"] not in _CLIPS:
-            raise not_modelled_error("a range of results", f"{held['clip']} at word {self.at}")
+            raise self._not_modelled("a range of results", held["clip"])
         table = held["function"] - _TABLES.start if held["function"] in _TABLES else None
         if held["function"] and table is None:
-            raise not_modelled_error("a function at the end", f"{held['function']} at word {self.at}")
+            raise self._not_modelled("a function at the end", held["function"])
         low, high = (_CLIPS[held["clip"]] or y.dtype).bounds
         if table is None and y.dtype is not DType.INT32:
-            bounds = (
-                (
-                    (self.registers.value, "ACTIVATION_MIN"),
-                    (self.registers.value, "ACTIVATION_MAX"),
-                )
-                if y.dtype is DType.UINT8
-                else ((self.registers.signed, "ACTIVATION_MIN"), (self.registers.signed, "ACTIVATION_MAX"))
-            )
-            asked = tuple(read(name) for read, name in bounds)
+            asked = self._number("ACTIVATION_MIN", y.dtype), self._number("ACTIVATION_MAX", y.dtype)
             if not low <= asked[0] <= asked[1] <= high:
                 raise invalid_stream_error(
                     "the bounds of results are not a range", f"{low} to {high}", f"{asked} at word {self.at}"
@@ -251,16 +246,10 @@ class Decoder:
         asked = (self.registers.signed("ACTIVATION_MIN"), self.registers.signed("ACTIVATION_MAX"))
         wide = (-0x8000, 0x7FFF)
         if asked not in (wide, DType.INT8.bounds):
-            raise not_modelled_error(
-                "bounds of results beside a table, or of 32 bits", f"{asked} at word {self.at}"
-            )
+            raise self._not_modelled("bounds of results beside a table, or of 32 bits", asked)
 
     def _block(self, y: FeatureMap) -> BlockSize:
-        block = BlockSize(
-            self.registers.value("OFM_BLK_HEIGHT_M1") + 1,
-            self.registers.value("OFM_BLK_WIDTH_M1") + 1,
-            self.registers.value("OFM_BLK_DEPTH_M1") + 1,
-        )
+        block = BlockSize(*self._sides("OFM_BLK"))
         rows, columns = self.registers.accelerator.pixels
         if block.height % rows or block.width % columns or block.depth % self.registers.accelerator.channels:
             raise invalid_stream_error(
@@ -272,19 +261,12 @@ class Decoder:
 
     def _check_internal_memory(self, second: bool) -> None:
         """Checks the order of the parts of the internal memory; their sizes do not change results."""
-        if self.registers.value("ACC_FORMAT"):
-            raise not_modelled_error(
-                "sums of another width than 32 bits",
-                f"{self.registers.value('ACC_FORMAT')} at word {self.at}",
-            )
-        order = [
-            2,
-            self.registers.value("IFM_IB_END"),
-            self.registers.value("AB_START"),
-            self.registers.accelerator.banks,
-        ]
+        value = self.registers.value
+        if found := value("ACC_FORMAT"):
+            raise self._not_modelled("sums of another width than 32 bits", found)
+        order = [2, value("IFM_IB_END"), value("AB_START"), self.registers.accelerator.banks]
         if second:
-            order.insert(1, self.registers.value("IFM2_IB_START"))
+            order.insert(1, value("IFM2_IB_START"))
         if order != sorted(order):
             raise invalid_stream_error(
                 "the parts of the internal memory overlap",
@@ -292,57 +274,36 @@ class Decoder:
                 f"banks {order} at word {self.at}",
             )
 
-    def _convolve(self, name: str) -> Convolve:
+    def _window(self) -> tuple[FeatureMap, KernelWindow, Upscale]:
+        """Returns result and window of an operation over windows, and how its operand is enlarged."""
         y, kernel = self._result(), self._kernel()
-        upscale = self._known_enum_value(
-            Upscale, self.registers.value("IFM_UPSCALE"), "the scaling of an operand"
-        )
+        upscale = self._known(Upscale, self.registers.value("IFM_UPSCALE"), "the scaling of an operand")
         self._check_internal_memory(second=False)
-        return Convolve(
-            self.at,
-            self._window_operand(kernel, y, upscale),
-            y,
-            self._scale(),
-            self._rounding(),
-            self._activation(y),
-            self._block(y),
-            self.registers.value("BLOCKDEP"),
-            ConvolutionKind.CONVOLUTION if name == "CONV" else ConvolutionKind.DEPTHWISE,
-            kernel,
-            upscale,
-            Range(
-                self.registers.value("WEIGHT_REGION"),
-                self.registers.address("WEIGHT_BASE"),
-                self.registers.address("WEIGHT_LENGTH"),
-            ),
-            Range(
-                self.registers.value("SCALE_REGION"),
-                self.registers.address("SCALE_BASE"),
-                self.registers.address("SCALE_LENGTH"),
-            ),
-        )
+        return y, kernel, upscale
+
+    def _convolve(self, name: str) -> Convolve:
+        y, kernel, upscale = self._window()
+        x, scale = self._window_operand(kernel, y, upscale), self._scale()
+        kind = ConvolutionKind.CONVOLUTION if name == "CONV" else ConvolutionKind.DEPTHWISE
+        stage = self._output_stage(y)
+        weights, scales = self._constants("WEIGHT"), self._constants("SCALE")
+        return Convolve(self.at, x, y, scale, *stage, kind, kernel, upscale, weights, scales)
+
+    def _constants(self, name: str) -> Range:
+        """Returns the range of the weights or of the scales."""
+        base, length = (self.registers.address(f"{name}_{part}") for part in ("BASE", "LENGTH"))
+        return Range(self.registers.value(f"{name}_REGION"), base, length)
+
+    def _output_stage(self, y: FeatureMap) -> tuple[Rounding, NpuActivation, BlockSize, int]:
+        """Returns what all operations on tensors have: rounding, activation, block and overlap."""
+        return self._rounding(), self._activation(y), self._block(y), self.registers.value("BLOCKDEP")
 
     def _pool(self, kind: PoolKind) -> PoolOperation:
-        y, kernel = self._result(), self._kernel()
-        upscale = self._known_enum_value(
-            Upscale, self.registers.value("IFM_UPSCALE"), "the scaling of an operand"
-        )
-        self._check_internal_memory(second=False)
+        y, kernel, upscale = self._window()
         if (scale := self._scale()) is None:
             raise not_modelled_error("a pool with a scale for each channel", f"word {self.at}")
-        return PoolOperation(
-            self.at,
-            self._window_operand(kernel, y, upscale),
-            y,
-            scale,
-            self._rounding(),
-            self._activation(y),
-            self._block(y),
-            self.registers.value("BLOCKDEP"),
-            kind,
-            kernel,
-            upscale,
-        )
+        x = self._window_operand(kernel, y, upscale)
+        return PoolOperation(self.at, x, y, scale, *self._output_stage(y), kind, kernel, upscale)
 
     def _elementwise(self, kind: ElementwiseFunction) -> Elementwise:
         if kind is ElementwiseFunction.LEAKY:
@@ -351,9 +312,8 @@ class Decoder:
         if self.registers.value("IFM_UPSCALE"):
             raise not_modelled_error("an elementwise operation on a scaled operand", f"word {self.at}")
         x = self._operand(y.shape[:2], scales=kind in _SUMS)
-        mode = self._known_enum_value(
-            ScaleMode, self.registers.read("IFM_PRECISION").fields["scale_mode"], "the scaling of operands"
-        )
+        precision = self.registers.read("IFM_PRECISION").fields
+        mode = self._known(ScaleMode, precision["scale_mode"], "the scaling of operands")
         scale = self._scale()
         if scale is None:
             if kind not in _UNSCALED:
@@ -363,29 +323,12 @@ class Decoder:
         self._check_internal_memory(second=second is not None and not isinstance(second, int))
         first, other = Scale(1, 0), 1
         if kind in _SUMS:
-            if rounding := self.registers.read("IFM_PRECISION").fields["rounding"]:
-                raise not_modelled_error(
-                    "another rounding of scaled operands", f"{rounding} at word {self.at}"
-                )
+            if rounding := precision["rounding"]:
+                raise self._not_modelled("another rounding of scaled operands", rounding)
             held = self.registers.read("OPA_SCALE")
             first, other = Scale(held.data, held.fields["shift"]), self.registers.read("OPB_SCALE").data
-        return Elementwise(
-            self.at,
-            x,
-            y,
-            scale,
-            self._rounding(),
-            self._activation(y),
-            self._block(y),
-            self.registers.value("BLOCKDEP"),
-            kind,
-            second,
-            zero_point,
-            is_reversed,
-            mode,
-            first,
-            other,
-        )
+        operand = (second, zero_point, is_reversed)
+        return Elementwise(self.at, x, y, scale, *self._output_stage(y), kind, *operand, mode, first, other)
 
     def _second_operand(
         self, kind: ElementwiseFunction, y: FeatureMap, x: FeatureMap
@@ -393,18 +336,14 @@ class Decoder:
         """Returns the second operand, its zero point, and whether it is the left one."""
         if kind in _UNARY:
             return None, 0, False
-        held, types = (
-            self.registers.read("IFM2_BROADCAST").fields,
-            self.registers.read("IFM2_PRECISION").fields,
-        )
+        held, types = (self.registers.read(f"IFM2_{name}").fields for name in ("BROADCAST", "PRECISION"))
         dtype = self._type(types["type"], IFM_TYPES)
         zero_point = self._zero_point("IFM2", dtype)
         is_reversed = bool(held["reversed"])
         if held["scalar"]:
             if held["height"] or held["width"] or held["depth"]:
                 raise not_modelled_error("a number that is repeated along an axis", f"word {self.at}")
-            read = self.registers.value if dtype is DType.UINT8 else self.registers.signed
-            return read("IFM2_SCALAR"), zero_point, is_reversed
+            return self._number("IFM2_SCALAR", dtype), zero_point, is_reversed
         repeated = (held["height"], held["width"], held["depth"])
         whole = (*y.shape[:2], x.shape[2])
         shape = tuple(1 if once else size for once, size in zip(repeated, whole, strict=True))
