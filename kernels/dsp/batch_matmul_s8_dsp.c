@@ -27,15 +27,7 @@ typedef struct {
     int32_t multiplier, round, right; /* 20 */
     const int32_t *end;     /* 32: of the held vectors */
 } moving_vector;
-PILLION_AT(moving_vector, moving, 0);
-PILLION_AT(moving_vector, rounds, 4);
-PILLION_AT(moving_vector, held, 8);
-PILLION_AT(moving_vector, y, 12);
-PILLION_AT(moving_vector, y_step, 16);
-PILLION_AT(moving_vector, multiplier, 20);
-PILLION_AT(moving_vector, round, 24);
-PILLION_AT(moving_vector, right, 28);
-PILLION_AT(moving_vector, end, 32);
+PILLION_FIELDS_AT(moving_vector, 0, moving, rounds, held, y, y_step, multiplier, round, right, end);
 
 #define FOUR                     \
     "ldrd r1, r2, [r0], #8\n"    \

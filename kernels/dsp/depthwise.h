@@ -47,10 +47,7 @@ void pillion_dsp_depthwise(const pillion_depthwise_s8_dsp_params *p, const int8_
                            const pillion_dsp_method *method);
 
 #if PILLION_HAS_DSP
-PILLION_AT(pillion_dsp_channel, x, 0);
-PILLION_AT(pillion_dsp_channel, pitch, 4);
-PILLION_AT(pillion_dsp_channel, y, 8);
-PILLION_AT(pillion_dsp_channel, stride, 12);
+PILLION_FIELDS_AT(pillion_dsp_channel, 0, x, pitch, y, stride);
 #define PILLION_DSP_ON_STACK(field, bytes) PILLION_AT(pillion_dsp_channel, field, 16 + (bytes))
 PILLION_DSP_ON_STACK(round, 0);
 PILLION_DSP_ON_STACK(multiplier, 4);

@@ -24,14 +24,7 @@ typedef struct {
     int32_t x_skip, to_skip;   /* from the end of a row to the next */
     uint32_t start, whole, rest; /* where copy_channel begins a row, its fours, and what is left then */
 } channel_copy;
-PILLION_AT(channel_copy, step, 0);
-PILLION_AT(channel_copy, rounds, 4);
-PILLION_AT(channel_copy, rows, 8);
-PILLION_AT(channel_copy, x_skip, 12);
-PILLION_AT(channel_copy, to_skip, 16);
-PILLION_AT(channel_copy, start, 20);
-PILLION_AT(channel_copy, whole, 24);
-PILLION_AT(channel_copy, rest, 28);
+PILLION_FIELDS_AT(channel_copy, 0, step, rounds, rows, x_skip, to_skip, start, whole, rest);
 
 #define PLACE(name) ".global pillion_dsp_copy_" name "\n" "pillion_dsp_copy_" name ":\n"
 extern const uint8_t pillion_dsp_copy_head[], pillion_dsp_copy_fours[], pillion_dsp_copy_pair[],

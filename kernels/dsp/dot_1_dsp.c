@@ -19,10 +19,7 @@ typedef struct {
     const int32_t *x;
     int32_t rounds;
 } one_loop;
-PILLION_AT(one_loop, entry, 0);
-PILLION_AT(one_loop, y, 4);
-PILLION_AT(one_loop, x, 8);
-PILLION_AT(one_loop, rounds, 12);
+PILLION_FIELDS_AT(one_loop, 0, entry, y, x, rounds);
 
 /* r0 x, r12 weights; r1 r2 inputs, r4 r5 weights, r6 T, r9 S_A. STEP_BYTES long. */
 #define STEP                      \

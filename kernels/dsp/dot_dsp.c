@@ -12,8 +12,7 @@
 #if PILLION_HAS_DSP
 
 PILLION_AT(pillion_dsp_pair_loop, y, 0);
-PILLION_AT(pillion_dsp_pair_loop, x, 12);
-PILLION_AT(pillion_dsp_pair_loop, jumps, 16);
+PILLION_FIELDS_AT(pillion_dsp_pair_loop, 12, x, jumps);
 
 #define UNROLLED 8 /* steps to a round */
 #define STEP_BYTES 64

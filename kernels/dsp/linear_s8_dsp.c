@@ -28,8 +28,7 @@ typedef struct {
     const int32_t *x;      /* 0 */
     const uint32_t *jumps; /* 4: where it goes on after each round */
 } group_loop;
-PILLION_AT(group_loop, x, 0);
-PILLION_AT(group_loop, jumps, 4);
+PILLION_FIELDS_AT(group_loop, 0, x, jumps);
 
 #define UNROLLED 8 /* steps to a round */
 #define STEP_BYTES 56

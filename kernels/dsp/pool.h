@@ -22,7 +22,7 @@ static inline int32_t largest(int32_t a, int32_t b) {
 }
 
 /* Calls `pool` for every window; it writes one pixel of outputs. */
-static inline void for_each_window(const pillion_pool_s8_dsp_params *p, const int8_t *x, int8_t *y,
+static inline void for_each_window(const pillion_pool_s8_params *p, const int8_t *x, int8_t *y,
                                    void (*pool)(const pooled *window, int8_t *y)) {
     pooled w = {.channels = p->channels, .row_bytes = p->in_w * p->channels};
     int8_t *next = y;

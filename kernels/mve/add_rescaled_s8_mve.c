@@ -11,19 +11,9 @@
 #include "pillion/assembly.h"
 
 PILLION_AT(pillion_add_rescaled_s8_mve_params, count, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) - 12);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, a_multiplier, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 0);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, a_shift, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 4);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, b_multiplier, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 8);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, b_shift, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 12);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, out_multiplier, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 16);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, out_shift, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 20);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, a_offset, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 24);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, b_offset, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 28);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, a_fix, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 32);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, b_fix, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 36);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, out_fix, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 40);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, out_zp, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 44);
-PILLION_AT(pillion_add_rescaled_s8_mve_params, b_sign, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier) + 48);
+PILLION_FIELDS_AT(pillion_add_rescaled_s8_mve_params, offsetof(pillion_add_rescaled_s8_mve_params, a_multiplier),
+                  a_multiplier, a_shift, b_multiplier, b_shift, out_multiplier, out_shift, a_offset, b_offset, a_fix,
+                  b_fix, out_fix, out_zp, b_sign);
 
 #define REQUANTIZE(q, multiplier, fix, shift)           \
     "vqrdmulh.s32 " q ", " q ", " multiplier "\n"       \

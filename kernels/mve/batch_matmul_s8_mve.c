@@ -32,17 +32,8 @@ typedef struct {
     int32_t offsets[TOGETHER];      /* 52: of the moving vectors */
     int32_t places[TOGETHER];       /* 68: of their results */
 } moving_vectors;
-PILLION_AT(moving_vectors, held, 0);
-PILLION_AT(moving_vectors, moving, 4);
-PILLION_AT(moving_vectors, pieces, 20);
-PILLION_AT(moving_vectors, y, 24);
-PILLION_AT(moving_vectors, y_step, 28);
-PILLION_AT(moving_vectors, multiplier, 32);
-PILLION_AT(moving_vectors, shift, 36);
-PILLION_AT(moving_vectors, out_zp, 40);
-PILLION_AT(moving_vectors, one, 44);
-PILLION_AT(moving_vectors, end, 48);
-PILLION_AT(moving_vectors, offsets, 52);
+PILLION_FIELDS_AT(moving_vectors, 0, held, moving);
+PILLION_FIELDS_AT(moving_vectors, 20, pieces, y, y_step, multiplier, shift, out_zp, one, end, offsets);
 PILLION_AT(moving_vectors, places, 68);
 
 /* All of the state but the held vectors goes to the stack. */

@@ -39,19 +39,8 @@ typedef struct {
     int32_t y_row;           /* 60: from end to end */
     pass passes[2];
 } state;
-PILLION_AT(state, y, 0);
-PILLION_AT(state, x, 4);
-PILLION_AT(state, y_step, 8);
-PILLION_AT(state, row_end, 12);
-PILLION_AT(state, weights, 16);
-PILLION_AT(state, planes, 20);
-PILLION_AT(state, pass, 24);
-PILLION_AT(state, places, 28);
-PILLION_AT(state, distance, 44);
-PILLION_AT(state, rows_left, 48);
-PILLION_AT(state, x_skip, 52);
-PILLION_AT(state, y_skip, 56);
-PILLION_AT(state, y_row, 60);
+PILLION_FIELDS_AT(state, 0, y, x, y_step, row_end, weights, planes, pass, places);
+PILLION_FIELDS_AT(state, 44, distance, rows_left, x_skip, y_skip, y_row);
 
 /* 16 inputs of a tap, of four pixels, with both channels. */
 #define TAP(first, second, third, fourth)    \

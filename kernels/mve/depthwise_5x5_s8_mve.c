@@ -33,24 +33,11 @@ typedef struct {
     int32_t groups;                       /* of rows of outputs; of each {offsets of four rows, last one first; offset of the
                                              first window; offset of the first output} */
 } layout_5x5;
-PILLION_AT(layout_5x5, x_row, 0);
-PILLION_AT(layout_5x5, plane_row, 4);
-PILLION_AT(layout_5x5, rows, 8);
-PILLION_AT(layout_5x5, blocks, 12);
-PILLION_AT(layout_5x5, second_x, 16);
-PILLION_AT(layout_5x5, second_plane, 20);
-PILLION_AT(layout_5x5, next_x, 24);
-PILLION_AT(layout_5x5, next_plane, 28);
-PILLION_AT(layout_5x5, from, 32);
-PILLION_AT(layout_5x5, lanes, 36);
-PILLION_AT(layout_5x5, even, 40);
+PILLION_FIELDS_AT(layout_5x5, 0, x_row, plane_row, rows, blocks, second_x, second_plane, next_x, next_plane, from,
+                  lanes, even);
 PILLION_AT(layout_5x5, odd, 56);
 PILLION_AT(layout_5x5, gather, 72);
-PILLION_AT(layout_5x5, columns, 88);
-PILLION_AT(layout_5x5, block, 92);
-PILLION_AT(layout_5x5, step, 96);
-PILLION_AT(layout_5x5, y_column, 100);
-PILLION_AT(layout_5x5, taps, 104);
+PILLION_FIELDS_AT(layout_5x5, 88, columns, block, step, y_column, taps);
 PILLION_AT(layout_5x5, groups, 152);
 PILLION_BYTES(layout_5x5, 156);
 
@@ -61,12 +48,7 @@ typedef struct {
     const int32_t *numbers;               /* bias, multiplier, shift */
     int32_t out_zp;
 } channel_5x5;
-PILLION_AT(channel_5x5, x, 0);
-PILLION_AT(channel_5x5, plane, 4);
-PILLION_AT(channel_5x5, y, 8);
-PILLION_AT(channel_5x5, kernel, 12);
-PILLION_AT(channel_5x5, numbers, 16);
-PILLION_AT(channel_5x5, out_zp, 20);
+PILLION_FIELDS_AT(channel_5x5, 0, x, plane, y, kernel, numbers, out_zp);
 
 /* 16 bytes of the expanded kernel, which lies before the plane, behind 16 zeros. */
 #define TAPS(from, to)                \

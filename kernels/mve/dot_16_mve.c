@@ -39,15 +39,7 @@ typedef struct {
     int32_t next_block;
     uint32_t y[4]; /* addresses, 4 less than those of the next four channels */
 } state;
-PILLION_AT(state, x, 0);
-PILLION_AT(state, constants, 4);
-PILLION_AT(state, pixel_bytes, 8);
-PILLION_AT(state, one, 12);
-PILLION_AT(state, blocks, 16);
-PILLION_AT(state, quads, 20);
-PILLION_AT(state, out_zp, 24);
-PILLION_AT(state, next_block, 28);
-PILLION_AT(state, y, 32);
+PILLION_FIELDS_AT(state, 0, x, constants, pixel_bytes, one, blocks, quads, out_zp, next_block, y);
 
 /* The last channel of four is made in q4, which has its weights until then. */
 #define BLOCKS(name, fix)                                                                                         \

@@ -14,32 +14,10 @@
 #include "dot.h"
 #include "pillion/assembly.h"
 
-PILLION_AT(pillion_mve_pairs, y, 0);
-PILLION_AT(pillion_mve_pairs, x0, 4);
-PILLION_AT(pillion_mve_pairs, signs, 8);
-PILLION_AT(pillion_mve_pairs, x1, 12);
-PILLION_AT(pillion_mve_pairs, out_zp, 16);
-PILLION_AT(pillion_mve_pairs, constants, 20);
-PILLION_AT(pillion_mve_pairs, row_end, 24);
-PILLION_AT(pillion_mve_pairs, loops, 28);
-PILLION_AT(pillion_mve_pairs, x_step, 32);
-PILLION_AT(pillion_mve_pairs, even_entry, 36);
-PILLION_AT(pillion_mve_pairs, y_step, 40);
-PILLION_AT(pillion_mve_pairs, one, 44);
-PILLION_AT(pillion_mve_pairs, loops_again, 48);
-PILLION_AT(pillion_mve_pairs, odd_entry, 52);
-PILLION_AT(pillion_mve_pairs, rows_left, 56);
-PILLION_AT(pillion_mve_pairs, x_skip, 60);
-PILLION_AT(pillion_mve_pairs, y_skip, 64);
-PILLION_AT(pillion_mve_pairs, y_row, 68);
-PILLION_AT(pillion_mve_pairs, groups_left, 72);
-PILLION_AT(pillion_mve_pairs, group_bytes, 76);
-PILLION_AT(pillion_mve_pairs, rows, 80);
-PILLION_AT(pillion_mve_pairs, first_y, 84);
-PILLION_AT(pillion_mve_pairs, first_x0, 88);
-PILLION_AT(pillion_mve_pairs, first_x1, 92);
-PILLION_AT(pillion_mve_pairs, first_row_end, 96);
-PILLION_AT(pillion_mve_pairs, factors, 100);
+PILLION_FIELDS_AT(pillion_mve_pairs, 0, y, x0, signs, x1, out_zp, constants, row_end, loops, x_step, even_entry, y_step,
+                  one, loops_again, odd_entry, rows_left, x_skip);
+PILLION_FIELDS_AT(pillion_mve_pairs, 64, y_skip, y_row, groups_left, group_bytes, rows, first_y, first_x0, first_x1,
+                  first_row_end, factors);
 PILLION_AT(pillion_mve_pairs, kept_signs, 132);
 PILLION_AT(pillion_mve_pairs, kept_one, 156);
 

@@ -29,9 +29,7 @@ typedef struct {
     const int8_t *x;      /* r1 */
     int32_t loops, entry; /* r7 r9 */
 } pillion_mve_eights;
-PILLION_AT(pillion_mve_eights, x, 0);
-PILLION_AT(pillion_mve_eights, loops, 4);
-PILLION_AT(pillion_mve_eights, entry, 8);
+PILLION_FIELDS_AT(pillion_mve_eights, 0, x, loops, entry);
 
 /* So many pieces of a vector; one at least. */
 static inline pillion_mve_eights pillion_mve_eights_of(const int8_t *x, int32_t pieces) {

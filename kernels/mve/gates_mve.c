@@ -15,11 +15,7 @@ typedef struct {
     const int32_t *end;        /* 24: behind the constants */
     int32_t left;              /* 28 */
 } state;
-PILLION_AT(state, multiplier, 12);
-PILLION_AT(state, shift, 16);
-PILLION_AT(state, fix, 20);
-PILLION_AT(state, end, 24);
-PILLION_AT(state, left, 28);
+PILLION_FIELDS_AT(state, 12, multiplier, shift, fix, end, left);
 
 #define ADD_TO_SUMS                  \
     "vmov q0[2], q0[0], r0, r4\n"    \

@@ -15,9 +15,7 @@ typedef struct {
     int32_t out_zp, one;     /* 12 16 */
     const int32_t *end;      /* 20: behind the constants */
 } state;
-PILLION_AT(state, out_zp, 12);
-PILLION_AT(state, one, 16);
-PILLION_AT(state, end, 20);
+PILLION_FIELDS_AT(state, 12, out_zp, one, end);
 
 #define REQUANTIZE                                    \
     "vmov q0[2], q0[0], r0, r4\n"                     \

@@ -7,9 +7,8 @@
 #include "pillion/assembly.h"
 #include "row_sums.h"
 
-PILLION_AT(pillion_mean_rows_s8_mve_params, shift, offsetof(pillion_mean_rows_s8_mve_params, multiplier) + 4);
-PILLION_AT(pillion_mean_rows_s8_mve_params, fix, offsetof(pillion_mean_rows_s8_mve_params, multiplier) + 8);
-PILLION_AT(pillion_mean_rows_s8_mve_params, out_zp, offsetof(pillion_mean_rows_s8_mve_params, multiplier) + 12);
+PILLION_FIELDS_AT(pillion_mean_rows_s8_mve_params, offsetof(pillion_mean_rows_s8_mve_params, multiplier) + 4, shift,
+                  fix, out_zp);
 
 void pillion_mean_rows_s8_mve(const pillion_mean_rows_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
     int32_t *sums = scratch;

@@ -8,12 +8,8 @@
 #include "pillion/assembly.h"
 
 PILLION_AT(pillion_mul_s8_mve_params, count, offsetof(pillion_mul_s8_mve_params, a_zp) - 12);
-PILLION_AT(pillion_mul_s8_mve_params, a_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 0);
-PILLION_AT(pillion_mul_s8_mve_params, b_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 4);
-PILLION_AT(pillion_mul_s8_mve_params, multiplier, offsetof(pillion_mul_s8_mve_params, a_zp) + 8);
-PILLION_AT(pillion_mul_s8_mve_params, shift, offsetof(pillion_mul_s8_mve_params, a_zp) + 12);
-PILLION_AT(pillion_mul_s8_mve_params, out_zp, offsetof(pillion_mul_s8_mve_params, a_zp) + 16);
-PILLION_AT(pillion_mul_s8_mve_params, fix, offsetof(pillion_mul_s8_mve_params, a_zp) + 20);
+PILLION_FIELDS_AT(pillion_mul_s8_mve_params, offsetof(pillion_mul_s8_mve_params, a_zp), a_zp, b_zp, multiplier, shift,
+                  out_zp, fix);
 
 #define REQUANTIZE(q)              \
     "vqrdmulh.s32 " q ", " q ", r6\n" \

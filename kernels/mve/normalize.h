@@ -5,11 +5,8 @@
 #include "pillion/assembly.h"
 #include "pillion/normalize.h"
 
-PILLION_AT(pillion_normalize_s8_params, inner, 12);
-PILLION_AT(pillion_normalize_s8_params, elements, 16);
-PILLION_AT(pillion_normalize_s8_params, places, 52);
-PILLION_AT(pillion_normalize_s8_params, low, 56);
-PILLION_AT(pillion_normalize_s8_params, high, 60);
+PILLION_FIELDS_AT(pillion_normalize_s8_params, 12, inner, elements);
+PILLION_FIELDS_AT(pillion_normalize_s8_params, 52, places, low, high);
 
 /* Bounds in q5 and q6; a shift, as VSHL takes it, in the place of the params; the loop over as many elements as the number says that
  * lies so far behind their begin. */

@@ -18,7 +18,7 @@ typedef struct {
 
 typedef void (*pillion_mve_pool_window)(const pillion_mve_window *w, const int8_t *x, int8_t *y);
 
-static inline void pillion_mve_pool_pixel(const pillion_pool_s8_mve_params *p, const int8_t *x, int32_t top, int32_t left,
+static inline void pillion_mve_pool_pixel(const pillion_pool_s8_params *p, const int8_t *x, int32_t top, int32_t left,
                                           int8_t *y, pillion_mve_pool_window window) {
     const pillion_range rows = pillion_taps_inside(top, 1, p->kernel_h, p->in_h);
     const pillion_range columns = pillion_taps_inside(left, 1, p->kernel_w, p->in_w);
@@ -31,7 +31,7 @@ static inline void pillion_mve_pool_pixel(const pillion_pool_s8_mve_params *p, c
     }
 }
 
-static inline void pillion_mve_pool(const pillion_pool_s8_mve_params *p, const int8_t *x, int8_t *y,
+static inline void pillion_mve_pool(const pillion_pool_s8_params *p, const int8_t *x, int8_t *y,
                                     pillion_mve_pool_window window) {
     int8_t *out = y;
     for (int32_t n = 0; n < p->batch; n++, x += p->in_h * p->in_w * p->channels) {

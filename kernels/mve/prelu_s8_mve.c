@@ -7,17 +7,8 @@
 #if defined(__ARM_FEATURE_MVE)
 #include "pillion/assembly.h"
 
-PILLION_AT(pillion_prelu_s8_mve_params, multiplier, 8);
-PILLION_AT(pillion_prelu_s8_mve_params, slope_multiplier, 12);
-PILLION_AT(pillion_prelu_s8_mve_params, right, 16);
-PILLION_AT(pillion_prelu_s8_mve_params, slope_right, 20);
-PILLION_AT(pillion_prelu_s8_mve_params, left, 24);
-PILLION_AT(pillion_prelu_s8_mve_params, slope_left, 28);
-PILLION_AT(pillion_prelu_s8_mve_params, fix, 32);
-PILLION_AT(pillion_prelu_s8_mve_params, slope_fix, 36);
-PILLION_AT(pillion_prelu_s8_mve_params, in_zp, 40);
-PILLION_AT(pillion_prelu_s8_mve_params, slope_zp, 44);
-PILLION_AT(pillion_prelu_s8_mve_params, out_zp, 48);
+PILLION_FIELDS_AT(pillion_prelu_s8_mve_params, 8, multiplier, slope_multiplier, right, slope_right, left, slope_left,
+                  fix, slope_fix, in_zp, slope_zp, out_zp);
 
 #define SCALE(q, multiplier, left, fix, right)    \
     "vshl.s32 " q ", " left "\n"                  \

@@ -9,10 +9,8 @@
 #include "pillion/assembly.h"
 #include "row_sums.h"
 
-PILLION_AT(pillion_reduce_sum_s8_mve_params, multiplier, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 0);
-PILLION_AT(pillion_reduce_sum_s8_mve_params, shift, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 4);
-PILLION_AT(pillion_reduce_sum_s8_mve_params, fix, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 8);
-PILLION_AT(pillion_reduce_sum_s8_mve_params, out_zp, offsetof(pillion_reduce_sum_s8_mve_params, multiplier) + 12);
+PILLION_FIELDS_AT(pillion_reduce_sum_s8_mve_params, offsetof(pillion_reduce_sum_s8_mve_params, multiplier), multiplier,
+                  shift, fix, out_zp);
 
 /* Up to sixteen neighbouring results. */
 static void columns(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, int32_t lanes, int8_t *y) {

@@ -43,37 +43,14 @@ typedef struct {
 } pillion_mve_strip_channel;
 
 #if defined(__ARM_FEATURE_MVE)
-PILLION_AT(pillion_mve_strip_build, pair_step, 0);
-PILLION_AT(pillion_mve_strip_build, strip_step, 4);
-PILLION_AT(pillion_mve_strip_build, inner, 8);
-PILLION_AT(pillion_mve_strip_build, blocks, 12);
-PILLION_AT(pillion_mve_strip_build, second_x, 16);
-PILLION_AT(pillion_mve_strip_build, second_strip, 20);
-PILLION_AT(pillion_mve_strip_build, next_x, 24);
-PILLION_AT(pillion_mve_strip_build, next_strip, 28);
-PILLION_AT(pillion_mve_strip_build, top, 32);
+PILLION_FIELDS_AT(pillion_mve_strip_build, 0, pair_step, strip_step, inner, blocks, second_x, second_strip, next_x,
+                  next_strip, top);
 PILLION_AT(pillion_mve_strip_build, bottom, 40);
-PILLION_AT(pillion_mve_strip_build, from, 48);
-PILLION_AT(pillion_mve_strip_build, to, 52);
-PILLION_AT(pillion_mve_strip_build, zp, 56);
-PILLION_AT(pillion_mve_strip_build, single, 60);
-PILLION_AT(pillion_mve_strip_build, columns, 64);
+PILLION_FIELDS_AT(pillion_mve_strip_build, 48, from, to, zp, single, columns);
 PILLION_AT(pillion_mve_strip_build, next_columns, 80);
-PILLION_AT(pillion_mve_strip_pass, strip_skip, 0);
-PILLION_AT(pillion_mve_strip_pass, y_skip, 4);
-PILLION_AT(pillion_mve_strip_pass, blocks, 8);
-PILLION_AT(pillion_mve_strip_pass, y_block, 12);
-PILLION_AT(pillion_mve_strip_pass, strip, 16);
-PILLION_AT(pillion_mve_strip_pass, strip_end, 20);
-PILLION_AT(pillion_mve_strip_pass, y, 24);
-PILLION_AT(pillion_mve_strip_pass, kind, 28);
-PILLION_AT(pillion_mve_strip_pass, outputs, 32);
+PILLION_FIELDS_AT(pillion_mve_strip_pass, 0, strip_skip, y_skip, blocks, y_block, strip, strip_end, y, kind, outputs);
 PILLION_BYTES(pillion_mve_strip_pass, 48);
-PILLION_AT(pillion_mve_strip_channel, strips, 0);
-PILLION_AT(pillion_mve_strip_channel, y, 4);
-PILLION_AT(pillion_mve_strip_channel, numbers, 8);
-PILLION_AT(pillion_mve_strip_channel, kernel, 12);
-PILLION_AT(pillion_mve_strip_channel, out_zp, 16);
+PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, numbers, kernel, out_zp);
 #endif
 
 /* A whole convolution: of each channel the strips, then the outputs. */

@@ -29,20 +29,8 @@ typedef struct {
 } pillion_mve_wide_state;
 
 #if defined(__ARM_FEATURE_MVE)
-PILLION_AT(pillion_mve_wide_state, taps, 0);
-PILLION_AT(pillion_mve_wide_state, constants, 4);
-PILLION_AT(pillion_mve_wide_state, x, 8);
-PILLION_AT(pillion_mve_wide_state, pairs, 12);
-PILLION_AT(pillion_mve_wide_state, y, 16);
-PILLION_AT(pillion_mve_wide_state, pixels, 20);
-PILLION_AT(pillion_mve_wide_state, out_zp, 24);
-PILLION_AT(pillion_mve_wide_state, x_step, 28);
-PILLION_AT(pillion_mve_wide_state, y_step, 32);
-PILLION_AT(pillion_mve_wide_state, lanes, 36);
-PILLION_AT(pillion_mve_wide_state, x_skip, 40);
-PILLION_AT(pillion_mve_wide_state, rows, 44);
-PILLION_AT(pillion_mve_wide_state, relu, 48);
-PILLION_AT(pillion_mve_wide_state, row_bytes, 52);
+PILLION_FIELDS_AT(pillion_mve_wide_state, 0, taps, constants, x, pairs, y, pixels, out_zp, x_step, y_step, lanes,
+                  x_skip, rows, relu, row_bytes);
 #endif
 
 /* All outputs of a state. */

@@ -11,9 +11,7 @@
 typedef pillion_wide_add_mve_params params;
 
 PILLION_AT(pillion_wide_add_mve_params, count, offsetof(pillion_wide_add_mve_params, a_low) - 24);
-PILLION_AT(pillion_wide_add_mve_params, a_high, offsetof(pillion_wide_add_mve_params, a_low) + 4);
-PILLION_AT(pillion_wide_add_mve_params, b_low, offsetof(pillion_wide_add_mve_params, a_low) + 8);
-PILLION_AT(pillion_wide_add_mve_params, b_high, offsetof(pillion_wide_add_mve_params, a_low) + 12);
+PILLION_FIELDS_AT(pillion_wide_add_mve_params, offsetof(pillion_wide_add_mve_params, a_low) + 4, a_high, b_low, b_high);
 
 #define FOUR(load_a, load_b, end)                                                                \
     __asm__ volatile("ldr lr, [%[at], #-24]\n"                                                  \

@@ -11,8 +11,5 @@ PILLION_APART void apply(const void *params, int8_t *a, const int8_t *b, int32_t
 
 void pillion_minimum_s8(const pillion_minimum_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch) {
     (void)scratch;
-    const pillion_broadcast geometry = {.rows = p->rows, .count = p->count, .a_step = p->a_step, .b_step = p->b_step,
-                                        .axes = p->axes, .extent = p->extent,
-                                        .a_row_step = p->a_row_step, .b_row_step = p->b_row_step};
-    pillion_broadcast_rows(&geometry, p, apply, a, b, y);
+    pillion_broadcast_rows(PILLION_BROADCAST(p), p, apply, a, b, y);
 }

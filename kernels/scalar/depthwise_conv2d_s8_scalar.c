@@ -85,13 +85,7 @@ typedef struct {
     int32_t last, bias; /* the first of the last four outputs; twice the bias */
 } window_3x3;
 
-PILLION_AT(window_3x3, round, 48);
-PILLION_AT(window_3x3, multiplier, 52);
-PILLION_AT(window_3x3, right, 56);
-PILLION_AT(window_3x3, step, 60);
-PILLION_AT(window_3x3, y, 64);
-PILLION_AT(window_3x3, last, 68);
-PILLION_AT(window_3x3, bias, 72);
+PILLION_FIELDS_AT(window_3x3, 48, round, multiplier, right, step, y, last, bias);
 
 /* r0: the window, which moves on by one row of it. r1: the first of four outputs, r2-r5 their sums. r6-r8: inputs. r9: the row.
  * r10-r12: its weights. The first three products of the first row take the bias along. Eighteen instructions for twelve products. */

@@ -18,6 +18,7 @@ from pillion.emitters.c.kernel import Call, Params, Routine
 from pillion.emitters.c.mve import conv as mve_conv
 from pillion.emitters.c.mve.pack import ConvGeometry
 from pillion.emitters.c.op_fields import with_op_fields
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, TensorType, Value
 from pillion.ir.verdict import Verdict, all_ok
 
@@ -88,7 +89,10 @@ def case_of(variant: Variant, case: Layer, number: int = 0, in_place: bool = Fal
         Value(name, TensorType(a.shape, DType.INT8)) for name, a in (("x", case.x), ("y", case.expected()))
     )
     params = with_op_fields(
-        variant.routine.params_type, variant.params(g, case.channels), op_of(g, case.channels)
+        variant.routine.params_type,
+        variant.params(g, case.channels),
+        op_of(g, case.channels),
+        Arithmetic.CMSIS_NN,
     )
     call = Call(variant.routine, params, (x,), y)
     sizes = variant.scratch(g), variant.overread_bytes

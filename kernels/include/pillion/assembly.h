@@ -26,6 +26,29 @@
 #define PILLION_AT(type, field, bytes) \
     PILLION_ASSERT(offsetof(type, field) == (bytes), type##_##field##_is_where_the_assembly_loads_it_from)
 
+/* The text loads these fields of four bytes, at most 16, which lie one behind the other from `bytes` on. */
+#define PILLION_AT_1(type, bytes, field) PILLION_AT(type, field, bytes)
+#define PILLION_AT_2(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_1(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_3(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_2(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_4(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_3(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_5(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_4(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_6(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_5(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_7(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_6(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_8(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_7(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_9(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_8(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_10(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_9(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_11(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_10(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_12(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_11(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_13(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_12(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_14(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_13(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_15(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_14(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_AT_16(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_15(type, (bytes) + 4, __VA_ARGS__)
+#define PILLION_SIXTEENTH(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, sixteenth, ...) sixteenth
+#define PILLION_FIELDS_AT(type, bytes, ...) \
+    PILLION_SIXTEENTH(__VA_ARGS__, PILLION_AT_16, PILLION_AT_15, PILLION_AT_14, PILLION_AT_13, PILLION_AT_12, \
+    PILLION_AT_11, PILLION_AT_10, PILLION_AT_9, PILLION_AT_8, PILLION_AT_7, PILLION_AT_6, PILLION_AT_5, \
+    PILLION_AT_4, PILLION_AT_3, PILLION_AT_2, PILLION_AT_1, 0)(type, bytes, __VA_ARGS__)
+
 /* The text loads this struct, or a table of the compiler has its layout, as a whole. */
 #define PILLION_BYTES(type, bytes) PILLION_ASSERT(sizeof(type) == (bytes), type##_is_as_long_as_the_assembly_takes_it)
 

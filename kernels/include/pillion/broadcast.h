@@ -4,13 +4,15 @@
 #define PILLION_BROADCAST_H
 
 #include "pillion/blocks.h"
+#include "pillion/choosing.h"
 #include "pillion/walk.h"
 
-/* Rows of `count` elements, of which an operand has as many (step 1) or one (step 0). The axes are those of the rows. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step;
+    PILLION_BROADCAST_FIELDS
 } pillion_broadcast;
+
+#define PILLION_BROADCAST(p) \
+    (&(pillion_broadcast){(p)->rows, (p)->count, (p)->a_step, (p)->b_step, (p)->axes, (p)->extent, (p)->a_row_step, (p)->b_row_step})
 
 /* Overwrites a with the answers for a and b. `params` are those of the kernel. */
 typedef void pillion_block_function(const void *params, int8_t *a, const int8_t *b, int32_t count);

@@ -5,13 +5,18 @@
 
 #include <stdint.h>
 
+/* Two operands, broadcast by steps of 0: `rows` of `count` elements, of which an operand has as many (step 1) or one (step 0); from
+ * row to row one walks along `axes` (see walk.h). */
+#define PILLION_BROADCAST_FIELDS                    \
+    int32_t rows, count, a_step, b_step, axes;      \
+    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+
 /* Booleans are bytes of 0 and 1. A relation is a set of outcomes: 1 for less, 2 for equal, 4 for greater. */
 
-/* y = whether the relation holds of the keys of a and b, broadcast as in add_s8. A key is the place of a level in the order
+/* y = whether the relation holds of the keys of a and b. A key is the place of a level in the order
  * of all levels of both. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
     int32_t relation;
     const uint16_t *a_key; /* [256]: of x at x + 128 */
     const uint16_t *b_key; /* [256] */
@@ -20,23 +25,21 @@ void pillion_compare_s8(const pillion_compare_s8_params *p, const int8_t *a, con
 
 /* The same for whole numbers of 32 bits, as they are. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
     int32_t relation;
 } pillion_compare_s32_params;
 void pillion_compare_s32(const pillion_compare_s32_params *p, const int32_t *a, const int32_t *b, int8_t *y, void *scratch);
 
-/* y = what is computed from whole numbers of 32 bits, broadcast as in add_s8: a + b (0), a - b (1), a * b (2), the smaller (3) or
+/* y = what is computed from whole numbers of 32 bits: a + b (0), a - b (1), a * b (2), the smaller (3) or
  * larger one (4), quotient and remainder rounded down (5, 6) or towards zero (7, 8), and (9), or (10), exclusive or (11), a shifted
  * to the left (12) or right (13). What does not fit keeps its lowest 32 bits; divided by 0 gives 0, and a remains. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
     int32_t calculation;
 } pillion_integer_arithmetic_s32_params;
 void pillion_integer_arithmetic_s32(const pillion_integer_arithmetic_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch);
 
-/* y = condition ? a : b, of elements of 1 or 4 bytes, all three broadcast as in add_s8. Steps count elements. */
+/* y = condition ? a : b, of elements of 1 or 4 bytes, all three broadcast. Steps count elements. */
 typedef struct {
     int32_t rows, count, element_bytes, condition_step, a_step, b_step, axes;
     const int32_t *extent, *condition_row_step, *a_row_step, *b_row_step; /* [axes] */

@@ -206,39 +206,26 @@ typedef struct {
 void pillion_mul_s8_dsp(const pillion_mul_s8_dsp_params *p, const int8_t *x1, const int8_t *x2, int8_t *y, void *scratch);
 
 /* y = table[x as an unsigned number] */
-typedef struct {
-    int32_t count;
-    const int8_t *table;
-} pillion_lut_s8_dsp_params;
+typedef pillion_lut_s8_params pillion_lut_s8_dsp_params;
 void pillion_lut_s8_dsp(const pillion_lut_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* float32 to int8: nearest integer of x * reciprocal, ties to even, plus out_zp. */
-typedef struct {
-    int32_t count, out_zp;
-    float reciprocal;
-} pillion_quantize_s8_dsp_params;
+typedef pillion_quantize_s8_params pillion_quantize_s8_dsp_params;
 void pillion_quantize_s8_dsp(const pillion_quantize_s8_dsp_params *p, const float *x, int8_t *y, void *scratch);
 
 /* int8 to float32: (x - in_zp) * scale */
-typedef struct {
-    int32_t count, in_zp;
-    float scale;
-} pillion_dequantize_s8_dsp_params;
+typedef pillion_dequantize_s8_params pillion_dequantize_s8_dsp_params;
 void pillion_dequantize_s8_dsp(const pillion_dequantize_s8_dsp_params *p, const int8_t *x, float *y, void *scratch);
 
 /* Pooling of the pixels of each window that are inside the image. */
-typedef struct {
-    int32_t batch, in_h, in_w, out_h, out_w, channels;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, low, high;
-} pillion_pool_s8_dsp_params;
 /* The mean, half away from zero. A row of a window has at most 255 pixels. */
-typedef pillion_pool_s8_dsp_params pillion_avg_pool2d_s8_dsp_params;
+typedef pillion_pool_s8_params pillion_avg_pool2d_s8_dsp_params;
 void pillion_avg_pool2d_s8_dsp(const pillion_avg_pool2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 /* The mean, half up. */
-typedef pillion_pool_s8_dsp_params pillion_avg_pool2d_up_s8_dsp_params;
+typedef pillion_pool_s8_params pillion_avg_pool2d_up_s8_dsp_params;
 void pillion_avg_pool2d_up_s8_dsp(const pillion_avg_pool2d_up_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 /* The largest. */
-typedef pillion_pool_s8_dsp_params pillion_max_pool2d_s8_dsp_params;
+typedef pillion_pool_s8_params pillion_max_pool2d_s8_dsp_params;
 void pillion_max_pool2d_s8_dsp(const pillion_max_pool2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Norms, as pillion_normalize_s8. With several groups, scratch has 16 bytes for each channel. */

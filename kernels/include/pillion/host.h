@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "pillion/kernels.h"
+
 /* How the sums of some channels are scaled: as everywhere, by shifts to the right of at most 31. Sums are less than 2 to the
  * power of 30. `rectified` says that results below out_zp become out_zp or more, and that shifts are 2 at least. */
 #define PILLION_SCALES_FIELDS                                                        \
@@ -62,17 +64,11 @@ typedef struct {
 void pillion_mul_s8_host(const pillion_mul_s8_host_params *p, const int8_t *x1, const int8_t *x2, int8_t *y, void *scratch);
 
 /* Any function of one int8: y = table[x + 128]. */
-typedef struct {
-    int32_t count;
-    const int8_t *table; /* [256] */
-} pillion_lut_s8_host_params;
+typedef pillion_lut_s8_params pillion_lut_s8_host_params;
 void pillion_lut_s8_host(const pillion_lut_s8_host_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* float32 to int8, as quantize_s8. */
-typedef struct {
-    int32_t count, out_zp;
-    float reciprocal;
-} pillion_quantize_s8_host_params;
+typedef pillion_quantize_s8_params pillion_quantize_s8_host_params;
 void pillion_quantize_s8_host(const pillion_quantize_s8_host_params *p, const float *x, int8_t *y, void *scratch);
 
 /* Matrices of two to four rows, the other way round: y[column][row] = x[row][column]. */

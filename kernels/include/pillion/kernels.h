@@ -231,30 +231,26 @@ typedef struct {
 void pillion_reduce_sum_rows_once_s8(const pillion_reduce_sum_rows_once_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* y = clamp(requantize(a ± b) + out_zp, low, high), with both operands brought to a common scale first; b_sign is 1 or
- * -1. Operands are broadcast: the result is `rows` of `count` elements, of which an operand has as many (step 1) or one
- * (step 0); from row to row one walks along `axes` (see walk.h). */
+ * -1. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
     int32_t a_zp, a_multiplier, a_shift, b_zp, b_multiplier, b_shift, b_sign;
     int32_t out_multiplier, out_shift, out_zp, low, high;
 } pillion_add_s8_params;
 void pillion_add_s8(const pillion_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
-/* y = (a * a_multiplier + b * b_multiplier + offset) >> places, saturated, broadcast as in add_s8; elements are of 1 or 2 bytes. y may be
+/* y = (a * a_multiplier + b * b_multiplier + offset) >> places, saturated; elements are of 1 or 2 bytes. y may be
  * an operand of the same element type. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
     int32_t a_bytes, b_bytes, y_bytes, a_multiplier, b_multiplier, offset_high, offset_low, places;
 } pillion_wide_add_params;
 void pillion_wide_add(const pillion_wide_add_params *p, const void *a, const void *b, void *y, void *scratch);
 
-/* y = ((a - a_zp) * multiplier * ((b - b_zp) << left) + 2^31) >> 32, and out_zp more, saturated, broadcast as in add_s8; both factors have 32 bits.
+/* y = ((a - a_zp) * multiplier * ((b - b_zp) << left) + 2^31) >> 32, and out_zp more, saturated; both factors have 32 bits.
  * Elements are of 1 or 2 bytes. y may be an operand of the same element type. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
     int32_t a_bytes, b_bytes, y_bytes, a_zp, b_zp, multiplier, left, out_zp;
 } pillion_wide_mul_params;
 void pillion_wide_mul(const pillion_wide_mul_params *p, const void *a, const void *b, void *y, void *scratch);
@@ -266,10 +262,9 @@ typedef struct {
 } pillion_wide_lut_params;
 void pillion_wide_lut(const pillion_wide_lut_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* y = clamp(requantize((a - b)²) + out_zp, low, high), with both operands brought to a common scale first, broadcast as in add_s8. */
+/* y = clamp(requantize((a - b)²) + out_zp, low, high), with both operands brought to a common scale first. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
     int32_t a_zp, a_multiplier, a_shift, b_zp, b_multiplier, b_shift;
     int32_t out_multiplier, out_shift, out_zp, low, high;
 } pillion_squared_difference_s8_params;
@@ -284,26 +279,21 @@ typedef struct {
 void pillion_magnitude_s8(const pillion_magnitude_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y,
                           void *scratch);
 
-/* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp, low, high), broadcast as in add_s8. */
+/* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp, low, high). */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
     int32_t a_zp, b_zp, multiplier, shift, out_zp, low, high;
 } pillion_mul_s8_params;
 void pillion_mul_s8(const pillion_mul_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
-/* The smaller of a and b, broadcast as in add_s8. */
+/* The smaller of a and b. */
 typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
+    PILLION_BROADCAST_FIELDS
 } pillion_minimum_s8_params;
 void pillion_minimum_s8(const pillion_minimum_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
-/* The larger of a and b, broadcast as in add_s8. */
-typedef struct {
-    int32_t rows, count, a_step, b_step, axes;
-    const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
-} pillion_maximum_s8_params;
+/* The larger of a and b. */
+typedef pillion_minimum_s8_params pillion_maximum_s8_params;
 void pillion_maximum_s8(const pillion_maximum_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
 /* Any function of one int8: y = table[x + 128]. */

@@ -172,30 +172,19 @@ typedef struct {
 void pillion_linear_tflite_s8_mve(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* float32 to int8: nearest of x * reciprocal, ties to even; y may be x. */
-typedef struct {
-    int32_t count, out_zp;
-    float reciprocal;
-} pillion_quantize_s8_mve_params;
+typedef pillion_quantize_s8_params pillion_quantize_s8_mve_params;
 void pillion_quantize_s8_mve(const pillion_quantize_s8_mve_params *p, const float *x, int8_t *y, void *scratch);
 
 /* int8 to float32: (x - in_zp) * scale. */
-typedef struct {
-    int32_t count, in_zp;
-    float scale;
-} pillion_dequantize_s8_mve_params;
+typedef pillion_dequantize_s8_params pillion_dequantize_s8_mve_params;
 void pillion_dequantize_s8_mve(const pillion_dequantize_s8_mve_params *p, const int8_t *x, float *y, void *scratch);
 
 /* y = table[x], the entries in the order 0 ... 127, -128 ... -1. y may be x. */
-typedef struct {
-    int32_t count;
-    const int8_t *table;
-} pillion_lut_s8_mve_params;
+typedef pillion_lut_s8_params pillion_lut_s8_mve_params;
 void pillion_lut_s8_mve(const pillion_lut_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* y = clamp(x, low, high). y may be x. */
-typedef struct {
-    int32_t count, low, high;
-} pillion_clamp_s8_mve_params;
+typedef pillion_clamp_s8_params pillion_clamp_s8_mve_params;
 void pillion_clamp_s8_mve(const pillion_clamp_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* y = clamp((a * a_factor + b * b_factor + constant) >> 21), by rows of `count` elements. y may be a or b. */
@@ -311,19 +300,14 @@ void pillion_prelu_s8_mve(const pillion_prelu_s8_mve_params *p, const int8_t *x,
                           void *scratch);
 
 /* Pooling. Windows see the image; reads up to 15 bytes beyond x. */
-typedef struct {
-    int32_t batch, in_h, in_w, out_h, out_w, channels;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
-    int32_t low, high;
-} pillion_pool_s8_mve_params;
-typedef pillion_pool_s8_mve_params pillion_max_pool2d_s8_mve_params;
+typedef pillion_pool_s8_params pillion_max_pool2d_s8_mve_params;
 void pillion_max_pool2d_s8_mve(const pillion_max_pool2d_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* For rows of at most 256 pixels of a window, and at most 4096 in all. */
-typedef pillion_pool_s8_mve_params pillion_avg_pool2d_s8_mve_params;
+typedef pillion_pool_s8_params pillion_avg_pool2d_s8_mve_params;
 void pillion_avg_pool2d_s8_mve(const pillion_avg_pool2d_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 /* The mean, half up. */
-typedef pillion_pool_s8_mve_params pillion_avg_pool2d_up_s8_mve_params;
+typedef pillion_pool_s8_params pillion_avg_pool2d_up_s8_mve_params;
 void pillion_avg_pool2d_up_s8_mve(const pillion_avg_pool2d_up_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 typedef pillion_resize_bilinear_float_s8_params pillion_resize_bilinear_float_s8_mve_params;

@@ -113,7 +113,7 @@ class Library:
             named = of_name(op, arithmetic) if of_name else routine
             chosen = named if isinstance(named, Routine) else self.routine(str(named), *also)
             given = in_fields(op, operands) if isinstance(operands, str) else operands(op)
-            full = with_op_fields(chosen.params_type, of_params(op, arithmetic), op)
+            full = with_op_fields(chosen.params_type, of_params(op, arithmetic), op, arithmetic)
             return (Call(chosen, full, given, op.results[0], counts_rows(op)),)
 
         return calls

@@ -89,15 +89,9 @@ def params_structs() -> Mapping[str, tuple[ParamsField, ...]]:
 
 @cache
 def _structs_of(headers: tuple[Path, ...]) -> Mapping[str, tuple[ParamsField, ...]]:
-    found: dict[str, tuple[ParamsField, ...]] = {}
-    for header in headers:
-        found.update(_structs(_COMMENT.sub("", header.read_text("utf-8")), found))
-    return found
-
-
-def _structs(text: str, known: Mapping[str, tuple[ParamsField, ...]]) -> dict[str, tuple[ParamsField, ...]]:
+    text = "\n".join(_COMMENT.sub("", header.read_text("utf-8")) for header in headers)
     macros = {name: body.replace("\\\n", " ") for name, body in _MACRO.findall(text)}
-    structs = dict(known)
+    structs: dict[str, tuple[ParamsField, ...]] = {}
     for body, name, same, others in _STRUCT.findall(_MACRO.sub("", text)):
         if name:
             structs[name] = tuple(_fields(_expanded(body, macros)))

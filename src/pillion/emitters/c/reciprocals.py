@@ -12,7 +12,7 @@ import numpy as np
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import check_all_int8, short_circuit
 from pillion.emitters.c.kernel_library import Library
-from pillion.emitters.c.portable.elementwise import broadcast_walk
+from pillion.emitters.c.walk import broadcast_walk
 from pillion.ir.numerics import INT32_MAX, Arithmetic, Int64Array
 from pillion.ir.verdict import Verdict
 from pillion.ops.div import Div

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from itertools import groupby
 
-from pillion.emitters.c.kernel import Params, multiplier_params
+from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.kernel_conditions import INT8_XY, Check, in_arithmetic, within
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.types import Shape
@@ -79,11 +79,6 @@ def partial_sum_params(op: MeanOrSum) -> Params:
         **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
         "offset": op.count * op.x.zero_point,
     }
-
-
-def tile_params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
-    """Returns the parameters of a tiled mean or sum: those of its partial sums, and the scale of the final result."""
-    return {**partial_sum_params(op), **multiplier_params(multiplier(op, arithmetic))}
 
 
 def block_sizes(op: Reduction) -> dict[str, int]:

@@ -60,12 +60,12 @@ class WindowKernel:
     name: str
     kinds: tuple[type[Op], ...]
     routine: Routine
-    params: Callable[[Any, Arithmetic], Params]
-    """The fields, besides the sizes, that do not follow from the op."""
     requires: Check[Any]
     """The conditions of the op."""
     fits: Callable[[SlidingSums], bool] = lambda sums: True
     """Whether the window is within the kernel's limits."""
+    params: Callable[[Any], Params] = lambda op: {}
+    """The fields, besides the sizes, that do not follow from the op."""
     stored: Callable[[SlidingSums], Int32Array] = lambda sums: sums.initial
     """The memory layout of the sums after a reset."""
     overread_bytes: int = 0
@@ -78,8 +78,9 @@ class WindowKernel:
     def call(self, sums: SlidingSums, arithmetic: Arithmetic) -> Call:
         """Returns the call that updates the sums."""
         op: Any = sums.op
-        given = {**sums.sizes, **self.params(op, arithmetic)}
-        return Call(self.routine, with_op_fields(self.routine.params_type, given, op), (op.x,), op.y)
+        given = {**sums.sizes, **self.params(op)}
+        params = with_op_fields(self.routine.params_type, given, op, arithmetic)
+        return Call(self.routine, params, (op.x,), op.y)
 
 
 def sliding_sums(graph: Graph, joints: Iterable[SlidingBuffer]) -> Iterator[SlidingSums]:

@@ -10,8 +10,9 @@ from itertools import product
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import Check, all_of, short_circuit, within
 from pillion.emitters.c.kernel_library import Library
-from pillion.emitters.c.portable.elementwise import WIDE_ABY, element_bytes, few_axes, in_place_wide
-from pillion.emitters.c.rowwise_params import rows_params, rows_verdict
+from pillion.emitters.c.op_fields import operand_walk
+from pillion.emitters.c.portable.elementwise import WIDE_ABY, few_axes, in_place_wide
+from pillion.emitters.c.rowwise_params import rows_verdict
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.wide_add import WideAdd
@@ -37,9 +38,10 @@ def wider_first(op: WideAdd) -> OrderedSum:
     return OrderedSum(op, (first, second))
 
 
-def row_params(op: WideAdd | WideMul) -> Params:
+def row_params(op: WideAdd) -> Params:
     """Returns the walk over both operands in rows, with their element sizes, as parameters."""
-    return {**rows_params(op), **element_bytes(op)}
+    sizes = {"a_bytes": op.a.dtype.size_bytes, "b_bytes": op.b.dtype.size_bytes}
+    return {**operand_walk(op, {"a_row_step", "b_row_step"}), **sizes}
 
 
 def largest_sum(op: WideAdd) -> int:
@@ -72,7 +74,6 @@ def product_kernel(library: Library) -> Kernel:
     return library.kernel(
         WideMul,
         "wide_mul",
-        row_params,
         requires=(short_circuit(all_of(WIDE_ABY, few_axes), rows_verdict),),
         in_place=in_place_wide,
         name="wide_mul",

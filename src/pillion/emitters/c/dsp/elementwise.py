@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from pillion.emitters.c import reciprocals, sums_int16
-from pillion.emitters.c.channel_scaling import MOST_SHIFT, rounding
+from pillion.emitters.c.channel_scaling import MOST_SHIFT
 from pillion.emitters.c.dsp import pair_formula
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
@@ -26,11 +26,11 @@ from pillion.emitters.c.kernel_library import DSP, Library
 from pillion.emitters.c.portable.elementwise import (
     INT8_Y,
     TO_FLOAT,
-    dequantize_params,
     finite_reciprocal,
     in_place_wide,
     quantize_params,
     quantize_routine,
+    real_scale,
 )
 from pillion.emitters.c.portable.normalize import int64_fields
 from pillion.emitters.c.portable.pool import pool_routine
@@ -158,9 +158,8 @@ def wide_sum_params(op: WideAdd) -> Params:
     left, right = max(32 - op.places, 0), max(op.places - 32, 0)
     return {
         **sums_int16.row_params(ordered.op),
-        **{"a_multiplier": first, "b_multiplier": second},
+        **{"a_multiplier": first, "b_multiplier": second, "left": left, "right": right},
         **int64_fields(op.offset << left, "offset"),
-        **{"left": left, "right": right},
     }
 
 
@@ -169,14 +168,10 @@ def right_shift(op: Mul, arithmetic: Arithmetic) -> Verdict:
     return within("right_shift", -op.multiplier(arithmetic).shift, 1, MOST_SHIFT)
 
 
-def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:
+def mul_params(op: Mul) -> Params:
     """Returns the parameters of the product kernel, with the larger operand first."""
-    (first, second), m = ordered(op), op.multiplier(arithmetic)
-    return {
-        **row_params(op),
-        **{"zp1": first.zero_point, "zp2": second.zero_point},
-        **{"round": rounding(op.y.zero_point, -m.shift), "multiplier": m.mantissa, "right": -m.shift},
-    }
+    first, second = ordered(op)
+    return {**row_params(op), "zp1": first.zero_point, "zp2": second.zero_point}
 
 
 def mul_kernel(library: Library) -> Kernel:
@@ -206,7 +201,7 @@ def quantize_kernel(library: Library, name: str = "quantize") -> Kernel:
 
 def dequantize_kernel(library: Library, name: str = "dequantize") -> Kernel:
     """Builds the kernel of dequantizations of int8."""
-    return library.kernel(Dequantize, "dequantize_s8", dequantize_params, requires=TO_FLOAT, name=name)
+    return library.kernel(Dequantize, "dequantize_s8", real_scale, requires=TO_FLOAT, name=name)
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT, rounding
-from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
+from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_conditions import INT8_ABY, short_circuit, within
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.matmul_walk import MatmulSide, groups_of_four, held_and_moving, operands, walk_params
@@ -22,13 +22,6 @@ def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
     each_moving = 50 + (10 if moving.element_step == 1 else 24) * eights
     group = (29 if held.y_step == 1 else 33) + 23 * eights
     return held.count * (45 + 38 * eights) + moving.count * (each_moving + groups_of_four(held) * group)
-
-
-def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
-    """Returns the parameters of the matrix product."""
-    m = op.multiplier(arithmetic)
-    half = rounding(op.y.zero_point, -m.shift)
-    return {**walk_params(op, cost), "multiplier": m.mantissa, "round": half, "right": -m.shift}
 
 
 def sum_fits(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
@@ -52,7 +45,7 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         BatchMatmul,
         "batch_matmul_s8",
-        params,
+        lambda op: walk_params(op, cost),
         requires=(short_circuit(INT8_ABY, sum_fits),),
         operands=lambda op: operands(op, cost),
         scratch_bytes=scratch_bytes,

@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 from pillion.emitters.c import extremes
-from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT, rounding
-from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
+from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_conditions import all_of, short_circuit
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.reduction_blocks import (
     MEANS,
     MeanOrSum,
     block_sizes,
-    multiplier,
     shifted_right,
     sums_below,
 )
-from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
 
 
@@ -26,19 +24,8 @@ def single_or_four(op: MeanOrSum) -> Verdict:
     return Verdict("inner", inner not in (2, 3), "results one by one, or 4 neighbours and more", str(inner))
 
 
-def rescaling(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
-    """Returns the scale of a mean or sum as parameters."""
-    m = multiplier(op, arithmetic)
-    return {"multiplier": m.mantissa, "round": rounding(op.y.zero_point, -m.shift), "right": -m.shift}
-
-
-def params(op: MeanOrSum, arithmetic: Arithmetic) -> Params:
-    """Returns the parameters of the kernel."""
-    return {**block_sizes(op), **rescaling(op, arithmetic)}
-
-
 BLOCK = short_circuit(sums_below(SUM_LIMIT), all_of(single_or_four, shifted_right(1, MOST_SHIFT)))
 KERNELS: tuple[Kernel, ...] = (
-    *(DSP.kernel(op, "reduce_sum_s8", params, requires=(BLOCK,)) for op in MEANS),
+    *(DSP.kernel(op, "reduce_sum_s8", block_sizes, requires=(BLOCK,)) for op in MEANS),
     *extremes.kernels(DSP),
 )

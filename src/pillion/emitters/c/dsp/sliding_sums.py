@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
-from pillion.emitters.c.dsp.reduce import rescaling
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.reduction_blocks import MEANS, shifted_right, sums_below
@@ -18,9 +17,8 @@ WINDOWS: tuple[WindowKernel, ...] = (
         "window_mean_dsp",
         MEANS,
         DSP.routine("window_mean_s8"),
-        rescaling,
         short_circuit(sums_below(SUM_LIMIT), shifted_right(1, MOST_SHIFT)),
         lambda sums: sums.inner % 4 == 0 and sums.entering <= MOST_ENTERING,
-        reset_sums_without_zero_points,
+        stored=reset_sums_without_zero_points,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pillion.emitters.c.dsp import elementwise as dsp
 from pillion.emitters.c.host.conv import MOST_RIGHT
-from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_conditions import INT8_X, all_of, short_circuit, within
 from pillion.emitters.c.kernel_library import HOST
 from pillion.emitters.c.table_lookup import TableLookup
@@ -26,15 +26,6 @@ def right_shift(op: Mul, arithmetic: Arithmetic) -> Verdict:
     return within("right_shift", -op.multiplier(arithmetic).shift, 1, MOST_RIGHT)
 
 
-def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:
-    """Returns the parameters of a product with the larger operand first."""
-    (first, second), m = dsp.ordered(op), op.multiplier(arithmetic)
-    return {
-        **{**dsp.row_params(op), "zp1": first.zero_point, "zp2": second.zero_point},
-        **{"multiplier": m.mantissa, "right": -m.shift},
-    }
-
-
 def few_planes(op: Transpose) -> Verdict:
     """Checks whether a transpose interleaves a few planes, as from channels first to channels last."""
     _, rows, columns = dsp.transposed_matrices(op) or (0, 0, 0)
@@ -49,7 +40,7 @@ KERNELS: tuple[Kernel, ...] = (
     HOST.kernel(
         Mul,
         "mul_s8",
-        mul_params,
+        dsp.mul_params,
         requires=(short_circuit(dsp.SHAPES, right_shift),),
         operands=dsp.ordered,
         in_place=dsp.in_place_full,

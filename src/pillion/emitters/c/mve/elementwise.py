@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c import reciprocals, sums_int16
-from pillion.emitters.c.kernel import CallCost, Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     INT8_ABY,
     INT8_XY,
@@ -23,9 +23,8 @@ from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve.sum_factors import LEVELS, Factors, find_factors
 from pillion.emitters.c.portable import elementwise as portable
 from pillion.emitters.c.portable import pool as portable_pool
-from pillion.emitters.c.portable.elementwise import sum_scales
 from pillion.emitters.c.portable.movement import copy_kernel
-from pillion.emitters.c.rowwise_params import rows_params, rows_verdict
+from pillion.emitters.c.rowwise_params import rows_verdict
 from pillion.emitters.c.table_lookup import TableLookup
 from pillion.ir.numerics import INT32_MAX, Arithmetic, wrap32
 from pillion.ir.types import DType
@@ -72,7 +71,7 @@ def sum_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of the sum kernel with two factors."""
     found = exact_sum_factors(op, arithmetic)
     assert found is not None
-    return {**rows_params(op), "a_factor": found.a, "b_factor": found.b, "constant": found.kernel_constant}
+    return {"a_factor": found.a, "b_factor": found.b, "constant": found.kernel_constant}
 
 
 def no_left_shift(*shifts: int) -> Verdict:
@@ -89,12 +88,8 @@ def sign_correction(shift: int) -> int:
 
 def rescaled_params(op: AddOrSub) -> Params:
     """Returns the parameters of the kernel that rescales both operands and then the sum."""
-    names = zip(("a", "b", "out"), op.rescale, strict=True)
-    return {
-        **{**rows_params(op), **sum_scales(op), "b_sign": type(op).sign},
-        **{"a_offset": -op.a.zero_point << ADD_LEFT_SHIFT, "b_offset": -op.b.zero_point << ADD_LEFT_SHIFT},
-        **{f"{name}_fix": sign_correction(m.shift) for name, m in names},
-    }
+    offsets = (("a_offset", op.a), ("b_offset", op.b))
+    return {name: -value.zero_point << ADD_LEFT_SHIFT for name, value in offsets}
 
 
 LOW_BITS = 16
@@ -130,12 +125,6 @@ def wide_sum_params(op: WideAdd) -> Params:
         for part, half in zip(("low", "high"), halves(number), strict=True)
     }
     return {**sums_int16.row_params(ordered.op), **parts, "shift": LOW_BITS - op.places}
-
-
-def mul_params(op: Mul, arithmetic: Arithmetic) -> Params:
-    """Returns the parameters of the product kernel."""
-    m = op.multiplier(arithmetic)
-    return {**rows_params(op), **multiplier_params(m), "fix": sign_correction(m.shift)}
 
 
 # --- slopes -----------------------------------------------------------------------------------------------------------
@@ -212,11 +201,12 @@ KERNELS: tuple[Kernel, ...] = (
         in_place=portable.in_place_wide,
     ),
     sums_int16.product_kernel(MVE),
-    MVE.kernel(WideLut, "wide_lut", portable.wide_lut_params, requires=(portable.INT16_XY,), in_place="x"),
+    MVE.kernel(
+        WideLut, "wide_lut", lambda op: {"table": op.entries}, requires=(portable.INT16_XY,), in_place="x"
+    ),
     MVE.kernel(
         Mul,
         "mul_s8",
-        mul_params,
         requires=(
             short_circuit(ROWS, lambda op, arithmetic: no_left_shift(op.multiplier(arithmetic).shift)),
         ),
@@ -245,7 +235,7 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(portable.INT8_Y, in_arithmetic(Arithmetic.CMSIS_NN), large_scale),
         in_place="x",
     ),
-    MVE.kernel(Dequantize, "dequantize_s8", portable.dequantize_params, requires=portable.TO_FLOAT),
+    MVE.kernel(Dequantize, "dequantize_s8", portable.real_scale, requires=portable.TO_FLOAT),
     MVE.kernel(
         MaxPool2d,
         portable_pool.pool_routine,
@@ -262,7 +252,7 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
         Softmax,
         "softmax_s8",
-        lambda op: {**portable_pool.row_sizes(op), **multiplier_params(op.multiplier)},
+        portable_pool.row_sizes,
         requires=(INT8_XY, portable_pool.short_rows),
         scratch_bytes=exponentials_bytes,
         in_place="x",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_conditions import INT8_ABY, short_circuit, within
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, matmul_sides, operands, walk_params
@@ -33,11 +33,6 @@ def cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
     )
 
 
-def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
-    """Returns the parameters of the matrix product."""
-    return {**walk_params(op, cost), **multiplier_params(op.multiplier(arithmetic))}
-
-
 def steps_fit(op: BatchMatmul, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Checks whether steps and right shift are within the kernel's limits."""
     furthest = FURTHEST_LANE * max(side.element_step for side in matmul_sides(op))
@@ -59,7 +54,7 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
         BatchMatmul,
         "batch_matmul_s8",
-        params,
+        lambda op: walk_params(op, cost),
         requires=(short_circuit(INT8_ABY, steps_fit),),
         operands=lambda op: operands(op, cost),
         scratch_bytes=scratch_bytes,

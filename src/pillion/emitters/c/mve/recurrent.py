@@ -77,12 +77,6 @@ def gate_params(op: LstmGates) -> Params:
     }
 
 
-def output_params(op: LstmOutput) -> Params:
-    """Returns the parameters of the output of a step."""
-    fix = sign_correction(op.multiplier.shift)
-    return {**gate_params(op), **portable.output_scale(op), "out_fix": fix}
-
-
 def memory_params(op: SvdfMemory) -> Params:
     """Returns weights, biases and multipliers of the filters as parameters."""
     plain = portable.filter_params(op)
@@ -121,7 +115,7 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
         LstmOutput,
         "lstm_output_s8",
-        output_params,
+        lambda op: {**gate_params(op), **portable.output_scale(op)},
         requires=(short_circuit(WITH_INPUTS, lambda op: no_left_shift(op.multiplier.shift)),),
         scratch_bytes=scratch_bytes,
         overread_bytes=OVERREAD_BYTES,

@@ -8,7 +8,7 @@ import numpy as np
 from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES
-from pillion.emitters.c.mve.reduce import BLOCK, LANES, rescaling
+from pillion.emitters.c.mve.reduce import BLOCK, LANES
 from pillion.emitters.c.portable.sliding_sums import POOL, POOLS
 from pillion.emitters.c.reduction_blocks import MEANS
 from pillion.emitters.c.sliding_sums import WindowKernel, reset_sums_without_zero_points
@@ -28,7 +28,6 @@ WINDOWS: tuple[WindowKernel, ...] = (
         "window_mean_mve",
         MEANS,
         MVE.routine("window_mean_s8"),
-        rescaling,
         BLOCK,
         stored=lambda sums: pack_sums_in_vectors(reset_sums_without_zero_points(sums)),
         overread_bytes=OVERREAD_BYTES,
@@ -37,10 +36,9 @@ WINDOWS: tuple[WindowKernel, ...] = (
         "window_pool_mve",
         POOLS,
         MVE.routine("window_pool_s8"),
-        lambda op, arithmetic: {},
         POOL,
         lambda sums: sums.window <= MOST_PIXELS,
-        lambda sums: pack_sums_in_vectors(sums.initial),
-        OVERREAD_BYTES,
+        stored=lambda sums: pack_sums_in_vectors(sums.initial),
+        overread_bytes=OVERREAD_BYTES,
     ),
 )

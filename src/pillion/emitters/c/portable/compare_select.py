@@ -8,11 +8,10 @@ import math
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_X, check_all_int8, check_constants, dtypes
 from pillion.emitters.c.kernel_library import PORTABLE
-from pillion.emitters.c.portable.elementwise import TABLE, broadcast_params, few_axes
-from pillion.emitters.c.portable.normalize import int64_fields
-from pillion.emitters.c.portable.walk import WalkRows, rows_of
+from pillion.emitters.c.portable.elementwise import TABLE, few_axes
 from pillion.emitters.c.strides import as_int32_array, broadcast_steps
 from pillion.emitters.c.table_lookup import check_scalar, scalar_operands
+from pillion.emitters.c.walk import WalkRows, rows_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
@@ -29,11 +28,8 @@ BYTES = (DType.INT8, DType.BOOL, DType.UINT8)
 
 def compare_params(op: Compare, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a comparison: of quantized values at a common scale, or of plain numbers."""
-    params: Params = {**broadcast_params(op), "relation": op.relation.outcomes}
-    if op.a.dtype is DType.INT32:
-        return params
-    a_key, b_key = op.keys(arithmetic)
-    return {**params, "a_key": a_key, "b_key": b_key}
+    keys = () if op.a.dtype is DType.INT32 else zip(("a_key", "b_key"), op.keys(arithmetic), strict=True)
+    return {"relation": op.relation.outcomes, **dict(keys)}
 
 
 def comparable(op: Compare) -> Verdict:
@@ -63,7 +59,7 @@ CALCULATIONS = {calculation: code for code, calculation in enumerate(Calculation
 
 def integer_params(op: IntegerArithmetic) -> Params:
     """Returns the parameters of integer arithmetic."""
-    return {**broadcast_params(op), "calculation": CALCULATIONS[op.calculation]}
+    return {"calculation": CALCULATIONS[op.calculation]}
 
 
 def all_int32(op: IntegerArithmetic) -> Verdict:
@@ -128,7 +124,7 @@ def bag_params(op: EmbeddingBag) -> Params:
     rows, elements = op.table.shape
     return {
         **{"bags": math.prod(op.indices.shape[:-1]), "rows": rows, "elements": elements},
-        **{**int64_fields(op.offset, "offset"), "multipliers": op.multipliers},
+        "multipliers": op.multipliers,
     }
 
 
@@ -138,7 +134,7 @@ CODES = {DType.BOOL: 0, DType.UINT8: 1, DType.INT32: 2, DType.FLOAT32: 3, DType.
 
 def cast_params(op: Cast) -> Params:
     """Returns the parameters of a cast."""
-    return {"count": op.y.type.elements, "from": CODES[op.x.dtype], "to": CODES[op.to]}
+    return {"from": CODES[op.x.dtype], "to": CODES[op.to]}
 
 
 def castable(op: Cast) -> Verdict:

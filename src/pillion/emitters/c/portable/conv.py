@@ -44,12 +44,6 @@ def pack_weights(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Pa
     return {"weights": np.concatenate(blocks), "bias": bias_for_unsigned(bias, weights, in_zp)}
 
 
-def requantization_params(op: Convolution | Linear | TransposeConv2d) -> Params:
-    """Returns the multipliers and shifts of a layer as parameters."""
-    mantissa, shift = op.multipliers
-    return {"multiplier": mantissa, "shift": shift}
-
-
 def window(op: Convolution | TransposeConv2d) -> Params:
     """Returns kernel, stride, dilation and padding of a convolution as parameters."""
     pairs = {"kernel": op.kernel, "stride": op.stride, "dilation": op.dilation}
@@ -79,7 +73,6 @@ def conv_params(op: Convolution, groups: int) -> Params:
     return {
         **{"groups": groups, "pointwise": int(is_pointwise(op, groups))},
         **pack_weights(op.weights_per_output, op.bias.constant, op.x.zero_point, groups),
-        **requantization_params(op),
     }
 
 
@@ -115,7 +108,7 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
     if op.depth_multiplier != 1:
         return conv_params(op, op.in_channels)
     weights = np.ascontiguousarray(op.weights.constant).reshape(-1)
-    return {"weights": weights, "bias": np.asarray(op.bias.constant, np.int32), **requantization_params(op)}
+    return {"weights": weights, "bias": np.asarray(op.bias.constant, np.int32)}
 
 
 def scratch_depthwise(op: DepthwiseConv2d) -> int:
@@ -132,10 +125,7 @@ def scratch_depthwise(op: DepthwiseConv2d) -> int:
 def linear_params(op: Linear, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a fully connected layer in the graph's arithmetic."""
     packed = pack_weights(op.weights.constant, op.bias.constant, op.x.zero_point)
-    return {
-        **packed,
-        **({"scale": op.ratios.copy()} if arithmetic is Arithmetic.TFLITE else requantization_params(op)),
-    }
+    return {**packed, **({"scale": op.ratios.copy()} if arithmetic is Arithmetic.TFLITE else {})}
 
 
 def scratch_linear(op: Linear) -> int:

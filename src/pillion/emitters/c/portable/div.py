@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import check_all_int8
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.strides import as_int32_array, broadcast_steps, collapsed, few_axes
@@ -25,7 +25,7 @@ def params(op: Div, arithmetic: Arithmetic) -> Params:
         "b_step": as_int32_array(b_step),
     }
     if arithmetic.is_tflite:
-        return {**walk, "reciprocals": as_int32_array(reciprocals()), **multiplier_params(op.multiplier)}
+        return {**walk, "reciprocals": as_int32_array(reciprocals())}
     return {**walk, "ratio": np.array([op.ratio], np.float32)}
 
 

@@ -15,7 +15,7 @@ def params(op: Magnitude) -> Params:
     """Returns the parameters of all magnitude kernels."""
     a_factor, b_factor = op.factors
     return {
-        **{"count": op.y.type.elements, "a_factor": a_factor, "b_factor": b_factor},
+        **{"a_factor": a_factor, "b_factor": b_factor},
         **{"step": -1 if op.falls else 1, "thresholds": op.levels.astype(np.int32)},
     }
 

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import check_all_int8
 from pillion.emitters.c.kernel_library import PORTABLE
-from pillion.ir.numerics import Arithmetic
 from pillion.ops.matmul import BatchMatmul
 
 
-def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
+def params(op: BatchMatmul) -> Params:
     """Returns the parameters of a matrix product; transposed operands are read with other steps."""
     return {
         "batch": op.a.shape[0],
@@ -18,7 +17,6 @@ def params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
         "a_depth_step": op.rows if op.adj_x else 1,
         "b_depth_step": 1 if op.adj_y else op.columns,
         "b_column_step": op.depth if op.adj_y else 1,
-        **multiplier_params(op.multiplier(arithmetic)),
     }
 
 

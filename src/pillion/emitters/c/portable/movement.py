@@ -10,8 +10,8 @@ import numpy as np
 
 from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params
 from pillion.emitters.c.kernel_library import PORTABLE, Calls, Library
-from pillion.emitters.c.portable.walk import WalkRows, rows_of
 from pillion.emitters.c.strides import as_int32_array, contiguous_steps
+from pillion.emitters.c.walk import WalkRows, rows_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict

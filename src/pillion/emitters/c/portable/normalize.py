@@ -21,9 +21,8 @@ def params(op: Normalize) -> Params:
         "rows": math.prod(op.x.shape[: op.axis]),
         "positions": math.prod(op.x.shape[op.axis : -1]),
         **{"inner": op.x.shape[-1] // op.groups, "centred": int(op.centred)},
-        **{"mean_multiplier": op.mean_multiplier.mantissa, "mean_shift": op.mean_multiplier.shift},
         **dict(zip(("low", "high"), op.bounds, strict=True)),
-        **{**int64_fields(op.added, "added"), "each_channel": int(len(factors) > 1)},
+        "each_channel": int(len(factors) > 1),
         **{"factors": factors.astype(np.int32), "offsets": offsets.astype(np.int32)},
     }
 

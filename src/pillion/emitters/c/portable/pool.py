@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_XY, within
 from pillion.emitters.c.kernel_library import PORTABLE
-from pillion.emitters.c.portable.walk import WalkRows, rows_of
-from pillion.emitters.c.reduction_blocks import is_tile, tile_params
+from pillion.emitters.c.reduction_blocks import is_tile, partial_sum_params
 from pillion.emitters.c.strides import as_int32_array, contiguous_steps
+from pillion.emitters.c.walk import WalkRows, rows_of
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
@@ -51,14 +51,14 @@ def mean_walks(op: Mean) -> tuple[WalkRows, WalkRows]:
     return kept, gone
 
 
-def mean_params(op: Mean, arithmetic: Arithmetic) -> Params:
+def mean_params(op: Mean) -> Params:
     """Returns the parameters of a mean over any axes."""
     kept, gone = mean_walks(op)
     return {
         **{**kept.params, **kept.axes, "row_step": as_int32_array(kept.row_step[0])},
         **{"steps": gone.count, "step": gone.step[0], "reduced": gone.rows, "reduced_axes": len(gone.extent)},
         **{"reduced_extent": as_int32_array(gone.extent), "reduced_step": as_int32_array(gone.row_step[0])},
-        **{"offset": op.count * op.x.zero_point, **multiplier_params(op.multiplier(arithmetic))},
+        "offset": op.count * op.x.zero_point,
     }
 
 
@@ -90,19 +90,14 @@ def row_sizes(op: Softmax | LogSoftmax | L2Normalize) -> Params:
 def log_softmax_params(op: LogSoftmax) -> Params:
     """Returns the parameters of a log-softmax."""
     return {
-        **{**row_sizes(op), **multiplier_params(op.multiplier), **exponentials(op)},
-        **{"back_multiplier": op.back.mantissa, "back_shift": op.back.shift},
+        **{**row_sizes(op), **exponentials(op)},
         "farthest": max(op.smallest_difference, -ENTRIES),
     }
 
 
 def softmax_few_params(op: Softmax) -> Params:
     """Returns the parameters of a softmax that computes its exponentials, for tensors shorter than the table."""
-    return {
-        **row_sizes(op),
-        **multiplier_params(op.multiplier),
-        "farthest": min(255, -op.smallest_difference),
-    }
+    return {**row_sizes(op), "farthest": min(255, -op.smallest_difference)}
 
 
 def few_elements(op: Softmax) -> Verdict:
@@ -122,7 +117,7 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
         Mean,
         "mean_rows_s8",
-        tile_params,
+        partial_sum_params,
         requires=(is_tile, INT8_XY, mean_is_exact),
         name="mean_rows",
         scratch_bytes=lambda op: op.folded_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir import numerics
 from pillion.ir.numerics import INT16_MAX, Multipliers
@@ -43,12 +43,8 @@ def cell_bounds(op: LstmCell) -> Params:
 
 
 def output_scale(op: LstmOutput) -> Params:
-    """Returns the scale of a step's output as parameters."""
-    m = op.multiplier
-    return {
-        "integer_bits": FRACTION_BITS + op.cell_exponent,
-        **{"out_multiplier": m.mantissa, "out_shift": m.shift},
-    }
+    """Returns the integer bits of the cell state as parameters."""
+    return {"integer_bits": FRACTION_BITS + op.cell_exponent}
 
 
 def filter_params(op: SvdfMemory) -> Params:
@@ -56,7 +52,6 @@ def filter_params(op: SvdfMemory) -> Params:
     weights = op.weights.constant
     return {
         "inputs": op.x.shape[1],
-        **multiplier_params(op.multiplier),
         "weights": weights,
         "bias": (-op.x.zero_point * numerics.row_sums(weights)).astype(np.int32),
     }
@@ -67,7 +62,6 @@ def svdf_output_params(op: SvdfOutput) -> Params:
     return {
         "batch": op.memory.shape[0],
         "remembered": op.memory.shape[1] // op.units,
-        **multiplier_params(op.multiplier),
         **{"weights": op.weights.constant, "bias": op.bias.constant},
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
+from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_XY, dtypes
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.reduction_blocks import is_tile, partial_sum_params
@@ -28,12 +28,12 @@ def routine(op: Reduction, arithmetic: Arithmetic) -> str:
 
 
 def scale(op: ReduceSum, arithmetic: Arithmetic) -> Params:
-    """Returns the scale of a sum in the graph's arithmetic as parameters."""
+    """Returns the scale of a sum as parameters in arithmetics that round once."""
     if arithmetic is Arithmetic.TFLITE:
         return {"ratio": np.array([op.ratio], np.float64)}
     if arithmetic is Arithmetic.TFLITE_INTEGER:
         return {"multiplier": op.multiplier.mantissa, "right": 31 - op.multiplier.shift}
-    return multiplier_params(op.multiplier)
+    return {}
 
 
 def params(op: Reduction, arithmetic: Arithmetic) -> Params:

@@ -8,7 +8,6 @@ import numpy as np
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import LAYER
 from pillion.emitters.c.kernel_library import PORTABLE
-from pillion.emitters.c.portable.conv import requantization_params
 from pillion.ops.transpose_conv import TransposeConv2d
 
 SUM_BYTES = 4
@@ -18,7 +17,6 @@ SUM_BYTES = 4
 def params(op: TransposeConv2d) -> Params:
     """Returns the parameters of a transposed convolution."""
     return {
-        **requantization_params(op),
         "weights": np.ascontiguousarray(op.weights.constant.transpose(1, 2, 0, 3)).reshape(-1),
         "bias": op.bias.constant.astype(np.int32),
     }

@@ -7,11 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.strides import as_int32_array, collapsed, few_axes
+from pillion.emitters.c.strides import as_int32_array, broadcast_steps, collapsed, few_axes
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
+from pillion.ops.elementwise import Binary
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,12 @@ class WalkRows:
         return math.prod(self.extent)
 
     @property
-    def params(self) -> Params:
+    def params(self) -> dict[str, Any]:
         """The number of rows and their length as parameters."""
         return {"rows": self.rows, "count": self.count}
 
     @property
-    def axes(self) -> Params:
+    def axes(self) -> dict[str, Any]:
         """The axes from row to row as parameters."""
         return {"axes": len(self.extent), "extent": as_int32_array(self.extent)}
 
@@ -62,6 +63,11 @@ def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last_axis) -> Walk
     axis = inner(extent, steps)
     row_step = tuple(_without(s, axis) for s in steps)
     return WalkRows(extent[axis], tuple(s[axis] for s in steps), _without(extent, axis), row_step)
+
+
+def broadcast_walk(op: Binary) -> WalkRows:
+    """Returns the walk over two operands with broadcasting."""
+    return rows_of(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
 
 
 def _without(shape: Shape, axis: int) -> Shape:
