@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from pillion.ir.access import ROWS, Span
 from pillion.ir.op import Op
@@ -25,19 +26,27 @@ class OpMemory:
     workspace: Workspace | None = None
     """The scratch, if operands and results have fixed offsets in it."""
 
-    @property
-    def ticks(self) -> int:
-        """The duration in ticks."""
-        return 1
+    ticks: ClassVar[int] = 1
+    """The duration in ticks."""
+    steps: ClassVar[int] = 1
+    """The number of ops of the program."""
+
+
+class InnerMemory:
+    """The memory of an op that runs others: they have kernels, and read operands while results are written."""
+
+    ops: tuple[OpMemory | RepeatMemory, ...]
+    workspace: ClassVar[Workspace | None] = None
+    in_place: ClassVar[tuple[Value, ...]] = ()
 
     @property
-    def steps(self) -> int:
-        """The number of ops of the program."""
-        return 1
+    def overread_bytes(self) -> int:
+        """Bytes behind the end of an operand that a kernel may read."""
+        return max((need.overread_bytes for need in self.ops), default=0)
 
 
 @dataclass(frozen=True)
-class RegionMemory:
+class RegionMemory(InnerMemory):
     """Memory of a region: row buffers and the scratch of its ops."""
 
     schedule: Schedule
@@ -59,21 +68,6 @@ class RegionMemory:
         if fed is None:
             return 0
         return 4 * region_state_words(fed.shape[0] * fed.shape[ROWS]) + HOST_POINTER_BYTES * has_state
-
-    @property
-    def workspace(self) -> None:
-        """None: all inner ops have kernels."""
-        return None
-
-    @property
-    def overread_bytes(self) -> int:
-        """Bytes behind the end of an operand of the region that a kernel may read."""
-        return max((op.overread_bytes for op in self.ops), default=0)
-
-    @property
-    def in_place(self) -> tuple[Value, ...]:
-        """Empty: a region writes its result while it still reads its operands."""
-        return ()
 
     @property
     def ticks(self) -> int:
@@ -102,27 +96,12 @@ DEEPEST_PASSAGES = 6
 
 
 @dataclass(frozen=True)
-class RepeatMemory:
+class RepeatMemory(InnerMemory):
     """Memory of a loop: that of its ops."""
 
     op: Scan
     ops: tuple[OpMemory | RepeatMemory, ...]
     """One entry per op of the inner graph."""
-
-    @property
-    def workspace(self) -> None:
-        """None: all inner ops have kernels."""
-        return None
-
-    @property
-    def overread_bytes(self) -> int:
-        """Bytes behind the end of an operand that a kernel may read."""
-        return max((need.overread_bytes for need in self.ops), default=0)
-
-    @property
-    def in_place(self) -> tuple[Value, ...]:
-        """Empty: a loop writes results while it still reads operands."""
-        return ()
 
     @property
     def ticks(self) -> int:
@@ -161,5 +140,6 @@ class RepeatMemory:
         return spans
 
 
-Needs = Mapping[Op, OpMemory | RegionMemory | RepeatMemory]
+AnyMemory = OpMemory | RegionMemory | RepeatMemory
+Needs = Mapping[Op, AnyMemory]
 """The memory that each op needs."""

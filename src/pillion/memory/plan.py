@@ -24,10 +24,9 @@ from pillion.memory.first_fit import PlanningEffort, place_blocks
 from pillion.memory.live_blocks import LiveBlock, least_bytes, live_bytes
 from pillion.memory.npu_workspace import CACHE_LINE, place_in_npu_workspace
 from pillion.memory.op_memory import Needs, OpMemory, RegionMemory, RepeatMemory
-from pillion.memory.scan_memory import LoopBlocks, add_loop_blocks
+from pillion.memory.scan_memory import LoopBlocks, add_loop_blocks, add_result_blocks, overlay_result
 from pillion.memory.sliding_buffers import merge_sliding_blocks
 from pillion.memory.state_layout import MemoryLocation, layout_states, place_new_states
-from pillion.ops import Reshape
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +208,8 @@ def _activation_blocks(
         for value in op.activations:
             if value in blocks:
                 blocks[value].last = max(blocks[value].last, end)
+        add_result_blocks(op, begin, end, {}, inside)
         for value in op.results:
-            if isinstance(op, Reshape) and not op.x.is_constant:
-                blocks[value], shifts[value] = blocks[op.x], shifts.get(op.x, 0)
-            else:
-                blocks[value] = LiveBlock(aligned(value.type.size_bytes), begin, end)
             blocks[value].last = max(blocks[value].last, end)
         need = needs[op]
         if isinstance(need, RegionMemory):
@@ -319,18 +315,9 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _OpTicks) -> Iterator[tup
 
 
 def _allow_in_place(
-    graph: Graph, needs: Needs, blocks: Mapping[Value, LiveBlock], clock: _OpTicks, shifts: Shifts
+    graph: Graph, needs: Needs, blocks: dict[Value, LiveBlock], clock: _OpTicks, shifts: Shifts
 ) -> None:
     """Lets results overwrite operands that no later op reads."""
-    for i, op in enumerate(graph.ops):
-        begin, end = clock.begin[i], clock.end[i]
-        for value in needs[op].in_place:
-            block = blocks[op.results[0]]
-            meets = blocks[value].last == end and block.first == begin and block is not blocks[value]
-            is_fixed = (
-                shifts.get(value) or shifts.get(op.results[0]) or block.is_home or blocks[value].is_home
-            )
-            if meets and not is_fixed and block.over is None and block.size <= blocks[value].size:
-                block.over = blocks[value]
-        for value in op.activations:
-            blocks[value].tail = max(blocks[value].tail, needs[op].overread_bytes)
+    inside = LoopBlocks(blocks, shifts)
+    for op, begin, end in zip(graph.ops, clock.begin, clock.end, strict=True):
+        overlay_result(op, needs[op], begin, end, inside)

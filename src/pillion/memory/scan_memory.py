@@ -12,7 +12,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory.events import aligned
 from pillion.memory.live_blocks import LiveBlock
-from pillion.memory.op_memory import OpMemory, RepeatMemory
+from pillion.memory.op_memory import AnyMemory, OpMemory, RepeatMemory
 from pillion.ops import Reshape, Scan
 
 
@@ -38,17 +38,19 @@ def add_loop_blocks(need: RepeatMemory, begin: int, found: LoopBlocks) -> None:
     for inner_op, inner_need, (first, last) in zip(op.body.ops, need.ops, need.spans(begin), strict=True):
         for value in inner_op.activations:
             found.blocks[value].last = max(found.blocks[value].last, last)
-        _add_result_blocks(inner_op, first, last, homes, found)
+        add_result_blocks(inner_op, first, last, homes, found)
         if isinstance(inner_need, RepeatMemory):
             add_loop_blocks(inner_need, first, found)
         elif inner_need.scratch_bytes:
             found.scratch[inner_op] = LiveBlock(aligned(inner_need.scratch_bytes), first, last)
     for value in op.body.outputs:
         found.blocks[value].last = end
-    _overlay_inner_results(need, need.spans(begin), found)
+    for inner_op, inner_need, (first, last) in zip(op.body.ops, need.ops, need.spans(begin), strict=True):
+        overlay_result(inner_op, inner_need, first, last, found)
 
 
-def _add_result_blocks(op: Op, first: int, last: int, homes: dict[Value, Value], found: LoopBlocks) -> None:
+def add_result_blocks(op: Op, first: int, last: int, homes: dict[Value, Value], found: LoopBlocks) -> None:
+    """Adds the blocks of an op's results: those of a reshape's operand, of their `homes`, or new ones."""
     for value in op.results:
         if isinstance(op, Reshape) and not op.x.is_constant:
             found.blocks[value], found.shifts[value] = found.blocks[op.x], found.shifts.get(op.x, 0)
@@ -58,17 +60,18 @@ def _add_result_blocks(op: Op, first: int, last: int, homes: dict[Value, Value],
             found.blocks[value] = LiveBlock(aligned(value.type.size_bytes), first, last)
 
 
-def _overlay_inner_results(need: RepeatMemory, spans: list[tuple[int, int]], found: LoopBlocks) -> None:
-    """Lets inner results overwrite operands that no later op reads, and extends operands by what kernels overread."""
-    for op, inner, (first, last) in zip(need.op.body.ops, need.ops, spans, strict=True):
-        for value in inner.in_place:
-            block, under = found.blocks[op.results[0]], found.blocks[value]
-            is_free = under.last == last and block.first == first and block is not under
-            is_shifted = found.shifts.get(value) or found.shifts.get(op.results[0])
-            if is_free and not is_shifted and block.over is None and block.size <= under.size:
-                block.over = under
-        for value in op.activations:
-            found.blocks[value].tail = max(found.blocks[value].tail, inner.overread_bytes)
+def overlay_result(op: Op, need: AnyMemory, first: int, last: int, found: LoopBlocks) -> None:
+    """Lets a result overwrite an operand that no later op reads, and extends operands by what the kernel overreads."""
+    for value in need.in_place:
+        block, under = found.blocks[op.results[0]], found.blocks[value]
+        is_free = under.last == last and block.first == first and block is not under
+        is_fixed = (
+            found.shifts.get(value) or found.shifts.get(op.results[0]) or block.is_home or under.is_home
+        )
+        if is_free and not is_fixed and block.over is None and block.size <= under.size:
+            block.over = under
+    for value in op.activations:
+        found.blocks[value].tail = max(found.blocks[value].tail, need.overread_bytes)
 
 
 def _overwritten_carried_values(need: RepeatMemory) -> dict[Value, Value]:

@@ -18,6 +18,7 @@ from pillion.ir.types import Value
 from pillion.memory.events import aligned, is_alias
 from pillion.memory.live_blocks import LiveBlock
 from pillion.ops import Concat, Slice
+from pillion.ops.state_io import reshape_origin
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ def _sliding_buffer_candidates(graph: Graph) -> Iterator[SlidingBuffer]:
     if not graph.states:
         return
     position = {op: number for number, op in enumerate(graph.ops)}
-    lasting = {_reshape_origin(graph, v) for v in graph.outputs}
+    lasting = {reshape_origin(graph, v) for v in graph.outputs}
     befores = [state.before for state in graph.states]
     afters = [state.after for state in graph.states]
     for state in graph.states:
@@ -90,13 +91,6 @@ def _readers_through_reshapes(graph: Graph, value: Value) -> Iterator[Op]:
         yield op
         if is_alias(op):
             yield from _readers_through_reshapes(graph, op.results[0])
-
-
-def _reshape_origin(graph: Graph, value: Value) -> Value:
-    """Returns the value that another one is a reshape of."""
-    while (op := graph.producers.get(value)) is not None and is_alias(op):
-        value = op.operands[0]
-    return value
 
 
 def merge_sliding_blocks(

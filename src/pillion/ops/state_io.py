@@ -18,12 +18,12 @@ def copy_new_states(graph: Graph, copied: Iterable[State] | None = None) -> Grap
     storage, such as an input, an output or another state. Outputs that show an old state are then copied, too."""
     graph = _copy_old_state_outputs(graph) if copied is None and graph.states else graph
     names = UniqueNames(graph.values)
-    taken = {_reshape_origin(graph, v) for v in graph.outputs}
+    taken = {reshape_origin(graph, v) for v in graph.outputs}
     ops: list[Op] = []
     states: list[State] = []
     chosen = None if copied is None else set(copied)
     for state in graph.states:
-        origin = _reshape_origin(graph, state.after)
+        origin = reshape_origin(graph, state.after)
         is_lent = origin is not state.before and (origin not in graph.producers or origin in taken)
         if is_lent if chosen is None else state in chosen:
             y = Value(names.fresh(f"{state.name}_kept"), state.before.type)
@@ -38,7 +38,7 @@ def _copy_old_state_outputs(graph: Graph) -> Graph:
     """Copies old states that are outputs; they are overwritten before outputs are read."""
     names = UniqueNames(graph.values)
     before = {state.before for state in graph.states}
-    shown = dict.fromkeys(v for v in graph.outputs if _reshape_origin(graph, v) in before)
+    shown = dict.fromkeys(v for v in graph.outputs if reshape_origin(graph, v) in before)
     for value in shown:
         if value in graph.producers:  # the output keeps its name
             seen = Value(names.fresh(f"{value.name}_seen"), value.type)
@@ -55,7 +55,7 @@ def _copy_op(x: Value, y: Value) -> Op:
     return Slice(x=x, y=y, begin=(0,) * rank, step=(1,) * rank)
 
 
-def _reshape_origin(graph: Graph, value: Value) -> Value:
+def reshape_origin(graph: Graph, value: Value) -> Value:
     """Returns the value that another one is a reshape of."""
     while (op := graph.producers.get(value)) is not None and isinstance(op, Reshape):
         value = op.operands[0]
