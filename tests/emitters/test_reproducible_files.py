@@ -65,7 +65,9 @@ def digest(form: str) -> str:
 @pytest.mark.parametrize("form", FORMS)
 def test_other_processes_give_the_same_bytes(form: str) -> None:
     tests = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    code = f"import sys; sys.path[:0] = {tests}; import test_reproducible_files as t; print(t.digest({form!r}))"
+    code = (
+        f"import sys; sys.path[:0] = {tests}; import test_reproducible_files as t; print(t.digest({form!r}))"
+    )
     found = {digest(form)}
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
