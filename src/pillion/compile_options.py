@@ -73,7 +73,7 @@ class Quantization(Checked):
     @property
     def tuning(self) -> dict[str, Any]:
         """The options besides the data that differ from their defaults."""
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "calibrate"}
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "calibrate"}
         return {name: value for name, value in own.items() if value != getattr(type(self), name)}
 
 

@@ -57,7 +57,10 @@ class CompiledProgram:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the float model, the source file and everything that is quick to recompute out of pickles."""
-        own = {one.name: getattr(self, one.name) for one in fields(self)} | {"floats": None, "source": None}
+        own = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)} | {
+            "floats": None,
+            "source": None,
+        }
         return own | {"_known": self.stripes} if "_plan" in self.__dict__ else own
 
     def within(self, spec: Memory | tuple[Stripe, ...]) -> Self:
@@ -71,7 +74,7 @@ class CompiledProgram:
             )
         else:
             program = replace(self, memory_budget=spec)
-            program.__dict__.update({name: held for name, held in self.__dict__.items() if name == "whole"})
+            program.__dict__.update({name: value for name, value in self.__dict__.items() if name == "whole"})
         if spec != Memory():
             program.stripes  # noqa: B018  # what cannot be is refused now
         return program
@@ -79,10 +82,10 @@ class CompiledProgram:
     @cached_property
     def _plan(self) -> TilingPlan:
         """The chosen stripes and the memory plan with them."""
-        wanted = self.__dict__.get("_known", self.memory_budget)
-        if isinstance(wanted, Memory):
-            return find_stripes(self.graph, self.whole, wanted, self.npu_memory.ram_bytes)
-        return plan_stripes(self.graph, self.whole, wanted)
+        spec = self.__dict__.get("_known", self.memory_budget)
+        if isinstance(spec, Memory):
+            return find_stripes(self.graph, self.whole, spec, self.npu_memory.ram_bytes)
+        return plan_stripes(self.graph, self.whole, spec)
 
     @property
     def stripes(self) -> tuple[Stripe, ...]:
@@ -127,15 +130,15 @@ class CompiledProgram:
     @cached_property
     def npu_memory(self) -> NpuMemory:
         """Bytes that the NPU's segments need besides the arena and the core's constants, by memory."""
-        made = self.payloads
+        payloads = self.payloads
         bodies = [op.body for op in self.graph.ops if isinstance(op, Segment) and not op.is_closed]
-        converted = bool(made.converter)
-        scratch = made.scratch_bytes if converted else max(map(segment_peak_bytes, bodies), default=0)
+        converted = bool(payloads.converter)
+        scratch = payloads.scratch_bytes if converted else max(map(segment_peak_bytes, bodies), default=0)
         weights = sum(v.type.size_bytes for body in bodies for v in body.constants)
         return NpuMemory(
-            ram_bytes=self.npu_constant_bytes + made.fast_bytes + (0 if made.workspaces else scratch),
-            flash_bytes=made.flash_bytes or weights,
-            is_exact=converted or not made.segments,
+            ram_bytes=self.npu_constant_bytes + payloads.fast_bytes + (0 if payloads.workspaces else scratch),
+            flash_bytes=payloads.flash_bytes or weights,
+            is_exact=converted or not payloads.segments,
         )
 
     @property
@@ -165,7 +168,10 @@ class CompiledProgram:
     def _copied(self) -> list[Copied]:
         """Returns the tensors copied for each segment, in the target's program or in the host's."""
         host = lower(self.graph, workspaces=self.payloads.workspaces)
-        return [one | other for one, other in zip(self.lowered.copied, host.copied, strict=True)]
+        return [
+            target_copies | host_copies
+            for target_copies, host_copies in zip(self.lowered.copied, host.copied, strict=True)
+        ]
 
     def project(self, test: SelfTest | None) -> dict[str, Content]:
         """Returns the files of the C project, with a self-test if there is one."""

@@ -374,7 +374,7 @@ DEFAULT_CORE = "cortex-m3"
 
 def _wrong_core_error(path: str, core: str, board: Board) -> PillionError:
     """Returns the error for a file that was compiled for another core than the board's."""
-    fitting = [name for name, one in BOARDS.items() if one.core == core]
+    fitting = [name for name, candidate in BOARDS.items() if candidate.core == core]
     return wrong_core_error(
         path,
         core,

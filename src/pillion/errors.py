@@ -55,18 +55,22 @@ def warn(text: str, category: type[Warning] = PillionWarning) -> None:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
-    place = (frame.f_code.co_filename, frame.f_lineno)
-    if (text, *place) in _given and _warning_filter_action(text, category) in ("default", "module", "once"):
+    location = (frame.f_code.co_filename, frame.f_lineno)
+    if (text, *location) in _given and _warning_filter_action(text, category) in (
+        "default",
+        "module",
+        "once",
+    ):
         return
-    _given.add((text, *place))
-    warnings.warn_explicit(text, category, *place)
+    _given.add((text, *location))
+    warnings.warn_explicit(text, category, *location)
 
 
 def _warning_filter_action(text: str, category: type[Warning]) -> str:
     """Returns the action that the user's filters choose for a warning."""
-    for action, pattern, wanted, _, line in warnings.filters:
+    for action, pattern, filter_category, _, line in warnings.filters:
         matches = pattern is None or (not isinstance(pattern, str) and pattern.match(text))
-        if matches and issubclass(category, wanted) and line == 0:
+        if matches and issubclass(category, filter_category) and line == 0:
             return action
     return "default"
 

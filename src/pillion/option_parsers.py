@@ -97,16 +97,16 @@ def parse_streams(given: Any) -> tuple[tuple[str, int], ...]:
     return pairs
 
 
-def _stream(given: str | tuple[str, int]) -> tuple[str, int]:
-    if isinstance(given, tuple):
-        return given
-    match = _STREAM.fullmatch(given)
+def _stream(option: str | tuple[str, int]) -> tuple[str, int]:
+    if isinstance(option, tuple):
+        return option
+    match = _STREAM.fullmatch(option)
     if match is None:
         raise PillionError(
-            f"--stream {given} names no axis",
+            f"--stream {option} names no axis",
             rule="the name of an input and, behind a colon, the axis along which time goes, from 0",
-            here=f"--stream {given}",
-            help=f"--stream {given.split(':')[0] or 'x'}:2",
+            here=f"--stream {option}",
+            help=f"--stream {option.split(':')[0] or 'x'}:2",
         )
     return match[1], int(match[2])
 

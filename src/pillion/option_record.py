@@ -30,9 +30,9 @@ class Checked:
 
     def __post_init__(self) -> None:
         record: Any = type(self)
-        for one in option_fields(record):
-            if not one.record:
-                one.check(one.field, getattr(self, one.field))
+        for option in option_fields(record):
+            if not option.record:
+                option.check(option.field, getattr(self, option.field))
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ def option_fields(record: type[Any], name: str = "") -> tuple[OptionField, ...]:
 
 def _option_fields(record: type[Any], name: str) -> Iterator[OptionField]:
     hints = get_type_hints(record, include_extras=True)
-    for one in fields(record):
-        hint = hints[one.name]
+    for field in fields(record):
+        hint = hints[field.name]
         if is_dataclass(hint):
-            yield from _option_fields(hint, one.name)  # type: ignore[arg-type]  # it is a class
+            yield from _option_fields(hint, field.name)  # type: ignore[arg-type]  # it is a class
             continue
         kind, option = get_args(hint)
-        yield OptionField(name, one.name, one.default, option, _choices(kind))
+        yield OptionField(name, field.name, field.default, option, _choices(kind))
 
 
 def _choices(kind: Any) -> tuple[str, ...]:

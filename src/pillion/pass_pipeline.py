@@ -105,7 +105,7 @@ def npu_steps(npu: Device) -> tuple[Step, ...]:
     family = npu.name.split("-")[0]
     return (
         Step(passes.canonicalize_multipliers, "targets with an NPU"),
-        *(Step(one, f"targets with {family}") for one in npu.rewrites),
+        *(Step(rewrite, f"targets with {family}") for rewrite in npu.rewrites),
     )
 
 

@@ -91,12 +91,12 @@ def self_test_of(program: CompiledProgram, samples: SelfTestSamples) -> SelfTest
 def tflite(program: CompiledProgram) -> bytes:
     """Returns the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
     graph = run_passes(inline_segments(_for_others(program, ".tflite")), (sum_hard_sigmoids,))
-    usual = run_passes(graph, (legalize_functions,))
-    if len(list(flatten_ops(usual.ops))) > len(list(flatten_ops(graph.ops))):
+    legalized = run_passes(graph, (legalize_functions,))
+    if len(list(flatten_ops(legalized.ops))) > len(list(flatten_ops(graph.ops))):
         warn(
             ".tflite: sigmoids and tanh have steps of 1/256 and 1/128 there, and finer ones in C (docs/guide/quantization.md)"
         )
-    return emit_tflite(usual.replace(arithmetic=Arithmetic.TFLITE))
+    return emit_tflite(legalized.replace(arithmetic=Arithmetic.TFLITE))
 
 
 def pte(program: CompiledProgram, runtime: Runtime = "1.4") -> bytes:

@@ -158,11 +158,11 @@ def _package(point: EntryPoint) -> str:
 
 def _failed(point: EntryPoint, error: Exception) -> PillionError:
     """Returns the error for a plug-in that cannot be loaded."""
-    said = error.what if isinstance(error, PillionError) else str(error)
+    message = error.what if isinstance(error, PillionError) else str(error)
     return PillionError(
         f"the plug-in `{point.name}` cannot be loaded",
         rule=f"an entry point of `{GROUP}` is a function that fills the registry",
-        here=f"{point.value} of {_package(point)}: {type(error).__name__}: {said}",
+        here=f"{point.value} of {_package(point)}: {type(error).__name__}: {message}",
         help=f"mend it, or pip uninstall {point.dist.name if point.dist else point.name}",
     )
 

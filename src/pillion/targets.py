@@ -140,21 +140,21 @@ def _aliases() -> dict[str, str]:
 
 def find_target(name: str) -> Target:
     """Returns the target of this name; `+int8` is optional."""
-    wanted = str(name).lower()
-    for candidate in (wanted, wanted + NUMBER_FORMAT, wanted.removesuffix(NUMBER_FORMAT)):
+    key = str(name).lower()
+    for candidate in (key, key + NUMBER_FORMAT, key.removesuffix(NUMBER_FORMAT)):
         candidate = _aliases().get(candidate, candidate)
         if candidate in TARGETS:
             return TARGETS[candidate]
-    if (made := _core_plus_npu_target(wanted.replace(NUMBER_FORMAT, ""))) is not None:
-        return made
-    core, *extensions = wanted.replace(NUMBER_FORMAT, "").split("+")
+    if (target := _core_plus_npu_target(key.replace(NUMBER_FORMAT, ""))) is not None:
+        return target
+    core, *extensions = key.replace(NUMBER_FORMAT, "").split("+")
     if core in CORES and extensions:
         raise _no_such_core_error(name, core, extensions[-1])
     raise PillionError(
         f"there is no target `{name}`",
         rule="a target is a core (cortex-m33), a core and an NPU (cortex-m55+ethos-u55-128), or a chip with an NPU (imxrt700)",
         here=f"--target {name}",
-        help=_suggest_target(wanted),
+        help=_suggest_target(key),
     )
 
 
@@ -174,22 +174,22 @@ CORE_OF_CHIPS = {
 """Core by chip name prefix; a program for the core runs on the chip. The M0 runs programs for the M0+."""
 
 
-def _suggest_target(wanted: str) -> str:
+def _suggest_target(name: str) -> str:
     """Returns the target that a user may have meant: the chip's core, or a similar name."""
-    chip = max((c for c in CORE_OF_CHIPS if wanted.replace("-", "").startswith(c)), key=len, default=None)
+    chip = max((c for c in CORE_OF_CHIPS if name.replace("-", "").startswith(c)), key=len, default=None)
     if chip is not None:
         return (
             f"--target {CORE_OF_CHIPS[chip]}, the core of {chip} chips; `pillion targets` lists all targets"
         )
-    close = difflib.get_close_matches(wanted, [*TARGETS, *CORES, *_aliases()], n=1)
+    close = difflib.get_close_matches(name, [*TARGETS, *CORES, *_aliases()], n=1)
     return f"did you mean `{close[0]}`?" if close else "`pillion targets` lists all targets"
 
 
-def _core_plus_npu_target(wanted: str) -> Target | None:
+def _core_plus_npu_target(name: str) -> Target | None:
     """Returns the target `core+npu`, independent of the chips that have both."""
     for npu in NPUS.values():
-        core = CORES.get(wanted.removesuffix(f"+{npu.name}"))
-        if core is not None and core.name != wanted:
+        core = CORES.get(name.removesuffix(f"+{npu.name}"))
+        if core is not None and core.name != name:
             return Target(f"{core.name}+{npu.name}", f"Arm {core.title} beside {npu.summary}", core, npu)
     return None
 
@@ -205,8 +205,8 @@ def _no_such_core_error(name: str, core: str, extension: str) -> PillionError:
 def npu_interpreter(payload: bytes) -> Executable:
     """Returns the interpreter for an NPU's code on this computer. Raises if no NPU recognizes the code."""
     for npu in NPUS.values():
-        if npu.execute is not None and (found := npu.execute(payload)) is not None:
-            return found
+        if npu.execute is not None and (executable := npu.execute(payload)) is not None:
+            return executable
     raise PillionError(
         "an NPU's code cannot be executed here",
         rule=f"code of {', '.join(npu.name for npu in NPUS.values() if npu.execute)}",

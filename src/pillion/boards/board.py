@@ -53,11 +53,13 @@ class Board:
     def regions(self) -> Mapping[str, BoardRegion]:
         """CODE, CONSTANTS, DATA and ARENA, read from the linker script."""
         script = firmware_files()[f"{HARNESS_FOLDER}/{self.linker_script}"]
-        found = re.findall(
+        matches = re.findall(
             r"^\s*(\w+)\s*\(\w+\)\s*: ORIGIN = (0x[0-9a-f]+), LENGTH = (\d+)([KM])", script, re.MULTILINE
         )
         scale = {"K": 1 << 10, "M": 1 << 20}
-        regions = (BoardRegion(name, int(at, 16), int(size) * scale[unit]) for name, at, size, unit in found)
+        regions = (
+            BoardRegion(name, int(at, 16), int(size) * scale[unit]) for name, at, size, unit in matches
+        )
         return MappingProxyType({region.name: region for region in regions})
 
 
@@ -123,7 +125,7 @@ def firmware_files(
     }
     facts["selftest"] = " ".join(selftest)
     return {
-        path: _PLACE.sub(lambda found: facts[found[1]], text) for path, text in _harness_templates().items()
+        path: _PLACE.sub(lambda match: facts[match[1]], text) for path, text in _harness_templates().items()
     }
 
 
@@ -137,8 +139,8 @@ def selftest_main(model: str) -> str:
 def _harness_templates() -> Mapping[str, str]:
     """Returns the files with their placeholders."""
     folder = resources.files("pillion.boards") / "data"
-    places = {"": folder, f"{HARNESS_FOLDER}/": folder / HARNESS_FOLDER}
-    files = {f"{at}{file.name}": file for at, place in places.items() for file in place.iterdir()}
+    folders = {"": folder, f"{HARNESS_FOLDER}/": folder / HARNESS_FOLDER}
+    files = {f"{at}{file.name}": file for at, directory in folders.items() for file in directory.iterdir()}
     return {path: file.read_text("utf-8") for path, file in sorted(files.items()) if file.is_file()}
 
 

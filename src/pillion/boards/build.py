@@ -86,7 +86,7 @@ def link(
 ) -> Path:
     """Links objects into one file; `scripts` are files of the folder that the compiler's flags name."""
     contents = [read_whole(folder / script, "linker script") for script in scripts]
-    made = [path.read_bytes() for path in objects]
+    binaries = [path.read_bytes() for path in objects]
     arguments = [str(path) for path in objects]
     doing = f"linking {folder}"
 
@@ -94,7 +94,7 @@ def link(
         # Libraries, which are among the flags, come after the objects that need them.
         Compiler(compiler.command, ()).run([*arguments, *compiler.flags, "-o", str(out)], folder, doing)
 
-    return kept(digest((compiler.key(), *made, *contents)), name, make)
+    return kept(digest((compiler.key(), *binaries, *contents)), name, make)
 
 
 def digest(parts: Iterable[bytes]) -> str:
@@ -119,33 +119,33 @@ def kept(key: str, name: str, make: Callable[[Path], None]) -> Path:
     seal = file.with_name(f"{name}.sha256")
     if not file.exists() or not seal.exists() or seal.read_bytes() != file_sha256(file).encode():
         with _temporary_cache_folder(file) as folder:
-            made = Path(folder) / name
-            make(made)
-            found = file_sha256(made)
-            os.replace(made, file)
-            write_whole(seal, found.encode())
+            temporary = Path(folder) / name
+            make(temporary)
+            checksum = file_sha256(temporary)
+            os.replace(temporary, file)
+            write_whole(seal, checksum.encode())
     _require_private_cache(cache_folder())
     return file
 
 
 def _require_private_cache(cache: Path) -> None:
     """Raises if another user can write the cache, because its files are executed."""
-    found = cache.stat()
-    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH):
+    status = cache.stat()
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH):
         raise PillionError(
             "other users can write the cache folder",
             rule="programs in it are executed: it belongs to you, and only you can write it",
-            here=f"{cache}: user {found.st_uid}, {stat.filemode(found.st_mode)}",
+            here=f"{cache}: user {status.st_uid}, {stat.filemode(status.st_mode)}",
             help=f"chmod o-w {cache}, or name your own folder in the environment variable PILLION_CACHE",
         )
 
 
-def _temporary_cache_folder(kept: Path) -> tempfile.TemporaryDirectory[str]:
+def _temporary_cache_folder(path: Path) -> tempfile.TemporaryDirectory[str]:
     try:
         cache_folder().parent.mkdir(parents=True, exist_ok=True)
         cache_folder().mkdir(mode=0o700, exist_ok=True)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=kept.parent, prefix=".part-")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=path.parent, prefix=".part-")
     except OSError as error:
         raise PillionError(
             "there is no place to keep compiled files",

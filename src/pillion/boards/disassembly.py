@@ -30,12 +30,12 @@ def disassemble(image: Path, core: str) -> Mapping[int, DisassembledInstruction]
     architecture = ("-m", ARCHITECTURES[core]) if core in ARCHITECTURES else ()
     command = [DISASSEMBLER.path(), "-d", *architecture, str(image)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    found = [_LINE.match(line) for line in done.stdout.splitlines()]
+    matches = [_LINE.match(line) for line in done.stdout.splitlines()]
     instructions = {
         int(line[1], 16): DisassembledInstruction(
             line[3].replace("\t", " "), len(line[2].replace(" ", "")) // 2
         )
-        for line in found
+        for line in matches
         if line
     }
     if done.returncode or not instructions:

@@ -114,9 +114,9 @@ def _symbols(image: bytes, sections: list[_Section], names: list[str]) -> Iterat
             if info & 15 in (_OBJECT, _FUNCTION) and section < len(names):
                 is_function = info & 15 == _FUNCTION
                 # The lowest bit of a function's address means "Thumb" and is not part of the address.
-                place = address & ~1 if is_function else address
+                start = address & ~1 if is_function else address
                 name = _string_at(image, sections[table.link], name_at)
-                yield Symbol(name, place, size, names[section], is_function)
+                yield Symbol(name, start, size, names[section], is_function)
 
 
 def _string_at(image: bytes, strings: _Section, at: int) -> str:

@@ -67,9 +67,9 @@ def read_firmware(folder: Path, files: Collection[str] | None = None) -> Firmwar
 def _names(folder: Path, present: Collection[str], layout: ProjectLayout) -> list[str]:
     """Returns the C files and headers of a firmware; raises if one is missing."""
     needed = {layout.path(layout.model, name) for name in ("model.c", "model.h", "weights.c")}
-    wanted = needed | {name for name in present if name.endswith((".c", ".h"))}
-    names = sorted(name for name in wanted if name in present and (folder / name).exists())
-    missing = sorted(wanted - set(names))
+    candidates = needed | {name for name in present if name.endswith((".c", ".h"))}
+    names = sorted(name for name in candidates if name in present and (folder / name).exists())
+    missing = sorted(candidates - set(names))
     kernels = layout.path(layout.model, KERNEL_FOLDER)
     missing += [kernels] * (not any(name.startswith(f"{kernels}/") for name in names))
     if missing:
@@ -103,53 +103,56 @@ class _Reader:
             harness=self._harness(),
         )
 
-    def _program(self, place: str) -> Sources:
+    def _program(self, folder: str) -> Sources:
         """Returns the C files directly in a folder, without those of the harness."""
-        files = _names_in_folder(self._files_in_folder(place), "", ".c")
-        return self._sources(place, [name for name in files if name not in _harness_names()])
+        files = _names_in_folder(self._files_in_folder(folder), "", ".c")
+        return self._sources(folder, [name for name in files if name not in _harness_names()])
 
     def _harness(self) -> Sources:
         """Returns the program for boards around the model."""
-        place = self.layout.harness
-        files = _names_in_folder(self._files_in_folder(place), "", ".c")
+        folder = self.layout.harness
+        files = _names_in_folder(self._files_in_folder(folder), "", ".c")
         ours = _harness_names() - _HOST_ONLY
-        return self._sources(place, [name for name in files if name in ours])
+        return self._sources(folder, [name for name in files if name in ours])
 
-    def _sources(self, place: str, files: Sequence[str]) -> Sources:
+    def _sources(self, subfolder: str, files: Sequence[str]) -> Sources:
         """Returns C files with the headers of their folder, the model and the kernels."""
-        model = self._path_to_model_folder(place)
-        headers = [*_names_in_folder(self._files_in_folder(place), "", ".h"), *self._kernel_headers(place)]
+        model = self._path_to_model_folder(subfolder)
+        headers = [
+            *_names_in_folder(self._files_in_folder(subfolder), "", ".h"),
+            *self._kernel_headers(subfolder),
+        ]
         if model != ".":
             headers += [
                 f"{model}/{name}"
                 for name in _names_in_folder(self._files_in_folder(self.layout.model), "", ".h")
             ]
         includes = [model] * (model != ".") + [os.path.normpath(f"{model}/{KERNEL_HEADERS}")]
-        return Sources(self.folder / place, tuple(files), tuple(headers), tuple(includes))
+        return Sources(self.folder / subfolder, tuple(files), tuple(headers), tuple(includes))
 
-    def _kernels(self, place: str) -> Sources:
+    def _kernels(self, folder: str) -> Sources:
         """Returns the kernels in a folder, which include only headers of kernels."""
-        files = _names_in_folder(self._files_in_folder(place), f"{KERNEL_FOLDER}/", ".c")
-        includes = (os.path.normpath(f"{self._path_to_model_folder(place)}/{KERNEL_HEADERS}"),)
-        return Sources(self.folder / place, tuple(files), tuple(self._kernel_headers(place)), includes)
+        files = _names_in_folder(self._files_in_folder(folder), f"{KERNEL_FOLDER}/", ".c")
+        includes = (os.path.normpath(f"{self._path_to_model_folder(folder)}/{KERNEL_HEADERS}"),)
+        return Sources(self.folder / folder, tuple(files), tuple(self._kernel_headers(folder)), includes)
 
-    def _kernel_headers(self, place: str) -> list[str]:
+    def _kernel_headers(self, location: str) -> list[str]:
         """Returns the headers of kernels in a folder, and those of the model's kernels."""
-        places = dict.fromkeys((place, self.layout.model))
+        folders = dict.fromkeys((location, self.layout.model))
         return [
-            os.path.normpath(f"{os.path.relpath(one, place)}/{name}")
-            for one in places
-            for name in self._files_in_folder(one)
+            os.path.normpath(f"{os.path.relpath(folder, location)}/{name}")
+            for folder in folders
+            for name in self._files_in_folder(folder)
             if name.startswith(f"{KERNEL_FOLDER}/") and name.endswith(".h")
         ]
 
-    def _path_to_model_folder(self, place: str) -> str:
+    def _path_to_model_folder(self, folder: str) -> str:
         """Returns the relative path from a folder to the model's."""
-        return os.path.relpath(self.layout.model, place)
+        return os.path.relpath(self.layout.model, folder)
 
-    def _files_in_folder(self, place: str) -> list[str]:
+    def _files_in_folder(self, folder: str) -> list[str]:
         """Returns the names of files within a folder, relative to it."""
-        prefix = "" if place == "." else f"{place}/"
+        prefix = "" if folder == "." else f"{folder}/"
         return [name.removeprefix(prefix) for name in self.names if name.startswith(prefix)]
 
 
@@ -161,12 +164,12 @@ def _harness_names() -> frozenset[str]:
 
 def _find_c_files(folder: Path) -> list[str]:
     """Returns the C files and headers in a firmware's folders."""
-    places = ("", *(f"{place}/" for place in (MODEL_FOLDER, STAND_IN_FOLDER, HARNESS_FOLDER)))
+    prefixes = ("", *(f"{prefix}/" for prefix in (MODEL_FOLDER, STAND_IN_FOLDER, HARNESS_FOLDER)))
     return [
         path.relative_to(folder).as_posix()
-        for place in places
+        for prefix in prefixes
         for pattern in ("*", f"{KERNEL_FOLDER}/**/*")
-        for path in folder.glob(place + pattern)
+        for path in folder.glob(prefix + pattern)
     ]
 
 

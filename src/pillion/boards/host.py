@@ -136,11 +136,11 @@ class HostModel:
 
     def _run(self, message: bytes) -> list[bytes]:
         self._child.send(message, self._timeout)
-        sizes = [place.bytes for place in self.outputs]
+        sizes = [output.bytes for output in self.outputs]
         return self._outputs(self._child.receive(_CHANGES.size + sum(sizes), self._timeout))
 
     def _run_many(self, samples: Sequence[Sequence[bytes]], what: bytes) -> list[list[bytes]]:
-        size = _CHANGES.size + sum(place.bytes for place in self.outputs)
+        size = _CHANGES.size + sum(output.bytes for output in self.outputs)
         message = b"".join(part for inputs in samples for part in (what, *inputs))
         answers = self._child.exchange(message, size * len(samples), self._timeout)
         return [self._outputs(answers[at : at + size]) for at in range(0, len(answers), size)]
@@ -148,7 +148,7 @@ class HostModel:
     def _outputs(self, answer: bytes) -> list[bytes]:
         """Returns the outputs in an answer; raises if bytes outside the arena changed."""
         self._check_guards(*_CHANGES.unpack_from(answer))
-        sizes = [place.bytes for place in self.outputs]
+        sizes = [output.bytes for output in self.outputs]
         ends = [_CHANGES.size + sum(sizes[: i + 1]) for i in range(len(sizes))]
         return [answer[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
@@ -199,12 +199,12 @@ class HostModel:
         return "before or after the model's ops"
 
     def _check_inputs(self, inputs: Sequence[bytes]) -> None:
-        wanted = [place.bytes for place in self.inputs]
+        expected = [tensor.bytes for tensor in self.inputs]
         got = [len(data) for data in inputs]
-        if wanted != got:
+        if expected != got:
             raise PillionError(
                 f"the inputs do not fit {self.name}",
-                rule=f"bytes of {', '.join(place.name for place in self.inputs)}: {wanted}",
+                rule=f"bytes of {', '.join(tensor.name for tensor in self.inputs)}: {expected}",
                 here=f"bytes given: {got}",
                 help="pass one bytes object for each input, in the order of the model",
             )
@@ -230,22 +230,22 @@ def build(firmware: Path, *, native: bool = False, files: Collection[str] | None
     runner = replace(compiler, flags=(*compiler.flags, f"-DPILLION_MODEL={_descriptor(parts.header)}"))
     objects = [
         *compile_objects(runner, replace(parts.kernels, files=(str(RUNNER),))),
-        *(made for sources in parts.inference for made in compile_objects(compiler, sources)),
+        *(object_file for sources in parts.inference for object_file in compile_objects(compiler, sources)),
     ]
     return link(Compiler(compiler.command, ()), objects, parts.folder, (), _NAME)
 
 
 def _descriptor(header: Path) -> str:
     """Returns the C name of the model's descriptor, which `model.h` declares."""
-    found = re.search(r"^extern const pillion_model (\w+);", read_text(header, "C header"), re.MULTILINE)
-    if found is None:
+    match = re.search(r"^extern const pillion_model (\w+);", read_text(header, "C header"), re.MULTILINE)
+    if match is None:
         raise PillionError(
             "the model's name is not known",
             rule="model.h says: extern const pillion_model pillion_model_NAME;",
             here=str(header),
             help="write the firmware folder again with: pillion compile",
         )
-    return found[1]
+    return match[1]
 
 
 def _description(data: bytes) -> ModelDescription:
@@ -265,15 +265,15 @@ def _description(data: bytes) -> ModelDescription:
 
     arena_bytes, state_bytes, inputs, outputs, ops = (number() for _ in range(5))
     name = text()
-    places = []
+    tensors = []
     for _ in range(inputs + outputs):
         offset, size = number(), number()
-        places.append(HostPlace(text(), offset, size))
-        if offset + size > arena_bytes and (offset != NOWHERE or len(places) > inputs):
-            raise ValueError(f"`{places[-1].name}` does not lie in the arena of {arena_bytes} bytes")
+        tensors.append(HostPlace(text(), offset, size))
+        if offset + size > arena_bytes and (offset != NOWHERE or len(tensors) > inputs):
+            raise ValueError(f"`{tensors[-1].name}` does not lie in the arena of {arena_bytes} bytes")
     names = tuple(text() for _ in range(ops))
     return ModelDescription(
-        name, arena_bytes, state_bytes, tuple(places[:inputs]), tuple(places[inputs:]), names
+        name, arena_bytes, state_bytes, tuple(tensors[:inputs]), tuple(tensors[inputs:]), names
     )
 
 

@@ -71,8 +71,8 @@ def count(
     key = digest(
         (RUNS.encode(), image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode())
     )
-    found = kept(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
-    text, _, named = found.read_text("utf-8").rpartition(RUNS)
+    result_file = kept(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
+    text, _, named = result_file.read_text("utf-8").rpartition(RUNS)
     runs = [int(number) for number in named.split()]
     windows = list(_windows(text, disassemble(image, board.core)))
     # The last window follows the last op.
@@ -109,8 +109,8 @@ def _plugin() -> Path:
 
 def _plugin_version() -> int:
     """Returns the version of the plugin interface: 2 since QEMU 8.2."""
-    found = re.search(r"version (\d+)\.(\d+)", version((QEMU.path(),)))
-    return 2 if found and (int(found[1]), int(found[2])) >= (8, 2) else 1
+    match = re.search(r"version (\d+)\.(\d+)", version((QEMU.path(),)))
+    return 2 if match and (int(match[1]), int(match[2])) >= (8, 2) else 1
 
 
 def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, timeout: float) -> None:
@@ -121,15 +121,15 @@ def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, time
         options = ",".join([f"./{PLUGIN}", f"out={COUNTS}", *_options(read_elf(image))])
         command = [*qemu.command_line(image, board, profile=True), "-plugin", options]
         try:
-            status, said = run_to_end(command, Path(folder), timeout)
+            status, output = run_to_end(command, Path(folder), timeout)
         except subprocess.TimeoutExpired:
             raise _not_counted_error(board, f"it did not end within {timeout:g} s") from None
         counts = Path(folder) / COUNTS
         if status or not counts.exists():
             raise _not_counted_error(
-                board, said.decode("utf-8", "replace").strip()[-400:] or "nothing was printed"
+                board, output.decode("utf-8", "replace").strip()[-400:] or "nothing was printed"
             )
-        runs = b" ".join(RUN.findall(said))
+        runs = b" ".join(RUN.findall(output))
         out.write_bytes(counts.read_bytes() + RUNS.encode() + runs + b"\n")
 
 
@@ -144,8 +144,8 @@ def _options(elf: ElfSizes) -> Iterator[str]:
     for function in library:
         yield f"code={function.address:#x}-{function.address + function.bytes:#x}"
     for name in TOUCHED:
-        place = elf.places.get(name, range(0))
-        yield f"range={place.start:#x}-{place.stop:#x}"
+        addresses = elf.places.get(name, range(0))
+        yield f"range={addresses.start:#x}-{addresses.stop:#x}"
 
 
 def _windows(text: str, code: Mapping[int, DisassembledInstruction]) -> Iterator[CountedWindow]:

@@ -59,7 +59,7 @@ def linked(parts: Firmware, board: Board, instead: Sources | None = None) -> Pat
     objects = [
         *compile_objects(harness, around),
         *(compile_objects(compiler, instead) if instead is not None else ()),
-        *(made for sources in parts.inference for made in compile_objects(compiler, sources)),
+        *(object_file for sources in parts.inference for object_file in compile_objects(compiler, sources)),
     ]
     flags = (*board.cflags, "-nostdlib", "-Wl,--gc-sections", "-T", board.linker_script, "-L.", "-lgcc")
     linker = Compiler(compiler.command, flags)

@@ -39,13 +39,13 @@ def run(folder: Path, board: Board | None, files: Collection[str], optimize: Opt
         raise _damaged_selftest_error(
             where, f"it did not end within {timeout:g} s", "give more --timeout, or fewer samples"
         ) from None
-    said = printed.decode("utf-8", "replace")
+    text = printed.decode("utf-8", "replace")
     if status not in ENDS:
-        here = f"status {status}\n{said.strip()[-400:]}"
+        here = f"status {status}\n{text.strip()[-400:]}"
         raise _damaged_selftest_error(
             where, here, "`pillion run --on` the same place says more: a fault, or a project that was changed"
         )
-    return said
+    return text
 
 
 def _require_selftest(folder: Path) -> None:
@@ -92,6 +92,6 @@ def _host_selftest_program(folder: Path, files: Collection[str], optimize: Optim
     objects = [
         *compile_objects(compiler, _selftest_sources(parts)),
         *compile_objects(compiler, harness),
-        *(made for sources in model.inference for made in compile_objects(compiler, sources)),
+        *(object_file for sources in model.inference for object_file in compile_objects(compiler, sources)),
     ]
     return link(compiler, objects, parts.harness.folder, (), "selftest")

@@ -36,7 +36,7 @@ class Tool:
             if self.conda
             else "no package that was tried: install it as above",
         }
-        return {system: way for system, way in ways.items() if way}
+        return {system: command for system, command in ways.items() if command}
 
     def find(self) -> str | None:
         """Returns the path of the program, or None."""
@@ -120,8 +120,8 @@ class Processor:
 def processor(command: tuple[str, ...]) -> Processor:
     """Returns a compiler's view of this computer's processor."""
     for flag in ("-march=native", "-mcpu=native"):
-        asked = [*command, flag, "-dM", "-E", "-x", "c", os.devnull]
-        done = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False)
+        arguments = [*command, flag, "-dM", "-E", "-x", "c", os.devnull]
+        done = subprocess.run(arguments, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode == 0:
             return Processor((flag,), "\n".join(sorted(done.stdout.splitlines())))
     return Processor((), "")

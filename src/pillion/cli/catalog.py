@@ -50,17 +50,17 @@ def known_devices() -> list[str]:
 
 def describe_device(name: str) -> tuple[list[TableRow], tuple[str, ...]]:
     """Returns the rows and columns for an NPU or a core. A target means its NPU, or its core if it has none."""
-    wanted = name.lower()
-    wanted = nicknames().get(wanted, wanted)
+    device = name.lower()
+    device = nicknames().get(device, device)
     for target in TARGETS.values():
-        if wanted in (target.name, *target.aliases):
-            wanted = target.npu.name if target.npu else target.core.name
-    if wanted in NPUS:
-        return rules(NPUS[wanted]), RULE_COLUMNS
-    if wanted in CORES:
-        return kernels_of(CORES[wanted]), KERNEL_COLUMNS
+        if device in (target.name, *target.aliases):
+            device = target.npu.name if target.npu else target.core.name
+    if device in NPUS:
+        return rules(NPUS[device]), RULE_COLUMNS
+    if device in CORES:
+        return kernels_of(CORES[device]), KERNEL_COLUMNS
     known = known_devices()
-    close = difflib.get_close_matches(wanted, known, n=1)
+    close = difflib.get_close_matches(device, known, n=1)
     raise PillionError(
         f"there is no device `{name}`",
         rule=f"an NPU ({', '.join(NPUS)}), a core ({', '.join(CORES)}) or a target",

@@ -119,7 +119,7 @@ def _compare_layers(
     if floats is None:
         raise _missing_float_model_error(named.spec)
     with console.progress(quiet=as_json, what="comparing") as progress:
-        found = compare_layers(
+        comparison = compare_layers(
             built,
             floats,
             FloatTensors(floats, built.target.quantization),
@@ -128,9 +128,11 @@ def _compare_layers(
             progress=progress,
         )
     if picture is not None:
-        write_whole(picture, svg(found).encode())
-    console.show(facts_of_layers(found) if as_json else layers_on_screen(found), as_json, {"layers": COLUMNS})
-    for line in [] if as_json else helps(found):
+        write_whole(picture, svg(comparison).encode())
+    console.show(
+        facts_of_layers(comparison) if as_json else layers_on_screen(comparison), as_json, {"layers": COLUMNS}
+    )
+    for line in [] if as_json else helps(comparison):
         console.print_line(line)
 
 
@@ -148,10 +150,10 @@ def _compare_programs(
     with console.progress(quiet=as_json) as progress:
         programs = first.program(progress), second.program(progress)
     with console.progress(quiet=as_json, what="evaluating") as progress:
-        found = compare_programs(
+        comparison = compare_programs(
             *programs, (first.spec, second.spec), data, metric, progress=progress, **options
         )
-    console.show(program_comparison_facts(found), as_json)
+    console.show(program_comparison_facts(comparison), as_json)
 
 
 def _check_picture(picture: Path | None) -> None:

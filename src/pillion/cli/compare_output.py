@@ -61,7 +61,7 @@ def layers_on_screen(comparison: Comparison) -> Facts:
         "layers": rows or "none",
         **(
             {
-                "layers not shown": f"{hidden}, with {sum(one.share for one in comparison.layers[MOST_LAYERS:]):.1%} of the damage"
+                "layers not shown": f"{hidden}, with {sum(entry.share for entry in comparison.layers[MOST_LAYERS:]):.1%} of the damage"
             }
             if hidden
             else {}

@@ -57,17 +57,21 @@ def programs(incomplete: str) -> list[str]:
     return _files(incomplete, (".pte",))
 
 
-def _files(incomplete: str, ends: tuple[str, ...]) -> list[str]:
+def _files(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:
     """Returns files with the given suffixes and folders with a trailing slash; hidden ones only after a typed dot."""
     folder, _, start = incomplete.rpartition("/")
     prefix = f"{folder}/" if "/" in incomplete else ""
     try:
-        found = sorted(Path(prefix or ".").iterdir())
+        entries = sorted(Path(prefix or ".").iterdir())
     except (OSError, ValueError):
         return []
-    named = [one for one in found if one.name.startswith(start) and (start or not one.name.startswith("."))]
+    named = [
+        entry
+        for entry in entries
+        if entry.name.startswith(start) and (start or not entry.name.startswith("."))
+    ]
     return [
-        f"{prefix}{one.name}{'/' if one.is_dir() else ''}"
-        for one in named
-        if one.is_dir() or one.suffix.lower() in ends
+        f"{prefix}{entry.name}{'/' if entry.is_dir() else ''}"
+        for entry in named
+        if entry.is_dir() or entry.suffix.lower() in suffixes
     ]

@@ -39,13 +39,13 @@ def with_calibration_data(request: Request, fitting: Reading) -> Request:
 
 def opened(calibrate: Path | None, fitting: Reading) -> Source | None:
     """Opens the calibration data if a fitting option is set; otherwise returns None."""
-    given = changed_options(fitting)
-    if not given:
+    changed = changed_options(fitting)
+    if not changed:
         return None
     if calibrate is None:
         raise PillionError(
             "there is no data to fit",
-            rule=f"{', '.join(given)} {'go' if len(given) > 1 else 'goes'} with --calibrate",
+            rule=f"{', '.join(changed)} {'go' if len(changed) > 1 else 'goes'} with --calibrate",
             here="no --calibrate",
             help="add --calibrate samples/, or leave them out",
         )

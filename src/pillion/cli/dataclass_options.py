@@ -40,9 +40,9 @@ def dataclass_options(command: Command) -> Command:
     hints = get_type_hints(command, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if is_dataclass(_kind(hint))}
     parameters = [
-        one
+        expanded
         for parameter in signature(command).parameters.values()
-        for one in (
+        for expanded in (
             _options(groups[parameter.name])
             if parameter.name in groups
             else [parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])]
@@ -51,25 +51,25 @@ def dataclass_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        made = {name: _build_dataclass(_kind(hint), given) for name, hint in groups.items()}
-        command(**given, **made)
+        instances = {name: _build_dataclass(_kind(hint), given) for name, hint in groups.items()}
+        command(**given, **instances)
 
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks for
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {expanded.name: expanded.annotation for expanded in parameters}
     return run
 
 
 def changed_options(group: Any) -> dict[str, Any]:
     """Returns a group's options that differ from their defaults, by command line name."""
     kind: Any = type(group)
-    given: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
     for field in fields(kind):
         value = getattr(group, field.name)
         if is_dataclass(value):
-            given |= changed_options(value)
+            changed |= changed_options(value)
         elif value != field.default:
-            given[_long_name(_option(kind, field.name))] = value
-    return given
+            changed[_long_name(_option(kind, field.name))] = value
+    return changed
 
 
 def _kind(hint: Any) -> Any:
@@ -79,7 +79,7 @@ def _kind(hint: Any) -> Any:
 
 def _options(hint: Any) -> Iterator[Parameter]:
     """Yields an option for each field of a dataclass and of those in it."""
-    left_out = [name for one in get_args(hint)[1:] if isinstance(one, Without) for name in one]
+    left_out = [name for marker in get_args(hint)[1:] if isinstance(marker, Without) for name in marker]
     hints = _hints(_kind(hint))
     for name in hints:
         if name in left_out:
@@ -108,46 +108,48 @@ def _option(group: Any, name: str) -> Parameter:
 
 
 def _record_field(group: Any, name: str) -> OptionField:
-    return next(one for one in option_fields(group) if one.field == name)
+    return next(candidate for candidate in option_fields(group) if candidate.field == name)
 
 
-def _of_record(one: OptionField, heading: str) -> Parameter:
+def _of_record(field: OptionField, heading: str) -> Parameter:
     """Returns a compile option for the command line."""
-    declared, default = one.option, one.default
-    typed, name = declared.typed, f"--{one.keyword.replace('_', '-')}"
+    declared, default = field.option, field.default
+    typed, name = declared.typed, f"--{field.keyword.replace('_', '-')}"
     settings: dict[str, Any] = {"metavar": declared.metavar}
     if isinstance(default, bool):
         typed, name = bool, f"{name}/--no-{name[2:]}" if default else name
-    elif one.choices:
+    elif field.choices:
         typed = Optional[str] if default is None else str
-        settings = {"metavar": "|".join(one.choices), "complete": completion.complete_words(*one.choices)}
+        settings = {"metavar": "|".join(field.choices), "complete": completion.complete_words(*field.choices)}
     return Parameter(
-        one.keyword,
+        field.keyword,
         Parameter.KEYWORD_ONLY,
         default=None if default == () else default,
         annotation=Annotated[typed, option(heading, declared.help, declared.names or name, **settings)],
     )
 
 
-def _build_dataclass(group: Any, given: dict[str, Any]) -> Any:
+def _build_dataclass(group: Any, typed: dict[str, Any]) -> Any:
     """Builds a dataclass from its typed values, and removes these from the arguments."""
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, hint in _hints(group).items():
         if is_dataclass(hint):
-            made[name] = _build_dataclass(hint, given)
+            values[name] = _build_dataclass(hint, typed)
             continue
         parameter = _option(group, name)
-        value = given.pop(parameter.name, None)
+        value = typed.pop(parameter.name, None)
         if value in (None, []):
             continue  # the default
         if isinstance(get_args(hint)[1], Option):
             _record_field(group, name).check(_long_name(parameter), value)
-        made[name] = tuple(value) if isinstance(value, list) else value
-    return group(**made)
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return group(**values)
 
 
 def _long_name(parameter: Parameter) -> str:
     """Returns the long command line name of an option."""
-    (info,) = [one for one in get_args(parameter.annotation)[1:] if isinstance(one, OptionInfo)]
-    declared = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
-    return next((one for one in declared if one.startswith("--")), f"--{parameter.name.replace('_', '-')}")
+    (info,) = [entry for entry in get_args(parameter.annotation)[1:] if isinstance(entry, OptionInfo)]
+    declared = [entry for entry in (info.default, *(info.param_decls or ())) if isinstance(entry, str)]
+    return next(
+        (entry for entry in declared if entry.startswith("--")), f"--{parameter.name.replace('_', '-')}"
+    )

@@ -26,35 +26,37 @@ def doctor(as_json: JsonOption = False) -> None:
 
     Each item is listed with the features that it enables. Nothing is changed and no package is imported;
     compilers and the emulator are asked for their version."""
-    found = optional_tools()
-    facts: dict[str, Any] = {**system_facts(), "found": [_row(one) for one in found]}
+    tools = optional_tools()
+    facts: dict[str, Any] = {**system_facts(), "found": [_row(tool) for tool in tools]}
     if as_json:
         console.show(facts, as_json)
         return
     console.show({key: value for key, value in facts.items() if key != "found"}, False)
     print()
-    print(console.table([_tool_row_on_screen(one) for one in found], ("here", "name", "version", "enables")))
-    for line in _advice(found):
+    print(
+        console.table([_tool_row_on_screen(tool) for tool in tools], ("here", "name", "version", "enables"))
+    )
+    for line in _advice(tools):
         print(line)
 
 
-def _row(one: FoundTool) -> dict[str, Any]:
-    return {**asdict(one), "ways": dict(one.ways), "ready": one.is_ready}
+def _row(tool: FoundTool) -> dict[str, Any]:
+    return {**asdict(tool), "ways": dict(tool.ways), "ready": tool.is_ready}
 
 
-def _tool_row_on_screen(one: FoundTool) -> dict[str, Any]:
-    where = f"{one.version} ({one.where})" if one.where else one.version
-    return {"here": one.is_ready, "name": one.name, "version": where, "enables": one.enables}
+def _tool_row_on_screen(tool: FoundTool) -> dict[str, Any]:
+    where = f"{tool.version} ({tool.where})" if tool.where else tool.version
+    return {"here": tool.is_ready, "name": tool.name, "version": where, "enables": tool.enables}
 
 
-def _advice(found: list[FoundTool]) -> Iterator[str]:
+def _advice(tools: list[FoundTool]) -> Iterator[str]:
     """Yields how to install missing items and how to mend unsuitable ones."""
-    rest = [one for one in found if not one.is_ready]
+    rest = [tool for tool in tools if not tool.is_ready]
     if not rest:
         yield "\nEverything that Pillion can use is here."
         return
     yield "\nTo get the rest (compiling to C, .pte and .tflite needs only the packages):"
-    for one in rest:
-        yield f"\n{one.name}: {one.enables}" + (f"\n  now: {one.lacks}" if one.lacks else "")
-        width = max(map(len, one.ways))
-        yield from (f"  {system:{width}}  {way}" for system, way in one.ways.items())
+    for tool in rest:
+        yield f"\n{tool.name}: {tool.enables}" + (f"\n  now: {tool.lacks}" if tool.lacks else "")
+        width = max(map(len, tool.ways))
+        yield from (f"  {system:{width}}  {command}" for system, command in tool.ways.items())

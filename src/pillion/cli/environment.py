@@ -108,11 +108,11 @@ def versions() -> Iterator[str]:
     facts = system_facts()
     yield f"pillion {facts['pillion']}"
     yield f"Python {facts['python']} on {facts['system']}"
-    for one in optional_tools():
-        if one.kind == "extra" and one.version:
-            yield from one.version.split(", ")
+    for tool in optional_tools():
+        if tool.kind == "extra" and tool.version:
+            yield from tool.version.split(", ")
         else:
-            yield f"{one.name} {one.version}" if one.version else f"no {one.name}"
+            yield f"{tool.name} {tool.version}" if tool.version else f"no {tool.name}"
 
 
 def _required_tools() -> Iterator[FoundTool]:
@@ -133,9 +133,9 @@ def _program(name: str) -> FoundTool:
     path = _path_of(tool)
     if path is None:
         return FoundTool(name, "program", enables, ways=tool.ways)
-    said = printed_version(path)
-    lacks = "" if said else "it does not say its version"
-    return FoundTool(name, "program", enables, said or "unknown", path, lacks, tool.ways)
+    version_text = printed_version(path)
+    lacks = "" if version_text else "it does not say its version"
+    return FoundTool(name, "program", enables, version_text or "unknown", path, lacks, tool.ways)
 
 
 def _path_of(tool: Tool) -> str | None:
@@ -176,19 +176,19 @@ def printed_version(path: str) -> str:
 
 def _extras() -> Iterator[FoundTool]:
     """Yields each extra that the installed package declares, with the version of its first package."""
-    for extra, wanted in _declared_extras().items():
-        versions = {name: _version(name) for name in wanted}
+    for extra, requirements in _declared_extras().items():
+        versions = {name: _version(name) for name in requirements}
         missing = [name for name, version in versions.items() if version is None]
         wrong = [
-            f"{name} {version}, and {wanted[name]} is asked for"
+            f"{name} {version}, and {requirements[name]} is asked for"
             for name, version in versions.items()
-            if version is not None and not satisfies_requirement(version, wanted[name])
+            if version is not None and not satisfies_requirement(version, requirements[name])
         ]
         there = ", ".join(f"{name} {version}" for name, version in versions.items() if version is not None)
         lacks = "; ".join([*wrong, *(f"{name} is missing" for name in missing if there)])
-        ways = {"pip": f"pip install 'pillion[{extra}]'"}
+        commands = {"pip": f"pip install 'pillion[{extra}]'"}
         yield FoundTool(
-            f"extra {extra}", "extra", EXTRAS.get(extra, ""), there or None, lacks=lacks, ways=ways
+            f"extra {extra}", "extra", EXTRAS.get(extra, ""), there or None, lacks=lacks, ways=commands
         )
 
 
@@ -202,13 +202,15 @@ def _declared_extras() -> dict[str, dict[str, str]]:
         about = metadata.metadata("pillion")
     except metadata.PackageNotFoundError:
         return {}
-    wanted = [Requirement(line) for line in about.get_all("Requires-Dist") or []]
+    requirements = [Requirement(line) for line in about.get_all("Requires-Dist") or []]
     extras = [extra for extra in about.get_all("Provides-Extra") or [] if extra not in FOR_DEVELOPERS]
     return {
         extra: {
-            one.name: str(one.specifier)
-            for one in wanted
-            if one.marker and one.marker.evaluate({"extra": extra}) and not one.marker.evaluate({"extra": ""})
+            requirement.name: str(requirement.specifier)
+            for requirement in requirements
+            if requirement.marker
+            and requirement.marker.evaluate({"extra": extra})
+            and not requirement.marker.evaluate({"extra": ""})
         }
         for extra in extras
     }

@@ -82,8 +82,8 @@ def _replace_closed_streams() -> None:
 def _replace_with_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    found = error.object[error.start : error.end]
-    spelled = (PLAIN.get(mark) or mark.encode("ascii", "backslashreplace").decode() for mark in found)
+    unencodable = error.object[error.start : error.end]
+    spelled = (PLAIN.get(mark) or mark.encode("ascii", "backslashreplace").decode() for mark in unencodable)
     return "".join(spelled), error.end
 
 

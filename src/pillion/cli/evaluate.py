@@ -81,8 +81,8 @@ def _executor_settings(scheduler: str | None, workers: int | None) -> Iterator[d
     from pillion.sweep.cluster import connect_cluster, require_no_workers
 
     require_no_workers(scheduler, workers)
-    with connect_cluster(scheduler) as found:
-        yield {"workers": found.count, "runs": cluster_chunk_runner(found)}
+    with connect_cluster(scheduler) as cluster:
+        yield {"workers": cluster.count, "runs": cluster_chunk_runner(cluster)}
 
 
 @app.command(

@@ -31,30 +31,34 @@ def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate])
         "metrics": _metrics(evaluation),
         **_agreement_facts(evaluation),
         **{name: value for name, value in asdict(costs).items() if value is not None},
-        **({"agreement": [asdict(one) for one in evaluation.agreements]} if evaluation.agreements else {}),
+        **(
+            {"agreement": [asdict(agreement) for agreement in evaluation.agreements]}
+            if evaluation.agreements
+            else {}
+        ),
         **_confusion(evaluation),
         **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
     }
 
 
 def _metrics(evaluation: Evaluation) -> list[Facts]:
-    beside = evaluation.float_model
+    float_model = evaluation.float_model
     rows = []
     for name, number in evaluation.metrics.items():
         row: Facts = {"metric": name, "int8": number}
-        if beside is not None and name in beside.metrics:
-            row |= {"float": beside.metrics[name], "difference": number - beside.metrics[name]}
+        if float_model is not None and name in float_model.metrics:
+            row |= {"float": float_model.metrics[name], "difference": number - float_model.metrics[name]}
         rows.append(row)
     return rows
 
 
 def _agreement_facts(evaluation: Evaluation) -> Facts:
-    beside = evaluation.float_model
-    if beside is None:
+    float_model = evaluation.float_model
+    if float_model is None:
         return {}
     facts: Facts = {
-        "same_answer_as_float": beside.same_answer,
-        "signal_to_noise_db": beside.signal_to_noise_db,
+        "same_answer_as_float": float_model.same_answer,
+        "signal_to_noise_db": float_model.signal_to_noise_db,
     }
     return {name: value for name, value in facts.items() if value is not None}
 
@@ -96,6 +100,6 @@ def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Facts
     rows = []
     for number, (name, row) in enumerate(zip(names, counts, strict=True)):
         if sum(row):
-            cells = {f"{other}": count for other, count in zip(names, row, strict=True)}
+            cells = {f"{column}": count for column, count in zip(names, row, strict=True)}
             rows.append({"label \\ answer": name, **cells, "right": row[number] / sum(row)})
     return rows

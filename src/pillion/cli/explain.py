@@ -71,5 +71,5 @@ def _explain_targets(requests: Sequence[Request], timed: str | None, as_json: bo
     from pillion.cli.target_table import columns, compare_targets
 
     with console.progress(quiet=as_json):
-        programs = {one.target: build(one) for one in requests}
+        programs = {request.target: build(request) for request in requests}
     console.show(compare_targets(programs), as_json, columns(programs))

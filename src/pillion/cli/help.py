@@ -74,8 +74,8 @@ class HelpfulGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes each command with the first sentence of its help."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        shown = [(name, command) for name, command in found if command is not None and not command.hidden]
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        shown = [(name, command) for name, command in commands if command is not None and not command.hidden]
         room = formatter.width - 6 - max((len(name) for name, _ in shown), default=0)
         _write_groups(
             formatter,
@@ -98,8 +98,8 @@ def _options(command: Any, ctx: Any) -> Iterable[tuple[str, Row]]:
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
         if record is not None:
-            usual = "Arguments" if param.param_type_name == "argument" else "Options"
-            yield getattr(param, "rich_help_panel", None) or usual, record
+            default_panel = "Arguments" if param.param_type_name == "argument" else "Options"
+            yield getattr(param, "rich_help_panel", None) or default_panel, record
 
 
 def _write_groups(formatter: Any, rows: Iterable[tuple[str, Row]]) -> None:

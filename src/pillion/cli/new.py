@@ -65,7 +65,7 @@ def _require_empty(folder: Path) -> None:
     if not (folder.exists() or folder.is_symlink()):
         return
     is_folder = folder.is_dir()
-    there = sorted(one.name for one in folder.iterdir()) if is_folder else []
+    there = sorted(entry.name for entry in folder.iterdir()) if is_folder else []
     if there or not is_folder:
         raise PillionError(
             f"{folder} is there already",

@@ -46,19 +46,19 @@ def compiled_program_facts(program: Program, output: Path, runtime: str = "1.4")
 def arithmetic_change_facts(program: Program, *, quiet: bool) -> Facts:
     """Returns the effect of a chosen arithmetic; empty if it is the model's own."""
     with progress(quiet=quiet):
-        found = program.change_of_arithmetic()
-    if found is None:
+        change = program.change_of_arithmetic()
+    if change is None:
         return {}
     words = {
-        "own_arithmetic": found.own.value,
-        "outputs_changed": found.text,
-        "changed_in": found.ops_text,
+        "own_arithmetic": change.own.value,
+        "outputs_changed": change.text,
+        "changed_in": change.ops_text,
     }
     if not quiet:
         return words
-    ops = [{"op": c.op.name, "numbers": c.elements, "different": c.different} for c in found.ops]
-    numbers = {"numbers": found.elements, "different": found.different, "largest": found.largest}
-    inputs = {"inputs": found.inputs, "inputs_different": found.inputs_different}
+    ops = [{"op": c.op.name, "numbers": c.elements, "different": c.different} for c in change.ops]
+    numbers = {"numbers": change.elements, "different": change.different, "largest": change.largest}
+    inputs = {"inputs": change.inputs, "inputs_different": change.inputs_different}
     return words | {"change": {**inputs, **numbers, "ops": ops}}
 
 
@@ -180,7 +180,7 @@ def _stripe_end_reason(program: Program, end: int) -> str:
     if last.folded_bytes:
         return f"{last.kind} {last.name}: it makes one of all rows"
     reason = why_not_in_rows(op)
-    if any(other.first == end for other in program.stripes):
+    if any(stripe.first == end for stripe in program.stripes):
         return "the next stripe, with other rows in a step"
     return f"{op.kind} {op.name}: {reason}" if reason else "a longer stripe takes or costs more"
 
@@ -262,7 +262,7 @@ def explanation_facts(program: Program) -> Facts:
         "ops_on_cpu": len(rows) - len(ledger.on_npu),
         "crossing_bytes": ledger.crossing_bytes,
         **_npu_copy_facts(program),
-        **({"loops": [_loop_row(one) for one in ledger.copied]} if ledger.copied else {}),
+        **({"loops": [_loop_row(loop) for loop in ledger.copied]} if ledger.copied else {}),
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
         **_stripes(program),
         "ops": rows,

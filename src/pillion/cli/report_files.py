@@ -64,22 +64,23 @@ def collect_facts(
 ) -> Facts:
     """Collects a program's facts, with a progress bar for many samples. `opened` is data opened earlier."""
     is_calibration = data == request.options.quantize.calibrate
-    asked: Any = opened or (request.samples if is_calibration else None) or data
+    source: Any = opened or (request.samples if is_calibration else None) or data
     command = join(["pillion", *sys.argv[1:]])
     with console.stages(quiet, "looking") as (bar, stage):
         files = _files(request, data)
         return collect(
-            program, ReportOptions(asked, samples, measure, command, files, conditions, bar, stage, max_flash)
+            program,
+            ReportOptions(source, samples, measure, command, files, conditions, bar, stage, max_flash),
         )
 
 
 def _files(request: Request, data: Path | None) -> dict[str, Path]:
     """Returns the input files by purpose."""
     model = Path(request.model.partition(".py:")[0] + ".py" if ".py:" in request.model else request.model)
-    given: dict[str, Any] = {
+    paths: dict[str, Any] = {
         "the model's file": model,
         "weights": request.options.loading.weights,
         "calibration data": request.options.quantize.calibrate,
         "data": None if data == request.options.quantize.calibrate else data,
     }
-    return {what: path for what, path in given.items() if path is not None and path.exists()}
+    return {what: path for what, path in paths.items() if path is not None and path.exists()}

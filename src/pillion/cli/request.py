@@ -113,13 +113,15 @@ def build(request: Request, progress: Progress | None = None) -> Program:
     check(request)
     from pillion.cli.intermediates import Intermediates
 
-    kept = Intermediates(request.intermediates) if request.intermediates else None
+    intermediates = Intermediates(request.intermediates) if request.intermediates else None
     if request.samples is not None:
         quantize = replace(request.options.quantize, calibrate=request.samples)
         request = replace(request, options=replace(request.options, quantize=quantize))
-    program = compile_for(request, request.model, progress=progress, watch=kept.watch if kept else None)
-    if kept:
-        kept.keep(program)
+    program = compile_for(
+        request, request.model, progress=progress, watch=intermediates.watch if intermediates else None
+    )
+    if intermediates:
+        intermediates.keep(program)
     return program
 
 
@@ -127,25 +129,25 @@ def refuse_options(request: Request) -> None:
     """Raises if an option contradicts what an int8 file has fixed. A .tflite with --quantize may compute in float;
     this is checked when it is read."""
     is_to_be = request.quantize and suffix_of(request.model) == ".tflite"
-    given = changed_options(request.options.loading)
+    changed = changed_options(request.options.loading)
     if not is_to_be:
-        given |= changed_options(request.options.quantize)
+        changed |= changed_options(request.options.quantize)
     if request.options.io.layout == "nhwc":
-        given["--io-layout"] = request.options.io.layout
-    refuse_useless_options(request.model, given)
+        changed["--io-layout"] = request.options.io.layout
+    refuse_useless_options(request.model, changed)
 
 
 def refuse_build_options(
     program: str | Path, options: CompileOptions, target: str | None = None, *more: object
 ) -> None:
     """Raises if compile options are given for a program that is compiled already."""
-    given = {"--target": target} if target else {}
+    changed = {"--target": target} if target else {}
     for group in (options, *more):
-        given |= changed_options(group)
-    if given:
+        changed |= changed_options(group)
+    if changed:
         raise PillionError(
             f"{program} is compiled already",
-            rule=f"{', '.join(given)} {'go' if len(given) > 1 else 'goes'} with models that are compiled now",
+            rule=f"{', '.join(changed)} {'go' if len(changed) > 1 else 'goes'} with models that are compiled now",
             here=str(program),
             help="leave them out, or name the model that the program was made of",
         )
@@ -216,13 +218,13 @@ def _warnings_in_a_line(action: Literal["always", "ignore"]) -> Iterator[None]:
     """Prints Pillion's warnings like those of the command line."""
     with warnings.catch_warnings():
         warnings.simplefilter(action, PillionWarning)
-        usual = warnings.showwarning
+        original = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *location: Any, **more: Any) -> None:
             if issubclass(category, PillionWarning):
                 warn(str(message))
             else:
-                usual(message, category, *place, **more)
+                original(message, category, *location, **more)
 
         warnings.showwarning = show
         yield
@@ -274,25 +276,25 @@ def _check_project(folder: Path) -> None:
 def read_inputs(paths: Sequence[Path], wanted: Sequence[InputTensor] = ()) -> list[Array]:
     """Reads arrays from .npy files, or returns random inputs if there are no files."""
     if not paths:
-        return [_random_input(one) for one in wanted]
+        return [_random_input(spec) for spec in wanted]
     return [_load(path) for path in paths]
 
 
-def _random_input(wanted: InputTensor) -> Array:
+def _random_input(spec: InputTensor) -> Array:
     import numpy as np
 
     from pillion.ir.types import DType
 
     rng = np.random.default_rng(0)
     try:
-        if wanted.dtype is DType.FLOAT32:
-            return rng.standard_normal(wanted.shape).astype(np.float32)
-        return rng.integers(-128, 128, wanted.shape).astype(wanted.dtype.numpy)
+        if spec.dtype is DType.FLOAT32:
+            return rng.standard_normal(spec.shape).astype(np.float32)
+        return rng.integers(-128, 128, spec.shape).astype(spec.dtype.numpy)
     except (MemoryError, ValueError) as error:
         raise PillionError(
-            f"there is no room for input `{wanted.name}`",
+            f"there is no room for input `{spec.name}`",
             rule="the model's inputs fit into the memory of this computer",
-            here=f"{wanted.dtype.value}{list(wanted.shape)}: {error}",
+            here=f"{spec.dtype.value}{list(spec.shape)}: {error}",
             help="a computer with more memory, or a smaller model",
         ) from None
 

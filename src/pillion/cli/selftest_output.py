@@ -32,8 +32,8 @@ def facts(program: Program, output: Path, samples: Path | None) -> Facts:
     if samples is None:
         return {}
     if form_of(output) == ".pte":
-        beside = output.with_suffix(".bpte")
-        return {"selftest": str(beside), "selftest_bytes": beside.stat().st_size}
+        bundle = output.with_suffix(".bpte")
+        return {"selftest": str(bundle), "selftest_bytes": bundle.stat().st_size}
     count = len(samples_of(program.graph, samples))
     size = size_of(program.lowered.graph, count)
     finds = "the op and the element" if size.finds_elements else "the op; elements of outputs only"

@@ -51,5 +51,5 @@ def show(
     )
 
 
-def _command_lines(found: Iterator[str] | None) -> list[str] | None:
-    return None if found is None else list(found)
+def _command_lines(lines: Iterator[str] | None) -> list[str] | None:
+    return None if lines is None else list(lines)

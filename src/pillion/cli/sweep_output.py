@@ -82,9 +82,9 @@ def show_preview(plan: SweepFile, store: Store, as_json: bool) -> None:
             "variant": number,
             "model": job.model,
             **{column(key): _cell(value) for key, value in job.values.items()},
-            "state": "to do" if found is None else "failed" if found.failure else "done",
+            "state": "to do" if result is None else "failed" if result.failure else "done",
         }
-        for number, (job, found) in enumerate(zip(jobs, results, strict=True), 1)
+        for number, (job, result) in enumerate(zip(jobs, results, strict=True), 1)
     ]
     console.show_rows(rows, list(dict.fromkeys(key for row in rows for key in row)), as_json)
 

@@ -18,7 +18,7 @@ NOT_THERE = "-"
 def compare_targets(programs: Mapping[str, Program]) -> dict[str, Any]:
     """Returns the differences between programs of one model, by target."""
     entries = {target: {e.op.name: e for e in program.ledger} for target, program in programs.items()}
-    names = list(dict.fromkeys(name for held in entries.values() for name in held))
+    names = list(dict.fromkeys(name for by_name in entries.values() for name in by_name))
     return {
         "targets": [_target_row(target, program) for target, program in programs.items()],
         "ops": [_row(name, entries) for name in names],
@@ -27,7 +27,7 @@ def compare_targets(programs: Mapping[str, Program]) -> dict[str, Any]:
 
 def columns(programs: Mapping[str, Program]) -> dict[str, Sequence[str]]:
     """Returns the columns of both tables."""
-    whole = (
+    target_columns = (
         "target",
         "ops_on_npu",
         "ops_on_cpu",
@@ -37,7 +37,7 @@ def columns(programs: Mapping[str, Program]) -> dict[str, Sequence[str]]:
         "sram_bytes",
         "npu",
     )
-    return {"targets": whole, "ops": ("op", "kind", *programs)}
+    return {"targets": target_columns, "ops": ("op", "kind", *programs)}
 
 
 def _target_row(target: str, program: Program) -> dict[str, Any]:
@@ -63,9 +63,9 @@ def _arithmetic(program: Program) -> str | None:
 
 
 def _row(name: str, entries: Mapping[str, Mapping[str, LedgerEntry]]) -> dict[str, Any]:
-    found = {target: held[name] for target, held in entries.items() if name in held}
-    first = next(iter(found.values()))
-    units = {target: _placement(found[target]) if target in found else NOT_THERE for target in entries}
+    present = {target: by_name[name] for target, by_name in entries.items() if name in by_name}
+    first = next(iter(present.values()))
+    units = {target: _placement(present[target]) if target in present else NOT_THERE for target in entries}
     return {"op": name, "kind": first.op.kind, **units}
 
 

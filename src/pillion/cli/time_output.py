@@ -45,12 +45,12 @@ def conditions(
     )
 
 
-def _refuse_without_clock(given: Sequence[str]) -> None:
-    if given:
+def _refuse_without_clock(options: Sequence[str]) -> None:
+    if options:
         raise PillionError(
-            f"{given[0].split()[0]} says what an estimate of time rests on",
+            f"{options[0].split()[0]} says what an estimate of time rests on",
             rule="it goes with --clock",
-            here=" ".join(given),
+            here=" ".join(options),
             help="add --clock 160MHz, or leave it out",
         )
 

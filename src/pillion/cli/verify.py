@@ -81,16 +81,16 @@ def verify(
         refuse_build_options(path, options, None if suffix_of(path) == ".pte" else target, fitting)
         arrays = read_inputs(input) if input else None
         with console.progress(quiet=as_json):
-            found = _verify_file(path, target, samples, seed, arrays)
-        _show(found, as_json)
+            verification = _verify_file(path, target, samples, seed, arrays)
+        _show(verification, as_json)
         return
     check_named(program.name)
     require_target(program.name, target)
     arrays = read_inputs(input) if input else None
     request = with_calibration_data(Request(program.name, target or "", quantize, options), fitting)
     with console.progress(quiet=as_json):
-        found = build(request).verify(samples, seed=seed, inputs=arrays)
-    _show(found, as_json)
+        verification = build(request).verify(samples, seed=seed, inputs=arrays)
+    _show(verification, as_json)
 
 
 def _is_model(named: str, target: str | None) -> bool:
@@ -136,8 +136,8 @@ def _show(verification: Verification, as_json: bool) -> None:
     else:
         columns = {"executors": ("executor", "bytes", "different", "seconds", "note")}
         console.show({k: v for k, v in facts.items() if k not in ("pairs", "differences")}, as_json, columns)
-        for found in verification.differences:
-            console.print_line(difference_lines(found))
+        for difference in verification.differences:
+            console.print_line(difference_lines(difference))
     if verification.nothing_compared:
         raise _nothing_compared_error(verification)
     if not verification.ok:

@@ -25,7 +25,11 @@ def facts_of(verification: Verification) -> Facts:
             for p in verification.pairs
         ],
         "verdict": verdict(verification),
-        **({"differences": [_difference(d) for d in found]} if (found := verification.differences) else {}),
+        **(
+            {"differences": [_difference(d) for d in differences]}
+            if (differences := verification.differences)
+            else {}
+        ),
     }
 
 
@@ -74,22 +78,24 @@ def _in_one_line(error: PillionError) -> str:
     return "failed: " + "; ".join(" ".join(part.split()) for part in parts if part)
 
 
-def _difference(found: Difference) -> Facts:
-    op = found.op
+def _difference(difference: Difference) -> Facts:
+    op = difference.op
     return {
-        "executor": found.executor,
-        "sample": found.sample,
+        "executor": difference.executor,
+        "sample": difference.sample,
         "op": op.name if op else None,
         "kind": op.kind if op else None,
         "source": op.source if op else "",
-        "value": repr(found.value),
-        "overwritten": bool(op) and found.value.name not in [v.name for v in op.results] if op else False,
-        "index": list(found.index),
-        "reference": found.wanted,
-        "got": found.got,
-        "elements_different": found.elements,
-        "unfound": found.unfound,
-        "steps": [{"step": step.name, "value": step.value} for step in found.steps],
+        "value": repr(difference.value),
+        "overwritten": bool(op) and difference.value.name not in [v.name for v in op.results]
+        if op
+        else False,
+        "index": list(difference.index),
+        "reference": difference.wanted,
+        "got": difference.got,
+        "elements_different": difference.elements,
+        "unfound": difference.unfound,
+        "steps": [{"step": step.name, "value": step.value} for step in difference.steps],
     }
 
 

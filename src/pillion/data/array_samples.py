@@ -19,7 +19,7 @@ from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
 def read_named(path: Path) -> dict[str, Array]:
     """Reads the arrays of an .npz by name; the array of an .npy has the empty name."""
     try:
-        found = read_arrays(path)
+        arrays = read_arrays(path)
     except UNREADABLE as error:
         raise PillionError(
             f"cannot read {path}",
@@ -27,7 +27,7 @@ def read_named(path: Path) -> dict[str, Array]:
             here=reason(error),
             help="write it with numpy.save or numpy.savez",
         ) from None
-    return {"": found} if isinstance(found, np.ndarray) else found
+    return {"": arrays} if isinstance(arrays, np.ndarray) else arrays
 
 
 def inputs_and_label(
@@ -50,9 +50,9 @@ def inputs_and_label(
     )
 
 
-def _order_as_inputs(named: Mapping[str, Array], wanted: Sequence[InputSpec]) -> list[Array]:
+def _order_as_inputs(named: Mapping[str, Array], specs: Sequence[InputSpec]) -> list[Array]:
     """Orders arrays by the inputs' names if they match, otherwise keeps their order."""
-    names = [one.name for one in wanted]
+    names = [spec.name for spec in specs]
     return [named[name] for name in names] if set(named) == set(names) else list(named.values())
 
 
@@ -61,10 +61,10 @@ def samples_of_arrays(
 ) -> Iterator[Sample]:
     """Splits arrays into samples with labels."""
     count = len(labels) if labels is not None and labels.ndim else None
-    for array, one in zip(inputs, wanted, strict=True):
+    for array, spec in zip(inputs, wanted, strict=True):
         if array.dtype.kind not in NUMBERS:
-            as_input_dtype(array, one, place)
-    columns = [split_samples(array, one, place, count) for array, one in zip(inputs, wanted, strict=True)]
+            as_input_dtype(array, spec, place)
+    columns = [split_samples(array, spec, place, count) for array, spec in zip(inputs, wanted, strict=True)]
     counts = [len(column) for column in columns]
     if len(set(counts)) != 1:
         raise _unequal_counts_error(
@@ -74,53 +74,53 @@ def samples_of_arrays(
     for number in range(counts[0]):
         at = f"sample {number + 1} of {place}" if counts[0] > 1 else place
         parts = (np.asarray(column[number]) for column in columns)
-        fit = tuple(_prepare_input(part, one, at, reading) for part, one in zip(parts, wanted, strict=True))
+        fit = tuple(_prepare_input(part, spec, at, reading) for part, spec in zip(parts, wanted, strict=True))
         yield Sample(fit, answers[number] if answers is not None else None, at)
 
 
-def _labels(labels: Array | None, count: int, place: str) -> Array | None:
+def _labels(labels: Array | None, count: int, source: str) -> Array | None:
     """Checks for one label per sample; a single sample's label may be a scalar."""
     if labels is None:
         return None
     if labels.dtype.kind not in NUMBERS or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
-        found = (
+        kind = (
             f"{labels.dtype} with values that are not finite"
             if labels.dtype.kind == "f"
             else str(labels.dtype)
         )
-        raise _unequal_counts_error(place, f"labels of {found}", "labels are finite numbers")
+        raise _unequal_counts_error(source, f"labels of {kind}", "labels are finite numbers")
     if labels.ndim and len(labels) == count:
         return labels
     if count == 1:
         return labels[np.newaxis]
     raise _unequal_counts_error(
-        place, f"{count:,} samples and labels of shape {list(labels.shape)}", "a label for each sample"
+        source, f"{count:,} samples and labels of shape {list(labels.shape)}", "a label for each sample"
     )
 
 
-def _prepare_input(part: Array, wanted: InputSpec, place: str, reading: Reading) -> Array:
+def _prepare_input(part: Array, spec: InputSpec, source: str, reading: Reading) -> Array:
     if reading.divide is None and not reading.mean and not reading.std:
-        return as_input_dtype(part, wanted, place)
-    real = as_input_dtype(part.astype(np.float32), InputSpec(wanted.name, wanted.shape), place)
-    return _normalize_input(real, wanted, reading)
+        return as_input_dtype(part, spec, source)
+    real = as_input_dtype(part.astype(np.float32), InputSpec(spec.name, spec.shape), source)
+    return _normalize_input(real, spec, reading)
 
 
-def _normalize_input(real: Array, wanted: InputSpec, reading: Reading) -> Array:
+def _normalize_input(real: Array, spec: InputSpec, reading: Reading) -> Array:
     """Normalizes numbers. Per-channel values apply to axis 1 of images, or to the last axis if only that has this
     many channels."""
     real = real / np.float32(reading.divide or 1)
-    given = max(len(reading.mean), len(reading.std))
-    first = given > 1 and len(wanted.of_one) > 1 and wanted.of_one[0] == given
+    channels = max(len(reading.mean), len(reading.std))
+    first = channels > 1 and len(spec.of_one) > 1 and spec.of_one[0] == channels
     moved = np.moveaxis(real, 1, -1) if first else real
-    made = normalized(moved, reading, moved.shape[-1] if moved.ndim else 1)
-    return np.ascontiguousarray(np.moveaxis(made, -1, 1) if first else made, np.float32)
+    result = normalized(moved, reading, moved.shape[-1] if moved.ndim else 1)
+    return np.ascontiguousarray(np.moveaxis(result, -1, 1) if first else result, np.float32)
 
 
-def _unequal_counts_error(place: str, found: str, rule: str) -> PillionError:
+def _unequal_counts_error(source: str, actual: str, rule: str) -> PillionError:
     return PillionError(
-        f"the data does not fit the model: {place}",
+        f"the data does not fit the model: {source}",
         rule=rule,
-        here=found,
+        here=actual,
         help="save inputs and labels of the same samples, in the same order",
     )
 

@@ -21,19 +21,19 @@ from pillion.host_io.atomic_files import regular_file, suffix_of
 from pillion.host_io.user_code import run_user_code
 
 
-def _array_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
-    inputs, labels = inputs_and_label(read_named(path), wanted, str(path))
+def _array_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
+    inputs, labels = inputs_and_label(read_named(path), specs, str(path))
     if source.reading.transform is None:
-        yield from samples_of_arrays(inputs, labels, wanted, str(path), source.reading)
+        yield from samples_of_arrays(inputs, labels, specs, str(path), source.reading)
         return
-    only = _single_input(wanted, path)
+    only = _single_input(specs, path)
     for number, x in enumerate(inputs[0]):
         label = None if labels is None else labels[number]
         yield _transformed(x, label, only, source.reading, f"sample {number + 1} of {path}")
 
 
-def _image_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
-    only = _single_input(wanted, path)
+def _image_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
+    only = _single_input(specs, path)
     if source.reading.transform is not None:
         yield _transformed(image_files.read_image_as_it_is(path), None, only, source.reading, str(path))
         return
@@ -41,8 +41,8 @@ def _image_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> It
     yield Sample((image_files.as_input(image, only, source.reading),), None, str(path))
 
 
-def _sound_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
-    only = _single_input(wanted, path)
+def _sound_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
+    only = _single_input(specs, path)
     sound = wav_files.read_sound(path)
     if source.first_sound is not None:
         wav_files.require_same_rate(path, source.first_sound)
@@ -52,8 +52,8 @@ def _sound_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> It
     yield Sample((wav_files.as_input(sound, only, source.reading, str(path)),), None, str(path))
 
 
-def _table_samples(path: Path, wanted: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
-    only = _single_input(wanted, path)
+def _table_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
+    only = _single_input(specs, path)
     table = text_tables.open_table(path, text_tables.columns_for(only), source.reading)
     classes = source.reading.classes or text_tables.classes_of(table)
     yield from text_tables.samples_of_table(table, only, classes, source.reading)
@@ -72,29 +72,31 @@ ONE_EACH = (_image_samples, _sound_samples)
 """Readers of formats with one sample per file."""
 
 
-def _single_input(wanted: Sequence[InputSpec], path: Path) -> InputSpec:
-    if len(wanted) != 1:
+def _single_input(specs: Sequence[InputSpec], path: Path) -> InputSpec:
+    if len(specs) != 1:
         raise input_mismatch_error(
             str(path),
-            wanted[0],
-            f"the model has {len(wanted)} inputs",
+            specs[0],
+            f"the model has {len(specs)} inputs",
             rule="images, sounds and tables go with models of one input",
             help=".npz files with an array for each input, or a function: --data file.py:function",
         )
-    return wanted[0]
+    return specs[0]
 
 
-def _transformed(raw: Array, label: Array | None, wanted: InputSpec, reading: Reading, place: str) -> Sample:
+def _transformed(raw: Array, label: Array | None, spec: InputSpec, reading: Reading, location: str) -> Sample:
     """Returns the sample that the user's function makes of a file's content."""
     assert reading.transform is not None
-    made = as_array(run_user_code(reading.transform, "--transform", raw, rule=TRANSFORM))
-    if made is None:
-        raise input_mismatch_error(place, wanted, "the function gives no array", rule=TRANSFORM)
+    array = as_array(run_user_code(reading.transform, "--transform", raw, rule=TRANSFORM))
+    if array is None:
+        raise input_mismatch_error(location, spec, "the function gives no array", rule=TRANSFORM)
     plain = replace(reading, transform=None, divide=None, mean=(), std=())
-    found = list(samples_of_arrays([made], None, [wanted], place, plain))
-    if len(found) != 1:
-        raise input_mismatch_error(place, wanted, f"the function gives {len(found)} samples", rule=TRANSFORM)
-    return replace(found[0], label=label)
+    samples = list(samples_of_arrays([array], None, [spec], location, plain))
+    if len(samples) != 1:
+        raise input_mismatch_error(
+            location, spec, f"the function gives {len(samples)} samples", rule=TRANSFORM
+        )
+    return replace(samples[0], label=label)
 
 
 @dataclass(frozen=True)
@@ -165,13 +167,11 @@ class Files:
         read = self._read(wanted, [self.found[number] for number in chosen])
         yield from read if labels is None else _with_labels(read, [labels[number] for number in chosen], self)
 
-    def _read(
-        self, wanted: Sequence[InputSpec], files: Sequence[tuple[Path, str | None]]
-    ) -> Iterator[Sample]:
+    def _read(self, specs: Sequence[InputSpec], files: Sequence[tuple[Path, str | None]]) -> Iterator[Sample]:
         numbers = {name: number for number, name in enumerate(self.classes)}
         for file, folder in files:
             label = None if folder is None else self._class_of(folder, numbers)
-            for sample in FORMATS[suffix_of(file)](file, wanted, self):
+            for sample in FORMATS[suffix_of(file)](file, specs, self):
                 yield sample if label is None else replace(sample, label=label)
 
     def _class_of(self, folder: str, numbers: dict[str, int]) -> Array:
@@ -214,11 +214,11 @@ def _with_labels(samples: Iterator[Sample], labels: Sequence[Array], source: Fil
         raise _label_count_error(source, f"{number:,} samples, {len(labels):,} labels")
 
 
-def _label_count_error(source: Files, found: str) -> PillionError:
+def _label_count_error(source: Files, actual: str) -> PillionError:
     return PillionError(
         f"{source.reading.labels} has the labels of other data",
         rule=f"a label for each sample of {source.path}, in the same order",
-        here=found,
+        here=actual,
         help="write the labels in the order of the samples, files in the order of their names",
     )
 
@@ -253,10 +253,10 @@ def _is_data(name: str) -> bool:
     return suffix_of(name) in FORMATS and not name.startswith(".")
 
 
-def _no_data_error(path: Path, found: str) -> PillionError:
+def _no_data_error(path: Path, actual: str) -> PillionError:
     return PillionError(
         f"no data at {path}",
         rule=f"a file or a folder of {IN_WORDS}; or file.py:function",
-        here=found,
+        here=actual,
         help="numpy.savez('data.npz', x=inputs, y=labels), a folder for each class, or a function that gives (input, label)",
     )

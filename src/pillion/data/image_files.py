@@ -78,13 +78,13 @@ def _decode_image(path: Path) -> Any:
     return image
 
 
-def _resized(image: Any, width: int, height: int, reading: Reading, path: Path, wanted: InputSpec) -> Any:
+def _resized(image: Any, width: int, height: int, reading: Reading, path: Path, spec: InputSpec) -> Any:
     from PIL import Image
 
     if reading.fit == "exact":
         raise input_mismatch_error(
             str(path),
-            wanted,
+            spec,
             f"an image of {image.height} x {image.width}",
             rule=f"images of {height} x {width} pixels",
             help="--fit resize stretches images, --fit crop scales the shorter side and cuts out the middle; or compile for their size",
@@ -96,7 +96,7 @@ def _resized(image: Any, width: int, height: int, reading: Reading, path: Path, 
     if size[0] * size[1] > MOST_PIXELS:
         raise input_mismatch_error(
             str(path),
-            wanted,
+            spec,
             f"{image.height} x {image.width} pixels",
             rule="a shape that can be cut to the model's",
         )

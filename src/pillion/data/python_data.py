@@ -51,18 +51,18 @@ class PythonData:
             items = ((number + 1, self.things[number]) for number in spread(count, most))
         yield from islice(self._of_items(items, wanted), most)
 
-    def _of_items(self, items: Iterable[tuple[int, Any]], wanted: Sequence[InputSpec]) -> Iterator[Sample]:
+    def _of_items(self, items: Iterable[tuple[int, Any]], specs: Sequence[InputSpec]) -> Iterator[Sample]:
         for number, item in items:
             place = f"item {number} of {self.name}"
-            inputs, label = inputs_and_label(_arrays_by_name(item, place, len(wanted)), wanted, place)
-            yield from samples_of_arrays(inputs, label, wanted, place, self.reading)
+            inputs, label = inputs_and_label(_arrays_by_name(item, place, len(specs)), specs, place)
+            yield from samples_of_arrays(inputs, label, specs, place, self.reading)
 
-    def _is_one_item(self, wanted: Sequence[InputSpec]) -> bool:
+    def _is_one_item(self, specs: Sequence[InputSpec]) -> bool:
         things = self.things
         return (
             isinstance(things, Mapping)
             or _is_array(things)
-            or (_is_arrays(things) and _is_input_tuple(things, wanted))
+            or (_is_arrays(things) and _is_input_tuple(things, specs))
         )
 
 
@@ -73,17 +73,17 @@ def _is_array(things: Any) -> bool:
 
 def _is_arrays(things: Any) -> bool:
     """Whether the object is a tuple of arrays."""
-    return isinstance(things, tuple) and bool(things) and all(as_array(one) is not None for one in things)
+    return isinstance(things, tuple) and bool(things) and all(as_array(item) is not None for item in things)
 
 
-def _is_input_tuple(things: Sequence[Any], wanted: Sequence[InputSpec]) -> bool:
+def _is_input_tuple(things: Sequence[Any], specs: Sequence[InputSpec]) -> bool:
     """Whether a tuple holds an array per input, and perhaps labels; otherwise it is a tuple of samples."""
-    if len(things) == len(wanted) + 1:
+    if len(things) == len(specs) + 1:
         first, last = as_array(things[0]), as_array(things[-1])
         assert first is not None
         assert last is not None
-        return first.shape != last.shape or len(wanted) > 1
-    return len(things) == len(wanted)
+        return first.shape != last.shape or len(specs) > 1
+    return len(things) == len(specs)
 
 
 def items_of(things: Any, name: str) -> Iterator[Any]:
@@ -98,7 +98,7 @@ def items_of(things: Any, name: str) -> Iterator[Any]:
     yield from iterator
 
 
-def _arrays_by_name(item: Any, place: str, inputs: int) -> dict[str, Array]:
+def _arrays_by_name(item: Any, location: str, inputs: int) -> dict[str, Array]:
     """Returns the arrays of a sample or batch by name; those of a tuple by number."""
     if isinstance(item, Mapping):
         named = {str(name): as_array(part) for name, part in item.items()}
@@ -108,15 +108,15 @@ def _arrays_by_name(item: Any, place: str, inputs: int) -> dict[str, Array]:
         named = {str(i): as_array(part) for i, part in enumerate(_flat(item, inputs))}
     else:
         named = {"": None}
-    found = {name: part for name, part in named.items() if part is not None}
-    if len(found) != len(named):
+    arrays = {name: part for name, part in named.items() if part is not None}
+    if len(arrays) != len(named):
         raise PillionError(
-            f"{place} is no input of the model",
+            f"{location} is no input of the model",
             rule=SAMPLES,
             here=describe(item),
             help="yield (input, label), or a tuple of all inputs and then the label",
         )
-    return found
+    return arrays
 
 
 def _flat(item: Sequence[Any], inputs: int) -> list[Any]:
@@ -174,9 +174,9 @@ class UserFunctionData:
         """Calls the function and yields its samples."""
         if not self._opened:
             self._opened.append(function_of(self.spec, FUNCTION))
-        made = run_user_code(self._opened[0], self.spec, rule=FUNCTION)
-        given = PythonData(made, self.reading, self.spec)
-        yield from _report_generator_errors(given.samples(wanted, most), self.spec)
+        items = run_user_code(self._opened[0], self.spec, rule=FUNCTION)
+        source = PythonData(items, self.reading, self.spec)
+        yield from _report_generator_errors(source.samples(wanted, most), self.spec)
 
 
 def _report_generator_errors(samples: Iterator[Sample], spec: str) -> Iterator[Sample]:

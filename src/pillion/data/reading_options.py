@@ -66,12 +66,12 @@ class Reading:
         one_of("--fit", self.fit, get_args(Fit))
         if self.divide is not None and not (math.isfinite(self.divide) and self.divide > 0):
             raise _invalid_number_error("--divide", self.divide, "a number above 0")
-        for one in self.mean:
-            if not math.isfinite(one):
-                raise _invalid_number_error("--mean", one, "finite numbers")
-        for one in self.std:
-            if not (math.isfinite(one) and one > 0):
-                raise _invalid_number_error("--std", one, "numbers above 0")
+        for value in self.mean:
+            if not math.isfinite(value):
+                raise _invalid_number_error("--mean", value, "finite numbers")
+        for value in self.std:
+            if not (math.isfinite(value) and value > 0):
+                raise _invalid_number_error("--std", value, "numbers above 0")
 
 
 def _words(text: str | tuple[str, ...]) -> Any:
@@ -100,11 +100,11 @@ def _numbers(name: str, text: str | tuple[float, ...]) -> Any:
         ) from None
 
 
-def _invalid_number_error(option: str, found: float, rule: str) -> PillionError:
+def _invalid_number_error(option: str, value: float, rule: str) -> PillionError:
     return PillionError(
-        f"{option} {found:g} cannot be computed with",
+        f"{option} {value:g} cannot be computed with",
         rule=f"{option} takes {rule}",
-        here=f"{found:g}",
+        here=f"{value:g}",
         help=f"{option} 255" if option == "--divide" else f"{option} 0.5",
     )
 

@@ -105,39 +105,39 @@ def as_input_dtype(array: Array, wanted: InputSpec, place: str) -> Array:
     return _to_integer_exactly(array, wanted, place)
 
 
-def _to_integer_exactly(array: Array, wanted: InputSpec, place: str) -> Array:
+def _to_integer_exactly(array: Array, spec: InputSpec, location: str) -> Array:
     """Converts to an integer input without rounding."""
     with np.errstate(invalid="ignore"):
-        made = array.astype(wanted.dtype.numpy)
-    if not np.array_equal(made, array):
+        integers = array.astype(spec.dtype.numpy)
+    if not np.array_equal(integers, array):
         raise input_mismatch_error(
-            place,
-            wanted,
+            location,
+            spec,
             f"{array.dtype} from {array.min()} to {array.max()}",
-            rule=f"numbers of type {wanted.dtype.value}",
+            rule=f"numbers of type {spec.dtype.value}",
         )
-    return made
+    return integers
 
 
 def split_samples(array: Array, wanted: InputSpec, place: str, labels: int | None = None) -> Array:
     """Reshapes an array to [samples, batch, …] of an input: one sample with or without batch axis, or many. If
     there are as many labels as the program's batch, an array of one whole input is that many samples."""
-    shape, one = wanted.shape, wanted.of_one
+    shape, sample_shape = wanted.shape, wanted.of_one
     if array.shape == shape and shape:
         split = wanted.rows > 1 and labels == wanted.rows
-        return array.reshape(wanted.rows, 1, *one) if split else array[np.newaxis]
+        return array.reshape(wanted.rows, 1, *sample_shape) if split else array[np.newaxis]
     if not shape:
         return array.reshape(-1)
-    if array.shape == one:
-        return array.reshape(1, 1, *one)
-    if array.ndim and array.shape[1:] == one:
-        return _require_samples(array.reshape(len(array), 1, *one), array, wanted, place)
+    if array.shape == sample_shape:
+        return array.reshape(1, 1, *sample_shape)
+    if array.ndim and array.shape[1:] == sample_shape:
+        return _require_samples(array.reshape(len(array), 1, *sample_shape), array, wanted, place)
     if array.ndim and array.shape[1:] == shape:
         return _require_samples(array, array, wanted, place)
-    if array.ndim and _without_unit_axes(array.shape[1:]) == _without_unit_axes(one):
-        return _require_samples(array.reshape(len(array), 1, *one), array, wanted, place)
-    if _without_unit_axes(array.shape) == _without_unit_axes(one):
-        return array.reshape(1, 1, *one)
+    if array.ndim and _without_unit_axes(array.shape[1:]) == _without_unit_axes(sample_shape):
+        return _require_samples(array.reshape(len(array), 1, *sample_shape), array, wanted, place)
+    if _without_unit_axes(array.shape) == _without_unit_axes(sample_shape):
+        return array.reshape(1, 1, *sample_shape)
     raise input_mismatch_error(place, wanted, f"shape {list(array.shape)}")
 
 
@@ -146,9 +146,9 @@ def _without_unit_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def _require_samples(many: Array, array: Array, wanted: InputSpec, place: str) -> Array:
+def _require_samples(many: Array, array: Array, spec: InputSpec, location: str) -> Array:
     if not len(many):
-        raise input_mismatch_error(place, wanted, f"shape {list(array.shape)}")
+        raise input_mismatch_error(location, spec, f"shape {list(array.shape)}")
     return many
 
 
@@ -156,18 +156,18 @@ def input_mismatch_error(
     place: str, wanted: InputSpec, found: str, rule: str = "", help: str = ""
 ) -> PillionError:
     """Returns the error for data that does not fit an input."""
-    one = list(wanted.of_one)
+    sample_shape = list(wanted.of_one)
     return PillionError(
         f"the data does not fit the model: {place}",
         rule=rule
-        or f"input `{wanted.name}` takes {wanted}: samples of {one}, or many of them along a first axis",
+        or f"input `{wanted.name}` takes {wanted}: samples of {sample_shape}, or many of them along a first axis",
         here=found,
         help=help or _way_to_fit(wanted),
     )
 
 
-def _way_to_fit(wanted: InputSpec) -> str:
-    many = ", ".join(["N", *map(str, wanted.of_one)])
+def _way_to_fit(spec: InputSpec) -> str:
+    many = ", ".join(["N", *map(str, spec.of_one)])
     return f"save an array of shape ({many}), or compile the model for inputs of the data's shape"
 
 
@@ -204,14 +204,14 @@ def spread_samples(samples: Iterator[Sample], most: int | None) -> Iterator[Samp
     if most is None:
         yield from samples
         return
-    held: list[Sample] = []
+    buffer: list[Sample] = []
     step = 1
     for number, sample in enumerate(samples):
         if number % step == 0:
-            held.append(sample)
-        if len(held) > 2 * most:
-            held, step = held[::2], 2 * step
-    yield from (held[number] for number in spread(len(held), most))
+            buffer.append(sample)
+        if len(buffer) > 2 * most:
+            buffer, step = buffer[::2], 2 * step
+    yield from (buffer[number] for number in spread(len(buffer), most))
 
 
 def elements(shape: Sequence[int]) -> int:

@@ -54,8 +54,8 @@ def open_table(path: Path, numbers: int | None, reading: Reading) -> TextTable:
     has_names = _are_names(cells)
     row = lines[-1] if has_names and len(lines[-1]) == len(cells) else cells
     label = _label_column(path, cells if has_names else [], row, numbers, reading)
-    held = len(cells) - (label is not None)
-    if numbers is not None and held != numbers:
+    value_columns = len(cells) - (label is not None)
+    if numbers is not None and value_columns != numbers:
         named = (
             f", one of them the label `{cells[label] if has_names else label + 1}`"
             if label is not None
@@ -121,23 +121,23 @@ def _label_column(
 ) -> int | None:
     """Returns the label column: as named, by a usual name, the only column of words, or the last if there is one
     more than the input needs."""
-    asked, columns = reading.label_column, len(cells)
-    if asked is not None:
-        if asked in names:
-            return list(names).index(asked)
-        if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= columns:
-            return int(asked) - 1
+    requested, columns = reading.label_column, len(cells)
+    if requested is not None:
+        if requested in names:
+            return list(names).index(requested)
+        if requested.isascii() and requested.isdigit() and 1 <= int(requested) <= columns:
+            return int(requested) - 1
         raise PillionError(
-            f"{path} has no column {asked}",
+            f"{path} has no column {requested}",
             rule="--label-column is a name of the first line, or a number from 1",
             here=", ".join(names[:12]) if names else f"{columns} columns without names",
             help=f"--label-column {columns}",
         )
-    usual = [i for i, name in enumerate(names) if name.lower() in LABEL_NAMES]
+    known = [i for i, name in enumerate(names) if name.lower() in LABEL_NAMES]
     words = [i for i, cell in enumerate(cells) if cell and not _is_number(cell)]
-    found = usual if len(usual) == 1 else words
-    if len(found) == 1 and found != list(range(columns)):
-        return found[0]
+    candidates = known if len(known) == 1 else words
+    if len(candidates) == 1 and candidates != list(range(columns)):
+        return candidates[0]
     return columns - 1 if numbers is not None and columns == numbers + 1 else None
 
 
@@ -145,8 +145,8 @@ def classes_of(table: TextTable) -> tuple[str, ...]:
     """Returns sorted class names if labels are words; none if they are numbers."""
     if table.label is None:
         return ()
-    found = {cells[table.label] for _, cells in table.rows()}
-    return () if all(map(_is_number, found)) else tuple(sorted(found))
+    labels = {cells[table.label] for _, cells in table.rows()}
+    return () if all(map(_is_number, labels)) else tuple(sorted(labels))
 
 
 def samples_of_table(
@@ -199,11 +199,11 @@ def _label(cell: str, numbers: dict[str, int], path: Path, line: int) -> Array:
     return np.asarray(int(number) if number.is_integer() else number)
 
 
-def _damaged_table_error(path: Path, line: int, found: str, rule: str) -> PillionError:
+def _damaged_table_error(path: Path, line: int, actual: str, rule: str) -> PillionError:
     return PillionError(
         f"the table {path} is not as it should be",
         rule=rule,
-        here=f"{found} in line {line}",
+        here=f"{actual} in line {line}",
         help="look at that line; samples with missing values have to be left out",
     )
 

@@ -50,13 +50,13 @@ def rate_of(path: Path) -> int:
 
 def require_same_rate(path: Path, first: Path) -> None:
     """Raises if a sound's sample rate differs from that of the first sound."""
-    rate, wanted = rate_of(path), rate_of(first)
-    if rate and wanted and rate != wanted:
+    rate, first_rate = rate_of(path), rate_of(first)
+    if rate and first_rate and rate != first_rate:
         raise PillionError(
             f"the sounds {first.name} and {path.name} have different rates",
             rule="all sounds of the data have one number of samples a second; none is resampled unasked",
-            here=f"{first}: {wanted:,} Hz, {path}: {rate:,} Hz",
-            help=f"ffmpeg -i {quote(path.name)} -ar {wanted} OUT.wav resamples one",
+            here=f"{first}: {first_rate:,} Hz, {path}: {rate:,} Hz",
+            help=f"ffmpeg -i {quote(path.name)} -ar {first_rate} OUT.wav resamples one",
         )
 
 
@@ -95,11 +95,11 @@ def as_input(sound: Array, wanted: InputSpec, reading: Reading, place: str) -> A
     return real.reshape(1, *wanted.of_one)
 
 
-def _cut(sound: Array, length: int, wanted: InputSpec, reading: Reading, place: str) -> Array:
+def _cut(sound: Array, length: int, spec: InputSpec, reading: Reading, location: str) -> Array:
     if reading.fit != "crop":
         raise input_mismatch_error(
-            place,
-            wanted,
+            location,
+            spec,
             f"{len(sound):,} numbers",
             rule=f"sounds of {length:,} numbers",
             help="--fit crop takes the middle of longer ones, and puts silence around shorter ones",

@@ -54,7 +54,7 @@ def _hertz(text: str | float) -> float:
         raise ValueError("truth is no number")
     if not isinstance(text, str):
         return float(text)
-    found = _FORM.fullmatch(text.strip())
-    if found is None:
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
         raise ValueError("no number with a unit")
-    return float(found[1]) * UNITS[found[2].lower()]
+    return float(match[1]) * UNITS[match[2].lower()]

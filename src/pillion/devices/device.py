@@ -135,9 +135,9 @@ class Device:
         known = Verdict(f"{op.kind}.supported", has, f"an op that {self.name} supports", op.kind)
         if not has:
             return (known,)
-        if found := why_multipliers_explicit(op):
-            wanted = "scales that define the arithmetic (.pte files hold multipliers: compile from PyTorch or .tflite)"
-            return (known, Verdict(f"{op.kind}.scales", False, wanted, found))
+        if reason := why_multipliers_explicit(op):
+            requirement = "scales that define the arithmetic (.pte files hold multipliers: compile from PyTorch or .tflite)"
+            return (known, Verdict(f"{op.kind}.scales", False, requirement, reason))
         return (known, *(rule.judge(op) for rule in self.rules_of(type(op))))
 
 

@@ -33,8 +33,8 @@ def equal(wanted: int, attribute: str) -> Predicate:
 def activations_int8(op: Op) -> tuple[object, bool]:
     """Whether every tensor except an int32 bias is int8."""
     values = (*(v for v in op.operands if v.dtype is not DType.INT32), *op.results)
-    found = sorted({v.dtype.value for v in values})
-    return ", ".join(found), found == ["int8"]
+    dtypes = sorted({v.dtype.value for v in values})
+    return ", ".join(dtypes), dtypes == ["int8"]
 
 
 def has_same_quantization(op: Op) -> tuple[object, bool]:
@@ -46,8 +46,8 @@ def has_same_quantization(op: Op) -> tuple[object, bool]:
 def broadcasts_one_operand(op: Op) -> tuple[object, bool]:
     """Whether one operand has as many elements as the result, so that only the other one is broadcast."""
     result = op.results[0].type.elements
-    found = [v.type.elements for v in op.operands]
-    return " and ".join(map(str, found)) + f" for {result}", result in found
+    counts = [v.type.elements for v in op.operands]
+    return " and ".join(map(str, counts)) + f" for {result}", result in counts
 
 
 def has_constant_weights(op: Op) -> tuple[object, bool]:
@@ -87,8 +87,8 @@ def has_representable_bounds(op: Op) -> tuple[object, bool]:
     if op.x.type.quant == op.y.type.quant:
         return "the same scale", True
     family = (name for name in RELU_FAMILY if activation_levels(name, op.y.quant) == (op.low, op.high))
-    found = next(family, None)
-    return (found.lower(), True) if found else ("other bounds and another scale", False)
+    function = next(family, None)
+    return (function.lower(), True) if function else ("other bounds and another scale", False)
 
 
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
@@ -97,8 +97,11 @@ RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
 def has_fixed_output_quantization(op: Op) -> tuple[object, bool]:
     """Whether the result has the fixed scale and zero point of the NPU's function, if it has one."""
     assert isinstance(op, Lut)
-    found = (op.y.scale, op.y.zero_point)
-    return f"scale {found[0]:g}, zero point {found[1]}", op.function.fixed_output in (None, found)
+    quantization = (op.y.scale, op.y.zero_point)
+    return f"scale {quantization[0]:g}, zero point {quantization[1]}", op.function.fixed_output in (
+        None,
+        quantization,
+    )
 
 
 def has_softmax_scale(op: Op) -> tuple[object, bool]:

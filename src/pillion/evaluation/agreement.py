@@ -29,7 +29,7 @@ def agreement(
     for executor in (on, other):
         try:
             with open_chunk_runner(program, executor, 1, options) as run:
-                outputs.append([one for chunk in run([runs]) for one in chunk])
+                outputs.append([output for chunk in run([runs]) for output in chunk])
         except PillionError as error:
             if executor == on:
                 raise

@@ -30,10 +30,10 @@ def chunks_of(source: Source, borders: ProgramIo, limit: int | None) -> Iterator
     samples = source.samples(borders.inputs, limit)
     runs: list[tuple[Array, ...]] = []
     made_of: list[tuple[Sample, ...]] = []
-    size = sum(elements(one.shape) * one.dtype.size_bytes for one in borders.inputs)
+    size = sum(elements(tensor.shape) * tensor.dtype.size_bytes for tensor in borders.inputs)
     most = max(1, min(MOST_IN_CHUNK, CHUNK_BYTES // max(size, 1)))
     for inputs, parts in batched(samples, borders.inputs):
-        runs.append(tuple(one.quantized(x) for one, x in zip(borders.inputs, inputs, strict=True)))
+        runs.append(tuple(tensor.quantized(x) for tensor, x in zip(borders.inputs, inputs, strict=True)))
         made_of.append(tuple(parts))
         if len(runs) == most:
             yield Chunk(tuple(runs), tuple(made_of))

@@ -43,13 +43,13 @@ def compare_layers(
 ) -> Comparison:
     """Compares a program with its float model on data; `tensors` gives the float model's tensors."""
     borders = program_io(program)
-    beside = FloatReference(float_model, borders)
+    reference = FloatReference(float_model, borders)
     layers = LayerErrorMeasurement(borders.model, borders.target, program.graph, tensors)
     samples = open_data(data, reading).samples(borders.inputs, limit)
     for number, (inputs, _) in enumerate(batched(samples, borders.inputs), start=1):
-        given = [one.quantized(x) for one, x in zip(borders.inputs, inputs, strict=True)]
-        real = [one.real(x) for one, x in zip(borders.inputs, inputs, strict=True)]
-        layers.add(given, beside.inputs(real))
+        quantized = [tensor.quantized(x) for tensor, x in zip(borders.inputs, inputs, strict=True)]
+        real = [tensor.real(x) for tensor, x in zip(borders.inputs, inputs, strict=True)]
+        layers.add(quantized, reference.inputs(real))
         if progress is not None:
             progress(number, limit)
     if not layers.samples:
@@ -106,10 +106,10 @@ def compare_programs(
 ) -> TwoPrograms:
     """Compares RAM, flash and instructions of two programs as far as they can be measured, and metrics if there is
     data."""
-    found: Evaluation | None = None
+    evaluation: Evaluation | None = None
     if data is not None:
         with OtherProgram(second, native, workers) as other:
-            found = evaluate(
+            evaluation = evaluate(
                 first,
                 data,
                 metrics,
@@ -120,13 +120,15 @@ def compare_programs(
                 reading=reading,
                 progress=progress,
             )
-    beside = found.float_model if found else None
+    second_evaluation = evaluation.float_model if evaluation else None
     return TwoPrograms(
-        _measure_compared_side(first, names[0], found.metrics if found else {}, measure),
-        _measure_compared_side(second, names[1], beside.metrics if beside else {}, measure),
-        found.samples if found else 0,
-        beside.same_answer if beside else None,
-        beside.signal_to_noise_db if beside else None,
+        _measure_compared_side(first, names[0], evaluation.metrics if evaluation else {}, measure),
+        _measure_compared_side(
+            second, names[1], second_evaluation.metrics if second_evaluation else {}, measure
+        ),
+        evaluation.samples if evaluation else 0,
+        second_evaluation.same_answer if second_evaluation else None,
+        second_evaluation.signal_to_noise_db if second_evaluation else None,
     )
 
 
@@ -167,7 +169,7 @@ class OtherProgram:
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of the inputs."""
-        return tuple(one.shape for one in self.borders.inputs)
+        return tuple(tensor.shape for tensor in self.borders.inputs)
 
     def __enter__(self) -> OtherProgram:
         self._running = open_chunk_runner(self.program, HOST, self.workers, RunOptions(native=self.native))
@@ -181,10 +183,14 @@ class OtherProgram:
     def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
         """Returns the outputs of each run as real numbers."""
         assert self._run is not None
-        given = [
-            tuple(one.quantized(x) for one, x in zip(self.borders.inputs, xs, strict=True)) for xs in runs
+        quantized = [
+            tuple(tensor.quantized(x) for tensor, x in zip(self.borders.inputs, xs, strict=True))
+            for xs in runs
         ]
-        each = -(-len(given) // check_workers(self.workers))
-        chunks = (given[at : at + each] for at in range(0, len(given), each))
-        made: list[Outputs] = [ys for chunk in self._run(chunks) for ys in chunk]
-        return [tuple(one.real(y) for one, y in zip(self.borders.outputs, ys, strict=True)) for ys in made]
+        each = -(-len(quantized) // check_workers(self.workers))
+        chunks = (quantized[at : at + each] for at in range(0, len(quantized), each))
+        results: list[Outputs] = [ys for chunk in self._run(chunks) for ys in chunk]
+        return [
+            tuple(tensor.real(y) for tensor, y in zip(self.borders.outputs, ys, strict=True))
+            for ys in results
+        ]

@@ -120,7 +120,7 @@ def evaluate(
     _check_limit(limit)
     source = open_data(data, reading)
     borders = program_io(program)
-    beside = FloatReference(float_model, borders) if float_model is not None else None
+    reference = FloatReference(float_model, borders) if float_model is not None else None
     names = tuple(metrics) if metrics is not None else None
     if names == ():
         raise PillionError(
@@ -140,19 +140,19 @@ def evaluate(
         watch.start()
         # Beside a float model the program waits for it, so that each has the computer for itself.
         for chunk, outputs in _run_chunks(
-            run, chunks_of(source, borders, limit), 2 * count if beside else None
+            run, chunks_of(source, borders, limit), 2 * count if reference else None
         ):
             if gathered.scores is None:
-                is_compared = beside is not None or bool(agree)
+                is_compared = reference is not None or bool(agree)
                 gathered.scores = _initial_scores(named, chunk, borders, source, is_compared)
                 again = [metric_of(name) for name in names or ()]
                 gathered.floats = (
-                    _initial_scores(again, chunk, borders, source, is_compared) if beside else None
+                    _initial_scores(again, chunk, borders, source, is_compared) if reference else None
                 )
-            found = _accumulate_outputs(gathered, chunk, outputs, borders)
-            if beside is not None:
+            batch = _accumulate_outputs(gathered, chunk, outputs, borders)
+            if reference is not None:
                 watch.stop()
-                _accumulate_float_outputs(gathered, chunk, found, beside)
+                _accumulate_float_outputs(gathered, chunk, batch, reference)
                 watch.start()
             first += chunk.runs[: max(agree_samples - len(first), 0)]
             if progress is not None:
@@ -160,7 +160,7 @@ def evaluate(
         watch.stop()
     if gathered.scores is None:
         raise _no_samples_error(source)
-    agreements = tuple(agreement(runnable, borders, first, other, on, timeout) for other in agree)
+    agreements = tuple(agreement(runnable, borders, first, executor, on, timeout) for executor in agree)
     return _evaluation_result(gathered, source, borders, on, count, watch.seconds, agreements)
 
 
@@ -197,9 +197,11 @@ def _initial_scores(
 ) -> Scores:
     """Returns the chosen or default metrics, and a confusion matrix for classes."""
     first = chunk.samples[0][0].label
-    inputs, outputs = ([elements(one.of_one) for one in some] for some in (borders.inputs, borders.outputs))
-    usual = () if named else default_metrics(outputs, first, inputs, is_compared=is_compared)
-    metrics = named or [metric_of(name) for name in usual]
+    inputs, outputs = (
+        [elements(tensor.of_one) for tensor in some] for some in (borders.inputs, borders.outputs)
+    )
+    defaults = () if named else default_metrics(outputs, first, inputs, is_compared=is_compared)
+    metrics = named or [metric_of(name) for name in defaults]
     is_classes = any(isinstance(metric, TopK) for metric in metrics)
     if is_classes:
         _require_order_of_classes(source, outputs[0])
@@ -223,28 +225,28 @@ def _accumulate_outputs(
 ) -> Batch:
     """Adds the outputs of a chunk, and returns them as real numbers."""
     assert gathered.scores is not None
-    real = [tuple(one.real(y) for one, y in zip(borders.outputs, ys, strict=True)) for ys in outputs]
-    found = batch_of(chunk, real, borders)
-    gathered.samples += len(found.places)
-    gathered.scores.add(found)
-    if found.labels is not None and found.labels.ndim == 1 and found.labels.dtype.kind in "iub":
-        gathered.labels |= set(np.unique(found.labels).tolist())
-    return found
+    real = [tuple(tensor.real(y) for tensor, y in zip(borders.outputs, ys, strict=True)) for ys in outputs]
+    batch = batch_of(chunk, real, borders)
+    gathered.samples += len(batch.places)
+    gathered.scores.add(batch)
+    if batch.labels is not None and batch.labels.ndim == 1 and batch.labels.dtype.kind in "iub":
+        gathered.labels |= set(np.unique(batch.labels).tolist())
+    return batch
 
 
 def _accumulate_float_outputs(
-    gathered: _EvaluationState, chunk: Chunk, found: Batch, beside: FloatReference
+    gathered: _EvaluationState, chunk: Chunk, batch: Batch, reference: FloatReference
 ) -> None:
     """Runs the float model on a chunk, and compares it with the program."""
     assert gathered.floats is not None
-    borders = beside.borders
+    borders = reference.borders
     runs = [
-        tuple(one.real(x) for one, x in zip(borders.inputs, xs, strict=True))
+        tuple(tensor.real(x) for tensor, x in zip(borders.inputs, xs, strict=True))
         for xs in unquantized_inputs(chunk)
     ]
-    wanted = batch_of(chunk, beside.outputs(runs), borders)
-    gathered.floats.add(wanted)
-    gathered.nearness.add(found, wanted)
+    expected = batch_of(chunk, reference.outputs(runs), borders)
+    gathered.floats.add(expected)
+    gathered.nearness.add(batch, expected)
 
 
 def _sample_count(source: Source, limit: int | None) -> int | None:

@@ -42,8 +42,8 @@ class FloatReference:
         shapes = self.model.input_shapes
         if len(shapes) != len(self.borders.inputs):
             raise self._model_mismatch_error(f"{len(shapes)} inputs", f"{len(self.borders.inputs)} inputs")
-        for one, shape in zip(self.borders.inputs, shapes, strict=True):
-            self._match_axis_order(np.zeros(one.shape, np.float32), shape)
+        for tensor, shape in zip(self.borders.inputs, shapes, strict=True):
+            self._match_axis_order(np.zeros(tensor.shape, np.float32), shape)
 
     def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
         """Returns the outputs of each run, in the program's axis order."""
@@ -61,7 +61,8 @@ class FloatReference:
         if len(ys) != len(self.borders.outputs):
             raise self._model_mismatch_error(f"{len(ys)} outputs", f"{len(self.borders.outputs)} outputs")
         return tuple(
-            self._match_axis_order(y, one.shape) for y, one in zip(ys, self.borders.outputs, strict=True)
+            self._match_axis_order(y, tensor.shape)
+            for y, tensor in zip(ys, self.borders.outputs, strict=True)
         )
 
     def _match_axis_order(self, array: Array, shape: tuple[int, ...]) -> Array:
@@ -73,10 +74,10 @@ class FloatReference:
                 return np.ascontiguousarray(array.transpose(order))
         raise self._model_mismatch_error(f"{list(shape)}", f"{list(array.shape)}")
 
-    def _model_mismatch_error(self, one: str, other: str) -> PillionError:
+    def _model_mismatch_error(self, a: str, b: str) -> PillionError:
         return PillionError(
             f"the float model `{self.model.name}` is another one than the program was made of",
             rule=f"inputs and outputs of the same shapes as those of `{self.borders.model}`",
-            here=f"{one} and {other}",
+            here=f"{a} and {b}",
             help="name the model that the program was compiled from, with the same --input-size",
         )

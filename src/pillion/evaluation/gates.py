@@ -52,8 +52,8 @@ class Limits:
     def judge(self, evaluation: Evaluation | None, costs: ProgramCosts) -> Iterator[Gate]:
         """Yields the gates, passed or not."""
         if self.min_accuracy is not None:
-            found = _measured_accuracy(evaluation)
-            yield Gate("--min-accuracy", self.min_accuracy, found, found >= self.min_accuracy)
+            accuracy = _measured_accuracy(evaluation)
+            yield Gate("--min-accuracy", self.min_accuracy, accuracy, accuracy >= self.min_accuracy)
         for name, most, cost in (
             ("--max-ram", self.max_ram, costs.ram_bytes),
             ("--max-flash", self.max_flash, costs.flash_bytes),
@@ -73,11 +73,11 @@ def _measured_accuracy(evaluation: Evaluation | None) -> float:
     )
 
 
-def _missing_accuracy_error(found: str) -> PillionError:
+def _missing_accuracy_error(actual: str) -> PillionError:
     return PillionError(
         "no accuracy was measured",
         rule="--min-accuracy is the least share of right answers: --metric top1",
-        here=found,
+        here=actual,
         help="add --metric top1, with data that has a class for each sample",
     )
 

@@ -138,5 +138,5 @@ def _spread(tensor: NoisyTensor) -> float:
     channels = tensor.channels
     if channels is None or len(channels) < 2:
         return 1.0
-    usual = float(np.median(channels))
-    return float(channels.max()) / usual if usual > 0 else 1.0
+    median = float(np.median(channels))
+    return float(channels.max()) / median if median > 0 else 1.0

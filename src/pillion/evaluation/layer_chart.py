@@ -84,5 +84,5 @@ def _db(decibels: float | None) -> str:
 def bar(part: float, width: int = 20) -> str:
     """Returns a bar of characters for a number from 0 to 1."""
     eighths = round(max(0.0, min(part, 1.0)) * width * 8)
-    whole, rest = divmod(eighths, 8)
-    return "█" * whole + (BLOCKS[rest] if rest else "")
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (BLOCKS[rest] if rest else "")

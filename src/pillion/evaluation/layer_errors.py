@@ -137,15 +137,15 @@ class LayerErrorMeasurement:
     def add(self, program_inputs: Sequence[Array], float_inputs: Sequence[Array]) -> None:
         """Measures all layers on one sample."""
         values = self.floats.run(float_inputs)
-        held = self.steps.values(*program_inputs)
+        program_values = self.steps.values(*program_inputs)
         if not self.samples:
-            self._match_float_tensors(values, held)
-        wanted = self.floats.outputs(values)
-        self._add_output_errors(wanted, held)
+            self._match_float_tensors(values, program_values)
+        expected = self.floats.outputs(values)
+        self._add_output_errors(expected, program_values)
         float_values = {v: self._float_tensor(values, m.anchor) for v, m in self.layers.items()}
         for value, layer in self.layers.items():
             real = float_values[value]
-            layer.running.add(real, layer.anchor.real(held[value]))
+            layer.running.add(real, layer.anchor.real(program_values[value]))
             ops = self._ops_of_layer(value)
             exact = self._float_result_of_layer(values, ops, layer.anchor, float_values)
             alone = layer.anchor.real(self._isolated_layer_result(value, ops, float_values, program_inputs))
@@ -155,8 +155,8 @@ class LayerErrorMeasurement:
             )
             noisy = layer.anchor.in_model(real + alone - exact)
             changed = self.floats.outputs_with(values, layer.anchor.name, noisy)
-            layer.outputs = layer.outputs or [SignalNoisePower() for _ in wanted]
-            for power, right, got in zip(layer.outputs, wanted, changed, strict=True):
+            layer.outputs = layer.outputs or [SignalNoisePower() for _ in expected]
+            for power, right, got in zip(layer.outputs, expected, changed, strict=True):
                 power.add(right, got)
         self.samples += 1
 
@@ -165,12 +165,12 @@ class LayerErrorMeasurement:
         self._require_same_weights()
         total = sum(layer.damage for layer in self.layers.values())
         layers = sorted(self.layers.values(), key=lambda layer: -layer.damage)
-        whole = sum(power.ratio for power in self.whole)
+        overall = sum(power.ratio for power in self.whole)
         return Comparison(
             self.model,
             self.target,
             self.samples,
-            decibels(whole),
+            decibels(overall),
             decibels(total),
             tuple(
                 LayerErrors(
@@ -190,8 +190,8 @@ class LayerErrorMeasurement:
         )
 
     def _require_same_weights(self) -> None:
-        computing = [one for one in self.layers.values() if one.op.macs and one.own.signal]
-        others = [one.anchor.name for one in computing if one.unsaturated > OTHER_WEIGHTS]
+        computing = [layer for layer in self.layers.values() if layer.op.macs and layer.own.signal]
+        others = [layer.anchor.name for layer in computing if layer.unsaturated > OTHER_WEIGHTS]
         if len(others) > len(computing) / 2:
             raise PillionError(
                 f"the float model has other weights than `{self.model}`",
@@ -208,17 +208,17 @@ class LayerErrorMeasurement:
                 return op.name
         return ""
 
-    def _match_float_tensors(self, values: Any, held: Mapping[Value, Array]) -> None:
+    def _match_float_tensors(self, values: Any, program_values: Mapping[Value, Array]) -> None:
         candidates = [v for op in self.steps.graph.ops for v in op.results if is_int8(v)]
         for value in candidates:
-            anchor = match_tensor(value, self.floats.tensor(values, float_name(value)), held[value])
+            anchor = match_tensor(value, self.floats.tensor(values, float_name(value)), program_values[value])
             if anchor is None:
                 self.unmatched.append(value.name)
             else:
                 self.layers[value] = LayerStatistics(anchor, self.steps.graph.producers[value])
         computing = [v for v in candidates if self.steps.graph.producers[v].macs]
-        found = sum(v in self.layers for v in computing)
-        if not self.layers or found < TOO_FEW * len(computing):
+        matched = sum(v in self.layers for v in computing)
+        if not self.layers or matched < TOO_FEW * len(computing):
             raise _different_model_error(self.model, candidates, self.unmatched)
 
     def _float_tensor(self, values: Any, anchor: TensorMatch) -> Array:
@@ -226,11 +226,11 @@ class LayerErrorMeasurement:
         assert real is not None
         return anchor.in_program(real)
 
-    def _add_output_errors(self, wanted: Sequence[Array], held: Mapping[Value, Array]) -> None:
+    def _add_output_errors(self, expected: Sequence[Array], program_values: Mapping[Value, Array]) -> None:
         """Adds the program's outputs, in the float model's axis order."""
-        self.whole = self.whole or [SignalNoisePower() for _ in wanted]
-        for power, right, value in zip(self.whole, wanted, self.steps.graph.outputs, strict=True):
-            got = np.asarray(held[value])
+        self.whole = self.whole or [SignalNoisePower() for _ in expected]
+        for power, right, value in zip(self.whole, expected, self.steps.graph.outputs, strict=True):
+            got = np.asarray(program_values[value])
             real = (got.astype(np.float64) - value.zero_point) * value.scale if value.is_quantized else got
             anchor = _in_float_axis_order(right, real)
             power.add(right, anchor)
@@ -259,25 +259,25 @@ class LayerErrorMeasurement:
 
     def _ops_of_layer(self, value: Value) -> list[Op]:
         """Returns the ops between a layer's result and earlier layers, in execution order."""
-        found: list[Op] = []
+        ops: list[Op] = []
         waiting = [self.steps.graph.producers[value]]
         while waiting:
             op = waiting.pop()
-            if op in found:
-                found.remove(op)
-            found.append(op)
+            if op in ops:
+                ops.remove(op)
+            ops.append(op)
             producers = self.steps.graph.producers
             waiting += [producers[v] for v in op.activations if v not in self.layers and v in producers]
-        return found[::-1]
+        return ops[::-1]
 
 
-def _in_float_axis_order(wanted: Array, got: Array) -> Array:
+def _in_float_axis_order(expected: Array, got: Array) -> Array:
     """Returns an output in the float model's axis order: unchanged, or an image with channels first."""
-    if got.ndim == 4 and got.transpose(0, 3, 1, 2).shape == wanted.shape:
+    if got.ndim == 4 and got.transpose(0, 3, 1, 2).shape == expected.shape:
         moved = got.transpose(0, 3, 1, 2)
-        if got.shape != wanted.shape:
+        if got.shape != expected.shape:
             return moved
-        return min((got, moved), key=lambda one: float(((one - wanted) ** 2).sum()))
+        return min((got, moved), key=lambda candidate: float(((candidate - expected) ** 2).sum()))
     return got
 
 

@@ -135,9 +135,9 @@ class Auc:
 
 def _roc_area(scores: Array, positive: Array) -> float:
     """Computes the area by ranks; equal scores share their rank."""
-    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
+    _, inverse, count = np.unique(scores, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    ranks = (last - (count - 1) / 2)[place]
+    ranks = (last - (count - 1) / 2)[inverse]
     wins = ranks[positive].sum() - positive.sum() * (positive.sum() + 1) / 2
     return float(wins / (positive.sum() * (~positive).sum()))
 
@@ -153,8 +153,8 @@ class MeanError:
 
     def add(self, batch: Batch) -> None:
         """Adds the errors of a batch."""
-        found = batch.flat.astype(np.float64)
-        difference = found - _targets(batch, self.name)
+        outputs = batch.flat.astype(np.float64)
+        difference = outputs - _targets(batch, self.name)
         self.total += float((difference**2 if self.name == "mse" else np.abs(difference)).sum())
         self.elements += difference.size
 
@@ -183,21 +183,21 @@ class UserMetric:
         function = self.function or function_of(self.spec, USER_RULE)
         outputs = [np.concatenate(parts) for parts in zip(*self.outputs, strict=True)]
         labels = np.concatenate(self.labels) if self.labels else None
-        given = outputs[0] if len(outputs) == 1 else outputs
-        made = run_user_code(function, self.spec, given, labels, rule=USER_RULE)
+        argument = outputs[0] if len(outputs) == 1 else outputs
+        result = run_user_code(function, self.spec, argument, labels, rule=USER_RULE)
         name = split_spec(self.spec)[1] or self.spec
-        named = made if isinstance(made, Mapping) else {name: made}
+        named = result if isinstance(result, Mapping) else {name: result}
         return {str(key): self._number(key, number) for key, number in named.items()}
 
-    def _number(self, name: object, found: Any) -> float:
-        if hasattr(found, "item") and getattr(found, "size", 1) == 1:
-            found = found.item()
-        if isinstance(found, numbers.Real) and math.isfinite(float(found)):
-            return float(found)
+    def _number(self, name: object, value: Any) -> float:
+        if hasattr(value, "item") and getattr(value, "size", 1) == 1:
+            value = value.item()
+        if isinstance(value, numbers.Real) and math.isfinite(float(value)):
+            return float(value)
         raise PillionError(
             f"{self.spec} gives no number",
             rule=USER_RULE,
-            here=f"{name} is {found!r}"[:120],
+            here=f"{name} is {value!r}"[:120],
             help="return float(…)",
         )
 
@@ -258,16 +258,18 @@ def class_labels(batch: Batch, metric: str) -> Array:
             here=f"labels of shape {list(labels.shape[1:])}",
             help="labels.argmax(1) makes numbers of one-hot labels; --metric mse compares numbers",
         )
-    found = flat[:, 0]
-    bad = np.flatnonzero((found < 0) | (found >= classes) | (found != np.floor(found)))
+    class_numbers = flat[:, 0]
+    bad = np.flatnonzero(
+        (class_numbers < 0) | (class_numbers >= classes) | (class_numbers != np.floor(class_numbers))
+    )
     if len(bad):
         raise PillionError(
             f"the label of {batch.places[int(bad[0])]} is no class of the model",
             rule=f"labels are whole numbers from 0 to {classes - 1}: the model's first output has {classes} numbers",
-            here=f"{found[bad[0]]}",
+            here=f"{class_numbers[bad[0]]}",
             help="are labels counted from 1, or of another data set? --classes names the classes in the order of the outputs",
         )
-    return found.astype(np.int64)
+    return class_numbers.astype(np.int64)
 
 
 def require_classes(scores: Array, metric: str, at_least: int) -> None:
@@ -296,21 +298,21 @@ def _binary_labels(batch: Batch) -> Array:
 
 def _targets(batch: Batch, metric: str) -> Array:
     """Returns the expected first output: the labels, or the input."""
-    wanted = batch.flat
+    targets = batch.flat
     if batch.labels is not None:
-        labels = batch.labels.reshape(len(wanted), -1)
-        if labels.shape == wanted.shape:
+        labels = batch.labels.reshape(len(targets), -1)
+        if labels.shape == targets.shape:
             return labels.astype(np.float64)
         raise PillionError(
             f"the labels are not what {metric} compares with",
-            rule=f"a label has the {wanted.shape[1]} numbers of the first output",
+            rule=f"a label has the {targets.shape[1]} numbers of the first output",
             here=f"{labels.shape[1]} numbers",
             help="--metric top1 for classes"
             if labels.shape[1] == 1
             else "save targets of the output's shape",
         )
     if batch.outputs[0].size == batch.inputs[0].size:
-        return batch.inputs[0].reshape(wanted.shape).astype(np.float64)
+        return batch.inputs[0].reshape(targets.shape).astype(np.float64)
     raise _no_labels_error(metric)
 
 

@@ -77,8 +77,8 @@ def _measure_costs(
     board = board_of(manifest)
     if flash:
         sizes = read_elf(qemu.build(folder, replace(board, optimize=manifest.optimize), manifest.files))
-        whole = sizes.code + sizes.tables + sizes.constants
-        known = replace(known, flash_bytes=whole, board=board.name)
+        total = sizes.code + sizes.tables + sizes.constants
+        known = replace(known, flash_bytes=total, board=board.name)
     if instructions:
         sample = samples_of_manifest(manifest.inputs, 1, seed=0)
         options = RunOptions(TIMEOUT_SECONDS, profile=True)

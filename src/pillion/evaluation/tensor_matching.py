@@ -39,8 +39,8 @@ class IntegerOpExecutor:
     def compute(self, op: Op, values: Mapping[Value, Array]) -> dict[Value, Array]:
         """Computes the results of one op."""
         operands = [v.constant if v.is_constant else values[v] for v in op.operands]
-        made = op.reference(self.arithmetics[op], *operands)
-        results = made if isinstance(made, tuple) else (made,)
+        result = op.reference(self.arithmetics[op], *operands)
+        results = result if isinstance(result, tuple) else (result,)
         return dict(zip(op.results, map(np.asarray, results), strict=True))
 
 

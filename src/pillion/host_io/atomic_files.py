@@ -129,21 +129,21 @@ _KINDS: Mapping[str, Callable[[int], bool]] = {
 def regular_file(path: Path, kind: str, most: int | None = None) -> Path:
     """Returns the path if it is a regular, readable file of a kind (`.pte`), so no pipe that never ends."""
     try:
-        found = path.stat()
+        status = path.stat()
         is_open = os.access(path, os.R_OK)
     except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
         is_missing = isinstance(error, FileNotFoundError)
         reason = "no file of this name" if is_missing else getattr(error, "strerror", None) or error
         raise _unreadable_file_error(path, kind, f"{reason}, in {Path.cwd()}") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise _unreadable_file_error(
-            path, kind, next((n for n, test in _KINDS.items() if test(found.st_mode)), "no file")
+            path, kind, next((n for n, test in _KINDS.items() if test(status.st_mode)), "no file")
         )
     if not is_open:
         raise _unreadable_file_error(path, kind, os.strerror(errno.EACCES))
-    if found.st_size > (most or MOST_BYTES):
+    if status.st_size > (most or MOST_BYTES):
         raise _unreadable_file_error(
-            path, kind, f"{found.st_size:,} bytes, and {most or MOST_BYTES:,} are the most"
+            path, kind, f"{status.st_size:,} bytes, and {most or MOST_BYTES:,} are the most"
         )
     return path
 

@@ -22,7 +22,7 @@ def require_accepted(
 ) -> None:
     """Raises if no function accepts an argument. Functions are named as the user knows them."""
     names = {name: _parameter_names(function) for name, function in functions.items()}
-    known = sorted(one for taken in names.values() for one in taken or ())
+    known = sorted(parameter for taken in names.values() for parameter in taken or ())
     for key in arguments:
         if all(taken is not None and key not in taken for taken in names.values()):
             close = difflib.get_close_matches(key, known, n=1)
@@ -40,6 +40,10 @@ def _parameter_names(function: Callable[..., Any]) -> set[str] | None:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # of something that Python cannot look into
         return set()
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
-    return {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    return {
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }

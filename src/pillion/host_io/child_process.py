@@ -117,9 +117,9 @@ class Child:
         self._guard.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_SECONDS)
-        found = self._process.poll()
+        code = self._process.poll()
         self.close()
-        return ChildEnded("it closed its pipes" if found is None else describe_exit_code(found))
+        return ChildEnded("it closed its pipes" if code is None else describe_exit_code(code))
 
 
 def describe_exit_code(code: int) -> str:
@@ -127,10 +127,10 @@ def describe_exit_code(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     try:
-        found = signal.Signals(-code)
+        received = signal.Signals(-code)
     except ValueError:
         return f"killed by signal {-code}"
-    return f"killed by {found.name} ({signal.strsignal(found)})"
+    return f"killed by {received.name} ({signal.strsignal(received)})"
 
 
 def _kill_process(process: subprocess.Popen[bytes], guard: Guard) -> None:

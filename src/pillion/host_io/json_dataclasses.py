@@ -27,13 +27,13 @@ def parse_strict_json(text: str) -> object:
 
 
 def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(
             f"`{_short_safe_text(next(k for k in keys if keys.count(k) > 1))}` stands there twice"
         )
-    return found
+    return mapping
 
 
 def _refuse_nan(word: str) -> NoReturn:
@@ -42,14 +42,14 @@ def _refuse_nan(word: str) -> NoReturn:
 
 def build(declared: type[_T], data: object, where: str = "") -> _T:
     """Builds an object of the declared type from plain data."""
-    made: _T = _build_value(declared, data, where)
-    return made
+    value: _T = _build_value(declared, data, where)
+    return value
 
 
 def _build_value(declared: Any, data: object, where: str) -> Any:
     origin, arguments = get_origin(declared), get_args(declared)
     if origin in (Union, types.UnionType):
-        (inner,) = (one for one in arguments if one is not type(None))
+        (inner,) = (argument for argument in arguments if argument is not type(None))
         return None if data is None else _build_value(inner, data, where)
     if origin is Literal:
         return _require_allowed_value(arguments, data, where)
@@ -105,9 +105,9 @@ def _scalar(declared: type, data: object, where: str) -> object:
 def _require_exact_type(declared: type, data: object, where: str) -> Any:
     """Checks the exact type, so that true is not 1."""
     if type(data) is not declared:
-        wanted = _NAMES.get(declared, "a number" if declared is float else "an integer")
-        found = _NAMES.get(type(data)) or _short_safe_text(data)
-        raise ValueError(f"{where or 'it'} is {found}, not {wanted}")
+        expected = _NAMES.get(declared, "a number" if declared is float else "an integer")
+        actual = _NAMES.get(type(data)) or _short_safe_text(data)
+        raise ValueError(f"{where or 'it'} is {actual}, not {expected}")
     return data
 
 

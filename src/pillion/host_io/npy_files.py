@@ -36,11 +36,11 @@ def read_arrays(path: Path) -> dict[str, Array] | Array:
         infos = archive.infolist()
         if sum(info.file_size for info in infos) > MOST_BYTES:
             raise ValueError(f"its arrays have more than {MOST_BYTES} bytes")
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         for info in infos:
             with archive.open(info) as member:
-                found[info.filename.removesuffix(".npy")] = _read_array(member, info.file_size)
-        return found
+                arrays[info.filename.removesuffix(".npy")] = _read_array(member, info.file_size)
+        return arrays
 
 
 def _read_array(file: IO[bytes], size: int) -> Array:
@@ -60,5 +60,5 @@ def _read_array(file: IO[bytes], size: int) -> Array:
     if not 0 <= count * dtype.itemsize <= size:
         raise ValueError(f"its header speaks of {dtype}{list(shape)}, the file has {size} bytes")
     raw = file.read(count * dtype.itemsize)
-    held = np.frombuffer(raw, dtype, count).copy()  # numpy's own arrays can be written
-    return held.reshape(shape[::-1]).T if fortran else held.reshape(shape)
+    data = np.frombuffer(raw, dtype, count).copy()  # numpy's own arrays can be written
+    return data.reshape(shape[::-1]).T if fortran else data.reshape(shape)

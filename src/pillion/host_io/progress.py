@@ -150,8 +150,10 @@ def showing_progress(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(function)
     def showing(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        asked = kwargs.get("progress")
-        with show_progress(asked if isinstance(asked, bool) else False if callable(asked) else None):
+        requested = kwargs.get("progress")
+        with show_progress(
+            requested if isinstance(requested, bool) else False if callable(requested) else None
+        ):
             return function(*args, **kwargs)
 
     return showing
@@ -171,12 +173,12 @@ def stage(words: str, total: int | None = None) -> Iterator[Advance]:
     if display is None:
         yield lambda done, of: None
         return
-    one = Stage(words, 0, total)
-    display.begin(one)
+    current = Stage(words, 0, total)
+    display.begin(current)
     try:
-        yield lambda done, of: display.advance(one, done, of)
+        yield lambda done, of: display.advance(current, done, of)
     finally:
-        display.end(one)
+        display.end(current)
 
 
 def say(text: str) -> None:

@@ -153,9 +153,9 @@ def _allowed_changes(
 
 def _require_writable(folder: Path, paths: Iterable[str]) -> None:
     """Raises if a read-only folder would interrupt the changes."""
-    for place in {(folder / path).parent for path in paths} | {folder}:
-        if place.exists() and not os.access(place, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+    for directory in {(folder / path).parent for path in paths} | {folder}:
+        if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
 
 
 def _refuse_a_file(folder: Path) -> None:
@@ -173,7 +173,8 @@ def refuse_foreign(folder: Path, listing: Listing | None) -> None:
     entries = [entry.name for entry in folder.iterdir() if entry.name not in (NEW, COMMIT)]
     looks_like_ours = listing is not None and listing.is_sealed
     holds_ours = listing is not None and any(
-        (wanted and _hash_or_none(folder, path) == wanted) for path, wanted in listing.files.items()
+        (expected_hash and _hash_or_none(folder, path) == expected_hash)
+        for path, expected_hash in listing.files.items()
     )
     if entries and (listing is None or (looks_like_ours and not holds_ours)):
         raise PillionError(
@@ -202,11 +203,13 @@ def _plan(
             lost[path] = _loss_reason(
                 folder / path, path in listing.files or path == index, listing.is_sealed
             )
-    kept = {path.casefold() for path in files}
+    new_paths = {path.casefold() for path in files}
     removed = {
-        path: wanted
-        for path, wanted in listing.files.items()
-        if listing.is_sealed and path.casefold() not in kept and _hash_or_none(folder, path) == wanted
+        path: expected_hash
+        for path, expected_hash in listing.files.items()
+        if listing.is_sealed
+        and path.casefold() not in new_paths
+        and _hash_or_none(folder, path) == expected_hash
     }
     return Journal(changes, removed), lost
 
@@ -269,11 +272,11 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def _path_blocked_error(path: Path, found: str, wanted: str) -> PillionError:
+def _path_blocked_error(path: Path, actual: str, expected: str) -> PillionError:
     return PillionError(
         f"{path} is in the way",
-        rule=f"{wanted} of the project has this name",
-        here=found,
+        rule=f"{expected} of the project has this name",
+        here=actual,
         help="move it away, or choose another -o",
     )
 
@@ -303,9 +306,9 @@ def _apply(folder: Path, journal: Journal) -> None:
         if (staged / path).exists():
             ensure_folder((folder / path).parent)
             os.replace(staged / path, folder / path)
-    for path, wanted in journal.removed.items():
+    for path, expected_hash in journal.removed.items():
         with suppress(PillionError):  # it lies behind a link, where nothing is ours
-            if _hash_of(folder, path) == wanted:
+            if _hash_of(folder, path) == expected_hash:
                 os.unlink(folder / path)
             _remove_empty(folder, path)
     os.rename(folder / COMMIT, folder / NEW)

@@ -180,30 +180,30 @@ def row_map(access: Access, operand: Value, result: Value) -> AxisMap | str | No
         return f"a tensor of {rank} axes has no rows"
     if access == WHOLE:
         return None if operand.is_constant else f"each row is made from all of `{operand.name}`"
-    if all(isinstance(found, str) for found in access):
+    if all(isinstance(axis_map, str) for axis_map in access):
         return str(access[0])
     ahead = max(rank - operand.type.rank, 0)
-    for axis, found in enumerate(access, ahead):
+    for axis, axis_map in enumerate(access, ahead):
         size = operand.shape[axis - ahead]
-        if isinstance(found, str):
+        if isinstance(axis_map, str):
             if axis <= ROWS:
-                return f"its {'rows' if axis else 'images'}: {found}"
-        elif axis != found.axis and min(axis, found.axis) <= ROWS:
+                return f"its {'rows' if axis else 'images'}: {axis_map}"
+        elif axis != axis_map.axis and min(axis, axis_map.axis) <= ROWS:
             return f"it moves axes: {list(operand.shape)} becomes {list(result.shape)}"
-        elif axis <= ROWS and found.stride:
-            why = _why_rows_do_not_follow(found, operand, size, result)
+        elif axis <= ROWS and axis_map.stride:
+            why = _why_rows_do_not_follow(axis_map, operand, size, result)
             if why:
                 return why
-            rows = rows if axis != ROWS else SAME_ROWS if found == SAME_ROWS else found
+            rows = rows if axis != ROWS else SAME_ROWS if axis_map == SAME_ROWS else axis_map
     return rows if rank > ROWS + 1 else f"a tensor of {rank} axes has no rows"
 
 
-def _why_rows_do_not_follow(found: AxisMap, operand: Value, size: int, result: Value) -> str:
+def _why_rows_do_not_follow(axis_map: AxisMap, operand: Value, size: int, result: Value) -> str:
     """Explains why an operand's rows or images do not follow those of the result; empty if they do."""
     if operand.type.rank < result.type.rank and size > 1:
         return f"an operand of {operand.type.rank} axes has rows of its own"
     if operand.is_constant and size > 1:
         return "a constant has other numbers for each row"
-    if found.axis == 0 and not found.is_same(size, result.shape[0]):
+    if axis_map.axis == 0 and not axis_map.is_same(size, result.shape[0]):
         return f"it makes {result.shape[0]} images of {size}"
-    return found.not_tiled
+    return axis_map.not_tiled

@@ -56,11 +56,11 @@ class Graph:
     @cached_property
     def values(self) -> dict[str, Value]:
         """Every value by name, in order of first appearance."""
-        found: dict[str, Value] = {v.name: v for v in self.sources}
+        by_name: dict[str, Value] = {v.name: v for v in self.sources}
         for op in self.ops:
-            found.update((v.name, v) for v in (*op.operands, *op.results))
-        found.update((v.name, v) for v in self.ends)
-        return found
+            by_name.update((v.name, v) for v in (*op.operands, *op.results))
+        by_name.update((v.name, v) for v in self.ends)
+        return by_name
 
     @property
     def sources(self) -> tuple[Value, ...]:
@@ -127,12 +127,12 @@ class Graph:
     def without_dead_ops(self) -> Graph:
         """Returns the graph without ops that no output and no state needs."""
         needed = set(self.ends)
-        kept: list[Op] = []
+        live: list[Op] = []
         for op in reversed(self.ops):
             if any(r in needed for r in op.results):
-                kept.append(op)
+                live.append(op)
                 needed.update(op.operands)
-        return self if len(kept) == len(self.ops) else self.replace(ops=tuple(reversed(kept)))
+        return self if len(live) == len(self.ops) else self.replace(ops=tuple(reversed(live)))
 
     @property
     def initial(self) -> tuple[Array, ...]:
@@ -154,8 +154,8 @@ class Graph:
     def given(self, inputs: Sequence[Array], states: Sequence[Array] | None = None) -> dict[Value, Array]:
         """Returns the arrays of all values that exist before the first op; without `states`, states are reset."""
         check_inputs(self, inputs)
-        held = self.initial if states is None else states
-        return dict(zip(self.sources, (*inputs, *held), strict=True))
+        arrays = self.initial if states is None else states
+        return dict(zip(self.sources, (*inputs, *arrays), strict=True))
 
     def reference_values(
         self,
@@ -168,8 +168,8 @@ class Graph:
         values = self.given(inputs, states)
         for op in self.ops:
             operands = [v.constant if v.is_constant else values[v] for v in op.operands]
-            made = others[op](*operands) if op in others else op.reference(self.arithmetic, *operands)
-            results = made if isinstance(made, tuple) else (made,)
+            result = others[op](*operands) if op in others else op.reference(self.arithmetic, *operands)
+            results = result if isinstance(result, tuple) else (result,)
             values.update(zip(op.results, map(np.asarray, results), strict=True))
         values.update((v, v.constant) for v in self.ends if v.is_constant)
         return values

@@ -107,8 +107,8 @@ class Op:
     @property
     def module(self) -> str:
         """The path of the PyTorch module that the op comes from (`features.3.conv`); empty if `source` names none."""
-        found = _MODULE.fullmatch(self.source)
-        return found[1] if found else ""
+        match = _MODULE.fullmatch(self.source)
+        return match[1] if match else ""
 
     @cached_property
     def operands(self) -> tuple[Value, ...]:
@@ -198,14 +198,14 @@ class Op:
     @cached_property
     def why_not_tileable(self) -> str:
         """Explains why the op cannot compute some rows of its result alone; empty if it can."""
-        return next((found for found in self.row_maps.values() if isinstance(found, str)), "")
+        return next((reason for reason in self.row_maps.values() if isinstance(reason, str)), "")
 
     def input_rows(self, operand: Value, span: Span) -> Span | None:
         """Returns the operand's rows that a span of the result reads; None if every row reads the same elements."""
-        found = self.row_maps[operand]
-        if found is SAME_ROWS:
+        axis_map = self.row_maps[operand]
+        if axis_map is SAME_ROWS:
             return span
-        return found.inside(span, operand.shape[ROWS]) if isinstance(found, AxisMap) else None
+        return axis_map.inside(span, operand.shape[ROWS]) if isinstance(axis_map, AxisMap) else None
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         """Raises a ValueError if a ratio of the op's scales has no fixed-point form in an arithmetic.
@@ -214,8 +214,8 @@ class Op:
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
         """Returns the error that `check` raises: the rule and the value."""
-        place = f"{here}" + (f"  ({self.source})" if self.source else "")
-        return PillionError(f"{self.kind} `{self.name}` is not valid", rule=rule, here=place, help=help)
+        location = f"{here}" + (f"  ({self.source})" if self.source else "")
+        return PillionError(f"{self.kind} `{self.name}` is not valid", rule=rule, here=location, help=help)
 
     def substitute(self, values: Mapping[Value, Value], **attributes: Any) -> Op:
         """Returns the op with some of its tensors replaced and some attributes (no tensors) changed."""
@@ -310,10 +310,10 @@ def _names_by_role(kind: type[Any], role: str | None) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: name in ("low", "high")))
 
 
-def _values_in_field(held: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
-    if held is None:
+def _values_in_field(field: Value | tuple[Value, ...] | None) -> tuple[Value, ...]:
+    if field is None:
         return ()
-    return held if isinstance(held, tuple) else (held,)
+    return field if isinstance(field, tuple) else (field,)
 
 
 def operand_fields(op: Op | type[Op]) -> list[str]:

@@ -18,7 +18,11 @@ def check_sizes(op: Op) -> None:
     """Raises if an operand, a result or a padded image exceeds the limit."""
     for value in (*op.operands, *op.results):
         check_size(value, op.source)
-    numbers = [n for held in op.attributes.values() for n in (held if isinstance(held, tuple) else (held,))]
+    numbers = [
+        n
+        for attribute in op.attributes.values()
+        for n in (attribute if isinstance(attribute, tuple) else (attribute,))
+    ]
     if any(isinstance(n, int) and not -LARGEST <= n <= LARGEST for n in numbers):
         raise op.refuse(f"numbers are at most {LARGEST}", op.attributes)
     image = padded_image_shape(op)
@@ -43,9 +47,9 @@ def padded_image_shape(op: Op) -> Shape | None:
     padding = op.attributes.get("padding")
     if padding is None:
         return None
-    whole: Pair | None = getattr(op, "whole", None)
+    uncropped: Pair | None = getattr(op, "whole", None)
     n, height, width, channels = op.operands[0].shape if op.operands[0].type.rank == 4 else (1, 1, 1, 1)
-    if whole is not None:
-        return (n, *whole, op.results[0].shape[-1])
+    if uncropped is not None:
+        return (n, *uncropped, op.results[0].shape[-1])
     top, left, bottom, right = padding
     return n, height + top + bottom, width + left + right, channels

@@ -23,8 +23,8 @@ class State:
 
     def __post_init__(self) -> None:
         if self.initial.shape != self.before.shape or self.initial.dtype != self.before.dtype.numpy:
-            held = f"{self.initial.dtype}{list(self.initial.shape)}"
-            raise ValueError(f"state {self.name} begins as {held}, and is {self.before!r}")
+            initial_type = f"{self.initial.dtype}{list(self.initial.shape)}"
+            raise ValueError(f"state {self.name} begins as {initial_type}, and is {self.before!r}")
 
     @property
     def bytes(self) -> int:

@@ -64,12 +64,12 @@ def to_text(graph: Graph, *, constants: bool = True) -> str:
 
 def _inner_graph_lines(op: Op) -> list[str]:
     """Returns the ops of an op's inner graphs, indented for readers."""
-    bodies = [held for held in op.attributes.values() if isinstance(held, Graph)]
+    bodies = [attribute for attribute in op.attributes.values() if isinstance(attribute, Graph)]
     return [
         f"    {line}"
         for body in bodies
-        for one in body.ops
-        for line in (op_text(one, constants=False), *_inner_graph_lines(one))
+        for inner in body.ops
+        for line in (op_text(inner, constants=False), *_inner_graph_lines(inner))
     ]
 
 
@@ -89,8 +89,8 @@ def op_text(op: Op, *, constants: bool = True) -> str:
     return f"{results} = {op.kind}({operands}){attributes}{source}"
 
 
-def _multipliers_text(given: Multipliers, whole: bool) -> str:
-    spelled = ", ".join(map(str, given)) if whole or len(given) <= SHORT_CONSTANT else "..."
+def _multipliers_text(multipliers: Multipliers, in_full: bool) -> str:
+    spelled = ", ".join(map(str, multipliers)) if in_full or len(multipliers) <= SHORT_CONSTANT else "..."
     return f" {GIVEN}=[{spelled}]"
 
 
@@ -110,30 +110,30 @@ def _quant_text(quant: Quant | None) -> str:
             return ""
 
 
-def _constant_data_text(value: Value, whole: bool) -> str:
+def _constant_data_text(value: Value, in_full: bool) -> str:
     data = value.constant
     if data.size <= SHORT_CONSTANT:
         return str(data.ravel().tolist())
-    if not whole:
+    if not in_full:
         return "..."
     return "base64:" + base64.b64encode(zlib.compress(data.tobytes(), 9)).decode()
 
 
-def _initial_text(state: State, whole: bool) -> str:
+def _initial_text(state: State, in_full: bool) -> str:
     data = state.initial
     if data.size > SHORT_CONSTANT and np.isfinite(data.flat[0]) and (data == data.flat[0]).all():
         return f"{ALL} {data.flat[0].item()!r}"
-    return _constant_data_text(dataclasses.replace(state.before, data=data), whole)
+    return _constant_data_text(dataclasses.replace(state.before, data=data), in_full)
 
 
-def _value_names(held: Value | tuple[Value, ...]) -> str:
-    return held.name if isinstance(held, Value) else "[" + ", ".join(v.name for v in held) + "]"
+def _value_names(operand: Value | tuple[Value, ...]) -> str:
+    return operand.name if isinstance(operand, Value) else "[" + ", ".join(v.name for v in operand) + "]"
 
 
-def _attribute_text(value: Any, whole: bool) -> str:
+def _attribute_text(value: Any, in_full: bool) -> str:
     if isinstance(value, Enum):
         return str(value.value)
-    if isinstance(value, Graph) and not whole:
+    if isinstance(value, Graph) and not in_full:
         return f"[{', '.join(map(_value_with_type, value.inputs))} -> {', '.join(map(_value_with_type, value.outputs))}]"
     if isinstance(value, Graph):
         return "base64:" + base64.b64encode(zlib.compress(to_text(value).encode(), 9)).decode()
@@ -253,7 +253,7 @@ def _parse_op(line: str, values: dict[str, Value], kinds: Mapping[str, type[Op]]
         raise ValueError(f"no op is called `{match['kind']}`")
     cls = kinds[match["kind"]]
     fields: dict[str, Any] = dict(_parse_operands(match["operands"], values))
-    results = [_value_from_match(found) for found in _TYPED.finditer(match["results"])]
+    results = [_value_from_match(typed) for typed in _TYPED.finditer(match["results"])]
     for value in results:
         values[value.name] = value
     name = result_fields(cls)[0]
@@ -268,20 +268,20 @@ def _parse_op(line: str, values: dict[str, Value], kinds: Mapping[str, type[Op]]
 
 
 def _parse_operands(text: str, values: dict[str, Value]) -> list[tuple[str, Any]]:
-    found = re.findall(r"(\w+)=(\[[^\]]*\]|[^,\s]+)", text)
+    fields = re.findall(r"(\w+)=(\[[^\]]*\]|[^,\s]+)", text)
     return [
         (
             key,
-            tuple(values[n.strip()] for n in held[1:-1].split(",") if n.strip())
-            if held.startswith("[")
-            else values[held],
+            tuple(values[n.strip()] for n in operand[1:-1].split(",") if n.strip())
+            if operand.startswith("[")
+            else values[operand],
         )
-        for key, held in found
+        for key, operand in fields
     ]
 
 
 def _parse_multipliers(spelled: str) -> Multipliers:
-    parts = (one.partition("*2^") for one in spelled[1:-1].split(","))
+    parts = (multiplier.partition("*2^") for multiplier in spelled[1:-1].split(","))
     return tuple(Multiplier(int(mantissa), int(power) + 31) for mantissa, _, power in parts)
 
 

@@ -36,8 +36,8 @@ def cut_tile(op: Op, span: Span) -> TiledOp:
     """Returns the op that computes a span of rows of one image, or, for a reduction, consumes a span of its
     operand."""
     y = op.results[0]
-    made = None if op.folded_bytes else span
-    spans: dict[Value, Span | None] = {v: op.input_rows(v, span) for v in op.activations} | {y: made}
+    result_rows = None if op.folded_bytes else span
+    spans: dict[Value, Span | None] = {v: op.input_rows(v, span) for v in op.activations} | {y: result_rows}
     parts = {v: _rows_of_value(v, rows, y) for v, rows in spans.items()}
     return TiledOp(op.substitute(parts, **tile_attribute_changes(op, span)), parts, spans)
 

@@ -189,8 +189,8 @@ class Value:
     @property
     def zero_point(self) -> int:
         """The integer that represents 0 in a tensor that is quantized per tensor."""
-        held = self.type.quant
-        return held.zero_point if isinstance(held, Unscaled) else self.quant.zero_point
+        quant = self.type.quant
+        return quant.zero_point if isinstance(quant, Unscaled) else self.quant.zero_point
 
     @property
     def is_quantized(self) -> bool:

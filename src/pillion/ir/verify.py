@@ -58,10 +58,10 @@ def _same_meaning(before: TensorType, after: TensorType) -> bool:
     """Whether integers of one type have the same meaning in the other, as far as scales are known."""
     if (before.shape, before.dtype) != (after.shape, after.dtype):
         return False
-    one, other = before.quant, after.quant
-    if isinstance(one, Unscaled) or isinstance(other, Unscaled):
-        return getattr(one, "zero_point", None) == getattr(other, "zero_point", None)
-    return one == other
+    old, new = before.quant, after.quant
+    if isinstance(old, Unscaled) or isinstance(new, Unscaled):
+        return getattr(old, "zero_point", None) == getattr(new, "zero_point", None)
+    return old == new
 
 
 def _state_error(graph: Graph, state: State, rule: str, here: str) -> PillionError:
@@ -110,8 +110,8 @@ def _check_op(op: Op, arithmetic: Arithmetic) -> None:
         raise op.refuse("an op is given its multipliers, or its tensors have scales", error) from None
     if isinstance(op, ScaledOp) and op.given:
         op.check_given()
-        if arithmetic.is_tflite and (found := why_multipliers_explicit(op)):
-            raise op.refuse("in `tflite` arithmetic, multipliers follow from the scales", found)
+        if arithmetic.is_tflite and (reason := why_multipliers_explicit(op)):
+            raise op.refuse("in `tflite` arithmetic, multipliers follow from the scales", reason)
 
 
 def _define_value(defined: dict[str, Value], value: Value) -> None:

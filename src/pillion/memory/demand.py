@@ -18,16 +18,16 @@ class RowDemand:
     def spans(self, op: Op, span: Span) -> dict[Value, Span | None]:
         """Returns the rows of each operand that a span of the result reads; None for all rows."""
         key = (op, span.first, span.count)
-        found = self._spans.get(key)
-        if found is None:
-            found = self._spans[key] = {x: op.input_rows(x, span) for x in op.activations}
-        return found
+        needed = self._spans.get(key)
+        if needed is None:
+            needed = self._spans[key] = {x: op.input_rows(x, span) for x in op.activations}
+        return needed
 
     def first(self, op: Op, operand: Value, made: int) -> int:
         """Returns the first operand row that an op reads if it continues after `made` rows."""
         key = (op, operand, made)
-        found = self._first.get(key)
-        if found is None:
+        first_row = self._first.get(key)
+        if first_row is None:
             rows = op.input_rows(operand, Span(made, op.row_unit))
-            found = self._first[key] = 0 if rows is None else rows.first
-        return found
+            first_row = self._first[key] = 0 if rows is None else rows.first
+        return first_row

@@ -46,18 +46,18 @@ def place_blocks(
         lambda b: (-b.last, -b.size),
     )
     find_interference(blocks)
-    found = _FirstFitSearch(blocks, floor)
+    search = _FirstFitSearch(blocks, floor)
     fixed = [_sorted_block_numbers(blocks, key) for key in orders]
     for order in fixed:
-        found.take(order)
+        search.take(order)
     most = MOST_MEETINGS // (sum(len(block.rivals) for block in blocks) + 1)
     if any(block.extent is not None for block in blocks):
-        found.climb(fixed, min(SHUFFLES * effort.value, most * PlanningEffort.USUAL.value))
+        search.climb(fixed, min(SHUFFLES * effort.value, most * PlanningEffort.USUAL.value))
     elif effort is not PlanningEffort.ORDERS:
-        found.try_shuffled_orders(fixed[0], min(SHUFFLES, most))
-    for block, offset in zip(blocks, found.best.offsets, strict=True):
+        search.try_shuffled_orders(fixed[0], min(SHUFFLES, most))
+    for block, offset in zip(blocks, search.best.offsets, strict=True):
         block.offset = offset
-    return found.best.size
+    return search.best.size
 
 
 def _sorted_block_numbers(
@@ -89,7 +89,7 @@ class _FirstFitSearch:
                 block.room,
                 [(numbers[rival], *_blocked_offsets(block, rival)) for rival in block.rivals],
                 {numbers[r] for r in block.rivals if r is block.over or r.over is block},
-                {numbers[other]: at for other, at in block.bound.items()},
+                {numbers[partner]: at for partner, at in block.bound.items()},
             )
             for block in blocks
         ]
@@ -102,8 +102,8 @@ class _FirstFitSearch:
 
     def take(self, order: list[int]) -> None:
         """Places the blocks in an order and keeps the plan if it is the best."""
-        found = None if self.is_done else self._first_fit(order, self.best.size)
-        self.best = found or self.best
+        placed = None if self.is_done else self._first_fit(order, self.best.size)
+        self.best = placed or self.best
 
     def try_shuffled_orders(self, order: Sequence[int], tries: int) -> None:
         """Tries small variations of an order."""
@@ -118,8 +118,10 @@ class _FirstFitSearch:
         easy = self._always_fitting_blocks()
         hard = [[number for number in order if number not in easy] for order in orders]
         rooms = [True, False] if any(block.room for block in self.blocks) else [True]
-        found = [self._first_fit([*order, *easy], None, has_room) for has_room in rooms for order in hard]
-        starts = sorted((one for one in found if one), key=lambda one: one.size)[:STARTS]
+        placed = [self._first_fit([*order, *easy], None, has_room) for has_room in rooms for order in hard]
+        starts = sorted(
+            (candidate for candidate in placed if candidate), key=lambda candidate: candidate.size
+        )[:STARTS]
         for start in starts:
             self._climb(start, len(easy), tries // len(starts))
 
@@ -133,40 +135,40 @@ class _FirstFitSearch:
             _move_block_in_order(order, chain, dice)
             is_bold = 2 * number > tries and dice.random() < HOW_OFTEN
             bound = int(WORSE * self.best.size) if is_bold else now.size + 1
-            found = self._first_fit(order + rest, bound, now.has_room)
-            if found:
-                now, chain = found, self._critical_chain(found)
-                self.best = found if found.size < self.best.size else self.best
+            placed = self._first_fit(order + rest, bound, now.has_room)
+            if placed:
+                now, chain = placed, self._critical_chain(placed)
+                self.best = placed if placed.size < self.best.size else self.best
 
     def _always_fitting_blocks(self) -> list[int]:
         """Returns the blocks that always fit below the floor, wherever the others lie. Removing one may make
         others easy."""
         left = {n: block for n, block in enumerate(self.blocks) if not block.bound and not block.room}
-        found: list[int] = []
+        removed: list[int] = []
         away: set[int] = set()
         while True:
             more = [
                 n
                 for n, block in left.items()
-                if sum(before + behind for other, before, behind in block.rivals if other not in away)
+                if sum(before + behind for rival, before, behind in block.rivals if rival not in away)
                 <= self.floor - block.size
             ]
             if not more:
-                return found[::-1]
-            found += more
+                return removed[::-1]
+            removed += more
             away.update(more)
             left = {n: block for n, block in left.items() if n not in away}
 
-    def _critical_chain(self, found: _PlacedOrder) -> list[int]:
+    def _critical_chain(self, placed: _PlacedOrder) -> list[int]:
         """Returns the block that ends last and the chain of blocks below it that determines its offset."""
-        offsets = found.offsets
+        offsets = placed.offsets
         number = max(range(len(offsets)), key=lambda n: offsets[n] + self.blocks[n].size)
         chain = [number]
         while offsets[number]:
             below = (
-                other
-                for other, _, behind in self.blocks[number].rivals
-                if offsets[other] + behind == offsets[number] and other not in chain
+                rival
+                for rival, _, behind in self.blocks[number].rivals
+                if offsets[rival] + behind == offsets[number] and rival not in chain
             )
             number = next(below, -1)
             if number < 0:
@@ -197,8 +199,8 @@ class _FirstFitSearch:
         taken = sorted(
             (placed - before - at, placed + behind - at)
             for number, at in bound.items()
-            for other, before, behind in self.blocks[number].rivals
-            if (placed := offsets[other]) >= 0
+            for rival, before, behind in self.blocks[number].rivals
+            if (placed := offsets[rival]) >= 0
         )
         first = 0
         for begin, end in taken:
@@ -227,9 +229,9 @@ def _find_offset(block: _NumberedBlock, offsets: Sequence[int], has_room: bool) 
     """Returns the offset of a block among blocks that have one."""
     taken = sorted(
         [
-            (at - before + block.size, at + behind, other)
-            for other, before, behind in block.rivals
-            if (at := offsets[other]) >= 0
+            (at - before + block.size, at + behind, rival)
+            for rival, before, behind in block.rivals
+            if (at := offsets[rival]) >= 0
         ]
     )
     at = _overlay_offset(block, taken, offsets) if block.partners else -1
@@ -252,11 +254,11 @@ def _move_block_in_order(order: list[int], chain: Sequence[int], dice: random.Ra
 
 def _shuffle_order(order: Sequence[int], moves: int, dice: random.Random) -> list[int]:
     """Returns an order with some blocks moved."""
-    other = list(order)
+    shuffled = list(order)
     for _ in range(moves):
-        i, j = dice.randrange(len(other)), dice.randrange(len(other))
-        other.insert(i, other.pop(j))
-    return other
+        i, j = dice.randrange(len(shuffled)), dice.randrange(len(shuffled))
+        shuffled.insert(i, shuffled.pop(j))
+    return shuffled
 
 
 def _overlay_offset(
@@ -267,7 +269,7 @@ def _overlay_offset(
     for partner in sorted(block.partners, key=offsets.__getitem__):
         at = offsets[partner]
         if at >= 0 and all(
-            end <= at or at + block.size <= begin for begin, end, other in taken if other != partner
+            end <= at or at + block.size <= begin for begin, end, owner in taken if owner != partner
         ):
             return at
     return -1

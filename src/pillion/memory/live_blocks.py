@@ -69,8 +69,8 @@ class LiveBlock:
         first, last = max(self.first, other.first), min(self.last, other.last)
         if first > last:
             return None
-        found = least_distance(self.size, self.seen(first, last), other.seen(first, last))
-        return found if found is None else aligned(found)
+        distance = least_distance(self.size, self.seen(first, last), other.seen(first, last))
+        return distance if distance is None else aligned(distance)
 
     def seen(self, first: int, last: int) -> LiveExtent | None:
         """Returns the extent between two ticks."""
@@ -87,13 +87,13 @@ class LiveBlock:
         return self.reach(other) is not None
 
 
-def _collide(one: LiveBlock, other: LiveBlock, distance: int, works: Iterable[LiveBlock]) -> bool:
+def _collide(a: LiveBlock, b: LiveBlock, distance: int, works: Iterable[LiveBlock]) -> bool:
     """Whether two blocks at a fixed distance overlap while both are live. While an NPU works in the workspace that
     holds them, they may."""
-    if not -other.size < distance < one.size or not one.meets(other):
+    if not -b.size < distance < a.size or not a.meets(b):
         return False
-    begin, end = max(one.first, other.first), min(one.last, other.last)
-    inside = (work for work in works if {one, other} <= {work, *work.held})
+    begin, end = max(a.first, b.first), min(a.last, b.last)
+    inside = (work for work in works if {a, b} <= {work, *work.held})
     return not any(work.first <= begin and end <= work.last for work in inside)
 
 
@@ -120,9 +120,11 @@ def least_bytes(blocks: Sequence[LiveBlock], ticks: int) -> int:
         if block.over is not None:
             _subtract_shared_bytes(live, block, block.over)
     for block in blocks:
-        for held in block.held:
-            saved = min(held.size, block.size - block.bound[held] + block.bound[block])
-            for tick in range(max(block.first, held.first), min(block.last, held.last, len(live) - 1) + 1):
+        for overlaid in block.held:
+            saved = min(overlaid.size, block.size - block.bound[overlaid] + block.bound[block])
+            for tick in range(
+                max(block.first, overlaid.first), min(block.last, overlaid.last, len(live) - 1) + 1
+            ):
                 live[tick] -= saved
     return max(live, default=0)
 
@@ -139,23 +141,27 @@ def find_interference(blocks: Sequence[LiveBlock]) -> None:
     rivals: list[list[int]] = [[] for _ in blocks]
     live: list[int] = []
     for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
-        live = [other for other in live if blocks[other].last >= blocks[number].first]
+        live = [neighbour for neighbour in live if blocks[neighbour].last >= blocks[number].first]
         block = blocks[number]
-        meeting = [other for other in live if blocks[other] not in block.bound and blocks[other].meets(block)]
-        for other in meeting:
-            rivals[other].append(number)
-            _record_least_distances(blocks[number], blocks[other])
+        meeting = [
+            neighbour
+            for neighbour in live
+            if blocks[neighbour] not in block.bound and blocks[neighbour].meets(block)
+        ]
+        for neighbour in meeting:
+            rivals[neighbour].append(number)
+            _record_least_distances(blocks[number], blocks[neighbour])
         rivals[number] += meeting
         live.append(number)
     for block, numbers in zip(blocks, rivals, strict=True):
         block.rivals = [blocks[n] for n in sorted(numbers)]
 
 
-def _record_least_distances(one: LiveBlock, other: LiveBlock) -> None:
+def _record_least_distances(a: LiveBlock, b: LiveBlock) -> None:
     """Records the least distances between two blocks with changing liveness."""
-    if one.extent is None and other.extent is None:
+    if a.extent is None and b.extent is None:
         return
-    behind, before = one.reach(other), other.reach(one)
+    behind, before = a.reach(b), b.reach(a)
     assert behind is not None
     assert before is not None
-    one.apart[other], other.apart[one] = (behind, before), (before, behind)
+    a.apart[b], b.apart[a] = (behind, before), (before, behind)

@@ -72,8 +72,8 @@ class MemoryPlan:
     def apart(self, op: Op, workspace: Workspace) -> frozenset[int]:
         """Returns the operands and results of an op that do not lie at their offsets in its workspace, and are
         copied."""
-        places = (*workspace.inputs, *workspace.outputs)
-        values = zip((*op.activations, *op.results), places, strict=True)
+        offsets = (*workspace.inputs, *workspace.outputs)
+        values = zip((*op.activations, *op.results), offsets, strict=True)
         base = self.scratch_offsets[op]
         return frozenset(
             n for n, (value, at) in enumerate(values) if self.spot(value) != MemoryLocation(base + at)
@@ -97,7 +97,7 @@ def plan_memory(graph: Graph, needs: Needs, effort: PlanningEffort = PlanningEff
     arena."""
     clock = _OpTicks(graph, needs)
     blocks, shifts, scratch = _activation_blocks(graph, needs, clock)
-    kept, state_bytes = layout_states(blocks, shifts)
+    state_offsets, state_bytes = layout_states(blocks, shifts)
     blocks = {value: block for value, block in blocks.items() if not block.is_home}
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
@@ -122,18 +122,19 @@ def plan_memory(graph: Graph, needs: Needs, effort: PlanningEffort = PlanningEff
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
         residents=(*_value_residents(blocks, clock), *_scratch_residents(scratch, clock)),
-        state_offsets=kept,
+        state_offsets=state_offsets,
         state_bytes=state_bytes,
     )
 
 
 def _value_residents(blocks: Mapping[Value, LiveBlock], clock: _OpTicks) -> list[ArenaResident]:
     """Returns the residents of the activation blocks. Outputs live until the end."""
-    held: dict[LiveBlock, list[Value]] = {}
+    by_block: dict[LiveBlock, list[Value]] = {}
     for value, block in blocks.items():
-        held.setdefault(block, []).append(value)
+        by_block.setdefault(block, []).append(value)
     return [
-        ArenaResident(b.offset, b.size, *clock.ops_of(b), values=tuple(values)) for b, values in held.items()
+        ArenaResident(b.offset, b.size, *clock.ops_of(b), values=tuple(values))
+        for b, values in by_block.items()
     ]
 
 
@@ -277,8 +278,8 @@ def _region_buffer_blocks(need: RegionMemory, begin: int) -> dict[Value, LiveBlo
     kernel allows."""
     tail = need.overread_bytes
     blocks = {
-        held.value: _region_block(aligned(held.bytes), begin, held.extent, tail)
-        for held in need.schedule.buffers
+        buffer.value: _region_block(aligned(buffer.bytes), begin, buffer.extent, tail)
+        for buffer in need.schedule.buffers
     }
     storage = need.schedule.storage
     for number, used_up in need.schedule.used_up.items():

@@ -152,10 +152,10 @@ class RegionSimulation:
                 used_up.discard(x)
         self._record_needed_rows(y, now)
 
-    def _add_event(self, event: InnerOpRun | RowFeed, buffer: RowBuffer, made: int) -> None:
+    def _add_event(self, event: InnerOpRun | RowFeed, buffer: RowBuffer, row_count: int) -> None:
         """Adds an event after which `made` rows exist in a buffer."""
-        buffer.made = made
-        buffer.most = max(buffer.most, made - buffer.base)
+        buffer.made = row_count
+        buffer.most = max(buffer.most, row_count - buffer.base)
         buffer.is_open = not buffer.whole
         buffer.note(len(self.events), buffer.base)
         self.events.append(event)

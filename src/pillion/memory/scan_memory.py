@@ -86,9 +86,11 @@ def _overwritten_carried_values(need: RepeatMemory) -> dict[Value, Value]:
         makers.update((v, number) for v in inner.results)
     homes = {}
     for carried, value in zip(op.carried, op.next, strict=True):
-        read, made = reads.get(carried, -1), makers[value]
-        held = need.ops[made]
-        if isinstance(held, OpMemory) and (read < made or (read == made and carried in held.in_place)):
+        read, maker = reads.get(carried, -1), makers[value]
+        op_need = need.ops[maker]
+        if isinstance(op_need, OpMemory) and (
+            read < maker or (read == maker and carried in op_need.in_place)
+        ):
             homes[value] = carried
     return homes
 
@@ -101,8 +103,8 @@ def carried_values_to_copy(need: RepeatMemory) -> list[tuple[Value, Value]]:
 
 def storage_roots(op: Scan) -> dict[Value, Value]:
     """Maps each inner value to the value whose bytes it shares: a reshape moves nothing."""
-    found = {v: v for v in op.body.inputs}
+    roots = {v: v for v in op.body.inputs}
     for inner in op.body.ops:
         is_view = isinstance(inner, Reshape) and not inner.x.is_constant
-        found.update((v, found[inner.operands[0]] if is_view else v) for v in inner.results)
-    return found
+        roots.update((v, roots[inner.operands[0]] if is_view else v) for v in inner.results)
+    return roots

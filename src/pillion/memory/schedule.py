@@ -95,9 +95,9 @@ def schedule(region: Region) -> Schedule:
     for image in range(region.ys[0].shape[0]):
         run.image(image, region.step)
     events = tuple(run.events)
-    held = tuple(
+    buffers = tuple(
         RegionBuffer(b.value, b.most * b.row_bytes, extent_from_changes(b.changes, len(events)))
         for b in run.buffers.values()
         if b.changes
     )
-    return Schedule(region.body, events, held, run.storage, run.used_up, run.fed)
+    return Schedule(region.body, events, buffers, run.storage, run.used_up, run.fed)

@@ -109,10 +109,10 @@ def merge_sliding_blocks(
 def _move_to_block(blocks: MutableMapping[Value, LiveBlock], value: Value, home: LiveBlock) -> list[Value]:
     """Moves all values of a value's block to another block."""
     block = blocks[value]
-    held = [other for other, its in blocks.items() if its is block]
-    blocks.update((other, home) for other in held)
+    moved = [member for member, its in blocks.items() if its is block]
+    blocks.update((member, home) for member in moved)
     home.last, home.tail = max(home.last, block.last), max(home.tail, block.tail)
-    return held
+    return moved
 
 
 def _may_compute_behind_state(
@@ -120,8 +120,8 @@ def _may_compute_behind_state(
 ) -> bool:
     """Whether new rows, and everything in their block, may be computed behind the state."""
     block = blocks[new]
-    held = [value for value, its in blocks.items() if its is block]
-    made = [v for v in held if (op := graph.producers.get(v)) is None or not is_alias(op)]
-    is_made = len(made) == 1 and made[0] in graph.producers
-    is_free = not block.is_home and block.over is None and not any(shifts.get(v) for v in held)
-    return is_made and is_free and not any(v in graph.outputs for v in held)
+    members = [value for value, its in blocks.items() if its is block]
+    computed = [v for v in members if (op := graph.producers.get(v)) is None or not is_alias(op)]
+    is_made = len(computed) == 1 and computed[0] in graph.producers
+    is_free = not block.is_home and block.over is None and not any(shifts.get(v) for v in members)
+    return is_made and is_free and not any(v in graph.outputs for v in members)

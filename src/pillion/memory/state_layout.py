@@ -34,25 +34,25 @@ def place_new_states(graph: Graph, needs: Needs, blocks: MutableMapping[Value, L
         home, block = blocks[state.before], blocks.get(state.after)
         if block is None or block.is_home:
             continue
-        held = [value for value, other in blocks.items() if other is block]
-        if _may_share_state_block(graph, needs, blocks, held, home, block):
-            blocks.update((value, home) for value in held)
+        members = [value for value, own_block in blocks.items() if own_block is block]
+        if _may_share_state_block(graph, needs, blocks, members, home, block):
+            blocks.update((value, home) for value in members)
 
 
 def _may_share_state_block(
     graph: Graph,
     needs: Needs,
     blocks: Mapping[Value, LiveBlock],
-    held: list[Value],
+    members: list[Value],
     home: LiveBlock,
     block: LiveBlock,
 ) -> bool:
     """Whether all values of a block may lie in a state's block: one of them is computed after the last read of the
     state, or in place, and the others are reshapes."""
-    made = [v for v in held if (op := graph.producers.get(v)) is None or not is_alias(op)]
-    if len(made) != 1 or made[0] not in graph.producers or any(v in graph.outputs for v in held):
+    computed = [v for v in members if (op := graph.producers.get(v)) is None or not is_alias(op)]
+    if len(computed) != 1 or computed[0] not in graph.producers or any(v in graph.outputs for v in members):
         return False
-    maker = graph.producers[made[0]]
+    maker = graph.producers[computed[0]]
     over = any(blocks[v] is home for v in needs[maker].in_place)
     return block.first > home.last or (over and block.first == home.last)
 

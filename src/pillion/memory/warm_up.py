@@ -90,8 +90,8 @@ class _SimulatedSteps:
     def _later_rows_ratio(self, number: int, seen: Counter[int]) -> float:
         """Returns the ratio of the rows after the first steps to those seen."""
         buffer = self.run.of(self.region.body.ops[number].results[0])
-        made = sum(rows * times for rows, times in seen.items())
-        return max(buffer.size - buffer.made, 0) / made if made else 0.0
+        total = sum(rows * times for rows, times in seen.items())
+        return max(buffer.size - buffer.made, 0) / total if total else 0.0
 
     def _moved_bytes(self, value: Value) -> float:
         """Estimates the moved bytes of a value: later steps move as many per row as the last one, or as the
@@ -119,16 +119,16 @@ class _SimulatedSteps:
                 changes[at] += now - before
                 before = now
         left = self._record_consumption(used_up, changes)
-        made = self._record_production(changes)
+        produced = self._record_production(changes)
         live = accumulate(changes[:-1])
         extra = {(i, rows): extra_bytes(i, rows) for i, counted in enumerate(self.counts) for rows in counted}
         peak = max(
             now + (extra[e.op, e.span.count] if isinstance(e, InnerOpRun) else 0)
             for now, e in zip(live, events, strict=True)
         )
-        whole = sum(v.type.size_bytes for v in used_up)
+        consumed_bytes = sum(v.type.size_bytes for v in used_up)
         folded = sum(aligned(op.folded_bytes) for op in self.region.body.ops)
-        return folded + peak + max(int(left * (made - whole)), 0)
+        return folded + peak + max(int(left * (produced - consumed_bytes)), 0)
 
     def _record_consumption(self, used_up: Set[Value], changes: list[int]) -> float:
         """Records the consumption of operands; returns the share that is still to be read."""

@@ -119,8 +119,8 @@ class Compare(Binary):
 @lru_cache(maxsize=64)
 def _sort_keys(a: PerTensor, b: PerTensor, arithmetic: Arithmetic) -> tuple[Keys, Keys]:
     both = _litert_levels(a, b) if arithmetic is Arithmetic.TFLITE else _levels_in_common_unit(a, b)
-    places = {number: place for place, number in enumerate(sorted({*both[0], *both[1]}))}
-    first, second = (np.array([places[n] for n in numbers], np.uint16) for numbers in both)
+    ranks = {number: rank for rank, number in enumerate(sorted({*both[0], *both[1]}))}
+    first, second = (np.array([ranks[n] for n in numbers], np.uint16) for numbers in both)
     return first, second
 
 
@@ -144,8 +144,8 @@ def _litert_scaled_levels(q: PerTensor) -> list[int]:
         raise ValueError(f"LiteRT compares operands whose scales are below 1, not {q.scale:.6g}")
     m = numerics.encode_multiplier(q.scale)
     levels = (np.array(EVERY_LEVEL, np.int64) - q.zero_point) << LEFT_SHIFT
-    made: list[int] = numerics.requantize(levels, m.mantissa, m.shift).tolist()
-    return made
+    scaled: list[int] = numerics.requantize(levels, m.mantissa, m.shift).tolist()
+    return scaled
 
 
 @op("where", quantization=Quantization.SHARED)
@@ -199,8 +199,8 @@ class Where(RowWise):
             yield make(
                 cls, value("y", (), 0.1, zero_point), condition=_boolean_example(condition), **operands
             )
-        whole = {name: Value(name, TensorType((3, 5), DType.INT32)) for name in "ab"}
-        yield make(cls, Value("y", TensorType((), DType.INT32)), condition=_boolean_example((5,)), **whole)
+        branches = {name: Value(name, TensorType((3, 5), DType.INT32)) for name in "ab"}
+        yield make(cls, Value("y", TensorType((), DType.INT32)), condition=_boolean_example((5,)), **branches)
 
 
 def _boolean_example(shape: Shape) -> Value:
@@ -242,8 +242,8 @@ class ArgExtremum(Op):
             yield make(cls, y, x=x, axis=axis, keepdims=keepdims)
 
 
-def _as_positions(found: Array, axis: int, keepdims: bool) -> Array:
-    return np.asarray(np.expand_dims(found, axis) if keepdims else found).astype(np.int32)
+def _as_positions(indices: Array, axis: int, keepdims: bool) -> Array:
+    return np.asarray(np.expand_dims(indices, axis) if keepdims else indices).astype(np.int32)
 
 
 @op("arg_max")

@@ -37,10 +37,10 @@ def exp64(x: Doubles) -> Doubles:
     x = np.clip(np.nan_to_num(x, nan=-FARTHEST), -FARTHEST, FARTHEST)
     power = np.trunc(x * LOG2_E + np.where(x < 0, -0.5, 0.5))
     rest = (x - power * LN2_HIGH) - power * LN2_LOW
-    made = np.full(x.shape, TERMS[0])
+    series = np.full(x.shape, TERMS[0])
     for term in TERMS[1:]:
-        made = made * rest + term
-    return np.asarray(np.ldexp(made, power.astype(np.int64)), np.float64)
+        series = series * rest + term
+    return np.asarray(np.ldexp(series, power.astype(np.int64)), np.float64)
 
 
 @op("detections", quantization=Quantization.NONE)
@@ -113,18 +113,18 @@ class Detections(Op):
         with np.errstate(all="ignore"):
             corners = self.corners(boxes[0, :, :4], anchors)
             of_classes = np.where(np.isnan(scores), -np.inf, scores)[0, :, self.first_class :]
-            found = (
+            selected = (
                 self._select_by_class(corners, of_classes)
                 if self.by_class
                 else self._select_class_agnostic(corners, of_classes)
             )
-        made = np.zeros(6 * self.most + 1, np.float32)
-        for place, (box, kind, score) in enumerate(found):
-            made[4 * place : 4 * place + 4] = corners[box]
-            made[4 * self.most + place] = kind
-            made[5 * self.most + place] = score
-        made[-1] = len(found)
-        return made
+        output = np.zeros(6 * self.most + 1, np.float32)
+        for number, (box, kind, score) in enumerate(selected):
+            output[4 * number : 4 * number + 4] = corners[box]
+            output[4 * self.most + number] = kind
+            output[5 * self.most + number] = score
+        output[-1] = len(selected)
+        return output
 
     def corners(self, codes: Reals, anchors: Reals) -> Reals:
         """Returns top, left, bottom and right of each box."""
@@ -136,29 +136,29 @@ class Detections(Op):
 
     def _select_class_agnostic(self, corners: Reals, scores: Reals) -> list[tuple[int, int, float]]:
         kinds, best = scores.argmax(axis=1), scores.max(axis=1)
-        kept = self._suppress_overlaps(corners, best, self.most)
-        return [(box, int(kinds[box]), float(best[box])) for box in kept]
+        boxes = self._suppress_overlaps(corners, best, self.most)
+        return [(box, int(kinds[box]), float(best[box])) for box in boxes]
 
     def _select_by_class(self, corners: Reals, scores: Reals) -> list[tuple[int, int, float]]:
-        found: list[tuple[int, int, float]] = []
+        detections: list[tuple[int, int, float]] = []
         for kind in range(self.classes):
-            kept = self._suppress_overlaps(corners, scores[:, kind], min(self.by_class, self.most))
-            found += [(box, kind, float(scores[box, kind])) for box in kept]
-            found = sorted(found, key=lambda one: -one[2])[: self.most]
-        return found
+            boxes = self._suppress_overlaps(corners, scores[:, kind], min(self.by_class, self.most))
+            detections += [(box, kind, float(scores[box, kind])) for box in boxes]
+            detections = sorted(detections, key=lambda detection: -detection[2])[: self.most]
+        return detections
 
     def _suppress_overlaps(self, corners: Reals, scores: Reals, most: int) -> list[int]:
         """The boxes with the best scores, none of which overlaps a better one too much."""
         candidates = np.flatnonzero(scores >= np.float32(self.score_threshold))
         candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
-        kept: list[int] = []
-        while len(candidates) and len(kept) < most:
+        selected: list[int] = []
+        while len(candidates) and len(selected) < most:
             first, candidates = candidates[0], candidates[1:]
-            kept.append(int(first))
+            selected.append(int(first))
             candidates = candidates[
                 ~(overlaps(corners[first], corners[candidates]) > np.float32(self.iou_threshold))
             ]
-        return kept
+        return selected
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

@@ -74,9 +74,9 @@ class Div(Binary):
         divisor = np.abs(b)
         headroom = leading_sign_bits(numerator)
         product = numerics.multiply_high(numerator << headroom, reciprocals()[divisor])
-        places = bits_of(divisor) - 1 + headroom - self.multiplier.shift
+        shift = bits_of(divisor) - 1 + headroom - self.multiplier.shift
         scaled = numerics.multiply_high(product, self.multiplier.mantissa)
-        return np.where(places > 31, 0, numerics.shift_right(scaled, np.minimum(places, 31)))
+        return np.where(shift > 31, 0, numerics.shift_right(scaled, np.minimum(shift, 31)))
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -111,8 +111,8 @@ def reciprocals() -> Int64Array:
 
 
 def _without_zeros(v: Value) -> Value:
-    held = constant_like(v, 5).constant
+    levels = constant_like(v, 5).constant
     data = np.where(
-        held == v.zero_point, np.int8(v.zero_point - 1 if v.zero_point > 0 else v.zero_point + 1), held
+        levels == v.zero_point, np.int8(v.zero_point - 1 if v.zero_point > 0 else v.zero_point + 1), levels
     )
     return constant(v.name, data.astype(np.int8), PerTensor(v.scale, v.zero_point))

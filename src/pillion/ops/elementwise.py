@@ -203,9 +203,9 @@ class Extremum(Binary):
     def is_identity(self) -> bool:
         """Whether an operand is compared with a constant that never wins."""
         return any(
-            held.is_constant and other.type == self.y.type and bool((held.constant == self.beyond).all())
-            for held, other in ((self.a, self.b), (self.b, self.a))
-            if held.dtype is DType.INT8
+            limit.is_constant and other.type == self.y.type and bool((limit.constant == self.beyond).all())
+            for limit, other in ((self.a, self.b), (self.b, self.a))
+            if limit.dtype is DType.INT8
         )
 
 

@@ -115,8 +115,8 @@ class EmbeddingBag(Op):
             table = Value("table", table.type, table.data)
             indices = Value("indices", TensorType(numbers, DType.INT32))
             if number == 3:
-                held = np.random.default_rng(number).integers(-2, shape[0] + 2, numbers).astype(np.int32)
-                indices = constant("indices", held)
+                values = np.random.default_rng(number).integers(-2, shape[0] + 2, numbers).astype(np.int32)
+                indices = constant("indices", values)
             quant = PerTensor((0.02, 2.0**-7, 0.003, 2.0**-4, 0.05)[number], ZERO_POINTS[number % 4])
             y = Value("y", TensorType((), DType.INT8, quant))
             yield make(cls, y, table=table, indices=indices, mean=mean)

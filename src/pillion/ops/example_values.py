@@ -68,8 +68,8 @@ def conv_bias(x: Value, weights: Value, count: int, seed: int) -> Value:
 
 def make(cls: type[Op], y: Value, **fields: Any) -> Op:
     """Makes an op and infers the result's shape."""
-    made = cast("Any", cls)(y=y, **fields)
-    shape = made.infer().shape
+    op = cast("Any", cls)(y=y, **fields)
+    shape = op.infer().shape
     return cast("Any", cls)(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)
 
 

@@ -47,18 +47,18 @@ def multiply_q15(a: ArrayLike, b: ArrayLike) -> Int64Array:
 def exp_of_negative(x: ArrayLike, integer_bits: int) -> Int64Array:
     """Returns exp(x) for x <= 0: a polynomial for the part below a quarter, a table entry for each bit of the
     rest."""
-    x, places = np.asarray(x, np.int64), 15 - integer_bits
-    quarter = 1 << (places - 2)
+    x, fraction_bits = np.asarray(x, np.int64), 15 - integer_bits
+    quarter = 1 << (fraction_bits - 2)
     beyond = (x & (quarter - 1)) - quarter
-    made = _exp_of_quarter(saturate16(beyond << integer_bits))
+    result = _exp_of_quarter(saturate16(beyond << integer_bits))
     rest = beyond - x
     for number, power in enumerate(POWERS):
         if integer_bits > number + FIRST_POWER:
-            has_bit = rest & (1 << (places + number + FIRST_POWER))
-            made = np.where(has_bit != 0, multiply_q15(made, power), made)
+            has_bit = rest & (1 << (fraction_bits + number + FIRST_POWER))
+            result = np.where(has_bit != 0, multiply_q15(result, power), result)
     if integer_bits > 5:
-        made = np.where(x < -(1 << (places + 5)), 0, made)
-    return np.where(x == 0, ONE, made)
+        result = np.where(x < -(1 << (fraction_bits + 5)), 0, result)
+    return np.where(x == 0, ONE, result)
 
 
 def _exp_of_quarter(x: Int64Array) -> Int64Array:
@@ -73,11 +73,11 @@ def _exp_of_quarter(x: Int64Array) -> Int64Array:
 def _two_over_one_plus(x: Int64Array) -> Int64Array:
     """Computes 2 / (1 + x) with two integer bits for x in [0, 1] by Newton's method."""
     half = shift_right(x + ONE, 1)
-    found = NEWTON_FIRST + multiply_q15(half, NEWTON_SLOPE)
+    estimate = NEWTON_FIRST + multiply_q15(half, NEWTON_SLOPE)
     for _ in range(3):
-        error = TWO_BITS_ONE - multiply_q15(half, found)
-        found = found + saturate16(multiply_q15(found, error) << 2)
-    return found
+        error = TWO_BITS_ONE - multiply_q15(half, estimate)
+        estimate = estimate + saturate16(multiply_q15(estimate, error) << 2)
+    return estimate
 
 
 def logistic16(x: ArrayLike) -> Int64Array:

@@ -127,8 +127,8 @@ class _Packer:
         return {ALL: _encode_array(first)} if is_even else self.data(state.initial)
 
     def value(self, value: Value) -> Json:
-        made = [value.name, value.dtype.value, list(value.shape), self.quant(value)]
-        return [*made, self.data(value.constant)] if value.is_constant else made
+        packed = [value.name, value.dtype.value, list(value.shape), self.quant(value)]
+        return [*packed, self.data(value.constant)] if value.is_constant else packed
 
     def quant(self, value: Value) -> Json:
         if value in self.rules:
@@ -151,31 +151,35 @@ class _Packer:
         operands = {name: self.refer(getattr(op, name)) for name in operand_fields(op)}
         results = {name: self.refer(getattr(op, name)) for name in result_fields(op)}
         attributes = {
-            name: _as_json(held) for name, held in op.attributes.items() if not isinstance(held, Graph)
+            name: _as_json(attribute)
+            for name, attribute in op.attributes.items()
+            if not isinstance(attribute, Graph)
         }
-        made = [op.kind, operands, results, attributes, op.source]
-        return [*made, self.given(op.given)] if isinstance(op, ScaledOp) and op.given else made
+        packed = [op.kind, operands, results, attributes, op.source]
+        return [*packed, self.given(op.given)] if isinstance(op, ScaledOp) and op.given else packed
 
-    def given(self, given: Multipliers) -> Json:
-        return [len(given), *map(self.data, mantissas_and_shifts(given))]
+    def given(self, multipliers: Multipliers) -> Json:
+        return [len(multipliers), *map(self.data, mantissas_and_shifts(multipliers))]
 
-    def refer(self, held: Value | tuple[Value, ...] | None) -> Json:
-        if isinstance(held, tuple):
-            return [self.index[v] for v in held]
-        return None if held is None else self.index[held]
+    def refer(self, operand: Value | tuple[Value, ...] | None) -> Json:
+        if isinstance(operand, tuple):
+            return [self.index[v] for v in operand]
+        return None if operand is None else self.index[operand]
 
 
 def _inner_graphs(graph: Graph) -> list[Graph]:
     """Returns the inner graphs of ops, in running order."""
-    return [held for op in graph.ops for held in op.attributes.values() if isinstance(held, Graph)]
+    return [
+        attribute for op in graph.ops for attribute in op.attributes.values() if isinstance(attribute, Graph)
+    ]
 
 
 def _encode_array(array: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()).decode()
 
 
-def _as_json(held: Any) -> Json:
-    return held.value if isinstance(held, Enum) else held
+def _as_json(attribute: Any) -> Json:
+    return attribute.value if isinstance(attribute, Enum) else attribute
 
 
 # Reading
@@ -215,17 +219,17 @@ class _Unpacker:
         ]
 
     def graph(self) -> Graph:
-        held = self.held
-        inputs, outputs = held["inputs"], held["outputs"]
-        if len({name for name, *_ in held["values"]}) != len(held["values"]):
+        fields = self.held
+        inputs, outputs = fields["inputs"], fields["outputs"]
+        if len({name for name, *_ in fields["values"]}) != len(fields["values"]):
             raise ValueError("two values have one name")
         graph = Graph(
-            model_name(_require_text(held["name"])),
+            model_name(_require_text(fields["name"])),
             tuple(map(self.value, inputs)),
-            tuple(map(self.op, held["ops"])),
+            tuple(map(self.op, fields["ops"])),
             tuple(map(self.value, outputs)),
-            Arithmetic(held["arithmetic"]),
-            tuple(self.state(*state) for state in held.get("states", ())),
+            Arithmetic(fields["arithmetic"]),
+            tuple(self.state(*state) for state in fields.get("states", ())),
         )
         if self.bodies:
             raise ValueError("there are more segments than ops for them")
@@ -234,8 +238,8 @@ class _Unpacker:
     def state(self, name: Json, before: Json, after: Json, data: Json) -> State:
         read = self.value(before)
         if isinstance(data, dict):
-            (one,) = _array_from_bytes(_decode_bytes(data[ALL]), read.dtype.numpy)
-            initial: Array = np.full(read.shape, one, read.dtype.numpy)
+            (fill,) = _array_from_bytes(_decode_bytes(data[ALL]), read.dtype.numpy)
+            initial: Array = np.full(read.shape, fill, read.dtype.numpy)
         else:
             initial = self.data(data, read.type)
         return State(clean_name(_require_text(name)), read, self.value(after), initial)
@@ -244,27 +248,27 @@ class _Unpacker:
         if index not in self.values:
             name, dtype, shape, quant, *data = self.held["values"][_require_natural(index)]
             sizes = tuple(map(_require_natural, shape))
-            made = TensorType(sizes, DType(dtype), self.quant(quant, sizes))
+            tensor_type = TensorType(sizes, DType(dtype), self.quant(quant, sizes))
             self.values[index] = Value(
                 self.names.fresh(clean_name(_require_text(name))),
-                made,
-                self.data(data[0], made) if data else None,
+                tensor_type,
+                self.data(data[0], tensor_type) if data else None,
             )
         return self.values[index]
 
-    def data(self, held: Json, made: TensorType) -> Array:
-        return self.array(held, made.dtype.numpy, made.elements).reshape(made.shape)
+    def data(self, reference: Json, tensor_type: TensorType) -> Array:
+        return self.array(reference, tensor_type.dtype.numpy, tensor_type.elements).reshape(tensor_type.shape)
 
-    def array(self, held: Json, dtype: np.dtype[Any], count: int) -> Array:
+    def array(self, data: Json, dtype: np.dtype[Any], count: int) -> Array:
         """Returns `count` elements: a constant by its number, or written out."""
-        is_number = isinstance(held, int)
+        is_number = isinstance(data, int)
         raw = (
-            self.source.bytes_of(held, count * dtype.itemsize).tobytes() if is_number else _decode_bytes(held)
+            self.source.bytes_of(data, count * dtype.itemsize).tobytes() if is_number else _decode_bytes(data)
         )
         return _array_from_bytes(raw, dtype)
 
-    def quant(self, held: Json, shape: Shape) -> Quant | None:
-        match held:
+    def quant(self, fields: Json, shape: Shape) -> Quant | None:
+        match fields:
             case None:
                 return None
             case [None, zero_point]:
@@ -283,37 +287,37 @@ class _Unpacker:
                 count = shape[_require_natural(axis)]
                 return PerChannel(tuple(self.array(scales, np.dtype(np.float32), count).tolist()), axis)
             case _:
-                raise ValueError(f"no quantization: {held!r}")
+                raise ValueError(f"no quantization: {fields!r}")
 
     def op(self, held: Json) -> Op:
-        kind, operands, results, attributes, source, *given = held
+        kind, operands, results, attributes, source, *multipliers = held
         cls = self.source.kinds[kind]
         hints = get_type_hints(cls)
         if {*operands, *results} != {*operand_fields(cls), *result_fields(cls)}:
             raise ValueError(f"operands of {kind}: {sorted(operands)}")
         fields: dict[str, Any] = {n: self.refer(v) for n, v in (*operands.items(), *results.items())}
         fields |= {name: _decode_attribute(spelled, hints[name]) for name, spelled in attributes.items()}
-        fields |= {"given": self.multipliers(*given[0])} if given else {}
+        fields |= {"given": self.multipliers(*multipliers[0])} if multipliers else {}
         fields |= {name: self.body(fields) for name, hint in hints.items() if hint is Graph}
         return cls(**fields, source=printable(_require_text(source)))
 
     def multipliers(self, count: Json, *numbers: Json) -> Multipliers:
         """Returns the explicit multipliers of an op."""
         mantissas, shifts = (
-            self.array(held, np.dtype(np.int32), _require_natural(count)) for held in numbers
+            self.array(data, np.dtype(np.int32), _require_natural(count)) for data in numbers
         )
         return tuple(Multiplier(m, s) for m, s in zip(mantissas.tolist(), shifts.tolist(), strict=True))
 
     def body(self, fields: Mapping[str, Any]) -> Graph:
         """Returns the graph of the next segment; without ops if it is not stored."""
-        made = self.bodies.pop(0)
+        stored = self.bodies.pop(0)
         name, arithmetic = model_name(_require_text(self.held["name"])), Arithmetic(self.held["arithmetic"])
-        return made or Graph(f"{name}_closed", fields["xs"], (), fields["ys"], arithmetic)
+        return stored or Graph(f"{name}_closed", fields["xs"], (), fields["ys"], arithmetic)
 
-    def refer(self, held: Json) -> Value | tuple[Value, ...] | None:
-        if isinstance(held, list):
-            return tuple(map(self.value, held))
-        return None if held is None else self.value(held)
+    def refer(self, operand: Json) -> Value | tuple[Value, ...] | None:
+        if isinstance(operand, list):
+            return tuple(map(self.value, operand))
+        return None if operand is None else self.value(operand)
 
 
 def _decode_bytes(spelled: str) -> bytes:
@@ -324,16 +328,16 @@ def _array_from_bytes(raw: bytes, dtype: np.dtype[Any]) -> Array:
     return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False)
 
 
-def _require_text(held: Json) -> str:
-    if not isinstance(held, str):
-        raise TypeError(f"no text: {held!r}")
-    return held
+def _require_text(data: Json) -> str:
+    if not isinstance(data, str):
+        raise TypeError(f"no text: {data!r}")
+    return data
 
 
-def _require_natural(held: Json) -> int:
-    if not isinstance(held, int) or held < 0:
-        raise ValueError(f"no size or number: {held!r}")
-    return held
+def _require_natural(data: Json) -> int:
+    if not isinstance(data, int) or data < 0:
+        raise ValueError(f"no size or number: {data!r}")
+    return data
 
 
 def _decode_attribute(spelled: Json, hint: Any) -> Any:

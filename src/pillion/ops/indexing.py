@@ -53,8 +53,8 @@ class Gather(Op):
 
     def infer(self) -> TensorType:
         self._require_axes()
-        found = self.indices.shape[self.batch :]
-        return TensorType((*self.x.shape[: self.axis], *found, *self.x.shape[self.axis + 1 :]), self.x.dtype)
+        shape = self.indices.shape[self.batch :]
+        return TensorType((*self.x.shape[: self.axis], *shape, *self.x.shape[self.axis + 1 :]), self.x.dtype)
 
     def _require_axes(self) -> None:
         fits = 0 <= self.batch <= self.axis < self.x.type.rank and self.batch <= self.indices.type.rank
@@ -76,8 +76,8 @@ class Gather(Op):
         batch, outer, size, inner, count = self.sizes
         x = operands[0].reshape(batch, outer, size, inner)
         numbers = np.clip(operands[1].reshape(batch, count), 0, size - 1)
-        found = np.take_along_axis(x, numbers[:, None, :, None].astype(np.int64), axis=2)
-        return found.reshape(self.infer().shape)
+        gathered = np.take_along_axis(x, numbers[:, None, :, None].astype(np.int64), axis=2)
+        return gathered.reshape(self.infer().shape)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -93,8 +93,8 @@ class Gather(Op):
             x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
             indices = Value("indices", TensorType(numbers, DType.INT32))
             if number % 3 == 1:
-                held = np.random.default_rng(number).integers(0, shape[axis], numbers).astype(np.int32)
-                indices = constant("indices", held)
+                values = np.random.default_rng(number).integers(0, shape[axis], numbers).astype(np.int32)
+                indices = constant("indices", values)
             y = value("y", (), x.scale, x.zero_point)
             yield make(cls, y, x=x, indices=indices, axis=axis, batch=batch)
         flags = Value("x", TensorType((5, 3), DType.BOOL))

@@ -105,9 +105,9 @@ class IntegerArithmetic(Binary):
     def is_identity(self) -> bool:
         return self._keeps(self.a, self.b) or (self.calculation in EITHER_WAY and self._keeps(self.b, self.a))
 
-    def _keeps(self, kept: Value, other: Value) -> bool:
-        held = other.constant if other.is_constant and kept.type == self.y.type else None
-        return held is not None and np.array_equal(held, np.full_like(held, NEUTRAL[self.calculation]))
+    def _keeps(self, passed_on: Value, neutral: Value) -> bool:
+        array = neutral.constant if neutral.is_constant and passed_on.type == self.y.type else None
+        return array is not None and np.array_equal(array, np.full_like(array, NEUTRAL[self.calculation]))
 
     def infer(self) -> TensorType:
         return TensorType(super().infer().shape, DType.INT32)
@@ -119,8 +119,8 @@ class IntegerArithmetic(Binary):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.int64) for x in operands)
         with np.errstate(over="ignore"):
-            found = MEANINGS[self.calculation](a, b)
-        return np.asarray(found & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+            wide = MEANINGS[self.calculation](a, b)
+        return np.asarray(wide & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -130,6 +130,6 @@ class IntegerArithmetic(Binary):
             a, b = (Value(n, TensorType(s, DType.INT32)) for n, s in (("a", a_shape), ("b", b_shape)))
             yield make(cls, y, a=a, b=b, calculation=calculation)
             a = Value("a", TensorType((3, 7), DType.INT32))
-            for held in (16, -7, 0, 31):
-                b = constant("b", np.array([held], np.int32))
+            for amount in (16, -7, 0, 31):
+                b = constant("b", np.array([amount], np.int32))
                 yield make(cls, y, a=a, b=b, calculation=calculation)

@@ -104,9 +104,9 @@ class LstmGates(Op):
         if not all(v.is_constant for v in (self.input_weights, self.recurrent_weights, self.bias)):
             raise self.refuse("weights and bias are constants", "computed")
         rows, batch = self.gates * self.cells, self.x.shape[0]
-        wanted = ((batch, self.cells), (rows, self.x.shape[1]), (rows, self.h.shape[1]), (rows,), batch)
+        expected = ((batch, self.cells), (rows, self.x.shape[1]), (rows, self.h.shape[1]), (rows,), batch)
         weights = self.input_weights.shape, self.recurrent_weights.shape
-        if wanted != (self.c.shape, *weights, self.bias.shape, self.h.shape[0]):
+        if expected != (self.c.shape, *weights, self.bias.shape, self.h.shape[0]):
             raise self.refuse(
                 f"weights of {self.gates} gates for each of {self.cells} cells",
                 f"{self.x!r}, {self.h!r}, {self.c!r}, {self.input_weights!r}, {self.recurrent_weights!r}",
@@ -171,10 +171,10 @@ class LstmCell(LstmGates):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x, h, c, *constants = operands
         let_in, keep, candidate = self.sums(x, h, *constants)
-        kept = saturate16(numerics.shift_right(logistic16(keep) * c.astype(np.int64), FRACTION_BITS))
+        retained = saturate16(numerics.shift_right(logistic16(keep) * c.astype(np.int64), FRACTION_BITS))
         new = logistic16(let_in) * tanh16(candidate, 3)
         added = saturate16(numerics.shift_right(new, 2 * FRACTION_BITS + self.cell_exponent))
-        cell = saturate16(kept + added)
+        cell = saturate16(retained + added)
         return (np.clip(cell, -self.clip, self.clip) if self.clip else cell).astype(np.int16)
 
     @classmethod
@@ -207,10 +207,10 @@ class LstmOutput(LstmGates):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x, h, c, *constants = operands
         (gate,) = self.sums(x, h, *constants)
-        made = logistic16(gate) * tanh16(c, FRACTION_BITS + self.cell_exponent)
+        gated = logistic16(gate) * tanh16(c, FRACTION_BITS + self.cell_exponent)
         m = self.multiplier
         return numerics.saturate(
-            numerics.requantize(made, m.mantissa, m.shift) + self.y.zero_point, -128, 127
+            numerics.requantize(gated, m.mantissa, m.shift) + self.y.zero_point, -128, 127
         )
 
     @classmethod
@@ -232,7 +232,7 @@ def _example_layers(gates: int) -> Iterator[dict[str, Value]]:
         c = Value("c", TensorType((batch, cells), DType.INT16, PerTensor(scale)))
         scales = np.repeat(rng.uniform(0.002, 0.02, gates), cells)
         rows = gates * cells
-        held = {
+        weights = {
             name: constant(
                 name,
                 rng.integers(-127, 127, (rows, width), endpoint=True).astype(np.int8),
@@ -241,4 +241,4 @@ def _example_layers(gates: int) -> Iterator[dict[str, Value]]:
             for name, width in (("input_weights", inputs), ("recurrent_weights", outputs))
         }
         bias = constant("bias", rng.integers(-3000, 3000, rows).astype(np.int32))
-        yield {"x": x, "h": h, "c": c, **held, "bias": bias}
+        yield {"x": x, "h": h, "c": c, **weights, "bias": bias}

@@ -79,12 +79,12 @@ class Magnitude(RowWise):
             raise self.refuse("shapes are equal", f"{list(self.a.shape)} and {list(self.b.shape)}")
         if self.a.dtype is not self.b.dtype:
             raise self.refuse("both operands have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
-        held = self.thresholds
-        require_dtype(self, held, DType.FLOAT32)
-        if not held.is_constant or held.shape != (THRESHOLDS,):
-            raise self.refuse(f"there are {THRESHOLDS} constant thresholds", repr(held))
-        if not bool((np.diff(held.constant) >= 0).all()):
-            raise self.refuse("thresholds ascend", repr(held))
+        thresholds = self.thresholds
+        require_dtype(self, thresholds, DType.FLOAT32)
+        if not thresholds.is_constant or thresholds.shape != (THRESHOLDS,):
+            raise self.refuse(f"there are {THRESHOLDS} constant thresholds", repr(thresholds))
+        if not bool((np.diff(thresholds.constant) >= 0).all()):
+            raise self.refuse("thresholds ascend", repr(thresholds))
         if not -128 <= self.first <= 127:
             raise self.refuse("`first` is a number of int8", self.first)
 
@@ -118,9 +118,11 @@ class Magnitude(RowWise):
             function, quant = functions[number % len(functions)]
             a = value("a", shape, 0.0625, ZERO_POINTS[number % 4])
             b = value("b", shape, 0.0625 * (1.0, 0.7, 1 / 300)[number % 3], ZERO_POINTS[(number + 1) % 4])
-            held, first, falls = tabulate_thresholds(function, quant)
+            thresholds, first, falls = tabulate_thresholds(function, quant)
             y = value("y", (), quant.scale, quant.zero_point)
-            yield make(cls, y, a=a, b=b, thresholds=constant("thresholds", held), first=first, falls=falls)
+            yield make(
+                cls, y, a=a, b=b, thresholds=constant("thresholds", thresholds), first=first, falls=falls
+            )
 
 
 def tabulate_thresholds(
@@ -135,7 +137,7 @@ def tabulate_thresholds(
 
     first, last = (int(n) for n in level(np.array([0.0, NEVER])))
     falls = last < first
-    wanted = first + np.arange(1, THRESHOLDS + 1) * (-1 if falls else 1)
+    targets = first + np.arange(1, THRESHOLDS + 1) * (-1 if falls else 1)
     # Positive numbers of 64 bits ascend as their bits do: the last one before each level is found bit by bit.
     below = np.zeros(THRESHOLDS, np.int64)
     for bit in reversed(range(63)):
@@ -143,5 +145,5 @@ def tabulate_thresholds(
         reals = tried.view(np.float64)
         is_before = np.isfinite(reals) & (reals <= NEVER)
         there = level(np.where(is_before, reals, 0.0))
-        below = np.where(is_before & (there > wanted if falls else there < wanted), tried, below)
+        below = np.where(is_before & (there > targets if falls else there < targets), tried, below)
     return below.view(np.float64).astype(np.float32), first, falls

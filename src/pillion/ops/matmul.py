@@ -32,10 +32,10 @@ class BatchMatmul(ScaledOp):
     high: int = 127
 
     def access(self, operand: Value) -> Access:
-        kept = 0 if self.a is self.b else 1 + (self.adj_x if operand is self.a else not self.adj_y)
+        own_axis = 0 if self.a is self.b else 1 + (self.adj_x if operand is self.a else not self.adj_y)
         placed = AxisMap(1 if operand is self.a else 2)
         summed = "each element of the product is a sum over them all"
-        return AxisMap(0), placed if kept == 1 else summed, placed if kept == 2 else summed
+        return AxisMap(0), placed if own_axis == 1 else summed, placed if own_axis == 2 else summed
 
     @property
     def rows(self) -> int:

@@ -42,19 +42,22 @@ def _concat_step_counts(result: Value, makers: Makers, arithmetic: Arithmetic) -
     occupies."""
     joined = _producer_before_moves(result, makers)
     for operand in joined.operands if isinstance(joined, Concat) else ():
-        made = _producer_before_moves(operand, makers)
-        if isinstance(made, Concat):
+        producer = _producer_before_moves(operand, makers)
+        if isinstance(producer, Concat):
             yield from _concat_step_counts(operand, makers, arithmetic)
-        elif isinstance(made, Requantize):
-            yield _producer_before_moves(made.x, makers) or made, round(255 * made.x.scale / made.y.scale)
-        elif isinstance(made, Lut):
-            entries = made.entries(arithmetic)
-            yield made, int(entries.max()) - int(entries.min())
+        elif isinstance(producer, Requantize):
+            yield (
+                _producer_before_moves(producer.x, makers) or producer,
+                round(255 * producer.x.scale / producer.y.scale),
+            )
+        elif isinstance(producer, Lut):
+            entries = producer.entries(arithmetic)
+            yield producer, int(entries.max()) - int(entries.min())
 
 
 def _producer_before_moves(value: Value, makers: Makers) -> Op | None:
     """Returns the op that computed a tensor before it was moved."""
-    made = makers.get(value)
-    while isinstance(made, MOVES):
-        made = makers.get(made.x)
-    return made
+    producer = makers.get(value)
+    while isinstance(producer, MOVES):
+        producer = makers.get(producer.x)
+    return producer

@@ -235,8 +235,8 @@ class Concat(Movement):
         types = {v.dtype for v in computed}
         if len(rests) != 1 or len(types) != 1 or not 0 <= self.axis < len(first):
             raise self.refuse(f"operands agree in type and in all axes but {self.axis}", list(self.xs))
-        whole = sum(v.shape[self.axis] for v in self.xs)
-        return TensorType((*first[: self.axis], whole, *first[self.axis + 1 :]), types.pop())
+        length = sum(v.shape[self.axis] for v in self.xs)
+        return TensorType((*first[: self.axis], length, *first[self.axis + 1 :]), types.pop())
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.concatenate(operands, axis=self.axis)

@@ -125,14 +125,16 @@ class Normalize(Op):
         """Returns, per index of the last axis or for all, the integer factor of a normalized element, and the
         constant that is added to the upper half of the product: bias, zero point, and one half for rounding."""
         weights, bias = self._reals()
-        places = self.places
-        factors = numerics.round_half_away(weights * (self.step * 2.0 ** (32 + places) / self.y.scale))
+        fraction_bits = self.places
+        factors = numerics.round_half_away(weights * (self.step * 2.0 ** (32 + fraction_bits) / self.y.scale))
         if np.abs(factors).max() > numerics.INT32_MAX:
             raise ValueError(
                 f"weights of up to {np.abs(weights).max():.3g} for a scale of {self.y.scale:.3g}"
             )
-        offsets = numerics.round_half_away(bias * (2.0**places / self.y.scale)).astype(np.int64)
-        return factors.astype(np.int64), offsets + (self.y.zero_point << places) + (1 << places >> 1)
+        offsets = numerics.round_half_away(bias * (2.0**fraction_bits / self.y.scale)).astype(np.int64)
+        return factors.astype(np.int64), offsets + (self.y.zero_point << fraction_bits) + (
+            1 << fraction_bits >> 1
+        )
 
     def _reals(self) -> tuple[Reals, Reals]:
         """Weights and bias, each as long as the other."""
@@ -175,20 +177,20 @@ class Normalize(Op):
             raise self.refuse(f"a mean is of at most {most} elements", self.elements)
         if not (self.eps >= 0 and math.isfinite(self.eps)):
             raise self.refuse("eps is not negative", self.eps)
-        for held in filter(None, (self.weights, self.bias)):
-            require_dtype(self, held, DType.FLOAT32)
-            if not held.is_constant or not bool(np.isfinite(held.constant).all()):
-                raise self.refuse("weights and bias are constants, and finite", repr(held))
-            if held.shape not in ((1,), shape[-1:]):
+        for parameter in filter(None, (self.weights, self.bias)):
+            require_dtype(self, parameter, DType.FLOAT32)
+            if not parameter.is_constant or not bool(np.isfinite(parameter.constant).all()):
+                raise self.refuse("weights and bias are constants, and finite", repr(parameter))
+            if parameter.shape not in ((1,), shape[-1:]):
                 raise self.refuse(
-                    "weights and bias are one number, or one for each index of the last axis", held
+                    "weights and bias are one number, or one for each index of the last axis", parameter
                 )
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x = operands[0].astype(np.int64)
         parts = self._parts(x)
         sums, squares = parts.sum(axis=(1, 3)), (parts * parts).sum(axis=(1, 3))
-        factors, starts = (held[:, None, :, None] for held in self.of_rows(sums, squares))
+        factors, starts = (term[:, None, :, None] for term in self.of_rows(sums, squares))
         standard = numerics.wrap32(parts * factors + starts).reshape(self.x.shape)
         by, plus = self.factors_and_offsets()
         levels = (numerics.high_word(standard, by) + plus) >> self.places
@@ -255,14 +257,14 @@ def _examples(cls: type[Op]) -> Iterator[Op]:
     for number, (shape, scale, attributes) in enumerate(CASES):
         rng = np.random.default_rng(number)
         channels = 1 if number == 7 else shape[-1]
-        held: dict[str, Value] = {}
+        affine: dict[str, Value] = {}
         if number % 3 != 2:
-            held["weights"] = constant("weights", rng.uniform(-1, 2, channels).astype(np.float32))
+            affine["weights"] = constant("weights", rng.uniform(-1, 2, channels).astype(np.float32))
         if number % 4 < 2:
-            held["bias"] = constant("bias", rng.uniform(-2, 2, channels).astype(np.float32))
+            affine["bias"] = constant("bias", rng.uniform(-2, 2, channels).astype(np.float32))
         x = value("x", shape, scale, ZERO_POINTS[number % 4])
         y = value("y", (), (0.03, 2.0**-5, 0.01)[number % 3], (0, -128, 5, 127)[number % 4])
-        yield make(cls, y, x=x, **held, **attributes)
+        yield make(cls, y, x=x, **affine, **attributes)
 
 
 def _wide_examples(cls: type[Op]) -> Iterator[Op]:
@@ -271,9 +273,9 @@ def _wide_examples(cls: type[Op]) -> Iterator[Op]:
         if attributes.get("groups") or number % 2:
             rng = np.random.default_rng(number)
             quant = PerTensor(scale / 256, (-(2**15), 0, 2**15 - 1, 1300)[number % 4])
-            held = {"weights": constant("weights", rng.uniform(-1, 2, shape[-1]).astype(np.float32))}
+            affine = {"weights": constant("weights", rng.uniform(-1, 2, shape[-1]).astype(np.float32))}
             y = value("y", (), (0.03, 0.01)[number % 2], (5, -128, 127)[number % 3])
             x = Value("x", TensorType(shape, DType.INT16, quant))
-            yield make(cls, y, x=x, **held, **attributes)
+            yield make(cls, y, x=x, **affine, **attributes)
             fine = PerTensor(y.scale / 200, (-(2**15), 700, 2**15 - 1)[number % 3])
-            yield make(cls, Value("y", TensorType((), DType.INT16, fine)), x=x, **held, **attributes)
+            yield make(cls, Value("y", TensorType((), DType.INT16, fine)), x=x, **affine, **attributes)

@@ -17,8 +17,8 @@ from pillion.ops.scan import Scan
 def with_persistent_states(graph: Graph) -> Graph:
     """Turns the carried values of loops that begin with a constant into states, which the constant initializes."""
     names = UniqueNames(graph.values)
-    found = [_loop_with_states(op, names) if isinstance(op, Scan) else (op, ()) for op in graph.ops]
-    states = tuple(state for _, held in found for state in held)
+    converted = [_loop_with_states(op, names) if isinstance(op, Scan) else (op, ()) for op in graph.ops]
+    states = tuple(state for _, new_states in converted for state in new_states)
     if not states:
         raise PillionError(
             f"`{graph.name}` has nothing to remember between runs",
@@ -26,7 +26,7 @@ def with_persistent_states(graph: Graph) -> Graph:
             here=f"{sum(isinstance(op, Scan) for op in graph.ops)} recurrent layers",
             help="leave --stateful out; states that are inputs and outputs of the model are kept by the caller",
         )
-    return graph.replace(ops=tuple(op for op, _ in found), states=(*graph.states, *states))
+    return graph.replace(ops=tuple(op for op, _ in converted), states=(*graph.states, *states))
 
 
 def _loop_with_states(op: Scan, names: UniqueNames) -> tuple[Op, tuple[State, ...]]:

@@ -32,9 +32,9 @@ class Prelu(Unary):
 
     def multipliers(self, arithmetic: Arithmetic) -> tuple[Multiplier, Multiplier]:
         """Returns the multipliers of non-negative elements and of the products with the slope."""
-        whole = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
+        ratio = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scales = (self.x.scale, self.slope.scale)
-        return numerics.encode_multiplier(whole), numerics.encode_multiplier(
+        return numerics.encode_multiplier(ratio), numerics.encode_multiplier(
             numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
         )
 

@@ -93,9 +93,9 @@ class Mean(_SumReduction):
         """Returns the multiplier from a sum to a mean at the result's scale."""
         if arithmetic is Arithmetic.CMSIS_NN:
             return numerics.encode_multiplier(self.x.scale / (self.y.scale * self.count))
-        whole = numerics.encode_multiplier(self.x.scale / self.y.scale)
-        places = min(self.count.bit_length() - 1, 32, 31 + whole.shift)
-        return Multiplier((whole.mantissa << places) // self.count, whole.shift - places)
+        sum_multiplier = numerics.encode_multiplier(self.x.scale / self.y.scale)
+        shift = min(self.count.bit_length() - 1, 32, 31 + sum_multiplier.shift)
+        return Multiplier((sum_multiplier.mantissa << shift) // self.count, sum_multiplier.shift - shift)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield numerics.INT8_STEPS * self.count, self.multiplier(Arithmetic.CMSIS_NN).shift
@@ -204,8 +204,12 @@ def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
 
 def reduction_access(operand: Value, axes: tuple[int, ...], keepdims: bool, why: str) -> Access:
     """Returns the access map of a reduction over some axes; `why` explains the dependence on these."""
-    places = (axis if keepdims else axis - sum(a < axis for a in axes) for axis in range(operand.type.rank))
-    return tuple(why if axis in axes else AxisMap(place) for axis, place in enumerate(places))
+    result_axes = (
+        axis if keepdims else axis - sum(a < axis for a in axes) for axis in range(operand.type.rank)
+    )
+    return tuple(
+        why if axis in axes else AxisMap(result_axis) for axis, result_axis in enumerate(result_axes)
+    )
 
 
 def elements_behind_rows(shape: Shape, axes: tuple[int, ...]) -> int:

@@ -124,8 +124,8 @@ def as_region(
     """Returns the region of the ops from `first` to before `end`. `fed` names the input whose rows come from
     outside."""
     ops = graph.ops[first:end]
-    made = {v for op in ops for v in op.results}
-    read = [v for op in ops for v in op.activations if v not in made]
+    results = {v for op in ops for v in op.results}
+    read = [v for op in ops for v in op.activations if v not in results]
     read = list(dict.fromkeys([*(v for v in graph.inputs if v.name == fed), *read]))
     later = {v for op in graph.ops[end:] for v in op.operands} | set(graph.ends)
     ys = tuple(v for op in ops for v in op.results if v in later)

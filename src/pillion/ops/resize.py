@@ -80,9 +80,9 @@ class Resize(Op):
             return {"size": (self.size[0], span.count)}
         if axis != ROWS:
             return {}
-        made: dict[str, object] = {"size": (span.count, self.size[1])}
+        attributes: dict[str, object] = {"size": (span.count, self.size[1])}
         heights = self.x.shape[ROWS], self.size[0]
-        return made | {FIRST_ROW: span.first, "heights": heights} if self.counts_rows else made
+        return attributes | {FIRST_ROW: span.first, "heights": heights} if self.counts_rows else attributes
 
     def infer(self) -> TensorType:
         return TensorType((self.x.shape[0], *self.size, self.x.shape[3]), self.x.dtype)
@@ -128,8 +128,10 @@ class ResizeNearest(Resize):
         why = f"it stretches {before} to {after}: they repeat in no fixed rhythm"
         if not self.align_corners:
             return why
-        places = sources.tolist()
-        return ListedMap(axis, not_tiled=self.why_not_periodic, not_streamed=why, firsts=places, lasts=places)
+        positions = sources.tolist()
+        return ListedMap(
+            axis, not_tiled=self.why_not_periodic, not_streamed=why, firsts=positions, lasts=positions
+        )
 
     def sources(self, axis: int) -> Int64Array:
         """Returns the image row (axis 0) or column (axis 1) of each row or column of the result."""
@@ -181,8 +183,8 @@ class ResizeBilinear(Resize):
         """Returns `sources` of some rows or columns. The last one lies furthest in the image."""
         if axis == 1 or self.heights is None:
             return self._compute_sources(np.asarray(pixels, np.int64), axis)
-        places = self._compute_sources(np.asarray([0, *pixels], np.int64) + self.first_row, axis)
-        return places[1:] - [places[0, 0], places[0, 0], 0]
+        positions = self._compute_sources(np.asarray([0, *pixels], np.int64) + self.first_row, axis)
+        return positions[1:] - [positions[0, 0], positions[0, 0], 0]
 
     def _compute_sources(self, pixels: Int64Array, axis: int) -> Int64Array:
         """Returns `sources` of some rows or columns of the whole result."""

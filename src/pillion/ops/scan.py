@@ -93,16 +93,18 @@ class Scan(Op):
 
     def _check_types(self) -> None:
         """Raises if outer and inner types differ in more than the axis of steps."""
-        given = [_element_type(v, self) for v in self.sequences] + [
+        operand_types = [_element_type(v, self) for v in self.sequences] + [
             v.type for v in (*self.initial, *self.invariants)
         ]
-        if given != [v.type for v in self.body.inputs]:
+        if operand_types != [v.type for v in self.body.inputs]:
             raise self.refuse(
-                "operands are those of the inner graph", f"{given} and {list(self.body.inputs)}"
+                "operands are those of the inner graph", f"{operand_types} and {list(self.body.inputs)}"
             )
-        made = [_element_type(v, self) for v in self.stacked] + [v.type for v in self.last]
-        if made != [v.type for v in self.body.outputs]:
-            raise self.refuse("results are those of the inner graph", f"{made} and {list(self.body.outputs)}")
+        result_types = [_element_type(v, self) for v in self.stacked] + [v.type for v in self.last]
+        if result_types != [v.type for v in self.body.outputs]:
+            raise self.refuse(
+                "results are those of the inner graph", f"{result_types} and {list(self.body.outputs)}"
+            )
         if [v.type for v in self.carried] != [v.type for v in self.next]:
             raise self.refuse("what is carried keeps its type", f"{list(self.carried)} and {list(self.next)}")
 
@@ -119,10 +121,10 @@ class Scan(Op):
             raise self.refuse("each carried value is made on its own", f"{list(self.next)}")
 
     def access(self, operand: Value) -> Access:
-        whole = "each of its steps reads them all"
+        reason = "each of its steps reads them all"
         next_to_next = "each of its steps goes on from the one before"
         first = "it begins with the last of them" if self.reverse else next_to_next
-        return (first if operand in self.sequences else whole, *(whole,) * (operand.type.rank - 1))
+        return (first if operand in self.sequences else reason, *(reason,) * (operand.type.rank - 1))
 
     @property
     def macs(self) -> int:
@@ -135,9 +137,9 @@ class Scan(Op):
         same = operands[len(sequences) + len(self.initial) :]
         rows: list[tuple[Array, ...]] = []
         for at in self.order:
-            made = body.reference(*(x[at] for x in sequences), *state, *same)
-            rows.append(made[: len(self.stacked)])
-            state = made[len(self.stacked) :]
+            results = body.reference(*(x[at] for x in sequences), *state, *same)
+            rows.append(results[: len(self.stacked)])
+            state = results[len(self.stacked) :]
         in_place = rows[::-1] if self.reverse else rows
         stacked = [np.stack(column) for column in zip(*in_place, strict=True)]
         return (*stacked, *state)
@@ -170,15 +172,15 @@ class OpRunCount:
 
 def op_run_counts(ops: Iterable[Op], times: int = 1) -> Iterator[OpRunCount]:
     """Yields all ops that a program runs, in order: those inside a loop, then the loop itself."""
-    for one in ops:
-        if isinstance(one, Scan):
-            yield from op_run_counts(one.body.ops, times * one.count)
-        yield OpRunCount(one, times)
+    for current in ops:
+        if isinstance(current, Scan):
+            yield from op_run_counts(current.body.ops, times * current.count)
+        yield OpRunCount(current, times)
 
 
 def flatten_ops(ops: Iterable[Op]) -> list[Op]:
     """Lists all ops that a program runs: those inside a loop, then the loop itself."""
-    return [one.op for one in op_run_counts(ops)]
+    return [run.op for run in op_run_counts(ops)]
 
 
 def has_repeats(graph: Graph) -> bool:
@@ -205,7 +207,7 @@ MOST_COPIES = 10_000
 
 def unroll_for_format(graph: Graph, form: str) -> Graph:
     """Unrolls all loops for a format without loops; raises if that makes too many ops."""
-    count = sum(one.times for one in op_run_counts(graph.ops))
+    count = sum(run.times for run in op_run_counts(graph.ops))
     if has_repeats(graph) and count > MOST_COPIES:
         longest = max((op for op in graph.ops if isinstance(op, Scan)), key=lambda op: op.count)
         raise PillionError(
@@ -227,9 +229,9 @@ def _unrolled_steps(op: Scan, names: UniqueNames) -> Iterator[Op]:
     for number, at in enumerate(op.order):
         elements: list[Value] = []
         for sequence, element in zip(op.sequences, op.elements, strict=True):
-            made = list(_element_ops(sequence, element, at, names, op.source))
-            yield from made
-            elements.append(made[-1].results[0])
+            element_ops = list(_element_ops(sequence, element, at, names, op.source))
+            yield from element_ops
+            elements.append(element_ops[-1].results[0])
         inside = dict(zip(body.inputs, (*elements, *state, *op.invariants), strict=True))
         if number == op.count - 1:
             inside |= dict(zip(op.next, op.last, strict=True))
@@ -238,8 +240,8 @@ def _unrolled_steps(op: Scan, names: UniqueNames) -> Iterator[Op]:
             yield inner.substitute(inside)
         state = tuple(inside[v] for v in op.next)
         rows[at] = [inside[v] for v in op.made]
-    for number, whole in enumerate(op.stacked):
-        yield from _stack_ops(whole, [rows[at][number] for at in range(op.count)], names, op.source)
+    for number, stacked in enumerate(op.stacked):
+        yield from _stack_ops(stacked, [rows[at][number] for at in range(op.count)], names, op.source)
 
 
 def _renamed_copy(value: Value, names: UniqueNames) -> Value:
@@ -248,22 +250,22 @@ def _renamed_copy(value: Value, names: UniqueNames) -> Value:
 
 def _element_ops(sequence: Value, element: Value, at: int, names: UniqueNames, source: str) -> Iterator[Op]:
     """Yields the ops that read an element of a sequence."""
-    whole = sequence
+    piece = sequence
     if sequence.shape[0] > 1:
         type = dataclasses.replace(sequence.type, shape=(1, *element.shape))
-        whole = Value(names.fresh(f"{element.name}_at"), type)
+        piece = Value(names.fresh(f"{element.name}_at"), type)
         begin = (at, *(0,) * len(element.shape))
-        yield Slice(x=sequence, y=whole, begin=begin, step=(1,) * type.rank, source=source)
-    yield Reshape(x=whole, y=_renamed_copy(element, names), source=source)
+        yield Slice(x=sequence, y=piece, begin=begin, step=(1,) * type.rank, source=source)
+    yield Reshape(x=piece, y=_renamed_copy(element, names), source=source)
 
 
-def _stack_ops(whole: Value, elements: list[Value], names: UniqueNames, source: str) -> Iterator[Op]:
+def _stack_ops(stacked: Value, elements: list[Value], names: UniqueNames, source: str) -> Iterator[Op]:
     """Yields the ops that concatenate the elements of a stacked result."""
     if len(elements) == 1:
-        yield Reshape(x=elements[0], y=whole, source=source)
+        yield Reshape(x=elements[0], y=stacked, source=source)
         return
-    type = dataclasses.replace(whole.type, shape=(1, *whole.shape[1:]))
+    type = dataclasses.replace(stacked.type, shape=(1, *stacked.shape[1:]))
     parts = tuple(Value(names.fresh(f"{element.name}_row"), type) for element in elements)
     for element, part in zip(elements, parts, strict=True):
         yield Reshape(x=element, y=part, source=source)
-    yield Concat(xs=parts, y=whole, axis=0, source=source)
+    yield Concat(xs=parts, y=stacked, axis=0, source=source)

@@ -104,8 +104,8 @@ class Softmax(ScaledOp, Unary):
         inverse = one_over_one_plus((total << zeros) - 2**31)
         if self.factor:
             inverse = numerics.multiply_high(inverse, self.factor)
-        places = self.places - zeros
-        probability = numerics.shift_right(numerics.multiply_high(inverse, exponential), places)
+        shift = self.places - zeros
+        probability = numerics.shift_right(numerics.multiply_high(inverse, exponential), shift)
         return np.where(counted, numerics.saturate(probability - 128, -128, 127), -128).astype(np.int8)
 
     @classmethod

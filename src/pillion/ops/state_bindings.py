@@ -28,17 +28,21 @@ def bind_states(graph: Graph, pairs: Pairs) -> Graph:
                 graph, f"{name}:{number}", "an output goes to one input", f"output {number} goes to several"
             )
     names = UniqueNames(graph.values)
-    made = [_StatePair(graph, name, number, names) for name, number in pairs.items()]
-    ops = [one for op in graph.ops for one in next((p.readers[op] for p in made if op in p.readers), (op,))]
-    gone = {p.given for p in made}
-    kept = tuple(v for number, v in enumerate(graph.outputs) if number not in taken)
+    state_pairs = [_StatePair(graph, name, number, names) for name, number in pairs.items()]
+    ops = [
+        replacement
+        for op in graph.ops
+        for replacement in next((p.readers[op] for p in state_pairs if op in p.readers), (op,))
+    ]
+    gone = {p.given for p in state_pairs}
+    outputs = tuple(v for number, v in enumerate(graph.outputs) if number not in taken)
     changed = graph.replace(
         inputs=tuple(v for v in graph.inputs if v not in gone),
         ops=tuple(ops),
-        outputs=kept,
-        states=(*graph.states, *(p.state for p in made)),
+        outputs=outputs,
+        states=(*graph.states, *(p.state for p in state_pairs)),
     )
-    for pair in made:
+    for pair in state_pairs:
         changed = changed.substitute(pair.same)
     return changed.without_dead_ops()
 
@@ -64,10 +68,10 @@ class _StatePair:
         self._read_from_state(before)
 
     def _find_input(self, name: str) -> Value:
-        found = next((v for v in self.graph.inputs if v.name == name), None)
-        if found is None:
+        value = next((v for v in self.graph.inputs if v.name == name), None)
+        if value is None:
             raise self.refused(f"inputs are {', '.join(v.name for v in self.graph.inputs)}", f"`{name}`")
-        return found
+        return value
 
     def _find_output(self, number: int) -> Value:
         if not 0 <= number < len(self.graph.outputs):
@@ -109,10 +113,10 @@ class _StatePair:
 
 def _state_pair_error(graph: Graph, spelled: str, rule: str, here: str) -> PillionError:
     listed = ", ".join(f"{v.name} {list(v.shape)}" for v in graph.inputs)
-    made = ", ".join(f"{number} {list(v.shape)}" for number, v in enumerate(graph.outputs))
+    outputs = ", ".join(f"{number} {list(v.shape)}" for number, v in enumerate(graph.outputs))
     return PillionError(
         f"--state-pair {spelled} makes no state of `{graph.name}`",
         rule=rule,
         here=here,
-        help=f"INPUT:OUTPUT, with inputs {listed}; outputs {made}",
+        help=f"INPUT:OUTPUT, with inputs {listed}; outputs {outputs}",
     )

@@ -108,8 +108,8 @@ class SvdfMemory(_SvdfBase):
         m = self.multiplier
         new = saturate16(numerics.requantize(sums.astype(np.int64), m.mantissa, m.shift)).astype(np.int16)
         old = memory.reshape(-1, self.filters, self.length)
-        made: Array = np.concatenate([old[:, :, 1:], new[:, :, None]], axis=2).reshape(memory.shape)
-        return made
+        shifted: Array = np.concatenate([old[:, :, 1:], new[:, :, None]], axis=2).reshape(memory.shape)
+        return shifted
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -170,8 +170,10 @@ class SvdfOutput(_SvdfBase):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         memory, weights, bias = operands
-        held = memory.reshape(-1, self.filters, self.length).astype(np.int64)
-        sums = (held * weights.astype(np.int64)).sum(axis=2).reshape(len(memory), self.units, -1).sum(axis=2)
+        history = memory.reshape(-1, self.filters, self.length).astype(np.int64)
+        sums = (
+            (history * weights.astype(np.int64)).sum(axis=2).reshape(len(memory), self.units, -1).sum(axis=2)
+        )
         m = self.multiplier
         scaled = numerics.requantize(numerics.wrap32(sums + bias.astype(np.int64)), m.mantissa, m.shift)
         return numerics.saturate(scaled + self.y.zero_point, -128, 127)

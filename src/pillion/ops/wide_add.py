@@ -67,8 +67,8 @@ class WideAdd(Binary):
     def check(self) -> None:
         types = [v.dtype for v in (self.a, self.b, self.y)]
         if not set(types) <= set(TYPES) or DType.INT16 not in types:
-            found = ", ".join(t.value for t in types)
-            raise self.refuse("operands and result are int8 or int16, and one of them is int16", found)
+            dtypes = ", ".join(t.value for t in types)
+            raise self.refuse("operands and result are int8 or int16, and one of them is int16", dtypes)
         if self.sign not in (1, -1):
             raise self.refuse("the sign is 1 or -1", self.sign)
 
@@ -83,14 +83,14 @@ class WideAdd(Binary):
         for number, (a_shape, b_shape) in enumerate(BROADCASTS):
             for types in ((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
                 a, b, y = (
-                    wide_example_value(name, shape, TYPES[wide], number + place, ratio)
-                    for place, (name, shape, wide, ratio) in enumerate(
+                    wide_example_value(name, shape, TYPES[wide], number + index, ratio)
+                    for index, (name, shape, wide, ratio) in enumerate(
                         zip("aby", (a_shape, b_shape, ()), types, (1.0, 0.31, 1.5), strict=True)
                     )
                 )
-                made = make(cls, y, a=a, b=b, sign=-1 if number % 3 == 2 else 1)
-                assert isinstance(made, WideAdd)
-                yield made
+                example = make(cls, y, a=a, b=b, sign=-1 if number % 3 == 2 else 1)
+                assert isinstance(example, WideAdd)
+                yield example
 
 
 def requantize_by_adding_zero(x: Value, y: Value, name: str, source: str = "") -> WideAdd:

@@ -70,8 +70,8 @@ class WideLut(Unary):
         for number, function in enumerate((*sorted(NAMED, key=lambda f: f.value), Function.TABLE)):
             x = wide_example_value("x", (2, 3, 7), DType.INT16, number, 1.0)
             y = wide_example_value("y", (), DType.INT16, number + 1, 0.25)
-            held = np.random.default_rng(7).integers(-(2**15), 2**15, ENTRIES).astype(np.int16)
-            table = constant("table", held) if function is Function.TABLE else None
+            entries = np.random.default_rng(7).integers(-(2**15), 2**15, ENTRIES).astype(np.int16)
+            table = constant("table", entries) if function is Function.TABLE else None
             yield make(cls, y, x=x, table=table, function=function)
 
 
@@ -81,8 +81,8 @@ def tabulate_16_bit(function: Callable[[Reals], Reals], x: Value, y: Value) -> N
     reals: Reals = (np.arange(least, most + 2, 256) - x.zero_point) * np.float64(x.scale)
     with np.errstate(all="ignore"):
         levels = numerics.round_half_away(function(reals) / y.scale + y.zero_point)
-    held = np.clip(np.nan_to_num(levels, nan=least, posinf=most, neginf=least), least, most)
-    return held.astype(np.int16)
+    entries = np.clip(np.nan_to_num(levels, nan=least, posinf=most, neginf=least), least, most)
+    return entries.astype(np.int16)
 
 
 def as_int8_table(table: NDArray[np.int16], x: Value, y: Value, of: tuple[Value, Value]) -> NDArray[np.int8]:
@@ -90,6 +90,8 @@ def as_int8_table(table: NDArray[np.int16], x: Value, y: Value, of: tuple[Value,
     wide_x, wide_y = of
     reals = (np.arange(-128, 128) - x.zero_point) * np.float64(x.scale)
     at = reals / wide_x.scale + wide_x.zero_point
-    made = np.interp(at, np.arange(DType.INT16.bounds[0], DType.INT16.bounds[1] + 2, 256), table)
-    levels = numerics.round_half_away((made - wide_y.zero_point) * wide_y.scale / y.scale + y.zero_point)
+    interpolated = np.interp(at, np.arange(DType.INT16.bounds[0], DType.INT16.bounds[1] + 2, 256), table)
+    levels = numerics.round_half_away(
+        (interpolated - wide_y.zero_point) * wide_y.scale / y.scale + y.zero_point
+    )
     return numerics.saturate(levels, *DType.INT8.bounds).astype(np.int8)

@@ -60,8 +60,8 @@ class WideMul(Binary):
     def check(self) -> None:
         types = [v.dtype for v in (self.a, self.b, self.y)]
         if not set(types) <= set(TYPES) or DType.INT16 not in types:
-            found = ", ".join(t.value for t in types)
-            raise self.refuse("operands and result are int8 or int16, and one of them is int16", found)
+            dtypes = ", ".join(t.value for t in types)
+            raise self.refuse("operands and result are int8 or int16, and one of them is int16", dtypes)
         if self.a.dtype.size_bytes < self.b.dtype.size_bytes:
             raise self.refuse("the first operand is not narrower than the second", f"{self.a!r}, {self.b!r}")
 
@@ -76,14 +76,14 @@ class WideMul(Binary):
         for number, (a_shape, b_shape) in enumerate(BROADCASTS):
             for types in ((0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
                 a, b, y = (
-                    wide_example_value(name, shape, TYPES[wide], number + place, ratio)
-                    for place, (name, shape, wide, ratio) in enumerate(
+                    wide_example_value(name, shape, TYPES[wide], number + index, ratio)
+                    for index, (name, shape, wide, ratio) in enumerate(
                         zip("aby", (a_shape, b_shape, ()), types, (0.2, 0.31, 1.5), strict=True)
                     )
                 )
-                made = make(cls, y, a=a, b=b)
-                assert isinstance(made, WideMul)
-                yield made
+                example = make(cls, y, a=a, b=b)
+                assert isinstance(example, WideMul)
+                yield example
 
 
 def max_zero_point_distance(value: Value) -> int:

@@ -101,8 +101,8 @@ class Ledger:
     def in_order_of(self, ops: Sequence[Op]) -> Ledger:
         """Returns the record in another execution order of the same ops."""
         inside = ((op.body.ops if isinstance(op, Segment) else (op,)) for op in ops)
-        places = {op: place for place, some in enumerate(inside) for op in some}
-        entries = sorted(self.entries, key=lambda entry: places.get(entry.op, len(places)))
+        order = {op: index for index, some in enumerate(inside) for op in some}
+        entries = sorted(self.entries, key=lambda entry: order.get(entry.op, len(order)))
         return Ledger(tuple(entries), self.copied)
 
     @property
@@ -113,11 +113,11 @@ class Ledger:
     @property
     def segments(self) -> dict[int, list[LedgerEntry]]:
         """The entries of each segment."""
-        found: dict[int, list[LedgerEntry]] = {}
+        by_segment: dict[int, list[LedgerEntry]] = {}
         for entry in self.entries:
             if entry.segment is not None:
-                found.setdefault(entry.segment, []).append(entry)
-        return found
+                by_segment.setdefault(entry.segment, []).append(entry)
+        return by_segment
 
     @property
     def crossing_bytes(self) -> int:

@@ -37,14 +37,16 @@ def partition_loops(
     is_wanted = options.only_npu or options.prefer_npu
     some = replace(options, only_npu=False, prefer_npu=is_wanted)
     placed = partition(graph, npu, isa, some, costs)
-    kept: dict[Op, Verdict] = {}
+    loop_verdicts: dict[Op, Verdict] = {}
     copied: list[LoopEntry] = []
     for loop in [op for op in graph.ops if isinstance(op, Scan)]:
-        count = sum(one.times for one in op_run_counts([loop]))
+        count = sum(run.times for run in op_run_counts([loop]))
         if options.keeps(loop.name, loop.kind):
             continue
         if count > MOST_COPIES:
-            kept[loop] = Verdict(RULE, False, f"at most {MOST_COPIES:,} ops in all steps", f"{count:,}")
+            loop_verdicts[loop] = Verdict(
+                RULE, False, f"at most {MOST_COPIES:,} ops in all steps", f"{count:,}"
+            )
             continue
         written = tidy(unroll_loops(graph, loop))
         tried = partition(written, npu, isa, some, costs)
@@ -53,12 +55,12 @@ def partition_loops(
             graph, placed = written, tried
             copied.append(LoopEntry(loop.name, loop.count, verdict))
         else:
-            kept[loop] = verdict
+            loop_verdicts[loop] = verdict
     if options.only_npu:
         require_all_on_npu(placed.ledger)
     entries = tuple(
-        replace(entry, deciding=kept[entry.op], verdicts=(kept[entry.op], *entry.verdicts))
-        if entry.op in kept
+        replace(entry, deciding=loop_verdicts[entry.op], verdicts=(loop_verdicts[entry.op], *entry.verdicts))
+        if entry.op in loop_verdicts
         else entry
         for entry in placed.ledger
     )
@@ -66,11 +68,15 @@ def partition_loops(
 
 
 def _is_faster(tried: Placement, placed: Placement) -> Verdict:
-    wanted = f"less than {placed.cycles:,} cycles (the program, its loop on the core)"
-    return Verdict(RULE, tried.cycles < placed.cycles, wanted, f"{tried.cycles:,} with copies of its steps")
+    requirement = f"less than {placed.cycles:,} cycles (the program, its loop on the core)"
+    return Verdict(
+        RULE, tried.cycles < placed.cycles, requirement, f"{tried.cycles:,} with copies of its steps"
+    )
 
 
 def _takes_more_ops(tried: Placement, placed: Placement) -> Verdict:
     """Returns the verdict on whether the NPU takes more ops of the unrolled loop."""
-    now, then = (sum(entry.unit is ProcessingUnit.NPU for entry in one.ledger) for one in (placed, tried))
+    now, then = (
+        sum(entry.unit is ProcessingUnit.NPU for entry in placement.ledger) for placement in (placed, tried)
+    )
     return Verdict(RULE, then > now, "copies of its steps of which the NPU takes ops", f"{then - now:,} ops")

@@ -88,11 +88,13 @@ def partition(
     )
     if options.only_npu:
         require_all_on_npu(ledger)
-    found = [(_segment_cycles(graph, segment, npu, isa, costs), segment) for segment in segments]
-    on_npu = sum(cost.on_npu + (0 if cost.by else _op_start_cycles(segment, npu)) for cost, segment in found)
+    segment_costs = [(_segment_cycles(graph, segment, npu, isa, costs), segment) for segment in segments]
+    on_npu = sum(
+        cost.on_npu + (0 if cost.by else _op_start_cycles(segment, npu)) for cost, segment in segment_costs
+    )
     members = {op for segment in segments for op in segment}
-    left = (one for one in op_run_counts(graph.ops) if one.op not in members)
-    return Placement(cut, ledger, on_npu + sum(one.times * _core_cycles([one.op], npu, isa) for one in left))
+    left = (run for run in op_run_counts(graph.ops) if run.op not in members)
+    return Placement(cut, ledger, on_npu + sum(run.times * _core_cycles([run.op], npu, isa) for run in left))
 
 
 def _op_start_cycles(segment: Sequence[Op], npu: Device) -> int:
@@ -106,7 +108,7 @@ def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
     return Ledger(
         tuple(
             LedgerEntry(
-                one.op,
+                run.op,
                 ProcessingUnit.CPU,
                 None,
                 why,
@@ -114,21 +116,21 @@ def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
                 flip,
                 0,
                 0,
-                one.times * cortex_m.estimate(one.op, isa),
+                run.times * cortex_m.estimate(run.op, isa),
             )
-            for one in op_run_counts(graph.ops)
+            for run in op_run_counts(graph.ops)
         )
     )
 
 
 def _npu_verdicts(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...]:
     pattern = options.keeps(op.name, op.kind)
-    kept = (
+    user_verdicts = (
         ()
         if pattern is None
         else (Verdict("user.keep_on_cpu", False, "an op that no --keep-on-cpu names", pattern),)
     )
-    return (*kept, *npu.judge(op))
+    return (*user_verdicts, *npu.judge(op))
 
 
 def _group_into_segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
@@ -141,8 +143,8 @@ def _group_into_segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
         level[op] = max((level[b] + ((b not in refused) != on_npu) for b in before), default=0)
     members: dict[Op, list[Op]] = {}
     first = _connected_sets([op for op in graph.ops if op not in refused], level)
-    for op, one in first.items():
-        members.setdefault(one, []).append(op)
+    for op, representative in first.items():
+        members.setdefault(representative, []).append(op)
     return list(members.values())
 
 
@@ -154,8 +156,8 @@ def _connected_sets(ops: Sequence[Op], level: Mapping[Op, int]) -> dict[Op, Op]:
     for op in ops:
         stands_for[op] = op
         for value in op.activations:
-            other = touched.setdefault((value, level[op]), op)
-            stands_for[_set_representative(stands_for, other)] = _set_representative(stands_for, op)
+            first = touched.setdefault((value, level[op]), op)
+            stands_for[_set_representative(stands_for, first)] = _set_representative(stands_for, op)
         touched.update(((value, level[op]), op) for value in op.results)
     return {op: _set_representative(stands_for, op) for op in ops}
 
@@ -172,7 +174,7 @@ def _conversion_failures(
 ) -> dict[Op, Verdict]:
     """Returns the ops that the NPU's converter fails on, with its reason; a whole segment if none of its ops
     fails alone."""
-    found: dict[Op, Verdict] = {}
+    failed: dict[Op, Verdict] = {}
     for segment in segments:
         computing = [op for op in segment if not npu.removes(op)]
         failure = _conversion_failure(graph, segment, npu, costs) if computing else None
@@ -182,8 +184,8 @@ def _conversion_failures(
                 for op in computing
                 if (why := _conversion_failure(graph, [op], npu, costs)) is not None
             }
-            found |= alone or dict.fromkeys(segment, failure)
-    return found
+            failed |= alone or dict.fromkeys(segment, failure)
+    return failed
 
 
 def _conversion_failure(graph: Graph, segment: list[Op], npu: Device, costs: Costs) -> Verdict | None:
@@ -199,9 +201,9 @@ def _conversion_failure(graph: Graph, segment: list[Op], npu: Device, costs: Cos
     return None
 
 
-def _first_message_lines(said: str) -> str:
+def _first_message_lines(message: str) -> str:
     """Returns the first lines of a converter's message as one."""
-    return "; ".join(said.splitlines()[:2])
+    return "; ".join(message.splitlines()[:2])
 
 
 def _segment_benefit(
@@ -214,15 +216,15 @@ def _segment_benefit(
             "segment.work", False, "an op that computes", ", ".join(sorted({op.kind for op in segment}))
         )
     if options.only_npu or options.prefer_npu:
-        asked = "--only-npu" if options.only_npu else "--prefer-npu"
-        return Verdict(PREFERRED, True, "what the rules allow, whatever it costs", asked)
-    found = _segment_cycles(graph, segment, npu, isa, costs)
+        option = "--only-npu" if options.only_npu else "--prefer-npu"
+        return Verdict(PREFERRED, True, "what the rules allow, whatever it costs", option)
+    cycles = _segment_cycles(graph, segment, npu, isa, costs)
     flash = "" if npu.flash_bytes_per_cycle is None else ", constants from the same flash"
     return Verdict(
         "segment.cost",
-        found.on_npu < found.on_core,
-        f"less than {found.on_core:,} cycles (estimated on the CPU{flash})",
-        f"{found.on_npu:,} ({f'estimated by {found.by}' if found.by else 'estimated'})",
+        cycles.on_npu < cycles.on_core,
+        f"less than {cycles.on_core:,} cycles (estimated on the CPU{flash})",
+        f"{cycles.on_npu:,} ({f'estimated by {cycles.by}' if cycles.by else 'estimated'})",
     )
 
 
@@ -254,8 +256,8 @@ def _core_cycles(ops: Sequence[Op], npu: Device, isa: Isa) -> int:
 
 
 def _inputs(graph: Graph, segment: list[Op]) -> list[Value]:
-    made = {r for op in segment for r in op.results}
-    return list(dict.fromkeys(v for op in segment for v in op.activations if v not in made))
+    results = {r for op in segment for r in op.results}
+    return list(dict.fromkeys(v for op in segment for v in op.activations if v not in results))
 
 
 def _outputs(graph: Graph, segment: list[Op]) -> list[Value]:
@@ -276,10 +278,10 @@ def _make_ledger(
     for segment in segments:
         crossing.update(_crossing_bytes(graph, segment))
     entries = []
-    for one in op_run_counts(graph.ops):
-        op = one.op
+    for run in op_run_counts(graph.ops):
+        op = run.op
         if op not in judged:
-            entries.append(_loop_op_entry(one, isa))
+            entries.append(_loop_op_entry(run, isa))
             continue
         verdicts = judged[op]
         entries.append(
@@ -298,11 +300,11 @@ def _make_ledger(
     return Ledger(tuple(entries))
 
 
-def _loop_op_entry(one: OpRunCount, isa: Isa) -> LedgerEntry:
+def _loop_op_entry(run: OpRunCount, isa: Isa) -> LedgerEntry:
     """Returns the entry of an op inside a loop, which the NPU cannot run."""
-    why = Verdict("scan.step", False, "an op that runs once", f"one that runs {one.times:,} times, in a loop")
-    cycles = one.times * cortex_m.estimate(one.op, isa)
-    return LedgerEntry(one.op, ProcessingUnit.CPU, None, why, (why,), "", 0, 0, cycles)
+    why = Verdict("scan.step", False, "an op that runs once", f"one that runs {run.times:,} times, in a loop")
+    cycles = run.times * cortex_m.estimate(run.op, isa)
+    return LedgerEntry(run.op, ProcessingUnit.CPU, None, why, (why,), "", 0, 0, cycles)
 
 
 def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:
@@ -338,9 +340,9 @@ def require_all_on_npu(ledger: Ledger) -> None:
 
 def _replace_by_segments(graph: Graph, segments: list[list[Op]], npu: Device) -> Graph:
     """Returns the graph with a segment op for each segment, in a valid order."""
-    made = {op: _segment_op(graph, segment, npu) for segment in segments for op in segment[-1:]}
+    segment_ops = {op: _segment_op(graph, segment, npu) for segment in segments for op in segment[-1:]}
     members = {op for segment in segments for op in segment}
-    waiting = [made.get(op, op) for op in graph.ops if op not in members or op in made]
+    waiting = [segment_ops.get(op, op) for op in graph.ops if op not in members or op in segment_ops]
     return graph.replace(ops=tuple(_topological_order(graph, waiting)))
 
 
@@ -354,8 +356,8 @@ def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
 
 def _topological_order(graph: Graph, ops: Sequence[Op]) -> list[Op]:
     """Returns the ops in topological order, otherwise in the order of the list."""
-    given = set(graph.sources)
-    missing = [set(op.activations) - given for op in ops]
+    available = set(graph.sources)
+    missing = [set(op.activations) - available for op in ops]
     readers: dict[Value, list[int]] = {}
     for number, values in enumerate(missing):
         for value in values:

@@ -17,15 +17,15 @@ from pillion.partition.partition import Placement
 
 def restore(original: Graph, rewritten: Graph, placed: Placement, isa: Isa) -> Placement:
     """Restores each original op whose replacement is entirely on the core."""
-    kept, on_core = set(rewritten.ops), set(placed.graph.ops)
-    chains = {op: _replacement_ops(op, original, rewritten) for op in original.ops if op not in kept}
+    unchanged, on_core = set(rewritten.ops), set(placed.graph.ops)
+    chains = {op: _replacement_ops(op, original, rewritten) for op in original.ops if op not in unchanged}
     chains = {op: chain for op, chain in chains.items() if chain and on_core.issuperset(chain)}
     if not chains:
         return placed
-    ends = {chain[-1]: op for op, chain in chains.items()}
-    gone = {one for chain in chains.values() for one in chain} - ends.keys()
-    ops = tuple(ends.get(op, op) for op in placed.graph.ops if op not in gone)
-    entries = tuple(_restored_entry(e, ends, isa) for e in placed.ledger if e.op not in gone)
+    last_ops = {chain[-1]: op for op, chain in chains.items()}
+    gone = {replacement for chain in chains.values() for replacement in chain} - last_ops.keys()
+    ops = tuple(last_ops.get(op, op) for op in placed.graph.ops if op not in gone)
+    entries = tuple(_restored_entry(e, last_ops, isa) for e in placed.ledger if e.op not in gone)
     saved = sum(e.cpu_cycles for e in placed.ledger) - sum(e.cpu_cycles for e in entries)
     ledger = replace(placed.ledger, entries=entries)
     return Placement(placed.graph.replace(ops=ops), ledger, placed.cycles - saved)
@@ -37,20 +37,20 @@ def _replacement_ops(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
     if isinstance(op, Scan) or len(op.results) != 1:
         return []
     known = set(original.values.values())
-    found: set[Op] = set()
-    wanted = list(op.results)
-    while wanted:
-        maker = rewritten.producers.get(wanted.pop())
-        if maker is not None and maker not in found:
-            found.add(maker)
-            wanted += [value for value in maker.activations if value not in known]
-    chain = [one for one in rewritten.ops if one in found]
-    inner = {value for one in chain for value in one.results} - set(op.results)
-    is_closed = all(user in found for value in inner for user in rewritten.users.get(value, []))
+    makers: set[Op] = set()
+    waiting = list(op.results)
+    while waiting:
+        maker = rewritten.producers.get(waiting.pop())
+        if maker is not None and maker not in makers:
+            makers.add(maker)
+            waiting += [value for value in maker.activations if value not in known]
+    chain = [member for member in rewritten.ops if member in makers]
+    inner = {value for member in chain for value in member.results} - set(op.results)
+    is_closed = all(user in makers for value in inner for user in rewritten.users.get(value, []))
     return chain if is_closed else []
 
 
-def _restored_entry(entry: LedgerEntry, ends: dict[Op, Op], isa: Isa) -> LedgerEntry:
+def _restored_entry(entry: LedgerEntry, last_ops: dict[Op, Op], isa: Isa) -> LedgerEntry:
     """Returns the entry of a restored op for the last op of its replacement; other entries stay."""
-    op = ends.get(entry.op)
+    op = last_ops.get(entry.op)
     return entry if op is None else replace(entry, op=op, npu_cycles=0, cpu_cycles=cortex_m.estimate(op, isa))

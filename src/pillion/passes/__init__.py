@@ -100,10 +100,12 @@ def clean_up_unrolled(graph: Graph) -> Graph:
     return merge_movement(fold_constants(graph))
 
 
-def _apply_to_loop_bodies(one: Pass, graph: Graph) -> Graph:
+def _apply_to_loop_bodies(graph_pass: Pass, graph: Graph) -> Graph:
     """Applies a pass to the bodies of loops."""
     ops = [
-        dataclasses.replace(op, body=one(_apply_to_loop_bodies(one, op.body))) if isinstance(op, Scan) else op
+        dataclasses.replace(op, body=graph_pass(_apply_to_loop_bodies(graph_pass, op.body)))
+        if isinstance(op, Scan)
+        else op
         for op in graph.ops
     ]
     return graph.replace(ops=tuple(ops)) if has_repeats(graph) else graph
@@ -112,8 +114,8 @@ def _apply_to_loop_bodies(one: Pass, graph: Graph) -> Graph:
 def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None = None) -> Graph:
     """Runs passes in order and verifies the graph before and after each one."""
     verify(graph, "import")
-    for one in passes:
-        graph = apply(one, graph, watch)
+    for graph_pass in passes:
+        graph = apply(graph_pass, graph, watch)
     return graph
 
 

@@ -51,20 +51,20 @@ def _decompose_magnitude(op: Magnitude, names: UniqueNames) -> list[Op]:
     most = STEPS * (first.scale + second.scale)
     total = _make_bounded_op(Add, op, names, "sum", most, a=first, b=second)
     x = total.results[0]
-    wanted = op.from_square_sums(np.round((EVERY_INT8 - LEAST) * x.scale / op.step).astype(np.int64)).astype(
-        np.int8
-    )
-    if _is_near(wanted, Requantize(x=x, y=op.y).reference(Arithmetic.CMSIS_NN, EVERY_INT8)):
+    expected = op.from_square_sums(
+        np.round((EVERY_INT8 - LEAST) * x.scale / op.step).astype(np.int64)
+    ).astype(np.int8)
+    if _is_near(expected, Requantize(x=x, y=op.y).reference(Arithmetic.CMSIS_NN, EVERY_INT8)):
         return [*squares, Add(a=first, b=second, y=op.y, source=op.source)]
     named = (Lut(x=x, table=None, y=op.y, function=function, source=op.source) for function in NAMED)
-    table = constant(names.fresh(f"{op.name}_table"), wanted)
-    by_name = next((one for one in named if _is_near(wanted, one.double_entries())), None)
+    table = constant(names.fresh(f"{op.name}_table"), expected)
+    by_name = next((candidate for candidate in named if _is_near(expected, candidate.double_entries())), None)
     return [*squares, total, by_name or Lut(x=x, table=table, y=op.y, source=op.source)]
 
 
-def _is_near(one: Array, other: Array) -> bool:
+def _is_near(a: Array, b: Array) -> bool:
     """Whether two functions agree up to rounding."""
-    return int(np.abs(one.astype(int) - other).max()) <= 1
+    return int(np.abs(a.astype(int) - b).max()) <= 1
 
 
 def _max_zero_point_distance(x: Value) -> int:
@@ -77,5 +77,5 @@ def _make_bounded_op(
 ) -> Op:
     """Makes an op whose result lies between 0 and `most`."""
     type = TensorType(op.y.shape, DType.INT8, PerTensor(most / STEPS, LEAST))
-    made: Op = cls(y=Value(names.fresh(f"{op.name}_{what}"), type), source=op.source, **fields)  # type: ignore[call-arg]  # of the class
-    return made
+    bounded: Op = cls(y=Value(names.fresh(f"{op.name}_{what}"), type), source=op.source, **fields)  # type: ignore[call-arg]  # of the class
+    return bounded

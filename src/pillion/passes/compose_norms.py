@@ -109,8 +109,8 @@ class _NormDecomposition:
         """Returns weight and bias of each channel as real numbers."""
         channels = self.op.x.shape[-1]
         weights, bias = (
-            np.full(channels, otherwise) if held is None else held.constant.astype(np.float64)
-            for held, otherwise in ((self.op.weights, 1.0), (self.op.bias, 0.0))
+            np.full(channels, otherwise) if value is None else value.constant.astype(np.float64)
+            for value, otherwise in ((self.op.weights, 1.0), (self.op.bias, 0.0))
         )
         return np.broadcast_to(weights, channels), np.broadcast_to(bias, channels)
 
@@ -155,15 +155,15 @@ class _NormDecomposition:
         total = self.put(BatchMatmul, "squares", (count, 1, 1), quant, a=row, b=column)
         eps = length * self.op.eps
         if eps > quant.scale / 2:
-            held = constant(
+            epsilon = constant(
                 self.names.fresh(f"{self.op.name}_eps"),
                 np.full((1, 1, 1), SIDE, np.int8),
                 PerTensor(eps / SIDE, 0),
             )
             wider = PerTensor((most + eps) / STEPS, -128)
-            total = self.put(Add, "squares_eps", total.shape, wider, a=total, b=held)
-        usual = math.sqrt(self.usual**2 + self.op.eps)
-        inverse = PerTensor(CLOSER / (usual * math.sqrt(length)) / STEPS, -128)
+            total = self.put(Add, "squares_eps", total.shape, wider, a=total, b=epsilon)
+        typical = math.sqrt(self.usual**2 + self.op.eps)
+        inverse = PerTensor(CLOSER / (typical * math.sqrt(length)) / STEPS, -128)
         root = self.put(Lut, "reciprocal", total.shape, inverse, x=total, function=Function.RSQRT)
         return self.put(Reshape, "reciprocals", (count, 1), inverse, x=root)
 

@@ -89,18 +89,18 @@ class _Integers:
         numbers and booleans stay."""
         if isinstance(op, (Quantize, Dequantize)):
             return None
-        found: dict[Value, Value] = {}
+        integers: dict[Value, Value] = {}
         made_later = [getattr(op, name, None) for name in ("bias", *op.real_constants)]
         for value in op.operands:
-            if any(value is one for one in made_later) or (
+            if any(value is later for later in made_later) or (
                 value.dtype is not DType.FLOAT32 and not value.is_quantized
             ):
                 continue
             known = value if value.dtype is DType.INT8 and value.is_quantized else self.int8_of.get(value)
             if known is None:
                 return None
-            found[value] = known
-        return found or None
+            integers[value] = known
+        return integers or None
 
     def shared(self, op: Op, operands: dict[Value, Value]) -> None:
         """Returns operands and result the same parameters: their common ones, those of the quantize that follows,
@@ -113,9 +113,9 @@ class _Integers:
             quant = covering_quant(list(operands.values()))
         same = {old: self.requantize_value(new, quant, op.source) for old, new in operands.items()}
         dtype = next(iter(same.values())).dtype
-        made = self.emit(op, same, TensorType(float_result.shape, dtype, quant))
-        self.int8_of[float_result] = made
-        self.ops.append(Dequantize(x=made, y=float_result, source=op.source))
+        integer = self.emit(op, same, TensorType(float_result.shape, dtype, quant))
+        self.int8_of[float_result] = integer
+        self.ops.append(Dequantize(x=integer, y=float_result, source=op.source))
 
     def following_quantize_result(self, value: Value) -> Value | None:
         """Returns the result of the quantize that reads a real tensor, if there is one."""
@@ -129,10 +129,10 @@ class _Integers:
         following = self.following_quantize_result(end)
         if following is None:
             return False
-        made = self.emit(op, operands, TensorType(end.shape, following.dtype, following.quant), clamp)
+        integer = self.emit(op, operands, TensorType(end.shape, following.dtype, following.quant), clamp)
         for value in {end, op.results[0]}:
-            self.int8_of[value] = made
-            self.ops.append(Dequantize(x=made, y=value, source=op.source))
+            self.int8_of[value] = integer
+            self.ops.append(Dequantize(x=integer, y=value, source=op.source))
         return True
 
     def fusable_clamp(self, op: Op) -> Lut | None:
@@ -156,14 +156,14 @@ class _Integers:
             fields["value"] = int(numerics.quantize_array(op.value, y.scale, y.zero_point, -128, 127))
         if clamp:
             fields["low"], fields["high"] = clamp_levels(clamp, y)
-        made = dataclasses.replace(op.substitute(operands), **fields)
+        new_op = dataclasses.replace(op.substitute(operands), **fields)
         if isinstance(op, Lut) and op.function is Function.CLAMP:
             low, high = clamp_levels(op, y)
-            made = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
-        if DType.INT16 in {v.dtype for v in (*made.operands, y)}:
-            made = as_16_bit_op(made)
-        require_sums_fit_32_bits(made)
-        self.ops.append(made)
+            new_op = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
+        if DType.INT16 in {v.dtype for v in (*new_op.operands, y)}:
+            new_op = as_16_bit_op(new_op)
+        require_sums_fit_32_bits(new_op)
+        self.ops.append(new_op)
         return y
 
     def requantize_value(self, value: Value, quant: object, source: str, dtype: DType = DType.INT8) -> Value:
@@ -173,11 +173,13 @@ class _Integers:
             return value
         made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
-        made: Op = Requantize(x=value, y=y, source=source)
+        requantize: Op = Requantize(x=value, y=y, source=source)
         if DType.INT16 in (value.dtype, dtype):
-            made = requantize_by_adding_zero(value, y, self.names.fresh(f"{value.name}_nothing"), source)
-        require_sums_fit_32_bits(made)
-        self.ops.append(made)
+            requantize = requantize_by_adding_zero(
+                value, y, self.names.fresh(f"{value.name}_nothing"), source
+            )
+        require_sums_fit_32_bits(requantize)
+        self.ops.append(requantize)
         return y
 
 
@@ -241,7 +243,7 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: UniqueNames) -> Va
 
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:
     """Lists the ops that still compute in float, each with the reason."""
-    inside = [found for op in graph.ops if isinstance(op, Scan) for found in float_ops(op.body)]
+    inside = [inner for op in graph.ops if isinstance(op, Scan) for inner in float_ops(op.body)]
     left = [op for op in graph.ops if _computes_in_float(op) and not _only_moves_detections(graph, op)]
     return [*inside, *((op, _float_reason(graph, op)) for op in left)]
 
@@ -254,16 +256,16 @@ def _computes_in_float(op: Op) -> bool:
 
 def _only_moves_detections(graph: Graph, op: Op) -> bool:
     """Whether an op only moves the float results of a detection op."""
-    made: Op | None = op
-    while isinstance(made, (Slice, Reshape)):
-        made = graph.producers.get(made.x)
-    return isinstance(made, Detections)
+    producer: Op | None = op
+    while isinstance(producer, (Slice, Reshape)):
+        producer = graph.producers.get(producer.x)
+    return isinstance(producer, Detections)
 
 
 def _float_reason(graph: Graph, op: Op) -> str:
     for name in operand_fields(op):
-        held = getattr(op, name)
-        for value in held if isinstance(held, tuple) else (held,) if held is not None else ():
+        operand = getattr(op, name)
+        for value in operand if isinstance(operand, tuple) else (operand,) if operand is not None else ():
             if (
                 value.dtype is DType.FLOAT32
                 and not isinstance(graph.producers.get(value), Dequantize)

@@ -20,38 +20,39 @@ def _crop_conv_padding(graph: Graph, op: Op) -> list[Op] | None:
     if not isinstance(op, Slice) or set(op.step) != {1}:
         return None
     shaped = graph.producers.get(op.x)
-    made = shaped.x if isinstance(shaped, Reshape) and graph.only_user(op.x) is op else op.x
-    conv = graph.producers.get(made)
-    if not isinstance(conv, Conv2d | DepthwiseConv2d) or graph.only_user(made) not in (op, shaped):
+    conv_result = shaped.x if isinstance(shaped, Reshape) and graph.only_user(op.x) is op else op.x
+    conv = graph.producers.get(conv_result)
+    if not isinstance(conv, Conv2d | DepthwiseConv2d) or graph.only_user(conv_result) not in (op, shaped):
         return None
-    cuts = _sliced_off(op, made.shape)
+    cuts = _sliced_off(op, conv_result.shape)
     padding = _remaining_padding(conv, cuts) if cuts else None
     if padding is None:
         return None
-    if made is op.x:
+    if conv_result is op.x:
         return [dataclasses.replace(conv, y=op.y, padding=padding)]
-    shape = tuple(size - sum(cuts.get(axis, ())) for axis, size in enumerate(made.shape))
+    shape = tuple(size - sum(cuts.get(axis, ())) for axis, size in enumerate(conv_result.shape))
     y = Value(
-        UniqueNames(graph.values).fresh(f"{op.y.name}_made"), dataclasses.replace(made.type, shape=shape)
+        UniqueNames(graph.values).fresh(f"{op.y.name}_made"),
+        dataclasses.replace(conv_result.type, shape=shape),
     )
     return [dataclasses.replace(conv, y=y, padding=padding), Reshape(x=y, y=op.y, source=op.source)]
 
 
-def _sliced_off(op: Slice, made: Shape) -> dict[int, tuple[int, int]]:
+def _sliced_off(op: Slice, result_shape: Shape) -> dict[int, tuple[int, int]]:
     """Returns what the slice cuts off in front and behind along each axis of the convolution's result; empty
     if the axes differ."""
-    axes = _same_axes(op.x.shape, made)
-    places = enumerate(zip(op.begin, op.x.shape, op.y.shape, strict=True))
-    cuts = {a: (begin, size - begin - kept) for a, (begin, size, kept) in places if size != kept}
-    found = {axes[a]: cut for a, cut in cuts.items()} if axes else {}
-    return found if found.keys() <= {1, 2} else {}
+    axes = _same_axes(op.x.shape, result_shape)
+    extents = enumerate(zip(op.begin, op.x.shape, op.y.shape, strict=True))
+    cuts = {a: (begin, size - begin - new_size) for a, (begin, size, new_size) in extents if size != new_size}
+    crops = {axes[a]: cut for a, cut in cuts.items()} if axes else {}
+    return crops if crops.keys() <= {1, 2} else {}
 
 
-def _same_axes(shape: Shape, other: Shape) -> dict[int, int] | None:
+def _same_axes(shape: Shape, result_shape: Shape) -> dict[int, int] | None:
     """Maps the axes of size ≠ 1 of one shape to those of another; None if the shapes differ in more than
     axes of size 1."""
-    ours, theirs = ([a for a, size in enumerate(s) if size != 1] for s in (shape, other))
-    same = [shape[a] for a in ours] == [other[a] for a in theirs]
+    ours, theirs = ([a for a, size in enumerate(s) if size != 1] for s in (shape, result_shape))
+    same = [shape[a] for a in ours] == [result_shape[a] for a in theirs]
     return dict(zip(ours, theirs, strict=True)) if same else None
 
 

@@ -40,43 +40,43 @@ MOVES = (Concat, Reshape, Slice, Normalize, Transpose)
 def demote_sums(graph: Graph) -> Graph:
     """Turns 16-bit sums, products, functions, moves and carried values into 8-bit ones, for formats and
     runtimes without 16 bits. 256 values (128 in loops) become one int8 value."""
-    made = set(_values_to_demote(graph))
-    kept = [
-        state.before for state in graph.states if state.after in made and state.before.dtype is DType.INT16
+    demoted = set(_values_to_demote(graph))
+    wide_states = [
+        state.before for state in graph.states if state.after in demoted and state.before.dtype is DType.INT16
     ]
-    narrowing = _Int8Demotion(STEPS_IN_LOOPS if has_repeats(graph) or kept else STEPS)
+    narrowing = _Int8Demotion(STEPS_IN_LOOPS if has_repeats(graph) or wide_states else STEPS)
     return narrowing.narrow_graph(
-        graph, narrowing.narrow_replacements(_values_to_demote(graph, kept)), keeps_outputs=True
+        graph, narrowing.narrow_replacements(_values_to_demote(graph, wide_states)), keeps_outputs=True
     )
 
 
-def _values_to_demote(graph: Graph, given: Iterable[Value] = ()) -> list[Value]:
+def _values_to_demote(graph: Graph, known: Iterable[Value] = ()) -> list[Value]:
     """Lists the 16-bit values to demote: results of 16-bit ops, moved values, values carried by loops."""
-    found = dict.fromkeys(given)
+    demoted = dict.fromkeys(known)
     for op in graph.ops:
         if isinstance(op, Scan):
-            inside = set(_values_to_demote(op.body, _demoted_loop_inputs(op, found)))
-            ends = zip((*op.stacked, *op.last), op.body.outputs, strict=True)
-            found |= dict.fromkeys(y for y, made in ends if made in inside)
-            found |= dict.fromkeys(op.initial[at] for at in _demoted_carried_values(op))
-        elif isinstance(op, WIDE) or (isinstance(op, MOVES) and set(op.operands) & set(found)):
-            found |= dict.fromkeys(y for y in op.results if y.dtype is DType.INT16)
-    return list(found)
+            inside = set(_values_to_demote(op.body, _demoted_loop_inputs(op, demoted)))
+            result_pairs = zip((*op.stacked, *op.last), op.body.outputs, strict=True)
+            demoted |= dict.fromkeys(y for y, result in result_pairs if result in inside)
+            demoted |= dict.fromkeys(op.initial[at] for at in _demoted_carried_values(op))
+        elif isinstance(op, WIDE) or (isinstance(op, MOVES) and set(op.operands) & set(demoted)):
+            demoted |= dict.fromkeys(y for y in op.results if y.dtype is DType.INT16)
+    return list(demoted)
 
 
 def _demoted_loop_inputs(op: Scan, wide: Iterable[Value]) -> list[Value]:
     """Lists the inputs of a loop's body that become 8-bit."""
     outer = (*op.sequences, *op.invariants)
     inner = (*op.elements, *op.fixed)
-    held = set(wide)
-    read = [own for value, own in zip(outer, inner, strict=True) if value in held]
+    wide_values = set(wide)
+    read = [own for value, own in zip(outer, inner, strict=True) if value in wide_values]
     return [*read, *(op.carried[at] for at in _demoted_carried_values(op))]
 
 
 def _demoted_carried_values(op: Scan) -> list[int]:
     """Lists the carried values of a loop that become 8-bit."""
-    made = set(_values_to_demote(op.body))
-    return [at for at, value in enumerate(op.next) if value in made]
+    demoted = set(_values_to_demote(op.body))
+    return [at for at, value in enumerate(op.next) if value in demoted]
 
 
 @dataclass(frozen=True)
@@ -91,17 +91,17 @@ class _Int8Demotion:
         """Replaces 16-bit values by 8-bit ones. With `keeps_outputs`, outputs keep their names."""
         same: dict[Value, Value] = {}
         ops: list[Op] = []
-        for one in graph.ops:
-            looped = self.loop(one, narrow) if isinstance(one, Scan) else one
+        for old in graph.ops:
+            looped = self.loop(old, narrow) if isinstance(old, Scan) else old
             op = looped.substitute({**narrow, **same})
-            if isinstance(one, WIDE):
-                op = _as_8_bit_op(op, one)
+            if isinstance(old, WIDE):
+                op = _as_8_bit_op(op, old)
                 if (
                     isinstance(op, Requantize)
                     and op.is_identity
-                    and not (keeps_outputs and graph.is_output(one.results[0]))
+                    and not (keeps_outputs and graph.is_output(old.results[0]))
                 ):
-                    same |= {one.results[0]: op.x, op.y: op.x}
+                    same |= {old.results[0]: op.x, op.y: op.x}
                     continue
             ops.append(op)
         if tuple(ops) == graph.ops:
@@ -150,8 +150,8 @@ def _as_8_bit_op(op: Op, wide: Op) -> Op:
             return Lut(x=op.x, table=None, y=op.y, function=op.function, source=op.source)
         case WideLut(table=Value() as table) if isinstance(wide, WideLut):
             entries = as_int8_table(wide.entries, op.x, op.y, (wide.x, wide.y))
-            held = constant(table.name, entries)
-            return Lut(x=op.x, y=op.y, table=held, function=Function.TABLE, source=op.source)
+            int8_table = constant(table.name, entries)
+            return Lut(x=op.x, y=op.y, table=int8_table, function=Function.TABLE, source=op.source)
     return op
 
 
@@ -162,5 +162,5 @@ def _as_8_bit_sum(op: WideAdd) -> Op:
     )
     if is_nothing:
         return Requantize(x=op.a, y=op.y, source=op.source)
-    made = Add if op.sign == 1 else Sub
-    return made(a=op.a, b=op.b, y=op.y, source=op.source)
+    op_class = Add if op.sign == 1 else Sub
+    return op_class(a=op.a, b=op.b, y=op.y, source=op.source)

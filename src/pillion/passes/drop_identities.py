@@ -16,8 +16,8 @@ def drop_identities(graph: Graph) -> Graph:
     nothing."""
     same: dict[Value, Value] = {}
     ops: list[Op] = []
-    for one in graph.ops:
-        op = one.substitute(same)
+    for old in graph.ops:
+        op = old.substitute(same)
         if _does_nothing(op) and not graph.is_output(op.results[0]):
             same[op.results[0]] = op.activations[0]
         else:

@@ -24,8 +24,8 @@ def fold_constants(graph: Graph) -> Graph:
                 raise op.refuse(
                     f"what depends on no input has at most {LARGEST} bytes and products", repr(op.results[0])
                 )
-            made = op.reference(graph.arithmetic, *(v.constant for v in op.operands))
-            known[op.results[0]] = constant(op.name, made, op.results[0].type.quant)
+            result = op.reference(graph.arithmetic, *(v.constant for v in op.operands))
+            known[op.results[0]] = constant(op.name, result, op.results[0].type.quant)
         else:
             ops.append(op)
     return graph.with_ops(ops, known)

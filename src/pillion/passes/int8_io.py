@@ -17,8 +17,8 @@ def int8_io(graph: Graph) -> Graph:
     for value in graph.outputs:
         maker = graph.producers.get(value)
         if isinstance(maker, Dequantize) and maker.x in graph.producers and not graph.is_output(maker.x):
-            graph, made = _int8_output(graph, maker)
-            outputs = tuple(made if v is value else v for v in graph.outputs)
+            graph, output = _int8_output(graph, maker)
+            outputs = tuple(output if v is value else v for v in graph.outputs)
             graph = graph.replace(outputs=outputs).without_dead_ops()
     return graph
 
@@ -36,8 +36,8 @@ def _int8_output(graph: Graph, border: Dequantize) -> tuple[Graph, Value]:
     return graph.replace(ops=(*graph.ops, op)), y
 
 
-def _replace_float_input(graph: Graph, quantize: Quantize, integers: Value, made: Value) -> Graph:
+def _replace_float_input(graph: Graph, quantize: Quantize, integers: Value, real_input: Value) -> Graph:
     """Replaces a float input by its integers."""
     inputs = tuple(integers if v is quantize.x else v for v in graph.inputs)
     ops = tuple(op for op in graph.ops if op is not quantize)
-    return graph.replace(inputs=inputs, ops=ops).substitute({made: integers})
+    return graph.replace(inputs=inputs, ops=ops).substitute({real_input: integers})

@@ -32,10 +32,10 @@ def _all_readers_quantize_alike(graph: Graph, state: State, readers: list[Op], i
 def _make_state_integer(graph: Graph, state: State, readers: list[Op], after: Value) -> Graph:
     before = Value(state.before.name, after.type)
     initial = Quantize(x=state.before, y=before).reference(graph.arithmetic, state.initial)
-    kept = State(state.name, before, after, initial)
+    integer_state = State(state.name, before, after, initial)
     same = {op.results[0]: before for op in readers}
     left = graph.replace(
         ops=tuple(op for op in graph.ops if op not in readers),
-        states=tuple(kept if one is state else one for one in graph.states),
+        states=tuple(integer_state if existing is state else existing for existing in graph.states),
     )
     return left.substitute(same)

@@ -39,8 +39,8 @@ def _decompose_bag(op: EmbeddingBag, names: UniqueNames) -> list[Op]:
     table = constant(names.fresh(f"{op.table.name}_plain"), np.asarray(levels, np.int8), quant)
     shape = (*op.indices.shape, op.table.shape[-1])
     rows = Value(names.fresh(f"{op.name}_rows"), TensorType(shape, DType.INT8, quant))
-    made = Mean if op.mean else ReduceSum
+    reduction = Mean if op.mean else ReduceSum
     return [
         Gather(x=table, indices=op.indices, y=rows, axis=0, source=op.source),
-        made(x=rows, y=op.y, axes=(len(shape) - 2,), keepdims=False, source=op.source),
+        reduction(x=rows, y=op.y, axes=(len(shape) - 2,), keepdims=False, source=op.source),
     ]

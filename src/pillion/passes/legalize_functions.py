@@ -17,5 +17,7 @@ def _requantized(op: Op, names: UniqueNames) -> list[Op] | None:
     fixed = op.function.fixed_output if isinstance(op, Lut) else None
     if not isinstance(op, Lut) or fixed is None or op.y.type.quant in (PerTensor(*fixed), None):
         return None
-    usual = Value(names.fresh(f"{op.y.name}_usual"), TensorType(op.y.shape, op.y.dtype, PerTensor(*fixed)))
-    return [op.substitute({op.y: usual}), Requantize(x=usual, y=op.y, source=op.source)]
+    fixed_value = Value(
+        names.fresh(f"{op.y.name}_usual"), TensorType(op.y.shape, op.y.dtype, PerTensor(*fixed))
+    )
+    return [op.substitute({op.y: fixed_value}), Requantize(x=fixed_value, y=op.y, source=op.source)]

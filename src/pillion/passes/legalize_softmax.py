@@ -20,8 +20,8 @@ def legalize_softmax(graph: Graph) -> Graph:
         known = len(fine)
         for tie in ties:
             fine |= tie if tie & fine else frozenset()
-    usual = {value: replace(value, type=replace(value.type, quant=OUTPUT)) for value in fine}
-    return graph.substitute(usual) if usual else graph
+    replacements = {value: replace(value, type=replace(value.type, quant=OUTPUT)) for value in fine}
+    return graph.substitute(replacements) if replacements else graph
 
 
 def _values_sharing_quant(graph: Graph) -> Iterator[frozenset[Value]]:

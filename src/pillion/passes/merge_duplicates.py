@@ -24,5 +24,11 @@ def merge_duplicates(graph: Graph) -> Graph:
 def _op_key(op: Op) -> object:
     operands = tuple(getattr(op, name) for name in operand_fields(op))
     types = tuple(r.type for r in op.results)
-    given = op.given if isinstance(op, ScaledOp) else ()
-    return type(op), operands, types, given, tuple(sorted((k, repr(v)) for k, v in op.attributes.items()))
+    multipliers = op.given if isinstance(op, ScaledOp) else ()
+    return (
+        type(op),
+        operands,
+        types,
+        multipliers,
+        tuple(sorted((k, repr(v)) for k, v in op.attributes.items())),
+    )

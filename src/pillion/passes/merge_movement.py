@@ -49,7 +49,7 @@ class _Movement:
         ops = sorted(self.places, key=self.places.__getitem__)
         return self.graph.replace(ops=tuple(op.substitute(self.current_operands(op)) for op in ops))
 
-    def improve_op(self, op: Op, place: Place) -> bool:
+    def improve_op(self, op: Op, position: Place) -> bool:
         """Makes one improvement at this op; returns False if there is none."""
         if not isinstance(op, (Transpose, Reshape)):
             return False
@@ -58,11 +58,11 @@ class _Movement:
             return self.remove_identity(op, x)
         better = _compose_moves(op, x, self.makers.get(x))
         if better is not None:
-            self.exchange([op], [(better, place)])
+            self.exchange([op], [(better, position)])
             return True
-        return self.merge_across_pointwise(op, x, place)
+        return self.merge_across_pointwise(op, x, position)
 
-    def merge_across_pointwise(self, move: Transpose | Reshape, x: Value, place: Place) -> bool:
+    def merge_across_pointwise(self, move: Transpose | Reshape, x: Value, position: Place) -> bool:
         """Turns move(f(move(x))) into f(move(move(x))) if both moves are of one kind and f has no other
         reader."""
         pointwise = self.makers.get(x)
@@ -74,7 +74,7 @@ class _Movement:
         moved = Value(f"{move.y.name}_moved", dataclasses.replace(inner.type, shape=move.y.shape))
         early = dataclasses.replace(move, x=inner, y=moved)
         late = dataclasses.replace(pointwise, x=moved, y=move.y)
-        self.exchange([move, pointwise], [(early, (*place, 0)), (late, (*place, 1))])
+        self.exchange([move, pointwise], [(early, (*position, 0)), (late, (*position, 1))])
         return True
 
     def remove_identity(self, op: Transpose | Reshape, x: Value) -> bool:

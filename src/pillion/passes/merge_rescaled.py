@@ -13,23 +13,23 @@ from pillion.ops import Requantize
 def merge_rescaled(graph: Graph) -> Graph:
     """Merges a requantize with a neighbouring conversion between uint8 and int8, and removes requantizes
     that change nothing."""
-    made: dict[Value, Op] = {}
+    producers: dict[Value, Op] = {}
     same: dict[Value, Value] = {}
     ops: list[Op] = []
-    for one in graph.ops:
-        op = one.substitute(same)
+    for old in graph.ops:
+        op = old.substitute(same)
         if isinstance(op, Requantize):
-            op = _merge_requantize(op, made)
+            op = _merge_requantize(op, producers)
             if op.is_identity and not graph.is_output(op.y):
                 same[op.y] = op.x
                 continue
         ops.append(op)
-        made.update((result, op) for result in op.results)
+        producers.update((result, op) for result in op.results)
     return graph.replace(ops=tuple(ops)).without_dead_ops()
 
 
-def _merge_requantize(op: Requantize, made: Mapping[Value, Op]) -> Requantize:
-    before = made.get(op.x)
+def _merge_requantize(op: Requantize, producers: Mapping[Value, Op]) -> Requantize:
+    before = producers.get(op.x)
     if isinstance(before, Requantize) and (keeps_numbers(before) or keeps_numbers(op)):
         return dataclasses.replace(op, x=before.x)
     return op
@@ -41,5 +41,5 @@ def keeps_numbers(op: Requantize) -> bool:
     x, y = op.x, op.y
     if not (isinstance(x.type.quant, PerTensor) and isinstance(y.type.quant, PerTensor)):
         return False
-    ends = (x.zero_point - x.dtype.bounds[0], y.zero_point - y.dtype.bounds[0])
-    return x.scale == y.scale and ends[0] == ends[1]
+    offsets = (x.zero_point - x.dtype.bounds[0], y.zero_point - y.dtype.bounds[0])
+    return x.scale == y.scale and offsets[0] == offsets[1]

@@ -38,21 +38,21 @@ def has_depth_multiplier(op: DepthwiseConv2d) -> bool:
 
 
 def _shared_conv_fields(op: DepthwiseConv2d) -> dict[str, object]:
-    kept = ("stride", "dilation", "padding", "low", "high", "source")
-    return {name: getattr(op, name) for name in kept}
+    names = ("stride", "dilation", "padding", "low", "high", "source")
+    return {name: getattr(op, name) for name in names}
 
 
 def as_regular_conv(op: DepthwiseConv2d, names: UniqueNames) -> Op:
     """Returns the equivalent convolution, padded with zero weights."""
-    held = op.weights.constant  # [1, h, w, channel * multiplier + filter]
-    dense = np.zeros((op.out_channels, *op.kernel, op.in_channels), held.dtype)
+    kernel = op.weights.constant  # [1, h, w, channel * multiplier + filter]
+    dense = np.zeros((op.out_channels, *op.kernel, op.in_channels), kernel.dtype)
     for out in range(op.out_channels):
-        dense[out, ..., out // op.depth_multiplier] = held[0, ..., out]
+        dense[out, ..., out // op.depth_multiplier] = kernel[0, ..., out]
     weights = constant(
         names.fresh(f"{op.weights.name}_plain"), dense, _scales_on_first_axis(op.weights.type.quant)
     )
-    made: Op = Conv2d(x=op.x, weights=weights, bias=op.bias, y=op.y, **_shared_conv_fields(op))  # type: ignore[arg-type]  # those of both
-    return made
+    conv: Op = Conv2d(x=op.x, weights=weights, bias=op.bias, y=op.y, **_shared_conv_fields(op))  # type: ignore[arg-type]  # those of both
+    return conv
 
 
 def _scales_on_first_axis(quant: Quant | None) -> Quant | None:

@@ -50,9 +50,9 @@ def _with_channels(image: Value, count: int, name: str) -> Value:
     return Value(name, dataclasses.replace(image.type, shape=(*image.shape[:CHANNELS], count)))
 
 
-def _slice_output_channels(held: Value, begin: int, count: int, name: str) -> Value:
+def _slice_output_channels(value: Value, begin: int, count: int, name: str) -> Value:
     """Slices weights or bias, with their scales, to some output channels."""
-    quant = held.type.quant
+    quant = value.type.quant
     if isinstance(quant, PerChannel) and quant.axis == 0:
         quant = PerChannel(quant.scales[begin : begin + count], 0)
-    return constant(name, held.constant[begin : begin + count], quant)
+    return constant(name, value.constant[begin : begin + count], quant)

@@ -35,14 +35,14 @@ def _transpose_operands(graph: Graph, op: Op, names: UniqueNames) -> list[Op] | 
         if op.y.shape == shape
         else Value(names.fresh(f"{op.y.name}_product"), dataclasses.replace(op.y.type, shape=shape))
     )
-    made = dataclasses.replace(
+    swapped = dataclasses.replace(
         product, a=product.b, b=product.a, adj_x=not product.adj_y, adj_y=not product.adj_x, y=y
     )
-    return [made] if y is op.y else [made, Reshape(x=y, y=op.y, source=op.source)]
+    return [swapped] if y is op.y else [swapped, Reshape(x=y, y=op.y, source=op.source)]
 
 
 def _exchanges_rows_and_columns(product: BatchMatmul, move: Transpose) -> bool:
     """Whether the transpose exchanges exactly the axes that a reshape made of rows and of columns."""
-    places = np.arange(math.prod(product.y.shape), dtype=np.int64)
-    wanted = places.reshape(product.y.shape).transpose(0, 2, 1)
-    return np.array_equal(places.reshape(move.x.shape).transpose(move.order).ravel(), wanted.ravel())
+    indices = np.arange(math.prod(product.y.shape), dtype=np.int64)
+    exchanged = indices.reshape(product.y.shape).transpose(0, 2, 1)
+    return np.array_equal(indices.reshape(move.x.shape).transpose(move.order).ravel(), exchanged.ravel())

@@ -27,15 +27,15 @@ def uint8_io(graph: Graph) -> Graph:
     outer = {v: Value(v.name, unsigned(v.type)) for v in inside}
     first = [Requantize(x=outer[v], y=inside[v]) for v in inside]
     results = [v for v in dict.fromkeys(graph.outputs) if _is_int8(v) and v in graph.producers]
-    ends = {v: Value(v.name, unsigned(v.type)) for v in results}
-    made = {v: Value(names.fresh(f"{v.name}_i8"), v.type) for v in results}
-    moved = graph.substitute({**inside, **made})
-    last: list[Op] = [Requantize(x=made[v], y=ends[v], to=DType.UINT8) for v in results]
+    uint8_results = {v: Value(v.name, unsigned(v.type)) for v in results}
+    int8_results = {v: Value(names.fresh(f"{v.name}_i8"), v.type) for v in results}
+    moved = graph.substitute({**inside, **int8_results})
+    last: list[Op] = [Requantize(x=int8_results[v], y=uint8_results[v], to=DType.UINT8) for v in results]
     return merge_rescaled(
         moved.replace(
             inputs=tuple(outer.get(v, v) for v in graph.inputs),
             ops=(*first, *moved.ops, *last),
-            outputs=tuple(ends.get(v) or outer.get(v, v) for v in graph.outputs),
+            outputs=tuple(uint8_results.get(v) or outer.get(v, v) for v in graph.outputs),
         )
     )
 

@@ -29,16 +29,16 @@ def arena_facts(subject: ReportSubject, ops: Sequence[OpFacts], *, plans: bool =
     residents = tuple(sorted(_resident_facts(subject, first_of), key=lambda r: (r.first, r.offset)))
     in_use = [_occupied_bytes(r for r in residents if r.first <= s <= r.last) for s in range(len(steps))]
     names = tuple(op.name for op in steps)
-    places = tuple(first_of.get(s, OUTSIDE) for s in range(len(steps)))
-    peak = _peak_facts(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, places, residents)
-    following = _next_peak(peak, in_use, names, places, residents)
+    step_ops = tuple(first_of.get(s, OUTSIDE) for s in range(len(steps)))
+    peak = _peak_facts(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, step_ops, residents)
+    following = _next_peak(peak, in_use, names, step_ops, residents)
     return ArenaFacts(
         arena_bytes=plan.arena_bytes,
         activation_bytes=plan.activation_bytes,
         floor_bytes=plan.floor_bytes,
         scratch_bytes=plan.scratch_bytes,
         step_names=names,
-        step_ops=places,
+        step_ops=step_ops,
         bytes_in_use=tuple(in_use),
         residents=residents,
         peak=peak,
@@ -53,22 +53,24 @@ def arena_facts(subject: ReportSubject, ops: Sequence[OpFacts], *, plans: bool =
 def _resident_facts(subject: ReportSubject, first_of: dict[int, int]) -> Iterator[ResidentFacts]:
     ops = flatten_ops(subject.lowered.graph.ops)
     step_of = {result: step for step, op in enumerate(ops) for result in op.results}
-    for one in subject.lowered.memory.residents:
-        if not one.bytes:
+    for resident in subject.lowered.memory.residents:
+        if not resident.bytes:
             continue
-        if one.scratch_of is not None:
-            name, what, step = f"scratch of {one.scratch_of.name}", "scratch", one.first
+        if resident.scratch_of is not None:
+            name, what, step = f"scratch of {resident.scratch_of.name}", "scratch", resident.first
         else:
-            name, what = ", ".join(v.name for v in one.values), _describe_resident(one, subject)
-            step = step_of.get(one.values[0], -1)
-        yield ResidentFacts(name, what, one.offset, one.bytes, one.first, one.last, first_of.get(step, -1))
+            name, what = ", ".join(v.name for v in resident.values), _describe_resident(resident, subject)
+            step = step_of.get(resident.values[0], -1)
+        yield ResidentFacts(
+            name, what, resident.offset, resident.bytes, resident.first, resident.last, first_of.get(step, -1)
+        )
 
 
-def _describe_resident(one: ArenaResident, subject: ReportSubject) -> str:
+def _describe_resident(resident: ArenaResident, subject: ReportSubject) -> str:
     graph = subject.lowered.graph
-    if any(v in graph.inputs for v in one.values):
+    if any(v in graph.inputs for v in resident.values):
         return "input"
-    return "output" if any(graph.is_output(v) for v in one.values) else "activation"
+    return "output" if any(graph.is_output(v) for v in resident.values) else "activation"
 
 
 def _occupied_bytes(residents: Iterable[ResidentFacts]) -> int:
@@ -84,24 +86,26 @@ def _peak_facts(
     step: int,
     in_use: Sequence[int],
     names: Sequence[str],
-    places: Sequence[int],
+    step_ops: Sequence[int],
     residents: Sequence[ResidentFacts],
 ) -> PeakFacts:
     there = sorted((r for r in residents if r.first <= step <= r.last), key=lambda r: -r.bytes)
-    return PeakFacts(step, places[step], names[step], in_use[step], tuple(there))
+    return PeakFacts(step, step_ops[step], names[step], in_use[step], tuple(there))
 
 
 def _next_peak(
     peak: PeakFacts,
     in_use: Sequence[int],
     names: Sequence[str],
-    places: Sequence[int],
+    step_ops: Sequence[int],
     residents: Sequence[ResidentFacts],
 ) -> PeakFacts | None:
     """Returns the fullest step that shares no resident with the peak."""
     taken = {s for r in peak.residents for s in range(r.first, r.last + 1)}
     free = [s for s in range(len(in_use)) if s not in taken]
-    return _peak_facts(max(free, key=in_use.__getitem__), in_use, names, places, residents) if free else None
+    return (
+        _peak_facts(max(free, key=in_use.__getitem__), in_use, names, step_ops, residents) if free else None
+    )
 
 
 def _advice(

@@ -34,12 +34,12 @@ class Measurement:
 
 def measure(subject: ReportSubject, sample: Sequence[Array]) -> Measurement:
     """Runs a program on one sample in the emulator. Returns the reason if that is impossible."""
-    place = EmulatedBoard(subject.target.board)
-    verdict = place.judge(subject)
+    board = EmulatedBoard(subject.target.board)
+    verdict = board.judge(subject)
     if not verdict.ok:
         return not_measured("; ".join(filter(None, (verdict.what, verdict.help))))
     try:
-        return _measure_in_emulator(subject, place.name, sample)
+        return _measure_in_emulator(subject, board.name, sample)
     except PillionError as error:
         return not_measured(f"{error.what}: {error.here}" if error.here else error.what)
 

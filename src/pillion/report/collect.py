@@ -27,16 +27,18 @@ def collect(subject: ReportSubject, asked: ReportOptions) -> Facts:
     stage = asked.stage or (lambda words: None)
     stage("comparing with float" if subject.floats else "looking at samples")
     shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in subject.graph.inputs]
-    given = (
+    samples = (
         [] if asked.data is None else report_samples(asked.data, subject.graph.inputs, shapes, asked.samples)
     )
-    found = quality.measure_quality(subject, given, asked.progress)
+    measured = quality.measure_quality(subject, samples, asked.progress)
     stage("counting instructions")
     measurement = (
-        _measure_first_sample(subject, given) if asked.measure else board_measurement.not_measured(NOT_ASKED)
+        _measure_first_sample(subject, samples)
+        if asked.measure
+        else board_measurement.not_measured(NOT_ASKED)
     )
     stage("planning memory")
-    facts = _assemble_facts(subject, asked, found, measurement)
+    facts = _assemble_facts(subject, asked, measured, measurement)
     if asked.conditions is None:
         return facts
     stage("estimating time")
@@ -44,15 +46,15 @@ def collect(subject: ReportSubject, asked: ReportOptions) -> Facts:
 
 
 def _time_facts(subject: ReportSubject, conditions: TimingConditions) -> TimeFacts:
-    found = estimate_program(subject, conditions)
-    band = found.milliseconds
-    return TimeFacts(str(found.clock), band.low, band.high, found.basis, found.left_out)
+    estimate = estimate_program(subject, conditions)
+    band = estimate.milliseconds
+    return TimeFacts(str(estimate.clock), band.low, band.high, estimate.basis, estimate.left_out)
 
 
 def _assemble_facts(
     subject: ReportSubject,
-    asked: ReportOptions,
-    found: QualityFacts,
+    options: ReportOptions,
+    measured: QualityFacts,
     measurement: board_measurement.Measurement,
 ) -> Facts:
     graph, target, lowered = subject.graph, subject.target, subject.lowered
@@ -77,7 +79,7 @@ def _assemble_facts(
         macs=graph.macs,
         sram_bytes=subject.sram_bytes,
         sram_bytes_of_chip=target.sram_bytes,
-        flash_bytes_there=target.flash_bytes if asked.max_flash is None else asked.max_flash,
+        flash_bytes_there=target.flash_bytes if options.max_flash is None else options.max_flash,
         npu_constant_bytes=subject.npu_constant_bytes,
         npu_flash_bytes=subject.npu_memory.flash_bytes,
         is_memory_exact=subject.npu_memory.is_exact,
@@ -91,8 +93,8 @@ def _assemble_facts(
         constants=flash.constant_parts(subject, ops),
         code=flash.code_parts(subject, measurement.elf) if measurement.elf else (),
         measured=measurement.facts,
-        quality=found,
-        origin=origin(subject, asked),
+        quality=measured,
+        origin=origin(subject, options),
     )
 
 
@@ -104,12 +106,12 @@ def _npu_name(subject: ReportSubject) -> str:
 
 
 def _measure_first_sample(
-    subject: ReportSubject, given: Sequence[Sequence[Array]]
+    subject: ReportSubject, samples: Sequence[Sequence[Array]]
 ) -> board_measurement.Measurement:
     """Counts instructions on the first sample of the data, or on a random one."""
-    if not given:
+    if not samples:
         return board_measurement.measure(subject, random_samples(subject.graph, 1, 0)[0])
     if subject.floats is not None:
-        return board_measurement.measure(subject, graph_inputs(subject.graph, subject.floats(given[0])))
-    inputs = [as_type(v, x) for v, x in zip(subject.graph.inputs, given[0], strict=True)]
+        return board_measurement.measure(subject, graph_inputs(subject.graph, subject.floats(samples[0])))
+    inputs = [as_type(v, x) for v, x in zip(subject.graph.inputs, samples[0], strict=True)]
     return board_measurement.measure(subject, inputs)

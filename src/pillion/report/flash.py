@@ -23,7 +23,7 @@ def constant_parts(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[Part
     lowered = subject.lowered
     bytes_of = {c.name: c.elements * c.data.itemsize for c in lowered.constants}
     number_of = {op.step: op.number for op in reversed(ops)}
-    found: list[PartFacts] = []
+    parts: list[PartFacts] = []
     for step in lowered.steps:
         op = step.choice.op
         named = [(field, name) for pointers in step.pointers for field, name in pointers.items()]
@@ -36,21 +36,24 @@ def constant_parts(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[Part
         for field, name in named:
             if name in bytes_of:  # the first that has it
                 number = number_of.get(step.index, OUTSIDE)  # copies of states are ops of the C alone
-                found.append(PartFacts(field.replace("_", " "), op.name, bytes_of.pop(name), number))
+                parts.append(PartFacts(field.replace("_", " "), op.name, bytes_of.pop(name), number))
     for state, name in lowered.begins.items():
         if name in bytes_of:
-            found.append(PartFacts("state at first", state, bytes_of.pop(name)))
+            parts.append(PartFacts("state at first", state, bytes_of.pop(name)))
     if lowered.params_bytes:
-        found.append(PartFacts(PARAMS, f"{len(lowered.steps)} ops", lowered.params_bytes))
-    return tuple(sorted((*found, *_npu_weights(subject, ops)), key=lambda part: -part.bytes))
+        parts.append(PartFacts(PARAMS, f"{len(lowered.steps)} ops", lowered.params_bytes))
+    return tuple(sorted((*parts, *_npu_weights(subject, ops)), key=lambda part: -part.bytes))
 
 
 def _npu_weights(subject: ReportSubject, ops: Sequence[OpFacts]) -> list[PartFacts]:
     if subject.payloads.flash_bytes:
-        made = subject.payloads.segments
-        return [PartFacts(NPU_CODE, f"segment {n}", one.flash_bytes) for n, one in enumerate(made)]
+        compiled = subject.payloads.segments
+        return [
+            PartFacts(NPU_CODE, f"segment {n}", compiled_segment.flash_bytes)
+            for n, compiled_segment in enumerate(compiled)
+        ]
     number_of = {(op.segment, op.name): op.number for op in ops if op.segment is not None}
-    found = []
+    parts = []
     for number, segment in enumerate(op for op in subject.graph.ops if isinstance(op, Segment)):
         seen = set()
         for op in segment.body.ops:
@@ -58,8 +61,8 @@ def _npu_weights(subject: ReportSubject, ops: Sequence[OpFacts]) -> list[PartFac
             seen.update(own)
             if own:
                 size = sum(v.type.size_bytes for v in own)
-                found.append(PartFacts(NPU_WEIGHTS, op.name, size, number_of[number, op.name]))
-    return found
+                parts.append(PartFacts(NPU_WEIGHTS, op.name, size, number_of[number, op.name]))
+    return parts
 
 
 def code_parts(subject: ReportSubject, elf: ElfSizes) -> tuple[PartFacts, ...]:

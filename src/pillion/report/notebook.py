@@ -13,7 +13,7 @@ from pillion.report.subject import ReportSubject
 def notebook_html(subject: ReportSubject) -> str:
     """Returns a summary of a program as HTML."""
     ops = op_facts(subject, None)
-    held = arena_facts(subject, ops, plans=False)
+    arena = arena_facts(subject, ops, plans=False)
     box = element(None, "div", style="max-width:1000px;overflow-x:auto")
     heading = element(box, "p", style="margin:0 0 4px")
     element(heading, "strong", subject.graph.name)
@@ -23,7 +23,7 @@ def notebook_html(subject: ReportSubject) -> str:
         ("target", f"{subject.target.name}: {subject.target.summary}"),
         ("ops", f"{len(ops)}, {on_npu} on the NPU" if on_npu else f"{len(ops)}, all on the core"),
         ("MACs", f"{subject.graph.macs:,}"),
-        ("RAM", _ram_text(subject, held.arena_bytes)),
+        ("RAM", _ram_text(subject, arena.arena_bytes)),
         (
             "constants",
             format_size(lowered.constant_bytes + lowered.params_bytes + subject.npu_memory.flash_bytes),
@@ -36,7 +36,7 @@ def notebook_html(subject: ReportSubject) -> str:
         row = element(table, "tr")
         element(row, "th", what, style="text-align:left")
         element(row, "td", value, style="text-align:left")
-    picture = draw_arena(held, links=False)
+    picture = draw_arena(arena, links=False)
     words = markup(box)
     return words.removesuffix("</div>") + picture + "</div>"
 

@@ -76,11 +76,11 @@ def _entry_of_read_program(placed: PlacedOp, subject: ReportSubject) -> LedgerEn
     op, isa = placed.op, subject.target.isa
     npu = NPUS.get(placed.device)
     on_npu = placed.segment is not None
-    said = Verdict("file.placement", on_npu, "what the file says", placed.device or "a kernel of the core")
-    verdicts = (*npu.judge(op), said) if npu else (said,)
+    verdict = Verdict("file.placement", on_npu, "what the file says", placed.device or "a kernel of the core")
+    verdicts = (*npu.judge(op), verdict) if npu else (verdict,)
     cycles = npu.estimate(op) if npu else 0
     unit = ProcessingUnit.NPU if on_npu else ProcessingUnit.CPU
-    return LedgerEntry(op, unit, placed.segment, said, verdicts, "", 0, cycles, cortex_m.estimate(op, isa))
+    return LedgerEntry(op, unit, placed.segment, verdict, verdicts, "", 0, cycles, cortex_m.estimate(op, isa))
 
 
 def _facts_of_op(
@@ -146,19 +146,19 @@ def edges(subject: ReportSubject) -> tuple[EdgeFacts, ...]:
     outer = _outer_names(subject)
     maker = {v: n for n, placed in enumerate(rows) for v in placed.op.results}
     by_outer = {outer[v]: n for v, n in maker.items() if v in outer}
-    found = []
+    facts = []
     for number, placed in enumerate(rows):
         for value in dict.fromkeys(placed.op.activations):
             seen = outer.get(value, value)
             if seen.is_constant:  # what is carried through a loop may begin with one
                 continue
             made_by = maker.get(value, maker.get(seen, by_outer.get(seen, OUTSIDE)))
-            found.append(_facts_of_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))
+            facts.append(_facts_of_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))
     graph = subject.graph
     for value in (*graph.outputs, *(state.after for state in graph.states)):
         if not value.is_constant:
-            found.append(_facts_of_edge(rows, maker.get(value, by_outer.get(value, OUTSIDE)), OUTSIDE, value))
-    return tuple(found)
+            facts.append(_facts_of_edge(rows, maker.get(value, by_outer.get(value, OUTSIDE)), OUTSIDE, value))
+    return tuple(facts)
 
 
 def _outer_names(subject: ReportSubject) -> Mapping[Value, Value]:
@@ -177,11 +177,11 @@ def _facts_of_edge(rows: Sequence[PlacedOp], maker: int, reader: int, value: Val
 
 def segments(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[SegmentFacts, ...]:
     """Returns the NPU's segments with the tensors that cross their boundaries."""
-    found = []
+    facts = []
     for number, op in enumerate(o for o in subject.graph.ops if isinstance(o, Segment)):
         rows = [row for row in ops if row.segment == number]
         cost = rows[0].decided_by
-        found.append(
+        facts.append(
             SegmentFacts(
                 number=number,
                 device=op.device,
@@ -195,7 +195,7 @@ def segments(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[SegmentFac
                 cost=f"{cost.got}, wanted {cost.wanted}",
             )
         )
-    return tuple(found)
+    return tuple(facts)
 
 
 def with_boundary_bytes(ops: Sequence[OpFacts], found: Sequence[EdgeFacts]) -> tuple[OpFacts, ...]:
@@ -203,7 +203,7 @@ def with_boundary_bytes(ops: Sequence[OpFacts], found: Sequence[EdgeFacts]) -> t
     crossing: dict[int, int] = {}
     for name in dict.fromkeys(edge.tensor for edge in found if edge.is_border):
         edge = next(e for e in found if e.tensor == name and e.is_border)
-        ends = [n for n in (edge.maker, edge.reader) if n != OUTSIDE and ops[n].segment is not None]
-        if ends:
-            crossing[ends[0]] = crossing.get(ends[0], 0) + edge.bytes
+        npu_ops = [n for n in (edge.maker, edge.reader) if n != OUTSIDE and ops[n].segment is not None]
+        if npu_ops:
+            crossing[npu_ops[0]] = crossing.get(npu_ops[0], 0) + edge.bytes
     return tuple(replace(op, crossing_bytes=crossing.get(op.number, 0)) for op in ops)

@@ -44,7 +44,7 @@ def explain(program: CompiledProgram) -> str:
     """Returns the ledger as text: where each op runs, and why; for a stream, also its inputs and the meaning
     of its outputs."""
     over_time = program.streaming.lines if program.streaming else ()
-    loops = (f"loop {one.name}: {one.because}" for one in program.ledger.copied)
+    loops = (f"loop {loop.name}: {loop.because}" for loop in program.ledger.copied)
     ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in program.ledger)
     return "\n".join((*over_time, f"arithmetic: {program.arithmetic}", *loops, *ops))
 

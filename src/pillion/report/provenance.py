@@ -36,17 +36,17 @@ def origin(subject: ReportSubject, asked: ReportOptions) -> OriginFacts:
 
 def versions() -> dict[str, str]:
     """Returns the versions of Pillion and the packages it uses."""
-    found = {"pillion": __version__, "python": platform.python_version()}
+    by_name = {"pillion": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            by_name[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
     for tool in (ARM_COMPILER, QEMU):
         path = tool.find()
         if path:
-            found[tool.names[0]] = (version((path,)).splitlines() or [""])[0]
-    return {**found, "system": f"{platform.system()} {platform.machine()}", "byte order": sys.byteorder}
+            by_name[tool.names[0]] = (version((path,)).splitlines() or [""])[0]
+    return {**by_name, "system": f"{platform.system()} {platform.machine()}", "byte order": sys.byteorder}
 
 
 def _sha256(content: bytes) -> str:

@@ -45,9 +45,9 @@ def measure_quality(
 
 def _quantized_tensors(subject: ReportSubject) -> Iterator[tuple[int, Value]]:
     """Yields the quantized tensors with the numbers of their ops."""
-    made = [(OUTSIDE, v) for v in subject.graph.sources]
-    made += [(n, v) for n, placed in enumerate(expand_segments(subject)) for v in placed.op.results]
-    for number, value in made:
+    tensors = [(OUTSIDE, v) for v in subject.graph.sources]
+    tensors += [(n, v) for n, placed in enumerate(expand_segments(subject)) for v in placed.op.results]
+    for number, value in tensors:
         has_scale = isinstance(value.type.quant, PerTensor) and value.dtype.numpy.kind in "iu"
         if has_scale and value.dtype.size_bytes * 8 <= WIDEST_BITS:
             yield number, value
@@ -86,11 +86,11 @@ def _reference_tensors(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[
         if isinstance(op, Segment):
             inside = dict(_reference_tensors(op.body, operands))
             yield from inside.items()
-            made: tuple[Array, ...] = tuple(inside[v] for v in op.body.outputs)
+            results: tuple[Array, ...] = tuple(inside[v] for v in op.body.outputs)
         else:
             result = op.reference(graph.arithmetic, *operands)
-            made = result if isinstance(result, tuple) else (result,)
-        for value, array in zip(op.results, map(np.asarray, made), strict=True):
+            results = result if isinstance(result, tuple) else (result,)
+        for value, array in zip(op.results, map(np.asarray, results), strict=True):
             values[value] = array
             yield value, array
         for value in dict.fromkeys(op.activations):  # what nobody reads any more need not be kept
@@ -127,14 +127,14 @@ class _Tally:
         low, high = self.value.dtype.bounds
         is_finite = np.isfinite(real)  # a mask of minus infinity has no error that counts
         real, levels = real[is_finite], levels[is_finite]
-        place = real / self.value.scale + (self.value.zero_point - low)
-        error = np.abs(levels - place) * self.value.scale
+        exact_levels = real / self.value.scale + (self.value.zero_point - low)
+        error = np.abs(levels - exact_levels) * self.value.scale
         self.signal += float(np.square(real).sum())
         self.noise += float(np.square(error).sum())
         self.largest = max(self.largest, float(error.max(initial=0.0)))
-        self.beyond += int(((place < -0.5) | (place > high - low + 0.5)).sum())
+        self.beyond += int(((exact_levels < -0.5) | (exact_levels > high - low + 0.5)).sum())
         self.compared += real.size
-        bins = np.floor((place + 0.5) * BINS / (high - low + 1)).clip(-1, BINS).astype(np.int64) + 1
+        bins = np.floor((exact_levels + 0.5) * BINS / (high - low + 1)).clip(-1, BINS).astype(np.int64) + 1
         self.floats += np.bincount(bins, minlength=BINS + 2)
 
     def facts(self) -> TensorQuality:

@@ -355,12 +355,12 @@ class Facts:
         for op in self.ops:
             if op.kind == "dequantize" and op.makes[0].name in names:
                 names |= {t.name for t in op.reads}
-        found = [q.signal_to_noise_db for q in self.quality.tensors if q.tensor in names]
-        return min((one for one in found if one is not None), default=None)
+        ratios = [q.signal_to_noise_db for q in self.quality.tensors if q.tensor in names]
+        return min((ratio for ratio in ratios if ratio is not None), default=None)
 
     def shown(self, name: str) -> str:
         """Returns a tensor's display name: the label of its producer, if it is the result, or its short name."""
-        return ", ".join(self._display_labels.get(one) or shorten_name(one) for one in name.split(", "))
+        return ", ".join(self._display_labels.get(part) or shorten_name(part) for part in name.split(", "))
 
     @cached_property
     def _display_labels(self) -> dict[str, str]:

@@ -16,16 +16,16 @@ def report_samples(
     given: Any, inputs: Sequence[Value], shapes: Sequence[Shape], most: int
 ) -> list[list[Array]]:
     """Returns at most `most` samples, each with an array per input: real numbers, or the input's integers."""
-    wanted = [
+    specs = [
         InputSpec(v.name, shape, v.dtype, *((v.scale, v.zero_point) if v.is_quantized else ()))
         for v, shape in zip(inputs, shapes, strict=True)
     ]
-    found = [list(arrays) for arrays, _ in batched(open_data(given).samples(wanted, most), wanted)]
-    if not found:
+    samples = [list(arrays) for arrays, _ in batched(open_data(given).samples(specs, most), specs)]
+    if not samples:
         raise PillionError(
             "there are no samples to look at",
             rule="one sample at least",
             here=f"{given}" if isinstance(given, str) else "the data was empty",
             help="give inputs like those that the model will see, or leave the data out",
         )
-    return found
+    return samples

@@ -76,9 +76,9 @@ class ArithmeticChange:
 
 
 def _summarize_op_kind(kind: str, ops: Sequence[OpChange]) -> str:
-    found = [c for c in ops if c.op.kind == kind]
-    most = max(found, key=lambda c: c.share)
-    return f"{len(found)} {kind}, most in `{most.op.name}`: {100 * most.share:.2g} %"
+    changes = [c for c in ops if c.op.kind == kind]
+    most = max(changes, key=lambda c: c.share)
+    return f"{len(changes)} {kind}, most in `{most.op.name}`: {100 * most.share:.2g} %"
 
 
 def compare_arithmetics(
@@ -90,13 +90,13 @@ def compare_arithmetics(
     samples = random_samples(graph, count, seed)
     as_it_was, counts = graph.replace(arithmetic=own), dict.fromkeys(graph.ops, 0)
     with stage("comparing arithmetics") as advance:
-        made = run_stream_steps(graph, samples, STREAM, graph.reference_step)
+        outputs = run_stream_steps(graph, samples, STREAM, graph.reference_step)
         with_counts = functools.partial(_run_and_count_differences, as_it_was, graph.arithmetic, counts)
         pairs: list[list[tuple[Array, Array]]] = []
-        for answer, other in zip(
-            made, run_stream_steps(as_it_was, samples, STREAM, with_counts), strict=True
+        for answer, original in zip(
+            outputs, run_stream_steps(as_it_was, samples, STREAM, with_counts), strict=True
         ):
-            pairs.append(list(zip(answer, other, strict=True)))
+            pairs.append(list(zip(answer, original, strict=True)))
             advance(len(pairs), count)
     ops = tuple(
         OpChange(op, sum(v.type.elements for v in op.results) * count, different)
@@ -117,14 +117,14 @@ def compare_arithmetics(
 
 
 def _run_and_count_differences(
-    graph: Graph, asked: Arithmetic, counts: dict[Op, int], states: Sequence[Array], *inputs: Array
+    graph: Graph, arithmetic: Arithmetic, counts: dict[Op, int], states: Sequence[Array], *inputs: Array
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Runs one step in the graph's own arithmetic and counts the elements that its ops would compute
     differently."""
     values = graph.reference_values(*inputs, states=states)
     for op in graph.ops:
-        made = op.reference(asked, *(v.constant if v.is_constant else values[v] for v in op.operands))
-        results = made if isinstance(made, tuple) else (made,)
+        result = op.reference(arithmetic, *(v.constant if v.is_constant else values[v] for v in op.operands))
+        results = result if isinstance(result, tuple) else (result,)
         counts[op] += sum(
             int(np.count_nonzero(np.asarray(a) != values[v]))
             for a, v in zip(results, op.results, strict=True)

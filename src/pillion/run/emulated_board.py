@@ -91,9 +91,9 @@ def _run_emulator(
     timeout = options.timeout * len(samples)
     run = qemu.run(folder, board, raw, profile=options.profile, timeout=timeout, files=manifest.files)
     profile = _profile(manifest, run, _firmware_sizes(folder, manifest, board)) if options.profile else None
-    found = len(run.outputs) // len(samples)
+    per_sample = len(run.outputs) // len(samples)
     for number in range(len(samples)):
-        outputs = run.outputs[number * found : (number + 1) * found]
+        outputs = run.outputs[number * per_sample : (number + 1) * per_sample]
         yield RunResult(
             outputs_from_bytes(manifest, _split_outputs(outputs, manifest)), None if number else profile
         )
@@ -124,7 +124,7 @@ def board_of(manifest: Manifest) -> Board:
 def check_board(manifest: Manifest, board: Board) -> None:
     """Raises if the board's core cannot run the project's kernels."""
     isa = manifest.isa
-    fitting = [one.name for one in boards_for(isa)]
+    fitting = [candidate.name for candidate in boards_for(isa)]
     if board.name in fitting:
         return
     instructions = {Isa.MVE: "Helium", Isa.DSP: "the DSP extension and no Helium"}.get(isa, isa.value)
@@ -162,9 +162,9 @@ def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile
 def _constants(sizes: ElfSizes, model: str) -> dict[bool, int]:
     """Returns the bytes of the model's arrays in the linked file: its own (False), and those of the NPU's
     stand-in (True)."""
-    found: dict[bool, int] = {}
+    totals: dict[bool, int] = {}
     for symbol in sizes.symbols.values():
         if symbol.name.startswith(f"{model}_") and not symbol.is_function:
             of_npu = symbol.name.startswith(f"{model}_npu_")
-            found[of_npu] = found.get(of_npu, 0) + symbol.bytes
-    return found
+            totals[of_npu] = totals.get(of_npu, 0) + symbol.bytes
+    return totals

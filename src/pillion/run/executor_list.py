@@ -58,15 +58,15 @@ def find_executor(on: str) -> Executor:
 def executors_of(program: Runnable) -> list[Executor]:
     """Returns all executors for a program, the reference first; that of its file only if it has one."""
     file: list[Executor] = [LiteRtFileExecutor()] if program.source is not None else []
-    usual: list[Executor] = [
+    built_in: list[Executor] = [
         ReferenceExecutor(),
         HostExecutor(),
         EmulatedBoard(program.target.board),
         ExecuTorchExecutor(),
         LiteRtExecutor(),
     ]
-    others = [one for name, one in REGISTRY.executors.items() if name not in EXECUTORS]
-    return [*usual, *file, NpuCodeExecutor(), *others]
+    others = [executor for name, executor in REGISTRY.executors.items() if name not in EXECUTORS]
+    return [*built_in, *file, NpuCodeExecutor(), *others]
 
 
 def require_tools(on: str) -> None:

@@ -86,50 +86,54 @@ def first_difference(
     states = [graph.initial]
     for sample in stream[:number] if graph.states else ():
         states.append(graph.reference_step(states[-1], *sample)[1])
-    whole = first_differing_value(
+    model_difference = first_differing_value(
         graph.outputs, graph.reference_step(states[-1], *stream[number])[0], outputs
     )
-    assert whole is not None, "asked for a difference where there is none"
+    assert model_difference is not None, "asked for a difference where there is none"
     try:
         if graph.states:
-            return _difference_in_steps(program, executor, list(zip(stream, states, strict=False)), whole)
-        return _search_first_op(program, executor, stream[number], whole)
+            return _difference_in_steps(
+                program, executor, list(zip(stream, states, strict=False)), model_difference
+            )
+        return _search_first_op(program, executor, stream[number], model_difference)
     except PillionError as error:
         reason = f"no op is named, because a part of the program does not run on its own: {error.what}"
-        return _describe_difference(executor.name, None, whole, unfound=reason)
+        return _describe_difference(executor.name, None, model_difference, unfound=reason)
 
 
 def _difference_in_steps(
     program: Runnable,
     executor: Executor,
     steps: Sequence[tuple[Sequence[Array], Outputs]],
-    whole: FoundDifference,
+    model_difference: FoundDifference,
 ) -> Difference:
     """Returns the first difference with states as inputs and outputs, in the first step that is wrong
     then."""
     whole_step = program.of(open_states(program.graph))
     for inputs, states in steps:
         sample = (*inputs, *states)
-        found = DifferenceSearch(whole_step, executor, sample).compare(whole_step.graph)
-        if found is not None:
-            return _search_first_op(whole_step, executor, sample, found)
-    return _describe_difference(executor.name, None, whole, unfound=STATES)
+        difference = DifferenceSearch(whole_step, executor, sample).compare(whole_step.graph)
+        if difference is not None:
+            return _search_first_op(whole_step, executor, sample, difference)
+    return _describe_difference(executor.name, None, model_difference, unfound=STATES)
 
 
 def _search_first_op(
-    program: Runnable, executor: Executor, sample: Sequence[Array], whole: FoundDifference
+    program: Runnable, executor: Executor, sample: Sequence[Array], model_difference: FoundDifference
 ) -> Difference:
     graph = program.graph
     search = DifferenceSearch(program, executor, tuple(sample))
-    found, place = search.bisect(whole, lambda count: prefix(graph, count), len(graph.ops))
-    if place == len(graph.ops) - 1 and search.compare(prefix(graph, len(graph.ops))) is None:
-        return _describe_difference(executor.name, None, found, unfound=UNCHANGED)
-    op = graph.ops[place]
+    difference, index = search.bisect(model_difference, lambda count: prefix(graph, count), len(graph.ops))
+    if index == len(graph.ops) - 1 and search.compare(prefix(graph, len(graph.ops))) is None:
+        return _describe_difference(executor.name, None, difference, unfound=UNCHANGED)
+    op = graph.ops[index]
     if isinstance(op, Segment):
         inside = _difference_in_segment(program, executor, op, _reference_operands(graph, op, sample))
         if inside is not None:
             return inside
-    return _describe_difference(executor.name, op, found, _rounding_steps_of(graph, op, found, sample))
+    return _describe_difference(
+        executor.name, op, difference, _rounding_steps_of(graph, op, difference, sample)
+    )
 
 
 def _difference_in_segment(
@@ -138,12 +142,16 @@ def _difference_in_segment(
     """Returns the first difference inside a segment, or None if the segment alone is right."""
     body = op.body
     search = DifferenceSearch(program, executor, tuple(inputs))
-    whole = search.compare(segment_prefix(op, len(body.ops)))
-    if whole is None:
+    segment_difference = search.compare(segment_prefix(op, len(body.ops)))
+    if segment_difference is None:
         return None
-    found, place = search.bisect(whole, lambda count: segment_prefix(op, count), len(body.ops))
-    inner = body.ops[place]
-    return _describe_difference(executor.name, inner, found, _rounding_steps_of(body, inner, found, inputs))
+    difference, index = search.bisect(
+        segment_difference, lambda count: segment_prefix(op, count), len(body.ops)
+    )
+    inner = body.ops[index]
+    return _describe_difference(
+        executor.name, inner, difference, _rounding_steps_of(body, inner, difference, inputs)
+    )
 
 
 @dataclass(frozen=True)
@@ -164,22 +172,22 @@ class DifferenceSearch:
     ) -> tuple[FoundDifference, int]:
         """Returns the difference behind the first wrong op, and this op's index. All `count` ops together are
         wrong."""
-        right, wrong, found = 0, count, whole
+        right, wrong, difference = 0, count, whole
         while wrong - right > 1:
             middle = (right + wrong) // 2
             different = self.compare(cut(middle))
             if different is None:
                 right = middle
             else:
-                wrong, found = middle, different
-        return found, wrong - 1
+                wrong, difference = middle, different
+        return difference, wrong - 1
 
 
 def first_differing_value(values: Sequence[Value], wanted: Outputs, got: Outputs) -> FoundDifference | None:
     """Returns the first value whose bytes differ, or None."""
-    for value, right, other in zip(values, wanted, got, strict=True):
-        if right.tobytes() != other.tobytes():
-            return FoundDifference(value, right, other)
+    for value, right, actual in zip(values, wanted, got, strict=True):
+        if right.tobytes() != actual.tobytes():
+            return FoundDifference(value, right, actual)
     return None
 
 
@@ -196,8 +204,8 @@ def segment_prefix(segment: Segment, count: int) -> Graph:
     """Returns a program of the first ops of a segment."""
     body = prefix(segment.body, count)
     results = tuple(dataclasses.replace(v) for v in body.outputs)
-    whole = dataclasses.replace(segment, ys=results, body=body)
-    return Graph(body.name, segment.xs, (whole,), results)
+    prefix_op = dataclasses.replace(segment, ys=results, body=body)
+    return Graph(body.name, segment.xs, (prefix_op,), results)
 
 
 def _reference_operands(graph: Graph, op: Op, sample: Sequence[Array]) -> list[Array]:
@@ -207,25 +215,29 @@ def _reference_operands(graph: Graph, op: Op, sample: Sequence[Array]) -> list[A
 
 
 def _rounding_steps_of(
-    graph: Graph, op: Op, found: FoundDifference, sample: Sequence[Array]
+    graph: Graph, op: Op, difference: FoundDifference, sample: Sequence[Array]
 ) -> tuple[RoundingStep, ...]:
     """Returns the rounding steps of the reference for the first differing element."""
-    if found.value.name not in [v.name for v in op.results]:
+    if difference.value.name not in [v.name for v in op.results]:
         return ()
-    return rounding_steps(op, graph.arithmetic, _reference_operands(graph, op, sample), _first_index(found))
+    return rounding_steps(
+        op, graph.arithmetic, _reference_operands(graph, op, sample), _first_index(difference)
+    )
 
 
-def _first_index(found: FoundDifference) -> Index:
-    return tuple(int(i) for i in np.unravel_index(int(found.places[0]), found.wanted.shape))
+def _first_index(difference: FoundDifference) -> Index:
+    return tuple(int(i) for i in np.unravel_index(int(difference.places[0]), difference.wanted.shape))
 
 
 def _describe_difference(
     executor: str,
     op: Op | None,
-    found: FoundDifference,
+    difference: FoundDifference,
     steps: tuple[RoundingStep, ...] = (),
     unfound: str = "",
 ) -> Difference:
-    index = _first_index(found)
-    wanted, got = found.wanted[index].item(), found.got[index].item()
-    return Difference(executor, 0, op, found.value, index, wanted, got, len(found.places), steps, unfound)
+    index = _first_index(difference)
+    expected, got = difference.wanted[index].item(), difference.got[index].item()
+    return Difference(
+        executor, 0, op, difference.value, index, expected, got, len(difference.places), steps, unfound
+    )

@@ -35,8 +35,8 @@ class FrameBuffer:
             return None, False
         calls, self.waiting = self.waiting, ()
         self.runs += 1
-        whole = [self._join_frames(v, [call[i] for call in calls]) for i, v in enumerate(self.graph.inputs)]
-        return whole, self.runs >= self.streaming.first
+        joined = [self._join_frames(v, [call[i] for call in calls]) for i, v in enumerate(self.graph.inputs)]
+        return joined, self.runs >= self.streaming.first
 
     def reset(self) -> None:
         """Discards all frames."""

@@ -92,7 +92,7 @@ def _host_variant(folder: Path, manifest: Manifest) -> tuple[Path, list[str]]:
 def _require_same_io_sizes(manifest: Manifest, model: HostModel) -> None:
     """Raises if the sizes of the C's inputs and outputs differ from the manifest's."""
     says = [[b.bytes for b in buffers] for buffers in (manifest.inputs, manifest.outputs)]
-    does = [[p.bytes for p in places] for places in (model.inputs, model.outputs)]
+    does = [[p.bytes for p in host_buffers] for host_buffers in (model.inputs, model.outputs)]
     if says != does:
         words = [f"bytes of inputs {b[0]}, of outputs {b[1]}" for b in (says, does)]
         raise manifest_mismatch_error(manifest, *words)

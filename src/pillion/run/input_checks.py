@@ -57,30 +57,30 @@ def fit_to_graph(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
         inputs = tensors if len(tensors) == len(graph.inputs) else inputs
     if len(inputs) != len(graph.inputs):
         return as_arrays(inputs)
-    given = [_number_as_array(v, one) for v, one in zip(graph.inputs, inputs, strict=True)]
-    return [_narrow_dtype(v, array) for v, array in zip(graph.inputs, as_arrays(given), strict=True)]
+    converted = [_number_as_array(v, item) for v, item in zip(graph.inputs, inputs, strict=True)]
+    return [_narrow_dtype(v, array) for v, array in zip(graph.inputs, as_arrays(converted), strict=True)]
 
 
-def _flatten_inputs(given: Sequence[Any]) -> list[Any]:
+def _flatten_inputs(inputs: Sequence[Any]) -> list[Any]:
     """Returns arrays and tensors, also those in tuples and lists."""
-    found: list[Any] = []
-    for one in given:
-        if isinstance(one, (tuple, list)):
-            found += _flatten_inputs(one)
-        elif isinstance(one, np.ndarray) or hasattr(one, "detach"):
-            found.append(one)
-    return found
+    tensors: list[Any] = []
+    for item in inputs:
+        if isinstance(item, (tuple, list)):
+            tensors += _flatten_inputs(item)
+        elif isinstance(item, np.ndarray) or hasattr(item, "detach"):
+            tensors.append(item)
+    return tensors
 
 
-def _number_as_array(want: InputTensor, given: Any) -> Any:
+def _number_as_array(want: InputTensor, number: Any) -> Any:
     """Returns a Python number as an array if its type can represent it."""
-    if isinstance(given, bool) or not isinstance(given, (int, float)):
-        return given
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return number
     is_held = {
-        DType.FLOAT32: not abs(given) > float(np.finfo(np.float32).max),
-        DType.INT32: isinstance(given, int) and -(2**31) <= given < 2**31,
+        DType.FLOAT32: not abs(number) > float(np.finfo(np.float32).max),
+        DType.INT32: isinstance(number, int) and -(2**31) <= number < 2**31,
     }
-    return np.asarray(given, want.dtype.numpy) if is_held.get(want.dtype) else given
+    return np.asarray(number, want.dtype.numpy) if is_held.get(want.dtype) else number
 
 
 def _narrow_dtype(want: InputTensor, array: Array) -> Array:

@@ -50,12 +50,12 @@ class LiteRtExecutor:
             )
         if not (opened := verdict_of_checks("litert.segments", lambda: require_open_segments(program))).ok:
             return opened
-        if other := op_rounded_differently(program.graph):
+        if op := op_rounded_differently(program.graph):
             return Verdict(
                 "litert.arithmetic",
                 False,
                 "the NPU computes as LiteRT does",
-                f"{other.kind} `{other.name}`: the NPU scales it in integers, LiteRT in double precision",
+                f"{op.kind} `{op.name}`: the NPU scales it in integers, LiteRT in double precision",
                 "LiteRT would round otherwise",
                 "--on npu executes the NPU's own code, where its compiler is installed",
             )
@@ -113,7 +113,7 @@ def _open_interpreter(body: Graph) -> LiteRtProcess:
 
 def _run_in_litert(interpreter: LiteRtProcess, body: Graph, seconds: float, *operands: Array) -> Outputs:
     """Returns the outputs of a file by Pillion, whose tensors have the names of values."""
-    given = {value.name: data for value, data in zip(body.inputs, operands, strict=True)}
-    made = interpreter.run([given[tensor.name] for tensor in interpreter.inputs], seconds)
-    found = {tensor.name: array for tensor, array in zip(interpreter.outputs, made, strict=True)}
-    return tuple(found[value.name] for value in body.outputs)
+    input_arrays = {value.name: data for value, data in zip(body.inputs, operands, strict=True)}
+    outputs = interpreter.run([input_arrays[tensor.name] for tensor in interpreter.inputs], seconds)
+    output_arrays = {tensor.name: array for tensor, array in zip(interpreter.outputs, outputs, strict=True)}
+    return tuple(output_arrays[value.name] for value in body.outputs)

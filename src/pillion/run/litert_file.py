@@ -38,21 +38,21 @@ class LiteRtFileExecutor:
         if importlib.util.find_spec("ai_edge_litert") is None:
             here = "no package `ai_edge_litert` in this environment"
             return _negative_verdict("LiteRT is not installed", here, "pip install 'pillion[litert]'")
-        if other := differently_rounded_part(program.graph):
+        if part := differently_rounded_part(program.graph):
             return _negative_verdict(
                 "the program rounds otherwise than the file",
-                other,
+                part,
                 "leave --arithmetic out; a target without NPU",
             )
         try:
-            found = _io_types(_started_interpreter(raw))
+            file_types = _io_types(_started_interpreter(raw))
         except Refusal as error:
             return _negative_verdict(f"LiteRT itself refuses the file: {error}", str(error), ANEW)
         except PillionError as error:
             return _negative_verdict(error.what, error.here, ANEW)
-        wanted = (_value_types_text(program.graph.inputs), _value_types_text(program.graph.outputs))
-        if wanted != found:
-            here = f"the program: {wanted[0]} to {wanted[1]}; the file: {found[0]} to {found[1]}"
+        program_types = (_value_types_text(program.graph.inputs), _value_types_text(program.graph.outputs))
+        if program_types != file_types:
+            here = f"the program: {program_types[0]} to {program_types[1]}; the file: {file_types[0]} to {file_types[1]}"
             return _negative_verdict(
                 "the program takes or gives other tensors than the file",
                 here,
@@ -81,7 +81,7 @@ def differently_rounded_part(graph: Graph) -> str:
     op = op_rounded_differently(graph)
     if op is not None:
         return f"{op.kind} `{op.name}`: the NPU scales it in integers"
-    plain = [one for one in graph.ops if not isinstance(one, Segment)]
+    plain = [core_op for core_op in graph.ops if not isinstance(core_op, Segment)]
     if plain and graph.arithmetic is not Arithmetic.TFLITE:
         return f"{graph.arithmetic.value} arithmetic"
     return ""
@@ -89,15 +89,15 @@ def differently_rounded_part(graph: Graph) -> str:
 
 def _started_interpreter(raw: bytes) -> LiteRtProcess:
     """Returns an interpreter that has run once on zeros, because LiteRT refuses some files only then."""
-    made = LiteRtProcess(raw)
-    zeros = (np.zeros(tensor.shape, tensor.dtype) for tensor in made.inputs)
-    made.run(
+    interpreter = LiteRtProcess(raw)
+    zeros = (np.zeros(tensor.shape, tensor.dtype) for tensor in interpreter.inputs)
+    interpreter.run(
         [
             x if process_messages.is_sendable_dtype(x.dtype.name) else process_messages.as_bytes(x)
             for x in zeros
         ]
     )
-    return made
+    return interpreter
 
 
 def _io_types(interpreter: LiteRtProcess) -> tuple[str, str]:

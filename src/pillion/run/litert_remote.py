@@ -92,9 +92,9 @@ class LiteRtProcess:
 
     def __init__(self, model: bytes) -> None:
         self._process = _litert_worker()
-        self._number, said = self._process.open(model)
+        self._number, facts = self._process.open(model)
         try:
-            self._borders = build(LiteRtIo, parse_strict_json(said.decode()))
+            self._borders = build(LiteRtIo, parse_strict_json(facts.decode()))
         except ValueError as error:
             raise self._process.malformed_answer_error(error) from None
         weakref.finalize(self, self._process.drop, self._number)

@@ -37,16 +37,16 @@ def _error_parts(error: Exception) -> dict[str, str] | None:
 
 def _open_file(number: int, program: bytes) -> bytes:
     litert: Any = importlib.import_module("ai_edge_litert.interpreter")
-    made: Any = litert.Interpreter(
+    interpreter: Any = litert.Interpreter(
         model_content=program,
         experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
         num_threads=1,
         experimental_preserve_all_tensors=True,
     )
-    made.allocate_tensors()
-    _OPEN[number] = made
-    found = {"inputs": made.get_input_details(), "outputs": made.get_output_details()}
-    borders = {side: [_describe_tensor(detail) for detail in details] for side, details in found.items()}
+    interpreter.allocate_tensors()
+    _OPEN[number] = interpreter
+    io_details = {"inputs": interpreter.get_input_details(), "outputs": interpreter.get_output_details()}
+    borders = {side: [_describe_tensor(detail) for detail in details] for side, details in io_details.items()}
     return process_messages.write_message(json.dumps(borders).encode())
 
 
@@ -68,11 +68,11 @@ def _run_interpreter(interpreter: Any, inputs: list[Any]) -> bytes:
         )
         interpreter.set_tensor(detail["index"], own)
     interpreter.invoke()
-    made = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    outputs = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
     return process_messages.write_message(
         arrays=[
             y if process_messages.is_sendable_dtype(y.dtype.name) else process_messages.as_bytes(y)
-            for y in made
+            for y in outputs
         ]
     )
 

@@ -54,8 +54,8 @@ def _segment_runners(payloads: Payloads) -> list[Callable[..., tuple[bytes, ...]
 
 
 def _run_as_arrays(op: Op, run: Callable[..., tuple[bytes, ...]], *operands: Array) -> Outputs:
-    made = run(*operands)
+    outputs = run(*operands)
     return tuple(
         np.frombuffer(data, value.dtype.numpy).reshape(value.shape)
-        for data, value in zip(made, op.results, strict=True)
+        for data, value in zip(outputs, op.results, strict=True)
     )

@@ -55,10 +55,10 @@ def run_on_npu(folder: Path, manifest: Manifest, samples: Samples, options: RunO
     """Runs a project's C on this computer, and executes the NPU's code whenever it calls the driver."""
     driver, payloads = require_npu_code(folder, manifest)
     with (
-        temporary_project(_portable_project_files(folder, manifest, driver)) as place,
+        temporary_project(_portable_project_files(folder, manifest, driver)) as project,
         _serve_channel(driver.answers(payloads)) as (channel, refused),
     ):
-        with HostModel(place, timeout=options.timeout, channels={CHANNEL: channel}) as model:
+        with HostModel(project, timeout=options.timeout, channels={CHANNEL: channel}) as model:
             try:
                 results = run_on_model(manifest, model, samples, options)
             except PillionError:
@@ -72,8 +72,8 @@ def run_on_npu(folder: Path, manifest: Manifest, samples: Samples, options: RunO
 
 def _segment_files(manifest: Manifest) -> list[str]:
     """Returns the files with the NPU's code, in execution order."""
-    found = [name for name in manifest.files if name.startswith("npu_segment_") and name.endswith(".bin")]
-    return sorted(found, key=lambda name: int("".join(filter(str.isdigit, name)) or 0))
+    names = [name for name in manifest.files if name.startswith("npu_segment_") and name.endswith(".bin")]
+    return sorted(names, key=lambda name: int("".join(filter(str.isdigit, name)) or 0))
 
 
 def _sources(manifest: Manifest) -> list[str]:
@@ -83,14 +83,14 @@ def _sources(manifest: Manifest) -> list[str]:
 def _portable_project_files(folder: Path, manifest: Manifest, driver: Driver) -> Mapping[str, Content]:
     """Returns one folder with the portable model and the driver calls, without the NPU's stand-in."""
     model = HOST_FOLDER if f"{HOST_FOLDER}/model.c" in manifest.files else MODEL_FOLDER
-    made: dict[str, Content] = {}
+    files: dict[str, Content] = {}
     for path in manifest.files:
-        place, _, name = path.partition("/")
+        directory, _, name = path.partition("/")
         stands_in = name.startswith("npu_segment_")
-        if (place == model and not stands_in) or place == NPU_FOLDER:
-            made[name] = read_whole(folder / path, "C file")
+        if (directory == model and not stands_in) or directory == NPU_FOLDER:
+            files[name] = read_whole(folder / path, "C file")
     headers = {f"{KERNEL_HEADERS}/{n}" if n.endswith(".h") else n: text for n, text in driver.files.items()}
-    return made | headers
+    return files | headers
 
 
 @contextmanager
@@ -121,11 +121,11 @@ def _answer_requests(
                 return
             question = _receive_exactly(channel, length)
             try:
-                made = answer(question)
+                reply = answer(question)
             except PillionError as error:
                 refused.append(error)
-                made = b""
-            channel.sendall(_LENGTH.pack(len(made)) + made)
+                reply = b""
+            channel.sendall(_LENGTH.pack(len(reply)) + reply)
 
 
 def _receive_exactly(channel: socket.socket, count: int) -> bytes:

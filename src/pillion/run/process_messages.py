@@ -57,7 +57,7 @@ class Message:
 
 def is_sendable_dtype(dtype: str) -> bool:
     """Whether arrays of this element type can be sent; others are sent as bytes."""
-    return dtype in {one.value for one in DType}
+    return dtype in {member.value for member in DType}
 
 
 def as_bytes(array: Array) -> Array:
@@ -80,7 +80,7 @@ def write_message(
     )
     message = Message(len(program), shaped, error, seconds, goes_on, number, tuple(closed))
     words = json.dumps(as_plain_data(message)).encode()
-    data = (array.transpose(one.order).tobytes() for array, one in zip(arrays, shaped, strict=True))
+    data = (array.transpose(spec.order).tobytes() for array, spec in zip(arrays, shaped, strict=True))
     return b"".join([_LENGTH.pack(len(words)), words, program, *data])
 
 
@@ -95,7 +95,7 @@ def read_message(receive: Receive) -> tuple[Message, bytes, list[Array]]:
         raise ValueError(f"its facts have {length} bytes")
     message = build(Message, parse_strict_json(receive(length).decode()))
     program = receive(message.program)
-    return message, program, [_array_from_bytes(one, receive(one.bytes)) for one in message.arrays]
+    return message, program, [_array_from_bytes(spec, receive(spec.bytes)) for spec in message.arrays]
 
 
 def _array_from_bytes(shaped: ArrayDescription, data: bytes) -> Array:

@@ -32,7 +32,7 @@ def samples_of(graph: Graph, given: SelfTestSamples) -> list[list[Array]]:
     """Returns arrays that fit a graph's inputs exactly; arrays that would need rounding are refused."""
     if isinstance(given, (str, os.PathLike)):
         return _samples_of_file(graph, Path(given))
-    return [_fit_sample(graph, one if isinstance(one, (list, tuple)) else [one]) for one in given]
+    return [_fit_sample(graph, sample if isinstance(sample, (list, tuple)) else [sample]) for sample in given]
 
 
 def _fit_sample(graph: Graph, sample: Sequence[Any]) -> list[Array]:
@@ -42,8 +42,8 @@ def _fit_sample(graph: Graph, sample: Sequence[Any]) -> list[Array]:
     return arrays
 
 
-def _require_finite(wanted: Sequence[Value], arrays: Sequence[Array], where: str) -> None:
-    for value, array in zip(wanted, arrays, strict=True):
+def _require_finite(values: Sequence[Value], arrays: Sequence[Array], where: str) -> None:
+    for value, array in zip(values, arrays, strict=True):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise PillionError(
                 f"input `{value.name}` of a self-test holds what is no number",
@@ -67,15 +67,15 @@ def _samples_of_file(graph: Graph, file: Path) -> list[list[Array]]:
 
 def _input_arrays_of_file(graph: Graph, file: Path) -> list[Array]:
     try:
-        found = read_arrays(file)
+        content = read_arrays(file)
     except UNREADABLE as error:
         raise _sample_mismatch_error(
             file, "a .npz file of arrays, or a .npy file of one", reason(error)
         ) from None
-    arrays = list(found.values()) if isinstance(found, dict) else [found]
+    arrays = list(content.values()) if isinstance(content, dict) else [content]
     names = [value.name for value in graph.inputs]
-    if isinstance(found, dict) and set(found) == set(names):
-        arrays = [found[name] for name in names]
+    if isinstance(content, dict) and set(content) == set(names):
+        arrays = [content[name] for name in names]
     if len(arrays) != len(names):
         raise _sample_mismatch_error(
             file, f"an array for each of {', '.join(names)}", f"{len(arrays)} arrays"
@@ -107,12 +107,12 @@ def _split_input_array(graph: Graph, file: Path, number: int, array: Array) -> I
 
 def _convert_exactly(file: Path, value: Value, array: Array) -> Array:
     """Returns the numbers in the input's type; floats may be rounded to float32, integers not at all."""
-    wanted = value.dtype.numpy
+    dtype = value.dtype.numpy
     if array.dtype.kind not in "fiub":
         raise _sample_mismatch_error(file, f"`{value.name}`: {value.dtype.value}", f"{array.dtype}")
     with np.errstate(all="ignore"):
-        cast = array.astype(wanted)
-    is_float = np.dtype(wanted).kind == "f"
+        cast = array.astype(dtype)
+    is_float = np.dtype(dtype).kind == "f"
     if not is_float and (
         array.dtype.kind == "f" or not np.array_equal(cast.astype(np.int64), array.astype(np.int64))
     ):
@@ -166,15 +166,15 @@ def run_selftest(folder: Path, on: str = HOST, timeout: float = TIMEOUT_SECONDS)
     manifest = read_manifest(folder)
     if on != HOST:
         check_board(manifest, find_board(on))
-    said = selftest_runner.run(
+    output = selftest_runner.run(
         folder, None if on == HOST else find_board(on), manifest.files, manifest.optimize, timeout
     )
-    return _parse_outcome(manifest, on, said)
+    return _parse_outcome(manifest, on, output)
 
 
-def _parse_outcome(manifest: Manifest, on: str, said: str) -> SelfTestOutcome:
+def _parse_outcome(manifest: Manifest, on: str, output: str) -> SelfTestOutcome:
     try:
-        facts = next(json.loads(line) for line in said.splitlines() if line.startswith('{"selftest"'))
+        facts = next(json.loads(line) for line in output.splitlines() if line.startswith('{"selftest"'))
         wrong = int(facts["selftest"])
         if wrong == 0:
             return SelfTestOutcome(on, False)
@@ -188,6 +188,6 @@ def _parse_outcome(manifest: Manifest, on: str, said: str) -> SelfTestOutcome:
         raise PillionError(
             f"the self-test of `{manifest.model}` gave no answer that makes sense",
             rule="main.c of the self-test prints one line of JSON",
-            here="\n".join(said.strip().splitlines()[-4:]) or "nothing was printed",
+            here="\n".join(output.strip().splitlines()[-4:]) or "nothing was printed",
             help="compile the model again: the files of this project may not belong together",
         ) from None

@@ -62,8 +62,8 @@ class StreamSession:
         """Returns an answer, or an empty one, for each step."""
         taken = [frames.take(inputs) for inputs in steps]
         answers = iter(self._run([inputs for inputs, _ in taken if inputs is not None]))
-        made = [(next(answers) if inputs is not None else (), means) for inputs, means in taken]
-        return [outputs if means else () for outputs, means in made]
+        results = [(next(answers) if inputs is not None else (), means) for inputs, means in taken]
+        return [outputs if means else () for outputs, means in results]
 
     def _run(self, samples: Samples) -> list[Outputs]:
         if not samples:
@@ -108,11 +108,11 @@ class _ReferenceSession:
         self.states = self.graph.initial
 
     def run(self, samples: Samples) -> list[Outputs]:
-        made = []
+        results = []
         for sample in samples:
             outputs, self.states = self.graph.reference_step(self.states, *sample)
-            made.append(outputs)
-        return made
+            results.append(outputs)
+        return results
 
     def reset(self) -> None:
         self.states = self.graph.initial
@@ -131,8 +131,8 @@ class _HostSession:
         self.model = self.held.enter_context(start_host_model(folder, self.manifest, options))
 
     def run(self, samples: Samples) -> list[Outputs]:
-        made = self.model.run_many([input_bytes(sample) for sample in samples], stream=True)
-        return [outputs_from_bytes(self.manifest, raw) for raw in made]
+        answers = self.model.run_many([input_bytes(sample) for sample in samples], stream=True)
+        return [outputs_from_bytes(self.manifest, raw) for raw in answers]
 
     def reset(self) -> None:
         self.model.reset()
@@ -149,10 +149,10 @@ class _ReplaySession:
         self.before: list[Sequence[Array]] = []
 
     def run(self, samples: Samples) -> list[Outputs]:
-        whole = [*self.before, *samples] if self.program.graph.states else list(samples)
-        results = self.executor.run(self.program, whole, self.options)
-        self.before = whole
-        return [result.outputs for result in results[len(whole) - len(samples) :]]
+        all_samples = [*self.before, *samples] if self.program.graph.states else list(samples)
+        results = self.executor.run(self.program, all_samples, self.options)
+        self.before = all_samples
+        return [result.outputs for result in results[len(all_samples) - len(samples) :]]
 
     def reset(self) -> None:
         self.before = []

@@ -154,8 +154,8 @@ def estimate_program(
 def can_count_instructions(core: Core, on: str | None = None) -> Verdict:
     """Returns whether the instructions of a core can be counted here, and on which board."""
     board = on or core.board or STAND_INS[core.name]
-    found = verdict_of_checks("time.tools", ARM_COMPILER.path, DISASSEMBLER.path, QEMU.path, host_compiler)
-    return dataclasses.replace(found, got=board) if found.ok else found
+    verdict = verdict_of_checks("time.tools", ARM_COMPILER.path, DISASSEMBLER.path, QEMU.path, host_compiler)
+    return dataclasses.replace(verdict, got=board) if verdict.ok else verdict
 
 
 def estimate_folder(
@@ -208,8 +208,10 @@ def _estimate_from_counts(
     manifest: Manifest, ran: Sequence[Executed], core: Core, board: Board, conditions: TimingConditions
 ) -> TimeEstimate:
     memories = conditions.memories or _default_memories(find_target(manifest.target), core)
-    pairs = [(op, one) for op, one in zip(manifest.ops, ran, strict=True) if op.kind != Segment.kind]
-    ops = tuple(_op_time(op, one, core, memories, conditions.clock) for op, one in pairs)
+    pairs = [
+        (op, op_counts) for op, op_counts in zip(manifest.ops, ran, strict=True) if op.kind != Segment.kind
+    ]
+    ops = tuple(_op_time(op, op_counts, core, memories, conditions.clock) for op, op_counts in pairs)
     segments = len(manifest.ops) - len(pairs)
     basis = f"instructions by class, counted on {board.name}"
     if board.core != core.name:
@@ -253,14 +255,14 @@ def _estimate_without_counts(
     program: Runnable, conditions: TimingConditions, core: Core, why: str
 ) -> TimeEstimate:
     """Returns an estimate from multiply-accumulates and elements, with a wider range."""
-    cpu = [one for one in op_run_counts(program.graph.ops) if not isinstance(one.op, Segment)]
-    ops = tuple(_op_time_without_counts(one, core, conditions.clock) for one in cpu)
+    cpu = [run for run in op_run_counts(program.graph.ops) if not isinstance(run.op, Segment)]
+    ops = tuple(_op_time_without_counts(run, core, conditions.clock) for run in cpu)
     memories = conditions.memories or _default_memories(program.target, core)
     basis = f"{MULTIPLICATIONS} and elements of each op, nothing was run: {why}"
     estimate = TimeEstimate(core.name, conditions.clock, memories, basis, ops)
     return _add_npu_times(estimate, program, conditions)
 
 
-def _op_time_without_counts(one: OpRunCount, core: Core, clock: Clock) -> OpTime:
-    op, cycles = one.op, uncounted_cycles(core, one.op) * one.times
+def _op_time_without_counts(run: OpRunCount, core: Core, clock: Clock) -> OpTime:
+    op, cycles = run.op, uncounted_cycles(core, run.op) * run.times
     return OpTime(op.name, op.kind, "cpu", cycles, cycles * (1e3 / clock.hertz))

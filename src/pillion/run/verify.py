@@ -190,12 +190,12 @@ def _run_streams(
 
 
 def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
-    wanted = [f"{v.dtype.value}{list(v.shape)}" for v in graph.outputs]
+    expected = [f"{v.dtype.value}{list(v.shape)}" for v in graph.outputs]
     got = [f"{array.dtype}{list(array.shape)}" for array in outputs]
-    if got != wanted:
+    if got != expected:
         raise PillionError(
             f"{executor} gives other outputs than `{graph.name}` has",
-            rule=", ".join(wanted),
+            rule=", ".join(expected),
             here=", ".join(got),
             help="was the program changed after it was written? compile the model again",
         )
@@ -218,12 +218,12 @@ def _differences(
         if reference is None or not run.has_run:
             continue
         pairs = zip(reference.outputs, run.outputs, strict=True)
-        number = next((i for i, (wanted, got) in enumerate(pairs) if bytes_different(wanted, got)), None)
+        number = next((i for i, (expected, got) in enumerate(pairs) if bytes_different(expected, got)), None)
         if number is not None:
             with stage(f"looking for where {executor.name} begins to differ"):
                 stream, step = _stream_and_index(streams, number)
-                found = first_difference(program, executor, stream, step, run.outputs[number])
-                yield replace(found, sample=number)
+                difference = first_difference(program, executor, stream, step, run.outputs[number])
+                yield replace(difference, sample=number)
 
 
 def _stream_and_index(streams: Streams, number: int) -> tuple[Samples, int]:

@@ -111,8 +111,8 @@ class Table:
     """Name, number, kind and default of every field."""
 
     def __init_subclass__(cls) -> None:
-        made: Any = dataclasses.dataclass(cls)
-        fields = dataclasses.fields(made)
+        table_class: Any = dataclasses.dataclass(cls)
+        fields = dataclasses.fields(table_class)
         cls.layout = tuple((f.name, f.metadata["number"], f.metadata["kind"], f.default) for f in fields)
 
 
@@ -167,24 +167,24 @@ _WRITE_SCALAR: dict[str, Callable[[Any, int, Any, Any], None]] = {
 }
 
 
-def _pack_child(builder: Any, kind: FieldKind, held: Any) -> int | None:
+def _pack_child(builder: Any, kind: FieldKind, value: Any) -> int | None:
     """Writes the part that must precede its table in the file, and returns its offset."""
-    if held is None or kind.form in ("scalar", "present"):
+    if value is None or kind.form in ("scalar", "present"):
         return None
     match kind.form:
         case "text":
-            return int(builder.once(("text", held), lambda: builder.CreateString(held)))
+            return int(builder.once(("text", value), lambda: builder.CreateString(value)))
         case "numbers":
-            array = np.asarray(held, f"<{kind.code}")
+            array = np.asarray(value, f"<{kind.code}")
             return int(
                 builder.once((kind.code, array.tobytes()), lambda: _pack_bytes(builder, array, kind.size))
             )
         case "data":
-            return _pack_bytes(builder, held, kind.alignment)
+            return _pack_bytes(builder, value, kind.alignment)
         case "tables":
-            return _pack_offsets(builder, [_pack_table(builder, t) for t in held])
+            return _pack_offsets(builder, [_pack_table(builder, t) for t in value])
         case _:
-            return _pack_table(builder, held)
+            return _pack_table(builder, value)
 
 
 def _pack_bytes(builder: Any, array: NDArray[Any], alignment: int) -> int:
@@ -210,8 +210,8 @@ def unpack(cls: type[T], raw: bytes, identifier: bytes) -> T:
     if raw[4:8] != identifier:
         raise MalformedError(f"bytes 4 to 8 are {identifier!r}, found {raw[4:8]!r}")
     reader = _Reader(raw)
-    made: T = reader.table(cls, reader.follow(0))
-    return made
+    root: T = reader.table(cls, reader.follow(0))
+    return root
 
 
 class _Reader:
@@ -241,11 +241,11 @@ class _Reader:
         self.spend_budget(1 + len(cls.layout))
         vtable = at - int(self.number("i", at))
         slots = (int(self.number("H", vtable)) - 4) // 2
-        places = [int(self.number("H", vtable + 4 + 2 * n)) if n < slots else 0 for _, n, _, _ in cls.layout]
+        offsets = [int(self.number("H", vtable + 4 + 2 * n)) if n < slots else 0 for _, n, _, _ in cls.layout]
         fields: dict[str, Any] = {}
-        for (name, _, kind, _), place in zip(cls.layout, places, strict=True):
-            if place:
-                fields[name] = self.field(kind, at + place, fields)
+        for (name, _, kind, _), offset in zip(cls.layout, offsets, strict=True):
+            if offset:
+                fields[name] = self.field(kind, at + offset, fields)
         return cls(**fields)
 
     def field(self, kind: FieldKind, at: int, fields: Mapping[str, Any]) -> Any:

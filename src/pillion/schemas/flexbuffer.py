@@ -22,8 +22,8 @@ def read_map_numbers(raw: bytes) -> dict[str, int | float | bool]:
     type_, width = raw[-2] >> 2, raw[-1]
     if type_ != MAP or width not in (1, 2, 4, 8):
         raise MalformedError(f"a FlexBuffers map is wanted, found type {type_} of {width} bytes")
-    place = len(raw) - 2 - width
-    return _read_map(raw, _backward_target(raw, place, width), 1 << (raw[-2] & 3))
+    offset = len(raw) - 2 - width
+    return _read_map(raw, _backward_target(raw, offset, width), 1 << (raw[-2] & 3))
 
 
 def _read_map(raw: bytes, at: int, width: int) -> dict[str, int | float | bool]:
@@ -32,17 +32,17 @@ def _read_map(raw: bytes, at: int, width: int) -> dict[str, int | float | bool]:
     key_width = int(_read_number(raw, at - 2 * width, width, UINT))
     if count > MOST_NUMBERS or key_width not in (1, 2, 4, 8):
         raise MalformedError(f"{count} names of {key_width} bytes in a FlexBuffers map")
-    found: dict[str, int | float | bool] = {}
+    numbers: dict[str, int | float | bool] = {}
     for i in range(count):
         name = _read_text(raw, _backward_target(raw, keys + i * key_width, key_width))
         packed = int(_read_number(raw, at + count * width + i, 1, UINT))
-        type_, place, size = packed >> 2, at + i * width, width
+        type_, offset, size = packed >> 2, at + i * width, width
         if type_ in INDIRECT:
-            type_, place, size = INDIRECT[type_], _backward_target(raw, place, width), 1 << (packed & 3)
+            type_, offset, size = INDIRECT[type_], _backward_target(raw, offset, width), 1 << (packed & 3)
         if type_ in (INT, UINT, FLOAT, BOOL):
-            value = _read_number(raw, place, size, type_)
-            found[name] = bool(value) if type_ == BOOL else value
-    return found
+            value = _read_number(raw, offset, size, type_)
+            numbers[name] = bool(value) if type_ == BOOL else value
+    return numbers
 
 
 def _backward_target(raw: bytes, at: int, width: int) -> int:
@@ -56,8 +56,8 @@ def _read_number(raw: bytes, at: int, width: int, type_: int) -> int | float:
     code = FLOATS.get(width) if type_ == FLOAT else CODES[type_][width.bit_length() - 1]
     if code is None:
         raise MalformedError("a FlexBuffers number of one byte is no real number")
-    found: int | float = struct.unpack_from(f"<{code}", raw, at)[0]
-    return found
+    number: int | float = struct.unpack_from(f"<{code}", raw, at)[0]
+    return number
 
 
 def _read_text(raw: bytes, at: int) -> str:

@@ -105,15 +105,15 @@ def _options(name: str, number: int, fields: str = "", first: int = 0) -> Any:
         field: kind.partition("=") for field, _, kind in (word.partition(":") for word in fields.split())
     }
     members: dict[str, Any] = {"__module__": __name__, "__annotations__": dict.fromkeys(kinds, Any)}
-    for place, (field, (kind, _, default)) in enumerate(kinds.items(), first):
+    for index, (field, (kind, _, default)) in enumerate(kinds.items(), first):
         if kind == "text":
-            members[field] = text_field(place)
+            members[field] = text_field(index)
         elif kind.startswith("["):
-            members[field] = numbers_field(place, kind[1])
+            members[field] = numbers_field(index, kind[1])
         else:
-            members[field] = number_field(place, kind, int(default or 0))
-    OPTIONS[number] = made = type(name, (Table,), members)
-    return made
+            members[field] = number_field(index, kind, int(default or 0))
+    OPTIONS[number] = table_class = type(name, (Table,), members)
+    return table_class
 
 
 Conv2DOptions = _options(

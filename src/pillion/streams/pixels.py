@@ -16,7 +16,7 @@ from pillion.ops import Conv2d, Slice
 def gathered_pixels(graph: Graph) -> Graph:
     """Gathers the operands of convolutions with a single output pixel. The result is the same."""
     names = UniqueNames(graph.values)
-    return graph.replace(ops=tuple(made for op in graph.ops for made in _gather_operands(op, names)))
+    return graph.replace(ops=tuple(new_op for op in graph.ops for new_op in _gather_operands(op, names)))
 
 
 def _gather_operands(op: Op, names: UniqueNames) -> Iterator[Op]:

@@ -34,8 +34,8 @@ INSTEAD = {
 
 
 def _stream_error(op: Op, rule: str, here: str, help: str) -> PillionError:
-    place = f"{here}  ({op.source})" if op.source else here
-    return PillionError(f"{op.kind} `{op.name}` cannot be streamed", rule=rule, here=place, help=help)
+    location = f"{here}  ({op.source})" if op.source else here
+    return PillionError(f"{op.kind} `{op.name}` cannot be streamed", rule=rule, here=location, help=help)
 
 
 def whole_window_error(op: Op, reason: str) -> PillionError:
@@ -139,7 +139,7 @@ def late_begin_error(op: Op, x: Value) -> PillionError:
 def find_stream_inputs(graph: Graph, spec: Stream) -> dict[Value, int]:
     """Returns the inputs that a specification names, with their time axes."""
     known = {v.name: v for v in graph.inputs}
-    found: dict[Value, int] = {}
+    time_axes: dict[Value, int] = {}
     for name, axis in spec.inputs:
         value = known.get(name)
         if value is None:
@@ -158,8 +158,8 @@ def find_stream_inputs(graph: Graph, spec: Stream) -> dict[Value, int]:
                 here=f"--stream {name}:{axis}",
                 help=f"--stream {name}:{_longest_axis(value)}",
             )
-        found[value] = axis
-    return found
+        time_axes[value] = axis
+    return time_axes
 
 
 def _longest_axis(value: Value) -> int:

@@ -120,9 +120,9 @@ class RowTracks:
 
     def _visit_recurrent_layer(self, op: Scan, moving: list[Value]) -> None:
         """Visits a recurrent layer: its carried values are kept from call to call and begin with the signal."""
-        other = next((v for v in op.activations if v not in moving), None)
-        if other is not None:
-            raise refusals.changing_operand_error(op, other, other in self.whole)
+        operand = next((v for v in op.activations if v not in moving), None)
+        if operand is not None:
+            raise refusals.changing_operand_error(op, operand, operand in self.whole)
         steps = {self.rows[x].step for x in moving}
         if len(steps) > 1:
             raise refusals.row_mismatch_error(
@@ -204,13 +204,13 @@ class RowTracks:
 
     def _refuse_changing_operands(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
         """Raises if rows are combined with a value that differs between rows or between calls."""
-        for other in op.operands:
-            if other in maps:
+        for operand in op.operands:
+            if operand in maps:
                 continue
-            if not other.is_constant:
-                raise refusals.changing_operand_error(op, other, other in self.whole)
-            if _varies_along_axis(op, other, axis):
-                raise refusals.row_dependent_constant_error(op, other)
+            if not operand.is_constant:
+                raise refusals.changing_operand_error(op, operand, operand in self.whole)
+            if _varies_along_axis(op, operand, axis):
+                raise refusals.row_dependent_constant_error(op, operand)
 
     def _refuse_edge_padding(self, op: Op, x: Value, axis_map: AxisMap, size: int) -> None:
         behind = axis_map.reach(Span(size - 1, 1)).end - self.rows[x].size
@@ -223,8 +223,8 @@ class RowTracks:
 def time_map(op: Op, x: Value, axis: int) -> AxisMap | str:
     """Returns the access map along the time axis of an operand, or why rows cannot be computed as they come."""
     access = op.access(x)
-    found = access[axis] if access else "all of them are read for any of the result"
-    return found if isinstance(found, str) else found.not_streamed or found
+    axis_map = access[axis] if access else "all of them are read for any of the result"
+    return axis_map if isinstance(axis_map, str) else axis_map.not_streamed or axis_map
 
 
 def _follows_time_order(op: Scan, moving: list[RowTrack]) -> bool:
@@ -232,10 +232,12 @@ def _follows_time_order(op: Scan, moving: list[RowTrack]) -> bool:
     return not op.reverse and all(track.axis == 0 for track in moving)
 
 
-def _varies_along_axis(op: Op, other: Value, axis: int) -> bool:
+def _varies_along_axis(op: Op, operand: Value, axis: int) -> bool:
     """Whether an operand has different numbers for each row along an axis of the result."""
-    meets = zip(op.access(other), other.shape, strict=False)
-    return any(isinstance(found, AxisMap) and found.axis == axis and size > 1 for found, size in meets)
+    meets = zip(op.access(operand), operand.shape, strict=False)
+    return any(
+        isinstance(axis_map, AxisMap) and axis_map.axis == axis and size > 1 for axis_map, size in meets
+    )
 
 
 def find_time_axes(graph: Graph, spec: Stream) -> RowTracks:

@@ -76,12 +76,16 @@ class HopGraphBuilder:
         parts |= {x: self.now[x] for x in op.activations if x not in parts}
         results = {y: self._new_rows(y) for y in op.results}
         changes = op.tile(firing.axis, Span(0, firing.rows), (0, 0)) if firing.is_cut else {}
-        made = op.substitute({**parts, **results}, **changes)
+        new_op = op.substitute({**parts, **results}, **changes)
         y = op.results[0]
-        if made.is_identity and made.activations[0].type == results[y].type and not self.graph.is_output(y):
-            self.now[y] = made.activations[0]
+        if (
+            new_op.is_identity
+            and new_op.activations[0].type == results[y].type
+            and not self.graph.is_output(y)
+        ):
+            self.now[y] = new_op.activations[0]
         else:
-            self.ops.append(made)
+            self.ops.append(new_op)
             self.now |= results
 
     def _add_recurrent_layer(self, op: Scan, firing: RowFiring) -> None:
@@ -105,15 +109,15 @@ class HopGraphBuilder:
         track, rows = self.tracks.rows[x], use.rows
         group = self.counts[x]
         level = use.level if use.level in group else next(iter(group), None)
-        first, held = track.new.first, self.now[x]
+        first, source = track.new.first, self.now[x]
         if rows.first < first:
-            kept = self._keep_rows(op, x, level, group[level])
-            first, held = first - kept.count, kept.joined
+            stored = self._keep_rows(op, x, level, group[level])
+            first, source = first - stored.count, stored.joined
         if (rows.first, rows.end) == (first, track.size):
-            return held
+            return source
         y = _value_with_rows(self.names.fresh(f"{x.name}_rows"), x, track.axis, rows.count)
         begin = tuple(rows.first - first if a == track.axis else 0 for a in range(x.type.rank))
-        self.ops.append(Slice(x=held, y=y, begin=begin, step=(1,) * x.type.rank, source=op.source))
+        self.ops.append(Slice(x=source, y=y, begin=begin, step=(1,) * x.type.rank, source=op.source))
         return y
 
     def _keep_rows(self, op: Op, x: Value, level: float | None, count: int) -> _KeptRows:
@@ -155,12 +159,12 @@ class HopGraphBuilder:
         before = Span(0, int(track.lag))
         arrays: dict[Value, Array] = {}
         for x in firing.uses:
-            found = firing.op.access(x)[self.tracks.rows[x].axis]
-            assert isinstance(found, AxisMap)
+            axis_map = firing.op.access(x)[self.tracks.rows[x].axis]
+            assert isinstance(axis_map, AxisMap)
             if self.tracks.rows[x].lag < 0:
                 raise refusals.mixed_padding_error(firing.op, x)
-            outside = found.outside if found.outside is not None else 0
-            arrays[x] = _past_rows(x, self.tracks.rows[x], self.past[x], found.reach(before), outside)
+            outside = axis_map.outside if axis_map.outside is not None else 0
+            arrays[x] = _past_rows(x, self.tracks.rows[x], self.past[x], axis_map.reach(before), outside)
         values = {x: Value(x.name, TensorType(a.shape, x.dtype, x.type.quant)) for x, a in arrays.items()}
         result = {y: _value_with_rows(y.name, y, track.axis, before.count)}
         changes = firing.op.tile(track.axis, Span(0, before.count), (0, 0))
@@ -181,8 +185,8 @@ def _kept_row_counts(tracks: RowTracks) -> dict[Value, dict[float | None, int]]:
                 group[use.level] = max(group.get(use.level, 0), missing)
     for group in counts.values():
         if None in group and len(group) > 1:
-            other = next(level for level in group if level is not None)
-            group[other] = max(group[other], group.pop(None))
+            known_level = next(level for level in group if level is not None)
+            group[known_level] = max(group[known_level], group.pop(None))
     return counts
 
 
@@ -202,9 +206,9 @@ def _empty_rows(value: Value, track: RowTrack) -> Array:
 
 def _past_rows(value: Value, track: RowTrack, past: Array | None, rows: Span, level: float) -> Array:
     """Returns rows before the first new one: `level` before the signal, then rows computed from padding."""
-    held = past if past is not None else _empty_rows(value, track)
+    stored = past if past is not None else _empty_rows(value, track)
     outside = min(max(-rows.first, 0), rows.count)
-    inside = np.take(held, range(max(rows.first, 0), rows.end), axis=track.axis)
+    inside = np.take(stored, range(max(rows.first, 0), rows.end), axis=track.axis)
     return np.concatenate([_filled_rows(value, track, outside, level), inside], axis=track.axis)
 
 

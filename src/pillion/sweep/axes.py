@@ -42,7 +42,7 @@ class AxisRange:
     @property
     def is_whole(self) -> bool:
         """Whether the range consists of integers."""
-        return all(isinstance(one, int) for one in (self.low, self.high, self.step or 1))
+        return all(isinstance(bound, int) for bound in (self.low, self.high, self.step or 1))
 
     def _value_at(self, number: float) -> Value:
         return int(number) if self.is_whole else round(number, 12)
@@ -96,23 +96,23 @@ def read_axis(table: TomlTable, key: str, values: Any, convert: Convert, place: 
     if isinstance(values, dict):
         return _read_range(TomlTable(values, table.path, f"{key} of {table.place}"))
     several = values if isinstance(values, list) else [values]
-    found = tuple(convert(table, key, one, place) for one in several)
-    if not found:
+    converted = tuple(convert(table, key, value, place) for value in several)
+    if not converted:
         raise table.wrong(f"{key} = []", "a value, or a list of values", f"leave `{key}` out")
-    typed = [(type(one), one) for one in found]  # true is not 1
+    typed = [(type(value), value) for value in converted]  # true is not 1
     if len(set(typed)) < len(typed):
-        _, twice = next(one for one in typed if typed.count(one) > 1)
+        _, twice = next(value for value in typed if typed.count(value) > 1)
         raise table.wrong(
             f"{key} has {as_short_text(twice)} twice", "each value once", "leave one of them out"
         )
-    return found
+    return converted
 
 
 def _read_range(table: TomlTable) -> AxisRange:
     low, high = (table.need(key, what=float, example="a number") for key in ("low", "high"))
     step, log = table.take("step", what=float), table.take("log", False, what=bool)
     table.done()
-    fine = all(math.isfinite(one) for one in (low, high, step or 1)) and low < high
+    fine = all(math.isfinite(bound) for bound in (low, high, step or 1)) and low < high
     if not fine or (step is not None and not 0 < step <= high - low):
         here = f"low = {low}, high = {high}" + (f", step = {step}" if step is not None else "")
         raise table.wrong(here, "low < high, and a step that fits in between", "turn them round")
@@ -123,22 +123,22 @@ def _read_range(table: TomlTable) -> AxisRange:
     return AxisRange(low, high, step, log)
 
 
-def _convert_text(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _convert_text(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
     if not isinstance(value, str) or not value:
         raise table.wrong(f"{key} = {as_short_text(value)}", "texts", f'{key} = "…"')
     return value
 
 
-def _convert_path(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
-    return place.data(str(_convert_text(table, key, value, place)))
+def _convert_path(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
+    return folder.data(str(_convert_text(table, key, value, folder)))
 
 
-def _convert_target(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
-    return find_target(str(_convert_text(table, key, value, place))).name
+def _convert_target(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
+    return find_target(str(_convert_text(table, key, value, folder))).name
 
 
 def _choice_converter(allowed: tuple[str, ...]) -> Convert:
-    def convert(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+    def convert(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
         if value not in allowed:
             raise table.wrong(
                 f"{key} = {as_short_text(value)}", f"one of {', '.join(allowed)}", f'{key} = "{allowed[0]}"'
@@ -148,7 +148,7 @@ def _choice_converter(allowed: tuple[str, ...]) -> Convert:
     return convert
 
 
-def _convert_size(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _convert_size(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
     parts = str(value).split("x") if isinstance(value, str) else [value]
     numbers = [int(part) for part in parts if str(part).isdecimal() and not isinstance(part, bool)]
     if len(numbers) != len(parts) or len(parts) > 2 or not all(numbers):
@@ -158,16 +158,16 @@ def _convert_size(table: TomlTable, key: str, value: Any, place: SweepFolder) ->
     return numbers[0], numbers[-1]
 
 
-def _convert_patterns(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _convert_patterns(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
     several = [value] if isinstance(value, str) else value
-    if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
+    if not isinstance(several, list) or not all(isinstance(pattern, str) for pattern in several):
         raise table.wrong(
             f"{key} = {as_short_text(value)}", "a pattern, or a list of them", f'{key} = ["softmax"]'
         )
     return tuple(several)
 
 
-def _convert_bool(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _convert_bool(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
     if not isinstance(value, bool):
         raise table.wrong(f"{key} = {as_short_text(value)}", "true or false", f"{key} = true")
     return value
@@ -176,7 +176,7 @@ def _convert_bool(table: TomlTable, key: str, value: Any, place: SweepFolder) ->
 def convert_argument(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     """Checks an argument for a factory; nested lists become tuples."""
     if isinstance(value, list):
-        return tuple(convert_argument(table, key, one, place) for one in value)
+        return tuple(convert_argument(table, key, item, place) for item in value)
     if not isinstance(value, (str, int, float, bool)) or (
         isinstance(value, float) and not math.isfinite(value)
     ):
@@ -186,7 +186,7 @@ def convert_argument(table: TomlTable, key: str, value: Any, place: SweepFolder)
     return value
 
 
-def _typed(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
+def _typed(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
     """Checks an option by its record, and returns it unchanged."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise table.wrong(f"{key} = {as_short_text(value)}", "as on the command line", f'{key} = ["…"]')
@@ -194,16 +194,16 @@ def _typed(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
     return value
 
 
-def _converter(one: OptionField) -> Convert:
+def _converter(field: OptionField) -> Convert:
     """Returns the check of a compile option's values in a sweep."""
-    if one.choices:
-        return _choice_converter(one.choices)
-    if isinstance(one.default, bool):
+    if field.choices:
+        return _choice_converter(field.choices)
+    if isinstance(field.default, bool):
         return _convert_bool
-    if one.default == ():
+    if field.default == ():
         return _convert_patterns
     return {"calibrate": _convert_path, "weights": _convert_path, "input_size": _convert_size}.get(
-        one.keyword, _typed
+        field.keyword, _typed
     )
 
 

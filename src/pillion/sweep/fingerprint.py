@@ -27,14 +27,14 @@ def content_hash(path: Path) -> str:
     if not path.is_dir():
         return _file_hash(regular_file(path, "model or data"))
     total = hashlib.sha256()
-    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+    for file in sorted(entry for entry in path.rglob("*") if entry.is_file()):
         total.update(f"{file.relative_to(path).as_posix()}\0{_file_hash(file)}\n".encode())
     return total.hexdigest()[:_SHORT]
 
 
 def _file_hash(path: Path) -> str:
-    found = path.stat()
-    return _cached_file_hash(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    status = path.stat()
+    return _cached_file_hash(path, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 @cache
@@ -45,13 +45,15 @@ def _cached_file_hash(path: Path, changed: int, size: int, number: int) -> str:
 
 def python_sources(path: Path) -> list[Path]:
     """Returns a Python file and, transitively, the local files that it imports."""
-    folder, found, waiting = path.resolve().parent, [], [regular_file(path, ".py").resolve()]
+    folder, files, waiting = path.resolve().parent, [], [regular_file(path, ".py").resolve()]
     while waiting:
         file = waiting.pop()
-        if file not in found:
-            found.append(file)
-            waiting += [one for name in _imported_modules(file) for one in _module_files_in(folder, name)]
-    return sorted(found)
+        if file not in files:
+            files.append(file)
+            waiting += [
+                imported for name in _imported_modules(file) for imported in _module_files_in(folder, name)
+            ]
+    return sorted(files)
 
 
 def _imported_modules(file: Path) -> Iterator[str]:
@@ -100,7 +102,7 @@ def pillion_hash() -> str:
     """Returns a hash of this Pillion: version, source files, and packages that affect quantization."""
     total = hashlib.sha256()
     for root in (Path(pillion.__file__).parent, *kernel_folders()):
-        for file in sorted(one for one in root.rglob("*") if one.is_file() and one.suffix != ".pyc"):
+        for file in sorted(entry for entry in root.rglob("*") if entry.is_file() and entry.suffix != ".pyc"):
             total.update(f"{file.relative_to(root).as_posix()}\0".encode())
             total.update(file.read_bytes())
     packages = (*map(_package_version, _PACKAGES), *REGISTRY.plugins)

@@ -32,7 +32,7 @@ class Figures:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Returns the names of all figures."""
-        return tuple(one.name for one in fields(cls))
+        return tuple(figure.name for figure in fields(cls))
 
     @staticmethod
     def measured() -> tuple[str, ...]:

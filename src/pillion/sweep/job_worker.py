@@ -71,10 +71,10 @@ def run_job(job: Job) -> JobOutput:
                 )
             )
         seconds = time.perf_counter() - begun
-    kept = JobResult(
+    job_result = JobResult(
         result.figures, result.metrics, result.failure, result.left_out, tuple(warned), round(seconds, 4)
     )
-    return JobOutput(kept, files if result.figures else {}, log.getvalue()[-MOST_LOG:])
+    return JobOutput(job_result, files if result.figures else {}, log.getvalue()[-MOST_LOG:])
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _captured_output() -> Iterator[tuple[io.StringIO, list[str]]]:
     with redirect_stdout(log), redirect_stderr(log), warnings.catch_warnings():
         warnings.simplefilter("always", PillionWarning)
 
-        def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        def note(message: Warning | str, category: type[Warning], *location: Any, **more: Any) -> None:
             if issubclass(category, PillionWarning):
                 warned.append(str(message))
 
@@ -122,14 +122,14 @@ def _check_content(path: Path, name: str) -> None:
     if known in _FOLDERS:
         return
     try:
-        found = content_hash(path)
+        actual = content_hash(path)
     except PillionError as error:
-        found = error.here
-    if found != name:
+        actual = error.here
+    if actual != name:
         raise WrongWorker(
             f"{path} is not what it was when the sweep began",
             rule="files stay as they are while a sweep runs, and all workers see them under the same paths",
-            here=f"{found} for a worker, {name} when the sweep began",
+            here=f"{actual} for a worker, {name} when the sweep began",
             help="start the sweep again; with --scheduler, put the files where all workers see them",
         )
     if path.is_dir():
@@ -165,13 +165,13 @@ def _compile_and_measure(job: Job, files: dict[str, bytes]) -> JobResult:
 def compile_job(job: Job) -> Program:
     """Compiles the program of a job, with a fixed random seed."""
     model, inputs, name = _load_model(job)
-    given = {key: job.option(key) for key in (*FOR_ALL, *OF_MODELS) if job.option(key) is not None}
-    target = given.pop("target")
-    if not is_int8_file(model) or "calibrate" in given:
-        given["calibrate"] = _load_calibration(job)
+    options = {key: job.option(key) for key in (*FOR_ALL, *OF_MODELS) if job.option(key) is not None}
+    target = options.pop("target")
+    if not is_int8_file(model) or "calibrate" in options:
+        options["calibrate"] = _load_calibration(job)
     if not isinstance(model, str):  # it is made from these already
-        given = {key: value for key, value in given.items() if key not in OF_MODELS}
-    return compiler.compile(model, inputs, target=target, name=name, **given)
+        options = {key: value for key, value in options.items() if key not in OF_MODELS}
+    return compiler.compile(model, inputs, target=target, name=name, **options)
 
 
 def _load_model(job: Job) -> tuple[Any, Any, str | None]:
@@ -184,10 +184,10 @@ def _load_model(job: Job) -> tuple[Any, Any, str | None]:
 
         capture.seed_weights()
         options = {k: job.option(k) for k in ("weights", "input_size")}
-        made = capture.build(job.source, **options, arguments=job.arguments)
+        model = capture.build(job.source, **options, arguments=job.arguments)
         while len(_MODELS) >= MOST_MODELS:
             del _MODELS[next(iter(_MODELS))]
-        _MODELS[known] = made
+        _MODELS[known] = model
     return _MODELS[known]
 
 
@@ -240,11 +240,13 @@ def _evaluate_metrics(program: Program, job: Job, left_out: dict[str, str]) -> d
     if measure.data is None:
         return {}
     data = _called(measure.data, job, DATA) if is_function_spec(measure.data) else measure.data
-    found = evaluate(program, data, measure.metrics, limit=measure.limit, workers=1, reading=measure.reading)
-    for note in found.notes:
+    evaluation = evaluate(
+        program, data, measure.metrics, limit=measure.limit, workers=1, reading=measure.reading
+    )
+    for note in evaluation.notes:
         warnings.warn(note, PillionWarning, stacklevel=2)
-    numbers = {name: number for name, number in found.metrics.items() if math.isfinite(number)}
-    left_out |= {name: "no finite number" for name in found.metrics if name not in numbers}
+    numbers = {name: number for name, number in evaluation.metrics.items() if math.isfinite(number)}
+    left_out |= {name: "no finite number" for name in evaluation.metrics if name not in numbers}
     return numbers
 
 
@@ -286,10 +288,10 @@ def _project_archive(program: Program) -> dict[str, bytes]:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for path, content in program.files.items():
-            place = zipfile.ZipInfo(path, EARLIEST)
-            place.compress_type = zipfile.ZIP_DEFLATED
-            place.external_attr = 0o644 << 16
-            archive.writestr(place, b"".join(parts_of(content)))
+            member = zipfile.ZipInfo(path, EARLIEST)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.external_attr = 0o644 << 16
+            archive.writestr(member, b"".join(parts_of(content)))
     return {f"{program.graph.name}_c.zip": stream.getvalue()}
 
 
@@ -297,8 +299,8 @@ def _program_file(program: Program, form: str) -> dict[str, bytes]:
     name = program.graph.name
     if form == "tflite":
         return {f"{name}.tflite": program.tflite()}
-    beside = {f"{name}_{key}": text.encode() for key, text in program.payloads.firmware_files.items()}
-    return {f"{name}.pte": program.pte(), **beside}
+    firmware = {f"{name}_{key}": text.encode() for key, text in program.payloads.firmware_files.items()}
+    return {f"{name}.pte": program.pte(), **firmware}
 
 
 _FORMS: Mapping[str, Callable[[Program], dict[str, bytes]]] = {

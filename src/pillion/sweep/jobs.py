@@ -70,7 +70,7 @@ class Job:
             "source": _last_path_component(self.source),
             "values": {k: _last_path_component(v) if k in PATHS else v for k, v in self.values.items()},
             "measure": measure,
-            "metrics": [_last_path_component(one) for one in self.measure.metrics],
+            "metrics": [_last_path_component(metric) for metric in self.measure.metrics],
             "data": _last_path_component(self.measure.data or ""),
             "contents": {
                 role: sorted((Path(path).name, name) for path, name in files.items())
@@ -101,18 +101,18 @@ class JobFactory:
         labels = measure.reading.labels
         named["data"] = [measure.data] if measure.data else []
         named["labels"] = [str(labels)] if labels else []
-        named["metrics"] = [one for one in measure.metrics if is_file_spec(one)]
+        named["metrics"] = [metric for metric in measure.metrics if is_file_spec(metric)]
         contents = {role: self._content_hashes(names) for role, names in named.items() if names}
         tools = tools_hash() if measure.instructions else ""
         return Job(model.name, model.source, dict(values), measure, contents, pillion_hash(), tools)
 
     def _content_hashes(self, names: list[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
+        hashes: dict[str, str] = {}
         for name in names:
             if name not in self._read:
                 self._read[name] = {str(file): content_hash(file) for file in files_of_spec(name)}
-            found.update(self._read[name])
-        return found
+            hashes.update(self._read[name])
+        return hashes
 
 
 def is_function_spec(spec: str) -> bool:

@@ -147,17 +147,19 @@ class _Search:
 
 def limit_excesses(result: JobResult, wants: SearchPlan) -> dict[str, float | None]:
     """Returns how far each limit is exceeded, as a fraction of it: 0 or less if it is met, None if unknown."""
-    found: dict[str, float | None] = {}
+    excesses: dict[str, float | None] = {}
     for sign, which, limits in ((1, "at_most", wants.at_most), (-1, "at_least", wants.at_least)):
         for name, limit in limits.items():
             value = result.value(name)
-            found[f"{which}.{name}"] = None if value is None else sign * (value - limit) / (abs(limit) or 1)
-    return found
+            excesses[f"{which}.{name}"] = (
+                None if value is None else sign * (value - limit) / (abs(limit) or 1)
+            )
+    return excesses
 
 
 def keeps_limits(result: JobResult, wants: SearchPlan) -> bool:
     """Whether a variant is known to meet all limits."""
-    return all(one is not None and one <= 0 for one in limit_excesses(result, wants).values())
+    return all(excess is not None and excess <= 0 for excess in limit_excesses(result, wants).values())
 
 
 def _suggest_variant(trial: Any, plan: SweepFile) -> tuple[ModelPlan, dict[str, Value]]:
@@ -176,7 +178,7 @@ def _suggest_value(trial: Any, name: str, axis: Axis) -> Value:
         return _suggest_in_range(trial, name, axis)
     if len(axis) == 1:
         return axis[0]
-    is_ordered = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in axis)
+    is_ordered = all(isinstance(choice, (int, float)) and not isinstance(choice, bool) for choice in axis)
     if is_ordered:
         return sorted(axis)[trial.suggest_int(name, 0, len(axis) - 1)]
     return axis[trial.suggest_categorical(name, range(len(axis)))]
@@ -186,8 +188,8 @@ def _suggest_in_range(trial: Any, name: str, axis: AxisRange) -> Value:
     high = axis.high if axis.step is None else axis.values[-1]
     if axis.is_whole:
         return int(trial.suggest_int(name, axis.low, high, step=axis.step or 1, log=axis.log))
-    found = trial.suggest_float(name, axis.low, high, step=axis.step, log=axis.log)
-    return round(float(found), 12)
+    suggestion = trial.suggest_float(name, axis.low, high, step=axis.step, log=axis.log)
+    return round(float(suggestion), 12)
 
 
 def _search_space_text(plan: SweepFile) -> str:
@@ -202,10 +204,12 @@ def _search_space_text(plan: SweepFile) -> str:
 def _earlier_points(plan: SweepFile, store: Store) -> list[Point]:
     """Returns the points of an earlier search in the same space; none if its record is missing or damaged."""
     try:
-        found = build(SearchTrials, parse_strict_json(read_text(store.folder / _FILE, "search", _MOST_BYTES)))
+        record = build(
+            SearchTrials, parse_strict_json(read_text(store.folder / _FILE, "search", _MOST_BYTES))
+        )
     except (PillionError, ValueError):
         return []
-    points = found.points if found.space == _search_space_text(plan) else ()
+    points = record.points if record.space == _search_space_text(plan) else ()
     return [{name: int(x) if x.is_integer() else x for name, x in point.items()} for point in points]
 
 

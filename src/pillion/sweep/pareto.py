@@ -19,7 +19,7 @@ SMALL_IS_BETTER = ("mse", "mae")
 
 def goals_of(metrics: Sequence[str]) -> dict[str, bool]:
     """Returns the default goals: maximize metrics unless they are errors, minimize costs."""
-    return {**{one: one not in SMALL_IS_BETTER for one in metrics}, **dict.fromkeys(COSTS, False)}
+    return {**{metric: metric not in SMALL_IS_BETTER for metric in metrics}, **dict.fromkeys(COSTS, False)}
 
 
 def is_on_pareto_front(
@@ -36,7 +36,7 @@ def is_on_pareto_front(
     marked = [False] * len(rows)
     for numbers in groups.values():
         for number in numbers:
-            rivals = (points[other] for other in numbers if other != number)
+            rivals = (points[competitor] for competitor in numbers if competitor != number)
             marked[number] = not any(_dominates(rival, points[number]) for rival in rivals)
     return marked
 
@@ -46,15 +46,15 @@ Point = tuple[float | None, ...]
 
 def _goal_point(row: SweepRow, goals: Mapping[str, bool]) -> Point | None:
     """Returns the goals of a row as numbers to minimize; None if the row has none."""
-    found = [row.result.value(name) for name in goals]
+    values = [row.result.value(name) for name in goals]
     signs = [-1 if is_large else 1 for is_large in goals.values()]
-    if all(one is None for one in found):
+    if all(value is None for value in values):
         return None
-    return tuple(None if one is None else sign * one for one, sign in zip(found, signs, strict=True))
+    return tuple(None if value is None else sign * value for value, sign in zip(values, signs, strict=True))
 
 
-def _dominates(one: Point | None, other: Point | None) -> bool:
-    assert one is not None
-    assert other is not None
-    pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
+def _dominates(p: Point | None, q: Point | None) -> bool:
+    assert p is not None
+    assert q is not None
+    pairs = [(a, b) for a, b in zip(p, q, strict=True) if a is not None and b is not None]
     return bool(pairs) and all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)

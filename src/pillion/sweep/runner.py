@@ -105,21 +105,21 @@ class Runner:
 
 def run_all(jobs: list[Job], runner: Runner) -> list[SweepRow]:
     """Returns a row per job, in order. Equal jobs run once."""
-    found: dict[str, JobResult] = {}
+    results: dict[str, JobResult] = {}
     runner.progress.total = len({job.key for job in jobs})
     missing: dict[str, Job] = {}
     for job in jobs:
-        if job.key in found or job.key in missing:
+        if job.key in results or job.key in missing:
             continue
         result = runner.known(job)
         if result is None:
             missing[job.key] = job
         else:
-            found[job.key] = result
+            results[job.key] = result
             runner.progress.note(result, is_kept=True)
     for row in _run_jobs(list(missing.values()), runner):
-        found[row.job.key] = row.result
-    return [SweepRow(job, found[job.key]) for job in jobs]
+        results[row.job.key] = row.result
+    return [SweepRow(job, results[job.key]) for job in jobs]
 
 
 def _run_jobs(jobs: list[Job], runner: Runner) -> Iterator[SweepRow]:

@@ -160,12 +160,12 @@ def _draw_panel(
 
 def _draw_dot_numbers(ax: Any, dots: Sequence[Dot], names: tuple[str, str]) -> None:
     """Writes the numbers of variants next to their dots; numbers at one place share a row."""
-    places: dict[tuple[float, float], list[str]] = {}
+    labels: dict[tuple[float, float], list[str]] = {}
     for dot in dots[:_MOST_LABELS]:
-        places.setdefault(_dot_position(dot, names), []).append(str(dot.number))
-    for place, numbers in places.items():
+        labels.setdefault(_dot_position(dot, names), []).append(str(dot.number))
+    for position, numbers in labels.items():
         text = ", ".join(numbers[:_MOST_AT_ONE_PLACE]) + ("…" if len(numbers) > _MOST_AT_ONE_PLACE else "")
-        ax.annotate(text, place, (5, 5), textcoords="offset points", fontsize=8)
+        ax.annotate(text, position, (5, 5), textcoords="offset points", fontsize=8)
 
 
 def _set_up_axis(axis: Any, name: str, values: Sequence[float]) -> None:
@@ -174,8 +174,8 @@ def _set_up_axis(axis: Any, name: str, values: Sequence[float]) -> None:
     if name in COSTS:
         if values and min(values) > 0 and max(values) > _WIDE * min(values):
             axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-            axis.set_minor_formatter(lambda number, place: "")
-        axis.set_major_formatter(lambda number, place: f"{number:,.0f}")
+            axis.set_minor_formatter(lambda number, position: "")
+        axis.set_major_formatter(lambda number, position: f"{number:,.0f}")
 
 
 def _plain_frame(ax: Any) -> None:
@@ -191,16 +191,16 @@ def _dot_position(dot: Dot, names: tuple[str, str]) -> tuple[float, float]:
 
 
 def _figure_of_dot(dot: Dot, name: str) -> float:
-    found = dot.row.result.value(name)
-    assert found is not None
-    return found
+    value = dot.row.result.value(name)
+    assert value is not None
+    return value
 
 
 def staircase(points: Sequence[tuple[float, float]], up_is_better: bool) -> list[tuple[float, float]]:
     """Returns the points that no other point beats, from left to right; x is minimized."""
     sign = -1 if up_is_better else 1
-    found: list[tuple[float, float]] = []
+    steps: list[tuple[float, float]] = []
     for x, y in sorted(points, key=lambda point: (point[0], sign * point[1])):
-        if not found or sign * y < sign * found[-1][1]:
-            found.append((x, y))
-    return found
+        if not steps or sign * y < sign * steps[-1][1]:
+            steps.append((x, y))
+    return steps

@@ -45,9 +45,9 @@ class Store:
 
     def keep(self, job: Job, done: JobOutput) -> None:
         """Writes a job's result over an earlier one."""
-        place, new = self.place(job), self.folder / JOBS / f"{_NEW}{job.key}"
+        folder, new = self.place(job), self.folder / JOBS / f"{_NEW}{job.key}"
         check_paths(done.files)
-        with errors_naming_path(place):
+        with errors_naming_path(folder):
             shutil.rmtree(new, ignore_errors=True)
             for path, content in done.files.items():
                 write_parts(new / path, content)
@@ -75,9 +75,9 @@ class Store:
             if done.log:
                 write_parts(new / LOG, done.log)
             write_parts(new / RESULT, json.dumps(as_plain_data(done.result), indent=2) + "\n")
-            if place.exists():
-                shutil.rmtree(place)
-            os.replace(new, place)
+            if folder.exists():
+                shutil.rmtree(folder)
+            os.replace(new, folder)
 
     def write(self, name: str, content: bytes) -> Path:
         """Writes a file of the whole sweep."""

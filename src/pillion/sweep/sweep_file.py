@@ -55,12 +55,12 @@ class MeasureOptions:
     @property
     def metric_names(self) -> tuple[str, ...]:
         """Returns the names of the metrics in results; a user's function may add others."""
-        return tuple(one.rpartition(":")[2] for one in self.metrics)
+        return tuple(metric.rpartition(":")[2] for metric in self.metrics)
 
     @property
     def has_own_metrics(self) -> bool:
         """Whether the metrics include a user's function."""
-        return any(split_spec(one)[1] for one in self.metrics)
+        return any(split_spec(metric)[1] for metric in self.metrics)
 
 
 @dataclass(frozen=True)
@@ -93,32 +93,32 @@ class SweepFile:
 def read_plan(path: Path) -> SweepFile:
     """Reads a sweep file. Its paths are relative to its folder."""
     top = TomlTable(read_toml(path), path, TOP)
-    place = SweepFolder(path.resolve().parent)
+    folder = SweepFolder(path.resolve().parent)
     tables, options_table = top.tables("model"), top.table("options") or TomlTable({}, path, "[options]")
     measure_table, search_table = top.table("measure"), top.table("search")
     top.done()
     if not tables:
         raise top.wrong("it names no model", "[[model]] for each model", '[[model]]\nsource = "net.py:Net"')
-    options = read_options(options_table, place)
+    options = read_options(options_table, folder)
     options_table.done()
-    models = tuple(_read_model(one, place) for one in tables)
-    measure = _read_measure_options(measure_table, place)
+    models = tuple(_read_model(table, folder) for table in tables)
+    measure = _read_measure_options(measure_table, folder)
     search = _read_search_plan(search_table, measure)
     _require_names(top, models)
     _require_targets(top, models, options)
     return SweepFile(path, models, options, measure, search)
 
 
-def _read_model(table: TomlTable, place: SweepFolder) -> ModelPlan:
+def _read_model(table: TomlTable, folder: SweepFolder) -> ModelPlan:
     source = table.need("source", what=str, example='"net.py:Net", or a name of `pillion models`')
     name = table.take("name", what=str) or _short_model_name(source)
-    axes = read_options(table, place)
+    axes = read_options(table, folder)
     for key, convert in OF_MODELS.items():
         values = table.take(key)
         if values is not None:
-            axes[key] = read_axis(table, key, values, convert, place)
+            axes[key] = read_axis(table, key, values, convert, folder)
     files = table.take("files", [], what=list)
-    if not all(isinstance(one, str) for one in files):
+    if not all(isinstance(file, str) for file in files):
         raise table.wrong(f"files = {as_short_text(files)}", "a list of paths", 'files = ["weights.pt"]')
     arguments = table.table("arguments")
     table.done()
@@ -130,8 +130,8 @@ def _read_model(table: TomlTable, place: SweepFolder) -> ModelPlan:
                 "leave [model.arguments] out",
             )
         for key, values in arguments.rest().items():
-            axes[ARGUMENTS + key] = read_axis(arguments, key, values, convert_argument, place)
-    return ModelPlan(name, place.model(source), tuple(map(place.path, files)), axes)
+            axes[ARGUMENTS + key] = read_axis(arguments, key, values, convert_argument, folder)
+    return ModelPlan(name, folder.model(source), tuple(map(folder.path, files)), axes)
 
 
 def _short_model_name(source: str) -> str:
@@ -140,47 +140,47 @@ def _short_model_name(source: str) -> str:
     return name.lower() if colon and suffix_of(file) == ".py" else Path(source).stem
 
 
-def _read_measure_options(table: TomlTable | None, place: SweepFolder) -> MeasureOptions:
+def _read_measure_options(table: TomlTable | None, folder: SweepFolder) -> MeasureOptions:
     if table is None:
         return MeasureOptions()
-    usual = MeasureOptions()
-    artefacts = tuple(table.take("artefacts", list(usual.artefacts), what=list))
+    defaults = MeasureOptions()
+    artefacts = tuple(table.take("artefacts", list(defaults.artefacts), what=list))
     if not set(map(str, artefacts)) <= set(ARTEFACTS):
         raise table.wrong(
             f"artefacts = {as_short_text(artefacts)}", f"of {', '.join(ARTEFACTS)}", 'artefacts = ["c"]'
         )
     metrics, data = table.take("metrics"), table.take("data", what=str)
     metrics = [metrics] if isinstance(metrics, str) else metrics or []
-    if not isinstance(metrics, list) or not all(isinstance(one, str) for one in metrics):
+    if not isinstance(metrics, list) or not all(isinstance(metric, str) for metric in metrics):
         raise table.wrong(f"metrics = {as_short_text(metrics)}", "a list of names", 'metrics = ["top1"]')
-    found = MeasureOptions(
+    options = MeasureOptions(
         table.take("instructions", True, what=bool),
         artefacts,
-        place.data(data) if data else None,
-        tuple(map(place.metric, metrics)) or (("top1",) if data else ()),
+        folder.data(data) if data else None,
+        tuple(map(folder.metric, metrics)) or (("top1",) if data else ()),
         table.take("limit", what=int),
-        _read_data_options(table, place),
+        _read_data_options(table, folder),
     )
     table.done()
-    _check_measure(table, found)
-    return found
+    _check_measure(table, options)
+    return options
 
 
-def _read_data_options(table: TomlTable, place: SweepFolder) -> Reading:
+def _read_data_options(table: TomlTable, folder: SweepFolder) -> Reading:
     """Reads the data options of `pillion eval`."""
     labels, column = table.take("labels", what=str), table.take("label_column", what=str)
     classes, divide = table.take("classes", [], what=list), table.take("divide", what=float)
     lists = {key: table.take(key, []) for key in ("mean", "std")}
-    lists = {key: one if isinstance(one, list) else [one] for key, one in lists.items()}
+    lists = {key: entry if isinstance(entry, list) else [entry] for key, entry in lists.items()}
     for key, numbers in lists.items():
-        if any(number_of(one) is None or isinstance(one, str) for one in numbers):
+        if any(number_of(entry) is None or isinstance(entry, str) for entry in numbers):
             raise table.wrong(
                 f"{key} = {as_short_text(numbers)}", "a number, or a list of them", f"{key} = 0.5"
             )
-    if not all(isinstance(one, str) for one in classes):
+    if not all(isinstance(entry, str) for entry in classes):
         raise table.wrong(f"classes = {as_short_text(classes)}", "a list of names", 'classes = ["no", "yes"]')
     return Reading(
-        labels=Path(place.path(labels)) if labels else None,
+        labels=Path(folder.path(labels)) if labels else None,
         label_column=column,
         classes=tuple(classes),
         fit=table.take("fit", "exact", what=str),
@@ -190,18 +190,18 @@ def _read_data_options(table: TomlTable, place: SweepFolder) -> Reading:
     )
 
 
-def _check_measure(table: TomlTable, found: MeasureOptions) -> None:
-    if found.data is None and (found.metrics or found.limit is not None or found.reading != AS_IT_IS):
+def _check_measure(table: TomlTable, options: MeasureOptions) -> None:
+    if options.data is None and (options.metrics or options.limit is not None or options.reading != AS_IT_IS):
         raise table.wrong(
             "metrics, limit or how to read without data", "accuracy needs data", 'data = "test.npz"'
         )
-    if found.limit is not None and found.limit < 1:
-        raise table.wrong(f"limit = {found.limit}", "a number of samples above 0", "leave it out")
-    if set(found.metric_names) & set(Figures.names()):
+    if options.limit is not None and options.limit < 1:
+        raise table.wrong(f"limit = {options.limit}", "a number of samples above 0", "leave it out")
+    if set(options.metric_names) & set(Figures.names()):
         raise table.wrong(
-            f"metrics = {as_short_text(found.metrics)}", "other names than those of figures", "rename it"
+            f"metrics = {as_short_text(options.metrics)}", "other names than those of figures", "rename it"
         )
-    for name in found.metrics:
+    for name in options.metrics:
         if not split_spec(name)[1]:
             metric_of(name)
 
@@ -238,7 +238,7 @@ def check_trials(trials: int) -> None:
 def _read_limits(table: TomlTable | None, measure: MeasureOptions) -> dict[str, float]:
     if table is None:
         return {}
-    found = {}
+    limits = {}
     for key, value in table.rest().items():
         name, is_size = _check_figure_name(table, key, key, measure), key.endswith("_bytes")
         number = number_of(value, is_size=is_size)
@@ -247,8 +247,8 @@ def _read_limits(table: TomlTable | None, measure: MeasureOptions) -> dict[str, 
             raise table.wrong(
                 f"{key} = {as_short_text(value)}", f"{kind}, such as {example}", f'{key} = "{example}"'
             )
-        found[name] = number
-    return found
+        limits[name] = number
+    return limits
 
 
 def _check_figure_name(table: TomlTable, key: str, name: Any, measure: MeasureOptions) -> str:
@@ -267,7 +267,7 @@ def _check_figure_name(table: TomlTable, key: str, name: Any, measure: MeasureOp
 
 def _require_names(top: TomlTable, models: tuple[ModelPlan, ...]) -> None:
     names = [model.name for model in models]
-    twice = next((one for number, one in enumerate(names) if one in names[:number]), None)
+    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
     if twice is not None:
         raise top.wrong(
             f"two models are called {twice}", "each model has its own name", 'name = "…" in [[model]]'

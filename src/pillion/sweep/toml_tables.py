@@ -80,8 +80,8 @@ class TomlTable:
         value = self._left.pop(key)
         if what is None or type(value) is what or (what is float and type(value) is int):
             return value
-        found = f"{_NAMES.get(type(value), type(value).__name__)}: {as_short_text(value)}"
-        raise self.wrong(f"`{key}` is {found}", f"{_NAMES[what]}", f"{key} = …, as {_NAMES[what]}")
+        actual = f"{_NAMES.get(type(value), type(value).__name__)}: {as_short_text(value)}"
+        raise self.wrong(f"`{key}` is {actual}", f"{_NAMES[what]}", f"{key} = …, as {_NAMES[what]}")
 
     def need(self, key: str, *, what: type | None = None, example: str) -> Any:
         """Returns the value of a required key."""
@@ -98,10 +98,10 @@ class TomlTable:
     def tables(self, key: str) -> list[TomlTable]:
         """Returns an array of tables."""
         data = self.take(key, [], what=list)
-        if not all(isinstance(one, dict) for one in data):
+        if not all(isinstance(entry, dict) for entry in data):
             raise self.wrong(f"`{key}` is no list of tables", f"[[{key}]] before each", f"[[{key}]]")
         name = self._key_path(key)
-        return [TomlTable(one, self.path, f"[[{name}]] {number}") for number, one in enumerate(data, 1)]
+        return [TomlTable(entry, self.path, f"[[{name}]] {number}") for number, entry in enumerate(data, 1)]
 
     def rest(self) -> dict[str, Any]:
         """Returns all keys not taken yet, for tables with free keys."""

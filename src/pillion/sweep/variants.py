@@ -47,12 +47,12 @@ def _axis_values(plan: SweepFile, key: str, axis: Axis) -> tuple[Value, ...]:
 def all_variants(plan: SweepFile) -> list[tuple[ModelPlan, dict[str, Value]]]:
     """Returns every variant: its model, and a value per axis."""
     count_variants(plan)
-    found = []
+    variants = []
     for model in plan.models:
         axes = plan.axes_of(model)
         values = [_axis_values(plan, key, axis) for key, axis in axes.items()]
-        found += [(model, dict(zip(axes, chosen, strict=True))) for chosen in itertools.product(*values)]
-    return found
+        variants += [(model, dict(zip(axes, chosen, strict=True))) for chosen in itertools.product(*values)]
+    return variants
 
 
 def all_jobs(plan: SweepFile) -> list[Job]:

@@ -121,7 +121,7 @@ class Candidates:
         """Yields the parts that may be a region and contain an op that needs more than `above` bytes when it runs
         whole."""
         longest = LONGEST_REGION if len(self.whole) <= MANY else LONGEST_OF_MANY
-        hot = [way.bytes > above for way in self.whole]
+        hot = [candidate.bytes > above for candidate in self.whole]
         for first in range(len(hot)):
             if not self._is_border[first]:
                 continue
@@ -149,10 +149,10 @@ class Candidates:
     def _possible_borders(self) -> list[bool]:
         """Decides for each boundary between two ops whether regions may begin or end there: not at a local maximum
         of the bytes that cross it."""
-        ends = [bool(why) or self._is_tiled_reduction(i) for i, why in enumerate(self.why)]
+        closes_region = [bool(why) or self._is_tiled_reduction(i) for i, why in enumerate(self.why)]
         free = [
             True,
-            *(before or bool(after) for before, after in zip(ends, self.why[1:], strict=False)),
+            *(before or bool(after) for before, after in zip(closes_region, self.why[1:], strict=False)),
             True,
         ]
         free[self.fed_at] = True
@@ -164,13 +164,19 @@ class Candidates:
         inside = [False] * len(self.whole)
         for first, end in self.spans(0):
             inside[first:end] = [True] * (end - first)
-        alone = (way.bytes for way, is_inside in zip(self.whole, inside, strict=True) if not is_inside)
+        alone = (
+            candidate.bytes for candidate, is_inside in zip(self.whole, inside, strict=True) if not is_inside
+        )
         return max((size for size in alone if size < NO_WAY.bytes), default=0)
 
     def least_extra(self, bound: int) -> float:
         """Estimates the fewest instructions that stripes within a bound add: every op that exceeds the bound when
         it runs whole is called at least once more."""
-        return sum(self.costs.least_split_cost(i) for i, way in enumerate(self.whole) if way.bytes > bound)
+        return sum(
+            self.costs.least_split_cost(i)
+            for i, candidate in enumerate(self.whole)
+            if candidate.bytes > bound
+        )
 
     def _has_rows(self, i: int) -> bool:
         return rows_made(self.graph.ops[i]) > 1 and self.graph.ops[i].kind != "reshape"
@@ -206,8 +212,8 @@ class Candidates:
     def may_fit(self, first: int, end: int, rows: int, grain: int, bound: int) -> bool:
         """Whether a region fits, or was not examined yet."""
         key = (first, end, rows, grain)
-        way = self._found.get(key)
-        return way.bytes <= bound if way is not None else key not in self._found
+        candidate = self._found.get(key)
+        return candidate.bytes <= bound if candidate is not None else key not in self._found
 
     def _make_region_candidate(self, first: int, end: int, rows: int, grain: int) -> Candidate | None:
         fed = self._fed_name(first)
@@ -223,7 +229,7 @@ class Candidates:
         used_up = {x for x in region.xs if self.last[x] < end and x is not region.fed_value}
         seen = predict_from_first_steps(
             region,
-            lambda op, made: self._scratch_bytes(first + op, made),
+            lambda op, result_rows: self._scratch_bytes(first + op, result_rows),
             self._needed,
             used_up,
             warm_up_steps(rows),
@@ -254,9 +260,9 @@ class Candidates:
         for x in dict.fromkeys(op.activations) if not self.why[i] else ():
             now, then = op.input_rows(x, Span(middle, unit)), op.input_rows(x, Span(middle + unit, unit))
             if now is not None and then is not None:
-                kept = min(max(now.end - then.first, 0), now.count) * row_bytes(x)
-                self._kept[x] = max(self._kept.get(x, 0), kept)
-                self._fresh[i] = max(self._fresh[i], now.count * row_bytes(x) - kept)
+                kept_bytes = min(max(now.end - then.first, 0), now.count) * row_bytes(x)
+                self._kept[x] = max(self._kept.get(x, 0), kept_bytes)
+                self._fresh[i] = max(self._fresh[i], now.count * row_bytes(x) - kept_bytes)
 
     def least(self, first: int, end: int) -> int:
         """Estimates the fewest bytes that any region of these ops needs: unrelated values, rows kept of each inner
@@ -305,56 +311,59 @@ class Candidates:
             before = self._rows_per_result(first, end, min((steps - 1) * rows, height))
             after = self._rows_per_result(first, end, min(steps * rows, height))
             self._least_costs[key] = LEAST_SHARE * sum(
-                steps * rows_made(self.graph.ops[i]) / made * self.costs.beyond(i, made - before[i])
-                for i, made in after.items()
-                if made > before[i]
+                steps
+                * rows_made(self.graph.ops[i])
+                / result_rows
+                * self.costs.beyond(i, result_rows - before[i])
+                for i, result_rows in after.items()
+                if result_rows > before[i]
             )
         return self._least_costs[key]
 
     def _rows_per_result(self, first: int, end: int, rows: int) -> dict[int, int]:
         """Returns the rows of each result of a region while the last one has `rows` rows."""
-        made = dict.fromkeys(range(first, end - 1), 0) | {end - 1: rows}
+        result_rows = dict.fromkeys(range(first, end - 1), 0) | {end - 1: rows}
         for i in range(end - 1, first - 1, -1):
             op = self.graph.ops[i]
-            if not made[i] or is_alias(op):
+            if not result_rows[i] or is_alias(op):
                 continue
-            for x, span in self._needed.spans(op, Span(0, made[i])).items():
+            for x, span in self._needed.spans(op, Span(0, result_rows[i])).items():
                 at = self.born[x]
                 if at >= first:
-                    made[at] = max(made[at], x.shape[ROWS] if span is None else span.end)
-        return made
+                    result_rows[at] = max(result_rows[at], x.shape[ROWS] if span is None else span.end)
+        return result_rows
 
     def like(self, stripes: Sequence[Stripe]) -> Iterator[tuple[Stripe, ...]]:
         """Yields variations of stripes: one begins or ends elsewhere, or has other rows per step."""
-        for i, one in enumerate(stripes):
+        for i, stripe in enumerate(stripes):
             before = stripes[i - 1].end if i else 0
             after = stripes[i + 1].first if i + 1 < len(stripes) else len(self.whole)
             others = (
-                replace(one, first=one.first - 1),
-                replace(one, first=one.first + 1),
-                replace(one, end=one.end + 1),
-                replace(one, end=one.end - 1),
-                replace(one, rows=max(one.rows // 2, 1)),
-                one if one.grain else replace(one, rows=2 * one.rows, grain=one.rows),
+                replace(stripe, first=stripe.first - 1),
+                replace(stripe, first=stripe.first + 1),
+                replace(stripe, end=stripe.end + 1),
+                replace(stripe, end=stripe.end - 1),
+                replace(stripe, rows=max(stripe.rows // 2, 1)),
+                stripe if stripe.grain else replace(stripe, rows=2 * stripe.rows, grain=stripe.rows),
             )
-            for other in others:
-                is_there = before <= other.first < other.end <= after
+            for variation in others:
+                is_there = before <= variation.first < variation.end <= after
                 if (
-                    other == one
+                    variation == stripe
                     or not is_there
-                    or (self.fed is not None and one.fed and not self._has_all_fed_readers(other))
-                    or any(self.why[other.first : other.end])
+                    or (self.fed is not None and stripe.fed and not self._has_all_fed_readers(variation))
+                    or any(self.why[variation.first : variation.end])
                 ):
                     continue
-                if not self._has_rows(other.end - 1):
+                if not self._has_rows(variation.end - 1):
                     continue
-                way = self.region(other.first, other.end, other.rows, other.grain)
-                if way is not None and way.stripe is not None:
-                    yield (*stripes[:i], way.stripe, *stripes[i + 1 :])
+                candidate = self.region(variation.first, variation.end, variation.rows, variation.grain)
+                if candidate is not None and candidate.stripe is not None:
+                    yield (*stripes[:i], candidate.stripe, *stripes[i + 1 :])
 
-    def _has_all_fed_readers(self, one: Stripe) -> bool:
+    def _has_all_fed_readers(self, stripe: Stripe) -> bool:
         """Whether a stripe contains all readers of a fed input."""
-        return self.is_fed(one.first) and (self.fed is None or self.last[self.fed] < one.end)
+        return self.is_fed(stripe.first) and (self.fed is None or self.last[self.fed] < stripe.end)
 
     def counted(self, one: Stripe, events: Sequence[Event] = ()) -> float:
         """Returns the instructions that a stripe adds, counted over the whole schedule instead of its first steps."""
@@ -363,8 +372,8 @@ class Candidates:
 
     def cost(self, stripes: Sequence[Stripe]) -> float:
         """Estimates the instructions that stripes add."""
-        ways = (self.region(s.first, s.end, s.rows, s.grain) for s in stripes)
-        return sum(way.cost for way in ways if way)
+        candidates = (self.region(s.first, s.end, s.rows, s.grain) for s in stripes)
+        return sum(candidate.cost for candidate in candidates if candidate)
 
 
 def warm_up_steps(rows: int) -> int:

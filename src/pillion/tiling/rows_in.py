@@ -55,12 +55,12 @@ def with_rows_last(graph: Graph, fed: Value) -> Graph:
     readers = [i for i, op in enumerate(graph.ops) if fed in op.activations]
     if not readers:
         return graph
-    made = {fed}
+    dependent = {fed}
     for op in graph.ops:
-        made.update(op.results if made & set(op.activations) else ())
+        dependent.update(op.results if dependent & set(op.activations) else ())
     within = graph.ops[readers[0] : readers[-1]]
-    early = [op for op in within if not made & set(op.results)]
-    late = [op for op in within if made & set(op.results)]
+    early = [op for op in within if not dependent & set(op.results)]
+    late = [op for op in within if dependent & set(op.results)]
     if not early:
         return graph
     return graph.replace(ops=(*graph.ops[: readers[0]], *early, *late, *graph.ops[readers[-1] :]))

@@ -64,8 +64,12 @@ class TilingPlan:
     @property
     def with_final_placement(self) -> TilingPlan:
         """The same stripes with a memory plan of the largest effort, as for the final program."""
-        found = self.arranged
-        return replace(self, arranged=with_least_memory(found)) if isinstance(found, KernelPlan) else self
+        kernel_plan = self.arranged
+        return (
+            replace(self, arranged=with_least_memory(kernel_plan))
+            if isinstance(kernel_plan, KernelPlan)
+            else self
+        )
 
     @cached_property
     def program(self) -> CProgram:
@@ -90,21 +94,23 @@ def plan_stripes(
 
 def whole_op_variants(whole: CProgram) -> VariantCache:
     """Returns the ops of a program without stripes, with their kernels, as tile variants."""
-    kept = {one.op for one in whole.sums}
-    return VariantCache(step.choice for step in whole.steps if step.choice.op not in kept)
+    excluded = {op_sums.op for op_sums in whole.sums}
+    return VariantCache(step.choice for step in whole.steps if step.choice.op not in excluded)
 
 
 def find_stripes(graph: Graph, whole: CProgram, spec: Memory, beside: int = 0) -> TilingPlan:
     """Returns the stripes for a budget. `integer_arithmetic` is the program without stripes; `beside` is RAM outside the arena."""
     if not graph.ops:
         return TilingPlan((), whole)
-    ways = tiling_candidates(graph, whole, find_rows_input(graph, spec.by_rows) if spec.by_rows else None)
-    search = TilingSearch(TilingPathSearch(ways), whole)
+    candidates = tiling_candidates(
+        graph, whole, find_rows_input(graph, spec.by_rows) if spec.by_rows else None
+    )
+    search = TilingSearch(TilingPathSearch(candidates), whole)
     if spec.limit is not None:
         return search.within(spec.limit, beside)
     share = DEFAULT_EXTRA if spec.share is None else spec.share
     worth = max(WORTH_BYTES, int(WORTH_SHARE * search.whole.memory.arena_bytes)) if spec.is_default else 0
-    return search.smallest_within_extra(SURE * share * ways.instructions, worth)
+    return search.smallest_within_extra(SURE * share * candidates.instructions, worth)
 
 
 def tiling_candidates(graph: Graph, whole: CProgram, fed: Value | None) -> Candidates:
@@ -123,10 +129,10 @@ def tiling_candidates(graph: Graph, whole: CProgram, fed: Value | None) -> Candi
 def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
     """Estimates the share of instructions that stripes add to the program without stripes."""
     names = {stripe.fed for stripe in stripes if stripe.fed}
-    ways = tiling_candidates(
+    candidates = tiling_candidates(
         graph, whole, next((value for value in graph.inputs if value.name in names), None)
     )
-    return sum(map(ways.counted, stripes)) / max(ways.instructions, 1)
+    return sum(map(candidates.counted, stripes)) / max(candidates.instructions, 1)
 
 
 @dataclass(frozen=True)
@@ -196,8 +202,8 @@ class TilingSearch:
         arranged = plan.arranged
         regions = arranged.regions.values() if isinstance(arranged, KernelPlan) else ()
         return sum(
-            self.ways.counted(one, region.schedule.events)
-            for one, region in zip(plan.stripes, regions, strict=False)
+            self.ways.counted(stripe, region.schedule.events)
+            for stripe, region in zip(plan.stripes, regions, strict=False)
         )
 
     def _smallest_variation(self, plan: TilingPlan, budget: float) -> TilingPlan:
@@ -210,8 +216,10 @@ class TilingSearch:
                 if self.ways.cost(stripes) <= budget
             ][: NEARBY - tried]
             tried += len(others)
-            made = [other for other in map(self.plan, others) if self.counted(other) <= budget]
-            best = min([plan, *made], key=lambda one: one.bytes)
+            affordable = [
+                variation for variation in map(self.plan, others) if self.counted(variation) <= budget
+            ]
+            best = min([plan, *affordable], key=lambda candidate: candidate.bytes)
             if best is plan:
                 break
             plan = best
@@ -242,7 +250,7 @@ class TilingSearch:
         for plan in self._plans_by_price():
             if plan.bytes <= room:
                 return plan
-            smallest = min(smallest, plan, key=lambda one: one.bytes)
+            smallest = min(smallest, plan, key=lambda candidate: candidate.bytes)
         smallest = self._smallest_plan(smallest).with_final_placement
         if smallest.bytes <= room:
             return smallest
@@ -258,27 +266,29 @@ class TilingSearch:
         sometimes a larger bound has the smaller plan."""
         least, most = max(self._least_bound(), 1), self.paths.most
         bounds = [int(least * (most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
-        found = [self.paths.cheapest_stripes(bound) for bound in bounds]
-        tried = dict.fromkeys(stripes for stripes in found if stripes)
+        stripe_sets = [self.paths.cheapest_stripes(bound) for bound in bounds]
+        tried = dict.fromkeys(stripes for stripes in stripe_sets if stripes)
         return min([simplest, *map(self.plan, tried)], key=lambda plan: plan.bytes)
 
-    def _ram_limit_error(self, limit: int, beside: int, simplest: int, smallest: int) -> PillionError:
+    def _ram_limit_error(self, limit: int, outside_bytes: int, simplest: int, smallest: int) -> PillionError:
         """Returns the error if nothing fits, with the least that would."""
-        ways, least = self.ways, smallest + beside
+        candidates, least = self.ways, smallest + outside_bytes
         blocking = max(
-            (i for i, why in enumerate(ways.why) if why), key=lambda i: ways.whole[i].bytes, default=None
+            (i for i, why in enumerate(candidates.why) if why),
+            key=lambda i: candidates.whole[i].bytes,
+            default=None,
         )
-        op = ways.graph.ops[blocking] if blocking is not None else None
+        op = candidates.graph.ops[blocking] if blocking is not None else None
         reason = (
-            f"; {op.kind} `{op.name}` takes {ways.whole[blocking].bytes:,} bytes: {ways.why[blocking]}"
-            if op and blocking is not None and ways.whole[blocking].bytes > limit - beside
+            f"; {op.kind} `{op.name}` takes {candidates.whole[blocking].bytes:,} bytes: {candidates.why[blocking]}"
+            if op and blocking is not None and candidates.whole[blocking].bytes > limit - outside_bytes
             else ""
         )
         return PillionError(
-            f"`{ways.graph.name}` does not fit into {limit:,} bytes of RAM",
+            f"`{candidates.graph.name}` does not fit into {limit:,} bytes of RAM",
             rule="--max-ram is at least what the smallest plan needs",
-            here=f"{simplest + beside:,} bytes without stripes, {least:,} with{reason}",
-            help=f"--max-ram {least}, {_input_shrinking_help(ways.graph)}a smaller input, or a narrower model",
+            here=f"{simplest + outside_bytes:,} bytes without stripes, {least:,} with{reason}",
+            help=f"--max-ram {least}, {_input_shrinking_help(candidates.graph)}a smaller input, or a narrower model",
         )
 
 

@@ -41,12 +41,12 @@ class TilingPath:
     @property
     def unpriced_parts(self) -> list[Part]:
         """The unpriced parts."""
-        return [part for part, way in self.parts if way is None]
+        return [part for part, candidate in self.parts if candidate is None]
 
     @property
     def stripes(self) -> tuple[Stripe, ...]:
         """The stripes of a fully priced path."""
-        return tuple(way.stripe for _, way in self.parts if way and way.stripe)
+        return tuple(candidate.stripe for _, candidate in self.parts if candidate and candidate.stripe)
 
 
 @dataclass
@@ -63,9 +63,11 @@ class TilingPathSearch:
     @cached_property
     def most(self) -> int:
         """The live bytes if all ops run whole, except those that cannot."""
-        whole = max((way.bytes for way in self.ways.whole if way is not NO_WAY), default=0)
+        unsplit_bytes = max(
+            (candidate.bytes for candidate in self.ways.whole if candidate is not NO_WAY), default=0
+        )
         forced = [self.ways.region(s.first, s.end, s.rows, s.grain) for s in self.simplest or ()]
-        return max([whole, *(way.bytes for way in forced if way)])
+        return max([unsplit_bytes, *(candidate.bytes for candidate in forced if candidate)])
 
     def cheapest_stripes(
         self, bound: int, budget: float = math.inf, *, any_will_do: bool = False
@@ -114,11 +116,11 @@ class TilingPathSearch:
         path: TilingPath, parts: dict[Part, float | Candidate], budget: float
     ) -> tuple[Stripe, ...] | None:
         """Returns the stripes of a path that is fully priced by now, if it is within the budget."""
-        found = [way or parts.get(part) for part, way in path.parts]
-        ways = [way for way in found if isinstance(way, Candidate)]
-        if len(ways) < len(found) or sum(way.cost for way in ways) > budget:
+        priced = [candidate or parts.get(part) for part, candidate in path.parts]
+        candidates = [candidate for candidate in priced if isinstance(candidate, Candidate)]
+        if len(candidates) < len(priced) or sum(candidate.cost for candidate in candidates) > budget:
             return None
-        return TilingPath(0, tuple(((0, 0), way) for way in ways)).stripes
+        return TilingPath(0, tuple(((0, 0), candidate) for candidate in candidates)).stripes
 
     def _shortest_path(
         self, parts: dict[Part, float | Candidate], bound: int, budget: float
@@ -128,18 +130,18 @@ class TilingPathSearch:
         for (first, end), known in parts.items():
             by_end.setdefault(end, []).append((first, known))
         best: list[tuple[float, int, Candidate | None] | None] = [(0.0, 0, None)]
-        for end, whole in enumerate(self.ways.whole, 1):
-            steps = by_end.get(end, []) + [(end - 1, whole)] * (whole.bytes <= bound)
-            found: tuple[float, int, Candidate | None] | None = None
+        for end, whole_op in enumerate(self.ways.whole, 1):
+            steps = by_end.get(end, []) + [(end - 1, whole_op)] * (whole_op.bytes <= bound)
+            best_step: tuple[float, int, Candidate | None] | None = None
             for first, known in steps:
                 before = best[first]
-                way = known if isinstance(known, Candidate) else None
-                cost = way.cost if way else known
+                candidate = known if isinstance(known, Candidate) else None
+                cost = candidate.cost if candidate else known
                 if before is None or before[0] + cost > budget:  # type: ignore[operator]  # a number
                     continue
-                if found is None or before[0] + cost < found[0]:  # type: ignore[operator]  # a number
-                    found = before[0] + cost, first, way  # type: ignore[operator]  # a number
-            best.append(found)
+                if best_step is None or before[0] + cost < best_step[0]:  # type: ignore[operator]  # a number
+                    best_step = before[0] + cost, first, candidate  # type: ignore[operator]  # a number
+            best.append(best_step)
         return _reconstruct_path(best)
 
     def _least_cost(self, part: Part, bound: int) -> float:
@@ -163,7 +165,7 @@ class TilingPathSearch:
         )
         if not fits:
             fits = list(self._fitting_candidates(part, GRAINS_TRIED, bound, budget))
-        return min(fits, key=lambda way: way.cost, default=None)
+        return min(fits, key=lambda candidate: candidate.cost, default=None)
 
     def _fitting_candidates(
         self, part: Part, steps: Sequence[tuple[int, int]], bound: int, budget: float
@@ -173,12 +175,12 @@ class TilingPathSearch:
         for rows, grain in steps:
             if self.ways.least_cost(*part, rows) > min(budget, least):
                 continue
-            way = self.ways.region(*part, rows, grain)
-            if way is None or way.bytes > bound:
+            candidate = self.ways.region(*part, rows, grain)
+            if candidate is None or candidate.bytes > bound:
                 return
-            yield way
-            least = min(least, way.cost)
-            if way.cost < CHEAP * self.ways.instructions:
+            yield candidate
+            least = min(least, candidate.cost)
+            if candidate.cost < CHEAP * self.ways.instructions:
                 return
 
 

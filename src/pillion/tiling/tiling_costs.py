@@ -47,7 +47,7 @@ class TilingCosts:
         known = [
             (choice.kernel.work, choice.op, instructions(choice.op, self.isa)) for choice in self.choices
         ]
-        return sum(min(work(op), usual) if work else usual for work, op, usual in known)
+        return sum(min(work(op), estimate) if work else estimate for work, op, estimate in known)
 
     def instructions_of_events(self, first: int, events: Sequence[Event]) -> float:
         """Returns the instructions that the events of a region add, each run by the kernel and the padding of its
@@ -71,8 +71,10 @@ class TilingCosts:
         """Returns the instructions that all runs of one op add, by tile variant."""
         forms = tuple(dict.fromkeys(form for form, _ in runs))
         chosen = {form: self._kernel_choice(form) for form in forms}
-        usual = max(forms, key=lambda form: sum(n for (one, _), n in runs.items() if one is form))
-        chosen |= choose_variant_kernels(forms, usual, chosen, self.graph.arithmetic, self.isa)
+        most_frequent = max(
+            forms, key=lambda form: sum(n for (variant, _), n in runs.items() if variant is form)
+        )
+        chosen |= choose_variant_kernels(forms, most_frequent, chosen, self.graph.arithmetic, self.isa)
         return sum(
             times * self._variant_call_overhead(i, chosen[form], rows) for (form, rows), times in runs.items()
         )
@@ -106,10 +108,10 @@ class TilingCosts:
                 self._edges[i, rows] = 0.0
             else:
                 middle = self.beyond(i, rows)
-                ends = (Span(0, rows), Span(count - rows, rows))
+                edge_spans = (Span(0, rows), Span(count - rows, rows))
                 self._edges[i, rows] = sum(
                     self._variant_call_overhead(i, self._kernel_for_span(i, end), rows) - middle
-                    for end in ends
+                    for end in edge_spans
                 )
         return self._edges[i, rows]
 
@@ -140,17 +142,17 @@ class TilingCosts:
 
     def _variant_call_overhead(self, i: int, form: KernelChoice, rows: int) -> float:
         """Returns the same for a tile variant with its kernel."""
-        op, whole = self.graph.ops[i], self.choices[i].kernel
+        op, full_kernel = self.graph.ops[i], self.choices[i].kernel
         if is_alias(op):
             return 0.0
         if op.folded_bytes:
             summed = rows * row_elements(op.activations[0]) if isinstance(op, (Mean, ReduceSum)) else 0
-            known = whole.call_cost.call + INSTRUCTIONS_PER_KEPT_BYTE * op.folded_bytes
+            known = full_kernel.call_cost.call + INSTRUCTIONS_PER_KEPT_BYTE * op.folded_bytes
             return known + INSTRUCTIONS_PER_SUMMED_ELEMENT.get(self.isa, 0.0) * summed
         share = rows / (rows_made(op) * op.results[0].shape[0])
-        is_said = form.kernel is whole and whole.call_cost is not A_CALL
-        if whole.work and form.kernel.work and not is_said:
-            return form.kernel.work(form.op) - share * whole.work(op)
-        return form.kernel.call_cost.instructions(op, rows) - share * whole.call_cost.instructions(
+        is_said = form.kernel is full_kernel and full_kernel.call_cost is not A_CALL
+        if full_kernel.work and form.kernel.work and not is_said:
+            return form.kernel.work(form.op) - share * full_kernel.work(op)
+        return form.kernel.call_cost.instructions(op, rows) - share * full_kernel.call_cost.instructions(
             op, rows_made(op)
         )

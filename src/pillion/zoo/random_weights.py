@@ -83,11 +83,11 @@ def _uniform_symmetric(like: Tensor, source: torch.Generator) -> Tensor:
 
 def _set_batch_norm_statistics(model: nn.Module, batch: Tensor) -> None:
     norms = [layer for layer in model.modules() if isinstance(layer, NORMS)]
-    usual = [norm.momentum for norm in norms]
+    momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = 1.0  # the running statistics become those of this one batch
     model(batch)
-    for norm, momentum in zip(norms, usual, strict=True):
+    for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
 
 

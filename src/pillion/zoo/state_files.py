@@ -71,13 +71,13 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     import torch
 
     try:
-        found = read_arrays(path)
-        if isinstance(found, np.ndarray):
+        content = read_arrays(path)
+        if isinstance(content, np.ndarray):
             raise ValueError("it holds a single array")
         arrays = {
-            key: np.ascontiguousarray(held, held.dtype.newbyteorder("=")) for key, held in found.items()
+            key: np.ascontiguousarray(array, array.dtype.newbyteorder("=")) for key, array in content.items()
         }
-        return {key: torch.from_numpy(held) for key, held in arrays.items()}
+        return {key: torch.from_numpy(array) for key, array in arrays.items()}
     except (*UNREADABLE, TypeError) as error:
         raise PillionError(
             f"{path} is not a file of weights",
@@ -189,11 +189,11 @@ def _save_state_help(path: Path) -> str:
     return f"where the model is at hand: torch.save(model.state_dict(), {str(_suggested_path(path))!r})"
 
 
-def _contains_code_error(path: Path, found: str) -> PillionError:
+def _contains_code_error(path: Path, actual: str) -> PillionError:
     return PillionError(
         f"{path} holds more than tensors",
         rule="weights are tensors by name; a pickled module is code, and is never executed",
-        here=found,
+        here=actual,
         help=f"{_save_state_help(path)}; then --weights {quote(str(_suggested_path(path)))} -m file.py:factory",
     )
 
@@ -208,51 +208,51 @@ _READERS: Mapping[str, Callable[[Path], Any]] = {
 }
 
 
-def _best_tensor_table(path: Path, held: Any, wanted: frozenset[str]) -> dict[str, Tensor]:
+def _best_tensor_table(path: Path, content: Any, keys: frozenset[str]) -> dict[str, Tensor]:
     """Returns the table of tensors with the most wanted keys, common wrappers first."""
-    tables = [(where, _strip_key_prefix(table, wanted)) for where, table in _tensor_tables(held)]
+    tables = [(where, _strip_key_prefix(table, keys)) for where, table in _tensor_tables(content)]
     if not tables:
         raise PillionError(
             f"{path} holds no weights",
             rule="a state dict: tensors by name, perhaps under a key such as state_dict",
-            here=_describe_content(held),
+            here=_describe_content(content),
             help=_save_state_help(path),
         )
-    most = max(len(wanted & table.keys()) for _, table in tables)
-    best = [(where, table) for where, table in tables if len(wanted & table.keys()) == most]
+    most = max(len(keys & table.keys()) for _, table in tables)
+    best = [(where, table) for where, table in tables if len(keys & table.keys()) == most]
     if most and len(best) > 1:
         others = ", ".join(f"`{where}`" for where, _ in best[1:])
         warn(f"{path} holds such weights more than once: those of `{best[0][0]}` are taken, not {others}")
     return best[0][1]
 
 
-def _tensor_tables(held: Any, where: str = "", depth: int = 0) -> list[tuple[str, dict[str, Tensor]]]:
+def _tensor_tables(content: Any, where: str = "", depth: int = 0) -> list[tuple[str, dict[str, Tensor]]]:
     """Returns all tables of tensors in a checkpoint with their places, up to a depth limit: a hostile file
     may contain itself."""
     from torch import Tensor
 
-    if not isinstance(held, Mapping) or depth > DEEPEST:
+    if not isinstance(content, Mapping) or depth > DEEPEST:
         return []
-    tensors = {str(key): value for key, value in held.items() if isinstance(value, Tensor)}
-    inside = sorted(held, key=lambda key: WRAPPERS.index(key) if key in WRAPPERS else len(WRAPPERS))
-    found = [table for key in inside for table in _tensor_tables(held[key], f"{where}{key}", depth + 1)]
-    return [(where, tensors), *found] if tensors else found
+    tensors = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
+    inside = sorted(content, key=lambda key: WRAPPERS.index(key) if key in WRAPPERS else len(WRAPPERS))
+    inner = [table for key in inside for table in _tensor_tables(content[key], f"{where}{key}", depth + 1)]
+    return [(where, tensors), *inner] if tensors else inner
 
 
-def _strip_key_prefix(table: dict[str, Tensor], wanted: frozenset[str]) -> dict[str, Tensor]:
+def _strip_key_prefix(table: dict[str, Tensor], keys: frozenset[str]) -> dict[str, Tensor]:
     """Returns a table without the prefix of its keys, if the model was a part of the saved object. Other keys
     are dropped."""
-    if wanted & table.keys():
+    if keys & table.keys():
         return table
-    fits = Counter(start for key in table for start, rest in _prefix_splits(key) if rest in wanted)
+    fits = Counter(start for key in table for start, rest in _prefix_splits(key) if rest in keys)
     if not fits:
         return table
     ((prefix, _),) = fits.most_common(1)
     inside = {key.removeprefix(prefix): value for key, value in table.items() if key.startswith(prefix)}
-    beside = [key for key in table if not key.startswith(prefix) and key not in BESIDE]
-    if beside:
-        more = ", …" if len(beside) > 3 else ""
-        warn(f"weights are those of `{prefix[:-1]}`; left out: {', '.join(beside[:3])}{more}")
+    left_out = [key for key in table if not key.startswith(prefix) and key not in BESIDE]
+    if left_out:
+        more = ", …" if len(left_out) > 3 else ""
+        warn(f"weights are those of `{prefix[:-1]}`; left out: {', '.join(left_out[:3])}{more}")
     return inside
 
 
@@ -262,7 +262,7 @@ def _prefix_splits(key: str) -> Iterator[tuple[str, str]]:
         yield key[: dot + 1], key[dot + 1 :]
 
 
-def _describe_content(held: Any) -> str:
-    if isinstance(held, Mapping):
-        return f"a table of {', '.join(map(str, list(held)[:5])) or 'nothing'}"
-    return f"a {type(held).__name__}"
+def _describe_content(content: Any) -> str:
+    if isinstance(content, Mapping):
+        return f"a table of {', '.join(map(str, list(content)[:5])) or 'nothing'}"
+    return f"a {type(content).__name__}"

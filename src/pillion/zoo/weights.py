@@ -31,10 +31,12 @@ def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
     import torch
 
     state = {key: value for key, value in module.state_dict().items() if _is_weight(key)}
-    held = {key: value for key, value in read_state(Path(path), state).items() if _is_weight(key)}
-    one = _shared_tensor_keys(state)
-    held |= {key: held[other] for key, other in one.items() if key not in held and other in held}
-    problems = _mismatch_messages(held, state, one)
+    weights = {key: value for key, value in read_state(Path(path), state).items() if _is_weight(key)}
+    aliases = _shared_tensor_keys(state)
+    weights |= {
+        key: weights[alias] for key, alias in aliases.items() if key not in weights and alias in weights
+    }
+    problems = _mismatch_messages(weights, state, aliases)
     if problems:
         raise PillionError(
             f"the weights in {path} do not fit the model {type(module).__name__}",
@@ -44,7 +46,7 @@ def load_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
         )
     with torch.no_grad():
         for key, value in state.items():
-            value.copy_(held[key])
+            value.copy_(weights[key])
 
 
 def save_weights(module: nn.Module, path: str | os.PathLike[str]) -> None:
@@ -77,37 +79,41 @@ def _shared_tensor_keys(state: Mapping[str, Tensor]) -> dict[str, str]:
     }
 
 
-def _differing_shared_tensors(held: Mapping[str, Tensor], one: Mapping[str, str]) -> list[str]:
+def _differing_shared_tensors(weights: Mapping[str, Tensor], aliases: Mapping[str, str]) -> list[str]:
     """Returns tensors that the module shares but the file has with different values."""
     import torch
 
-    at = {key: place for place, key in enumerate(one)}
-    pairs = [(k, other) for k, other in one.items() if k in held and other in held and at[other] < at[k]]
-    apart = [
-        (key, other)
-        for key, other in pairs
-        if held[key].shape == held[other].shape and not torch.equal(held[key], held[other])
+    at = {key: index for index, key in enumerate(aliases)}
+    pairs = [
+        (k, alias) for k, alias in aliases.items() if k in weights and alias in weights and at[alias] < at[k]
     ]
-    return [f"{key} is {other} in the model" for key, other in apart]
+    apart = [
+        (key, alias)
+        for key, alias in pairs
+        if weights[key].shape == weights[alias].shape and not torch.equal(weights[key], weights[alias])
+    ]
+    return [f"{key} is {alias} in the model" for key, alias in apart]
 
 
 def _mismatch_messages(
-    held: Mapping[str, Tensor], wanted: Mapping[str, Tensor], one: Mapping[str, str]
+    weights: Mapping[str, Tensor], state: Mapping[str, Tensor], aliases: Mapping[str, str]
 ) -> list[str]:
     shapes = {
-        key: f"{key} has {tuple(held[key].shape)}, the model {tuple(value.shape)}"
-        for key, value in wanted.items()
-        if key in held and held[key].shape != value.shape
+        key: f"{key} has {tuple(weights[key].shape)}, the model {tuple(value.shape)}"
+        for key, value in state.items()
+        if key in weights and weights[key].shape != value.shape
     }
-    alike = [key for key in wanted if key in held and key not in shapes]
+    alike = [key for key in state if key in weights and key not in shapes]
     groups = {
-        "missing": [key for key in wanted if key not in held],
-        "unexpected": [key for key in held if key not in wanted],
+        "missing": [key for key in state if key not in weights],
+        "unexpected": [key for key in weights if key not in state],
         "shape": list(shapes.values()),
-        "differing": _differing_shared_tensors(held, one),
-        "dtype": [f"{key} has {_dtype(held[key])}" for key in alike if not _is_like(held[key], wanted[key])],
+        "differing": _differing_shared_tensors(weights, aliases),
+        "dtype": [
+            f"{key} has {_dtype(weights[key])}" for key in alike if not _is_like(weights[key], state[key])
+        ],
         "not finite": [
-            key for key in alike if _is_like(held[key], wanted[key]) and not _is_finite(held[key])
+            key for key in alike if _is_like(weights[key], state[key]) and not _is_finite(weights[key])
         ],
     }
     return [f"{name}: {_shorten(keys)}" for name, keys in groups.items() if keys]
@@ -120,13 +126,13 @@ def _dtype(tensor: Tensor) -> str:
     return layout + str(tensor.dtype).removeprefix("torch.")
 
 
-def _is_like(tensor: Tensor, wanted: Tensor) -> bool:
+def _is_like(tensor: Tensor, like: Tensor) -> bool:
     """Whether both are dense tensors of the same kind: real, complex or integer."""
     import torch
 
     is_plain = tensor.layout is torch.strided and not tensor.is_quantized and tensor.device.type == "cpu"
-    same_kind = tensor.is_floating_point() == wanted.is_floating_point()
-    return is_plain and same_kind and tensor.is_complex() == wanted.is_complex()
+    same_kind = tensor.is_floating_point() == like.is_floating_point()
+    return is_plain and same_kind and tensor.is_complex() == like.is_complex()
 
 
 def _is_finite(tensor: Tensor) -> bool:

@@ -35,8 +35,10 @@ FUSED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_
 
 def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
     """Returns the error for an op without an exact TFLite form."""
-    place = f"{here}" + (f"  ({op.source})" if op.source else "")
-    return PillionError(f"{op.kind} `{op.name}` has no exact TFLite form", rule=rule, here=place, help=help)
+    location = f"{here}" + (f"  ({op.source})" if op.source else "")
+    return PillionError(
+        f"{op.kind} `{op.name}` has no exact TFLite form", rule=rule, here=location, help=help
+    )
 
 
 def int8_only(op: Op, *values: Value) -> None:
@@ -119,11 +121,11 @@ def bounded(op: Any, x: Value, y: Value) -> list[Node]:
     effect."""
     steps = [("MINIMUM", "high", op.high)] if op.high < 127 or op.low == -128 else []
     steps += [("MAXIMUM", "low", op.low)] if op.low > -128 else []
-    made: list[Node] = []
+    nodes: list[Node] = []
     for number, (code, side, level) in enumerate(steps):
         result = y if number == len(steps) - 1 else Value(f"{op.name}/{side}", y.type)
         # A bound with an axis would add one to a scalar result.
         bound = constant(f"{op.name}/{side}_bound", np.full(y.shape and (1,), level, np.int8), y.quant)
-        made.append(Node(code, (x, bound), (result,), MaximumMinimumOptions()))
+        nodes.append(Node(code, (x, bound), (result,), MaximumMinimumOptions()))
         x = result
-    return made
+    return nodes

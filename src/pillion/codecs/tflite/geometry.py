@@ -95,28 +95,28 @@ def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> S
             "an end that counts from the begin has no masks of begin, end and new axes", options
         )
     named = [n for n in range(len(begin)) if not options.new_axis_mask >> n & 1]
-    whole = [n for n in named if options.ellipsis_mask >> n & 1]
-    missing = len(shape) - len(named) + len(whole)
-    if not len(begin) == len(end) == len(step) or missing < 0 or len(whole) > 1:
+    ellipses = [n for n in named if options.ellipsis_mask >> n & 1]
+    missing = len(shape) - len(named) + len(ellipses)
+    if not len(begin) == len(end) == len(step) or missing < 0 or len(ellipses) > 1:
         raise call.refuse("a slice names each axis at most once", f"{begin}, {end}, {step} of {shape}")
     if min((step[n] for n in named), default=1) < 1:
         raise call.refuse("steps are positive", step, "tf.reverse, then a slice with positive steps")
-    places: list[int | None] = list(named)
-    at = named.index(whole[0]) if whole else len(named)
-    places[at : at + len(whole)] = [None] * missing
+    indices: list[int | None] = list(named)
+    at = named.index(ellipses[0]) if ellipses else len(named)
+    indices[at : at + len(ellipses)] = [None] * missing
     axes = [
         (0, size, 1) if n is None else (*_axis(call, options, n, size, begin[n], end[n], step[n]), step[n])
-        for n, size in zip(places, shape, strict=True)
+        for n, size in zip(indices, shape, strict=True)
     ]
     first, sizes, steps = zip(*axes, strict=True) if axes else ((), (), ())
     shape = _left(options, len(begin), sizes, missing)
     return Strides(tuple(first), tuple(steps), tuple(sizes), shape)
 
 
-def _left(options: StridedSliceOptions, places: int, sizes: Shape, missing: int) -> Shape:
+def _left(options: StridedSliceOptions, positions: int, sizes: Shape, missing: int) -> Shape:
     """Returns the result's shape: with new axes, without shrunk axes."""
     rest, shape = iter(sizes), list[int]()
-    for n in range(places):
+    for n in range(positions):
         if options.new_axis_mask >> n & 1:
             shape.append(1)
         elif options.ellipsis_mask >> n & 1:
@@ -128,17 +128,23 @@ def _left(options: StridedSliceOptions, places: int, sizes: Shape, missing: int)
 
 
 def _axis(
-    call: ReadOperator, options: StridedSliceOptions, place: int, size: int, begin: int, end: int, step: int
+    call: ReadOperator,
+    options: StridedSliceOptions,
+    position: int,
+    size: int,
+    begin: int,
+    end: int,
+    step: int,
 ) -> Pair:
     """Returns the first element and the number of elements of an axis."""
-    bit = 1 << place
+    bit = 1 << position
     first = 0 if options.begin_mask & bit else _inside(begin, size)
     last = size if options.end_mask & bit else _inside(begin + end if options.offset else end, size)
     if options.shrink_axis_mask & bit:
         last = first + 1
     if not 0 <= first < last <= size:
         raise call.refuse(
-            f"a slice takes something of the {size} elements at place {place}", f"{begin} to {end}"
+            f"a slice takes something of the {size} elements at place {position}", f"{begin} to {end}"
         )
     return first, -(-(last - first) // step)
 

@@ -47,24 +47,27 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
     """Returns the bias with the accumulators' scale; zeros if it is omitted."""
     if 0 in weights.shape:  # an empty shape takes no bytes in the file, so its other axes may have any size
         raise call.refuse("weights have at least one element", repr(weights))
-    held = weights.type.quant
-    if not (isinstance(held, PerChannel) or (isinstance(held, PerTensor) and not held.zero_point)):
+    weights_quant = weights.type.quant
+    if not (
+        isinstance(weights_quant, PerChannel)
+        or (isinstance(weights_quant, PerTensor) and not weights_quant.zero_point)
+    ):
         raise call.refuse(
             "weights are quantized with zero point 0",
-            held,
+            weights_quant,
             "convert with target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]: weights are around zero then",
         )
     quant = accumulator(x, weights)
-    given = call.optional(number)
-    if given is None:
+    operand = call.optional(number)
+    if operand is None:
         return constant(call.fresh(f"{call.result.name}/bias"), np.zeros(channels, np.int32), quant)
-    _require_bias_scale(call, given, x, weights)
-    data, name = call.constant(number).constant, given.name
-    if given.type.quant is not None:
+    _require_bias_scale(call, operand, x, weights)
+    data, name = call.constant(number).constant, operand.name
+    if operand.type.quant is not None:
         name = call.fresh(name)  # shared by operators with different scales
-    made = constant(name, data, quant)
-    call.bind(given, made)
-    return made
+    bias = constant(name, data, quant)
+    call.bind(operand, bias)
+    return bias
 
 
 BIAS_TOLERANCE = 0.02
@@ -90,9 +93,9 @@ def _require_bias_scale(call: ReadOperator, bias: Value, x: Value, weights: Valu
 def checked(call: ReadOperator, op: Op) -> Op:
     """Returns the op; raises if the file declares another result."""
     op.check()
-    made, declared = op.infer(), op.results[0]
-    if (made.shape, made.dtype) != (declared.shape, declared.dtype):
-        raise call.refuse(f"the result is {made.dtype.value}{list(made.shape)}", repr(declared))
+    inferred, declared = op.infer(), op.results[0]
+    if (inferred.shape, inferred.dtype) != (declared.shape, declared.dtype):
+        raise call.refuse(f"the result is {inferred.dtype.value}{list(inferred.shape)}", repr(declared))
     check_sizes(op)
     op.check_scales(Arithmetic.TFLITE)
     if isinstance(op, (AddOrSub, SquaredDifference)) and op.rescale[2].shift > 0:

@@ -67,7 +67,7 @@ class Row:
 
     def read(self, call: ReadOperator) -> list[Op]:
         """Returns the op of an operator."""
-        operands = {name: call.operand(place) for place, name in enumerate(self.operands)}
+        operands = {name: call.operand(number) for number, name in enumerate(self.operands)}
         if self.types == INT8:
             require_int8(call, len(operands))
         for value in operands.values() if self.types not in (INT8, ANY) else ():
@@ -79,9 +79,9 @@ class Row:
             options: Any = call.options_as(self.options)
             attributes |= {name: getattr(options, option) for name, option in self.fields.items()}
             attributes |= levels(call, call.result, options.fused_activation) if self.is_bounded else {}
-        made: Op = self.op(**operands, y=call.result, source=call.source, **attributes)
-        self.check_read(call, made)
-        return [made]
+        op: Op = self.op(**operands, y=call.result, source=call.source, **attributes)
+        self.check_read(call, op)
+        return [op]
 
     def write(self, op: Any) -> list[Node]:
         """Returns the operator of an op, and those of its bounds."""
@@ -91,8 +91,8 @@ class Row:
         inputs: list[Value] = [getattr(op, name) for name in self.operands]
         if self.numbers:
             inputs.append(integers(f"{op.name}/{self.numbers}", getattr(op, self.numbers)))
-        said = {option: getattr(op, name) for name, option in self.fields.items()}
-        options = self.options(**said, **self.said) if self.options else None
+        option_values = {option: getattr(op, name) for name, option in self.fields.items()}
+        options = self.options(**option_values, **self.said) if self.options else None
         node = Node(self.code, tuple(inputs), (op.y,), options)
         return fused(op, node) if self.is_bounded else [node]
 

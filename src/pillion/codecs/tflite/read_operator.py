@@ -89,11 +89,11 @@ class ReadOperator:
         """Raises if a constant operand gives another shape than the result's; -1 matches any size."""
         value = self.optional(number)
         if value is not None and value.is_constant:
-            said = self.integers(number)
-            if len(said) != len(shape) or any(
-                n not in (-1, size) for n, size in zip(said, shape, strict=True)
+            declared = self.integers(number)
+            if len(declared) != len(shape) or any(
+                n not in (-1, size) for n, size in zip(declared, shape, strict=True)
             ):
-                raise self.refuse(f"operand {number} is the shape {list(shape)}", said)
+                raise self.refuse(f"operand {number} is the shape {list(shape)}", declared)
 
     def options_as(self, cls: type[Options]) -> Options:
         """Returns the options, or their defaults if the file has none."""
@@ -105,8 +105,8 @@ class ReadOperator:
 
     def intermediate(self, name: str, shape: Shape, like: Value) -> Value:
         """Returns a new intermediate value."""
-        made = TensorType(shape, like.dtype, like.type.quant)
-        return Value(self.fresh(f"{self.outputs[0].name}/{name}"), made)
+        tensor_type = TensorType(shape, like.dtype, like.type.quant)
+        return Value(self.fresh(f"{self.outputs[0].name}/{name}"), tensor_type)
 
 
 Reading = Callable[[ReadOperator], list[Op]]

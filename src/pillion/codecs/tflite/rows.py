@@ -101,14 +101,14 @@ def _is_calculated(op: ops.IntegerArithmetic) -> None:
         raise refusal(op, rule, repr(op.b), "write C: -o folder/")
 
 
-def _is_amount(places: Value) -> bool:
-    return places.is_constant and int(places.constant.min()) >= 0 and int(places.constant.max()) < 32
+def _is_amount(amount: Value) -> bool:
+    return amount.is_constant and int(amount.constant.min()) >= 0 and int(amount.constant.max()) < 32
 
 
 def _sum(code: str, op: type[Any], options: Any) -> Row:
     """Returns the row of a sum or difference. The option is for int16 tensors; LiteRT's default is true."""
-    said = {"pot_scale_int16": False}
-    return Row(code, op, PAIR, options, said=said, is_bounded=True, check_written=_sum_grows_little)
+    fixed_options = {"pot_scale_int16": False}
+    return Row(code, op, PAIR, options, said=fixed_options, is_bounded=True, check_written=_sum_grows_little)
 
 
 def _calculation(code: str, calculation: ops.Calculation, options: Any = None) -> Row:

@@ -78,10 +78,10 @@ def classify(instruction: str) -> InstructionKind:
 
 def _more_registers(mnemonic: str, operands: str) -> int:
     """Counts the registers in braces beyond the first; ldrd and strd have no braces and move two."""
-    found = _REGISTERS.search(operands)
-    if found is None:
+    match = _REGISTERS.search(operands)
+    if match is None:
         return 1
-    return max(0, sum(_register_range_length(part.strip()) for part in found[1].split(",")) - 1)
+    return max(0, sum(_register_range_length(part.strip()) for part in match[1].split(",")) - 1)
 
 
 def _register_range_length(part: str) -> int:

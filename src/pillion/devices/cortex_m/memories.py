@@ -80,7 +80,7 @@ def find_memories(name: str) -> MemoryAssumption:
     close = difflib.get_close_matches(name, MEMORIES, n=1)
     raise PillionError(
         f"there is no assumption `{name}` on memories",
-        rule="; ".join(f"{one.name}: {one.summary}" for one in _ALL),
+        rule="; ".join(f"{assumption.name}: {assumption.summary}" for assumption in _ALL),
         here=f"--memories {name}",
         help=f"did you mean `{close[0]}`?" if close else "one of these names, or leave it out",
     )

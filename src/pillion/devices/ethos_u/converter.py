@@ -59,21 +59,21 @@ def _payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str)
     if not files or not available():
         return marked_tflite_payloads(files, missing=f"{VELA} (pip install 'pillion[ethos-u]')")
     settings = settings_of(accelerator, chip)
-    made = [_compiled(file.tflite, settings) for file in files]
+    segments = [_compiled(file.tflite, settings) for file in files]
     return Payloads(
-        tuple(_segment(file, one) for file, one in zip(files, made, strict=True)),
+        tuple(_segment(file, segment) for file, segment in zip(files, segments, strict=True)),
         converter=f"{_converter_name()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
-        sources=lambda model, copied: sources(model, made, copied),
-        workspaces=tuple(one.workspace for one in made),
-        scratch_bytes=max(one.scratch_bytes for one in made),
-        fast_bytes=max(one.fast_bytes for one in made),
-        cycles=tuple(one.cycles for one in made),
+        sources=lambda model, copied: sources(model, segments, copied),
+        workspaces=tuple(segment.workspace for segment in segments),
+        scratch_bytes=max(segment.scratch_bytes for segment in segments),
+        fast_bytes=max(segment.fast_bytes for segment in segments),
+        cycles=tuple(segment.cycles for segment in segments),
         cycles_by=_converter_name(),
     )
 
 
-def _segment(file: SegmentFile, made: CompiledSegment) -> SegmentPayload:
+def _segment(file: SegmentFile, compiled: CompiledSegment) -> SegmentPayload:
     """Returns a segment with its executor, or with the reason why it has none."""
-    reason = made.why_not_executed
-    run = None if reason else made.run
-    return SegmentPayload(file.name, file.tflite, compose(made), run, reason, flash_bytes(made))
+    reason = compiled.why_not_executed
+    run = None if reason else compiled.run
+    return SegmentPayload(file.name, file.tflite, compose(compiled), run, reason, flash_bytes(compiled))

@@ -39,6 +39,6 @@ def _decompose_depthwise_multiplier(
 ) -> list[Op] | None:
     if not isinstance(op, DepthwiseConv2d) or not has_depth_multiplier(op) or op.in_channels > MOST_CHANNELS:
         return None
-    made = as_regular_conv(op, names)
-    fits = all_ok(rule.judge(made) for rule in own)
-    return [made] if fits and estimate(made, accelerator) < estimate(op, accelerator) else None
+    conv = as_regular_conv(op, names)
+    fits = all_ok(rule.judge(conv) for rule in own)
+    return [conv] if fits and estimate(conv, accelerator) < estimate(op, accelerator) else None

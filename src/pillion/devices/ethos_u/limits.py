@@ -70,8 +70,8 @@ def image_of(shape: Shape) -> Shape:
 
 def has_supported_shapes(op: Op) -> tuple[object, bool]:
     """Whether every tensor has 1 to MAX_RANK axes, each of 1 to MAX_EXTENT."""
-    found = [v.shape for v in (*op.operands, *op.results)]
-    wrong = [s for s in found if not 1 <= len(s) <= MAX_RANK or not all(1 <= d <= MAX_EXTENT for d in s)]
+    shapes = [v.shape for v in (*op.operands, *op.results)]
+    wrong = [s for s in shapes if not 1 <= len(s) <= MAX_RANK or not all(1 <= d <= MAX_EXTENT for d in s)]
     return list(wrong[0]) if wrong else "supported shapes", not wrong
 
 
@@ -79,32 +79,38 @@ def has_supported_broadcast(op: Op) -> tuple[object, bool]:
     """Whether operands of more than four axes have the result's shape: Vela 5.2 broadcasts others
     incorrectly."""
     result = op.results[0].shape
-    found = [v.shape for v in op.operands]
-    shown = " and ".join(str(list(shape)) for shape in found)
-    return shown, len(result) <= 4 or all(shape == result for shape in found)
+    shapes = [v.shape for v in op.operands]
+    shown = " and ".join(str(list(shape)) for shape in shapes)
+    return shown, len(result) <= 4 or all(shape == result for shape in shapes)
 
 
 def has_supported_strides(op: Op) -> tuple[object, bool]:
     """Whether Vela supports the stride of a convolution: up to MAX_STRIDE, or longer without groups, padding
     and dilation. Without groups, the stride along an axis whose result has one element does not count."""
     assert isinstance(op, (Conv2d, DepthwiseConv2d))
-    whole = isinstance(op, Conv2d) and op.groups == 1
-    steps = [step for step, size in zip(op.stride, op.y.shape[1:3], strict=True) if size > 1 or not whole]
+    is_ungrouped = isinstance(op, Conv2d) and op.groups == 1
+    steps = [
+        step for step, size in zip(op.stride, op.y.shape[1:3], strict=True) if size > 1 or not is_ungrouped
+    ]
     short = max(steps, default=1) <= MAX_STRIDE
-    plain = whole and op.dilation == (1, 1) and not any(op.padding)
+    plain = is_ungrouped and op.dilation == (1, 1) and not any(op.padding)
     return "x".join(map(str, op.stride)), short or plain
 
 
 def has_small_weight_sums(op: Op) -> tuple[object, bool]:
     """Whether the magnitudes of each result channel's weights sum to at most MAX_WEIGHT_SUM, so that the
     NPU's accumulators cannot overflow."""
-    held, _ = weights_and_bias(op)
-    if not held.is_constant:
+    weights, _ = weights_and_bias(op)
+    if not weights.is_constant:
         return "computed", False
     last = isinstance(op, DepthwiseConv2d)
-    rows = held.constant.reshape(-1, held.shape[-1]).T if last else held.constant.reshape(held.shape[0], -1)
-    found = int(row_magnitudes(rows).max(initial=0))
-    return found, found <= MAX_WEIGHT_SUM
+    rows = (
+        weights.constant.reshape(-1, weights.shape[-1]).T
+        if last
+        else weights.constant.reshape(weights.shape[0], -1)
+    )
+    largest = int(row_magnitudes(rows).max(initial=0))
+    return largest, largest <= MAX_WEIGHT_SUM
 
 
 def has_supported_transposed_stride(op: Op) -> tuple[object, bool]:
@@ -185,12 +191,12 @@ def has_supported_resize_factor(op: Op) -> tuple[object, bool]:
     allowed = HALF_PIXEL_FACTORS if half else FACTORS
     if tuple(before) == tuple(after) and not half:
         return shown, True
-    found = {
+    factors = {
         (b - less) / (a - less) if a > less else 0.0
         for a, b in zip(before, after, strict=True)
         if (a, b) != (1, 1)
     }
-    return shown, len(found) == 1 and found.pop() in allowed
+    return shown, len(factors) == 1 and factors.pop() in allowed
 
 
 def one_image(op: Op) -> tuple[object, bool]:
@@ -203,8 +209,8 @@ def has_supported_slice_steps(op: Op) -> tuple[object, bool]:
     """Whether a slice has steps along rows and columns only."""
     assert isinstance(op, Slice)
     fill = 4 - len(op.step)
-    other = [step for axis, step in enumerate(op.step) if axis + fill not in (1, 2)]
-    return op.step, set(other) <= {1} and min(op.step) >= 1
+    other_steps = [step for axis, step in enumerate(op.step) if axis + fill not in (1, 2)]
+    return op.step, set(other_steps) <= {1} and min(op.step) >= 1
 
 
 def has_supported_transposition(op: Op) -> tuple[object, bool]:

@@ -36,19 +36,19 @@ def compose(made: CompiledSegment) -> bytes:
 
 def parse(payload: bytes) -> CompiledSegment:
     """Returns the segment in a payload; raises on blocks that the delegate does not know."""
-    found = dict(_blocks(payload))
-    if tuple(found) != _ORDER:
-        raise _damaged_payload_error("the blocks " + ", ".join(_ORDER), ", ".join(found))
-    if len(found["scratch_size"]) != 4:
-        raise _damaged_payload_error("a scratch size of 4 bytes", f"{len(found['scratch_size'])}")
+    blocks = dict(_blocks(payload))
+    if tuple(blocks) != _ORDER:
+        raise _damaged_payload_error("the blocks " + ", ".join(_ORDER), ", ".join(blocks))
+    if len(blocks["scratch_size"]) != 4:
+        raise _damaged_payload_error("a scratch size of 4 bytes", f"{len(blocks['scratch_size'])}")
     return CompiledSegment(
         version="",
-        commands=found["cmd_data"],
-        constants=found["weight_data"],
-        scratch_bytes=struct.unpack("<I", found["scratch_size"])[0],
+        commands=blocks["cmd_data"],
+        constants=blocks["weight_data"],
+        scratch_bytes=struct.unpack("<I", blocks["scratch_size"])[0],
         fast_bytes=0,
-        inputs=_read_ports(found["inputs"]),
-        outputs=_read_ports(found["outputs"]),
+        inputs=_read_ports(blocks["inputs"]),
+        outputs=_read_ports(blocks["outputs"]),
         estimates={},
     )
 
@@ -68,9 +68,11 @@ def executable_of(payload: bytes) -> Executable | None:
     something unknown."""
     if not payload.startswith(FIRST.encode()):
         return None
-    made = parse(payload)
-    inputs, outputs = (tuple(port.place.length for port in ports) for ports in (made.inputs, made.outputs))
-    return Executable(made.interpreter.accelerator.name, inputs, outputs, made.run)
+    segment = parse(payload)
+    inputs, outputs = (
+        tuple(port.place.length for port in ports) for ports in (segment.inputs, segment.outputs)
+    )
+    return Executable(segment.interpreter.accelerator.name, inputs, outputs, segment.run)
 
 
 def _block(name: str, data: bytes) -> bytes:

@@ -120,8 +120,8 @@ def has_supported_shapes(op: Op) -> tuple[object, bool]:
 def both_symmetric(op: Op) -> tuple[object, bool]:
     """Whether both operands of a matrix product have the zero point 0."""
     assert isinstance(op, BatchMatmul)
-    found = [v.type.quant for v in (op.a, op.b)]
-    zero_points = [q.zero_point if isinstance(q, PerTensor) else None for q in found]
+    quants = [v.type.quant for v in (op.a, op.b)]
+    zero_points = [q.zero_point if isinstance(q, PerTensor) else None for q in quants]
     return " and ".join(map(str, zero_points)), zero_points == [0, 0]
 
 
@@ -153,8 +153,8 @@ def has_supported_resize_factor(op: Op) -> tuple[object, bool]:
 def has_supported_resize_mode(op: Op) -> tuple[object, bool]:
     """Whether the NPU supports the corner alignment of a resize."""
     assert isinstance(op, Resize)
-    found = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
-    return found, (found == "neither") == isinstance(op, ResizeNearest)
+    mode = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
+    return mode, (mode == "neither") == isinstance(op, ResizeNearest)
 
 
 def has_few_softmax_channels(op: Op) -> tuple[object, bool]:

@@ -115,12 +115,12 @@ def rules(geometry: NeutronGeometry) -> tuple[NpuRule, ...]:
 def _tensor_rules() -> list[NpuRule]:
     ranks = f"tensors of at most {limits.MAX_RANK} axes, none empty"
     same = "the same scale and zero point for operands and result"
-    whole = "one operand with as many elements as the result"
+    requirement = "one operand with as many elements as the result"
     return [
         *rules_for(SUPPORTED, "dtype", "int8", predicates.activations_int8, CONVERTER),
         *rules_for(SUPPORTED, "shape", ranks, limits.has_supported_shapes, IR),
         *rules_for(SHARED, "parameters", same, predicates.has_same_quantization, CONVERTER),
-        *rules_for(PAIRS, "broadcast", whole, predicates.broadcasts_one_operand, CONVERTER),
+        *rules_for(PAIRS, "broadcast", requirement, predicates.broadcasts_one_operand, CONVERTER),
         *rules_for(
             WEIGHTED, "constants", "constant weights and bias", predicates.has_constant_weights, CONVERTER
         ),

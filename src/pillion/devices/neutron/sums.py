@@ -41,10 +41,12 @@ def _layer(op: Op, names: UniqueNames, rules: Sequence[NpuRule]) -> list[Op] | N
     axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
     if not axes or not neighbours(axes, op.x.shape):
         return None
-    made = _Sum(op, *joined(axes, op.x.shape), last=op.x.shape[max(axes)], names=names).ops()
+    ops = _Sum(op, *joined(axes, op.x.shape), last=op.x.shape[max(axes)], names=names).ops()
     return (
-        made
-        if all_ok(rule.judge(one) for one in made for rule in rules if isinstance(one, rule.op))
+        ops
+        if all_ok(
+            rule.judge(candidate) for candidate in ops for rule in rules if isinstance(candidate, rule.op)
+        )
         else None
     )
 

@@ -69,13 +69,13 @@ class OutputChannels:
         least, largest = self.bounds()
         reach = np.maximum(np.abs(least), np.abs(largest))
         wraps = reach << np.maximum(self.shifts, 0).astype(np.int64) > numerics.INT32_MAX
-        ends = [numerics.requantize(end, self.multipliers, self.shifts) for end in (least, largest)]
-        ends = [np.clip(end + self.out_zp, -128, 127) - self.out_zp for end in ends]
-        same = (ends[0] == ends[1]) & ~wraps
+        extremes = [numerics.requantize(end, self.multipliers, self.shifts) for end in (least, largest)]
+        extremes = [np.clip(end + self.out_zp, -128, 127) - self.out_zp for end in extremes]
+        same = (extremes[0] == extremes[1]) & ~wraps
         return replace(
             self,
             weights=np.where(same[:, None], np.int8(0), self.weights),
-            bias=np.where(same, 4 * ends[0], self.folded_bias),
+            bias=np.where(same, 4 * extremes[0], self.folded_bias),
             multipliers=np.where(same, np.int32(2**30), self.multipliers),
             shifts=np.where(same, np.int32(-1), self.shifts),
             in_zp=0,

@@ -167,14 +167,14 @@ class StatementWriter:
         step = self.program.steps[kind.step]
         return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type} *"
 
-    def _subroutine_argument(self, place: CLocation) -> str:
+    def _subroutine_argument(self, location: CLocation) -> str:
         """Returns an argument: an address, a row index, or the params of a variant."""
-        spot = place.spot
+        spot = location.spot
         if isinstance(spot, VariantSelector):
             step = self.program.steps[spot.kind.step]
             return f"&{params_name(step, step.variants[spot.variant].calls[0])}"
         is_variant = isinstance(type_of(spot), RunStep)
-        return f"place{spot.number}" if isinstance(spot, ParameterLocation) and is_variant else str(place)
+        return f"place{spot.number}" if isinstance(spot, ParameterLocation) and is_variant else str(location)
 
     def _common_parameters(self, is_left: bool) -> list[tuple[str, str]]:
         """Returns the name and the declaration of the parameters that every subroutine has."""
@@ -187,28 +187,30 @@ class StatementWriter:
     def _item_statements(self, item: ProgramItem) -> str:
         return self._action_statements(item.what, [CLocation(spot) for spot in item.places], 0)
 
-    def _action_statements(self, what: Action, places: CLocations, depth: int) -> str:
+    def _action_statements(self, what: Action, locations: CLocations, depth: int) -> str:
         match what:
             case RunStep():
-                return self._run_step_statements(what, places)
+                return self._run_step_statements(what, locations)
             case RunVariant(first):
-                return self._run_step_statements(first, places[1:], self._subroutine_argument(places[0]))
+                return self._run_step_statements(
+                    first, locations[1:], self._subroutine_argument(locations[0])
+                )
             case MoveRows(size):
-                to, source = places
+                to, source = locations
                 return f"pillion_move_rows({to}, {source}, {size});\n"
             case TakeRows(rows, _):
-                return self._take_rows_call(rows, places)
+                return self._take_rows_call(rows, locations)
             case LoadConstant(size, value):
-                return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
+                return f"pillion_move_rows({locations[0]}, {self.program.operands[value]}, {size});\n"
             case CallSubroutine():
-                return self._run(what, places, depth)
+                return self._run(what, locations, depth)
             case RolledLoop():
-                return self._loop(what, places, depth)
+                return self._loop(what, locations, depth)
 
-    def _loop(self, loop: RolledLoop, places: CLocations, depth: int) -> str:
+    def _loop(self, loop: RolledLoop, locations: CLocations, depth: int) -> str:
         count = f"at[{1 + depth}]" if loop.waits else f"i{depth}"
         moving = [
-            CLocation(p.spot, (*p.moves, (count, s))) for p, s in zip(places, loop.strides, strict=True)
+            CLocation(p.spot, (*p.moves, (count, s))) for p, s in zip(locations, loop.strides, strict=True)
         ]
         body = "".join(
             self._action_statements(part.what, own, depth + 1)
@@ -218,20 +220,20 @@ class StatementWriter:
         head = f"for ({declared} = 0; {count} < {loop.count}; {count}++) {{"
         return f"{head}\n{indent(body, '    ')}}}\n"
 
-    def _take_rows_call(self, rows: int, places: CLocations) -> str:
+    def _take_rows_call(self, rows: int, locations: CLocations) -> str:
         """Returns the call that takes rows from the caller."""
         assert self.program.feed is not None
-        to = str(places[0]) if places else "NULL"
+        to = str(locations[0]) if locations else "NULL"
         return self._waiting_call(
             f"pillion_take_rows(feed, given, {to}, {rows}, {self.program.feed.row_bytes})"
         )
 
-    def _run(self, run: CallSubroutine, places: CLocations, depth: int) -> str:
+    def _run(self, run: CallSubroutine, locations: CLocations, depth: int) -> str:
         """Returns the call of a subroutine. One that waits for rows has its own resume point behind the counters
         of the enclosing loops."""
         inner = f"at + {1 + depth}"
         known = [inner if name == "at" else name for name, _ in self._common_parameters(run.waits)]
-        call = f"part_{run.passage}({', '.join([*known, *map(self._subroutine_argument, places)])})"
+        call = f"part_{run.passage}({', '.join([*known, *map(self._subroutine_argument, locations)])})"
         return f"at[{1 + depth}] = 0;\n{self._waiting_call(call)}" if run.waits else f"{call};\n"
 
     def _waiting_call(self, call: str) -> str:
@@ -241,22 +243,22 @@ class StatementWriter:
         left = f"    return{self.answer};\n"
         return f"at[0] = {self.waits};\nrows_{self.waits}:\nif (!{call}) {{\n{left}}}\n"
 
-    def _run_step_statements(self, fire: RunStep, places: CLocations, params: str = "") -> str:
+    def _run_step_statements(self, fire: RunStep, locations: CLocations, params: str = "") -> str:
         step = self.program.steps[fire.step]
         variant = step.variants[fire.variant]
         is_known = step.index in self.named
         self.named.add(step.index)
         lines = [] if is_known else [comment(step)]
         if step.index in self.segments:
-            lines.append(self._segment(self.segments[step.index], variant, places))
-        lines += [self._call(step, variant, n, places, params) for n in variant.calls]
+            lines.append(self._segment(self.segments[step.index], variant, locations))
+        lines += [self._call(step, variant, n, locations, params) for n in variant.calls]
         after = f"done({step.index});\n" if self.after_op else ""
         return "\n".join(lines) + "\n" + after
 
-    def _segment(self, number: int, variant: Variant, places: CLocations) -> str:
+    def _segment(self, number: int, variant: Variant, locations: CLocations) -> str:
         """Returns the call of a segment with the addresses of its operands and results."""
         count = len(variant.choice.op.activations)
-        inputs, outputs = (", ".join(map(str, some)) for some in (places[:count], places[count:]))
+        inputs, outputs = (", ".join(map(str, some)) for some in (locations[:count], locations[count:]))
         return (
             f"{{\n    const void *const inputs_{number}[] = {{{inputs}}};\n"
             f"    void *const outputs_{number}[] = {{{outputs}}};\n"
@@ -268,26 +270,26 @@ class StatementWriter:
         offset = self.program.memory.scratch_offsets.get(variant.choice.op)
         return "" if offset is None else f", {CLocation(MemoryLocation(offset))}"
 
-    def _call(self, step: CStep, variant: Variant, number: int, places: CLocations, params: str) -> str:
+    def _call(self, step: CStep, variant: Variant, number: int, locations: CLocations, params: str) -> str:
         call = step.calls[number]
-        rows = places[len(variant.values) :]
-        place = dict(zip(variant.values, places[: len(variant.values)], strict=True))
+        rows = locations[len(variant.values) :]
+        location_of = dict(zip(variant.values, locations[: len(variant.values)], strict=True))
         scratch = self.program.memory.scratch_location(step.choice.op)
         arguments = [params or f"&{params_name(step, number)}"]
-        arguments += [self._argument(value, place) for value in call.inputs]
+        arguments += [self._argument(value, location_of) for value in call.inputs]
         arguments += map(str, rows if call.counts_rows else ())
-        arguments.append(self._argument(call.output, place))
+        arguments.append(self._argument(call.output, location_of))
         arguments.append("NULL" if scratch is None else str(CLocation(scratch)))
         return f"{call.routine.name}({', '.join(arguments)});"
 
-    def _argument(self, value: Value, place: dict[Value, CLocation]) -> str:
-        return self.program.operands[value] if value.is_constant else str(place[value])
+    def _argument(self, value: Value, locations: dict[Value, CLocation]) -> str:
+        return self.program.operands[value] if value.is_constant else str(locations[value])
 
 
 def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
     """Returns, for each single-call variant of an op with several, a run of the first variant whose call differs
     only in its params."""
-    found: dict[RunStep, RunStep] = {}
+    first_runs: dict[RunStep, RunStep] = {}
     for step in program.steps:
         firsts: dict[object, list[RunStep]] = {}
         for number, variant in enumerate(step.variants):
@@ -299,24 +301,24 @@ def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
                 )
                 firsts.setdefault((call.routine, order), []).append(RunStep(step.index, number))
         for runs in firsts.values():
-            found |= {run: runs[0] for run in runs if len(runs) > 1}
-    return found
+            first_runs |= {run: runs[0] for run in runs if len(runs) > 1}
+    return first_runs
 
 
 def _distribute_locations(
-    parts: Sequence[LoopPart], places: CLocations
+    parts: Sequence[LoopPart], locations: CLocations
 ) -> Iterator[tuple[LoopPart, CLocations]]:
     """Yields each part of a loop with its own locations."""
     at = 0
     for part in parts:
-        yield part, places[at : at + part.places]
+        yield part, locations[at : at + part.places]
         at += part.places
 
 
 def comment(step: CStep) -> str:
     """Returns a comment with the kind, name, shapes and source of an op."""
     op = step.choice.op
-    place = f"  {op.source}" if op.source else ""
+    source = f"  {op.source}" if op.source else ""
     operands = ", ".join("x".join(map(str, v.shape)) or "1" for v in op.activations)
     shape = "x".join(map(str, op.results[0].shape)) or "1"
-    return f"/* {step.index}: {op.kind} {commented(f'{op.name}  {operands} -> {shape}{place}')} */"
+    return f"/* {step.index}: {op.kind} {commented(f'{op.name}  {operands} -> {shape}{source}')} */"

@@ -26,7 +26,9 @@ def kernels(library: Library, lanes: int = 1, overread_bytes: int = 0) -> tuple[
             params,
             requires=(of_extreme, INT8_OR_BOOL) if is_tiled else (INT8_OR_BOOL, adjacent),
             name=f"{op.kind}_rows" if is_tiled else op.kind,
-            scratch_bytes=lambda made: lanes * -(-made.folded_bytes // lanes) if made.is_part else 0,
+            scratch_bytes=lambda reduction: (
+                lanes * -(-reduction.folded_bytes // lanes) if reduction.is_part else 0
+            ),
             overread_bytes=overread_bytes,
             is_tiled=is_tiled,
         )

@@ -96,9 +96,9 @@ def _fewer_kernels(
         if all(instead.values()):
             small = Verdict("optimize.size", False, "few kernels", kernel.name)
             chosen.update(
-                (op, KernelChoice(op, other, (*chosen[op].passed_over, (kernel.name, small))))
-                for op, other in instead.items()
-                if other is not None
+                (op, KernelChoice(op, replacement, (*chosen[op].passed_over, (kernel.name, small))))
+                for op, replacement in instead.items()
+                if replacement is not None
             )
     return tuple(chosen[choice.op] for choice in choices)
 
@@ -108,13 +108,13 @@ def choose_variant_kernels(
 ) -> dict[Op, KernelChoice]:
     """Chooses anew for the variants of an op if they would pack its constants in several layouts: the kernel of
     the most frequent variant if it takes all of them, otherwise kernels that share constants."""
-    found = {form: chosen[form] for form in forms}
-    used = {choice.kernel for choice in found.values()}
+    choices = {form: chosen[form] for form in forms}
+    used = {choice.kernel for choice in choices.values()}
     if len(used) == 1 or not any(kernel.has_private_constants for kernel in used):
-        return found
-    kernel = found[usual].kernel
+        return choices
+    kernel = choices[usual].kernel
     if kernel.has_private_constants and all(all_ok(kernel.check(form, arithmetic)) for form in forms):
-        return {form: KernelChoice(form, kernel, found[usual].passed_over) for form in forms}
+        return {form: KernelChoice(form, kernel, choices[usual].passed_over) for form in forms}
     shared = [k for k in kernels(isa) if not k.has_private_constants]
     return {
         form: _choose_one(form, arithmetic, [k for k in shared if _handles_op(k, form)]) for form in forms

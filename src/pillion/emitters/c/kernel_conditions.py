@@ -23,10 +23,10 @@ Check = Callable[[OpClass, Arithmetic], tuple[Verdict, ...]]
 
 def of_both(function: OfOp[OpClass, Found]) -> Callable[[OpClass, Arithmetic], Found]:
     """Returns a function of an op alone as a function of an op and its arithmetic."""
-    given: Any = function
-    if len(signature(given).parameters) == 1:
-        return lambda op, arithmetic: given(op)
-    return lambda op, arithmetic: given(op, arithmetic)
+    callee: Any = function
+    if len(signature(callee).parameters) == 1:
+        return lambda op, arithmetic: callee(op)
+    return lambda op, arithmetic: callee(op, arithmetic)
 
 
 def all_of(*conditions: Condition[OpClass]) -> Check[OpClass]:
@@ -41,12 +41,12 @@ def short_circuit(*conditions: Condition[OpClass]) -> Check[OpClass]:
     functions = [of_both(condition) for condition in conditions]
 
     def check(op: OpClass, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
-        found: tuple[Verdict, ...] = ()
+        verdicts: tuple[Verdict, ...] = ()
         for each in functions:
-            found += _tuple(each(op, arithmetic))
-            if not all_ok(found):
+            verdicts += _tuple(each(op, arithmetic))
+            if not all_ok(verdicts):
                 break
-        return found
+        return verdicts
 
     return check
 
@@ -57,11 +57,11 @@ def _tuple(verdicts: Verdicts) -> tuple[Verdict, ...]:
 
 def dtypes(fields: str, *allowed: DType) -> Check[Any]:
     """Returns the condition that the named operands and results have one of the allowed types."""
-    wanted = " or ".join(dtype.value for dtype in allowed)
+    requirement = " or ".join(dtype.value for dtype in allowed)
 
     def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
         values = {name: getattr(op, name) for name in fields.split()}
-        return tuple(Verdict(n, v.dtype in allowed, wanted, v.dtype.value) for n, v in values.items())
+        return tuple(Verdict(n, v.dtype in allowed, requirement, v.dtype.value) for n, v in values.items())
 
     return check
 
@@ -100,7 +100,9 @@ def int8_values(*values: Value) -> tuple[Verdict, ...]:
 
 def in_arithmetic(wanted: Arithmetic) -> Check[Any]:
     """Returns the condition that the graph has an arithmetic."""
-    return lambda op, found: (Verdict("arithmetic", found is wanted, wanted.value, found.value),)
+    return lambda op, arithmetic: (
+        Verdict("arithmetic", arithmetic is wanted, wanted.value, arithmetic.value),
+    )
 
 
 def fixed_point(op: Op, arithmetic: Arithmetic) -> Verdict:
@@ -114,8 +116,8 @@ def equals(field: str, wanted: object) -> Check[Any]:
     """Returns the condition that a field of the op has a value."""
 
     def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
-        found = getattr(op, field)
-        return (Verdict(field, found == wanted, str(wanted), str(found)),)
+        value = getattr(op, field)
+        return (Verdict(field, value == wanted, str(wanted), str(value)),)
 
     return check
 
@@ -124,8 +126,8 @@ def multiple_of(field: str, unit: int) -> Check[Any]:
     """Returns the condition that a field of the op is a multiple of a number."""
 
     def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
-        found = getattr(op, field)
-        return (Verdict(field, found % unit == 0, f"a multiple of {unit}", str(found)),)
+        value = getattr(op, field)
+        return (Verdict(field, value % unit == 0, f"a multiple of {unit}", str(value)),)
 
     return check
 
@@ -135,10 +137,10 @@ def within(
 ) -> Verdict:
     """Checks whether a number lies between two limits, of which one may be missing."""
     if most == math.inf:
-        wanted = f"at least {least}"
+        requirement = f"at least {least}"
     else:
-        wanted = f"at most {most}" if least == -math.inf else f"{least} to {most}"
-    return Verdict(rule, least <= number <= most, f"{wanted} {unit}".rstrip(), str(number))
+        requirement = f"at most {most}" if least == -math.inf else f"{least} to {most}"
+    return Verdict(rule, least <= number <= most, f"{requirement} {unit}".rstrip(), str(number))
 
 
 def in_place_same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:

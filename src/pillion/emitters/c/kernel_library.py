@@ -80,18 +80,18 @@ class Library:
 
         All conditions of `requires` are evaluated. The result may overwrite those operands in the fields
         `in_place` that have its shape."""
-        made = calls or self._one_call(
+        calls_of = calls or self._one_call(
             routine, params, operands or " ".join(argument_fields(op)), also, counts_rows
         )
 
-        def calls_for_elements(one: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
-            return made(one, arithmetic) if one.results[0].type.elements else ()
+        def calls_for_elements(op: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
+            return calls_of(op, arithmetic) if op.results[0].type.elements else ()
 
-        def of_shape(one: OpClass) -> tuple[Value, ...]:
+        def of_shape(op: OpClass) -> tuple[Value, ...]:
             return (
-                in_place_same_shape(one, *in_fields(one, in_place))
+                in_place_same_shape(op, *in_fields(op, in_place))
                 if isinstance(in_place, str)
-                else in_place(one)
+                else in_place(op)
             )
 
         functions: Any = {"calls": calls_for_elements, "check": all_of(*requires), "in_place": of_shape}
@@ -112,9 +112,9 @@ class Library:
         def calls(op: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
             named = of_name(op, arithmetic) if of_name else routine
             chosen = named if isinstance(named, Routine) else self.routine(str(named), *also)
-            given = in_fields(op, operands) if isinstance(operands, str) else operands(op)
+            operand_values = in_fields(op, operands) if isinstance(operands, str) else operands(op)
             full = with_op_fields(chosen.params_type, of_params(op, arithmetic), op, arithmetic)
-            return (Call(chosen, full, given, op.results[0], counts_rows(op)),)
+            return (Call(chosen, full, operand_values, op.results[0], counts_rows(op)),)
 
         return calls
 

@@ -36,14 +36,14 @@ def lines(data: NDArray[np.generic]) -> Iterator[bytes]:
     empty arrays."""
     numbers = data.reshape(-1)
     per_line = PER_LINE.get(data.dtype.name, PER_LINE_OF_OTHERS)
-    whole = (
+    full_lines = (
         max(numbers.size - 1, 0) // per_line * per_line
     )  # without the last line, which ends without a comma
     step = LINES_AT_ONCE * per_line
-    for start in range(0, whole, step):
-        some = numbers[start : min(start + step, whole)].reshape(-1, per_line)
+    for start in range(0, full_lines, step):
+        some = numbers[start : min(start + step, full_lines)].reshape(-1, per_line)
         yield _writer(data)(some)
-    yield _line(numbers[whole:].tolist() or [0]).encode()
+    yield _line(numbers[full_lines:].tolist() or [0]).encode()
 
 
 def _writer(data: NDArray[np.generic]) -> Callable[[NDArray[np.generic]], bytes]:

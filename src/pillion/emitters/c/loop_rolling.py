@@ -168,8 +168,8 @@ def _roll_with_period(items: Sequence[ProgramItem], period: int) -> list[Program
         if count > 1:
             body = items[at : at + period]
             parts = tuple(LoopPart(item.what, len(item.places)) for item in body)
-            places = tuple(place for item in body for place in item.places)
-            rolled.append(ProgramItem(RolledLoop(count, parts, strides), places))
+            locations = tuple(location for item in body for location in item.places)
+            rolled.append(ProgramItem(RolledLoop(count, parts, strides), locations))
             at += count * period
         else:
             rolled.append(items[at])
@@ -195,7 +195,7 @@ def _stride(items: Sequence[ProgramItem], i: int, period: int) -> tuple[int, ...
     """Returns the strides between an item and the one a period later; None if they differ otherwise."""
     if i + period >= len(items):
         return None
-    one, other = items[i], items[i + period]
-    if one.what != other.what or list(map(base_of, one.places)) != list(map(base_of, other.places)):
+    item, later = items[i], items[i + period]
+    if item.what != later.what or list(map(base_of, item.places)) != list(map(base_of, later.places)):
         return None
-    return tuple(b.offset - a.offset for a, b in zip(one.places, other.places, strict=True))
+    return tuple(b.offset - a.offset for a, b in zip(item.places, later.places, strict=True))

@@ -144,7 +144,7 @@ class CProgram:
         workspace."""
         segments = (op for op in self.graph.ops if isinstance(op, Segment))
         pairs = zip(segments, self.workspaces, strict=True) if self.workspaces else ()
-        return tuple(self.memory.apart(op, one) for op, one in pairs)
+        return tuple(self.memory.apart(op, workspace) for op, workspace in pairs)
 
     @property
     def copied_bytes(self) -> int:
@@ -250,7 +250,9 @@ def pack_constants(found: KernelPlan) -> CProgram:
     }
     begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_uniform(s)}
     sums_begin = {
-        one.op: constants.name(f"sums_{one.op.name}", one.stored) for one in found.sums if not one.is_uniform
+        op_sums.op: constants.name(f"sums_{op_sums.op.name}", op_sums.stored)
+        for op_sums in found.sums
+        if not op_sums.is_uniform
     }
     done_by = _ItemWriter(regions, needs, dict(sliding_buffer_moves(found.joints, memory)), memory)
     items = tuple(tuple(done_by.items(op, first)) for op, first in _ops_with_step_index(graph, needs))
@@ -338,10 +340,10 @@ def _step(
     variants: list[Variant] = []
     calls: list[Call] = []
     for form in uses.forms:
-        made = chosen[form].kernel.calls(form, arithmetic)
-        numbers = range(len(calls), len(calls) + len(made))
+        form_calls = chosen[form].kernel.calls(form, arithmetic)
+        numbers = range(len(calls), len(calls) + len(form_calls))
         variants.append(Variant(chosen[form], numbers, (*form.activations, *form.results)))
-        calls += made
+        calls += form_calls
     pointers = []
     for number, call in enumerate(calls):
         suffix = f"_{number}" if len(calls) > 1 else ""
@@ -349,7 +351,7 @@ def _step(
         pointers.append(
             {key: constants.name(f"op{index}{suffix}_{key}", data) for key, data in arrays.items()}
         )
-    usual = chosen[uses.usual]
-    choice = KernelChoice(uses.op, usual.kernel, usual.passed_over)
+    default = chosen[uses.usual]
+    choice = KernelChoice(uses.op, default.kernel, default.passed_over)
     scratch = max(chosen[form].kernel.scratch_bytes(form) for form in uses.forms)
     return CStep(index, choice, tuple(calls), tuple(pointers), tuple(variants), scratch)

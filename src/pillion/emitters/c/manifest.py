@@ -31,10 +31,10 @@ ARENA_BYTES = 2**32
 """The bound of arena offsets, which have 32 bits in a model's descriptor."""
 
 
-def _check_counts(made: object) -> None:
+def _check_counts(record: object) -> None:
     """Raises if a field that counts something is negative."""
-    for field in fields(made):  # type: ignore[arg-type]  # of dataclasses only
-        value = getattr(made, field.name)
+    for field in fields(record):  # type: ignore[arg-type]  # of dataclasses only
+        value = getattr(record, field.name)
         if type(value) is int and value < 0 and field.name != "zero_point":
             raise ValueError(f"{field.name} is {value}, less than nothing")
 
@@ -61,9 +61,9 @@ class ManifestBuffer:
         if self.scale is not None and not 0 < self.scale <= LARGEST_FLOAT:
             raise ValueError(f"scale {self.scale} is no positive float32")
         quant = None if self.scale is None else PerTensor(self.scale, self.zero_point or 0)
-        wanted = TensorType(self.shape, self.dtype, quant).size_bytes
-        if self.bytes != wanted:
-            raise ValueError(f"{self.bytes} bytes, and {self.dtype.value}{list(self.shape)} has {wanted}")
+        expected = TensorType(self.shape, self.dtype, quant).size_bytes
+        if self.bytes != expected:
+            raise ValueError(f"{self.bytes} bytes, and {self.dtype.value}{list(self.shape)} has {expected}")
 
 
 @dataclass(frozen=True)

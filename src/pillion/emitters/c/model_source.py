@@ -232,7 +232,7 @@ def _reset_function(program: CProgram) -> str:
     if not program.graph.states:
         return ""
     lines = [_reset_state_code(program, state) for state in program.graph.states]
-    lines += [_reset_sums_code(program, one) for one in program.sums]
+    lines += [_reset_sums_code(program, op_sums) for op_sums in program.sums]
     lines += [stream_entry.reset_line(program.hop)] if program.hop is not None else []
     body = "".join(f"    {line}\n" for line in lines)
     return f"\nvoid {program.graph.name}_reset(void *state) {{\n    uint8_t *const kept = state;\n{body}}}\n"

@@ -116,7 +116,7 @@ def _field(op: Any, name: str, arithmetic: Arithmetic) -> Any:
     if name not in ELEMENTS:
         return None
     path, index = ELEMENTS[name]
-    held = op
+    current = op
     for attribute in path.split("."):
-        held = getattr(held, attribute, None)
-    return None if held is None else held[index]
+        current = getattr(current, attribute, None)
+    return None if current is None else current[index]

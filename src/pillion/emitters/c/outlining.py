@@ -168,8 +168,10 @@ class _OutlineSearch:
         while (best := self._best()) is not None:
             self._replace_by_calls(best)
         bodies = [[_item(node) for node in body] for body in self.found]
-        made = [Subroutine(tuple(body), handed) for body, handed in zip(bodies, self.handed, strict=True)]
-        return [[_item(node) for node in program] for program in self.programs], made
+        subroutines = [
+            Subroutine(tuple(body), handed) for body, handed in zip(bodies, self.handed, strict=True)
+        ]
+        return [[_item(node) for node in program] for program in self.programs], subroutines
 
     def _best(self) -> _RepeatedSequence | None:
         """Returns the sequence that saves most code."""
@@ -181,7 +183,7 @@ class _OutlineSearch:
         ]
         now = [[node.bytes() for node in nodes] for nodes, _ in self.lists]
         then = [[node.bytes(depth) for node in nodes] for nodes, depth in self.lists]
-        candidates = sorted(_repeated(keys, now, then), key=lambda found: -found[0])
+        candidates = sorted(_repeated(keys, now, then), key=lambda candidate: -candidate[0])
         best: _RepeatedSequence | None = None
         for most, length, where in candidates:
             if most <= (best.saved if best else 0):
@@ -203,7 +205,7 @@ class _OutlineSearch:
     def _make_subroutine(self, length: int, where: Sequence[_SequenceStart], most: int) -> _RepeatedSequence:
         """Makes a subroutine of a sequence. Locations that are equal in all occurrences stay; the others become
         parameters, one for each group of locations at fixed distances."""
-        times = [self._relative_locations(place, length) for place in where]
+        times = [self._relative_locations(start, length) for start in where]
         spots: list[Location] = []
         groups: dict[object, int] = {}
         firsts: list[int] = []
@@ -219,14 +221,14 @@ class _OutlineSearch:
                 ParameterLocation(group, first.offset - times[0][firsts[group]].spot.offset, type_of(first))
             )
         handed = tuple(tuple(tracks[number] for number in firsts) for tracks in times)
-        places = sum(_bytes_of(_Node(CallSubroutine(0), tracks)) - RUN_BYTES for tracks in handed)
-        saved = most - places
+        argument_bytes = sum(_bytes_of(_Node(CallSubroutine(0), tracks)) - RUN_BYTES for tracks in handed)
+        saved = most - argument_bytes
         return _RepeatedSequence(tuple(where), length, tuple(spots), handed, saved)
 
-    def _relative_locations(self, place: _SequenceStart, length: int) -> list[OutlineTrack]:
+    def _relative_locations(self, start: _SequenceStart, length: int) -> list[OutlineTrack]:
         """Returns the locations of a sequence relative to the loops inside it."""
-        nodes, depth = self.lists[place.nodes]
-        leaves = [leaf for node in nodes[place.at : place.at + length] for leaf in node.leaves()]
+        nodes, depth = self.lists[start.nodes]
+        leaves = [leaf for node in nodes[start.at : start.at + length] for leaf in node.leaves()]
         return [OutlineTrack(t.spot, t.strides[:depth]) for leaf in leaves for t in leaf.tracks]
 
     def _replace_by_calls(self, shared: _RepeatedSequence) -> None:
@@ -238,10 +240,10 @@ class _OutlineSearch:
         waiting = any(waits(leaf.what) for leaf in leaves)
         inside = max(map(self._depth, leaves), default=0)
         run = CallSubroutine(number, waiting)
-        for place, tracks in sorted(
-            zip(shared.where, shared.handed, strict=True), key=lambda one: -one[0].at
+        for start, tracks in sorted(
+            zip(shared.where, shared.handed, strict=True), key=lambda occurrence: -occurrence[0].at
         ):
-            self.lists[place.nodes][0][place.at : place.at + shared.length] = [_Node(run, tracks)]
+            self.lists[start.nodes][0][start.at : start.at + shared.length] = [_Node(run, tracks)]
         spots = iter(shared.spots)
         for leaf in leaves:
             leaf.tracks = tuple(OutlineTrack(next(spots), t.strides[depth:]) for t in leaf.tracks)
@@ -262,20 +264,20 @@ def _repeated(
 ) -> Iterator[tuple[int, int, list[_SequenceStart]]]:
     """Yields repeated sequences: the bytes that each saves before its arguments are counted, its length, and its
     occurrences. `now` are the sizes of nodes in place, `then` those in a subroutine."""
-    grams = [[_SequenceStart(n, at) for n, one in enumerate(keys) for at in range(len(one))]]
+    grams = [[_SequenceStart(n, at) for n, node_keys in enumerate(keys) for at in range(len(node_keys))]]
     length = 0
     while grams:
         length += 1
         longer: dict[tuple[int, int], list[_SequenceStart]] = {}
         for gram, where in enumerate(grams):
-            for place in where:
-                end = place.at + length
-                if end <= len(keys[place.nodes]):
-                    longer.setdefault((gram, keys[place.nodes][end - 1]), []).append(place)
+            for start in where:
+                end = start.at + length
+                if end <= len(keys[start.nodes]):
+                    longer.setdefault((gram, keys[start.nodes][end - 1]), []).append(start)
         grams = [where for where in longer.values() if len(where) > 1]
         for where in grams:
             apart = list(_non_overlapping(where, length))
-            here = sum(sum(now[place.nodes][place.at : place.at + length]) for place in apart)
+            here = sum(sum(now[start.nodes][start.at : start.at + length]) for start in apart)
             there = sum(then[where[0].nodes][where[0].at : where[0].at + length])
             most = here - there - len(apart) * RUN_BYTES - PASSAGE_BYTES
             if most > 0 and len(apart) > 1:
@@ -285,10 +287,10 @@ def _repeated(
 def _non_overlapping(where: Iterable[_SequenceStart], length: int) -> Iterator[_SequenceStart]:
     """Yields the occurrences that do not overlap."""
     free: dict[int, int] = {}
-    for place in where:
-        if place.at >= free.get(place.nodes, 0):
-            free[place.nodes] = place.at + length
-            yield place
+    for start in where:
+        if start.at >= free.get(start.nodes, 0):
+            free[start.nodes] = start.at + length
+            yield start
 
 
 def _is_constant_location(tracks: Sequence[OutlineTrack]) -> bool:

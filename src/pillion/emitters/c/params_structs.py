@@ -45,21 +45,21 @@ class ParamsField:
 
     def wrong(self, value: object) -> str:
         """Returns the reason why a value does not fit this field; empty if it does."""
-        wanted = f"{'an array of ' if self.is_pointer else 'of type '}{self.dtype}"
+        expected = f"{'an array of ' if self.is_pointer else 'of type '}{self.dtype}"
         if isinstance(value, np.ndarray):
             fits = self.is_pointer and value.dtype == self.dtype
-            return "" if fits else f"{self.name} is {wanted}, not an array of {value.dtype}"
+            return "" if fits else f"{self.name} is {expected}, not an array of {value.dtype}"
         fits = not self.is_pointer and isinstance(
             value, float if self.dtype.kind == "f" else (int, np.integer)
         )
-        return "" if fits else f"{self.name} is {wanted}, not {type(value).__name__}"
+        return "" if fits else f"{self.name} is {expected}, not {type(value).__name__}"
 
 
 def kernel_folder() -> Path:
     """Returns the folder of the kernel library: inside an installed package, or next to `src` in a checkout."""
     package = Path(__file__).resolve().parents[2]
-    inside, beside = package / "kernels", package.parents[1] / "kernels"
-    return inside if inside.is_dir() else beside
+    inside, checkout = package / "kernels", package.parents[1] / "kernels"
+    return inside if inside.is_dir() else checkout
 
 
 def kernel_folders() -> tuple[Path, ...]:
@@ -69,14 +69,16 @@ def kernel_folders() -> tuple[Path, ...]:
 
 def kernel_file(path: str) -> Path:
     """Returns a file of the kernel library or of a plug-in by its path below the folder."""
-    places = [folder / path for folder in kernel_folders()]
-    return next((place for place in places if place.exists()), places[0])
+    candidates = [folder / path for folder in kernel_folders()]
+    return next((candidate for candidate in candidates if candidate.exists()), candidates[0])
 
 
 def public_headers() -> list[Path]:
     """Returns the headers that every kernel may include."""
     return [
-        header for one in kernel_folders() for header in sorted((one / "include" / "pillion").glob("*.h"))
+        header
+        for folder in kernel_folders()
+        for header in sorted((folder / "include" / "pillion").glob("*.h"))
     ]
 
 
@@ -103,7 +105,7 @@ def _structs_of(headers: tuple[Path, ...]) -> Mapping[str, tuple[ParamsField, ..
 def _expanded(body: str, macros: Mapping[str, str]) -> str:
     """Returns the fields of a struct with all `_FIELDS` macros expanded."""
     while any(macro in body for macro in macros):
-        body = re.sub(r"\b\w+_FIELDS\b", lambda found: macros[found[0]], body)
+        body = re.sub(r"\b\w+_FIELDS\b", lambda match: macros[match[0]], body)
     return body
 
 

@@ -76,9 +76,9 @@ def project_files(
         **more,
         **tests,
     }
-    made = manifest(program, target, npu)
-    files["README.md"] = readme(program, target, boards, files, made.memory)
-    return {**files, MANIFEST: made.sealed(files).text()}
+    description = manifest(program, target, npu)
+    files["README.md"] = readme(program, target, boards, files, description.memory)
+    return {**files, MANIFEST: description.sealed(files).text()}
 
 
 def native_files(graph: Graph, target: str) -> dict[str, Content]:

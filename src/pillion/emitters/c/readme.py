@@ -140,8 +140,8 @@ def _memory(program: CProgram) -> Iterator[str]:
     states = program.graph.states
     if states:
         yield f"The state that persists between runs has {program.memory.state_bytes:,} bytes. Each stream needs a state of its own; all share one arena."
-    kept = "the arena and the state" if states else "the arena"
-    yield f"The arena has {program.memory.arena_bytes:,} bytes of RAM, the constants {program.constant_bytes:,} bytes. The model writes nothing outside {kept}. The arena"
+    writable = "the arena and the state" if states else "the arena"
+    yield f"The arena has {program.memory.arena_bytes:,} bytes of RAM, the constants {program.constant_bytes:,} bytes. The model writes nothing outside {writable}. The arena"
     yield (
         "may hold other data between runs. A run may overwrite the inputs: write them before each run."
         if program.feed is None
@@ -159,10 +159,10 @@ def _stream_example(program: CProgram, hop: StreamEntry) -> Iterator[str]:
     """Yields the example of a stream: new frames go in, an output sometimes comes out."""
     name, graph = program.graph.name, program.graph
     frames = [f"const {C_TYPES[v.dtype.value]} *input_{i}" for i, v in enumerate(graph.inputs)]
-    given = [f"void *output_{i}" for i in range(len(graph.outputs))]
+    output_params = [f"void *output_{i}" for i in range(len(graph.outputs))]
     for line in hop.streaming.lines:
         yield f"/* {commented(line)} */"
-    yield f"int hear({', '.join(frames + given)}) {{"
+    yield f"int hear({', '.join(frames + output_params)}) {{"
     handed = ", ".join(f"input_{i}" for i in range(len(frames)))
     yield f"    if (!{name}_hop(arena, state, {handed})) {{"
     yield "        return 0; /* no window is full yet, or a run waits for more frames */"
@@ -176,8 +176,8 @@ def _inference_example(program: CProgram) -> Iterator[str]:
     """Yields the example of a model that takes complete inputs."""
     name, graph = program.graph.name, program.graph
     taken = [f"const void *input_{i}" for i in range(len(graph.inputs))]
-    given = [f"void *output_{i}" for i in range(len(graph.outputs))]
-    yield f"void infer({', '.join(taken + given)}) {{"
+    output_params = [f"void *output_{i}" for i in range(len(graph.outputs))]
+    yield f"void infer({', '.join(taken + output_params)}) {{"
     yield from _input_copy_lines(program, list(enumerate(graph.inputs)))
     yield f"    {name}_run(arena, {'state, ' if graph.states else ''}NULL);"
     yield from _output_copy_lines(program)
@@ -194,14 +194,14 @@ def _row_input_example(program: CProgram) -> Iterator[str]:
     """Yields the example of a model that takes one input row by row, and the others completely."""
     assert program.feed is not None
     name, graph, fed = program.graph.name, program.graph, program.feed.value
-    whole = [(i, value) for i, value in enumerate(graph.inputs) if value is not fed]
-    taken = [f"const void *input_{i}" for i, _ in whole]
-    given = [f"void *output_{i}" for i in range(len(graph.outputs))]
+    complete_inputs = [(i, value) for i, value in enumerate(graph.inputs) if value is not fed]
+    taken = [f"const void *input_{i}" for i, _ in complete_inputs]
+    output_params = [f"void *output_{i}" for i in range(len(graph.outputs))]
     yield "/* Returns the number of rows that the camera has ready, and their address. */"
     yield "uint32_t next_rows(const void **rows);"
     yield ""
-    yield f"void infer({', '.join(taken + given)}) {{"
-    yield from _input_copy_lines(program, whole)
+    yield f"void infer({', '.join(taken + output_params)}) {{"
+    yield from _input_copy_lines(program, complete_inputs)
     yield f"    {name}_begin(arena, {'state, ' if graph.states else ''}NULL);"
     yield "    const void *rows;"
     yield "    uint32_t missing;"

@@ -29,18 +29,20 @@ def factors(op: Div, arithmetic: Arithmetic) -> Int64Array | None:
     """Returns the factors with which (a * factor + HALF) >> PLACES are the levels of all quotients, for b from -128
     on; None if one divisor has none."""
     grid = LEVELS.astype(np.int8)
-    whole: Any = {"low": -128, "high": 127}
-    wanted = replace(op, **whole).reference(arithmetic, grid, grid[:, None]).astype(np.int64)  # by divisor
+    full_range: Any = {"low": -128, "high": 127}
+    quotients = (
+        replace(op, **full_range).reference(arithmetic, grid, grid[:, None]).astype(np.int64)
+    )  # by divisor
     a = LEVELS - op.a.zero_point
-    least = (wanted - op.y.zero_point << PLACES) - HALF
+    least = (quotients - op.y.zero_point << PLACES) - HALF
     most = least + (1 << PLACES) - 1
     up, down = a > 0, a < 0
-    if not (wanted[:, a == 0] == op.y.zero_point).all():
+    if not (quotients[:, a == 0] == op.y.zero_point).all():
         return None
     # Saturated levels bound a factor on one side only.
-    from_below, from_above = wanted > -128, wanted < 127
-    lows = np.full(wanted.shape, -INT32_MAX)
-    highs = np.full(wanted.shape, INT32_MAX)
+    from_below, from_above = quotients > -128, quotients < 127
+    lows = np.full(quotients.shape, -INT32_MAX)
+    highs = np.full(quotients.shape, INT32_MAX)
     divide = np.where(a == 0, 1, a)
     np.copyto(lows, -(-least // divide), where=from_below & up)
     np.copyto(lows, -(-most // divide), where=from_above & down)
@@ -54,8 +56,8 @@ def rows(op: Div) -> Verdict:
     """Checks whether both operands are walked in rows, with a divisor for each element or for each row."""
     walk = broadcast_walk(op)
     is_plain = walk.step in ((1, 1), (1, 0)) and len(walk.extent) <= 1
-    wanted = "equal shapes, whole rows again and again, or a divisor for each row"
-    return Verdict("broadcast", is_plain, wanted, f"{list(op.a.shape)} and {list(op.b.shape)}")
+    requirement = "equal shapes, whole rows again and again, or a divisor for each row"
+    return Verdict("broadcast", is_plain, requirement, f"{list(op.a.shape)} and {list(op.b.shape)}")
 
 
 def has_factors(op: Div, arithmetic: Arithmetic) -> Verdict:
@@ -66,13 +68,13 @@ def has_factors(op: Div, arithmetic: Arithmetic) -> Verdict:
 
 def params(op: Div, arithmetic: Arithmetic) -> Params:
     """Returns the walk and the factors, for b from 0 to 127 and from -128 on."""
-    found, walk = factors(op, arithmetic), broadcast_walk(op)
-    assert found is not None
+    factor_table, walk = factors(op, arithmetic), broadcast_walk(op)
+    assert factor_table is not None
     a_row_step, b_row_step = (step[0] if step else 0 for step in walk.row_step)
     return {
         **walk.params,
         **{"a_row_step": a_row_step, "b_row_step": b_row_step, "b_step": walk.step[1]},
-        "factors": np.roll(found, 128).astype(np.int32),
+        "factors": np.roll(factor_table, 128).astype(np.int32),
     }
 
 

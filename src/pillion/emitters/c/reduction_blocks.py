@@ -28,8 +28,8 @@ def reduced_block(shape: Shape, axes: tuple[int, ...]) -> Block | None:
         return None
     if not gone:
         return 1, 1, math.prod(shape)
-    place = gone[0]
-    before, along, behind = runs[:place], runs[place], runs[place + 1 :]
+    index = gone[0]
+    before, along, behind = runs[:index], runs[index], runs[index + 1 :]
     return math.prod(n for _, n in before), along[1], math.prod(n for _, n in behind)
 
 

@@ -13,7 +13,9 @@ from pillion.emitters.c.lower import CProgram, RowFeed
 def declarations(program: CProgram, feed: RowFeed) -> str:
     """Returns the declarations for `model.h`."""
     name, macro = program.graph.name, program.graph.name.upper()
-    whole = " Write the other inputs to their addresses first." if len(program.graph.inputs) > 1 else ""
+    other_inputs_note = (
+        " Write the other inputs to their addresses first." if len(program.graph.inputs) > 1 else ""
+    )
     is_bound = "arena and state are" if feed.has_state else "the arena is"
     return f"""\
 /* `{commented(feed.value.name)}` is not in the arena: its {feed.rows} rows are passed in order, as a camera delivers them, each with all of its
@@ -21,7 +23,7 @@ def declarations(program: CProgram, feed: RowFeed) -> str:
 #define {macro}_ROWS {feed.rows}
 #define {macro}_ROW_BYTES {feed.row_bytes}
 
-/* Begins an inference.{whole} The arena must be aligned to 16 bytes; {is_bound} in use until the end. `after_op`
+/* Begins an inference.{other_inputs_note} The arena must be aligned to 16 bytes; {is_bound} in use until the end. `after_op`
  * may be NULL; it is called with the index of an op each time that it has computed some rows. */
 {_begin_signature(name, feed)};
 
@@ -85,13 +87,13 @@ uint32_t {name}_end(void *arena) {{
 
 def _code_before_rows(begun: str, feed: RowFeed) -> str:
     """Returns the code that runs before the first row."""
-    kept = "keep_in(arena, state);\n" if feed.has_state else ""
-    return kept + (_local_variables("feed->after_op", "state", feed) + begun if begun else "")
+    keep_call = "keep_in(arena, state);\n" if feed.has_state else ""
+    return keep_call + (_local_variables("feed->after_op", "state", feed) + begun if begun else "")
 
 
-def _local_variables(after_op: str, kept: str, feed: RowFeed) -> str:
+def _local_variables(after_op: str, state_name: str, feed: RowFeed) -> str:
     """Returns the local variables that the items refer to."""
-    state = f"uint8_t *const kept = {kept};\n(void)kept;\n" if feed.has_state else ""
+    state = f"uint8_t *const kept = {state_name};\n(void)kept;\n" if feed.has_state else ""
     return (
         f"uint8_t *const base = arena;\nvoid (*const done)(uint32_t op) = {after_op};\n{state}"
         "(void)base;\n(void)done;\n"

@@ -37,8 +37,10 @@ class RunningSums:
     @property
     def choice(self) -> KernelChoice:
         """The op with this kernel."""
-        made = Kernel(self.kernel.name, type(self.op), self._calls, overread_bytes=self.kernel.overread_bytes)
-        return KernelChoice(self.op, made, ())
+        kernel = Kernel(
+            self.kernel.name, type(self.op), self._calls, overread_bytes=self.kernel.overread_bytes
+        )
+        return KernelChoice(self.op, kernel, ())
 
     def _calls(self, op: Op, arithmetic: Arithmetic) -> tuple[Call, ...]:
         return (self.kernel.call(self.sums, arithmetic),)
@@ -74,8 +76,8 @@ def window_kernels(isa: Isa) -> tuple[WindowKernel, ...]:
 
 def place_sums_behind_states(sums: Iterable[RunningSums], memory: MemoryPlan) -> MemoryPlan:
     """Returns the memory plan with the sums behind the states."""
-    at, places = memory.state_bytes, {}
-    for one in sums:
-        places[one.op] = at
-        at += aligned(one.stored.nbytes)
-    return replace(memory, kept_scratch=places, state_bytes=at) if places else memory
+    at, offsets = memory.state_bytes, {}
+    for op_sums in sums:
+        offsets[op_sums.op] = at
+        at += aligned(op_sums.stored.nbytes)
+    return replace(memory, kept_scratch=offsets, state_bytes=at) if offsets else memory

@@ -50,7 +50,7 @@ def repeat_memory(op: Scan, chosen: Mapping[Op, KernelChoice]) -> RepeatMemory:
 def repeat_items(op: Scan, need: RepeatMemory, first: int, memory: MemoryPlan) -> Iterator[ProgramItem]:
     """Yields the items of a loop; the ops of its body are the program's steps from `first` on."""
     for what, spots in _Writer(memory).loop_items(op, need, first, {}, 0):
-        yield ProgramItem(what, tuple(one.spot for one in spots))
+        yield ProgramItem(what, tuple(track.spot for track in spots))
 
 
 class _Writer:
@@ -75,9 +75,9 @@ class _Writer:
             *self.end_of_iteration_copies(op, need, spot, moving, depth),
         ]
         parts = tuple(LoopPart(what, len(spots)) for what, spots in body)
-        places = [one for _, spots in body for one in spots]
-        outside = tuple(ScanTrack(one.spot, one.strides[:depth]) for one in places)
-        yield RolledLoop(op.count, parts, tuple(one.strides[depth] for one in places)), outside
+        tracks = [track for _, spots in body for track in spots]
+        outside = tuple(ScanTrack(track.spot, track.strides[:depth]) for track in tracks)
+        yield RolledLoop(op.count, parts, tuple(track.strides[depth] for track in tracks)), outside
         yield RunStep(first + need.steps - 1), ()
 
     def plain(self, value: Value, depth: int) -> ScanTrack:
@@ -87,12 +87,12 @@ class _Writer:
     def body_locations(self, op: Scan, spot: TrackOf, depth: int) -> dict[Value, ScanTrack]:
         """Returns the locations of the values inside the body that are parts of values outside."""
         moving = {
-            inner: _first_element_location(op, inner, spot(whole))
-            for whole, inner in zip(op.sequences, op.elements, strict=True)
+            inner: _first_element_location(op, inner, spot(sequence))
+            for sequence, inner in zip(op.sequences, op.elements, strict=True)
         }
         for outer, inner in zip(op.invariants, op.fixed, strict=True):
-            held = spot(outer)
-            moving[inner] = ScanTrack(held.spot, (*held.strides, 0))
+            track = spot(outer)
+            moving[inner] = ScanTrack(track.spot, (*track.strides, 0))
         return {v: moving[root] for v, root in storage_roots(op).items() if root in moving}
 
     def body(
@@ -113,9 +113,9 @@ class _Writer:
     ) -> Iterator[LocatedAction]:
         """Yields the copies at the end of an iteration: elements into stacked results, and loop-carried values
         into place."""
-        for whole, made in zip(op.stacked, op.made, strict=True):
-            target = _first_element_location(op, made, spot(whole))
-            yield MoveRows(made.type.size_bytes), (target, self.plain(made, depth + 1))
+        for result, element in zip(op.stacked, op.made, strict=True):
+            target = _first_element_location(op, element, spot(result))
+            yield MoveRows(element.type.size_bytes), (target, self.plain(element, depth + 1))
         for carried, value in carried_values_to_copy(need):
             size = value.type.size_bytes
             yield MoveRows(size), (self.plain(carried, depth + 1), self.plain(value, depth + 1))
@@ -130,14 +130,16 @@ def _initialize_carried(initial: Value, spot: TrackOf, to: ScanTrack) -> Iterato
         yield MoveRows(size), (to, spot(initial))
 
 
-def _first_element_location(op: Scan, element: Value, whole: ScanTrack) -> ScanTrack:
+def _first_element_location(op: Scan, element: Value, sequence: ScanTrack) -> ScanTrack:
     """Returns the location of an element in the first iteration."""
     size = element.type.size_bytes
     begin = (op.count - 1) * size if op.reverse else 0
-    spot = replace(whole.spot, offset=whole.spot.offset + begin)
-    return ScanTrack(spot, (*whole.strides, -size if op.reverse else size))
+    spot = replace(sequence.spot, offset=sequence.spot.offset + begin)
+    return ScanTrack(spot, (*sequence.strides, -size if op.reverse else size))
 
 
 def loaded_constants(op: Op) -> Sequence[Value]:
     """Returns the constants that initialize loop-carried values."""
-    return [v for one in flatten_ops([op]) if isinstance(one, Scan) for v in one.initial if v.is_constant]
+    return [
+        v for inner in flatten_ops([op]) if isinstance(inner, Scan) for v in inner.initial if v.is_constant
+    ]

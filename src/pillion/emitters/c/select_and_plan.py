@@ -76,7 +76,7 @@ def select_and_plan(
     joints = tuple(sliding_buffers_of(graph))
     sums = tuple(running_sums(graph, joints, window_kernels(isa)))
     chosen = _choose_all_kernels(graph, regions, isa, optimize, known.choices)
-    chosen |= choices_without_kernel(joints) | {one.op: one.choice for one in sums}
+    chosen |= choices_without_kernel(joints) | {op_sums.op: op_sums.choice for op_sums in sums}
     left = states_to_copy(graph, _needs(graph, regions, chosen, workspaces)) if graph.states else ()
     if left:
         graph = copy_new_states(graph, left)
@@ -105,12 +105,12 @@ def _choose_all_kernels(
 ) -> dict[Op, KernelChoice]:
     """Returns the kernel of each op, and of each variant inside regions; adds new choices to `known`."""
     forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else flatten_ops([op]))]
-    asked = tuple(form for form in dict.fromkeys(forms) if form not in known)
-    known |= {c.op: c for c in choose(graph.replace(ops=asked), isa, optimize)}
-    found = {form: known[form] for form in forms}
+    missing = tuple(form for form in dict.fromkeys(forms) if form not in known)
+    known |= {c.op: c for c in choose(graph.replace(ops=missing), isa, optimize)}
+    choices = {form: known[form] for form in forms}
     for uses in (uses for cuts in regions.values() for uses in cuts.of_ops):
-        found |= choose_variant_kernels(uses.forms, uses.usual, found, graph.arithmetic, isa)
-    return found
+        choices |= choose_variant_kernels(uses.forms, uses.usual, choices, graph.arithmetic, isa)
+    return choices
 
 
 def _needs(
@@ -121,7 +121,7 @@ def _needs(
 ) -> Needs:
     segments = (op for op in graph.ops if isinstance(op, Segment))
     work = zip(segments, workspaces, strict=True) if workspaces else ()
-    own = {op: OpMemory(one.bytes, workspace=one) for op, one in work}
+    own = {op: OpMemory(workspace.bytes, workspace=workspace) for op, workspace in work}
     return {op: _need(op, regions, chosen) for op in graph.ops} | own
 
 

@@ -94,7 +94,7 @@ def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
     return SelfTest(
         results,
         np.stack(inputs),
-        np.stack([kept for kept, _ in rows]),
+        np.stack([expected for expected, _ in rows]),
         np.stack([checks for _, checks in rows]),
     )
 
@@ -102,10 +102,10 @@ def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
 def _results(graph: Graph, samples: int) -> tuple[SelfTestResult, ...]:
     """Returns all results with their offsets among the stored bytes: all are stored if they are small enough,
     otherwise the outputs."""
-    found = list(_op_results(graph))
-    keep_all = samples * sum(value.type.size_bytes for *_, value in found) <= MOST_ELEMENT_BYTES
+    op_results = list(_op_results(graph))
+    keep_all = samples * sum(value.type.size_bytes for *_, value in op_results) <= MOST_ELEMENT_BYTES
     results, at = [], 0
-    for op, number, value in found:
+    for op, number, value in op_results:
         is_kept = keep_all or graph.is_output(value)
         results.append(SelfTestResult(op, number, value, at if is_kept else None))
         at += value.type.size_bytes if is_kept else 0
@@ -123,13 +123,13 @@ def _op_results(graph: Graph) -> Iterator[tuple[int, int, Value]]:
             first += len(op.body.ops)
         else:
             last = first + len(flatten_ops([op])) - 1  # intermediate values of a loop do not exist after it
-            yield from ((last, place, value) for place, value in enumerate(op.results))
+            yield from ((last, result_number, value) for result_number, value in enumerate(op.results))
             first = last + 1
 
 
 def _sample_bytes(graph: Graph, results: Sequence[SelfTestResult]) -> int:
-    kept = sum(result.value.type.size_bytes for result in results if result.at is not None)
-    return kept + sum(v.type.size_bytes for v in graph.inputs) + 4 * len(results)
+    stored_bytes = sum(result.value.type.size_bytes for result in results if result.at is not None)
+    return stored_bytes + sum(v.type.size_bytes for v in graph.inputs) + 4 * len(results)
 
 
 def _selftest_too_large_error(graph: Graph, results: Sequence[SelfTestResult], samples: int) -> PillionError:
@@ -151,9 +151,9 @@ def _expected_bytes(
     for sample in samples:
         values = graph.reference_values(*sample, states=states)
         states = [values[state.after] for state in graph.states]
-        found = [_bytes(values[result.value]) for result in results]
-        kept = [raw for raw, result in zip(found, results, strict=True) if result.at is not None]
-        yield np.concatenate(kept), np.array([zlib.crc32(raw.tobytes()) for raw in found], np.uint32)
+        contents = [_bytes(values[result.value]) for result in results]
+        stored = [raw for raw, result in zip(contents, results, strict=True) if result.at is not None]
+        yield np.concatenate(stored), np.array([zlib.crc32(raw.tobytes()) for raw in contents], np.uint32)
 
 
 def _bytes(array: Array) -> NDArray[np.uint8]:
@@ -232,13 +232,15 @@ def _source(program: CProgram, host: CProgram | None, test: SelfTest) -> Iterato
     yield from _array("uint8_t kept", test.kept)
     yield from _array("uint32_t checks", test.checks)
     yield f"\nstatic const expectation expectations[RESULTS] = {{\n{_expectations(program, test)}}};\n".encode()
-    places = _result_place_table(program, test)
+    offset_tables = _result_place_table(program, test)
     if host is not None:
-        places = f"#ifdef PILLION_HOST\n{_result_place_table(host, test)}#else\n{places}#endif\n"
-    yield f"\n/* Offsets in the arena{' or among the states' if program.graph.states else ''}. */\n{places}".encode()
+        offset_tables = (
+            f"#ifdef PILLION_HOST\n{_result_place_table(host, test)}#else\n{offset_tables}#endif\n"
+        )
+    yield f"\n/* Offsets in the arena{' or among the states' if program.graph.states else ''}. */\n{offset_tables}".encode()
     facts = {"model": name, "parameter": state_parameter(program)}
     facts["state"] = "state" if program.graph.states else "NULL"
-    yield re.sub(r"@(\w+)@", lambda found: facts[found[1]], _FUNCTIONS).encode()
+    yield re.sub(r"@(\w+)@", lambda match: facts[match[1]], _FUNCTIONS).encode()
 
 
 def _array(declared: str, rows: NDArray[np.generic]) -> Iterator[bytes]:
@@ -259,8 +261,8 @@ def _expectations(program: CProgram, test: SelfTest) -> str:
 def _result_place_table(program: CProgram, test: SelfTest) -> str:
     spots = [program.memory.spot(result.value) for result in test.results]
     offsets = ", ".join(str(spot.offset) for spot in spots)
-    kept = ", ".join(str(int(spot.area == "state")) for spot in spots)
-    return f"static const uint32_t places[RESULTS] = {{{offsets}}};\nstatic const uint8_t is_kept[RESULTS] = {{{kept}}};\n"
+    flags = ", ".join(str(int(spot.area == "state")) for spot in spots)
+    return f"static const uint32_t places[RESULTS] = {{{offsets}}};\nstatic const uint8_t is_kept[RESULTS] = {{{flags}}};\n"
 
 
 _FUNCTIONS = """

@@ -32,44 +32,46 @@ def single_rounding_constants(op: Linear) -> Int32Array | None:
     """Returns [outputs, 4] in the layout of kernels/include/pillion/once.h; None if no such constants are exact."""
     mantissas, shifts = numerics.mantissas_and_shifts(numerics.encode_multipliers(op.ratios), op.out_features)
     rights = -shifts.astype(np.int64)
-    ends = np.stack(channels_of(op).bounds(), axis=1)
-    if rights.min() < 1 or rights.max() > MOST_SHIFT or np.abs(ends).max() >= SUM_LIMIT:
+    bounds = np.stack(channels_of(op).bounds(), axis=1)
+    if rights.min() < 1 or rights.max() > MOST_SHIFT or np.abs(bounds).max() >= SUM_LIMIT:
         return None
-    places = 31 + rights
-    sums = _distinguishing_sums(op, ends)
-    wanted = np.clip(_rounded(sums, op.ratios) + op.y.zero_point, -128, 127) if sums is not None else None
-    if sums is None or wanted is None:
+    fraction_bits = 31 + rights
+    sums = _distinguishing_sums(op, bounds)
+    expected = np.clip(_rounded(sums, op.ratios) + op.y.zero_point, -128, 127) if sums is not None else None
+    if sums is None or expected is None:
         return None
-    multipliers, offsets = mantissas.astype(np.int64), (2 * op.y.zero_point + 1) << (places - 1)
+    multipliers, offsets = mantissas.astype(np.int64), (2 * op.y.zero_point + 1) << (fraction_bits - 1)
     missing = np.ones(len(multipliers), bool)
     for step in STEPS:
         products = sums * (mantissas + step)[:, None] + (sums >> 63)
-        least, most = _offsets(products, wanted, places)
+        least, most = _offsets(products, expected, fraction_bits)
         now = missing & (least <= most) & (mantissas + np.int64(step) < 2**31)
         multipliers[now] += step
         offsets[now] = np.clip(offsets, least, most)[now]
         missing &= ~now
-    words = [multipliers, offsets & 0xFFFFFFFF, offsets >> 32, places - 32]
+    words = [multipliers, offsets & 0xFFFFFFFF, offsets >> 32, fraction_bits - 32]
     return None if missing.any() else numerics.wrap32(np.stack(words, axis=1)).astype(np.int32)
 
 
-def _distinguishing_sums(op: Linear, ends: Int64Array) -> Int64Array | None:
+def _distinguishing_sums(op: Linear, bounds: Int64Array) -> Int64Array | None:
     """Returns the sums of each channel that distinguish two monotonic functions: the bounds, and the sums around
     each at which the result changes; None if these are not found."""
     levels = np.arange(-127, 128) - op.y.zero_point - 0.5
     begins = np.floor(levels / op.ratios[:, None]).astype(np.int64)
     if not _has_near_thresholds(begins, op):
         return None
-    around = np.clip((begins[..., None] + NEAR).reshape(len(ends), -1), ends[:, :1], ends[:, 1:])
-    return np.concatenate([around, ends], axis=1)
+    around = np.clip((begins[..., None] + NEAR).reshape(len(bounds), -1), bounds[:, :1], bounds[:, 1:])
+    return np.concatenate([around, bounds], axis=1)
 
 
-def _offsets(products: Int64Array, wanted: Int64Array, places: Int64Array) -> tuple[Int64Array, Int64Array]:
+def _offsets(
+    products: Int64Array, expected: Int64Array, fraction_bits: Int64Array
+) -> tuple[Int64Array, Int64Array]:
     """Returns the smallest and the largest offset of each channel with which all results are correct after
     saturation."""
-    one = np.int64(1) << places[:, None]
-    least = np.where(wanted > -128, wanted * one - products, -(2**62)).max(axis=1)
-    most = np.where(wanted < 127, (wanted + 1) * one - 1 - products, 2**62).min(axis=1)
+    unit = np.int64(1) << fraction_bits[:, None]
+    least = np.where(expected > -128, expected * unit - products, -(2**62)).max(axis=1)
+    most = np.where(expected < 127, (expected + 1) * unit - 1 - products, 2**62).min(axis=1)
     return least, most
 
 
@@ -87,8 +89,8 @@ def _rounded(sums: Int64Array, ratios: NDArray[np.float64]) -> Int64Array:
 
 def has_integers(op: Linear) -> Verdict:
     """Checks whether integer constants reproduce LiteRT's arithmetic."""
-    found = single_rounding_constants(op) is not None
-    return Verdict("scale", found, "integers that round as doubles do", "found" if found else "none found")
+    exists = single_rounding_constants(op) is not None
+    return Verdict("scale", exists, "integers that round as doubles do", "found" if exists else "none found")
 
 
 EXACT = short_circuit(all_of(in_arithmetic(Arithmetic.TFLITE), LAYER), has_integers)
@@ -97,6 +99,6 @@ EXACT = short_circuit(all_of(in_arithmetic(Arithmetic.TFLITE), LAYER), has_integ
 
 def packed_numbers(op: Linear) -> Int32Array:
     """Returns the constants of a layer that `judge` accepts, flattened."""
-    found = single_rounding_constants(op)
-    assert found is not None
-    return found.reshape(-1)
+    constants = single_rounding_constants(op)
+    assert constants is not None
+    return constants.reshape(-1)

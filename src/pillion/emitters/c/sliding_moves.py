@@ -35,9 +35,9 @@ def sliding_buffer_moves(
 ) -> Iterator[tuple[Op, ProgramItem]]:
     """Yields the moves of sliding buffers, each with its op."""
     for joint in joints:
-        place = joint.state.before
-        to, now = memory.spot(place, joint.behind), memory.spot(joint.new)
+        buffer = joint.state.before
+        to, now = memory.spot(buffer, joint.behind), memory.spot(joint.new)
         if to != now:
             yield joint.join, ProgramItem(MoveRows(joint.new.type.size_bytes), (to, now))
-        front, last = memory.spot(place), memory.spot(place, joint.moved)
+        front, last = memory.spot(buffer), memory.spot(buffer, joint.moved)
         yield joint.keep, ProgramItem(MoveRows(joint.behind), (front, last))

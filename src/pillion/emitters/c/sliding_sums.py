@@ -49,8 +49,8 @@ class SlidingSums:
     @property
     def initial(self) -> Int32Array:
         """The sums of the kept rows after a reset."""
-        kept = self.joint.state.initial.reshape(-1, self.inner).astype(np.int64)
-        return np.asarray(kept.sum(axis=0), np.int32)
+        rows = self.joint.state.initial.reshape(-1, self.inner).astype(np.int64)
+        return np.asarray(rows.sum(axis=0), np.int32)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,10 @@ def contiguous_steps(shape: Shape) -> Shape:
 
 def broadcast_steps(shape: Shape, result: Shape) -> Shape:
     """Returns the steps through an operand during a walk over the result; 0 along broadcast axes."""
-    whole = (1,) * (len(result) - len(shape)) + shape
-    return tuple(step if size > 1 else 0 for step, size in zip(contiguous_steps(whole), whole, strict=True))
+    full_shape = (1,) * (len(result) - len(shape)) + shape
+    return tuple(
+        step if size > 1 else 0 for step, size in zip(contiguous_steps(full_shape), full_shape, strict=True)
+    )
 
 
 def collapsed(extent: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:

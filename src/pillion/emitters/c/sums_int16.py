@@ -47,8 +47,8 @@ def row_params(op: WideAdd) -> Params:
 def largest_sum(op: WideAdd) -> int:
     """Returns a bound for the magnitude of sums before their shift."""
     first, second = op.multipliers
-    ends = product(op.a.dtype.bounds, op.b.dtype.bounds)
-    sums = [a * first + b * second + op.offset for a, b in ends]
+    corners = product(op.a.dtype.bounds, op.b.dtype.bounds)
+    sums = [a * first + b * second + op.offset for a, b in corners]
     return max(max(sums), -min(sums) - 1)
 
 
@@ -56,8 +56,8 @@ def sum_condition(least: int, most: int, bits_of: BitsOf) -> Check[WideAdd]:
     """Returns the condition of the element types, the broadcasting, the shift and the bits of a sum."""
 
     def sum_fits(op: WideAdd) -> Verdict:
-        found, bits = largest_sum(op).bit_length(), bits_of(op.places)
-        return Verdict("sum", found <= bits, f"below 2^{bits}", f"up to 2^{found}")
+        sum_bits, bits = largest_sum(op).bit_length(), bits_of(op.places)
+        return Verdict("sum", sum_bits <= bits, f"below 2^{bits}", f"up to 2^{sum_bits}")
 
     of_sum = all_of(rows_verdict, lambda op: within("places", op.places, least, most), sum_fits)
     return short_circuit(all_of(WIDE_ABY, few_axes), of_sum)

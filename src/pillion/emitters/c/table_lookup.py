@@ -72,7 +72,7 @@ class TableLookup:
                 self.scalar_binary_call,
                 requires=(check_scalar,),
                 operands=scalar_operands,
-                in_place=lambda made: in_place_same_shape(made, *scalar_operands(made)),
+                in_place=lambda lookup_op: in_place_same_shape(lookup_op, *scalar_operands(lookup_op)),
                 name=f"{op.kind}_by_table",
             )
             for op in WITH_SCALAR
@@ -111,12 +111,12 @@ def check_scalar(op: Op, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
 
 def has_entries(op: Lut, arithmetic: Arithmetic) -> Verdict:
     """Checks whether the graph's arithmetic defines a unary function."""
-    wanted = f"a function of {arithmetic.value} arithmetic"
+    requirement = f"a function of {arithmetic.value} arithmetic"
     try:
         op.entries(arithmetic)
     except PillionError as error:
-        return Verdict("function", False, wanted, f"{op.function.value}: {error.what}")
-    return Verdict("function", True, wanted, op.function.value)
+        return Verdict("function", False, requirement, f"{op.function.value}: {error.what}")
+    return Verdict("function", True, requirement, op.function.value)
 
 
 FUNCTION = short_circuit(INT8_XY, has_entries)

@@ -39,7 +39,7 @@ class OpVariants:
     @property
     def forms(self) -> tuple[Op, ...]:
         """All variants as ops."""
-        return tuple(one.op for one in self.cuts) or (self.op,)
+        return tuple(tile.op for tile in self.cuts) or (self.op,)
 
     @property
     def usual(self) -> Op:
@@ -67,11 +67,11 @@ class VariantCache:
         """Returns the variant of an op for a span of rows; equal variants are the same object."""
         at = (op, span)
         if at not in self._at:
-            made = cut_tile(op, span)
-            shapes = tuple(part.shape for part in made.parts.values())
+            tiled = cut_tile(op, span)
+            shapes = tuple(part.shape for part in tiled.parts.values())
             changes = tile_attribute_changes(op, span).items()
             key = (shapes, repr(sorted((name, new) for name, new in changes if name != FIRST_ROW)))
-            self._at[at] = self._like.setdefault((op, key), made)
+            self._at[at] = self._like.setdefault((op, key), tiled)
         return self._at[at]
 
     def memory(self, choice: KernelChoice) -> OpMemory:
@@ -127,8 +127,8 @@ class RegionVariants:
         it."""
         needs = [self.known.memory(chosen[form]) for form in uses.forms]
         over = [
-            {whole for whole, part in one.parts.items() if part in need.in_place}
-            for one, need in zip(uses.cuts, needs, strict=False)
+            {operand for operand, part in tile.parts.items() if part in need.in_place}
+            for tile, need in zip(uses.cuts, needs, strict=False)
         ]
         both: set[Value] = set.intersection(*over) if over else set()
         return OpMemory(
@@ -146,8 +146,8 @@ class RegionVariants:
                     MoveRows(event.bytes), (memory.spot(value), memory.spot(value, event.source))
                 )
             elif isinstance(event, RowFeed):
-                places = () if event.start is None else (memory.spot(event.value, event.start),)
-                yield ProgramItem(TakeRows(event.rows, event.start is not None), places)
+                locations = () if event.start is None else (memory.spot(event.value, event.start),)
+                yield ProgramItem(TakeRows(event.rows, event.start is not None), locations)
             else:
                 yield self._firing_item(event, first, memory)
         yield from (ProgramItem(RunStep(first + i), ()) for i, op in enumerate(self.body.ops) if is_alias(op))
@@ -155,6 +155,6 @@ class RegionVariants:
     def _firing_item(self, event: InnerOpRun, first: int, memory: MemoryPlan) -> ProgramItem:
         op, storage = self.body.ops[event.op], self.schedule.storage
         values = (*op.activations, *op.results)
-        places: tuple[Location, ...] = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
-        places += (RowIndex(event.span.first),) if op.counts_rows else ()
-        return ProgramItem(RunStep(first + event.op, self._form[event.op, event.span]), places)
+        locations: tuple[Location, ...] = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
+        locations += (RowIndex(event.span.first),) if op.counts_rows else ()
+        return ProgramItem(RunStep(first + event.op, self._form[event.op, event.span]), locations)

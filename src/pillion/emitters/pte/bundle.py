@@ -26,17 +26,17 @@ def in_bundle(
     _, _, size, _, _ = pte.HEADER.unpack_from(program, 8)
     plan = unpack(pte.Program, program[:size], pte.IDENTIFIER).execution_plan[0]
     taken = [_tensor_of(plan, number) for number in plan.inputs]
-    given = [_tensor_of(plan, number) for number in plan.outputs]
+    output_tensors = [_tensor_of(plan, number) for number in plan.outputs]
     cases = [
         bundled.MethodCase(
             [_value(tensor, x) for tensor, x in zip(taken, sample, strict=True)],
-            [_value(tensor, y) for tensor, y in zip(given, outputs, strict=True)],
+            [_value(tensor, y) for tensor, y in zip(output_tensors, outputs, strict=True)],
         )
         for sample, outputs in zip(samples, expected, strict=True)
     ]
     suite = bundled.MethodSuite(METHOD, cases)
-    held = np.frombuffer(program, np.uint8)
-    return pack(bundled.BundledProgram(bundled.VERSION, [suite], held), bundled.IDENTIFIER)
+    program_bytes = np.frombuffer(program, np.uint8)
+    return pack(bundled.BundledProgram(bundled.VERSION, [suite], program_bytes), bundled.IDENTIFIER)
 
 
 def _require_room(samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> None:
@@ -51,15 +51,15 @@ def _require_room(samples: Sequence[Sequence[Array]], expected: Sequence[Sequenc
 
 
 def _tensor_of(plan: pte.ExecutionPlan, number: int) -> pte.Tensor:
-    held = plan.values[number].val
-    assert isinstance(held, pte.Tensor), "programs of ours take and give tensors"
-    return held
+    tensor = plan.values[number].val
+    assert isinstance(tensor, pte.Tensor), "programs of ours take and give tensors"
+    return tensor
 
 
 def _value(tensor: pte.Tensor, array: Array) -> bundled.Value:
     """Returns an array's bytes as a tensor in the program's dim order."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-    made: Table = bundled.Tensor(
+    bundled_tensor: Table = bundled.Tensor(
         tensor.scalar_type, tensor.sizes, np.frombuffer(little, np.uint8), tensor.dim_order
     )
-    return bundled.Value(bundled.TENSOR, made)
+    return bundled.Value(bundled.TENSOR, bundled_tensor)

@@ -138,15 +138,15 @@ def _rounded_once(op: Linear, settings: PteSettings) -> list[KernelCall]:
     low, high = numerics.row_bounds(op.weights.constant)
     zeros = op.x.zero_point * numerics.row_sums(op.weights.constant)
     bias = op.bias.constant.astype(np.int64)
-    ends = np.stack([low - zeros + bias, high - zeros + bias], axis=1)
+    limits = np.stack([low - zeros + bias, high - zeros + bias], axis=1)
     parts: list[tuple[slice, _Scaling]] = []
     waiting = [(0, op.out_features)]
     while waiting:
         first, end = waiting.pop()
         part = slice(first, end)
-        found = _single_rounding_numbers(op.ratios[part], ends[part], op.y.zero_point)
-        if found is not None:
-            parts.append((part, _Scaling(found.mantissas, found.shifts, found.added, found.lift)))
+        solution = _single_rounding_numbers(op.ratios[part], limits[part], op.y.zero_point)
+        if solution is not None:
+            parts.append((part, _Scaling(solution.mantissas, solution.shifts, solution.added, solution.lift)))
         elif end - first > 1:
             middle = (first + end) // 2
             waiting += [(middle, end), (first, middle)]
@@ -166,13 +166,13 @@ def _rounded_once(op: Linear, settings: PteSettings) -> list[KernelCall]:
 
 
 def _single_rounding_numbers(
-    ratios: NDArray[np.float64], ends: Int64Array, zero_point: int
+    ratios: NDArray[np.float64], limits: Int64Array, zero_point: int
 ) -> SingleRounding | None:
     """Returns the numbers with which accumulators are rounded once; features of one scale share them."""
     if len(set(ratios.tolist())) == 1:
-        ratios, ends = ratios[:1], np.array([[ends.min(), ends.max()]])
+        ratios, limits = ratios[:1], np.array([[limits.min(), limits.max()]])
     return find_single_rounding(
-        ratios, ends, zero_point, lambda sums: rounded_as_doubles(sums, ratios[:, None])
+        ratios, limits, zero_point, lambda sums: rounded_as_doubles(sums, ratios[:, None])
     )
 
 
@@ -182,12 +182,12 @@ def _linear_part_call(
     """Returns the call for some features."""
     weights = op.weights.constant[part]
     bias = (op.bias.constant[part].astype(np.int64) + scaling.added).astype(np.int32)
-    whole = len(weights) == op.out_features
-    weights_view = contiguous_view(op.weights) if whole else constant_view(weights)
+    is_complete = len(weights) == op.out_features
+    weights_view = contiguous_view(op.weights) if is_complete else constant_view(weights)
     y = y.reshaped(op.rows, len(weights))
     pairs = set(zip(scaling.mantissas.tolist(), scaling.shifts.tolist(), strict=True))
     zero_point = op.y.zero_point - scaling.lift
-    bias_view = contiguous_view(op.bias) if whole and not scaling.lift else constant_view(bias)
+    bias_view = contiguous_view(op.bias) if is_complete and not scaling.lift else constant_view(bias)
     if len(pairs) > 1:
         sums = AccumulatorScaling(
             bias_view, op.x.zero_point, zero_point, scaling.mantissas, scaling.shifts, *bounds(op)
@@ -205,8 +205,8 @@ def _linear_part_call(
 
 def _bias_with_zero_points(op: Linear, weights: Array, bias: Array) -> NodeView:
     """Returns the bias with the zero point's share added, for Helium's kernel."""
-    whole = bias.astype(np.int64) - op.x.zero_point * numerics.row_sums(weights)
-    return constant_view(whole.astype(np.int32).reshape(1, -1))
+    folded_bias = bias.astype(np.int64) - op.x.zero_point * numerics.row_sums(weights)
+    return constant_view(folded_bias.astype(np.int32).reshape(1, -1))
 
 
 def _pointwise(

@@ -165,15 +165,15 @@ def extremum(op: Minimum | Maximum, settings: PteSettings) -> list[KernelCall]:
 
 def scalar_binary_lookup(op: Binary, settings: PteSettings) -> list[KernelCall]:
     """Returns the lookup of a binary op with a constant number as operand; empty without one."""
-    for number, other, swap in ((op.b, op.a, False), (op.a, op.b, True)):
-        if number.is_constant and number.type.elements == 1 and other.type.elements == op.y.type.elements:
+    for number, operand, swap in ((op.b, op.a, False), (op.a, op.b, True)):
+        if number.is_constant and number.type.elements == 1 and operand.type.elements == op.y.type.elements:
             level = number.constant.reshape(1)
             operands = (level, LEVELS) if swap else (LEVELS, level)
             return [
                 lookup(
-                    contiguous_view(other),
+                    contiguous_view(operand),
                     op.reference(settings.arithmetic, *operands),
-                    contiguous_view(op.y).reshaped(*other.shape),
+                    contiguous_view(op.y).reshaped(*operand.shape),
                 )
             ]
     return []
@@ -191,8 +191,8 @@ def channel_broadcast_operands(a: NodeView, b: NodeView, y: NodeView) -> Operand
         ):
             channels = small.elements
             rows = y.elements // channels
-            whole, vector = big.image(1, rows, 1, channels), small.image(1, 1, 1, channels)
-            first, second = (vector, whole) if swap else (whole, vector)
+            full, vector = big.image(1, rows, 1, channels), small.image(1, 1, 1, channels)
+            first, second = (vector, full) if swap else (full, vector)
             return [], first, second, y.image(1, rows, 1, channels)
     return _axis_broadcast_operands(a, b, y, most_axes=0)
 
@@ -203,28 +203,28 @@ def _axis_broadcast_operands(a: NodeView, b: NodeView, y: NodeView, most_axes: i
     if a.elements == b.elements == y.elements:
         return [], flattened(a), flattened(b), flattened(y)
     a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
-    for small, whole, swap in ((b, a, False), (a, b, True)):
+    for small, full, swap in ((b, a, False), (a, b, True)):
         few, all_of_them = _merge_broadcast_axes(small.sizes, y.sizes)
-        if whole.sizes == y.sizes and len(few) <= most_axes:
-            first, second = whole.reshaped(*all_of_them), small.reshaped(*few)
+        if full.sizes == y.sizes and len(few) <= most_axes:
+            first, second = full.reshaped(*all_of_them), small.reshaped(*few)
             return [], *((second, first) if swap else (first, second)), y.reshaped(*all_of_them)
     calls: list[KernelCall] = []
     a, b = (expanded_operand(view, y.sizes, calls) for view in (a, b))
     return calls, flattened(a), flattened(b), flattened(y)
 
 
-def _merge_broadcast_axes(small: Shape, whole: Shape) -> tuple[Shape, Shape]:
+def _merge_broadcast_axes(small: Shape, full: Shape) -> tuple[Shape, Shape]:
     """Returns both shapes with neighbouring axes merged if both are broadcast, or neither. The library fails
     if an operand is broadcast along the last two axes but not the one before."""
     few: list[int] = []
     all_of_them: list[int] = []
-    for one, size in zip(small, whole, strict=True):
+    for extent, size in zip(small, full, strict=True):
         if size == 1:
             continue
-        if few and (few[-1] == 1) == (one == 1):
-            few[-1], all_of_them[-1] = few[-1] * one, all_of_them[-1] * size
+        if few and (few[-1] == 1) == (extent == 1):
+            few[-1], all_of_them[-1] = few[-1] * extent, all_of_them[-1] * size
         else:
-            few.append(one)
+            few.append(extent)
             all_of_them.append(size)
     return tuple(few), tuple(all_of_them)
 
@@ -242,14 +242,14 @@ def expanded_operand(view: NodeView, shape: Shape, calls: list[KernelCall]) -> N
     """Returns an operand in a given shape; an expansion is added to the calls."""
     if view.sizes == shape:
         return view
-    whole = temp(shape, view.dtype)
-    calls.append(KernelCall("aten::expand_copy.out", (view, shape, False), whole))
-    return whole
+    expanded = temp(shape, view.dtype)
+    calls.append(KernelCall("aten::expand_copy.out", (view, shape, False), expanded))
+    return expanded
 
 
 def _without_leading_ones(shape: Shape) -> Shape:
-    kept = next((i for i, size in enumerate(shape) if size != 1), len(shape))
-    return shape[kept:]
+    first = next((i for i, size in enumerate(shape) if size != 1), len(shape))
+    return shape[first:]
 
 
 def _ends_with(shape: Shape, end: Shape) -> bool:

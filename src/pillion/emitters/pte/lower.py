@@ -46,16 +46,16 @@ def lower(graph: Graph, settings: PteSettings) -> Lowered:
         calls |= {op: steps(op, settings) for op in graph.ops if op not in calls}
     memory = plan_memory(graph, _needs(calls))
     offsets: dict[Temp, int] = {}
-    for op, made in calls.items():
+    for op, op_calls in calls.items():
         at = memory.scratch_offsets.get(op, 0)
-        for one in _temps(made):
-            offsets[one] = at if one.nbytes else 0
-            at += _aligned(one.nbytes)
+        for temporary in _temps(op_calls):
+            offsets[temporary] = at if temporary.nbytes else 0
+            at += _aligned(temporary.nbytes)
     return Lowered(graph, tuple(step for op in graph.ops for step in calls[op]), memory, offsets)
 
 
 def _needs(calls: Mapping[Op, Sequence[KernelCall | Delegate]]) -> Needs:
-    return {op: OpMemory(sum(_aligned(t.nbytes) for t in _temps(made))) for op, made in calls.items()}
+    return {op: OpMemory(sum(_aligned(t.nbytes) for t in _temps(op_calls))) for op, op_calls in calls.items()}
 
 
 def copies_as_reshapes(graph: Graph) -> Graph:
@@ -83,9 +83,9 @@ def _copy_constant_output(x: Value, op: Op) -> Op:
     return Slice(x=x, y=op.results[0], begin=(0,) * rank, step=(1,) * rank, source=op.source)
 
 
-def _temps(made: Sequence[KernelCall | Delegate]) -> list[Temp]:
+def _temps(calls: Sequence[KernelCall | Delegate]) -> list[Temp]:
     """Returns the temps of an op in order of their first use."""
-    views: list[NodeView] = [view for step in made for view in step.views]
+    views: list[NodeView] = [view for step in calls for view in step.views]
     return list(dict.fromkeys(view.of for view in views if isinstance(view.of, Temp)))
 
 

@@ -91,9 +91,9 @@ def prelu(op: Prelu, settings: PteSettings) -> list[KernelCall]:
     plain_m, sloped_m = op.multipliers(settings.arithmetic)
     positive, negative, product = (temp(op.x.shape) for _ in range(3))
     levels = LEVELS.astype(np.int64) - op.x.zero_point
-    kept = requantize(np.maximum(levels, 0), plain_m.mantissa, plain_m.shift) + op.y.zero_point
+    nonnegative = requantize(np.maximum(levels, 0), plain_m.mantissa, plain_m.shift) + op.y.zero_point
     calls = [
-        lookup(contiguous_view(op.x), saturate(kept, -128, 127), positive),
+        lookup(contiguous_view(op.x), saturate(nonnegative, -128, 127), positive),
         lookup(contiguous_view(op.x), np.minimum(LEVELS, op.x.zero_point), negative),
     ]
     first, a, b, y = channel_broadcast_operands(

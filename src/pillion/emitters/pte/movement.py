@@ -78,13 +78,13 @@ def flip(op: Flip, settings: PteSettings) -> list[KernelCall]:
     ]
     dtype, elements = op.y.dtype, op.y.type.elements
     between = [temp((elements,), dtype) for _ in cuts[1:3]]
-    kept = {n: [temp((elements // n,), dtype) for _ in range(n)] for n in {n for _, _, n, _ in cuts}}
+    buffers = {n: [temp((elements // n,), dtype) for _ in range(n)] for n in {n for _, _, n, _ in cuts}}
     calls: list[KernelCall] = []
     x = contiguous_view(op.x)
     for number, (axis, outer, pieces, inner) in enumerate(cuts):
         before, after = math.prod(op.x.shape[:axis]) * outer, math.prod(op.x.shape[axis + 1 :]) * inner
         y = contiguous_view(op.y) if number == len(cuts) - 1 else between[number % 2]
-        parts = [part.reshaped(before, 1, after) for part in kept[pieces]]
+        parts = [part.reshaped(before, 1, after) for part in buffers[pieces]]
         calls += [
             strided_slice_call(x.reshaped(before, pieces, after), 1, i, 1, part)
             for i, part in enumerate(parts)

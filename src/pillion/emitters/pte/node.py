@@ -86,10 +86,10 @@ class KernelCall:
     @property
     def views(self) -> tuple[NodeView, ...]:
         """The tensors that the call reads or writes."""
-        found: list[NodeView] = []
+        tensors: list[NodeView] = []
         for arg in (*self.args, self.out):
-            found += [v for v in (arg if isinstance(arg, tuple) else (arg,)) if isinstance(v, NodeView)]
-        return tuple(found)
+            tensors += [v for v in (arg if isinstance(arg, tuple) else (arg,)) if isinstance(v, NodeView)]
+        return tuple(tensors)
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ def ints(numbers: object) -> NodeView:
 
 def no_exact_kernel_error(op: Op, rule: str, here: object, help: str = "") -> PillionError:
     """Returns the error for an op that no kernel of the ExecuTorch runtime computes exactly."""
-    place = f"{here}" + (f"  ({op.source})" if op.source else "")
+    location = f"{here}" + (f"  ({op.source})" if op.source else "")
     return PillionError(
-        f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=place, help=help
+        f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=location, help=help
     )
 
 

@@ -74,8 +74,8 @@ def avg_pool2d_up(op: AvgPool2dUp, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of an average pool with ties rounded up; LiteRT's arithmetic is refused, because no
     kernel has it."""
     if settings.arithmetic.is_tflite:
-        rule, way = "halves of means go away from zero, and those of uint8 go up", "--arithmetic cmsis-nn"
-        raise no_exact_kernel_error(op, rule, f"`{settings.arithmetic.value}` arithmetic", way)
+        rule, fix = "halves of means go away from zero, and those of uint8 go up", "--arithmetic cmsis-nn"
+        raise no_exact_kernel_error(op, rule, f"`{settings.arithmetic.value}` arithmetic", fix)
     return avg_pool2d(AvgPool2d(x=op.x, y=op.y, source=op.source, **op.attributes), settings)
 
 

@@ -59,21 +59,21 @@ def reduce_sum(op: ReduceSum, settings: PteSettings) -> list[KernelCall]:
         return _sum(op, m, settings)
     is_double = settings.arithmetic is Arithmetic.TFLITE
     least = op.count * (-128 - op.x.zero_point)
-    found = find_single_rounding(
+    solution = find_single_rounding(
         np.array([op.ratio]),
         np.array([[least, least + op.count * INT8_STEPS]]),
         op.y.zero_point,
         lambda sums: rounded_as_doubles(sums, np.array(op.ratio)) if is_double else multiply_once(sums, m),
     )
-    if found is None:
+    if solution is None:
         raise no_exact_kernel_error(
             op,
             "sums are requantized with a fixed-point multiplier",
             f"`{settings.arithmetic.value}` arithmetic rounds once, which no multiplier does for {op.attributes}",
             "--arithmetic cmsis-nn, or write C: -o folder/",
         )
-    multiplier = Multiplier(int(found.mantissas[0]), int(found.shifts[0]))
-    return _sum(op, multiplier, settings, int(found.added[0]), found.lift)
+    multiplier = Multiplier(int(solution.mantissas[0]), int(solution.shifts[0]))
+    return _sum(op, multiplier, settings, int(solution.added[0]), solution.lift)
 
 
 def _sum(
@@ -164,11 +164,11 @@ def _with_adjacent_axes(op: Reduction, isa: Isa) -> ReducedAxes:
             op, "at least one element is reduced", f"axes {op.axes} of {list(op.x.shape)}"
         )
     x, axes = contiguous_view(op.x), sorted(op.axes)
-    kept = [a for a in range(op.x.type.rank) if a not in axes]
+    other_axes = [a for a in range(op.x.type.rank) if a not in axes]
     calls: list[KernelCall] = []
-    if any(axes[0] < a < axes[-1] and x.sizes[a] != 1 for a in kept):
-        moved = temp(tuple(x.sizes[a] for a in (*kept, *axes)), x.dtype)
-        calls = transposed(x, (*kept, *axes), moved, isa)
+    if any(axes[0] < a < axes[-1] and x.sizes[a] != 1 for a in other_axes):
+        moved = temp(tuple(x.sizes[a] for a in (*other_axes, *axes)), x.dtype)
+        calls = transposed(x, (*other_axes, *axes), moved, isa)
         return ReducedAxes(calls, moved, op.y.type.elements, op.count, 1)
-    outer = math.prod(x.sizes[a] for a in kept if a < axes[0])
+    outer = math.prod(x.sizes[a] for a in other_axes if a < axes[0])
     return ReducedAxes(calls, x, outer, op.count, op.y.type.elements // max(outer, 1))

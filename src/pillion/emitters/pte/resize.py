@@ -52,9 +52,11 @@ def resize_nearest(op: ResizeNearest, settings: PteSettings) -> list[KernelCall]
 
 def _repeat(x: NodeView, axes: list[ResizeAxis], y: NodeView) -> KernelCall:
     n, h, w, c = x.sizes
-    whole = (n, h, axes[0].repeats, w, axes[1].repeats, c)
+    expanded_shape = (n, h, axes[0].repeats, w, axes[1].repeats, c)
     return KernelCall(
-        "aten::expand_copy.out", (x.reshaped(n, h, 1, w, 1, c), whole, False), y.reshaped(*whole)
+        "aten::expand_copy.out",
+        (x.reshaped(n, h, 1, w, 1, c), expanded_shape, False),
+        y.reshaped(*expanded_shape),
     )
 
 

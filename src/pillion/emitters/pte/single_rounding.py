@@ -107,26 +107,28 @@ def _result_thresholds(
     return np.asarray(around[..., 0] + reached.argmax(axis=-1), np.int64)
 
 
-def _channel(mantissa: int, shift: int, begins: Int64Array, levels: Int64Array, ends: Int64Array) -> _Channel:
+def _channel(
+    mantissa: int, shift: int, begins: Int64Array, levels: Int64Array, bounds: Int64Array
+) -> _Channel:
     """Returns all multipliers near the nearest one that leave an interval for the addend."""
     right = -shift
-    one, rounded = 1 << (31 + right), (1 << (30 + min(right, 0))) + ((1 << (30 + right)) if right > 0 else 0)
+    unit, rounded = 1 << (31 + right), (1 << (30 + min(right, 0))) + ((1 << (30 + right)) if right > 0 else 0)
     offsets = np.unique(np.concatenate([-STEPS, STEPS]))
 
     def room(mantissas: Int64Array) -> tuple[Int64Array, Int64Array]:
-        lower = levels * one - np.minimum(begins, ends[1] + 1) * mantissas[:, None]
-        upper = levels * one - (np.maximum(begins, ends[0]) - 1) * mantissas[:, None]
-        least = np.where(begins <= ends[1], lower, -(2**61)).max(axis=1)
-        return least, np.where(begins > ends[0], upper, 2**61).min(axis=1)
+        lower = levels * unit - np.minimum(begins, bounds[1] + 1) * mantissas[:, None]
+        upper = levels * unit - (np.maximum(begins, bounds[0]) - 1) * mantissas[:, None]
+        least = np.where(begins <= bounds[1], lower, -(2**61)).max(axis=1)
+        return least, np.where(begins > bounds[0], upper, 2**61).min(axis=1)
 
     tried = _mantissas(mantissa + offsets)
     least, end = room(tried)
     fitting = tried[least < end]
     if not fitting.size:
-        return _Channel(fitting, fitting, fitting, one, rounded)
+        return _Channel(fitting, fitting, fitting, unit, rounded)
     count = min(MOST_MULTIPLIERS, int(fitting[-1] - fitting[0]) + 1)
     chosen = np.unique(np.linspace(fitting[0], fitting[-1], count).astype(np.int64))
-    return _Channel(chosen, *room(chosen), one, rounded)
+    return _Channel(chosen, *room(chosen), unit, rounded)
 
 
 def _mantissas(numbers: Int64Array) -> Int64Array:
@@ -136,7 +138,7 @@ def _mantissas(numbers: Int64Array) -> Int64Array:
 def _lift(channels: list[_Channel], lifts: Int64Array) -> int | None:
     """Returns the least lift that is valid for all channels. Channels with the fewest multipliers are tested
     first."""
-    channels = sorted(channels, key=lambda one: one.mantissas.size)
+    channels = sorted(channels, key=lambda candidate: candidate.mantissas.size)
     if not channels[0].mantissas.size:
         return None
     for at in range(0, len(lifts), AT_ONCE):

@@ -88,7 +88,7 @@ class Writer:
         """Adds a tensor that the runtime initializes when it loads the program; other tensors at its place
         have no initial data."""
         number = self.initial.number(state.initial)
-        made = pte.Tensor(
+        tensor = pte.Tensor(
             scalar_type=ScalarType[state.before.dtype.name],
             sizes=list(state.before.shape),
             dim_order=list(range(state.before.type.rank)),
@@ -96,7 +96,7 @@ class Writer:
             allocation_info=_allocation_details(self.lowered.spot(state.before)),
             extra_tensor_info=pte.ExtraTensorInfo(fully_qualified_name=state.name),
         )
-        self.value(("state", state.name), made)
+        self.value(("state", state.name), tensor)
 
     def add(self, step: KernelCall | Delegate) -> None:
         """Adds one instruction, a kernel call or a delegate call."""
@@ -145,17 +145,17 @@ class Writer:
 
     def tensor(self, view: NodeView) -> int:
         """Returns the number of a tensor argument: constant data, or a place in the arena."""
-        made = pte.Tensor(
+        argument = pte.Tensor(
             scalar_type=ScalarType[view.dtype.name], sizes=list(view.sizes), dim_order=list(view.order)
         )
         of: Hashable = view.of
         if isinstance(view.of, Value) and view.of.is_constant:
-            made.data_buffer_idx = of = self.constants.number(view.of.constant)
+            argument.data_buffer_idx = of = self.constants.number(view.of.constant)
         else:
             spot = self.lowered.spot(view.of)
-            made.allocation_info = _allocation_details(spot)
+            argument.allocation_info = _allocation_details(spot)
             of = ("scratch", spot.offset) if isinstance(view.of, Temp) else view.of
-        return self.value((of, view.dtype, view.sizes, view.order), made)
+        return self.value((of, view.dtype, view.sizes, view.order), argument)
 
     def plan(self, inputs: list[int], outputs: list[int]) -> pte.ExecutionPlan:
         """Returns the execution plan."""
@@ -168,7 +168,7 @@ class Writer:
             outputs=outputs,
             chains=[pte.Chain(instructions=self.instructions)],
             operators=[_operator(name) for name in self.operators],
-            delegates=[_backend_delegate(i, one) for i, one in enumerate(self.delegates)],
+            delegates=[_backend_delegate(i, delegate) for i, delegate in enumerate(self.delegates)],
             non_const_buffer_sizes=[
                 0,
                 memory.arena_bytes,
@@ -182,9 +182,9 @@ def _allocation_details(spot: MemoryLocation) -> pte.AllocationDetails:
     return pte.AllocationDetails(memory, spot.offset & 0xFFFFFFFF, spot.offset >> 32)
 
 
-def _class_tag(classes: Mapping[int, type[Table]], held: Table) -> int:
+def _class_tag(classes: Mapping[int, type[Table]], table: Table) -> int:
     """Returns the format's number of a table's class."""
-    return next(number for number, cls in classes.items() if isinstance(held, cls))
+    return next(number for number, cls in classes.items() if isinstance(table, cls))
 
 
 def _operator(name: str) -> pte.Operator:
@@ -193,7 +193,7 @@ def _operator(name: str) -> pte.Operator:
 
 
 def _backend_delegate(index: int, delegate: Delegate) -> pte.BackendDelegate:
-    specs = [pte.CompileSpec(key, _flatbuffer_bytes(held)) for key, held in delegate.specs]
+    specs = [pte.CompileSpec(key, _flatbuffer_bytes(value)) for key, value in delegate.specs]
     return pte.BackendDelegate(
         delegate.backend, pte.DataReference(pte.DelegateDataLocation.INLINE, index), specs
     )
@@ -213,17 +213,17 @@ def assemble(
     """Returns the file: header, flatbuffer, then segments (constants, initial states, record as named
     data)."""
     segments, data = [], b""
-    for one in (constants, *initial):
-        segments.append(pte.DataSegment(len(data), len(one.segment)))
-        data += bytes(one.segment)
+    for entry in (constants, *initial):
+        segments.append(pte.DataSegment(len(data), len(entry.segment)))
+        data += bytes(entry.segment)
         data += bytes(-len(data) % ALIGNMENT)
     program = pte.Program(
         execution_plan=[plan],
         constant_buffer=None,
-        backend_delegate_data=[pte.InlineData(_flatbuffer_bytes(one.payload)) for one in delegates],
+        backend_delegate_data=[pte.InlineData(_flatbuffer_bytes(entry.payload)) for entry in delegates],
         segments=[*segments, pte.DataSegment(len(data), record.size)],
         constant_segment=pte.SubsegmentOffsets(0, constants.offsets),
-        mutable_data_segments=[pte.SubsegmentOffsets(1, one.offsets) for one in initial] or None,
+        mutable_data_segments=[pte.SubsegmentOffsets(1, entry.offsets) for entry in initial] or None,
         named_data=[pte.NamedData(pte.RECORD_KEY, len(segments))],
     )
     buffer = pack(program, pte.IDENTIFIER, share=True)

@@ -24,17 +24,17 @@ def where(op: Where) -> list[Node]:
 def arg_extremum(op: ArgExtremum) -> list[Node]:
     """Returns the operator of an arg-extremum, and a reshape if the axis is kept."""
     int8_only(op, op.x)
-    found = op.y
+    squeezed = op.y
     if op.keepdims:
         shape = tuple(size for axis, size in enumerate(op.y.shape) if axis != op.axis)
-        found = Value(f"{op.name}/found", TensorType(shape, DType.INT32))
+        squeezed = Value(f"{op.name}/found", TensorType(shape, DType.INT32))
     kind = tflite.ArgMaxOptions if op.kind == "arg_max" else tflite.ArgMinOptions
     axis = integers(f"{op.name}/axis", [op.axis])
-    nodes = [Node(op.kind.upper(), (op.x, axis), (found,), kind(output_type=ElementType.INT32))]
+    nodes = [Node(op.kind.upper(), (op.x, axis), (squeezed,), kind(output_type=ElementType.INT32))]
     if op.keepdims:
         shape_of = integers(f"{op.name}/shape", op.y.shape)
         options = tflite.ReshapeOptions(new_shape=list(op.y.shape))
-        nodes.append(Node("RESHAPE", (found, shape_of), (op.y,), options))
+        nodes.append(Node("RESHAPE", (squeezed, shape_of), (op.y,), options))
     return nodes
 
 
@@ -44,9 +44,9 @@ def top_k(op: TopK) -> list[Node]:
     if not op.largest:
         rule = "LiteRT looks for the largest"
         raise refusal(op, rule, "the smallest", "negate the operand and look for its largest")
-    places = Value(f"{op.name}/places", TensorType(op.y.shape, DType.INT32))
+    indices = Value(f"{op.name}/places", TensorType(op.y.shape, DType.INT32))
     values = Value(f"{op.name}/values", TensorType(op.y.shape, DType.INT8, op.x.type.quant))
-    results = (values, op.y) if isinstance(op, TopPlaces) else (op.y, places)
+    results = (values, op.y) if isinstance(op, TopPlaces) else (op.y, indices)
     k = constant(f"{op.name}/k", np.array(op.k, np.int32))
     return [Node("TOPK_V2", (op.x, k), results)]
 
@@ -57,8 +57,8 @@ def gather(op: Gather) -> list[Node]:
     options = tflite.GatherOptions(axis=op.axis, batch_dims=op.batch)
     indices = op.indices
     if indices.is_constant:
-        held = np.clip(indices.constant, 0, op.x.shape[op.axis] - 1).astype(np.int32)
-        indices = constant(indices.name, held)
+        clipped = np.clip(indices.constant, 0, op.x.shape[op.axis] - 1).astype(np.int32)
+        indices = constant(indices.name, clipped)
     return [Node("GATHER", (op.x, indices), (op.y,), options)]
 
 

@@ -22,15 +22,15 @@ SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
 
 def detections(op: Detections) -> list[Node]:
     """Returns the operator and the concatenation of its results."""
-    made, flat, nodes = [], [], list[Node]()
+    outputs, flat, nodes = [], [], list[Node]()
     for name, (_, shape) in zip(NAMES, parts(op.most), strict=True):
         y = Value(f"{op.name}/{name}", TensorType(shape, DType.FLOAT32))
         row = Value(f"{op.name}/{name}_row", TensorType((y.type.elements,), DType.FLOAT32))
-        made.append(y)
+        outputs.append(y)
         flat.append(row)
         options = tflite.ReshapeOptions(new_shape=list(row.shape))
         nodes.append(Node("RESHAPE", (y, integers(f"{row.name}/shape", row.shape)), (row,), options))
-    first = Node(CODE, (op.boxes, op.scores, op.anchors), tuple(made), custom=_options_flexbuffer(op))
+    first = Node(CODE, (op.boxes, op.scores, op.anchors), tuple(outputs), custom=_options_flexbuffer(op))
     joined = Node("CONCATENATION", tuple(flat), (op.y,), tflite.ConcatenationOptions(axis=0))
     return [first, *nodes, joined]
 

@@ -18,9 +18,9 @@ from pillion.schemas.tflite import Padding
 def padded(op: Convolution | Pool, level: int, dilation: Pair = (1, 1)) -> tuple[Value, list[Node], Padding]:
     """Returns an image whose padding is SAME or VALID, and this: the op's operand if one of them is exactly
     its padding, otherwise a padded one with its operator."""
-    found = _padding(op, dilation)
-    if found is not None:
-        return op.x, [], found
+    mode = _padding(op, dilation)
+    if mode is not None:
+        return op.x, [], mode
     top, left, bottom, right = op.padding
     n, h, w, c = op.x.shape
     shape = (n, top + h + bottom, left + w + right, c)

@@ -38,20 +38,20 @@ class RecurrentLayer(Op):
 
 def with_layers(graph: Graph) -> Graph:
     """Returns the graph with recurrent layers instead of their ops and states."""
-    found = list(_recurrent_layers(graph))
-    if not found:
+    layers = list(_recurrent_layers(graph))
+    if not layers:
         return graph
-    gone = {old for layer, ops in found for old in ops}
-    states = {state.name for layer, _ in found for state in layer.states}
-    last = {ops[-1]: layer for layer, ops in found}
-    made: list[Op] = []
+    gone = {old for layer, ops in layers for old in ops}
+    states = {state.name for layer, _ in layers for state in layer.states}
+    last = {ops[-1]: layer for layer, ops in layers}
+    new_ops: list[Op] = []
     for old in graph.ops:
         if old in last:
-            made += _layer_with_reshapes(last[old], old)
+            new_ops += _layer_with_reshapes(last[old], old)
         elif old not in gone:
-            made.append(old)
+            new_ops.append(old)
     left = tuple(state for state in graph.states if state.name not in states)
-    return dataclasses.replace(graph, ops=tuple(made), states=left)
+    return dataclasses.replace(graph, ops=tuple(new_ops), states=left)
 
 
 def _layer_with_reshapes(layer: RecurrentLayer, old: Op) -> list[Op]:
@@ -68,15 +68,15 @@ def _layer_with_reshapes(layer: RecurrentLayer, old: Op) -> list[Op]:
 
 def _recurrent_layers(graph: Graph) -> Iterator[tuple[RecurrentLayer, tuple[Op, ...]]]:
     """Yields every layer with its ops."""
-    for one in graph.ops:
-        if isinstance(one, Scan):
-            layer = _sequence_lstm_layer(graph, one)
+    for graph_op in graph.ops:
+        if isinstance(graph_op, Scan):
+            layer = _sequence_lstm_layer(graph, graph_op)
             if layer is not None:
-                yield layer, (one,)
-        elif isinstance(one, LstmCell | SvdfMemory):
-            layer = _single_step_layer(graph, one)
+                yield layer, (graph_op,)
+        elif isinstance(graph_op, LstmCell | SvdfMemory):
+            layer = _single_step_layer(graph, graph_op)
             if layer is not None:
-                yield layer, (one, *graph.users[one.y])
+                yield layer, (graph_op, *graph.users[graph_op.y])
 
 
 def _single_step_layer(graph: Graph, first: LstmCell | SvdfMemory) -> RecurrentLayer | None:
@@ -105,8 +105,8 @@ def _sequence_lstm_layer(graph: Graph, scan: Scan) -> RecurrentLayer | None:
     output = _lstm_output_half(cell, ops[1]) if isinstance(cell, LstmCell) else None
     if not isinstance(cell, LstmCell) or output is None:
         return None
-    wanted = (cell.x, cell.h, cell.c), (output.y, output.y, cell.y)
-    if (scan.body.inputs, scan.body.outputs) != wanted or len(scan.ys) != 3:
+    expected = (cell.x, cell.h, cell.c), (output.y, output.y, cell.y)
+    if (scan.body.inputs, scan.body.outputs) != expected or len(scan.ys) != 3:
         return None
     stacked, last_h, last_c = scan.ys
     if any(graph.users.get(v) or v in graph.outputs for v in (last_h, last_c)):
@@ -116,16 +116,16 @@ def _sequence_lstm_layer(graph: Graph, scan: Scan) -> RecurrentLayer | None:
     return RecurrentLayer(x=x, y=stacked, halves=(cell, output), states=states) if states else None
 
 
-def _lstm_output_half(cell: LstmCell, found: Op | None) -> LstmOutput | None:
+def _lstm_output_half(cell: LstmCell, output: Op | None) -> LstmOutput | None:
     """Returns the output half of a cell, or None."""
-    is_it = isinstance(found, LstmOutput) and (found.x, found.h, found.c) == (cell.x, cell.h, cell.y)
-    return found if is_it and isinstance(found, LstmOutput) else None
+    is_it = isinstance(output, LstmOutput) and (output.x, output.h, output.c) == (cell.x, cell.h, cell.y)
+    return output if is_it and isinstance(output, LstmOutput) else None
 
 
 def _layer_states(graph: Graph, own: set[Op], pairs: tuple[tuple[Value, Value], ...]) -> tuple[State, ...]:
     """Returns the states between these value pairs; empty unless nothing else reads them and they start at
     zero, as in LiteRT."""
-    found: list[State] = []
+    states: list[State] = []
     for before, after in pairs:
         named = [s for s in graph.states if s.before is before and s.after is after]
         shared = [s for s in graph.states if before in (s.before, s.after) or after in (s.before, s.after)]
@@ -134,8 +134,8 @@ def _layer_states(graph: Graph, own: set[Op], pairs: tuple[tuple[Value, Value], 
         )
         if len(named) != 1 or not is_alone or (named[0].initial != before.zero_point).any():
             return ()
-        found.append(named[0])
-    return tuple(found)
+        states.append(named[0])
+    return tuple(states)
 
 
 def layer_nodes(layer: RecurrentLayer) -> list[Node]:
@@ -165,22 +165,22 @@ def _lstm(layer: RecurrentLayer, cell: LstmCell, output: LstmOutput) -> Node:
         fused_activation=Activation.TANH, cell_clip=cell.clip * c.scale, time_major=True
     )
     sums = TensorType((0,), DType.INT16, PerTensor(GATE_SCALE))
-    made = [Value(f"{layer.y.name}/sums_{gate}", sums) for gate in range(4)]
-    made.append(Value(f"{layer.y.name}/hidden", TensorType((0,), DType.INT8, h.type.quant)))
+    intermediates = [Value(f"{layer.y.name}/sums_{gate}", sums) for gate in range(4)]
+    intermediates.append(Value(f"{layer.y.name}/hidden", TensorType((0,), DType.INT8, h.type.quant)))
     code = "UNIDIRECTIONAL_SEQUENCE_LSTM"
-    return Node(code, inputs, (layer.y,), options, variables=(h, c), intermediates=tuple(made))
+    return Node(code, inputs, (layer.y,), options, variables=(h, c), intermediates=tuple(intermediates))
 
 
 def _gate_tensors(half: LstmGates) -> Iterator[tuple[Value, Value, Value]]:
     """Yields weights and bias of each gate, in order; each matrix has one scale."""
     for gate in range(half.gates):
         rows = slice(gate * half.cells, (gate + 1) * half.cells)
-        made = [
+        weights = [
             constant(f"{v.name}/{gate}", v.constant[rows], PerTensor(v.channel_scales[rows.start]))
             for v in (half.input_weights, half.recurrent_weights)
         ]
         bias = constant(f"{half.bias.name}/{gate}", np.ascontiguousarray(half.bias.constant[rows]))
-        yield made[0], made[1], bias
+        yield weights[0], weights[1], bias
 
 
 def half(op: Op) -> list[Node]:

@@ -48,9 +48,9 @@ def nodes(op: Op) -> list[Node]:
         return half(op)
     if row is None:
         raise refusal(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
-    if found := why_multipliers_explicit(op):
+    if reason := why_multipliers_explicit(op):
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
-        raise refusal(op, rule, found, FROM_SCALES)
+        raise refusal(op, rule, reason, FROM_SCALES)
     if isinstance(op, Convolution) and op.given and set(op.given) != set(op.from_scales(Arithmetic.TFLITE)):
         return convolution_in_uint8(op, row(replace(op, given=())))
     return row(op)

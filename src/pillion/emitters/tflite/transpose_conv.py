@@ -19,18 +19,23 @@ def transpose_conv(op: TransposeConv2d) -> list[Node]:
     if op.dilation != (1, 1):
         raise refusal(op, "TRANSPOSE_CONV: the dilation is 1", op.dilation)
     shape = (op.x.shape[0], *op.whole, op.weights_out_channels)
-    whole = (
+    uncropped = (
         Value(f"{op.name}/whole", TensorType(shape, op.y.dtype, op.y.type.quant)) if any(op.padding) else op.y
     )
     inputs = (integers(f"{op.name}/shape", shape), symmetric(op, op.weights), op.x, bias_of(op))
     options = tflite.TransposeConvOptions(padding=Padding.VALID, stride_h=op.stride[0], stride_w=op.stride[1])
-    return [*fused(op, Node("TRANSPOSE_CONV", inputs, (whole,), options)), *_crop_nodes(op, whole)]
+    return [*fused(op, Node("TRANSPOSE_CONV", inputs, (uncropped,), options)), *_crop_nodes(op, uncropped)]
 
 
-def _crop_nodes(op: TransposeConv2d, whole: Value) -> list[Node]:
-    if whole is op.y:
+def _crop_nodes(op: TransposeConv2d, uncropped: Value) -> list[Node]:
+    if uncropped is op.y:
         return []
     begin = integers(f"{op.name}/begin", (0, op.padding[0], op.padding[1], 0))
     return [
-        Node("SLICE", (whole, begin, integers(f"{op.name}/size", op.y.shape)), (op.y,), tflite.SliceOptions())
+        Node(
+            "SLICE",
+            (uncropped, begin, integers(f"{op.name}/size", op.y.shape)),
+            (op.y,),
+            tflite.SliceOptions(),
+        )
     ]

@@ -20,11 +20,11 @@ from pillion.schemas import tflite
 
 def convolution_in_uint8(op: Convolution, nodes: list[Node]) -> list[Node]:
     """Returns a convolution's operators, with the weighted one on uint8 between two conversions."""
-    made: list[Node] = []
+    converted: list[Node] = []
     for node in nodes:
         weights = next((v for v in node.inputs if v is op.weights), None)
-        made += [node] if weights is None else _node_in_uint8(op, node)
-    return made
+        converted += [node] if weights is None else _node_in_uint8(op, node)
+    return converted
 
 
 def _node_in_uint8(op: Convolution, node: Node) -> list[Node]:

@@ -86,13 +86,13 @@ class _SubgraphWriter:
         """Adds an operator on values."""
         inputs = [-1 if v is None else self.tensor(v) for v in node.inputs]
         self.operator(node.code, inputs, [self.tensor(v) for v in node.outputs], node.options)
-        made = self.subgraph.operators[-1]
+        operator = self.subgraph.operators[-1]
         for value in node.variables:
             self.subgraph.tensors[self.tensor(value)].is_variable = True
         if node.intermediates:
-            made.intermediates = [self.marker(value) for value in node.intermediates]
+            operator.intermediates = [self.marker(value) for value in node.intermediates]
         if node.custom:
-            made.custom_options = np.frombuffer(node.custom, np.uint8)
+            operator.custom_options = np.frombuffer(node.custom, np.uint8)
 
     def operator(self, code: str, inputs: list[int], outputs: list[int], options: Table | None) -> None:
         """Adds an operator on tensors."""

@@ -83,8 +83,8 @@ def _dim_orders(
 
 def _dim_order(container: Container, number: int, value: Value) -> tuple[int, ...]:
     """Returns the dim order of an input or output."""
-    held = container.plan.values[number].val if 0 <= number < len(container.plan.values) else None
-    order = tuple(held.dim_order) if isinstance(held, Tensor) else ()
+    entry = container.plan.values[number].val if 0 <= number < len(container.plan.values) else None
+    order = tuple(entry.dim_order) if isinstance(entry, Tensor) else ()
     if sorted(order) != list(range(value.type.rank)):
         raise MalformedError(f"value {number} is no tensor of {value.type.rank} axes")
     return order

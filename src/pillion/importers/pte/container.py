@@ -59,24 +59,24 @@ class Container:
         """Returns the bytes of a segment."""
         if not 0 <= number < len(self.program.segments):
             raise MalformedError(f"segment {number} of {len(self.program.segments)}")
-        place = self.program.segments[number]
-        begin = self.base + place.offset
-        if begin + place.size > len(self.raw):
-            raise MalformedError(f"segment {number} ends at byte {begin + place.size} of {len(self.raw)}")
-        return np.frombuffer(self.raw, np.uint8, place.size, begin)
+        entry = self.program.segments[number]
+        begin = self.base + entry.offset
+        if begin + entry.size > len(self.raw):
+            raise MalformedError(f"segment {number} ends at byte {begin + entry.size} of {len(self.raw)}")
+        return np.frombuffer(self.raw, np.uint8, entry.size, begin)
 
     @cached_property
     def constants(self) -> Bytes | None:
         """The segment of all constants, or None."""
-        places = self.program.constant_segment
-        return None if places is None or not places.offsets else self.segment(places.segment_index)
+        segment = self.program.constant_segment
+        return None if segment is None or not segment.offsets else self.segment(segment.segment_index)
 
     def constant(self, number: int, size: int) -> Bytes:
         """Returns the first `size` bytes of a constant."""
-        found = self.from_constant(number)
-        if size > found.size:
-            raise MalformedError(f"constant {number} has {found.size} bytes at most, {size} are wanted")
-        return found[:size]
+        data = self.from_constant(number)
+        if size > data.size:
+            raise MalformedError(f"constant {number} has {data.size} bytes at most, {size} are wanted")
+        return data[:size]
 
     def from_constant(self, number: int) -> Bytes:
         """Returns all bytes from the start of a constant on: the file does not store its end."""
@@ -86,10 +86,10 @@ class Container:
                 raise MalformedError(f"constant {number} of {len(offsets)} is not there")
             return self.constants[offsets[number] :]
         buffers = self.program.constant_buffer or []
-        held = buffers[number].data if 0 < number < len(buffers) else None
-        if held is None:
+        data = buffers[number].data if 0 < number < len(buffers) else None
+        if data is None:
             raise MalformedError(f"constant {number} of {len(buffers)} is not there")
-        return held
+        return data
 
     def delegate(self, number: int) -> pte.BackendDelegate:
         """Returns a delegate by its index."""
@@ -106,15 +106,15 @@ class Container:
             return self.segment(where.index).tobytes()
         if where.index >= len(self.program.backend_delegate_data):
             raise MalformedError(f"delegate data {where.index} of {len(self.program.backend_delegate_data)}")
-        held = self.program.backend_delegate_data[where.index].data
-        return b"" if held is None else held.tobytes()
+        data = self.program.backend_delegate_data[where.index].data
+        return b"" if data is None else data.tobytes()
 
     @cached_property
     def record(self) -> OpenedRecord | None:
         """Pillion's record, if Pillion wrote the file."""
         for entry in self.program.named_data or []:
             if entry.key == pte.RECORD_KEY:
-                held = self.segment(entry.segment_index)
+                data = self.segment(entry.segment_index)
                 before = self.base + self.program.segments[entry.segment_index].offset
-                return open_record(held.tobytes(), memoryview(self.raw)[:before])
+                return open_record(data.tobytes(), memoryview(self.raw)[:before])
         return None

@@ -30,7 +30,7 @@ def read_payload(payload: bytes) -> Graph:
 
 
 def _arithmetic_by_name(name: str) -> Arithmetic:
-    known = {one.value: one for one in Arithmetic}
+    known = {arithmetic.value: arithmetic for arithmetic in Arithmetic}
     if name not in known:
         raise damaged_payload_error(f"an arithmetic of {', '.join(known)}", repr(name))
     return known[name]

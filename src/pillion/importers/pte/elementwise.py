@@ -171,16 +171,16 @@ def _binary_operands(call: ReadCall, first: int, second: int) -> tuple[ReadTenso
         return a.tensor, call.shaped(b.tensor, a.tensor.shape), a.tensor.shape
     for small, big in ((b, a), (a, b)):
         if small.is_image and big.is_image and small.tensor.elements == small.sizes[1] == big.sizes[1]:
-            whole, channels = (
+            image, channels = (
                 call.shaped(big.tensor, big.image_shape),
                 call.shaped(small.tensor, (small.sizes[1],)),
             )
-            return (whole, channels, whole.shape) if big is a else (channels, whole, whole.shape)
+            return (image, channels, image.shape) if big is a else (channels, image, image.shape)
     scalar = next((v for v in (a, b) if v.tensor.is_constant and v.tensor.elements == 1), None)
     if scalar is not None:
-        other = b if scalar is a else a
-        call.require_same_dim_order(other)
-        return a.tensor, b.tensor, other.tensor.shape
+        operand = b if scalar is a else a
+        call.require_same_dim_order(operand)
+        return a.tensor, b.tensor, operand.tensor.shape
     raise call.refuse(
         "shapes are equal, or one operand has only the channels of the other", (a.sizes, b.sizes)
     )
@@ -191,7 +191,7 @@ def add(call: ReadCall) -> None:
     a, b, shape = _binary_operands(call, 0, 4)
     call.int8(a), call.int8(b)
     zeros = (call.level(1), call.level(5), call.level(8))
-    first, second, out = given = tuple(call.multiplier(i, i + 1) for i in (2, 6, 9))
+    first, second, out = multipliers = tuple(call.multiplier(i, i + 1) for i in (2, 6, 9))
     bounds = call.bounds(11, 12)
 
     def numbers(x: Int64Array, y: Int64Array) -> Any:
@@ -202,13 +202,13 @@ def add(call: ReadCall) -> None:
         total = numerics.requantize(sum(parts), out.mantissa, out.shift)
         return numerics.saturate(total + zeros[2], bounds["low"], bounds["high"])
 
-    made = _binary_as_lookup(call, a, b, numbers)
-    if made is not None:
-        for tensor, zero in zip((a, b, made), zeros, strict=True):
+    result = _binary_as_lookup(call, a, b, numbers)
+    if result is not None:
+        for tensor, zero in zip((a, b, result), zeros, strict=True):
             tensor.label.add_known_params(zero)
         return
     y = call.make_int8(shape, zeros[2])
-    call.record_op(Add, y, {"a": (a, zeros[0]), "b": (b, zeros[1])}, given=given, **bounds)
+    call.record_op(Add, y, {"a": (a, zeros[0]), "b": (b, zeros[1])}, given=multipliers, **bounds)
 
 
 def mul(call: ReadCall) -> None:
@@ -223,9 +223,9 @@ def mul(call: ReadCall) -> None:
         product = numerics.requantize((x - plain[0]) * (y - plain[1]), m.mantissa, m.shift)
         return numerics.saturate(product + out_zero, -128, 127)
 
-    made = _binary_as_lookup(call, a, b, numbers) if all(map(SHIFTED.takes, plain)) else None
-    if made is not None:
-        made.label.add_known_params(out_zero)
+    result = _binary_as_lookup(call, a, b, numbers) if all(map(SHIFTED.takes, plain)) else None
+    if result is not None:
+        result.label.add_known_params(out_zero)
         return
     xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, call.level(1)), "b": (b, call.level(3))}
     call.record_op(Mul, call.make_int8(shape, out_zero), xs, given=(m,))
@@ -245,11 +245,11 @@ def _extremum(call: ReadCall, make: Any, numbers: Numbers) -> None:
     first, second = call.view(0), call.view(1)
     a, b, shape = _extremum_operands(call, first, second)
     call.int8(a), call.int8(b)
-    made = _binary_as_lookup(call, a, b, numbers)
-    for tensor in (b, *((made,) if made else ())):
+    result = _binary_as_lookup(call, a, b, numbers)
+    for tensor in (b, *((result,) if result else ())):
         if not tensor.is_constant:
             tensor.label.join(a.label if not a.is_constant else tensor.label)
-    if made is None:
+    if result is None:
         if a.is_constant and b.is_constant:
             raise call.refuse("an operand is no constant", (a.shape, b.shape))
         y = call.make(shape, DType.INT8, b.label if a.is_constant else a.label)
@@ -262,9 +262,9 @@ def _extremum_operands(
     """Returns the operands as the kernel broadcasts them: by logical sizes, as if contiguous."""
     a, b = first.tensor, second.tensor
     if 1 in (a.elements, b.elements) and a.elements != b.elements:
-        whole = first if b.elements == 1 else second
-        call.require_same_dim_order(whole)
-        return a, b, whole.tensor.shape
+        full = first if b.elements == 1 else second
+        call.require_same_dim_order(full)
+        return a, b, full.tensor.shape
     if first.sizes == second.sizes:
         call.require_same_dim_order(first, second)
         return a, call.shaped(b, a.shape), a.shape

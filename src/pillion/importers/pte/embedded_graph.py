@@ -21,17 +21,17 @@ def recorded_graph(container: Container, packed: bytes) -> Graph:
 
 def delegate_payloads(container: Container) -> list[bytes]:
     """Returns the payloads of the delegate calls, in order."""
-    calls = (one.instr_args for one in container.plan.chains[0].instructions)
+    calls = (instruction.instr_args for instruction in container.plan.chains[0].instructions)
     numbers = [call.delegate_index for call in calls if isinstance(call, DelegateCall)]
     return [container.payload(container.delegate(number)) for number in numbers]
 
 
 def _payload_bytes_reader(payload: bytes) -> graph_json.BytesOf:
-    whole = np.frombuffer(payload, np.uint8)
+    contents = np.frombuffer(payload, np.uint8)
 
     def cut(begin: int, size: int) -> Bytes:
-        if not 0 <= begin <= begin + size <= whole.size:
-            raise MalformedError(f"a constant ends at byte {begin + size} of {whole.size} of a segment")
-        return whole[begin : begin + size]
+        if not 0 <= begin <= begin + size <= contents.size:
+            raise MalformedError(f"a constant ends at byte {begin + size} of {contents.size} of a segment")
+        return contents[begin : begin + size]
 
     return cut

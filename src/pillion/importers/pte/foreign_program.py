@@ -63,13 +63,13 @@ def refuse_unknown(container: Container) -> None:
                 unknown[f"delegate {delegate.id}, with code for the NPU itself"] += found_code
             case other:
                 unknown[type(other).__name__ if other else "an instruction of no known kind"] += 1
-    found = [f"{name[:100]}, {count} times" for name, count in unknown.items() if count]
-    if found:
-        more = f"\nand {len(found) - 40} more" if len(found) > 40 else ""
+    kinds = [f"{name[:100]}, {count} times" for name, count in unknown.items() if count]
+    if kinds:
+        more = f"\nand {len(kinds) - 40} more" if len(kinds) > 40 else ""
         raise PillionError(
-            f"`{container.name}` has {len(found)} kind{'s' * (len(found) > 1)} of instruction that cannot be read",
+            f"`{container.name}` has {len(kinds)} kind{'s' * (len(kinds) > 1)} of instruction that cannot be read",
             rule="int8 kernels of the cortex_m library, copies of ATen's and segments under Pillion's mark, one after the other",
-            here="\n".join(found[:40]) + more,
+            here="\n".join(kinds[:40]) + more,
             help="compile the model with Pillion, from PyTorch or .tflite; it says what keeps an op in float",
         )
 
@@ -99,17 +99,17 @@ class PteReader:
         """Returns a value by its index; raises if it is missing or of an unknown kind."""
         if not 0 <= number < len(self.values):
             raise MalformedError(f"value {number} of {len(self.values)}")
-        held = self.values[number].val
-        if held is None:
+        value = self.values[number].val
+        if value is None:
             raise MalformedError(f"value {number} is of no known kind")
-        return held
+        return value
 
     def border(self, number: int) -> Argument:
         """Returns the description of an input or output, which must be a tensor."""
-        held = self.entry(number)
-        if not isinstance(held, pte.Tensor):
+        value = self.entry(number)
+        if not isinstance(value, pte.Tensor):
             raise MalformedError("inputs and outputs are tensors")
-        return argument_of_tensor(number, held)
+        return argument_of_tensor(number, value)
 
     def input(self, number: int, index: int) -> ReadTensor:
         """Places an input of the program in memory and returns it."""
@@ -118,19 +118,19 @@ class PteReader:
             raise MalformedError(
                 f"input {index} is a {argument.dtype.value} constant, or neither float32 nor int8"
             )
-        made = ReadTensor(f"input{index}", argument.memory_shape, argument.dtype, SharedQuantParams())
-        self.write(argument, made)
-        return made
+        tensor = ReadTensor(f"input{index}", argument.memory_shape, argument.dtype, SharedQuantParams())
+        self.write(argument, tensor)
+        return tensor
 
     def output(self, number: int, index: int) -> ReadTensor:
         """Returns the tensor at the place of an output after all calls."""
         argument = self.border(number)
-        found = self.read(argument, "an output")
-        if found.is_constant:
+        tensor = self.read(argument, "an output")
+        if tensor.is_constant:
             raise MalformedError("an output is a constant")
-        if not found.name.startswith("input"):
-            found.name = f"output{index}"
-        return found
+        if not tensor.name.startswith("input"):
+            tensor.name = f"output{index}"
+        return tensor
 
     # Memory
 
@@ -144,8 +144,8 @@ class PteReader:
         """Returns the tensor at the address of an argument, in its shape in memory."""
         if argument.held.data_buffer_idx:
             return self.constant(argument)
-        found = self.memory.held.get(argument.place)
-        if found is None or found.nbytes != argument.nbytes or found.dtype is not argument.dtype:
+        tensor = self.memory.held.get(argument.place)
+        if tensor is None or tensor.nbytes != argument.nbytes or tensor.dtype is not argument.dtype:
             raise PillionError(
                 f"value {argument.number} of `{self.container.name}` is read before it is made",
                 rule="what a call reads is a whole tensor that an earlier call has written",
@@ -153,7 +153,7 @@ class PteReader:
                 f"offset {argument.place[1]}",
                 help="export the model again; programs that keep state between runs cannot be read",
             )
-        return self.shaped(found, argument.memory_shape, source)
+        return self.shaped(tensor, argument.memory_shape, source)
 
     def constant(self, argument: Argument) -> ReadTensor:
         """Returns the constant of an argument."""
@@ -176,10 +176,10 @@ class PteReader:
         key = (tensor, shape)
         if key not in self.reshaped:
             data = None if tensor.data is None else tensor.data.reshape(shape)
-            made = ReadTensor(tensor.name, shape, tensor.dtype, tensor.label, data)
+            reshaped = ReadTensor(tensor.name, shape, tensor.dtype, tensor.label, data)
             if data is None:
-                self.add(SameScaleStep(source, Reshape, ("x",), (tensor,), made))
-            self.reshaped[key] = made
+                self.add(SameScaleStep(source, Reshape, ("x",), (tensor,), reshaped))
+            self.reshaped[key] = reshaped
         return self.reshaped[key]
 
     def copy(self, x: ReadTensor, y: ReadTensor, source: str) -> None:
@@ -209,9 +209,9 @@ class PteReader:
         """Reads the call of an NPU segment: inputs, then outputs, all contiguous."""
         delegate = self.container.delegate(call.delegate_index)
         body = with_unique_names(read_payload(self.container.payload(delegate)), source)
-        wanted = (*body.inputs, *body.outputs)
+        declared = (*body.inputs, *body.outputs)
         arguments = [self.border(number) for number in call.args]
-        if [(a.nbytes, a.dtype) for a in arguments] != [(v.type.size_bytes, v.dtype) for v in wanted]:
+        if [(a.nbytes, a.dtype) for a in arguments] != [(v.type.size_bytes, v.dtype) for v in declared]:
             raise MalformedError(f"{source}: it is handed {len(arguments)} tensors, not those of the segment")
         count = len(body.inputs)
         xs = [
@@ -222,7 +222,7 @@ class PteReader:
             ReadTensor(f"t{a.number}", v.shape, v.dtype, SharedQuantParams())
             for a, v in zip(arguments[count:], body.outputs, strict=True)
         ]
-        for tensor, value in zip((*xs, *ys), wanted, strict=True):
+        for tensor, value in zip((*xs, *ys), declared, strict=True):
             if value.is_quantized:
                 tensor.label.add_known_params(value.zero_point, value.scale)
         for argument, tensor in zip(arguments[count:], ys, strict=True):
@@ -237,10 +237,10 @@ class PteReader:
         taken = tuple(map(out.result, inputs))
         for step in self.steps:
             step.emit(out)
-        made = Graph(
+        collected = Graph(
             model_name(self.container.name), taken, tuple(out.ops), tuple(out.values[y] for y in outputs)
         )
-        return verify(made.without_dead_ops())
+        return verify(collected.without_dead_ops())
 
 
 def with_unique_names(body: Graph, source: str) -> Graph:

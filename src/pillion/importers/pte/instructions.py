@@ -142,17 +142,17 @@ class ReadCall:
 
     def check_fields(self) -> None:
         """Raises if an integer argument is out of its range, even if no reader uses it."""
-        for place, number in enumerate(self.numbers):
-            held = self.reader.entry(number)
+        for index, number in enumerate(self.numbers):
+            value = self.reader.entry(number)
             fields = FIELDS[self.operator]
-            field = fields.get(place, fields.get(place - len(self.numbers)))
-            if field is None and isinstance(held, (pte.Int, pte.IntList)):
-                raise self.refuse(f"argument {place} is no integer", type(held).__name__)
-            found: tuple[int, ...] = (held.int_val,) if isinstance(held, pte.Int) else ()
-            found = self.integers(place) if isinstance(held, pte.IntList) else found
-            wrong = [n for n in found if field is not None and not field.takes(n)]
+            field = fields.get(index, fields.get(index - len(self.numbers)))
+            if field is None and isinstance(value, (pte.Int, pte.IntList)):
+                raise self.refuse(f"argument {index} is no integer", type(value).__name__)
+            integers: tuple[int, ...] = (value.int_val,) if isinstance(value, pte.Int) else ()
+            integers = self.integers(index) if isinstance(value, pte.IntList) else integers
+            wrong = [n for n in integers if field is not None and not field.takes(n)]
             if wrong and field is not None:
-                rule = f"argument {place} is {field.means}, from {field.low} to {field.high}"
+                rule = f"argument {index} is {field.means}, from {field.low} to {field.high}"
                 raise self.refuse(rule, wrong[0])
 
     def refuse(self, rule: str, here: object) -> PillionError:
@@ -212,10 +212,10 @@ class ReadCall:
             raise self.refuse(
                 f"argument {place} has {count or f'at most {LONGEST_LIST}'} numbers", len(items)
             )
-        found = [self.reader.entry(item) for item in items]
-        if not all(isinstance(one, pte.Int) for one in found):
-            raise self.refuse(f"argument {place} is a list of integers", found[:4])
-        return tuple(one.int_val for one in found if isinstance(one, pte.Int))
+        values = [self.reader.entry(item) for item in items]
+        if not all(isinstance(value, pte.Int) for value in values):
+            raise self.refuse(f"argument {place} is a list of integers", values[:4])
+        return tuple(value.int_val for value in values if isinstance(value, pte.Int))
 
     def pair(self, place: int) -> Pair:
         """Returns an argument of two integers, such as a stride."""
@@ -228,17 +228,17 @@ class ReadCall:
 
     def multipliers(self, mantissas: int, shifts: int, count: int) -> Multipliers:
         """Returns the multipliers of all channels from two constants."""
-        both = (self.vector(place, count).tolist() for place in (mantissas, shifts))
+        both = (self.vector(number, count).tolist() for number in (mantissas, shifts))
         return tuple(map(Multiplier, *both))
 
     # Tensors
 
     def argument(self, number: int) -> Argument:
         """Returns the description of a tensor by its value index."""
-        held = self.reader.entry(number)
-        if not isinstance(held, pte.Tensor):
-            raise self.refuse("operands and results are tensors", type(held).__name__)
-        return argument_of_tensor(number, held)
+        value = self.reader.entry(number)
+        if not isinstance(value, pte.Tensor):
+            raise self.refuse("operands and results are tensors", type(value).__name__)
+        return argument_of_tensor(number, value)
 
     def view(self, place: int) -> TensorView:
         """Returns a tensor argument with its logical sizes and dim order."""
@@ -342,9 +342,9 @@ class ReadCall:
             raise self.refuse(
                 f"the result is {dtype.value}{list(shape)}", f"{self.out.dtype.value}{list(self.out.sizes)}"
             )
-        made = ReadTensor(f"t{self.out.number}", shape, dtype, label or SharedQuantParams())
-        self.reader.write(self.out, made)
-        return made
+        tensor = ReadTensor(f"t{self.out.number}", shape, dtype, label or SharedQuantParams())
+        self.reader.write(self.out, tensor)
+        return tensor
 
     def make_int8(self, shape: Shape, zero_point: int) -> ReadTensor:
         """Returns an int8 result with a known zero point."""

@@ -27,8 +27,8 @@ def _record_move(call: ReadCall, make: Any, x: ReadTensor, shape: Shape, **field
     return y
 
 
-def _axis(call: ReadCall, place: int, rank: int) -> int:
-    return _nonnegative_axis(call, call.number(place), rank)
+def _axis(call: ReadCall, number: int, rank: int) -> int:
+    return _nonnegative_axis(call, call.number(number), rank)
 
 
 def _nonnegative_axis(call: ReadCall, axis: int, rank: int) -> int:
@@ -43,11 +43,11 @@ def viewed(call: ReadCall) -> None:
     copy_memory(call)
 
 
-def _require_result_sizes(call: ReadCall, said: tuple[int, ...]) -> None:
+def _require_result_sizes(call: ReadCall, declared: tuple[int, ...]) -> None:
     """Raises unless the call gives the result's sizes; -1 matches any."""
     sizes = call.out.sizes
-    if len(said) != len(sizes) or any(n not in (-1, d) for n, d in zip(said, sizes, strict=True)):
-        raise call.refuse(f"the result has sizes {sizes}", said)
+    if len(declared) != len(sizes) or any(n not in (-1, d) for n, d in zip(declared, sizes, strict=True)):
+        raise call.refuse(f"the result has sizes {sizes}", declared)
 
 
 def squeezed(call: ReadCall) -> None:

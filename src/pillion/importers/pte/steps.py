@@ -35,9 +35,9 @@ class GraphCollector:
 
     def new(self, tensor: ReadTensor, quant: Quant | None) -> Value:
         """Returns a new value for a tensor."""
-        made = Value(self.names.fresh(tensor.name), TensorType(tensor.shape, tensor.dtype, quant))
-        self.values[tensor] = made
-        return made
+        value = Value(self.names.fresh(tensor.name), TensorType(tensor.shape, tensor.dtype, quant))
+        self.values[tensor] = value
+        return value
 
     def result(self, tensor: ReadTensor) -> Value:
         """Returns a new value for a computed tensor, with the parameters from all calls."""
@@ -90,9 +90,9 @@ class OpStep:
     def emit(self, out: GraphCollector) -> None:
         """Adds the op to the graph."""
         operands = {name: out.operand(x, seen, self.source) for name, (x, seen) in self.xs.items()}
-        made = self.make(**operands, y=out.result(self.y), source=self.source, **self.fields)
-        weighted = isinstance(made, (Convolution, Linear))
-        out.ops.append(zero_dead_channel_biases(made, out.names.fresh) if weighted else made)
+        op = self.make(**operands, y=out.result(self.y), source=self.source, **self.fields)
+        weighted = isinstance(op, (Convolution, Linear))
+        out.ops.append(zero_dead_channel_biases(op, out.names.fresh) if weighted else op)
 
 
 @dataclass(eq=False)
@@ -112,8 +112,10 @@ class SameScaleStep:
         quant = out.values[active].type.quant
         assert not isinstance(quant, PerChannel)  # programs have no such tensors
         values = tuple(out.value(x, quant, self.source) for x in self.xs)
-        given = {"xs": values} if self.operands == ("xs",) else dict(zip(self.operands, values, strict=True))
-        out.ops.append(self.make(y=out.new(self.y, quant), source=self.source, **given, **self.fields))
+        operands = (
+            {"xs": values} if self.operands == ("xs",) else dict(zip(self.operands, values, strict=True))
+        )
+        out.ops.append(self.make(y=out.new(self.y, quant), source=self.source, **operands, **self.fields))
 
 
 @dataclass(eq=False)

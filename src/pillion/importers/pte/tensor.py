@@ -26,10 +26,10 @@ class SharedQuantParams:
     @property
     def root(self) -> SharedQuantParams:
         """The representative of all joined labels."""
-        found = self
-        while found.joined is not None:
-            found = found.joined
-        return found
+        label = self
+        while label.joined is not None:
+            label = label.joined
+        return label
 
     def join(self, other: SharedQuantParams) -> None:
         """Joins two labels unless they are known to differ."""

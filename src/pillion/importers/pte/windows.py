@@ -33,13 +33,13 @@ def sides(
     determines the others."""
     after: list[int] = []
     for axis in (0, 1):
-        size, wanted = x[1 + axis], y[1 + axis]
+        size, out_size = x[1 + axis], y[1 + axis]
         window = (kernel[axis], stride[axis], dilation[axis])
-        if output_size(size, *window, 2 * before[axis]) == wanted:
+        if output_size(size, *window, 2 * before[axis]) == out_size:
             after.append(before[axis])
             continue
         extent = dilation[axis] * (kernel[axis] - 1) + 1
-        after.append((wanted - 1) * stride[axis] + extent - size - before[axis])
+        after.append((out_size - 1) * stride[axis] + extent - size - before[axis])
     if min(after) < 0 or max(after) > 2**16:
         raise call.refuse("windows reach the end of the image", f"image {x}, window {kernel}, result {y}")
     return (*before, after[0], after[1])
@@ -98,11 +98,11 @@ def _record_weighted_op(
     """Records an op whose offsets, multipliers and bounds start at argument `first`."""
     count = weights.shape[axis]
     zeros = (call.level(first, -1), call.level(first + 1))
-    given = call.multipliers(first + 2, first + 3, count)
+    multipliers = call.multipliers(first + 2, first + 3, count)
     bias, bounds = call.vector(2, count), call.bounds(first + 4, first + 5)
     y = call.make_int8(call.out_image, zeros[1])
     call.record_op(
-        make, y, _weighted_operands(x, zeros[0], y, weights, bias), given=given, **fields, **bounds
+        make, y, _weighted_operands(x, zeros[0], y, weights, bias), given=multipliers, **fields, **bounds
     )
 
 
@@ -126,10 +126,10 @@ def linear(call: ReadCall) -> None:
     out, features = weights.shape
     x = call.shaped(x, (*x.shape[:-1], features) if x.shape and x.shape[-1] == features else (-1, features))
     zeros = (call.level(4, -1), call.level(6))
-    given = (Multiplier(*call.integers(7, 1), *call.integers(8, 1)),)
+    multipliers = (Multiplier(*call.integers(7, 1), *call.integers(8, 1)),)
     bias, bounds = _linear_bias(call, weights, zeros[0]), call.bounds(10, 9)
     y = call.make_int8((*x.shape[:-1], out), zeros[1])
-    call.record_op(Linear, y, _weighted_operands(x, zeros[0], y, weights, bias), given=given, **bounds)
+    call.record_op(Linear, y, _weighted_operands(x, zeros[0], y, weights, bias), given=multipliers, **bounds)
 
 
 def _linear_bias(call: ReadCall, weights: Array, zero_point: int) -> Array:

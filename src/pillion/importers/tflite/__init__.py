@@ -87,22 +87,22 @@ class OpenedTflite:
 def open_file(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str] = NONE) -> OpenedTflite:
     """Opens a `.tflite` file, or its bytes. `compiled` maps custom operators with NPU code to its vendor."""
     if isinstance(source, bytes):
-        raw, name, place = source, "model", "bytes in memory"
+        raw, name, location = source, "model", "bytes in memory"
     else:
-        raw, name, place = read_whole(Path(source), ".tflite"), Path(source).stem, str(source)
+        raw, name, location = read_whole(Path(source), ".tflite"), Path(source).stem, str(source)
     try:
         model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
         resolve_buffers(model, raw)
-        return OpenedTflite(model, name, place, raw, compiled)
+        return OpenedTflite(model, name, location, raw, compiled)
     except MalformedError as error:
-        raise _malformed(name, place, error) from None
+        raise _malformed(name, location, error) from None
 
 
-def _malformed(name: str, place: str, error: MalformedError) -> PillionError:
+def _malformed(name: str, location: str, error: MalformedError) -> PillionError:
     return PillionError(
         f"`{name}` is not a valid TensorFlow Lite file",
         rule=str(error),
-        here=place,
+        here=location,
         help="is the file complete, and of this kind?",
     )
 

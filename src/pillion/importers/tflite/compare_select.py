@@ -35,15 +35,15 @@ def select(call: ReadOperator) -> list[Op]:
     require_one_of(call, condition, DType.BOOL)
     for value in (a, b):
         require_one_of(call, value, DType.INT8, DType.INT32, DType.BOOL)
-    made = OpChain(call)
+    chain = OpChain(call)
     if call.code == "SELECT" and condition.type.rank == 1 and a.type.rank > 1:
         column = (*condition.shape, *(1,) * (a.type.rank - 1))
         if condition.is_constant:
-            held = condition.constant.reshape(column)
-            condition = constant(call.fresh(f"{y.name}/condition"), held)
+            values = condition.constant.reshape(column)
+            condition = constant(call.fresh(f"{y.name}/condition"), values)
         else:
-            condition = made.reshape(condition, column, "condition")
-    return [*made.ops, Where(condition=condition, a=a, b=b, y=y, source=call.source)]
+            condition = chain.reshape(condition, column, "condition")
+    return [*chain.ops, Where(condition=condition, a=a, b=b, y=y, source=call.source)]
 
 
 def arg_extremum(cls: type[Op]) -> Reading:
@@ -67,10 +67,10 @@ def top_k(call: ReadOperator) -> list[Op]:
     require_one_of(call, x, DType.INT8)
     if len(call.outputs) != 2 or len(k) != 1:
         raise call.refuse("there are values and places, and one k", f"{len(call.outputs)} results, k {k}")
-    values, places = call.outputs
+    values, indices = call.outputs
     return [
         TopValues(x=x, y=values, k=k[0], source=call.source),
-        TopPlaces(x=x, y=places, k=k[0], source=call.source),
+        TopPlaces(x=x, y=indices, k=k[0], source=call.source),
     ]
 
 
@@ -91,8 +91,8 @@ def _gather_op(call: ReadOperator, x: Value, indices: Value, axis: int, batch: i
 
 
 def _are_indices_in_range(indices: Value, size: int) -> bool:
-    held = indices.constant.astype(np.int64)
-    return bool(((held >= 0) & (held < size)).all())
+    values = indices.constant.astype(np.int64)
+    return bool(((values >= 0) & (values < size)).all())
 
 
 def embedding_lookup(call: ReadOperator) -> list[Op]:
@@ -128,23 +128,23 @@ def broadcast_to(call: ReadOperator) -> list[Op]:
     fits = len(shape) == y.type.rank and all(a in (1, b) for a, b in zip(shape, y.shape, strict=True))
     if not fits or not same:
         raise call.refuse("a result of the same type, in which axes of 1 are larger", f"{x!r} to {y!r}")
-    made = OpChain(call)
+    chain = OpChain(call)
     return _tile_by_concat(
-        made, made.reshape(x, shape), [b // a for a, b in zip(shape, y.shape, strict=True)]
+        chain, chain.reshape(x, shape), [b // a for a, b in zip(shape, y.shape, strict=True)]
     )
 
 
-def _tile_by_concat(made: OpChain, x: Value, counts: list[int]) -> list[Op]:
+def _tile_by_concat(chain: OpChain, x: Value, counts: list[int]) -> list[Op]:
     """Returns concatenations of a tensor with itself."""
-    call, y = made.call, made.call.result
+    call, y = chain.call, chain.call.result
     if math.prod(counts) * x.type.size_bytes > LARGEST:
         raise call.refuse(f"a tensor has at most {LARGEST} bytes", f"{x!r} times {counts}")
     axes = [axis for axis, count in enumerate(counts) if count > 1]
     for axis in axes:
-        x = made.concat((x,) * counts[axis], axis, y if axis == axes[-1] else "tiled")
+        x = chain.concat((x,) * counts[axis], axis, y if axis == axes[-1] else "tiled")
     if not axes:
-        made.reshape(x, y.shape, y)
-    return made.ops
+        chain.reshape(x, y.shape, y)
+    return chain.ops
 
 
 def fill(call: ReadOperator) -> list[Op]:
@@ -165,8 +165,8 @@ def one_hot(call: ReadOperator) -> list[Op]:
     numbers, y, axis = call.operand(0), call.result, call.options_as(tflite.OneHotOptions).axis
     require_one_of(call, numbers, DType.INT32)
     depth, on, off = call.integers(1), call.constant(2), call.constant(3)
-    for held in (on, off):
-        require_one_of(call, held, DType.INT8, DType.INT32, DType.BOOL)
+    for value in (on, off):
+        require_one_of(call, value, DType.INT8, DType.INT32, DType.BOOL)
     rank = numbers.type.rank + 1
     axis = rank - 1 if axis == -1 else axis
     if (
@@ -180,20 +180,22 @@ def one_hot(call: ReadOperator) -> list[Op]:
             "one depth, an axis of the result, which has that size", f"{depth}, axis {axis}, {y!r}"
         )
     shape = (*numbers.shape[:axis], 1, *numbers.shape[axis:])
-    made = OpChain(call)
-    column = made.reshape(numbers, shape, "column")
+    chain = OpChain(call)
+    column = chain.reshape(numbers, shape, "column")
     if numbers.is_constant:
-        made.ops, column = [], constant(column.name, numbers.constant.reshape(shape))
-    places = made.numbers(np.arange(depth[0]).reshape(-1, *(1,) * (rank - 1 - axis)), "places")
+        chain.ops, column = [], constant(column.name, numbers.constant.reshape(shape))
+    positions = chain.numbers(np.arange(depth[0]).reshape(-1, *(1,) * (rank - 1 - axis)), "places")
     is_there = Value(call.fresh(f"{y.name}/is_there"), TensorType(y.shape, DType.BOOL))
-    made.add(Compare, is_there, y.shape, numbers, a=column, b=places, relation=Relation.EQUAL)
-    made.add(Where, y, y.shape, y, condition=is_there, a=_as_scalar(on), b=_as_scalar(off))
-    return made.ops
+    chain.add(Compare, is_there, y.shape, numbers, a=column, b=positions, relation=Relation.EQUAL)
+    chain.add(Where, y, y.shape, y, condition=is_there, a=_as_scalar(on), b=_as_scalar(off))
+    return chain.ops
 
 
-def _as_scalar(held: Value) -> Value:
+def _as_scalar(value: Value) -> Value:
     """Returns a one-element constant as a scalar, because the result may have no axes."""
-    return held if held.type.rank == 0 else constant(held.name, held.constant.reshape(()), held.type.quant)
+    return (
+        value if value.type.rank == 0 else constant(value.name, value.constant.reshape(()), value.type.quant)
+    )
 
 
 ROWS: dict[str, Reading] = {

@@ -18,23 +18,28 @@ MOST_BYTES = 2**16
 
 def fold_constant_ops(call: ReadOperator, ops: list[Op]) -> list[Op]:
     """Returns an operator's ops; none if all its results are folded to constants."""
-    found = _constant_results(ops)
-    if found is None or not ops or not all(y in found for y in call.outputs):
+    results = _constant_results(ops)
+    if results is None or not ops or not all(y in results for y in call.outputs):
         return ops
     for y in call.outputs:
-        call.bind(y, constant(y.name, found[y], y.type.quant))
+        call.bind(y, constant(y.name, results[y], y.type.quant))
     return []
 
 
 def _constant_results(ops: Sequence[Op]) -> dict[Value, Array] | None:
     """Returns the result of each op, or None if an operand is not constant or a result is too large."""
-    found: dict[Value, Array] = {}
+    results: dict[Value, Array] = {}
     for op in ops:
-        is_known = all(v.is_constant or v in found for v in op.operands)
-        held = sum(v.type.size_bytes for v in op.operands)
-        made = sum(y.type.size_bytes for y in op.results)
-        if not is_known or isinstance(op, Scan) or len(op.results) != 1 or made > max(held, MOST_BYTES):
+        is_known = all(v.is_constant or v in results for v in op.operands)
+        operand_bytes = sum(v.type.size_bytes for v in op.operands)
+        result_bytes = sum(y.type.size_bytes for y in op.results)
+        if (
+            not is_known
+            or isinstance(op, Scan)
+            or len(op.results) != 1
+            or result_bytes > max(operand_bytes, MOST_BYTES)
+        ):
             return None
-        operands = [v.constant if v.is_constant else found[v] for v in op.operands]
-        found[op.results[0]] = op.reference(Arithmetic.TFLITE, *operands)
-    return found
+        operands = [v.constant if v.is_constant else results[v] for v in op.operands]
+        results[op.results[0]] = op.reference(Arithmetic.TFLITE, *operands)
+    return results

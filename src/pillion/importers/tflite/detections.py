@@ -22,32 +22,32 @@ PER_CLASS = 100
 
 def detections(call: ReadOperator) -> list[Op]:
     """Returns an op that computes all numbers as one vector, and the slices of the four results."""
-    said = flexbuffer.read_map_numbers(call.custom)
-    missing = [name for name in (*WANTED, *SCALES) if name not in said]
-    if missing or said.get("max_classes_per_detection", 1) != 1:
+    options = flexbuffer.read_map_numbers(call.custom)
+    missing = [name for name in (*WANTED, *SCALES) if name not in options]
+    if missing or options.get("max_classes_per_detection", 1) != 1:
         rule = f"it says {', '.join((*WANTED, *SCALES))}, and gives a box one class"
-        raise call.refuse(rule, f"without {', '.join(missing)}" if missing else f"{said}")
+        raise call.refuse(rule, f"without {', '.join(missing)}" if missing else f"{options}")
     before: list[Op] = []
     boxes, scores = (_float_operand(call, call.operand(number), before) for number in (0, 1))
-    most, by_class = int(said["max_detections"]), int(said.get("detections_per_class", PER_CLASS))
-    whole = Value(
+    most, by_class = int(options["max_detections"]), int(options.get("detections_per_class", PER_CLASS))
+    combined = Value(
         call.fresh(f"{call.outputs[0].name}/all"), TensorType((max(6 * most + 1, 0),), DType.FLOAT32)
     )
-    made = Detections(
+    op = Detections(
         boxes=boxes,
         scores=scores,
         anchors=_anchors(call),
-        y=whole,
+        y=combined,
         most=most,
-        classes=int(said["num_classes"]),
-        by_class=by_class if said.get("use_regular_nms", False) else 0,
-        score_threshold=float(said["nms_score_threshold"]),
-        iou_threshold=float(said["nms_iou_threshold"]),
-        scales=tuple(float(said[name]) for name in SCALES),
+        classes=int(options["num_classes"]),
+        by_class=by_class if options.get("use_regular_nms", False) else 0,
+        score_threshold=float(options["nms_score_threshold"]),
+        iou_threshold=float(options["nms_iou_threshold"]),
+        scales=tuple(float(options[name]) for name in SCALES),
         source=call.source,
     )
-    made.check()
-    return [*before, made, *_result_slices(call, whole, most)]
+    op.check()
+    return [*before, op, *_result_slices(call, combined, most)]
 
 
 def _float_operand(call: ReadOperator, x: Value, before: list[Op]) -> Value:
@@ -63,16 +63,16 @@ def _float_operand(call: ReadOperator, x: Value, before: list[Op]) -> Value:
 
 def _anchors(call: ReadOperator) -> Value:
     """Returns the anchors in float32; the file may have them quantized."""
-    held, boxes = call.constant(2), call.operand(0)
-    if held.dtype is boxes.dtype is DType.FLOAT32:
-        return held
-    if held.dtype is not boxes.dtype or not isinstance(held.type.quant, PerTensor):
-        raise call.refuse("anchors are float32 as boxes are, or uint8 with one scale as those", repr(held))
-    levels = held.constant.astype(np.int32) - held.zero_point
-    return constant(call.fresh(f"{held.name}/real"), levels.astype(np.float32) * np.float32(held.scale))
+    anchors, boxes = call.constant(2), call.operand(0)
+    if anchors.dtype is boxes.dtype is DType.FLOAT32:
+        return anchors
+    if anchors.dtype is not boxes.dtype or not isinstance(anchors.type.quant, PerTensor):
+        raise call.refuse("anchors are float32 as boxes are, or uint8 with one scale as those", repr(anchors))
+    levels = anchors.constant.astype(np.int32) - anchors.zero_point
+    return constant(call.fresh(f"{anchors.name}/real"), levels.astype(np.float32) * np.float32(anchors.scale))
 
 
-def _result_slices(call: ReadOperator, whole: Value, most: int) -> list[Op]:
+def _result_slices(call: ReadOperator, combined: Value, most: int) -> list[Op]:
     if len(call.outputs) != 4:
         raise call.refuse(
             "there are four results: boxes, classes, scores and their number", len(call.outputs)
@@ -86,7 +86,7 @@ def _result_slices(call: ReadOperator, whole: Value, most: int) -> list[Op]:
             raise call.refuse(f"a result is float32{list(shape)}", repr(y))
         count = y.type.elements
         part = Value(call.fresh(f"{y.name}/part"), TensorType((count,), DType.FLOAT32))
-        ops.append(Slice(x=whole, y=part, begin=(first,), step=(1,), source=call.source))
+        ops.append(Slice(x=combined, y=part, begin=(first,), step=(1,), source=call.source))
         ops.append(Reshape(x=part, y=y, source=call.source))
     return ops
 

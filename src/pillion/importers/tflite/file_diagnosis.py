@@ -126,13 +126,13 @@ def compiled_already(file: Diagnosis) -> PillionError | None:
 
 def control_flow(file: Diagnosis) -> PillionError | None:
     """Recognizes loops and branches."""
-    found = [code for code in file.codes if code in CONTROL and code not in file.known]
-    if not found:
+    codes = [code for code in file.codes if code in CONTROL and code not in file.known]
+    if not codes:
         return None
     return PillionError(
         f"`{file.name}` branches or loops",
         rule="what is computed does not depend on data",
-        here=f"{counted(found)}, in {len(file.model.subgraphs)} subgraphs",
+        here=f"{counted(codes)}, in {len(file.model.subgraphs)} subgraphs",
         help=f"convert a net whose loops are unrolled: a Python loop with a fixed number of steps, or {OTHER_WAY}",
     )
 
@@ -159,8 +159,8 @@ BORDERS = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM TFLite_Detection_PostProces
 
 def floating(file: Diagnosis) -> PillionError | None:
     """Recognizes operators that compute in float, with weights of 8, 16 or 32 bits."""
-    found = file.activations_of_type(ElementType.FLOAT32, ElementType.FLOAT16, quantized=False)
-    ids = {id(tensor) for tensor in found}
+    tensors = file.activations_of_type(ElementType.FLOAT32, ElementType.FLOAT16, quantized=False)
+    ids = {id(tensor) for tensor in tensors}
     computing = [
         (code, operator)
         for code, operator in zip(file.codes, file.graph.operators, strict=True)
@@ -183,12 +183,12 @@ def floating(file: Diagnosis) -> PillionError | None:
         what, rule = "computes in float, with weights of 16 bits", "operators compute on int8"
     else:
         what, rule = "computes in float", "operators compute on int8"
-    way = "" if inside and not is_partly_float(file.model) else f"{WITH_DATA}, "
+    prefix = "" if inside and not is_partly_float(file.model) else f"{WITH_DATA}, "
     return PillionError(
         f"`{file.name}` {what}",
         rule=rule,
         here=ops,
-        help=f"{way}{QUANTIZED}, or {OTHER_WAY}",
+        help=f"{prefix}{QUANTIZED}, or {OTHER_WAY}",
     )
 
 
@@ -207,9 +207,9 @@ def unknown_operators(file: Diagnosis) -> PillionError | None:
 
 
 def _advice(code: str) -> str:
-    found = next((words for begin, words in ADVICE.items() if code.startswith(begin)), None)
+    advice = next((words for begin, words in ADVICE.items() if code.startswith(begin)), None)
     why = f" ({REASONS[code]})" if code in REASONS else ""
-    return found or f"write {code} with operators that are read{why}, or {OTHER_WAY}"
+    return advice or f"write {code} with operators that are read{why}, or {OTHER_WAY}"
 
 
 KINDS: tuple[Callable[[Diagnosis], PillionError | None], ...] = (
@@ -226,9 +226,11 @@ def explained_error(
 ) -> PillionError:
     """Returns an error that explains the whole file, or the original error if nothing more is known."""
     file = Diagnosis(model, name, known, compiled)
-    whole = compiled_already(file)
-    found = [whole] if whole else [one for kind in KINDS if (one := kind(file)) is not None]
-    if not found:
+    diagnosis = compiled_already(file)
+    findings = (
+        [diagnosis] if diagnosis else [finding for kind in KINDS if (finding := kind(file)) is not None]
+    )
+    if not findings:
         return (
             refused
             if refused.help
@@ -240,22 +242,22 @@ def explained_error(
             )
         )
     return PillionError(
-        "; ".join(_drop_repeated_file_name([one.what for one in found], f"`{name}` ")),
-        rule="\n".join(one.rule for one in found),
-        here="\n".join(one.here for one in found),
-        help="\n".join(dict.fromkeys(line for one in found for line in one.help.split("\n"))),
+        "; ".join(_drop_repeated_file_name([finding.what for finding in findings], f"`{name}` ")),
+        rule="\n".join(finding.rule for finding in findings),
+        here="\n".join(finding.here for finding in findings),
+        help="\n".join(dict.fromkeys(line for finding in findings for line in finding.help.split("\n"))),
     )
 
 
 def _drop_repeated_file_name(sentences: Sequence[str], begin: str) -> list[str]:
     """Removes the repeated file name from all sentences except the first."""
-    return [one.removeprefix(begin) if number else one for number, one in enumerate(sentences)]
+    return [sentence.removeprefix(begin) if number else sentence for number, sentence in enumerate(sentences)]
 
 
 def combined_error(refusals: Sequence[PillionError]) -> PillionError:
     """Returns one error for all refused operators; equal reasons are listed once, with their count."""
-    rules = Counter(one.rule for one in refusals)
-    first = {one.rule: one for one in reversed(refusals)}
+    rules = Counter(refusal.rule for refusal in refusals)
+    first = {refusal.rule: refusal for refusal in reversed(refusals)}
     if len(rules) == 1 and len(refusals) == 1:
         return refusals[0]
     shown = [first[rule] for rule in rules]
@@ -263,8 +265,8 @@ def combined_error(refusals: Sequence[PillionError]) -> PillionError:
         f"{len(refusals)} operators cannot be read",
         rule="\n".join(rules),
         here="\n".join(
-            f"{rules[one.rule]} ×, first {one.what.removesuffix(' cannot be read')}: {one.here}"
-            for one in shown
+            f"{rules[refusal.rule]} ×, first {refusal.what.removesuffix(' cannot be read')}: {refusal.here}"
+            for refusal in shown
         ),
-        help="\n".join(dict.fromkeys(one.help for one in shown if one.help)),
+        help="\n".join(dict.fromkeys(refusal.help for refusal in shown if refusal.help)),
     )

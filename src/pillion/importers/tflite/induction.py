@@ -60,9 +60,9 @@ class KnownIntegers:
         return value.constant[None].astype(np.int64) if value.type.elements <= FEW else None
 
     def _evaluate_operator(self, operator: tflite.Operator) -> None:
-        held = [self.of(number) for number in operator.inputs]
+        operands = [self.of(number) for number in operator.inputs]
         is_bounded = getattr(operator.options, "fused_activation", 0)
-        if len(operator.outputs) != 1 or not held or held[0] is None or is_bounded:
+        if len(operator.outputs) != 1 or not operands or operands[0] is None or is_bounded:
             return
         code, y = self.reader.code(operator.opcode_index), operator.outputs[0]
         if code not in (
@@ -73,13 +73,17 @@ class KnownIntegers:
             "PACK",
         ) or not self._is_integer_tensor(y):
             return
-        known = [one for one in held if one is not None]
+        known = [operand for operand in operands if operand is not None]
         if code in SHAPES:
-            made = self._reshape_numbers(known[0], y)
+            result = self._reshape_numbers(known[0], y)
         else:
-            made = self._compute_numbers(code, known) if len(known) == len(held) else None
-        if made is not None and made.size <= FEW * len(made) and np.abs(made).max(initial=0) <= INT32_MAX:
-            self.known[y] = made
+            result = self._compute_numbers(code, known) if len(known) == len(operands) else None
+        if (
+            result is not None
+            and result.size <= FEW * len(result)
+            and np.abs(result).max(initial=0) <= INT32_MAX
+        ):
+            self.known[y] = result
 
     def _is_integer_tensor(self, number: int) -> bool:
         return 0 <= number < len(self.tensors) and self.tensors[number].type in WHOLE
@@ -95,10 +99,10 @@ class KnownIntegers:
         if code in PAIRS:
             return _compute_broadcast(PAIRS[code], *known) if len(known) == 2 else None
         steps = max(map(len, known))
-        wide = [np.broadcast_to(one, (steps, *one.shape[1:])) for one in known]
+        wide = [np.broadcast_to(operand, (steps, *operand.shape[1:])) for operand in known]
         if code == "PACK":
-            return np.stack(wide, 1) if all(one.ndim == 1 for one in wide) else None
-        return np.concatenate(wide, 1) if all(one.ndim == 2 for one in wide) else None
+            return np.stack(wide, 1) if all(operand.ndim == 1 for operand in wide) else None
+        return np.concatenate(wide, 1) if all(operand.ndim == 2 for operand in wide) else None
 
 
 def _compute_broadcast(compute: Callable[[Array, Array], Array], a: Numbers, b: Numbers) -> Numbers | None:

@@ -57,11 +57,11 @@ def by_type(of_int8: Reading, of_whole_numbers: Reading) -> Reading:
 
 def sums(call: ReadOperator) -> list[Op]:
     """Reads a sum of several tensors."""
-    made = _Calculations(call)
+    chain = _Calculations(call)
     x = _operand(call)
     for number in range(1, len(call.inputs)):
-        x = made.calculated(Calculation.ADD, x, _operand(call, number))
-    return made.end(x)
+        x = chain.calculated(Calculation.ADD, x, _operand(call, number))
+    return chain.end(x)
 
 
 def cumulative_sum(call: ReadOperator) -> list[Op]:
@@ -69,83 +69,83 @@ def cumulative_sum(call: ReadOperator) -> list[Op]:
     x, axes, options = _operand(call), call.integers(1), call.options_as(tflite.CumsumOptions)
     if len(axes) != 1:
         raise call.refuse("there is one axis", axes)
-    axis, made = axis_of(call, axes[0], x.type.rank), _Calculations(call)
-    x = made.flip(x, axis, "turned") if options.reverse else x
-    x = made.moved(x, axis, 1) if options.exclusive else x
-    places = 1
-    while places < x.shape[axis]:
-        x = made.calculated(Calculation.ADD, x, made.moved(x, axis, places))
-        places *= 2
-    return made.end(made.flip(x, axis, "turned") if options.reverse else x)
+    axis, chain = axis_of(call, axes[0], x.type.rank), _Calculations(call)
+    x = chain.flip(x, axis, "turned") if options.reverse else x
+    x = chain.moved(x, axis, 1) if options.exclusive else x
+    distance = 1
+    while distance < x.shape[axis]:
+        x = chain.calculated(Calculation.ADD, x, chain.moved(x, axis, distance))
+        distance *= 2
+    return chain.end(chain.flip(x, axis, "turned") if options.reverse else x)
 
 
 def sign(call: ReadOperator) -> list[Op]:
     """Reads a sign as a clamp to -1 and 1."""
-    made = _Calculations(call)
-    least = made.calculated(Calculation.MAXIMUM, _operand(call), made.numbers(-1, "number"))
-    return made.end(made.calculated(Calculation.MINIMUM, least, made.numbers(1, "number")))
+    chain = _Calculations(call)
+    least = chain.calculated(Calculation.MAXIMUM, _operand(call), chain.numbers(-1, "number"))
+    return chain.end(chain.calculated(Calculation.MINIMUM, least, chain.numbers(1, "number")))
 
 
 def negated(call: ReadOperator) -> list[Op]:
     """Reads a negation as 0 - x."""
-    made = _Calculations(call)
-    return made.end(made.calculated(Calculation.SUB, made.numbers(0, "number"), _operand(call)))
+    chain = _Calculations(call)
+    return chain.end(chain.calculated(Calculation.SUB, chain.numbers(0, "number"), _operand(call)))
 
 
 def absolute(call: ReadOperator) -> list[Op]:
     """Reads an absolute value as max(x, -x)."""
-    made, x = _Calculations(call), _operand(call)
-    other = made.calculated(Calculation.SUB, made.numbers(0, "number"), x)
-    return made.end(made.calculated(Calculation.MAXIMUM, x, other))
+    chain, x = _Calculations(call), _operand(call)
+    negative = chain.calculated(Calculation.SUB, chain.numbers(0, "number"), x)
+    return chain.end(chain.calculated(Calculation.MAXIMUM, x, negative))
 
 
 def squared(call: ReadOperator) -> list[Op]:
     """Reads squared differences."""
-    made = _Calculations(call)
-    apart = made.calculated(Calculation.SUB, _operand(call), _operand(call, 1))
-    return made.end(made.calculated(Calculation.MUL, apart, apart))
+    chain = _Calculations(call)
+    apart = chain.calculated(Calculation.SUB, _operand(call), _operand(call, 1))
+    return chain.end(chain.calculated(Calculation.MUL, apart, apart))
 
 
 def int32_reduction(calculation: Calculation) -> Reading:
     """Returns the reader of an int32 reduction."""
 
     def row(call: ReadOperator) -> list[Op]:
-        x, made = _operand(call), _Calculations(call)
+        x, chain = _operand(call), _Calculations(call)
         axes = sorted_axes(call)
         keepdims = call.options_as(tflite.ReducerOptions).keep_dims
-        kept = [1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes]
-        if tuple(kept) != call.result.shape:
-            raise call.refuse(f"the result has the shape {kept}", repr(call.result))
+        reduced_shape = [1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes]
+        if tuple(reduced_shape) != call.result.shape:
+            raise call.refuse(f"the result has the shape {reduced_shape}", repr(call.result))
         for axis in axes:
-            x = _reduce_by_halves(made, x, axis, calculation)
-        return made.end(x)
+            x = _reduce_by_halves(chain, x, axis, calculation)
+        return chain.end(x)
 
     return row
 
 
-def _reduce_by_halves(made: _Calculations, x: Value, axis: int, calculation: Calculation) -> Value:
+def _reduce_by_halves(chain: _Calculations, x: Value, axis: int, calculation: Calculation) -> Value:
     """Returns the reduction along an axis: halves are combined until one element is left; odd elements follow
     at the end."""
     left: list[Value] = []
     while (size := x.shape[axis]) > 1:
         if size % 2:
-            left.append(made.cut(x, axis, size - 1, 1))
-        halves = (made.cut(x, axis, begin, size // 2) for begin in (0, size // 2))
-        x = made.calculated(calculation, *halves)
-    for one in left:
-        x = made.calculated(calculation, x, one)
+            left.append(chain.cut(x, axis, size - 1, 1))
+        halves = (chain.cut(x, axis, begin, size // 2) for begin in (0, size // 2))
+        x = chain.calculated(calculation, *halves)
+    for remainder in left:
+        x = chain.calculated(calculation, x, remainder)
     return x
 
 
 def range_constant(call: ReadOperator) -> list[Op]:
     """Reads a range of known numbers as a constant."""
-    y, held = call.result, [call.integers(number) for number in range(3)]
-    if any(len(one) != 1 for one in held) or y.dtype is not DType.INT32:
-        raise call.refuse("begin, limit and step are whole numbers", held)
-    (begin,), (limit,), (step,) = held
+    y, bounds = call.result, [call.integers(number) for number in range(3)]
+    if any(len(bound) != 1 for bound in bounds) or y.dtype is not DType.INT32:
+        raise call.refuse("begin, limit and step are whole numbers", bounds)
+    (begin,), (limit,), (step,) = bounds
     numbers = range(begin, limit, step) if step else range(0)
     if y.shape != (len(numbers),) or len(numbers) > LONGEST:
-        raise call.refuse(f"up to {LONGEST} numbers, as many as the result has", f"{held}, {y!r}")
+        raise call.refuse(f"up to {LONGEST} numbers, as many as the result has", f"{bounds}, {y!r}")
     call.bind(y, constant(y.name, np.array(numbers, np.int32)))
     return []
 
@@ -165,14 +165,14 @@ def broadcast_shape_constant(call: ReadOperator) -> list[Op]:
 
 def right_shift(call: ReadOperator) -> list[Op]:
     """Reads a right shift, with the shift amount clamped to 0 to 31."""
-    x, places, made = _operand(call), _operand(call, 1), _Calculations(call)
-    if places.is_constant:
-        held = np.clip(places.constant, 0, 31)
-        places = made.numbers(held, "places")
+    x, amount, chain = _operand(call), _operand(call, 1), _Calculations(call)
+    if amount.is_constant:
+        clipped = np.clip(amount.constant, 0, 31)
+        amount = chain.numbers(clipped, "places")
     else:
-        least = made.calculated(Calculation.MAXIMUM, places, made.numbers(0, "number"))
-        places = made.calculated(Calculation.MINIMUM, least, made.numbers(31, "number"))
-    return made.end(made.calculated(Calculation.SHIFT_RIGHT, x, places))
+        least = chain.calculated(Calculation.MAXIMUM, amount, chain.numbers(0, "number"))
+        amount = chain.calculated(Calculation.MINIMUM, least, chain.numbers(31, "number"))
+    return chain.end(chain.calculated(Calculation.SHIFT_RIGHT, x, amount))
 
 
 ROWS: dict[str, Reading] = {

@@ -82,9 +82,9 @@ def loop_of(call: ReadOperator) -> tuple[WhileLoop, TfliteReader]:
     if body.depth > DEEPEST:
         raise call.refuse(f"loops are at most {DEEPEST} inside of one another", body.depth)
     taken_apart = LoopBody(body)
-    found = _StepAnalysis(call, taken_apart, TripCount(call, cond, taken_apart)).loop()
-    reader = call.part(found.step, f"of the body of a loop ({call.source})")
-    return _with_constants(call, found, reader), reader
+    while_loop = _StepAnalysis(call, taken_apart, TripCount(call, cond, taken_apart)).loop()
+    reader = call.part(while_loop.step, f"of the body of a loop ({call.source})")
+    return _with_constants(call, while_loop, reader), reader
 
 
 def subgraph(call: ReadOperator, number: int) -> tflite.SubGraph:
@@ -100,10 +100,10 @@ def _with_constants(call: ReadOperator, loop: WhileLoop, reader: TfliteReader) -
     """Returns the loop with constant invariants as constants of its step."""
     first = len(loop.elements) + len(loop.carried)
     tensors = dict(zip(loop.fixed, loop.step.inputs[first:], strict=True))
-    held = [number for number in loop.fixed if call.operand(number).is_constant]
-    for number in held:
+    constants = [number for number in loop.fixed if call.operand(number).is_constant]
+    for number in constants:
         reader.bind(reader.value(tensors[number]), call.operand(number))
-    fixed = tuple(number for number in loop.fixed if number not in held)
+    fixed = tuple(number for number in loop.fixed if number not in constants)
     inputs = [*loop.step.inputs[:first], *(tensors[number] for number in fixed)]
     return replace(loop, fixed=fixed, step=replace(loop.step, inputs=inputs))
 
@@ -113,9 +113,9 @@ def subgraphs_of_loops(model: tflite.Model) -> set[int]:
     options = (operator.options for part in model.subgraphs for operator in part.operators)
     return {
         number
-        for one in options
-        if isinstance(one, tflite.WhileOptions)
-        for number in (one.cond_subgraph_index, one.body_subgraph_index)
+        for option in options
+        if isinstance(option, tflite.WhileOptions)
+        for number in (option.cond_subgraph_index, option.body_subgraph_index)
     }
 
 
@@ -135,8 +135,8 @@ class _StepAnalysis:
 
     def loop(self) -> WhileLoop:
         """Returns the loop."""
-        kept, counters = self.body.kept, self.trips.counters
-        numbers = [n for n in range(len(self.graph.inputs)) if n not in kept and n not in counters]
+        invariants, counters = self.body.kept, self.trips.counters
+        numbers = [n for n in range(len(self.graph.inputs)) if n not in invariants and n not in counters]
         lists = {n: found for n in numbers if (found := self._row_written_list(n)) is not None}
         rows = [self.body.source(new) for _, new in lists.values()]
         sources = {
@@ -152,9 +152,11 @@ class _StepAnalysis:
         used = {y: e for y, e in elements.items() if y in read}
         inputs = [self._add_step_input(y, self._element_tensor_and_shape(e)) for y, e in used.items()]
         inputs += [self._carried_step_input(n, sources[n]) for n in carried]
-        for other, one in same.items():
-            self.front.append(self._reshape(inputs[len(used) + carried.index(one)], self.graph.inputs[other]))
-        fixed = tuple(n for n in kept if self.graph.inputs[n] in read)
+        for duplicate, original in same.items():
+            self.front.append(
+                self._reshape(inputs[len(used) + carried.index(original)], self.graph.inputs[duplicate])
+            )
+        fixed = tuple(n for n in invariants if self.graph.inputs[n] in read)
         self._refuse_list_and_counter_reads(
             read, {*used, *(self.graph.inputs[n] for n in (*carried, *same, *fixed))}, live
         )
@@ -171,7 +173,7 @@ class _StepAnalysis:
             rows=tuple(LoopRows(n, at) for n, (at, _) in lists.items()),
             counted=self.trips.counted(),
             same=same,
-            kept=kept,
+            kept=invariants,
         )
 
     def _sort_by_use(self, numbers: list[int]) -> list[int]:
@@ -182,8 +184,8 @@ class _StepAnalysis:
         """Returns duplicate carried values, with the first operand that equals them."""
         first = {source: n for n, source in reversed(sources.items())}
         same = {n: first[source] for n, source in sources.items() if first[source] != n}
-        for other, one in same.items():
-            self._require_equal_initial_values(other, one)
+        for duplicate, original in same.items():
+            self._require_equal_initial_values(duplicate, original)
         return same
 
     def _row_written_list(self, number: int) -> tuple[Array, int] | None:
@@ -217,13 +219,15 @@ class _StepAnalysis:
 
     def _row_index_between(self, parts: list[tflite.Operator]) -> Array | None:
         """Returns the row index between all rows before and all rows after it."""
-        if any(self.body.code(one) != "SLICE" for one in parts):
+        if any(self.body.code(operator) != "SLICE" for operator in parts):
             return None
-        (head, size), (tail, rest) = ([self.whole.of(n) for n in one.inputs[1:3]] for one in parts)
+        (head, size), (tail, rest) = ([self.whole.of(n) for n in operator.inputs[1:3]] for operator in parts)
         if head is None or size is None or tail is None or rest is None:
             return None
-        whole = not head.any() and (size[:, 1:] == -1).all() and (rest == -1).all() and not tail[:, 1:].any()
-        return size[:, 0] if whole and (tail[:, 0] == size[:, 0] + 1).all() else None
+        is_complete = (
+            not head.any() and (size[:, 1:] == -1).all() and (rest == -1).all() and not tail[:, 1:].any()
+        )
+        return size[:, 0] if is_complete and (tail[:, 0] == size[:, 0] + 1).all() else None
 
     def _sequence_element(self, operator: tflite.Operator) -> Element | None:
         """Returns the slices of an invariant tensor that an operator reads by an induction variable, else
@@ -236,10 +240,10 @@ class _StepAnalysis:
         number = self.place[operator.inputs[0]]
         if number not in self.body.kept:
             return None
-        found: StepSlices | None = slices_of_operator(
+        slices: StepSlices | None = slices_of_operator(
             self.whole, operator, self.body.shape(operator.inputs[0])
         )
-        if found is None:
+        if slices is None:
             return None
         data = self.call.inputs[number]
         if data is None or data.is_constant:
@@ -248,13 +252,13 @@ class _StepAnalysis:
                 "what steps read in turn is computed, or an input",
                 f"operand {number} is a constant",
             )
-        numbers = found.numbers[: self.count]
-        size = data.shape[found.axis] if found.axis < data.type.rank else 0
+        numbers = slices.numbers[: self.count]
+        size = data.shape[slices.axis] if slices.axis < data.type.rank else 0
         if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= size:
             raise refused_loop(
                 self.call, f"slices of operand {number} are from 0 to {size - 1}", numbers.max(initial=0)
             )
-        return Element(number, found.axis, numbers)
+        return Element(number, slices.axis, numbers)
 
     def _element_tensor_and_shape(self, element: Element) -> tuple[int, list[int]]:
         """Returns the tensor that contains an element, and the element's shape."""
@@ -263,9 +267,9 @@ class _StepAnalysis:
         between = [count] if count > 1 else []
         return data, [*shape[: element.axis], *between, *shape[element.axis + 1 :]]
 
-    def _live_operators(self, ends: set[int], elements: dict[int, Element]) -> list[tflite.Operator]:
+    def _live_operators(self, last: set[int], elements: dict[int, Element]) -> list[tflite.Operator]:
         """Returns the operators that some result of a step needs."""
-        needed, live = set(ends), []
+        needed, live = set(last), []
         for operator in reversed(self.graph.operators):
             is_known = all(y in elements or self.whole.of(y) is not None for y in operator.outputs)
             if not is_known and any(y in needed for y in operator.outputs):
@@ -282,10 +286,10 @@ class _StepAnalysis:
             raise refused_loop(self.call, f"a slice has the shape {shape}", self.body.shape(tensor))
         if self.body.shape(tensor) == shape:
             return tensor
-        held = self.graph.tensors[data]
+        source = self.graph.tensors[data]
         name = f"{self.graph.tensors[tensor].name}_element"
         self.tensors.append(
-            tflite.Tensor(shape=shape, type=held.type, quantization=held.quantization, name=name)
+            tflite.Tensor(shape=shape, type=source.type, quantization=source.quantization, name=name)
         )
         self.front.append(self._reshape(len(self.tensors) - 1, tensor))
         return len(self.tensors) - 1
@@ -296,12 +300,14 @@ class _StepAnalysis:
 
     def _reshape(self, x: int, y: int) -> tflite.Operator:
         codes = self.body.reader.model.operator_codes
-        wanted = tflite.OPERATOR_NUMBERS["RESHAPE"]
-        found = next((n for n, code in enumerate(codes) if code.deprecated_builtin_code == wanted), None)
-        if found is None:
-            codes.append(tflite.OperatorCode(deprecated_builtin_code=wanted, builtin_code=wanted))
+        reshape_code = tflite.OPERATOR_NUMBERS["RESHAPE"]
+        index = next(
+            (n for n, code in enumerate(codes) if code.deprecated_builtin_code == reshape_code), None
+        )
+        if index is None:
+            codes.append(tflite.OperatorCode(deprecated_builtin_code=reshape_code, builtin_code=reshape_code))
         return tflite.Operator(
-            opcode_index=len(codes) - 1 if found is None else found,
+            opcode_index=len(codes) - 1 if index is None else index,
             inputs=[x],
             outputs=[y],
             options=tflite.ReshapeOptions(new_shape=self.body.shape(y)),
@@ -309,12 +315,12 @@ class _StepAnalysis:
 
     # Checks
 
-    def _require_equal_initial_values(self, other: int, one: int) -> None:
+    def _require_equal_initial_values(self, duplicate: int, original: int) -> None:
         """Raises unless duplicates start with equal values; unread ones may start with any."""
-        a, b = self.call.inputs[other], self.call.inputs[one]
+        a, b = self.call.inputs[duplicate], self.call.inputs[original]
         alike = (
             a is b
-            or not self.body.users(self.graph.inputs[other])
+            or not self.body.users(self.graph.inputs[duplicate])
             or (
                 a is not None
                 and b is not None
@@ -325,13 +331,13 @@ class _StepAnalysis:
         )
         if not alike:
             raise refused_loop(
-                self.call, "what a step hands on twice begins alike", f"operands {one} and {other}"
+                self.call, "what a step hands on twice begins alike", f"operands {original} and {duplicate}"
             )
 
     def _require_computed(self, tensors: list[int], live: list[tflite.Operator]) -> None:
-        made = {y for operator in live for y in operator.outputs}
+        computed = {y for operator in live for y in operator.outputs}
         for tensor in tensors:
-            if tensor not in made:
+            if tensor not in computed:
                 name = self.graph.tensors[tensor].name
                 raise refused_loop(
                     self.call, "what a step hands on is computed by it", f"`{name}` was there before"
@@ -341,8 +347,8 @@ class _StepAnalysis:
         self, read: set[int], handed: set[int], live: list[tflite.Operator]
     ) -> None:
         """Raises if steps read a list that they write, or use counters as data."""
-        made = {y for operator in live for y in operator.outputs} | handed
-        for tensor in sorted(read - made - {-1}):
+        computed = {y for operator in live for y in operator.outputs} | handed
+        for tensor in sorted(read - computed - {-1}):
             if (
                 0 <= tensor < len(self.graph.tensors)
                 and self.body.reader.data(self.graph.tensors[tensor]) is None

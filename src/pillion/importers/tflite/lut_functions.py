@@ -37,8 +37,8 @@ def negated(call: ReadOperator) -> list[Op]:
 
 
 def _lut_op(call: ReadOperator, entries: Int64Array) -> Op:
-    held = constant(call.fresh(f"{call.result.name}/table"), saturate(entries, -128, 127).astype(np.int8))
-    return Lut(x=call.operand(0), y=call.result, table=held, source=call.source)
+    table = constant(call.fresh(f"{call.result.name}/table"), saturate(entries, -128, 127).astype(np.int8))
+    return Lut(x=call.operand(0), y=call.result, table=table, source=call.source)
 
 
 ROWS: dict[str, Reading] = {"ELU": elu, "NEG": negated}

@@ -20,14 +20,14 @@ def batch_matmul(call: ReadOperator) -> list[Op]:
     """Reads a matrix product; all axes before the last two are one batch."""
     require_int8(call, 2)
     options, y = call.options_as(tflite.BatchMatMulOptions), call.result
-    outer, made = _batch_shape(call, y), OpChain(call)
-    a, b = (_as_batch(made, call.operand(number), outer) for number in (0, 1))
+    outer, chain = _batch_shape(call, y), OpChain(call)
+    a, b = (_as_batch(chain, call.operand(number), outer) for number in (0, 1))
     shape = (a.shape[0], *y.shape[-2:])
     adjoint = {"adj_x": options.adj_x, "adj_y": options.adj_y}
-    product = made.add(BatchMatmul, y if y.shape == shape else "product", shape, y, a=a, b=b, **adjoint)
+    product = chain.add(BatchMatmul, y if y.shape == shape else "product", shape, y, a=a, b=b, **adjoint)
     if product is not y:
-        made.reshape(product, y.shape, y)
-    return made.ops
+        chain.reshape(product, y.shape, y)
+    return chain.ops
 
 
 def _batch_shape(call: ReadOperator, y: Value) -> Shape:
@@ -46,11 +46,11 @@ def _batch_shape(call: ReadOperator, y: Value) -> Shape:
     return outer
 
 
-def _as_batch(made: OpChain, x: Value, outer: Shape) -> Value:
+def _as_batch(chain: OpChain, x: Value, outer: Shape) -> Value:
     """Returns an operand with a single batch axis, broadcast to the result's batches."""
     own = x.shape[:-2]
-    flat = made.reshape(x, (math.prod(own), *x.shape[-2:]))
+    flat = chain.reshape(x, (math.prod(own), *x.shape[-2:]))
     if math.prod(own) == math.prod(outer):
         return flat
     numbers = np.broadcast_to(np.arange(math.prod(own), dtype=np.int32).reshape(own), outer).reshape(-1)
-    return made.gather(flat, constant(made.call.fresh(f"{x.name}/batches"), numbers), "batches")
+    return chain.gather(flat, constant(chain.call.fresh(f"{x.name}/batches"), numbers), "batches")

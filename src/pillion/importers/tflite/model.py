@@ -75,9 +75,9 @@ class TfliteReader:
 
     def part(self, subgraph: tflite.SubGraph, where: str) -> TfliteReader:
         """Returns the reader of another subgraph, which shares the names."""
-        made = type(self)(self.model, subgraph)
-        made.names, made.where, made.depth = self.names, f" {where}{self.where}", self.depth + 1
-        return made
+        reader = type(self)(self.model, subgraph)
+        reader.names, reader.where, reader.depth = self.names, f" {where}{self.where}", self.depth + 1
+        return reader
 
     def require_no_variable(self, code: str, operator: tflite.Operator) -> None:
         """Raises if a stateless operator reads a state."""
@@ -96,10 +96,10 @@ class TfliteReader:
 
     def outputs(self, operator: tflite.Operator) -> tuple[Value, ...]:
         """Returns the results of an operator, none of which may be constant."""
-        made = tuple(self.value(n) for n in operator.outputs)
-        if not made or any(value.is_constant for value in made):
+        results = tuple(self.value(n) for n in operator.outputs)
+        if not results or any(value.is_constant for value in results):
             raise MalformedError("an operator has results, and none of them is a constant")
-        return made
+        return results
 
     def bind(self, old: Value, new: Value) -> None:
         """Replaces a tensor by another value."""

@@ -70,20 +70,22 @@ def _pad_op(call: ReadOperator, x: Value, y: Value, value: float) -> Op:
 
 def slice(call: ReadOperator) -> list[Op]:
     """Reads a slice."""
-    made, y = OpChain(call), call.result
-    made.slice(call.operand(0), tuple(call.integers(1)), y.shape, y)
-    return made.ops
+    chain, y = OpChain(call), call.result
+    chain.slice(call.operand(0), tuple(call.integers(1)), y.shape, y)
+    return chain.ops
 
 
 def strided_slice(call: ReadOperator) -> list[Op]:
     """Reads a strided slice; axes of one index may be dropped."""
-    x, y, made = call.operand(0), call.result, OpChain(call)
+    x, y, chain = call.operand(0), call.result, OpChain(call)
     taken = strides(call, x.shape, call.options_as(tflite.StridedSliceOptions))
     is_whole = taken.sizes == y.shape
-    part = made.add(Slice, y if is_whole else "part", taken.sizes, x, x=x, begin=taken.begin, step=taken.step)
+    part = chain.add(
+        Slice, y if is_whole else "part", taken.sizes, x, x=x, begin=taken.begin, step=taken.step
+    )
     if not is_whole:
-        made.reshape(part, y.shape, y)
-    return made.ops
+        chain.reshape(part, y.shape, y)
+    return chain.ops
 
 
 def split(call: ReadOperator) -> list[Op]:
@@ -102,26 +104,26 @@ def split_v(call: ReadOperator) -> list[Op]:
 
 def _consecutive_slices(call: ReadOperator, x: Value, axis: int) -> list[Op]:
     """Returns consecutive slices along an axis."""
-    made, begin = OpChain(call), 0
+    chain, begin = OpChain(call), 0
     for y in call.outputs:
-        made.cut(x, axis, begin, y.shape[axis], y)
+        chain.cut(x, axis, begin, y.shape[axis], y)
         begin += y.shape[axis]
-    return made.ops
+    return chain.ops
 
 
 def pack(call: ReadOperator) -> list[Op]:
     """Reads a stack: each operand gets a new axis, along which they are concatenated."""
-    y, made = call.result, OpChain(call)
+    y, chain = call.result, OpChain(call)
     axis = axis_of(call, call.options_as(tflite.PackOptions).axis, y.type.rank)
     shape = tuple(1 if i == axis else size for i, size in enumerate(y.shape))
-    made.concat([made.reshape(call.operand(n), shape) for n in range(len(call.inputs))], axis, y)
-    return made.ops
+    chain.concat([chain.reshape(call.operand(n), shape) for n in range(len(call.inputs))], axis, y)
+    return chain.ops
 
 
 def unpack(call: ReadOperator) -> list[Op]:
     """Reads an unpacking: consecutive slices along an axis, which is then dropped."""
-    x, made = call.operand(0), OpChain(call)
+    x, chain = call.operand(0), OpChain(call)
     axis = axis_of(call, call.options_as(tflite.UnpackOptions).axis, x.type.rank)
     for number, y in enumerate(call.outputs):
-        made.reshape(made.cut(x, axis, number, 1), y.shape, y)
-    return made.ops
+        chain.reshape(chain.cut(x, axis, number, 1), y.shape, y)
+    return chain.ops

@@ -25,9 +25,9 @@ class OpChain:
 
     def add(self, cls: Any, y: Value | str, shape: Shape, like: Value, **fields: object) -> Value:
         """Adds an op of any class."""
-        made = self.call.intermediate(y, shape, like) if isinstance(y, str) else y
-        self.ops.append(cls(y=made, source=self.call.source, **fields))
-        return made
+        result = self.call.intermediate(y, shape, like) if isinstance(y, str) else y
+        self.ops.append(cls(y=result, source=self.call.source, **fields))
+        return result
 
     def numbers(self, numbers: ArrayLike, name: str = "numbers") -> Value:
         """Returns an int32 constant."""

@@ -41,9 +41,9 @@ def with_shape(call: ReadOperator, y: Value, shape: Shape) -> Value:
         return y
     if y not in call.open:
         raise call.refuse(f"the result has the shape {list(shape)}", f"the file declares {y!r}")
-    made = Value(y.name, replace(y.type, shape=shape))
-    call.bind(y, made)
-    return made
+    result = Value(y.name, replace(y.type, shape=shape))
+    call.bind(y, result)
+    return result
 
 
 def _broadcast_shapes(call: ReadOperator) -> list[Shape]:
@@ -67,8 +67,10 @@ def _same_shapes(call: ReadOperator) -> list[Shape]:
 
 def _reshape_shapes(call: ReadOperator) -> list[Shape]:
     """Returns the shape in the second operand, or in the options if that is omitted; one size may be -1."""
-    given = call.optional(1)
-    sizes = call.integers(1) if given is not None else list(call.options_as(tflite.ReshapeOptions).new_shape)
+    operand = call.optional(1)
+    sizes = (
+        call.integers(1) if operand is not None else list(call.options_as(tflite.ReshapeOptions).new_shape)
+    )
     elements, known = call.operand(0).type.elements, math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) > 1 or min(sizes, default=1) < -1 or (-1 in sizes and (not known or elements % known)):
         raise call.refuse(f"a shape for {elements} elements", sizes)

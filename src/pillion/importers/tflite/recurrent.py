@@ -48,8 +48,8 @@ def lstm(call: ReadOperator) -> list[Op]:
     h, c = layer.h, layer.c
     last_h, last_c = (Value(call.fresh(f"{v.name}/next"), v.type) for v in (h, c))
     y = call.result
-    wanted = TensorType((steps, batch, h.shape[1]), DType.INT8, h.type.quant)
-    stacked = Value(call.fresh(f"{y.name}/steps"), wanted)
+    sequence_type = TensorType((steps, batch, h.shape[1]), DType.INT8, h.type.quant)
+    stacked = Value(call.fresh(f"{y.name}/steps"), sequence_type)
     if steps == 1:
         x = call.intermediate("step", sequence.shape[1:], sequence)
         body = [Reshape(x=sequence, y=x, source=call.source), *layer.step(x, h, c, last_c, last_h)]
@@ -103,13 +103,13 @@ class _LstmLayer:
 def require_plain(call: ReadOperator) -> tflite.SequenceLstmOptions:
     """Returns the options of an LSTM. Raises if it has more than four gates with tanh."""
     options = call.options_as(tflite.SequenceLstmOptions)
-    held = [name for name, numbers in PARTS.items() if any(call.optional(n) is not None for n in numbers)]
-    held += ["coupled gates"] if call.optional(INPUT_WEIGHTS) is None else []
-    if held:
+    parts = [name for name, numbers in PARTS.items() if any(call.optional(n) is not None for n in numbers)]
+    parts += ["coupled gates"] if call.optional(INPUT_WEIGHTS) is None else []
+    if parts:
         rule = (
             "an LSTM has four gates and nothing else: no peephole, projection, layer norm, or coupled gates"
         )
-        raise call.refuse(rule, ", ".join(held), "\n".join(WITHOUT[name] for name in held))
+        raise call.refuse(rule, ", ".join(parts), "\n".join(WITHOUT[name] for name in parts))
     if options.fused_activation != Activation.TANH or options.diagonal_recurrent_tensors:
         raise call.refuse("an LSTM has tanh as its activation, and whole recurrent weights", options)
     return options
@@ -240,11 +240,11 @@ def svdf(call: ReadOperator) -> list[Op]:
             [feature, time, memory],
             "convert with full integer quantization",
         )
-    given = call.optional(3)
+    operand = call.optional(3)
     units = feature.shape[0] // options.rank
     bias = (
         constant(call.fresh(f"{y.name}/bias"), np.zeros(units, np.int32))
-        if given is None
+        if operand is None
         else call.constant(3)
     )
     after = Value(call.fresh(f"{memory.name}/next"), memory.type)

@@ -30,20 +30,20 @@ def scatter_nd(call: ReadOperator) -> list[Op]:
     outer, inner, count = y.shape[:depth], y.shape[depth:], math.prod(numbers.shape[:-1])
     if (numbers < 0).any() or (numbers >= outer).any() or x.shape != (*numbers.shape[:-1], *inner):
         raise call.refuse(f"a slice {list(inner)} for each number, numbers inside of {list(outer)}", repr(x))
-    places = np.ravel_multi_index(tuple(numbers[..., i].ravel() for i in range(depth)), outer)
-    if len(set(places.tolist())) < count:
+    targets = np.ravel_multi_index(tuple(numbers[..., i].ravel() for i in range(depth)), outer)
+    if len(set(targets.tolist())) < count:
         raise call.refuse(
             "each place is named once", "a place that is named again, where slices are added up"
         )
     source = np.full(math.prod(outer), count, np.int32)
-    source[places] = np.arange(count)
-    made = OpChain(call)
-    rows = made.reshape(x, (count, *inner))
+    source[targets] = np.arange(count)
+    chain = OpChain(call)
+    rows = chain.reshape(x, (count, *inner))
     zero = -UNSIGNED_BY if call.is_unsigned else 0
     empty = constant(call.fresh(f"{y.name}/empty"), np.full((1, *inner), zero, x.dtype.numpy), x.type.quant)
-    both = made.concat((rows, empty), 0, "rows")
-    made.reshape(made.gather(both, made.numbers(source), "placed"), y.shape, y)
-    return made.ops
+    both = chain.concat((rows, empty), 0, "rows")
+    chain.reshape(chain.gather(both, chain.numbers(source), "placed"), y.shape, y)
+    return chain.ops
 
 
 def reverse_sequence(call: ReadOperator) -> list[Op]:
@@ -60,14 +60,14 @@ def reverse_sequence(call: ReadOperator) -> list[Op]:
         raise call.refuse(f"a length from 1 to {x.shape[time]} for each of {x.shape[batch]}", lengths)
     depth = max(time, batch) + 1
     outer, inner = x.shape[:depth], x.shape[depth:]
-    places = np.indices(outer)
-    length = np.array(lengths)[places[batch]]
-    places[time] = np.where(places[time] < length, length - 1 - places[time], places[time])
-    flat = np.ravel_multi_index(tuple(places), outer).ravel().astype(np.int32)
-    made = OpChain(call)
-    taken = made.gather(made.reshape(x, (flat.size, *inner)), made.numbers(flat), "reversed")
-    made.reshape(taken, call.result.shape, call.result)
-    return made.ops
+    indices = np.indices(outer)
+    length = np.array(lengths)[indices[batch]]
+    indices[time] = np.where(indices[time] < length, length - 1 - indices[time], indices[time])
+    flat = np.ravel_multi_index(tuple(indices), outer).ravel().astype(np.int32)
+    chain = OpChain(call)
+    taken = chain.gather(chain.reshape(x, (flat.size, *inner)), chain.numbers(flat), "reversed")
+    chain.reshape(taken, call.result.shape, call.result)
+    return chain.ops
 
 
 def update_slice(call: ReadOperator) -> list[Op]:
@@ -86,9 +86,9 @@ def update_slice(call: ReadOperator) -> list[Op]:
     after = tuple(d - p - b for b, (_, d, p) in zip(before, sizes, strict=True))
     inside = np.zeros(x.shape, np.bool_)
     inside[tuple(slice(b, b + p) for b, p in zip(before, part.shape, strict=True))] = True
-    where, made = constant(call.fresh(f"{y.name}/inside"), inside), OpChain(call)
-    made.add(Where, y, y.shape, x, condition=where, a=made.pad(part, before, after, "part"), b=x)
-    return made.ops
+    where, chain = constant(call.fresh(f"{y.name}/inside"), inside), OpChain(call)
+    chain.add(Where, y, y.shape, x, condition=where, a=chain.pad(part, before, after, "part"), b=x)
+    return chain.ops
 
 
 ROWS: dict[str, Reading] = {

@@ -17,11 +17,11 @@ from pillion.schemas import tflite
 
 
 def _rearrange_blocks(
-    made: OpChain, x: Value, apart: Shape, order: Sequence[int], shape: Shape, y: Value | str
+    chain: OpChain, x: Value, apart: Shape, order: Sequence[int], shape: Shape, y: Value | str
 ) -> Value:
     """Adds a reshape that splits axes, a transposition, and a reshape that joins them."""
-    moved = made.transpose(made.reshape(x, apart, "parts"), order, "moved")
-    return made.reshape(moved, shape, y)
+    moved = chain.transpose(chain.reshape(x, apart, "parts"), order, "moved")
+    return chain.reshape(moved, shape, y)
 
 
 def space_to_depth(call: ReadOperator) -> list[Op]:
@@ -39,9 +39,9 @@ def depth_to_space(call: ReadOperator) -> list[Op]:
 
 
 def _of_image(call: ReadOperator, apart: Shape) -> list[Op]:
-    made, y = OpChain(call), call.result
-    _rearrange_blocks(made, call.operand(0), apart, (0, 1, 3, 2, 4, 5), y.shape, y)
-    return made.ops
+    chain, y = OpChain(call), call.result
+    _rearrange_blocks(chain, call.operand(0), apart, (0, 1, 3, 2, 4, 5), y.shape, y)
+    return chain.ops
 
 
 def _block_and_borders(call: ReadOperator) -> tuple[Value, list[int], list[int]]:
@@ -62,15 +62,15 @@ def space_to_batch(call: ReadOperator) -> list[Op]:
     shape = tuple(b + d + a for b, d, a in zip(before, x.shape, after, strict=True))
     if any(d % b for d, b in zip(shape[1:], block, strict=False)):
         raise call.refuse("axes are whole blocks", f"{list(shape)} in blocks of {block}")
-    made = OpChain(call)
-    x = made.pad(x, before, after, "padded") if any(borders) else x
+    chain = OpChain(call)
+    x = chain.pad(x, before, after, "padded") if any(borders) else x
     pairs = [part for d, b in zip(shape[1:], block, strict=False) for part in (d // b, b)]
     count = len(block)
     order = (*(2 + 2 * i for i in range(count)), 0, *(1 + 2 * i for i in range(count)))
     apart = (shape[0], *pairs, *shape[1 + count :])
     y = with_shape(call, call.result, (shape[0] * math.prod(block), *pairs[::2], *shape[1 + count :]))
-    _rearrange_blocks(made, x, apart, (*order, *range(1 + 2 * count, len(apart))), y.shape, y)
-    return made.ops
+    _rearrange_blocks(chain, x, apart, (*order, *range(1 + 2 * count, len(apart))), y.shape, y)
+    return chain.ops
 
 
 def batch_to_space(call: ReadOperator) -> list[Op]:
@@ -80,21 +80,21 @@ def batch_to_space(call: ReadOperator) -> list[Op]:
     if x.shape[0] % math.prod(block):
         raise call.refuse("images are whole blocks", f"{list(x.shape)} in blocks of {block}")
     inner = x.shape[1 + count :]
-    whole = (images, *(d * b for d, b in zip(x.shape[1:], block, strict=False)), *inner)
+    full_shape = (images, *(d * b for d, b in zip(x.shape[1:], block, strict=False)), *inner)
     begin = (0, *crops[::2], *(0,) * len(inner))
-    ends = (0, *crops[1::2], *(0,) * len(inner))
-    left = tuple(d - b - e for d, b, e in zip(whole, begin, ends, strict=True))
+    crops_after = (0, *crops[1::2], *(0,) * len(inner))
+    left = tuple(d - b - e for d, b, e in zip(full_shape, begin, crops_after, strict=True))
     if min(left) < 1:
-        raise call.refuse("something is left of each axis", f"{list(whole)} without {crops}")
+        raise call.refuse("something is left of each axis", f"{list(full_shape)} without {crops}")
     apart = (*block, images, *x.shape[1:])
     order = [count, *(i for n in range(count) for i in (count + 1 + n, n))]
     order += range(2 * count + 1, len(apart))
     y = with_shape(call, call.result, left)
-    made = OpChain(call)
-    joined = _rearrange_blocks(made, x, apart, order, whole, "joined" if any(crops) else y)
+    chain = OpChain(call)
+    joined = _rearrange_blocks(chain, x, apart, order, full_shape, "joined" if any(crops) else y)
     if any(crops):
-        made.slice(joined, begin, left, y)
-    return made.ops
+        chain.slice(joined, begin, left, y)
+    return chain.ops
 
 
 def mirror_pad(call: ReadOperator) -> list[Op]:
@@ -108,7 +108,7 @@ def mirror_pad(call: ReadOperator) -> list[Op]:
             f"paddings are {x.type.rank} pairs, the mode is REFLECT or SYMMETRIC", f"{pairs}, {mode}"
         )
     axes = [axis for axis in range(x.type.rank) if any(pairs[2 * axis : 2 * axis + 2])]
-    made = OpChain(call)
+    chain = OpChain(call)
     for axis in axes:
         size, (before, after) = x.shape[axis], pairs[2 * axis : 2 * axis + 2]
         if max(before, after) > size - own:
@@ -119,10 +119,10 @@ def mirror_pad(call: ReadOperator) -> list[Op]:
             *range(size - 1 - own, size - 1 - own - after, -1),
         ]
         y = call.result if axis == axes[-1] else "taken"
-        x = made.gather(x, made.numbers(numbers), y, axis)
+        x = chain.gather(x, chain.numbers(numbers), y, axis)
     if not axes:
-        made.reshape(x, x.shape, with_shape(call, call.result, x.shape))
-    return made.ops
+        chain.reshape(x, x.shape, with_shape(call, call.result, x.shape))
+    return chain.ops
 
 
 def gather_nd(call: ReadOperator) -> list[Op]:
@@ -132,21 +132,21 @@ def gather_nd(call: ReadOperator) -> list[Op]:
     if not 0 < depth <= x.type.rank or numbers.dtype is not DType.INT32:
         raise call.refuse(f"up to {x.type.rank} numbers of int32 for each slice", repr(numbers))
     outer, inner = x.shape[:depth], x.shape[depth:]
-    made = OpChain(call)
-    flat = made.reshape(x, (math.prod(outer), *inner))
+    chain = OpChain(call)
+    flat = chain.reshape(x, (math.prod(outer), *inner))
     if numbers.is_constant:
-        held = numbers.constant.astype(np.int64)
-        if (held < 0).any() or (held >= outer).any():
+        indices = numbers.constant.astype(np.int64)
+        if (indices < 0).any() or (indices >= outer).any():
             raise call.refuse(f"numbers are inside of {list(outer)}", repr(numbers))
-        one = np.ravel_multi_index(tuple(held[..., i] for i in range(depth)), outer)
-        made.gather(flat, made.numbers(one), y)
-        return made.ops
+        flat_indices = np.ravel_multi_index(tuple(indices[..., i] for i in range(depth)), outer)
+        chain.gather(flat, chain.numbers(flat_indices), y)
+        return chain.ops
     if depth > 1:
         raise call.refuse(
             "computed numbers are one for each slice", repr(numbers), "tf.gather along one axis"
         )
-    made.gather(flat, made.reshape(numbers, numbers.shape[:-1]), y)
-    return made.ops
+    chain.gather(flat, chain.reshape(numbers, numbers.shape[:-1]), y)
+    return chain.ops
 
 
 def zeros_like(call: ReadOperator) -> list[Op]:

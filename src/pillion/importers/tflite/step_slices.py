@@ -24,9 +24,9 @@ def slices_of_operator(
     whole: KnownIntegers, operator: tflite.Operator, shape: list[int]
 ) -> StepSlices | None:
     """Returns the slices that an operator takes; None if they are loop-invariant or unknown."""
-    held = [whole.of(number) for number in operator.inputs[1:]]
-    known = [one for one in held if one is not None]
-    if len(known) != len(held) or not known or all(len(one) == 1 for one in known):
+    operands = [whole.of(number) for number in operator.inputs[1:]]
+    known = [operand for operand in operands if operand is not None]
+    if len(known) != len(operands) or not known or all(len(operand) == 1 for operand in known):
         return None
     match operator.options, len(known):
         case tflite.GatherOptions() | None, 1:
@@ -50,12 +50,12 @@ def _fixed_size_slices(begin: Numbers, size: Numbers, shape: list[int]) -> StepS
     if begin.ndim != 2 or len(size) != 1 or begin.shape[1] != len(shape) or size.shape[1] != len(shape):
         return None
     axes = [a for a in range(len(shape)) if (begin[:, a] != begin[0, a]).any()]
-    whole = [
+    is_complete = [
         not begin[0, a] and size[0, a] in (-1, n)
         for a, n in enumerate(shape)
         if len(axes) == 1 and a != axes[0]
     ]
-    if len(axes) != 1 or not all(whole) or size[0, axes[0]] < 1:
+    if len(axes) != 1 or not all(is_complete) or size[0, axes[0]] < 1:
         return None
     return StepSlices(axes[0], begin[:, axes[0], None] + np.arange(size[0, axes[0]]))
 

@@ -80,8 +80,8 @@ def _convolution(call: ReadOperator, cls: Any, options: Any, channel_axis: int, 
     fields.update(padding=sides(call, options.padding, x.shape, kernel, stride, dilation))
     fields.update(levels(call, y, options.fused_activation))
     bias = bias_of(call, 2, x, weights, weights.shape[channel_axis])
-    made: Op = cls(x=x, weights=weights, bias=bias, y=y, source=call.source, **fields)
-    return zero_dead_channel_biases(made, call.fresh)
+    op: Op = cls(x=x, weights=weights, bias=bias, y=y, source=call.source, **fields)
+    return zero_dead_channel_biases(op, call.fresh)
 
 
 def _linear(call: ReadOperator) -> list[Op]:
@@ -95,10 +95,10 @@ def _linear(call: ReadOperator) -> list[Op]:
         raise call.refuse(f"the operand is rows of {features} elements, weights are [out, in]", list(x.shape))
     bias, bounds = bias_of(call, 2, x, weights, out), levels(call, y, options.fused_activation)
     rows = x.shape if options.keep_num_dims else (x.type.elements // features, features)
-    made = OpChain(call)
-    x = made.reshape(x, rows)
-    made.add(ops.Linear, y, y.shape, y, x=x, weights=weights, bias=bias, **bounds)
-    *before, linear = made.ops
+    chain = OpChain(call)
+    x = chain.reshape(x, rows)
+    chain.add(ops.Linear, y, y.shape, y, x=x, weights=weights, bias=bias, **bounds)
+    *before, linear = chain.ops
     return [*before, zero_dead_channel_biases(linear, call.fresh)]
 
 

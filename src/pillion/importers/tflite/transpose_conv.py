@@ -23,7 +23,7 @@ def transpose_conv(call: ReadOperator) -> list[Op]:
     stride = (options.stride_h, options.stride_w)
     padding, output_padding = _crop_and_extension(call, options.padding, x, weights, stride)
     bias, bounds = bias_of(call, 3, x, weights, weights.shape[0]), levels(call, y, options.fused_activation)
-    made = TransposeConv2d(
+    op = TransposeConv2d(
         x=x,
         weights=weights,
         bias=bias,
@@ -35,7 +35,7 @@ def transpose_conv(call: ReadOperator) -> list[Op]:
         high=bounds["high"],
         source=call.source,
     )
-    return [zero_dead_channel_biases(made, call.fresh)]
+    return [zero_dead_channel_biases(op, call.fresh)]
 
 
 def _crop_and_extension(
@@ -45,14 +45,18 @@ def _crop_and_extension(
     y = with_axes(call, call.result, 4)
     if min(stride) < 1 or code not in (Padding.SAME, Padding.VALID):
         raise call.refuse("strides are positive, padding is SAME or VALID", f"{stride}, {code}")
-    whole = [(size - 1) * s + k for size, s, k in zip(x.shape[1:3], stride, weights.shape[1:3], strict=True)]
-    more = [out - reach for out, reach in zip(y.shape[1:3], whole, strict=True)]
+    full_size = [
+        (size - 1) * s + k for size, s, k in zip(x.shape[1:3], stride, weights.shape[1:3], strict=True)
+    ]
+    more = [out - reach for out, reach in zip(y.shape[1:3], full_size, strict=True)]
     if code == Padding.SAME and y.shape[1:3] != (x.shape[1] * stride[0], x.shape[2] * stride[1]):
         raise call.refuse(
             "SAME: the result is the stride times as large", f"{list(x.shape)} to {list(y.shape)}"
         )
     if code == Padding.VALID and min(more) < 0:
-        raise call.refuse("VALID: the result holds all that the kernels reach", f"{whole} in {list(y.shape)}")
+        raise call.refuse(
+            "VALID: the result holds all that the kernels reach", f"{full_size} in {list(y.shape)}"
+        )
     top, left = (max(-m, 0) // 2 for m in more)
     bottom, right = (max(-m, 0) - first for m, first in zip(more, (top, left), strict=True))
     return (top, left, bottom, right), (max(more[0], 0), max(more[1], 0))

@@ -39,18 +39,18 @@ class TripCount:
         self.counters = {number: pace for number, pace in paces if pace is not None}
         """Counter operands and their increments per step; 0 if a counter is loop-invariant."""
         self.count = self._count_steps()
-        given = self._counter_values(self.body.graph.inputs, np.arange(self.count + 1))
-        self.whole = KnownIntegers(self.body.reader, given)
+        counter_values = self._counter_values(self.body.graph.inputs, np.arange(self.count + 1))
+        self.whole = KnownIntegers(self.body.reader, counter_values)
 
     def counted(self) -> dict[int, Array]:
         """Returns the final values of counters."""
         moving = {n: pace for n, pace in self.counters.items() if n not in self.body.kept}
-        made: dict[int, Array] = {}
+        values: dict[int, Array] = {}
         for number, pace in moving.items():
             first = self._value_before_loop(number)
             assert first is not None
-            made[number] = np.asarray(first + pace * self.count, np.int32)
-        return made
+            values[number] = np.asarray(first + pace * self.count, np.int32)
+        return values
 
     def _value_before_loop(self, number: int) -> Numbers | None:
         """Returns an operand's value before the loop, if it is a known integer."""
@@ -70,36 +70,42 @@ class TripCount:
         if maker is None or self.body.code(maker) not in ("ADD", "SUB") or before not in maker.inputs:
             return None
         others = [n for n in maker.inputs if n != before]
-        held = (
+        increment = (
             KnownIntegers(_without_operators(self.body.reader), {}).of(others[0])
             if len(others) == 1
             else None
         )
-        if held is None or held.size != 1 or (self.body.code(maker) == "SUB" and maker.inputs[0] != before):
+        if (
+            increment is None
+            or increment.size != 1
+            or (self.body.code(maker) == "SUB" and maker.inputs[0] != before)
+        ):
             return None
-        return int(held.ravel()[0]) * (1 if self.body.code(maker) == "ADD" else -1)
+        return int(increment.ravel()[0]) * (1 if self.body.code(maker) == "ADD" else -1)
 
     def _counter_values(self, inputs: list[int], steps: Array) -> dict[int, Numbers]:
         """Returns the counters' values in some steps."""
-        given: dict[int, Numbers] = {}
+        values: dict[int, Numbers] = {}
         for number, pace in self.counters.items():
             first = self._value_before_loop(number)
             assert first is not None
             moved = (steps if pace else steps[:1]).reshape(-1, *(1,) * first.ndim) * pace
-            given[inputs[number]] = np.add(first[None], moved, dtype=np.int64)
-        return given
+            values[inputs[number]] = np.add(first[None], moved, dtype=np.int64)
+        return values
 
     def _count_steps(self) -> int:
         """Evaluates the condition for AT_ONCE steps at a time."""
         for begin in range(0, LONGEST + 1, AT_ONCE):
-            given = self._counter_values(self.cond.subgraph.inputs, np.arange(begin, begin + AT_ONCE))
-            goes_on = KnownIntegers(self.cond, given).of(self.cond.subgraph.outputs[0])
+            counter_values = self._counter_values(
+                self.cond.subgraph.inputs, np.arange(begin, begin + AT_ONCE)
+            )
+            goes_on = KnownIntegers(self.cond, counter_values).of(self.cond.subgraph.outputs[0])
             if goes_on is None or goes_on[0].size != 1:
                 rule = "how often a loop runs follows from constants"
                 raise refused_loop(self.call, rule, "its condition depends on data")
-            ends = np.flatnonzero(goes_on.reshape(len(goes_on)) == 0)
-            if ends.size:
-                return self._checked_count(begin + int(ends[0]))
+            exits = np.flatnonzero(goes_on.reshape(len(goes_on)) == 0)
+            if exits.size:
+                return self._checked_count(begin + int(exits[0]))
             if len(goes_on) < AT_ONCE:
                 break
         raise refused_loop(self.call, f"a loop runs at most {LONGEST:,} times", "more often, or for ever")

@@ -38,14 +38,14 @@ class Uint8Boundary:
 
     def after(self) -> tuple[tuple[Value, ...], list[Op]]:
         """Returns the outputs in their type in the file, and the ops that convert int8 to uint8."""
-        made: dict[int, Value] = {}
+        values: dict[int, Value] = {}
         ops: list[Op] = []
         for number in dict.fromkeys(self.reader.subgraph.outputs):
-            made[number] = inner = self.reader.value(number)
+            values[number] = inner = self.reader.value(number)
             outer = self.outer.get(number)
             if outer is not None:
                 is_input = number in self.reader.subgraph.inputs
                 name = self.reader.names.fresh(outer.name) if is_input else outer.name
-                made[number] = Value(name, outer.type)
-                ops.append(Requantize(x=inner, y=made[number], to=DType.UINT8, source="uint8 output"))
-        return tuple(made[n] for n in self.reader.subgraph.outputs), ops
+                values[number] = Value(name, outer.type)
+                ops.append(Requantize(x=inner, y=values[number], to=DType.UINT8, source="uint8 output"))
+        return tuple(values[n] for n in self.reader.subgraph.outputs), ops

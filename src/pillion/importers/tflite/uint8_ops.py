@@ -50,11 +50,11 @@ def uint8_reader(call: ReadOperator, row: Reading) -> Reading:
         rule = "the tensors of an operator are all int8 or all uint8: LiteRT refuses others, but for QUANTIZE"
         raise call.refuse(rule, ", ".join(map(repr, (*call.inputs, *call.outputs))), TO_INT8)
     if call.code in WEIGHTED:
-        return lambda one: [_with_uint8_multiplier(op) for op in lower_weight_zero_points(one, row)]
+        return lambda operator: [_with_uint8_multiplier(op) for op in lower_weight_zero_points(operator, row)]
     if call.code == "CONCATENATION":
-        return lambda one: concat_with_rescaling(one, row)
+        return lambda operator: concat_with_rescaling(operator, row)
     if call.code in OWN:
-        return lambda one: [_with_uint8_rounding(op) for op in row(one)]
+        return lambda operator: [_with_uint8_rounding(op) for op in row(operator)]
     if call.code not in SAME:
         rule = REASONS.get(
             call.code, "LiteRT does not have this operator for uint8, or rounds it otherwise than for int8"
@@ -79,19 +79,19 @@ def concat_with_rescaling(call: ReadOperator, row: Reading) -> list[Op]:
     inputs = list(call.inputs)
     for number, x in enumerate(call.inputs):
         if x is not None and x.type.quant != y.type.quant and x.is_quantized and y.is_quantized:
-            inputs[number] = made = call.intermediate("rescaled", x.shape, y)
-            before.append(_rescale(call, x, made))
+            inputs[number] = rescaled = call.intermediate("rescaled", x.shape, y)
+            before.append(_rescale(call, x, rescaled))
     return [*before, *row(dataclasses.replace(call, inputs=tuple(inputs)))]
 
 
 def _rescale(call: ReadOperator, x: Value, y: Value) -> Op:
     """Returns a requantization if it agrees for all 256 numbers, otherwise a lookup table."""
-    usual, numbers = Requantize(x=x, y=y, source=call.source), np.arange(-128, 128).astype(np.int8)
-    wanted = _rescaled_numbers(x, y)
-    if np.array_equal(usual.reference(Arithmetic.TFLITE, numbers), wanted):
-        return usual
-    held = constant(call.fresh(f"{x.name}/table"), wanted)
-    return Lut(x=x, table=held, y=y, function=Function.TABLE, source=call.source)
+    requantize, numbers = Requantize(x=x, y=y, source=call.source), np.arange(-128, 128).astype(np.int8)
+    expected = _rescaled_numbers(x, y)
+    if np.array_equal(requantize.reference(Arithmetic.TFLITE, numbers), expected):
+        return requantize
+    table = constant(call.fresh(f"{x.name}/table"), expected)
+    return Lut(x=x, table=table, y=y, function=Function.TABLE, source=call.source)
 
 
 def _rescaled_numbers(x: Value, y: Value) -> Array:
@@ -106,6 +106,6 @@ def _with_uint8_multiplier(op: Op) -> Op:
     """Returns a convolution with the multiplier of uint8 tensors, if it differs."""
     if not isinstance(op, Convolution) or len(op.weights.channel_scales) != 1:
         return op
-    found = op.from_scales_in_uint8()
+    multipliers = op.from_scales_in_uint8()
     follow = set(op.from_scales(Arithmetic.TFLITE))
-    return op if follow == set(found) else dataclasses.replace(op, given=found)
+    return op if follow == set(multipliers) else dataclasses.replace(op, given=multipliers)

@@ -87,8 +87,8 @@ class Variables:
 
     def states(self, initial: Mapping[Key, Array]) -> tuple[State, ...]:
         """Returns the states of all variables that a run reads before it assigns them."""
-        read = ((key, one) for key, one in self.held.items() if one.before is not None)
-        return (*(_state(one, initial.get(key)) for key, one in read), *self.kept)
+        read = ((key, variable) for key, variable in self.held.items() if variable.before is not None)
+        return (*(_state(variable, initial.get(key)) for key, variable in read), *self.kept)
 
     def _handle(self, operator: tflite.Operator) -> None:
         options = operator.options
@@ -134,16 +134,18 @@ def _state(variable: _Variable, initial: Array | None) -> State:
             here=repr(before),
             help="give the variable an initial value in the model, and convert it with its initializer",
         )
-    held = f"{initial.dtype}{list(initial.shape)} at first"
+    initial_text = f"{initial.dtype}{list(initial.shape)} at first"
     if before.type != after.type or (initial.shape, initial.dtype) != (before.shape, before.dtype.numpy):
-        raise _variable_type_error(variable.name, f"{before!r} is read, {after!r} is assigned, {held}")
+        raise _variable_type_error(
+            variable.name, f"{before!r} is read, {after!r} is assigned, {initial_text}"
+        )
     return State(variable.name, before, after, initial)
 
 
 def initializers(model: tflite.Model, subgraph: tflite.SubGraph) -> set[int]:
     """Returns the indices of the subgraphs that CALL_ONCE runs."""
     options = (operator.options for operator in subgraph.operators)
-    return {one.init_subgraph_index for one in options if isinstance(one, tflite.CallOnceOptions)}
+    return {option.init_subgraph_index for option in options if isinstance(option, tflite.CallOnceOptions)}
 
 
 def assigned_values(variables: Variables, ops: Iterable[Op]) -> dict[Key, Array]:
@@ -154,14 +156,14 @@ def assigned_values(variables: Variables, ops: Iterable[Op]) -> dict[Key, Array]
     for op in ops:
         if any(not v.is_constant and v not in known for v in op.operands):
             raise MalformedError(f"the subgraph of CALL_ONCE reads what nothing makes: {op.kind}")
-        made = op.reference(
+        results = op.reference(
             Arithmetic.TFLITE, *(v.constant if v.is_constant else known[v] for v in op.operands)
         )
-        known.update(zip(op.results, made if isinstance(made, tuple) else (made,), strict=True))
-    held = {key: one.now for key, one in variables.held.items() if one.now is not None}
-    if any(not v.is_constant and v not in known for v in held.values()):
+        known.update(zip(op.results, results if isinstance(results, tuple) else (results,), strict=True))
+    assigned = {key: variable.now for key, variable in variables.held.items() if variable.now is not None}
+    if any(not v.is_constant and v not in known for v in assigned.values()):
         raise MalformedError("the subgraph of CALL_ONCE assigns what nothing makes")
-    return {key: v.constant if v.is_constant else known[v] for key, v in held.items()}
+    return {key: v.constant if v.is_constant else known[v] for key, v in assigned.items()}
 
 
 def _variable_type_error(name: str, here: str) -> PillionError:

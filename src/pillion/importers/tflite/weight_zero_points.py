@@ -34,9 +34,9 @@ def lower_weight_zero_points(call: ReadOperator, row: Reading) -> list[Op]:
     ):
         return _repeat_channels(call, row, weights, parts)
     return [
-        made
+        repeated
         for op in row(_with_operands(call, {1: _weight_constant(call, weights, parts[0])}))
-        for made in _repeat_rows(call, op, weights, parts)
+        for repeated in _repeat_rows(call, op, weights, parts)
     ]
 
 
@@ -67,18 +67,18 @@ def _int8_weight_parts(weights: Value) -> list[Array]:
 
 def _repeat_channels(call: ReadOperator, row: Reading, weights: Value, parts: list[Array]) -> list[Op]:
     """Repeats the channels once per int8 part."""
-    place, features = WEIGHTED[call.code], weights.shape[-1]
-    x, made = call.operand(place), OpChain(call)
+    number, features = WEIGHTED[call.code], weights.shape[-1]
+    x, chain = call.operand(number), OpChain(call)
     is_flat = (
         call.code == "FULLY_CONNECTED" and not call.options_as(tflite.FullyConnectedOptions).keep_num_dims
     )
     if is_flat and x.type.elements % features == 0:
-        x = made.reshape(x, (x.type.elements // features, features))
+        x = chain.reshape(x, (x.type.elements // features, features))
     if x.type.rank < 1 or x.shape[-1] != features:
         raise call.refuse(f"the operand is rows of {features} elements", list(x.shape))
-    y = made.concat((x,) * len(parts), x.type.rank - 1, "channels")
-    changed = {place: y, 1: _weight_constant(call, weights, np.concatenate(parts, -1))}
-    return [*made.ops, *row(_with_operands(call, changed))]
+    y = chain.concat((x,) * len(parts), x.type.rank - 1, "channels")
+    changed = {number: y, 1: _weight_constant(call, weights, np.concatenate(parts, -1))}
+    return [*chain.ops, *row(_with_operands(call, changed))]
 
 
 def _repeat_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array]) -> list[Op]:
@@ -90,24 +90,24 @@ def _repeat_rows(call: ReadOperator, op: Op, weights: Value, parts: list[Array])
     n, h, w, c = x.shape
     before = OpChain(call)
     rows = before.reshape(before.concat((x,) * count, 2, "twice"), (n, h * count, w, c), "rows")
-    held = np.stack([_dilate_rows(part, op.dilation[0]) for part in parts], axis=2)
-    shape = (held.shape[0], held.shape[1] * count, *held.shape[3:])
+    stacked = np.stack([_dilate_rows(part, op.dilation[0]) for part in parts], axis=2)
+    shape = (stacked.shape[0], stacked.shape[1] * count, *stacked.shape[3:])
     top, left, bottom, right = op.padding
-    made = dataclasses.replace(
+    repeated = dataclasses.replace(
         op,
         x=rows,
-        weights=_weight_constant(call, weights, held.reshape(shape)),
+        weights=_weight_constant(call, weights, stacked.reshape(shape)),
         stride=(op.stride[0] * count, op.stride[1]),
         dilation=(1, op.dilation[1]),
         padding=(top * count, left, bottom * count, right),
     )
-    return [*before.ops, made]
+    return [*before.ops, repeated]
 
 
 def _dilate_rows(weights: Array, dilation: int) -> Array:
     """Returns weights with zeros between their rows."""
     shape = list(weights.shape)
     shape[1] = (shape[1] - 1) * dilation + 1
-    made = np.zeros(shape, weights.dtype)
-    made[:, ::dilation] = weights
-    return made
+    dilated = np.zeros(shape, weights.dtype)
+    dilated[:, ::dilation] = weights
+    return dilated

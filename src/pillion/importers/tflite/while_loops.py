@@ -42,8 +42,8 @@ def loop(ops_of: OpsOf) -> Reading:
     """Returns the reader of a loop, whose body uses `ops_of`."""
 
     def row(call: ReadOperator) -> list[Op]:
-        found, reader = loop_of(call)
-        return _LoopConversion(call, found, reader).converted(ops_of)
+        while_loop, reader = loop_of(call)
+        return _LoopConversion(call, while_loop, reader).converted(ops_of)
 
     return row
 
@@ -121,10 +121,12 @@ class _LoopConversion(OpChain):
 
     def require_no_states(self) -> None:
         """Raises if the body has states."""
-        held = self.reader.variables
-        if held.held or held.kept or held.called:
+        variables = self.reader.variables
+        if variables.held or variables.kept or variables.called:
             rule = "the body of a loop has no variables, and no layers that remember"
-            raise self.call.refuse(rule, f"{len(held.held) + len(held.kept) + len(held.called)} of them")
+            raise self.call.refuse(
+                rule, f"{len(variables.held) + len(variables.kept) + len(variables.called)} of them"
+            )
 
     def result_of(self, value: Value, is_row: bool) -> Value:
         """Returns the scan's result for an output of its step."""
@@ -141,8 +143,8 @@ class _LoopConversion(OpChain):
         lasts = dict(zip(loop.carried, ys[len(loop.rows) :], strict=True))
         for number in (*loop.carried, *loop.same):
             self.reshape(lasts[loop.same.get(number, number)], outputs[number].shape, outputs[number])
-        for number, held in loop.counted.items():
-            self.call.bind(outputs[number], constant(outputs[number].name, held))
+        for number, values in loop.counted.items():
+            self.call.bind(outputs[number], constant(outputs[number].name, values))
         for number in loop.kept:
             self.call.rename(outputs[number], self.operand(number))
         return self.ops

@@ -30,17 +30,17 @@ def float_module(opened: OpenedTflite) -> tuple[nn.Module, tuple[Tensor, ...]]:
     """Returns the module of a file, and example inputs."""
     _require_supported_operators(opened)
     with opened.reading():
-        made = FloatModule(FloatReader(opened.model, opened.model.subgraphs[0]))
-        check_shapes(made)
-        return made, examples(made.inputs)
+        module = FloatModule(FloatReader(opened.model, opened.model.subgraphs[0]))
+        check_shapes(module)
+        return module, examples(module.inputs)
 
 
 def _require_supported_operators(opened: OpenedTflite) -> None:
     """Raises one error for all unsupported operators, and for several subgraphs."""
     survey = Diagnosis(opened.model, opened.name, (*ROWS, "SHAPE", "WHILE"), opened.compiled)
     for kind in (compiled_already, control_flow, unknown_operators):
-        if found := kind(survey):
-            raise PillionError(found.what, rule=found.rule, here=found.here, help=found.help)
+        if finding := kind(survey):
+            raise PillionError(finding.what, rule=finding.rule, here=finding.here, help=finding.help)
     if len({*range(1, len(opened.model.subgraphs))} - subgraphs_of_loops(opened.model)):
         raise PillionError(
             f"`{opened.name}` has {len(opened.model.subgraphs)} subgraphs",
@@ -75,10 +75,10 @@ _NUMBER = re.compile(rf"{PREFIX}(\d+)_(\w+)")
 def _set_source_operator(node: Node, name: str) -> None:
     """Sets a node's stack trace to its operator in the file."""
     stack = node.meta.get("nn_module_stack") or {}
-    found = [m for entry in stack.values() if (m := _NUMBER.search(str(entry[0])))]
+    matches = [m for entry in stack.values() if (m := _NUMBER.search(str(entry[0])))]
     node.meta.pop("stack_trace", None)
-    if found:
-        node.meta["stack_trace"] = f'File "{name}.tflite", line {found[-1][1]}, in {found[-1][2]}'
+    if matches:
+        node.meta["stack_trace"] = f'File "{name}.tflite", line {matches[-1][1]}, in {matches[-1][2]}'
 
 
 __all__ = ["captured", "float_module", "float_program"]

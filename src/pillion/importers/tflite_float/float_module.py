@@ -49,8 +49,8 @@ class FloatOperator(nn.Module):
 
     def forward(self, *operands: Tensor) -> tuple[Tensor, ...]:
         """Returns the results as a tuple, and updates the states."""
-        made = self.compute(*operands, *map(self.get_buffer, self.states))
-        results = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        output = self.compute(*operands, *map(self.get_buffer, self.states))
+        results = tuple(output) if isinstance(output, (tuple, list)) else (output,)
         count = len(results) - len(self.states)
         for name, state in zip(self.states, results[count:], strict=True):
             self.get_buffer(name).copy_(state)
@@ -93,13 +93,13 @@ class FloatModule(nn.Module):
         if call.code == "WHILE":
             self._loop(number, call)
             return
-        made = read_operator(call)
-        operands = tuple(call.operand(n) for n in made.operands)
+        float_call = read_operator(call)
+        operands = tuple(call.operand(n) for n in float_call.operands)
         self._require_made(operands)
         if all(v.is_constant for v in operands):
-            fold(call, made, operands)
+            fold(call, float_call, operands)
             return
-        self._append(number, call, FloatOperator(made), operands, call.outputs)
+        self._append(number, call, FloatOperator(float_call), operands, call.outputs)
 
     def _append(
         self,
@@ -110,9 +110,9 @@ class FloatModule(nn.Module):
         results: tuple[Value, ...],
     ) -> None:
         name = f"{PREFIX}{number}_{identifier(call.code)}"
-        for place, value in enumerate(operands):
+        for index, value in enumerate(operands):
             if value.is_constant:
-                module.register_buffer(f"constant_{place}", as_tensor(value.constant))
+                module.register_buffer(f"constant_{index}", as_tensor(value.constant))
         self.add_module(name, module)
         self.steps.append(FloatStep(name, operands, results, call))
 
@@ -132,14 +132,14 @@ class FloatModule(nn.Module):
     def _drop_unread(self) -> None:
         """Removes operators without a reader."""
         needed = set(self.outputs)
-        kept = []
+        live = []
         for step in reversed(self.steps):
             if any(r in needed for r in step.results):
                 needed.update(step.operands)
-                kept.append(step)
+                live.append(step)
             else:
                 delattr(self, step.name)
-        self.steps = kept[::-1]
+        self.steps = live[::-1]
 
     def _require_made(self, values: Sequence[Value]) -> None:
         """Raises if a value was not computed yet."""
@@ -158,8 +158,8 @@ class FloatModule(nn.Module):
             known: dict[Value, Tensor] = dict(zip(self.inputs, given, strict=True))
             for step in self.steps:
                 known.update(zip(step.results, self.run(step, known), strict=True))
-            made = tuple(known[v] for v in self.outputs)
-            return made[0] if len(made) == 1 else made
+            outputs = tuple(known[v] for v in self.outputs)
+            return outputs[0] if len(outputs) == 1 else outputs
 
         forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect looks for it
         return forward
@@ -167,12 +167,12 @@ class FloatModule(nn.Module):
     def run(self, step: FloatStep, known: Mapping[Value, Tensor]) -> tuple[Tensor, ...]:
         """Returns the results of one operator."""
         module = self.get_submodule(step.name)
-        held = (
-            module.get_buffer(f"constant_{place}") if value.is_constant else known[value]
-            for place, value in enumerate(step.operands)
+        operands = (
+            module.get_buffer(f"constant_{index}") if value.is_constant else known[value]
+            for index, value in enumerate(step.operands)
         )
-        made: tuple[Tensor, ...] = module(*held)
-        return made
+        results: tuple[Tensor, ...] = module(*operands)
+        return results
 
 
 def check_shapes(module: FloatModule) -> None:
@@ -182,11 +182,11 @@ def check_shapes(module: FloatModule) -> None:
         known = {v: torch.empty(v.shape, dtype=TORCH[v.dtype]) for v in module.inputs}
         for step in module.steps:
             try:
-                made = module.run(step, known)
+                results = module.run(step, known)
             except (RuntimeError, ValueError, TypeError, IndexError) as error:
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 raise step.call.refuse("its operands fit together", reason) from None
-            for value, tensor in zip(step.results, made, strict=True):
+            for value, tensor in zip(step.results, results, strict=True):
                 if tuple(tensor.shape) != value.shape:
                     raise step.call.refuse(f"the result is {list(tensor.shape)}", repr(value))
                 if value.type.elements * 4 > LARGEST:

@@ -34,11 +34,11 @@ def parameter(array: Array) -> nn.Parameter:
 
 def bias_of(call: ReadOperator, number: int, count: int) -> nn.Parameter:
     """Returns the bias; zeros if it is omitted."""
-    given = call.optional(number)
-    held = np.zeros(count, np.float32) if given is None else call.constant(number).constant
-    if held.shape != (count,):
-        raise call.refuse(f"there are {count} biases", list(held.shape))
-    return parameter(held)
+    operand = call.optional(number)
+    bias = np.zeros(count, np.float32) if operand is None else call.constant(number).constant
+    if bias.shape != (count,):
+        raise call.refuse(f"there are {count} biases", list(bias.shape))
+    return parameter(bias)
 
 
 def weights_of(call: ReadOperator, number: int, rank: int) -> Value:
@@ -78,8 +78,8 @@ def _convolution(
 
     def forward(x: Tensor) -> Tensor:
         padded, padding = _pad_if_asymmetric(nchw(x), border)
-        made = F.conv2d(padded, parts["weight"], parts["bias"], stride, padding, dilation, groups)
-        return nhwc(after(made))
+        result = F.conv2d(padded, parts["weight"], parts["bias"], stride, padding, dilation, groups)
+        return nhwc(after(result))
 
     return float_call(call, forward, parts=parts)
 
@@ -99,20 +99,20 @@ def transpose_conv(call: ReadOperator) -> FloatCall:
     stride, kernel = (options.stride_h, options.stride_w), weights.shape[1:3]
     if min(stride) < 1 or options.padding not in (Padding.SAME, Padding.VALID):
         raise call.refuse("strides are positive, padding is SAME or VALID", f"{stride}, {options.padding}")
-    whole = [(size - 1) * s + k for size, s, k in zip(image.shape[1:3], stride, kernel, strict=True)]
-    cut = [size - out for size, out in zip(whole, y.shape[1:3], strict=True)]
+    full_size = [(size - 1) * s + k for size, s, k in zip(image.shape[1:3], stride, kernel, strict=True)]
+    cut = [size - out for size, out in zip(full_size, y.shape[1:3], strict=True)]
     if min(cut) < 0 or weights.shape[3] != image.shape[3]:
-        raise call.refuse("the result lies within what the filters reach", f"{whole} to {list(y.shape)}")
+        raise call.refuse("the result lies within what the filters reach", f"{full_size} to {list(y.shape)}")
     filters = weights.constant.transpose(3, 0, 1, 2)
     parts: Parts = {"weight": parameter(filters), "bias": bias_of(call, 3, filters.shape[1])}
     after, first = activation(call, options.fused_activation), [c // 2 for c in cut]
 
     def forward(x: Tensor) -> Tensor:
-        made = F.conv_transpose2d(nchw(x), parts["weight"], parts["bias"], stride)
+        result = F.conv_transpose2d(nchw(x), parts["weight"], parts["bias"], stride)
         if any(cut):
             rows, columns = (slice(f, f + n) for f, n in zip(first, y.shape[1:3], strict=True))
-            made = made[:, :, rows, columns]
-        return nhwc(after(made))
+            result = result[:, :, rows, columns]
+        return nhwc(after(result))
 
     return float_call(call, forward, parts=parts, operands=(2,))
 
@@ -132,8 +132,8 @@ def linear(call: ReadOperator) -> FloatCall:
 
     def forward(x: Tensor) -> Tensor:
         rows = x if x.shape[-1] == features and x.ndim > 1 else x.reshape(-1, features)
-        made = after(F.linear(rows, parts["weight"], parts["bias"]))
-        return made if tuple(made.shape) == shape else made.reshape(shape)
+        result = after(F.linear(rows, parts["weight"], parts["bias"]))
+        return result if tuple(result.shape) == shape else result.reshape(shape)
 
     return float_call(call, forward, parts=parts)
 
@@ -159,10 +159,12 @@ def pool(largest: bool) -> Callable[[ReadOperator], FloatCall]:
 
         def forward(x: Tensor) -> Tensor:
             if largest:
-                made = F.max_pool2d(nchw(x), kernel, stride, (top, left), ceil_mode=any(more))
+                pooled = F.max_pool2d(nchw(x), kernel, stride, (top, left), ceil_mode=any(more))
             else:
-                made = F.avg_pool2d(nchw(x), kernel, stride, (top, left), any(more), count_include_pad=False)
-            return nhwc(after(made))
+                pooled = F.avg_pool2d(
+                    nchw(x), kernel, stride, (top, left), any(more), count_include_pad=False
+                )
+            return nhwc(after(pooled))
 
         return float_call(call, forward)
 
@@ -202,8 +204,8 @@ def bilinear(call: ReadOperator) -> FloatCall:
         longer = torch.cat((x, x[:, -1:]), 1)
         wider = torch.cat((longer, longer[:, :, -1:]), 2)
         more = (size[0] + 1, size[1] + 1)
-        made = F.interpolate(nchw(wider), size=more, mode="bilinear", align_corners=True)
-        return nhwc(made)[:, : size[0], : size[1]]
+        resized = F.interpolate(nchw(wider), size=more, mode="bilinear", align_corners=True)
+        return nhwc(resized)[:, : size[0], : size[1]]
 
     def forward(x: Tensor) -> Tensor:
         return nhwc(F.interpolate(nchw(x), size=size, mode="bilinear", align_corners=options.align_corners))

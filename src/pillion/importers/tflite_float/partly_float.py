@@ -50,18 +50,18 @@ class _PartlyFloat:
 
     def run(self, first: int, operators: list[tflite.Operator], is_float: bool) -> None:
         """Converts some operators and computes their results on all samples."""
-        made = {n for one in operators for n in one.outputs}
-        read = dict.fromkeys(n for one in operators for n in one.inputs)
-        known = [n for n in read if n in self.seen[0] and n not in made]
-        wanted = [n for n in made if n in self._read_after(first + len(operators))]
+        computed = {n for operator in operators for n in operator.outputs}
+        read = dict.fromkeys(n for operator in operators for n in operator.inputs)
+        known = [n for n in read if n in self.seen[0] and n not in computed]
+        outputs = [n for n in computed if n in self._read_after(first + len(operators))]
         part = tflite.SubGraph(
-            tensors=self.reader.subgraph.tensors, inputs=known, outputs=wanted, operators=operators
+            tensors=self.reader.subgraph.tensors, inputs=known, outputs=outputs, operators=operators
         )
         (self._float if is_float else self._int8)(first, part)
 
     def _read_after(self, first: int) -> set[int]:
         graph = self.reader.subgraph
-        return {*graph.outputs, *(n for one in graph.operators[first:] for n in one.inputs)}
+        return {*graph.outputs, *(n for operator in graph.operators[first:] for n in operator.inputs)}
 
     def _int8(self, first: int, part: tflite.SubGraph) -> None:
         reader = copy.copy(self.reader)  # shares its values
@@ -70,9 +70,9 @@ class _PartlyFloat:
         ops = tuple(all_ops(reader, ops_of))
         outputs = tuple(map(reader.value, part.outputs))
         graph = Graph("part", inputs, ops, outputs, Arithmetic.TFLITE)
-        for held in self.seen:
-            results = graph.reference(*(held[n] for n in part.inputs))
-            held.update(zip(part.outputs, results, strict=True))
+        for values in self.seen:
+            results = graph.reference(*(values[n] for n in part.inputs))
+            values.update(zip(part.outputs, results, strict=True))
         self.ops += ops
 
     def _float(self, first: int, part: tflite.SubGraph) -> None:
@@ -82,12 +82,12 @@ class _PartlyFloat:
         reader.first = first - len(fixed)
         module = FloatModule(reader)
         check_shapes(module)
-        samples = [tuple(_tensor(held[n]) for n in part.inputs) for held in self.seen]
+        samples = [tuple(_tensor(values[n]) for n in part.inputs) for values in self.seen]
         with torch.no_grad():
-            for held, sample in zip(self.seen, samples, strict=True):
+            for values, sample in zip(self.seen, samples, strict=True):
                 results = module(*sample)
                 results = results if isinstance(results, tuple) else (results,)
-                held.update(zip(part.outputs, (y.numpy() for y in results), strict=True))
+                values.update(zip(part.outputs, (y.numpy() for y in results), strict=True))
         inputs = examples(module.inputs)
         self._append(self.quantize(captured(module, inputs, self.opened.name), inputs, samples), part)
 
@@ -95,11 +95,11 @@ class _PartlyFloat:
         """Returns the operators before this one that read constants only."""
         graph = self.reader.subgraph
         computed, fixed = {*graph.inputs}, []
-        for one in graph.operators[:end]:
-            if computed.isdisjoint(one.inputs):
-                fixed.append(one)
+        for operator in graph.operators[:end]:
+            if computed.isdisjoint(operator.inputs):
+                fixed.append(operator)
             else:
-                computed.update(one.outputs)
+                computed.update(operator.outputs)
         return fixed
 
     def _append(self, graph: Graph, part: tflite.SubGraph) -> None:
@@ -123,29 +123,29 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
         reader = TfliteReader(opened.model, opened.model.subgraphs[0])
         borders = Uint8Boundary(reader)
         inputs, before = borders.inputs(), tuple(borders.before())
-        made = _PartlyFloat(opened, quantize, reader, ops=[*before])
+        conversion = _PartlyFloat(opened, quantize, reader, ops=[*before])
         inner = Graph(
             "inputs", inputs, before, tuple(map(reader.value, reader.subgraph.inputs)), Arithmetic.TFLITE
         )
         for sample in _samples(inputs, samples):
             values = inner.reference(*(x.numpy() for x in sample))
-            made.seen.append(dict(zip(reader.subgraph.inputs, values, strict=True)))
-        if not made.seen:
+            conversion.seen.append(dict(zip(reader.subgraph.inputs, values, strict=True)))
+        if not conversion.seen:
             raise no_calibration_data()
         first = 0
         for is_float, some in groupby(
-            reader.subgraph.operators, lambda one: is_float_operator(opened.model, one)
+            reader.subgraph.operators, lambda operator: is_float_operator(opened.model, operator)
         ):
             operators = list(some)
-            made.run(first, operators, is_float)
+            conversion.run(first, operators, is_float)
             first += len(operators)
         outputs, after = borders.after()
-    ops = (*made.ops, *after)
+    ops = (*conversion.ops, *after)
     name = model_name(opened.name)
     return verify(Graph(name, inputs, ops, outputs, Arithmetic.TFLITE).without_dead_ops())
 
 
 def _samples(inputs: Sequence[Value], samples: Batches) -> list[tuple[Tensor, ...]]:
     """Returns all samples as tensors of the inputs' types."""
-    given = tuple(torch.zeros(v.shape, dtype=TORCH[v.dtype]) for v in inputs)
-    return list(all_samples(samples, given, tuple(v.name for v in inputs)))
+    placeholders = tuple(torch.zeros(v.shape, dtype=TORCH[v.dtype]) for v in inputs)
+    return list(all_samples(samples, placeholders, tuple(v.name for v in inputs)))

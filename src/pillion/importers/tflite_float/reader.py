@@ -30,10 +30,10 @@ class FloatReader(TfliteReader):
 
     def _float16_as_float32(self, tensor: tflite.Tensor) -> Value:
         """Returns a float16 constant as float32."""
-        held = self.data(tensor)
-        if held is None:
+        stored = self.data(tensor)
+        if stored is None:
             return super().make_value(tensor)
-        data = held.view("<f2").astype(np.float32)
+        data = stored.view("<f2").astype(np.float32)
         raw = np.ascontiguousarray(data, "<f4").view(np.uint8)
         wide = dataclasses.replace(tensor, type=int(ElementType.FLOAT32), buffer=len(self.model.buffers))
         self.model.buffers.append(tflite.Buffer(data=raw))
@@ -42,11 +42,11 @@ class FloatReader(TfliteReader):
 
 def dequantized(value: Value) -> Array:
     """Returns the real numbers of a quantized constant."""
-    held = value.constant.astype(np.float32)
+    levels = value.constant.astype(np.float32)
     quant = value.type.quant
     axis = getattr(quant, "axis", None)
     scales = value.channel_scales.astype(np.float32)
     if axis is None:
-        return np.asarray((held - value.zero_point) * scales[0], np.float32)
+        return np.asarray((levels - value.zero_point) * scales[0], np.float32)
     shape = [-1 if i == axis else 1 for i in range(value.type.rank)]
-    return np.asarray(held * scales.reshape(shape), np.float32)
+    return np.asarray(levels * scales.reshape(shape), np.float32)

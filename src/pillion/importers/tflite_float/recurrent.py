@@ -62,11 +62,11 @@ def lstm(call: ReadOperator) -> FloatCall:
 
 def _gates(call: ReadOperator, first: int, shape: tuple[int, ...]) -> Array:
     """Returns the constants of all gates, concatenated."""
-    held = [call.constant(first + gate) for gate in GATES]
-    for value in held:
+    gates = [call.constant(first + gate) for gate in GATES]
+    for value in gates:
         if value.shape != shape:
             raise call.refuse(f"each gate has constants of the shape {list(shape)}", repr(value))
-    return np.concatenate([value.constant for value in held])
+    return np.concatenate([value.constant for value in gates])
 
 
 ROWS: dict[str, Reading] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": lstm}

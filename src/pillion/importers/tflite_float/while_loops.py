@@ -44,24 +44,24 @@ class Looped(nn.Module):
     def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
         """Returns the lists and the final carried values."""
         loop, number = self.loop, new_loop()
-        held = dict(zip(self.operands, given, strict=True))
-        anchor = held[self.anchor].reshape(1, 1, -1)
-        xs = [ELEMENT(sequence(held[e.operand], e), number, False) for e in loop.elements]
+        tensors = dict(zip(self.operands, given, strict=True))
+        anchor = tensors[self.anchor].reshape(1, 1, -1)
+        xs = [ELEMENT(sequence(tensors[e.operand], e), number, False) for e in loop.elements]
         states = [
-            CARRIED(held[n].reshape(shape), anchor, number, index)
+            CARRIED(tensors[n].reshape(shape), anchor, number, index)
             for index, (n, shape) in enumerate(zip(loop.carried, self.shapes, strict=True))
         ]
-        made = self.step(*xs, *states, *(held[n] for n in loop.fixed))
-        made = made if isinstance(made, (tuple, list)) else (made,)
-        stacked = [STACKED(y, number, loop.count, False) for y in made[: len(loop.rows)]]
-        nexts = made[len(loop.rows) :]
+        results = self.step(*xs, *states, *(tensors[n] for n in loop.fixed))
+        results = results if isinstance(results, (tuple, list)) else (results,)
+        stacked = [STACKED(y, number, loop.count, False) for y in results[: len(loop.rows)]]
+        nexts = results[len(loop.rows) :]
         lasts = {
             n: LAST(state, following, number, index, loop.count)
             for index, (n, state, following) in enumerate(zip(loop.carried, states, nexts, strict=True))
         }
-        lists = [self.listed(rows, y, held) for rows, y in zip(loop.rows, stacked, strict=True)]
-        ends = [lasts[loop.same.get(n, n)].reshape(shape) for n, shape in self.ends.items()]
-        return (*lists, *ends)
+        lists = [self.listed(rows, y, tensors) for rows, y in zip(loop.rows, stacked, strict=True)]
+        finals = [lasts[loop.same.get(n, n)].reshape(shape) for n, shape in self.ends.items()]
+        return (*lists, *finals)
 
     def listed(self, rows: LoopRows, stacked: Tensor, held: dict[int, Tensor]) -> Tensor:
         """Returns a list with the rows in their places."""
@@ -80,8 +80,8 @@ def sequence(x: Tensor, element: Element) -> Tensor:
     if numbers.shape[1] == 1:
         return gather_slices(x.movedim(axis, 0) if axis else x, numbers[:, 0])
     shape = (*x.shape[:axis], *numbers.shape, *x.shape[axis + 1 :])
-    found = torch.index_select(x, axis, torch.from_numpy(numbers.ravel().astype(np.int64)))
-    return found.reshape(shape).movedim(axis, 0)
+    gathered = torch.index_select(x, axis, torch.from_numpy(numbers.ravel().astype(np.int64)))
+    return gathered.reshape(shape).movedim(axis, 0)
 
 
 def gather_slices(x: Tensor, numbers: Array) -> Tensor:
@@ -96,8 +96,8 @@ def gather_slices(x: Tensor, numbers: Array) -> Tensor:
 
 def bind_uncomputed_results(call: ReadOperator, loop: WhileLoop) -> None:
     """Binds the results that a loop does not compute: counters and unchanged operands."""
-    for number, held in loop.counted.items():
-        call.bind(call.outputs[number], constant(call.outputs[number].name, held))
+    for number, final_values in loop.counted.items():
+        call.bind(call.outputs[number], constant(call.outputs[number].name, final_values))
     for number in loop.kept:
         call.rename(call.outputs[number], call.operand(number))
 

@@ -31,8 +31,8 @@ class StatefulModule(nn.Module):
     def __init__(self, module: nn.Module, names: Sequence[str], inputs: int) -> None:
         super().__init__()
         self.module, self.names, self.count = module, tuple(names), inputs
-        held = dict(module.named_buffers())
-        self.first = tuple(held[name].detach().clone() for name in names)
+        buffers = dict(module.named_buffers())
+        self.first = tuple(buffers[name].detach().clone() for name in names)
         self.now: tuple[Tensor, ...] | None = None
         self.steps, self.squares = 0, [0.0] * len(self.names)
         self.exported: ExportedProgram | None = None
@@ -63,12 +63,12 @@ class StatefulModule(nn.Module):
             self.now = self.first
             return (*sample, *self.first)
         with torch.no_grad(), in_mode(self):
-            whole = (*sample, *self.now)
-            self.now = tuple(self(*whole)[-len(self.names) :])
+            inputs = (*sample, *self.now)
+            self.now = tuple(self(*inputs)[-len(self.names) :])
         self.steps += 1
-        for at, (before, after) in enumerate(zip(whole[-len(self.names) :], self.now, strict=True)):
+        for at, (before, after) in enumerate(zip(inputs[-len(self.names) :], self.now, strict=True)):
             self.squares[at] += float((after - before).square().mean())
-        return whole
+        return inputs
 
     @property
     def changes(self) -> list[float]:
@@ -105,16 +105,16 @@ def as_stateful(module: Any, inputs: Sequence[Tensor]) -> StatefulModule | None:
         return None
     first = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
     versions = {name: buffer._version for name, buffer in first.items()}
-    held = dict(
+    buffers = dict(
         first
     )  # where forward puts another tensor in the place of a buffer, so does functional_call here
     try:
         with torch.no_grad(), in_mode(module):
-            functional_call(module, held, tuple(x.clone() for x in inputs))
+            functional_call(module, buffers, tuple(x.clone() for x in inputs))
     except Exception:  # whatever it is, it is reported where the model is captured
         return None
-    written = [n for n, buffer in held.items() if buffer is not first[n] or buffer._version != versions[n]]
-    _require_floats(module, {name: held[name] for name in written}, first)
+    written = [n for n, buffer in buffers.items() if buffer is not first[n] or buffer._version != versions[n]]
+    _require_floats(module, {name: buffers[name] for name in written}, first)
     return StatefulModule(module, written, len(inputs)) if written else None
 
 

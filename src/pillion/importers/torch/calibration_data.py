@@ -27,8 +27,8 @@ class CalibrationData:
     """Names of the model's inputs, for files that name their arrays."""
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        wanted = expected_inputs(self.examples, self.names)
-        for inputs, _ in batched(self.source.samples(wanted), wanted):
+        specs = expected_inputs(self.examples, self.names)
+        for inputs, _ in batched(self.source.samples(specs), specs):
             yield tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in inputs)
 
 

@@ -128,12 +128,12 @@ def _from_file(
     make = getattr(file.module, factory, None)
     if make is None:
         raise _no_factory(path, factory, file.module)
-    made, inputs, giver = _run_factory(file, factory, make, arguments)
-    if not isinstance(made, nn.Module):
+    module, inputs, giver = _run_factory(file, factory, make, arguments)
+    if not isinstance(module, nn.Module):
         raise PillionError(
             f"{factory} of {path} gives no module",
             rule="a class or function that gives a torch.nn.Module, or a pair (module, inputs)",
-            here=f"{factory} gives {type(made).__name__}",
+            here=f"{factory} gives {type(module).__name__}",
             help=f"def {factory}(): return Net()",
         )
     if inputs is None:
@@ -143,7 +143,7 @@ def _from_file(
             here=f"{path.name}:{factory}",
             help=EXAMPLE_INPUTS_HELP.format(factory=factory),
         )
-    return made, as_inputs(inputs, f"{path.name}:{giver}")
+    return module, as_inputs(inputs, f"{path.name}:{giver}")
 
 
 def _run_factory(
@@ -155,13 +155,13 @@ def _run_factory(
     if hasattr(file.module, EXAMPLE_INPUTS):
         called[EXAMPLE_INPUTS] = file.module.example_inputs
     require_accepted(f"{file.path}:{factory}", called, arguments)
-    made = _call_user_function(make, f"{file.path}:{factory}", arguments) if is_called else make
-    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
-        return *made, factory
+    result = _call_user_function(make, f"{file.path}:{factory}", arguments) if is_called else make
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], nn.Module):
+        return *result, factory
     if EXAMPLE_INPUTS not in called:
-        return made, None, factory
+        return result, None, factory
     return (
-        made,
+        result,
         _call_user_function(called[EXAMPLE_INPUTS], f"{file.path}:{EXAMPLE_INPUTS}", arguments),
         EXAMPLE_INPUTS,
     )
@@ -180,8 +180,8 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
     )
 
 
-def _call_user_function(function: Any, place: str, arguments: Mapping[str, Any]) -> Any:
-    return run_user_code(lambda: function(**accepted_arguments(function, arguments)), place)
+def _call_user_function(function: Any, location: str, arguments: Mapping[str, Any]) -> Any:
+    return run_user_code(lambda: function(**accepted_arguments(function, arguments)), location)
 
 
 def seed_weights() -> None:

@@ -41,19 +41,19 @@ NOISY_LOGGERS = (
 def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
     """Exports a module in eval mode (or train mode) and restores the modes of its submodules."""
     inputs = as_inputs(example_inputs, "example_inputs")
-    said = io.StringIO()
+    stderr = io.StringIO()
     try:
         with (
             stage(f"capturing {type(module).__name__}"),
             quiet(),
             without_mask_detection(),
             in_mode(module, training),
-            redirect_stderr(said),
+            redirect_stderr(stderr),
         ):  # torch prints whole graphs when it fails
             exported = torch.export.export(module, inputs, strict=False)
     except Exception as error:
         raise _argument_mismatch(module, inputs) or _export_failure(module, error) from error
-    sys.stderr.write(said.getvalue())
+    sys.stderr.write(stderr.getvalue())
     check_static(exported)
     check_sizes_are_known(exported)
     check_outputs(exported)
@@ -105,7 +105,7 @@ def without_mask_detection() -> Iterator[None]:
 def _has_packed_sequences(error: BaseException) -> bool:
     """Whether an error passed through a frame that holds a packed sequence."""
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
-    return any(isinstance(held, PackedSequence) for frame in frames for held in frame.f_locals.values())
+    return any(isinstance(value, PackedSequence) for frame in frames for value in frame.f_locals.values())
 
 
 def _argument_mismatch(module: nn.Module, inputs: Sequence[Tensor]) -> PillionError | None:
@@ -137,9 +137,9 @@ def _argument_mismatch(module: nn.Module, inputs: Sequence[Tensor]) -> PillionEr
             else "give no example input that forward does not take",
         )
     taken = ", ".join(["self", *in_order, *by_name])
-    passed = ", ".join([*in_order, *(f"{one}={one}" for one in by_name)])
+    passed = ", ".join([*in_order, *(f"{argument}={argument}" for argument in by_name)])
     return PillionError(
-        f"{name} takes {', '.join(f'`{one}`' for one in by_name)} by name alone",
+        f"{name} takes {', '.join(f'`{argument}`' for argument in by_name)} by name alone",
         rule="a program is handed its inputs in the order of forward's arguments",
         here=here,
         help=f"""leave the * out of forward's arguments, or compile a module around it:
@@ -238,9 +238,9 @@ def specialize_sizes(exported: ExportedProgram, inputs: Sequence[Tensor]) -> Exp
     ):
         return exported
     fits = all(
-        x.dim() == given.dim()
-        and all(isinstance(d, torch.SymInt) or d == n for d, n in zip(x.shape, given.shape, strict=True))
-        for x, given in zip(arguments, inputs, strict=True)
+        x.dim() == example.dim()
+        and all(isinstance(d, torch.SymInt) or d == n for d, n in zip(x.shape, example.shape, strict=True))
+        for x, example in zip(arguments, inputs, strict=True)
     )
     if not fits:
         return exported
@@ -261,11 +261,11 @@ def check_examples(exported: ExportedProgram, inputs: Sequence[Tensor]) -> None:
                 help="export a module whose forward has this value inside",
             )
     arguments = [node.meta["val"] for node in user_input_nodes(exported)]
-    wanted, given = (", ".join(map(describe_value, them)) for them in (arguments, inputs))
-    if wanted != given:
+    expected, examples = (", ".join(map(describe_value, them)) for them in (arguments, inputs))
+    if expected != examples:
         raise PillionError(
             "the example inputs do not fit the exported program",
-            rule=wanted,
-            here=given,
+            rule=expected,
+            here=examples,
             help="give inputs like those of torch.export.export, or export for these",
         )

@@ -55,8 +55,8 @@ class Arguments:
     def with_tensors(self, tensors: Sequence[Any]) -> Any:
         """Returns all arguments, with `tensors` filled in."""
         leaves = list(self.leaves)
-        for place, tensor in zip(self.tensors, tensors, strict=True):
-            leaves[place] = tensor
+        for index, tensor in zip(self.tensors, tensors, strict=True):
+            leaves[index] = tensor
         return pytree.tree_unflatten(leaves, self.spec)
 
     def tensors_of(self, sample: Any) -> Any:
@@ -67,15 +67,15 @@ class Arguments:
         leaves, spec = pytree.tree_flatten(tuple(sample[:count]))
         if spec != self.spec:
             return sample
-        for place, leaf in enumerate(leaves):
-            if place not in self.tensors and leaf != self.leaves[place]:
+        for index, leaf in enumerate(leaves):
+            if index not in self.tensors and leaf != self.leaves[index]:
                 raise PillionError(
                     "a sample has another setting than the example inputs",
                     rule="arguments that are no tensors are fixed when a model is compiled",
-                    here=f"{leaf!r} instead of {self.leaves[place]!r}",
+                    here=f"{leaf!r} instead of {self.leaves[index]!r}",
                     help="give samples the arguments of the example inputs, or the tensors alone",
                 )
-        return tuple(leaves[place] for place in self.tensors)
+        return tuple(leaves[index] for index in self.tensors)
 
 
 @dataclass(frozen=True)
@@ -107,47 +107,51 @@ def fix_arguments(
             help="give it a tensor: torch.tensor(…), or torch.randn(1, 3, 32, 32)",
         )
     leaves = pytree.tree_flatten(tuple(example_inputs))[0]
-    inputs = as_inputs(tuple(leaves[place] for place in arguments.tensors), "example_inputs")
+    inputs = as_inputs(tuple(leaves[index] for index in arguments.tensors), "example_inputs")
     is_data = isinstance(calibrate, Iterable) and not isinstance(calibrate, str)
     data = Samples(calibrate, arguments) if is_data and not hasattr(calibrate, "samples") else calibrate
     warn(f"arguments that are no tensors are fixed: {_describe_fixed(arguments)}")
     return _wrap_with_fixed_arguments(model, arguments), inputs, data
 
 
-def _split_arguments(model: Any, given: Any) -> Arguments | None:
+def _split_arguments(model: Any, arguments: Any) -> Arguments | None:
     """Arguments of a call with values other than tensors and numbers; None if all can be inputs."""
-    if not isinstance(model, nn.Module) or not isinstance(given, (tuple, list)) or is_list_of_numbers(given):
-        return None
-    numbers = [isinstance(x, (bool, int, float)) or is_list_of_numbers(x) for x in given]
-    arrays = [isinstance(x, ARRAYS) for x in given]
-    if all(arrays) or not given:
-        return None
-    if all(n or a for n, a in zip(numbers, arrays, strict=True)) and _accepts_tensors_for_numbers(
-        model, given
+    if (
+        not isinstance(model, nn.Module)
+        or not isinstance(arguments, (tuple, list))
+        or is_list_of_numbers(arguments)
     ):
         return None
-    leaves, spec = pytree.tree_flatten(tuple(given))
-    tensors = tuple(place for place, leaf in enumerate(leaves) if isinstance(leaf, ARRAYS))
-    kept = tuple(None if isinstance(leaf, ARRAYS) else leaf for leaf in leaves)
-    return Arguments(spec, kept, tensors, tuple(_tensor_argument_names(model, given)))
+    numbers = [isinstance(x, (bool, int, float)) or is_list_of_numbers(x) for x in arguments]
+    arrays = [isinstance(x, ARRAYS) for x in arguments]
+    if all(arrays) or not arguments:
+        return None
+    if all(n or a for n, a in zip(numbers, arrays, strict=True)) and _accepts_tensors_for_numbers(
+        model, arguments
+    ):
+        return None
+    leaves, spec = pytree.tree_flatten(tuple(arguments))
+    tensors = tuple(index for index, leaf in enumerate(leaves) if isinstance(leaf, ARRAYS))
+    fixed = tuple(None if isinstance(leaf, ARRAYS) else leaf for leaf in leaves)
+    return Arguments(spec, fixed, tensors, tuple(_tensor_argument_names(model, arguments)))
 
 
-def _accepts_tensors_for_numbers(model: nn.Module, given: Sequence[Any]) -> bool:
+def _accepts_tensors_for_numbers(model: nn.Module, arguments: Sequence[Any]) -> bool:
     """Whether a model can be captured with tensors for its numbers. Other errors are reported later."""
     try:
-        exported: ExportedProgram = export(model, as_inputs(given, "example_inputs"))
+        exported: ExportedProgram = export(model, as_inputs(arguments, "example_inputs"))
     except PillionError as error:
         return not error.what.startswith(EXPORT_FAILURE)
     return not any(node.target is SCALAR_READ for node in exported.graph.nodes)
 
 
-def _tensor_argument_names(model: nn.Module, given: Sequence[Any]) -> Iterator[str]:
+def _tensor_argument_names(model: nn.Module, arguments: Sequence[Any]) -> Iterator[str]:
     """Yields a name per tensor: its argument's name, with a number if the argument holds several."""
     parameters = list(inspect.signature(model.forward).parameters.values())
-    for place, argument in enumerate(given):
-        one = parameters[min(place, len(parameters) - 1)] if parameters else None
-        is_rest = one is None or one.kind is inspect.Parameter.VAR_POSITIONAL
-        name = f"{one.name if one else 'x'}_{place}" if is_rest else one.name  # type: ignore[union-attr]  # not None
+    for index, argument in enumerate(arguments):
+        parameter = parameters[min(index, len(parameters) - 1)] if parameters else None
+        is_rest = parameter is None or parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        name = f"{parameter.name if parameter else 'x'}_{index}" if is_rest else parameter.name  # type: ignore[union-attr]  # not None
         leaves = pytree.tree_leaves(argument)
         positions = [number for number, leaf in enumerate(leaves) if isinstance(leaf, ARRAYS)]
         yield from [name] if len(leaves) == 1 and positions else [f"{name}_{number}" for number in positions]
@@ -171,5 +175,5 @@ def _wrap_with_fixed_arguments(model: nn.Module, arguments: Arguments) -> nn.Mod
 
 
 def _describe_fixed(arguments: Arguments) -> str:
-    rest = [leaf for place, leaf in enumerate(arguments.leaves) if place not in arguments.tensors]
+    rest = [leaf for index, leaf in enumerate(arguments.leaves) if index not in arguments.tensors]
     return ", ".join(map(repr, rest))

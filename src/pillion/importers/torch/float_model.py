@@ -77,9 +77,13 @@ class TorchModel:
             own = cast_to_model(self._runs[0].graph, inputs)
             # `forward` is not a call, which would want the batch of the example.
             graph = self._runs[0]
-            made = run(graph, *own) if has_loops(graph.graph) else graph.forward(*own)
+            outputs = run(graph, *own) if has_loops(graph.graph) else graph.forward(*own)
         some = (
-            made.values() if isinstance(made, dict) else made if isinstance(made, (tuple, list)) else (made,)
+            outputs.values()
+            if isinstance(outputs, dict)
+            else outputs
+            if isinstance(outputs, (tuple, list))
+            else (outputs,)
         )
         return tuple(y.detach().cpu().resolve_neg().numpy() for y in some if isinstance(y, Tensor))
 
@@ -134,17 +138,17 @@ def float_model(
     """Returns the float model of a name, a module or an exported program."""
     if isinstance(model, (str, Path)):
         source = capture.load(str(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle)
-        held, exported, inputs, name = source.module, source.exported, source.example_inputs, source.name
+        module, exported, inputs, name = source.module, source.exported, source.example_inputs, source.name
     else:
-        held, inputs, _ = fix_arguments(require_model(model), example_inputs)
-        exported = held if isinstance(held, ExportedProgram) else export(held, inputs)
-        name = type(held).__name__.lower()
-    _require_float(held, name)
+        module, inputs, _ = fix_arguments(require_model(model), example_inputs)
+        exported = module if isinstance(module, ExportedProgram) else export(module, inputs)
+        name = type(module).__name__.lower()
+    _require_float(module, name)
     return TorchModel(name, exported, tuple(tuple(x.shape) for x in inputs))
 
 
-def _require_float(held: nn.Module | ExportedProgram | None, name: str) -> None:
-    if isinstance(held, QatModule):
+def _require_float(model: nn.Module | ExportedProgram | None, name: str) -> None:
+    if isinstance(model, QatModule):
         raise PillionError(
             f"`{name}` is prepared for training in int8",
             rule="the float model is the module as it was before prepare_qat",

@@ -51,8 +51,8 @@ class FloatNet:
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
         """Logical shapes of the model's inputs."""
-        held = [fake_result(node) for node in self.module.graph.find_nodes(op="placeholder")]
-        return tuple(tuple(int(d) for d in tensor.shape) for tensor in held if tensor is not None)
+        tensors = [fake_result(node) for node in self.module.graph.find_nodes(op="placeholder")]
+        return tuple(tuple(int(d) for d in tensor.shape) for tensor in tensors if tensor is not None)
 
     def __call__(self, inputs: Sequence[Array]) -> dict[str, Array]:
         """Runs the model in float and returns its tensors by the graph's value names, in the graph's layout."""

@@ -29,8 +29,8 @@ class FloatTensors:
     def __init__(self, model: TorchModel, constraints: QuantizationConstraints | None = None) -> None:
         self.module: GraphModule = rewrite_for_quantization(model.module(), constraints)
         self._items = list(in_execution_order(self.module.graph))
-        made = [item.ends if isinstance(item, LoopNodes) else [item] for item in self._items]
-        self._places = {node: place for place, nodes in enumerate(made) for node in nodes}
+        item_nodes = [item.ends if isinstance(item, LoopNodes) else [item] for item in self._items]
+        self._places = {node: index for index, nodes in enumerate(item_nodes) for node in nodes}
         self._last = self.module.graph.output_node()
         self._named = {
             identifier(node.name): node
@@ -40,7 +40,7 @@ class FloatTensors:
 
     def run(self, inputs: Sequence[Array]) -> Values:
         """Computes all tensors of one sample."""
-        given = iter([torch.from_numpy(np.ascontiguousarray(x)) for x in inputs])
+        input_tensors = iter([torch.from_numpy(np.ascontiguousarray(x)) for x in inputs])
         values: Values = {}
         with torch.no_grad():
             for item in self._items:
@@ -49,14 +49,16 @@ class FloatTensors:
                 else:
                     is_input = item.op == "placeholder"
                     values[item] = (
-                        next(given) if is_input else compute_node(self.module, item, values.__getitem__)
+                        next(input_tensors)
+                        if is_input
+                        else compute_node(self.module, item, values.__getitem__)
                     )
         return values
 
     def tensor(self, values: Values, name: str) -> Array | None:
         """Returns a tensor by name; None if the model has no such tensor."""
-        held = values.get(self._named[name]) if name in self._named else None
-        return held.detach().cpu().numpy() if isinstance(held, Tensor) else None
+        value = values.get(self._named[name]) if name in self._named else None
+        return value.detach().cpu().numpy() if isinstance(value, Tensor) else None
 
     def outputs(self, values: Values) -> list[Array]:
         """Returns the outputs as arrays."""
@@ -71,9 +73,9 @@ class FloatTensors:
 
     def tensor_with(self, values: Values, instead: Mapping[str, Array], name: str) -> Array:
         """Recomputes a tensor after replacing tensors upstream of it."""
-        wanted = self._named[name]
-        found: Tensor = {**values, **self._recompute_dependents(values, instead, wanted)}[wanted]
-        return found.detach().cpu().numpy()
+        target = self._named[name]
+        tensor: Tensor = {**values, **self._recompute_dependents(values, instead, target)}[target]
+        return tensor.detach().cpu().numpy()
 
     def _recompute_dependents(self, values: Values, instead: Mapping[str, Array], last: Node) -> Values:
         """Recomputes all nodes up to `last` that depend on the replaced tensors."""
@@ -87,7 +89,7 @@ class FloatTensors:
                 if isinstance(item, LoopNodes):
                     if any(source in changed for source in item.reads):
                         again = self._loop_results(item, {**values, **changed})
-                        changed.update((node, made) for node, made in again.items() if node not in changed)
+                        changed.update((node, value) for node, value in again.items() if node not in changed)
                 elif item not in changed and any(source in changed for source in item.all_input_nodes):
                     changed[item] = compute_node(
                         self.module, item, lambda n: changed[n] if n in changed else values[n]
@@ -99,6 +101,8 @@ class FloatTensors:
         return LoopInterpreter(self.module).steps(loop, values)
 
 
-def _flatten_tensors(held: Any) -> list[Tensor]:
-    parts = held.values() if isinstance(held, dict) else held if isinstance(held, (tuple, list)) else (held,)
+def _flatten_tensors(value: Any) -> list[Tensor]:
+    parts = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else (value,)
+    )
     return [part for part in parts if isinstance(part, Tensor)]

@@ -61,10 +61,10 @@ def constant_of(node: object) -> Tensor | None:
     """Returns the tensor of a `get_attr` node; None for all other nodes."""
     if not isinstance(node, Node) or node.op != "get_attr":
         return None
-    found: Any = node.graph.owning_module
+    attribute: Any = node.graph.owning_module
     for part in str(node.target).split("."):
-        found = getattr(found, part)
-    return found if isinstance(found, Tensor) else None
+        attribute = getattr(attribute, part)
+    return attribute if isinstance(attribute, Tensor) else None
 
 
 def constant_tensor(node: object) -> Tensor:
@@ -81,9 +81,9 @@ def is_constant(node: object) -> bool:
 
 def evaluate_constant(node: Any) -> Any:
     """Evaluates a node for which `is_constant` holds."""
-    found = constant_of(node)
-    if found is not None:
-        return found
+    tensor = constant_of(node)
+    if tensor is not None:
+        return tensor
     args, kwargs = map_arg((node.args, dict(node.kwargs)), evaluate_constant)
     with torch.no_grad():
         return node.target(*args, **kwargs)
@@ -91,11 +91,11 @@ def evaluate_constant(node: Any) -> Any:
 
 def constant_nodes(graph: Graph) -> frozenset[Node]:
     """Returns all nodes for which `is_constant` holds, in one walk over the graph."""
-    found: set[Node] = set()
+    constants: set[Node] = set()
     for node in graph.nodes:
-        if _is_attribute_or_call(node) and found.issuperset(node.all_input_nodes):
-            found.add(node)
-    return frozenset(found)
+        if _is_attribute_or_call(node) and constants.issuperset(node.all_input_nodes):
+            constants.add(node)
+    return frozenset(constants)
 
 
 def fixed_tensor(node: object, training: bool = False) -> Tensor | None:
@@ -113,9 +113,9 @@ def _upstream_nodes(node: object) -> Iterator[Node]:
     waiting = [node] if isinstance(node, Node) else []
     seen = set(waiting)
     while waiting:
-        one = waiting.pop()
-        yield one
-        fresh = [n for n in one.all_input_nodes if n not in seen]
+        current = waiting.pop()
+        yield current
+        fresh = [n for n in current.all_input_nodes if n not in seen]
         seen.update(fresh)
         waiting += fresh
 
@@ -186,8 +186,8 @@ def per_axis(given: int | Sequence[int], rank: int) -> list[int]:
 def fake_mode(graph: Graph) -> FakeTensorMode:
     """Returns the mode of the graph's fake tensors."""
     values = (fake_result(node) for node in graph.nodes)
-    found = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
-    return found or FakeTensorMode()
+    mode = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
+    return mode or FakeTensorMode()
 
 
 def call(before: Node, target: Target, *args: Any, **kwargs: Any) -> Node:
@@ -253,8 +253,10 @@ def single_user(node: Node) -> Node | None:
 
 def calls(graph: Graph, targets: Iterable[Target] | None = None) -> list[Node]:
     """Returns the calls of a graph in order, as a list because callers modify the graph."""
-    wanted = None if targets is None else set(targets)
-    return [n for n in graph.nodes if n.op == "call_function" and (wanted is None or n.target in wanted)]
+    target_set = None if targets is None else set(targets)
+    return [
+        n for n in graph.nodes if n.op == "call_function" and (target_set is None or n.target in target_set)
+    ]
 
 
 def lower_calls(

@@ -61,10 +61,10 @@ def import_loop(importer: Importer, loop: LoopNodes) -> None:
     ).without_dead_ops()
     builder.ops = outside
     importer.known.update(known)
-    ends = [*stacks, *(lasts[index] for index in sorted(lasts))]
+    results = [*stacks, *(lasts[index] for index in sorted(lasts))]
     stacked = (TensorType((loop.count, *v.shape), v.dtype, v.type.quant) for v in rows)
     types = [*stacked, *(v.type for v in nexts)]
-    ys = tuple(Value(builder.names.fresh(node.name), type) for node, type in zip(ends, types, strict=True))
+    ys = tuple(Value(builder.names.fresh(node.name), type) for node, type in zip(results, types, strict=True))
     builder.ops.append(
         Scan(
             sequences=tuple(border.outer for border in sequences),
@@ -77,14 +77,14 @@ def import_loop(importer: Importer, loop: LoopNodes) -> None:
             source=source_line(loop.begins[0]),
         )
     )
-    for node, y in zip(ends, ys, strict=True):
+    for node, y in zip(results, ys, strict=True):
         importer.known[node] = from_logical_order(builder.emit(Dequantize, x=y, name=f"{node.name}_f"))
 
 
 def _is_computed(importer: Importer, node: Node) -> bool:
     """Whether a node's value depends on inputs; constants are part of the body."""
-    held = importer.known.get(node)
-    return isinstance(held, LayoutValue) and not held.value.is_constant
+    value = importer.known.get(node)
+    return isinstance(value, LayoutValue) and not value.value.is_constant
 
 
 def _sequence_input(importer: Importer, node: Node) -> _LoopInput:

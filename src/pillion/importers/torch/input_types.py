@@ -62,5 +62,5 @@ def _are_integers(*tensors: Tensor) -> bool:
 
 def _cast_exactly(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Casts a tensor if no value changes."""
-    made = x.to(dtype)
-    return made if bool((made == x).all()) else x
+    cast = x.to(dtype)
+    return cast if bool((cast == x).all()) else x

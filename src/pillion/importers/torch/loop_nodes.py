@@ -140,10 +140,10 @@ def number_loops(graph: Graph) -> None:
     """Renumbers the loops of a graph from 0 in order, so that equal models have equal graphs."""
     numbers: dict[int, int] = {}
     for node in graph.nodes:
-        found = loop_of(node)
-        if found is not None:
+        loop = loop_of(node)
+        if loop is not None:
             at = LOOP_ARGUMENT[node.target]
-            node.args = (*node.args[:at], numbers.setdefault(found, len(numbers)), *node.args[at + 1 :])
+            node.args = (*node.args[:at], numbers.setdefault(loop, len(numbers)), *node.args[at + 1 :])
 
 
 def has_loops(graph: Graph) -> bool:
@@ -168,12 +168,12 @@ def in_execution_order(graph: Graph) -> Iterator[Node | LoopNodes]:
             late, waiting = waiting, []
         else:
             late = [node]
-        for one in late:
-            if done.issuperset(one.all_input_nodes):
-                yield one
-                done.add(one)
+        for candidate in late:
+            if done.issuperset(candidate.all_input_nodes):
+                yield candidate
+                done.add(candidate)
             else:
-                waiting.append(one)
+                waiting.append(candidate)
     assert not waiting, "what a loop reads comes before it"
 
 

@@ -32,8 +32,8 @@ def observers_of_outputs(prepared: GraphModule) -> set[Any]:
 
 def is_per_tensor(observer: Any) -> bool:
     """Whether an observer holds one range."""
-    held = getattr(observer, "min_val", None)
-    return isinstance(held, torch.Tensor) and held.numel() == 1
+    least = getattr(observer, "min_val", None)
+    return isinstance(least, torch.Tensor) and least.numel() == 1
 
 
 def has_finite_range(observer: Any) -> bool:

@@ -61,24 +61,24 @@ def read(
             os.fspath(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle
         )
         is_trained = isinstance(source.module, QatModule)
-        found, inputs = (source.module if is_trained else source.exported), source.example_inputs
+        module, inputs = (source.module if is_trained else source.exported), source.example_inputs
         stateful = None if is_trained else as_stateful(source.module, inputs)
         name = name or source.name
     elif isinstance(model, StatefulModule):
-        found, stateful, inputs, name = (
+        module, stateful, inputs, name = (
             model,
             model,
             as_inputs(example_inputs, "example_inputs"),
             name or "model",
         )
     else:
-        found, inputs, calibrate = fix_arguments(require_model(model), example_inputs, calibrate)
+        module, inputs, calibrate = fix_arguments(require_model(model), example_inputs, calibrate)
         name = name or (
-            found.preparation.name if isinstance(found, QatModule) else type(found).__name__.lower()
+            module.preparation.name if isinstance(module, QatModule) else type(module).__name__.lower()
         )
-        if not isinstance(found, QatModule):
-            _refuse_prepared_submodules(found)
-        stateful = None if isinstance(found, QatModule) else as_stateful(found, inputs)
+        if not isinstance(module, QatModule):
+            _refuse_prepared_submodules(module)
+        stateful = None if isinstance(module, QatModule) else as_stateful(module, inputs)
     if stateful is not None:
         captured = stateful.exported or stateful
         with_states = ptq(
@@ -86,7 +86,7 @@ def read(
         )
         graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
         return ReadModel(stateful.with_states(graph, nhwc), None)
-    return _quantize_and_import(found, inputs, name, calibrate, progress, constraints, nhwc, tuning)
+    return _quantize_and_import(module, inputs, name, calibrate, progress, constraints, nhwc, tuning)
 
 
 def _require_no_inputs(spec: str, example_inputs: Any) -> None:

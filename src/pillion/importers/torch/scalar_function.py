@@ -31,8 +31,8 @@ def expression(x: Tensor, steps: tuple[Step, ...]) -> Tensor:
     """Evaluates the steps in order and returns the last result."""
     results = [x]
     for name, args, kwargs in steps:
-        given = [_resolve(argument, results) for argument in args]
-        results.append(operator_of(name)(*given, **dict(kwargs)))
+        arguments = [_resolve(argument, results) for argument in args]
+        results.append(operator_of(name)(*arguments, **dict(kwargs)))
     return results[-1]
 
 

@@ -27,7 +27,7 @@ PADDED = {
 def check_tensors(exported: ExportedProgram) -> None:
     """Raises if a tensor, or a padded image, exceeds the bytes that a chip can address."""
     for node in exported.graph.nodes:
-        shapes = [held.shape for held in _tensors(node.meta.get("val"))]
+        shapes = [tensor.shape for tensor in _tensors(node.meta.get("val"))]
         for shape in (*shapes, *_padded_input_shapes(node)):
             if all(isinstance(size, int) for size in shape) and FLOAT_BYTES * math.prod(shape) > LARGEST:
                 stack = str(node.meta.get("stack_trace") or "").strip().splitlines()
@@ -39,18 +39,18 @@ def check_tensors(exported: ExportedProgram) -> None:
                 )
 
 
-def _tensors(held: object) -> list[Tensor]:
-    if isinstance(held, (list, tuple)):
-        return [one for one in held if isinstance(one, Tensor)]
-    return [held] if isinstance(held, Tensor) else []
+def _tensors(value: object) -> list[Tensor]:
+    if isinstance(value, (list, tuple)):
+        return [item for item in value if isinstance(item, Tensor)]
+    return [value] if isinstance(value, Tensor) else []
 
 
 def _padded_input_shapes(node: Node) -> list[tuple[int, ...]]:
     """Shape of a windowed operator's padded input; empty for other operators."""
-    place = PADDED.get(node.target)  # type: ignore[call-overload]  # targets are functions, too
-    if place is None or len(node.args) <= place or not isinstance(node.args[0], Node):
+    position = PADDED.get(node.target)  # type: ignore[call-overload]  # targets are functions, too
+    if position is None or len(node.args) <= position or not isinstance(node.args[0], Node):
         return []
-    shape, padding = node.args[0].meta["val"].shape, node.args[place]
+    shape, padding = node.args[0].meta["val"].shape, node.args[position]
     if not isinstance(padding, (list, tuple)) or not all(isinstance(p, int) for p in padding):
         return []
     sides = list(padding) * (len(shape) - 2 if len(padding) == 1 else 1)

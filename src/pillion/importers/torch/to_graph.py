@@ -68,9 +68,11 @@ class _Importer:
         self.builder.node = node
         self.builder.hint, self.builder.source = identifier(_value_name(node)), source_description(node)
         self.import_one(node)
-        made = self.known.get(node)
-        if isinstance(made, LayoutValue) and not made.value.is_constant:
-            self.origins.setdefault(made.value.name, Origin(_before_conversions(node).name, made.order))
+        imported = self.known.get(node)
+        if isinstance(imported, LayoutValue) and not imported.value.is_constant:
+            self.origins.setdefault(
+                imported.value.name, Origin(_before_conversions(node).name, imported.order)
+            )
 
     def import_one(self, node: Node) -> None:
         match node.op:
@@ -103,26 +105,26 @@ class _Importer:
         return LayoutValue(value, order)
 
     def constant(self, node: Node) -> Any:
-        held: Any = self.module
+        attribute: Any = self.module
         for part in str(node.target).split("."):
-            held = getattr(held, part)
-        if not isinstance(held, torch.Tensor):
-            return held
-        array = held.detach().cpu().numpy()
+            attribute = getattr(attribute, part)
+        if not isinstance(attribute, torch.Tensor):
+            return attribute
+        array = attribute.detach().cpu().numpy()
         if array.dtype == np.float64:
             array = array.astype(np.float32)
         if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
             array = array.astype(np.int32)
         if array.dtype.name not in {d.value for d in DType}:
-            return held
+            return attribute
         return from_logical_order(constant(self.builder.names.fresh(identifier(node.name)), array))
 
     def output(self, node: Node) -> None:
         results = node.args[0]
         for result in results if isinstance(results, (tuple, list)) else [results]:
             placed = self.known[result]  # type: ignore[index]  # outputs are nodes
-            wanted = NHWC if self.nhwc and placed.rank == 4 else tuple(range(placed.rank))
-            self.outputs.append(self.builder.arrange(placed, wanted))
+            order = NHWC if self.nhwc and placed.rank == 4 else tuple(range(placed.rank))
+            self.outputs.append(self.builder.arrange(placed, order))
 
     def call(self, node: Node) -> Any:
         args: Any = torch.fx.node.map_arg(node.args, self.known.__getitem__)
@@ -173,11 +175,11 @@ class _Importer:
 
     def read(self, integers: Value, quant: Quant) -> LayoutValue:
         """Returns one value per constant and quantization, so that layers can share weights."""
-        ways = self.read_as.setdefault(integers, {})
-        if quant not in ways:
-            name = self.builder.names.fresh(integers.name) if ways else integers.name
-            ways[quant] = from_logical_order(constant(name, integers.constant, quant))
-        return ways[quant]
+        by_quant = self.read_as.setdefault(integers, {})
+        if quant not in by_quant:
+            name = self.builder.names.fresh(integers.name) if by_quant else integers.name
+            by_quant[quant] = from_logical_order(constant(name, integers.constant, quant))
+        return by_quant[quant]
 
 
 def unsupported(node: Node) -> PillionError:
@@ -190,12 +192,12 @@ def unsupported(node: Node) -> PillionError:
     )
 
 
-def _number(held: Any) -> Any:
-    return _array(held).item() if isinstance(held, (torch.Tensor, LayoutValue)) else held
+def _number(value: Any) -> Any:
+    return _array(value).item() if isinstance(value, (torch.Tensor, LayoutValue)) else value
 
 
-def _array(held: Any) -> np.ndarray[Any, Any]:
-    return held.value.constant if isinstance(held, LayoutValue) else np.asarray(held.detach().cpu())
+def _array(value: Any) -> np.ndarray[Any, Any]:
+    return value.value.constant if isinstance(value, LayoutValue) else np.asarray(value.detach().cpu())
 
 
 DTYPES = {torch.int8: DType.INT8, torch.int16: DType.INT16}

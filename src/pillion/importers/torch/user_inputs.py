@@ -71,8 +71,8 @@ def _not_a_model_help(model: Any, caller: str) -> str:
 def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
     """Converts example inputs to a tuple of tensors; one tensor needs no tuple, and numbers and lists of numbers
     become tensors. `place` names their origin in errors."""
-    given = (inputs,) if isinstance(inputs, ARRAYS) or is_list_of_numbers(inputs) else inputs
-    if not isinstance(given, (tuple, list)) or not given or not all(map(_holds_numbers, given)):
+    items = (inputs,) if isinstance(inputs, ARRAYS) or is_list_of_numbers(inputs) else inputs
+    if not isinstance(items, (tuple, list)) or not items or not all(map(_holds_numbers, items)):
         raise PillionError(
             "example inputs are not tensors",
             rule="a tensor, or a tuple of tensors, one for each argument of forward; or arrays of numpy, numbers and lists of numbers",
@@ -81,7 +81,7 @@ def as_inputs(inputs: Any, place: str) -> tuple[Tensor, ...]:
             if isinstance(inputs, Mapping)
             else "(torch.randn(1, 3, 32, 32),)",
         )
-    tensors = tuple(map(_as_tensor, given))
+    tensors = tuple(map(_as_tensor, items))
     for index, tensor in enumerate(tensors):
         _check_input(tensor, index)
     return tensors
@@ -123,9 +123,9 @@ MAX_UNSIZED_SAMPLES = 2000
 """Maximum number of samples taken from data without a length."""
 
 
-def _limit_samples(given: Iterable[Any]) -> Iterator[Any]:
+def _limit_samples(samples: Iterable[Any]) -> Iterator[Any]:
     """Yields at most MAX_UNSIZED_SAMPLES items, and warns if it stops before the end."""
-    for number, item in enumerate(given):
+    for number, item in enumerate(samples):
         if number == MAX_UNSIZED_SAMPLES:
             warn(
                 f"calibration takes the first {number:,} items of data without a length, and more are there: "
@@ -135,14 +135,18 @@ def _limit_samples(given: Iterable[Any]) -> Iterator[Any]:
         yield item
 
 
-def _is_labelled_batch(given: Any, examples: Sequence[Tensor]) -> bool:
+def _is_labelled_batch(sample: Any, examples: Sequence[Tensor]) -> bool:
     """Whether a tuple of arrays holds all inputs with their labels, (x, y), instead of one sample per element."""
-    if not isinstance(given, tuple) or len(given) < 2 or not all(isinstance(part, ARRAYS) for part in given):
+    if (
+        not isinstance(sample, tuple)
+        or len(sample) < 2
+        or not all(isinstance(part, ARRAYS) for part in sample)
+    ):
         return False
     if len(examples) > 1:
         return True
-    last = tuple(given[1].shape)
-    return len(given) == 2 and last not in (examples[0].shape[1:], (len(given[1]), *examples[0].shape[1:]))
+    last = tuple(sample[1].shape)
+    return len(sample) == 2 and last not in (examples[0].shape[1:], (len(sample[1]), *examples[0].shape[1:]))
 
 
 def split_into_samples(
@@ -177,7 +181,7 @@ def split_into_samples(
 
 
 def _inputs_of_dict_sample(
-    sample: Mapping[Any, Any], number: int, names: Sequence[str], wanted: int
+    sample: Mapping[Any, Any], number: int, names: Sequence[str], input_count: int
 ) -> tuple[Any, ...]:
     """Inputs of a dict sample: by forward's argument names, or its only array that is not a label."""
     if names and all(name in sample for name in names):
@@ -187,9 +191,9 @@ def _inputs_of_dict_sample(
         for name, part in sample.items()
         if isinstance(part, ARRAYS) and str(name).lower() not in LABEL_NAMES
     ]
-    if len(inputs) == wanted == 1:
+    if len(inputs) == input_count == 1:
         return tuple(inputs)
-    names = [name for name in names if name.isidentifier()] or [f"x{i}" for i in range(wanted)]
+    names = [name for name in names if name.isidentifier()] or [f"x{i}" for i in range(input_count)]
     raise PillionError(
         f"sample {number} of the calibration data does not name the model's inputs",
         rule=f"a dict has the inputs under the names of forward's arguments: {', '.join(names)}",
@@ -225,16 +229,16 @@ def _pad_rows(part: Tensor, rows: int) -> Tensor:
     return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part
 
 
-def _input_count_error(parts: Sequence[Any], number: int, wanted: int) -> PillionError:
-    names = [f"x{i}" for i in range(wanted)] if wanted > 1 else ["x"]
-    kept = ", ".join(names) + ("," if wanted == 1 else "")
-    surplus = len(parts) > wanted
+def _input_count_error(parts: Sequence[Any], number: int, input_count: int) -> PillionError:
+    names = [f"x{i}" for i in range(input_count)] if input_count > 1 else ["x"]
+    pattern = ", ".join(names) + ("," if input_count == 1 else "")
+    surplus = len(parts) > input_count
     return PillionError(
-        f"sample {number} of the calibration data has {len(parts)} parts, the model has {wanted} "
-        f"{'input' if wanted == 1 else 'inputs'}",
+        f"sample {number} of the calibration data has {len(parts)} parts, the model has {input_count} "
+        f"{'input' if input_count == 1 else 'inputs'}",
         rule="a sample holds the model's inputs, and perhaps a label behind them",
         here=describe_value(parts),
-        help=f"drop the rest: calibrate=(({kept}) for {', '.join(names)}, *_ in loader)"
+        help=f"drop the rest: calibrate=(({pattern}) for {', '.join(names)}, *_ in loader)"
         if surplus
         else "give each sample all inputs of the model, in the order of forward's arguments",
     )

@@ -49,8 +49,8 @@ def match_axis_runs(before: Shape, after: Shape) -> list[AxisRun]:
 
 def _is_contiguous_run(order: Order, run: AxisRun) -> bool:
     """Whether the axes are neighbours in memory. Axes of size 1 in between count as a gap; moving them is free."""
-    places = [order.index(axis) for axis in run.before]
-    return places == list(range(places[0], places[0] + len(places)))
+    positions = [order.index(axis) for axis in run.before]
+    return positions == list(range(positions[0], positions[0] + len(positions)))
 
 
 def _make_runs_contiguous(b: Builder, x: LayoutValue, runs: Sequence[AxisRun]) -> LayoutValue:

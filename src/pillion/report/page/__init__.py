@@ -41,7 +41,7 @@ def render(facts: Facts) -> str:
         facts=facts,
         tiles=list(tiles(facts)),
         measures=shown,
-        shares={one.key: Markup(shares(facts, one)) for one in shown},
+        shares={measure.key: Markup(shares(facts, measure)) for measure in shown},
         network=Markup(draw_network(facts)),
         memory=Markup(draw_arena(facts.arena, facts.shown)),
         histograms=[Markup(histogram(q.histogram, q.tensor)) for q in facts.quality.tensors],
@@ -93,7 +93,7 @@ def _clean_text(data: Any) -> Any:
         case dict():
             return {key: _clean_text(value) for key, value in data.items()}
         case list() | tuple():
-            return [_clean_text(one) for one in data]
+            return [_clean_text(item) for item in data]
         case _:
             return data
 

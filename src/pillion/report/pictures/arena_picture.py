@@ -67,8 +67,14 @@ def _draw_scale(picture: Element, top: int) -> None:
         y = _y_of_address(size, top)
         line = f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}"
         element(picture, "path", d=line, class_="line", stroke=PLAIN, stroke_opacity=0.35)
-        place = {"x": LEFT - 8, "y": y + 4, "text_anchor": "end", "class_": "dim", "fill": "currentColor"}
-        element(picture, "text", format_size(size), **place)
+        attributes = {
+            "x": LEFT - 8,
+            "y": y + 4,
+            "text_anchor": "end",
+            "class_": "dim",
+            "fill": "currentColor",
+        }
+        element(picture, "text", format_size(size), **attributes)
 
 
 def tick_sizes(top: int) -> list[int]:
@@ -81,23 +87,32 @@ def tick_sizes(top: int) -> list[int]:
 
 
 def _draw_resident(
-    picture: Element, one: ResidentFacts, steps: int, top: int, links: bool, labels: _LabelPlacer
+    picture: Element, resident: ResidentFacts, steps: int, top: int, links: bool, labels: _LabelPlacer
 ) -> None:
-    x, width = _x_of_step(one.first, steps), _x_of_step(one.last + 1, steps) - _x_of_step(one.first, steps)
-    y, height = (
-        _y_of_address(one.offset + one.bytes, top),
-        _y_of_address(one.offset, top) - _y_of_address(one.offset + one.bytes, top),
+    x, width = (
+        _x_of_step(resident.first, steps),
+        _x_of_step(resident.last + 1, steps) - _x_of_step(resident.first, steps),
     )
-    lives = f"steps {one.first + 1} to {one.last + 1}" if one.last > one.first else f"step {one.first + 1}"
-    title = f"{one.name}: {one.what}, {one.bytes:,} bytes from byte {one.offset:,}, {lives}"
-    group = op_link(picture, one.made_by if links else -1, title, f"resident {one.what}")
-    colour = COLOURS[one.what]
+    y, height = (
+        _y_of_address(resident.offset + resident.bytes, top),
+        _y_of_address(resident.offset, top) - _y_of_address(resident.offset + resident.bytes, top),
+    )
+    lives = (
+        f"steps {resident.first + 1} to {resident.last + 1}"
+        if resident.last > resident.first
+        else f"step {resident.first + 1}"
+    )
+    title = (
+        f"{resident.name}: {resident.what}, {resident.bytes:,} bytes from byte {resident.offset:,}, {lives}"
+    )
+    group = op_link(picture, resident.made_by if links else -1, title, f"resident {resident.what}")
+    colour = COLOURS[resident.what]
     element(
         group, "rect",
         x=x + 0.5, y=y, width=max(width - 1, 0.8), height=max(height - 0.6, 0.6), rx=2,
         fill=colour, fill_opacity=0.55, stroke=colour, stroke_width=0.6,
     )  # fmt: skip
-    words = fitting(labels.shown(one.name), width - 8) if height > 14 and width > 34 else ""
+    words = fitting(labels.shown(resident.name), width - 8) if height > 14 and width > 34 else ""
     line = labels.place(words, x + 5, y, height) if words else None
     if line is not None:
         element(group, "text", words, x=x + 5, y=line, fill="currentColor")

@@ -72,11 +72,11 @@ def _assign_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     sources = list(ready)
     while ready:
         node = ready.pop()
-        for other in after[node]:
-            layer[other] = max(layer[other], layer[node] + 1)
-            waits[other] -= 1
-            if not waits[other]:
-                ready.append(other)
+        for successor in after[node]:
+            layer[successor] = max(layer[successor], layer[node] + 1)
+            waits[successor] -= 1
+            if not waits[successor]:
+                ready.append(successor)
     for node in sources:
         layer[node] = max(min((layer[o] for o in after[node]), default=1) - 1, 0)
     return layer
@@ -113,13 +113,13 @@ def _upper_and_lower_neighbours(graph: _Graph) -> tuple[list[list[int]], list[li
 def _order_rows(graph: _Graph) -> None:
     """Orders each row by the mean position of its neighbours, alternately downwards and upwards."""
     above, below = _upper_and_lower_neighbours(graph)
-    place = {node: float(i) for row in graph.rows for i, node in enumerate(row)}
+    position = {node: float(i) for row in graph.rows for i, node in enumerate(row)}
     for sweep in range(SWEEPS):
         near, rows = (above, graph.rows) if sweep % 2 == 0 else (below, graph.rows[::-1])
         for row in rows:
-            ideal = {n: _mean([place[o] for o in near[n]], place[n]) for n in row}
+            ideal = {n: _mean([position[o] for o in near[n]], position[n]) for n in row}
             row.sort(key=ideal.__getitem__)
-            place.update((node, float(i)) for i, node in enumerate(row))
+            position.update((node, float(i)) for i, node in enumerate(row))
 
 
 def _mean(numbers: Sequence[float], otherwise: float) -> float:
@@ -207,14 +207,14 @@ def _arrange_columns(graph: _Graph, x: list[float], begins: Sequence[int]) -> Gr
         gutters.append(left + high - low + GAP)
         left += high - low + 2 * GAP + LANE * lanes[column]
     height = max(column_of.count(c) for c in range(len(begins))) * PITCH
-    place = [
+    positions = [
         (x[n] + offsets[column_of[layer]], top + (layer - begins[column_of[layer]]) * PITCH)
         for n, layer in enumerate(graph.layer)
     ]
-    router = _Router(graph, place, column_of, gutters, top)
+    router = _Router(graph, positions, column_of, gutters, top)
     routes = {pair: router.route(chain) for pair, chain in graph.chains.items()}
     bottom = top + height + LANE * max(lanes)
-    return GraphLayout(left, bottom, {n: place[n] for n in range(graph.count)}, routes)
+    return GraphLayout(left, bottom, {n: positions[n] for n in range(graph.count)}, routes)
 
 
 @dataclass

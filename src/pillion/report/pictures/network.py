@@ -20,11 +20,15 @@ def draw_network(facts: Facts) -> str:
     """Draws the graph of a program."""
     sources = [*((t, "input") for t in facts.inputs), *((s.before, "state") for s in facts.states)]
     shown = {t.name for t in facts.outputs}
-    kept = {s.after.name: s.after for s in facts.states if s.after.name not in shown}
-    ends = [*sources, *((t, "output") for t in facts.outputs), *((t, "next state") for t in kept.values())]
-    node_of = {(n < len(sources), t.name): len(facts.ops) + n for n, (t, _) in enumerate(ends)}
+    next_states = {s.after.name: s.after for s in facts.states if s.after.name not in shown}
+    boundary = [
+        *sources,
+        *((t, "output") for t in facts.outputs),
+        *((t, "next state") for t in next_states.values()),
+    ]
+    node_of = {(n < len(sources), t.name): len(facts.ops) + n for n, (t, _) in enumerate(boundary)}
     pairs = [(edge, *_edge_nodes(edge, node_of)) for edge in facts.edges]
-    placed = layout(len(facts.ops) + len(ends), [(a, b) for _, a, b in pairs])
+    placed = layout(len(facts.ops) + len(boundary), [(a, b) for _, a, b in pairs])
     label = f"{len(facts.ops)} ops, {facts.on_npu} on the NPU"
     picture = drawing(placed.width, placed.height, label, class_="network", id="network")
     lines = element(picture, "g", class_="edges", fill="none", stroke=PLAIN, stroke_width=1.4)
@@ -36,7 +40,7 @@ def draw_network(facts: Facts) -> str:
         box = _draw_op(boxes, op, placed, op.estimated_cycles / heaviest)
         if len(facts.segments) > 1 and op.segment is not None:
             _draw_segment_number(box, op.segment, placed.nodes[op.number])
-    for number, (tensor, what) in enumerate(ends):
+    for number, (tensor, what) in enumerate(boundary):
         _draw_input_or_output(boxes, tensor, what, placed.nodes[len(facts.ops) + number])
     return markup(picture)
 
@@ -80,10 +84,10 @@ def _cornered_path(points: Sequence[Point]) -> str:
     return "".join(words) + f"L{points[-1][0]:.0f} {points[-1][1]:.0f}"
 
 
-def _point_towards(at: Point, other: Point) -> Point:
-    length = max(abs(other[0] - at[0]) + abs(other[1] - at[1]), 1e-9)
+def _point_towards(at: Point, target: Point) -> Point:
+    length = max(abs(target[0] - at[0]) + abs(target[1] - at[1]), 1e-9)
     part = min(CORNER, length / 2) / length
-    return at[0] + (other[0] - at[0]) * part, at[1] + (other[1] - at[1]) * part
+    return at[0] + (target[0] - at[0]) * part, at[1] + (target[1] - at[1]) * part
 
 
 def _draw_segment_number(box: Element, segment: int, at: Point) -> None:
@@ -96,9 +100,9 @@ def _draw_op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) ->
     x, y = placed.nodes[op.number][0] - WIDTH / 2, placed.nodes[op.number][1]
     title = f"{op.kind} {op.label}, on the {op.unit.upper()}: {op.because}"
     group = op_link(parent, op.number, title, f"op {op.unit}")
-    place = {"x": x, "y": y, "width": WIDTH, "height": HEIGHT}
+    bounds = {"x": x, "y": y, "width": WIDTH, "height": HEIGHT}
     colour = {"fill": UNIT_COLOURS[op.unit]}
-    element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **place, **colour)
+    element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **bounds, **colour)
     element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", **colour)
     shape = "×".join(map(str, op.makes[0].shape)) if op.makes else ""
     words = {"x": x + 12, "fill": "currentColor"}

@@ -29,16 +29,16 @@ class ShareMeasure:
 def measures(facts: Facts) -> list[ShareMeasure]:
     """Returns the costs known for a program, most meaningful first."""
     guess = "estimates that placement works with, of each op on its unit; never measured"
-    found = [ShareMeasure("cycles", "Cycles (estimated)", "cycles", guess, lambda op: op.estimated_cycles)]
+    known = [ShareMeasure("cycles", "Cycles (estimated)", "cycles", guess, lambda op: op.estimated_cycles)]
     if facts.measured.instructions is not None:
         none = "; ops of the NPU have none" if facts.on_npu else ""
         counted = f"counted in the emulator, on {facts.measured.board}{none}"
         measure = ShareMeasure(
             "instructions", "Instructions", "instructions", counted, lambda op: op.instructions or 0
         )
-        found.insert(len(found) if facts.on_npu else 0, measure)
+        known.insert(len(known) if facts.on_npu else 0, measure)
     return [
-        *found,
+        *known,
         ShareMeasure("macs", "MACs", "MACs", "multiply-accumulates, exact", lambda op: op.macs),
         ShareMeasure(
             "bytes", "Bytes moved", "bytes", "read and written, constants included, exact", _moved_bytes
@@ -66,11 +66,11 @@ def _group_by_cost(
     ops: Sequence[OpFacts], measure: ShareMeasure, key: Callable[[OpFacts], str]
 ) -> list[tuple[str, list[OpFacts]]]:
     """Returns ops grouped by a key, largest cost first, without ops that cost nothing."""
-    found: dict[str, list[OpFacts]] = {}
+    groups: dict[str, list[OpFacts]] = {}
     for op in ops:
         if measure.of(op):
-            found.setdefault(key(op), []).append(op)
-    return sorted(found.items(), key=lambda item: -sum(map(measure.of, item[1])))
+            groups.setdefault(key(op), []).append(op)
+    return sorted(groups.items(), key=lambda item: -sum(map(measure.of, item[1])))
 
 
 def _draw_unit_shares(

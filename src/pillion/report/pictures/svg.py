@@ -13,17 +13,17 @@ UNIT_COLOURS = {"npu": NPU, "cpu": CPU}
 def element(parent: Element | None, tag: str, text: str = "", /, **attributes: object) -> Element:
     """Creates an element. Attributes are Python names: `font_size`, and `class_` for `class`."""
     named = {key.rstrip("_").replace("_", "-"): _attribute_text(value) for key, value in attributes.items()}
-    made = Element(tag, named) if parent is None else SubElement(parent, tag, named)
-    made.text = clean(text) if text else None
-    return made
+    node = Element(tag, named) if parent is None else SubElement(parent, tag, named)
+    node.text = clean(text) if text else None
+    return node
 
 
 def drawing(width: float, height: float, label: str, /, **attributes: object) -> Element:
     """Creates an empty picture with a text alternative."""
     size = {"viewBox": f"0 0 {_attribute_text(width)} {_attribute_text(height)}", "aria-label": clean(label)}
-    made = element(None, "svg", **{"role": "group", **attributes})
-    made.attrib.update(size)
-    return made
+    picture = element(None, "svg", **{"role": "group", **attributes})
+    picture.attrib.update(size)
+    return picture
 
 
 def op_link(parent: Element, number: int, title: str, class_: str = "") -> Element:
@@ -43,8 +43,8 @@ def markup(made: Element) -> str:
 
 def clean(text: str) -> str:
     """Removes characters that a page cannot hold: control characters and lone surrogates."""
-    kept = text.encode("utf-8", "replace").decode()
-    return "".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in kept)
+    encodable = text.encode("utf-8", "replace").decode()
+    return "".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in encodable)
 
 
 def fitting(text: str, width: float, size: float = 11) -> str:

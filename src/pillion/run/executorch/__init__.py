@@ -42,12 +42,14 @@ class ExecuTorchExecutor:
 
     def judge(self, program: Runnable) -> Verdict:
         """Returns whether the wheel, a C++ compiler, and kernels for every op exist."""
-        if other := next((op for op in program.graph.ops if isinstance(op, (Magnitude, Normalize))), None):
+        if decomposed := next(
+            (op for op in program.graph.ops if isinstance(op, (Magnitude, Normalize))), None
+        ):
             return Verdict(
                 "executorch.norms",
                 False,
                 "ExecuTorch runs what a .pte says, and that has each norm or magnitude as several ops",
-                f"{other.kind} `{other.name}`",
+                f"{decomposed.kind} `{decomposed.name}`",
                 "the .pte rounds otherwise",
                 "save the .pte, and verify that file",
             )

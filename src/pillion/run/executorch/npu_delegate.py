@@ -51,19 +51,19 @@ def run(payload: int, size: int, buffers: Sequence[RuntimeBuffer], count: int) -
     """Runs a segment: reads inputs from memory and writes outputs there. Returns 0 for success."""
     try:
         code = read(ctypes.string_at(payload, size))
-        places = buffers[:count]
-        wanted = [*code.inputs, *code.outputs]
-        if [place.bytes for place in places] != wanted:
+        used = buffers[:count]
+        sizes = [*code.inputs, *code.outputs]
+        if [buffer.bytes for buffer in used] != sizes:
             raise PillionError(
                 "the program hands other tensors to the segment than it takes",
-                rule=f"bytes {wanted}",
-                here=f"bytes {[place.bytes for place in places]}",
+                rule=f"bytes {sizes}",
+                here=f"bytes {[buffer.bytes for buffer in used]}",
                 help="the file has been changed: compile the model again",
             )
-        given = [ctypes.string_at(place.data, place.bytes) for place in places[: len(code.inputs)]]
-        outputs = code.run(*(np.frombuffer(data, np.uint8) for data in given))
-        for place, data in zip(places[len(code.inputs) :], outputs, strict=True):
-            ctypes.memmove(place.data, data, place.bytes)
+        inputs = [ctypes.string_at(buffer.data, buffer.bytes) for buffer in used[: len(code.inputs)]]
+        outputs = code.run(*(np.frombuffer(data, np.uint8) for data in inputs))
+        for buffer, data in zip(used[len(code.inputs) :], outputs, strict=True):
+            ctypes.memmove(buffer.data, data, buffer.bytes)
     except Exception as error:  # an exception cannot cross the runtime; it is raised again on the other side
         _errors[:] = [str(error)]
         return 1
@@ -79,9 +79,9 @@ def _executable_of_payload(payload: bytes) -> Executable:
     return Executable("", inputs, outputs, partial(_run_reference, graph))
 
 
-def _run_reference(graph: Graph, *given: Array) -> tuple[bytes, ...]:
-    arrays = (data.view(v.dtype.numpy).reshape(v.shape) for v, data in zip(graph.inputs, given, strict=True))
-    return tuple(np.ascontiguousarray(made).tobytes() for made in graph.reference(*arrays))
+def _run_reference(graph: Graph, *inputs: Array) -> tuple[bytes, ...]:
+    arrays = (data.view(v.dtype.numpy).reshape(v.shape) for v, data in zip(graph.inputs, inputs, strict=True))
+    return tuple(np.ascontiguousarray(output).tobytes() for output in graph.reference(*arrays))
 
 
 read = lru_cache(maxsize=64)(_executable_of_payload)

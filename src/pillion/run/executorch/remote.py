@@ -38,11 +38,11 @@ _running: dict[Path, RuntimeProcess] = {}
 
 
 def _runtime_process(plugin: Path) -> RuntimeProcess:
-    found = _running.get(plugin)
-    if found is None or not found.alive:
-        found = RuntimeProcess(WORKER, str(plugin), words=WORDS, seconds=START_SECONDS)
-        _running[plugin] = found
-    return found
+    process = _running.get(plugin)
+    if process is None or not process.alive:
+        process = RuntimeProcess(WORKER, str(plugin), words=WORDS, seconds=START_SECONDS)
+        _running[plugin] = process
+    return process
 
 
 def run_executorch(

@@ -81,15 +81,15 @@ class RuntimeHost:
             raise ValueError("the run before was of another program: its states are not at hand")
         self.loaded = None
         verification = self.module.Verification.InternalConsistency
-        held = self.module._load_program_from_buffer(program, program_verification=verification)
-        self.loaded = program, held.load_method("forward")
+        loaded = self.module._load_program_from_buffer(program, program_verification=verification)
+        self.loaded = program, loaded.load_method("forward")
         return self.loaded[1]
 
     def refused(self, words: str) -> PillionError:
         """Returns the error for a program that the runtime refuses, in the runtime's words."""
-        said = ctypes.create_string_buffer(_MOST_WORDS)
-        length = self.library.pillion_last_refusal(said, _MOST_WORDS)
-        reason = said.raw[:length].decode(errors="replace") or npu_delegate.last_error()
+        message = ctypes.create_string_buffer(_MOST_WORDS)
+        length = self.library.pillion_last_refusal(message, _MOST_WORDS)
+        reason = message.raw[:length].decode(errors="replace") or npu_delegate.last_error()
         return PillionError(
             "the ExecuTorch runtime does not run the program",
             rule=reason or "an error code of ExecuTorch (runtime/core/error.h)",

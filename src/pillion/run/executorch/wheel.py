@@ -30,14 +30,14 @@ class Wheel:
     @property
     def libraries(self) -> list[Path]:
         """The shared objects that together contain the runtime."""
-        found = sorted(self.folder.glob("extension/pybindings/_portable_lib*.so"))
-        return [*found, *self.folder.glob("backends/qualcomm/libqnn_executorch_backend.so")]
+        shared_objects = sorted(self.folder.glob("extension/pybindings/_portable_lib*.so"))
+        return [*shared_objects, *self.folder.glob("backends/qualcomm/libqnn_executorch_backend.so")]
 
 
 def find_wheel() -> Wheel:
     """Returns the installed ExecuTorch; raises with the install command if it is missing."""
-    found = importlib.util.find_spec("executorch")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("executorch")
+    if spec is None or not spec.submodule_search_locations:
         raise PillionError(
             "ExecuTorch is not installed",
             rule=f"running a .pte on this computer takes ExecuTorch {VERSION}",
@@ -45,7 +45,7 @@ def find_wheel() -> Wheel:
             help="pip install 'pillion[executorch]'",
         )
     # The search also finds a folder of this name in the working directory.
-    folders = [Path(location) for location in found.submodule_search_locations]
+    folders = [Path(location) for location in spec.submodule_search_locations]
     folder = next((f for f in folders if (f / "include").is_dir()), folders[0])
     wheel = Wheel(folder, importlib.metadata.version("executorch"))
     _check_wheel(wheel)

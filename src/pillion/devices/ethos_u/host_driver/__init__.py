@@ -31,13 +31,13 @@ def driver() -> Driver:
 def segment_executor(payloads: Sequence[bytes]) -> Callable[[bytes], bytes]:
     """Returns the function that executes the segments which the driver requests; raises at once if a command
     stream contains something unknown."""
-    made = {one.commands: one for one in map(parse, payloads)}
-    for one in made.values():
-        one.interpreter.operations  # noqa: B018  # what is not known of a stream is refused before anything runs
-    return lambda question: _execute_request(made, question)
+    segments = {segment.commands: segment for segment in map(parse, payloads)}
+    for segment in segments.values():
+        segment.interpreter.operations  # noqa: B018  # what is not known of a stream is refused before anything runs
+    return lambda question: _execute_request(segments, question)
 
 
-def _execute_request(made: dict[bytes, CompiledSegment], question: bytes) -> bytes:
+def _execute_request(segments: dict[bytes, CompiledSegment], question: bytes) -> bytes:
     if not question:
         raise PillionError(
             "the C calls the NPU's driver incorrectly",
@@ -46,21 +46,23 @@ def _execute_request(made: dict[bytes, CompiledSegment], question: bytes) -> byt
             help="were files of npu/ changed? compile the model again",
         )
     commands, constants, scratch, fast = _parse_request(question)
-    one = made.get(commands)
-    if one is None:
+    segment = segments.get(commands)
+    if segment is None:
         raise _mismatch_error("commands of a segment", f"{len(commands)} bytes of others")
-    if constants != one.constants:
+    if constants != segment.constants:
         raise _mismatch_error(
-            f"the segment's {len(one.constants)} bytes of constants", f"{len(constants)} bytes of others"
+            f"the segment's {len(segment.constants)} bytes of constants", f"{len(constants)} bytes of others"
         )
-    if len(scratch) < one.scratch_bytes or fast < one.fast_bytes:
-        wanted = f"{one.scratch_bytes} bytes of scratch memory, {one.fast_bytes} of fast memory"
+    if len(scratch) < segment.scratch_bytes or fast < segment.fast_bytes:
+        required = f"{segment.scratch_bytes} bytes of scratch memory, {segment.fast_bytes} of fast memory"
         raise invalid_stream_error(
-            "the C passes too little memory to the NPU", wanted, f"{len(scratch)} and {fast}"
+            "the C passes too little memory to the NPU", required, f"{len(scratch)} and {fast}"
         )
-    given = (np.frombuffer(scratch, np.uint8, port.place.length, port.place.start) for port in one.inputs)
+    inputs = (
+        np.frombuffer(scratch, np.uint8, port.place.length, port.place.start) for port in segment.inputs
+    )
     left = bytearray([_JUNK]) * len(scratch)
-    for port, data in zip(one.outputs, one.run(*given), strict=True):
+    for port, data in zip(segment.outputs, segment.run(*inputs), strict=True):
         left[port.place.start : port.place.end] = data
     return bytes(left)
 
@@ -77,10 +79,10 @@ def _parse_request(question: bytes) -> tuple[bytes, bytes, bytes, int]:
     return first, second, third, fast
 
 
-def _mismatch_error(wanted: str, found: str) -> PillionError:
+def _mismatch_error(expected: str, actual: str) -> PillionError:
     return PillionError(
         "the C passes other data to the NPU than npu_segment_N.bin contains",
-        rule=wanted,
-        here=found,
+        rule=expected,
+        here=actual,
         help="were files of npu/ changed? compile the model again",
     )

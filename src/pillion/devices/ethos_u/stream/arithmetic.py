@@ -15,7 +15,7 @@ _WHOLE = 31
 
 def scaled(x: ArrayLike, number: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64Array:
     """Returns `x * number / 2^shift` in a rounding mode of the NPU."""
-    x, number, shift = (np.asarray(one, np.int64) for one in (x, number, shift))
+    x, number, shift = (np.asarray(operand, np.int64) for operand in (x, number, shift))
     exact = x * number
     if rounding is Rounding.TRUNCATE:
         return np.sign(exact) * (np.abs(exact) >> shift)

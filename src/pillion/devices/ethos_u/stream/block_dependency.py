@@ -56,7 +56,7 @@ def _require_written(before: TensorOperation, op: TensorOperation) -> None:
         for number, box in enumerate(islice(jobs, op.overlap)):
             late = blocks[: op.overlap - number]
             if len(late) < op.overlap - number or any(
-                _boxes_overlap(before.y, one, operand, box) for one in late
+                _boxes_overlap(before.y, late_box, operand, box) for late_box in late
             ):
                 raise invalid_stream_error(
                     "an operation reads what the one before may not have written",
@@ -130,21 +130,21 @@ def _blocks(y: FeatureMap, block: BlockSize, *, backwards: bool = False) -> Iter
         yield rows, columns, channels
 
 
-def _may_overlap(one: FeatureMap, other: FeatureMap) -> bool:
-    first, second = tensor_byte_range(one), tensor_byte_range(other)
+def _may_overlap(a: FeatureMap, b: FeatureMap) -> bool:
+    first, second = tensor_byte_range(a), tensor_byte_range(b)
     return first.region == second.region and first.start < second.end and second.start < first.end
 
 
-def _boxes_overlap(one: FeatureMap, box: Box, other: FeatureMap, seen: Box) -> bool:
+def _boxes_overlap(a: FeatureMap, box: Box, b: FeatureMap, seen: Box) -> bool:
     """Whether parts of two tensors overlap in memory."""
     if not all(map(len, box)) or not all(map(len, seen)):
         return False
-    first = part_addresses(one, box)
-    second = part_addresses(other, seen)
-    low, high = int(second.min()) - one.dtype.size_bytes, int(second.max()) + other.dtype.size_bytes
+    first = part_addresses(a, box)
+    second = part_addresses(b, seen)
+    low, high = int(second.min()) - a.dtype.size_bytes, int(second.max()) + b.dtype.size_bytes
     first = first[(first > low) & (first < high)]
     if not first.size:
         return False
-    written = (first[:, None] + np.arange(one.dtype.size_bytes)).ravel()
-    read = (second.ravel()[:, None] + np.arange(other.dtype.size_bytes)).ravel()
+    written = (first[:, None] + np.arange(a.dtype.size_bytes)).ravel()
+    read = (second.ravel()[:, None] + np.arange(b.dtype.size_bytes)).ravel()
     return bool(np.isin(written, read).any())

@@ -96,17 +96,17 @@ def _accelerator(config: int, version: int) -> Accelerator:
         raise not_modelled_error(
             f"the commands of {family.value}-{macs}", "they are compiled, and not proven"
         )
-    for one in ACCELERATORS.values():
-        if (one.family, one.macs, one.cores * one.shram_kib) == (
+    for accelerator in ACCELERATORS.values():
+        if (accelerator.family, accelerator.macs, accelerator.cores * accelerator.shram_kib) == (
             family,
             macs,
             shram_kib,
         ) and not config & 0x0FFF00F0:
-            if version != _ARCHITECTURE[one.family]:
+            if version != _ARCHITECTURE[accelerator.family]:
                 raise not_modelled_error("the version of the architecture", f"{version:#010x}")
-            if one.cores > 1:
-                raise not_modelled_error(f"an NPU of {one.cores} cores", one.name)
-            return one
+            if accelerator.cores > 1:
+                raise not_modelled_error(f"an NPU of {accelerator.cores} cores", accelerator.name)
+            return accelerator
     raise not_modelled_error("the configuration of the NPU", f"{config:#010x}")
 
 

@@ -49,12 +49,12 @@ class Command:
 
 def _fields(text: str) -> tuple[BitField, ...]:
     """Parses fields such as `format:6+2`: the name, the lowest bit and the number of bits."""
-    made = []
+    fields = []
     for word in text.split():
-        name, place = word.split(":")
-        low, bits = place.split("+")
-        made.append(BitField(name, int(low), int(bits)))
-    return tuple(made)
+        name, bit_range = word.split(":")
+        low, bits = bit_range.split("+")
+        fields.append(BitField(name, int(low), int(bits)))
+    return tuple(fields)
 
 
 _VALUE = "value:0+16"

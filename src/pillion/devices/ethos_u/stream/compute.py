@@ -41,30 +41,30 @@ def compute(op: TensorOperation, memory: StreamMemory, tables: Tables, accelerat
     """Executes one operation on the memory."""
     match op:
         case Convolve():
-            made = _convolve(op, memory, accelerator)
+            accumulators = _convolve(op, memory, accelerator)
         case PoolOperation():
-            made = _pool(op, memory)
+            accumulators = _pool(op, memory)
         case Elementwise():
-            made = _elementwise(op, memory)
+            accumulators = _elementwise(op, memory)
         case _:
             raise not_modelled_error("an operation", op)
-    memory.store(op.y, _apply_output_stage(op, made, tables), op.at)
+    memory.store(op.y, _apply_output_stage(op, accumulators, tables), op.at)
 
 
-def _apply_output_stage(op: TensorOperation, made: Int64Array, tables: Tables) -> Int64Array:
+def _apply_output_stage(op: TensorOperation, accumulators: Int64Array, tables: Tables) -> Int64Array:
     """Returns the results after the last step of every operation: the zero point, then bounds or a lookup
     table."""
-    made = made + op.y.zero_point
+    accumulators = accumulators + op.y.zero_point
     if op.activation.table is not None:
-        index = np.clip(made, op.activation.low, op.activation.high)
+        index = np.clip(accumulators, op.activation.low, op.activation.high)
         return tables.look_up(op.activation.table, index, op.y.dtype, op.at)
-    return np.clip(made, op.activation.low, op.activation.high)
+    return np.clip(accumulators, op.activation.low, op.activation.high)
 
 
 def _operand(x: FeatureMap, memory: StreamMemory, at: int) -> Int64Array:
     """Returns the elements minus their zero point; 32-bit operands have none."""
-    found = memory.load(x, at)
-    return found if x.dtype is DType.INT32 else found - x.zero_point
+    elements = memory.load(x, at)
+    return elements if x.dtype is DType.INT32 else elements - x.zero_point
 
 
 def _enlarged(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: KernelWindow) -> Int64Array:
@@ -142,43 +142,43 @@ def _pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
     taps = [(row, column) for row in range(op.kernel.height) for column in range(op.kernel.width)]
     if op.kind is PoolKind.MAX:
         bordered = _pad_operand(x, op.kernel, _NOWHERE)
-        made = np.max([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
-        return scaled(made, op.scale.number, op.scale.shift, op.rounding)
+        pooled = np.max([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
+        return scaled(pooled, op.scale.number, op.scale.shift, op.rounding)
     bordered = _pad_operand(x, op.kernel, 0)
-    made = np.sum([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
+    pooled = np.sum([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
     if not any(op.kernel.pads):
-        return scaled(made, op.scale.number, op.scale.shift, op.rounding)
+        return scaled(pooled, op.scale.number, op.scale.shift, op.rounding)
     if op.scale != Scale(1, 0):
         raise not_modelled_error(
             "a scaled mean of windows that reach into the border", f"{op.scale}, word {op.at}"
         )
     ones = _pad_operand(np.ones((*x.shape[:2], 1), np.int64), op.kernel, 0)
     counts = np.sum([_kernel_tap_inputs(ones, op.kernel, *tap, op.y) for tap in taps], axis=0)
-    return divide_half_away(made, counts)
+    return divide_half_away(pooled, counts)
 
 
 def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.y.shape[2] != 1 or (op.kernel.height, op.kernel.width) != (1, 1):
         raise not_modelled_error("a sum over channels of windows", f"{op.kernel}, word {op.at}")
-    made = x.sum(axis=2, keepdims=True)
-    return scaled(saturate32(made), op.scale.number, op.scale.shift, op.rounding)
+    sums = x.sum(axis=2, keepdims=True)
+    return scaled(saturate32(sums), op.scale.number, op.scale.shift, op.rounding)
 
 
 def _elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
     x = _operand(op.x, memory, op.at)
     assert op.scale is not None
     if op.second is None:
-        made = np.abs(x) if op.kind is ElementwiseFunction.ABS else leading_zeros(x)
-        return _scaled_result(op, made)
+        result = np.abs(x) if op.kind is ElementwiseFunction.ABS else leading_zeros(x)
+        return _scaled_result(op, result)
     if isinstance(op.second, int):
-        other = np.full((1, 1, 1), op.second - op.second_zero_point, np.int64)
+        second = np.full((1, 1, 1), op.second - op.second_zero_point, np.int64)
     else:
-        other = _operand(op.second, memory, op.at)
+        second = _operand(op.second, memory, op.at)
     if op.kind in (ElementwiseFunction.ADD, ElementwiseFunction.SUB):
-        return _sum(op, x, other)
-    x, other = np.broadcast_arrays(*((other, x) if op.reversed else (x, other)))
-    return _scaled_result(op, _combine_operands(op, x, other))
+        return _sum(op, x, second)
+    x, second = np.broadcast_arrays(*((second, x) if op.reversed else (x, second)))
+    return _scaled_result(op, _combine_operands(op, x, second))
 
 
 def _combine_operands(op: Elementwise, left: Int64Array, right: Int64Array) -> Int64Array:
@@ -212,24 +212,24 @@ def _shifted_right(x: Int64Array, by: Int64Array, op: Elementwise) -> Int64Array
     return (x + np.where(by > 0, np.int64(1) << np.maximum(by - 1, 0), 0)) >> by
 
 
-def _scaled_result(op: Elementwise, made: Int64Array) -> Int64Array:
+def _scaled_result(op: Elementwise, values: Int64Array) -> Int64Array:
     """Returns the scaled result. Of 32-bit operations, only products are scaled, by their shift alone."""
     assert op.scale is not None
     if op.x.dtype is not DType.INT32:
-        return scaled(made, op.scale.number, op.scale.shift, op.rounding)
+        return scaled(values, op.scale.number, op.scale.shift, op.rounding)
     if op.kind is ElementwiseFunction.MUL:
         if op.scale.number not in ((1, _HALF) if op.scale.shift else (1,)):
             raise not_modelled_error("the scale of a product of 32-bit numbers", f"{op.scale}, word {op.at}")
         return (
-            saturate32(scaled(made, 1, op.scale.shift, op.rounding))
+            saturate32(scaled(values, 1, op.scale.shift, op.rounding))
             if op.scale.shift < 31
-            else _high_product(op, made)
+            else _high_product(op, values)
         )
     if op.scale != Scale(1, 0):
         raise not_modelled_error(
             "a scaled result of 32-bit operands", f"{op.kind.name}, {op.scale}, word {op.at}"
         )
-    return saturate32(made)
+    return saturate32(values)
 
 
 def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
@@ -242,23 +242,23 @@ def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
     return saturate32(shift_right((exact + (1 << 30)) >> 31, op.scale.shift - 31))
 
 
-def _sum(op: Elementwise, x: Int64Array, other: Int64Array) -> Int64Array:
+def _sum(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.x.dtype is DType.INT32:
         if op.mode is not ScaleMode.BOTH or (op.first_scale, op.second_scale) != (Scale(1, 0), 1):
             raise not_modelled_error("a sum of scaled 32-bit operands", f"word {op.at}")
-        first, second = x, other
+        first, second = x, y
     else:
-        first, second = _scaled_operands(op, x, other)
+        first, second = _scaled_operands(op, x, y)
     if op.kind is ElementwiseFunction.SUB:
         first, second = (second, -first) if op.reversed else (first, -second)
-    made = first + second
+    total = first + second
     if op.x.dtype is DType.INT32:
-        return _scaled_result(op, made)
-    return scaled(made, op.scale.number, op.scale.shift, op.rounding)
+        return _scaled_result(op, total)
+    return scaled(total, op.scale.number, op.scale.shift, op.rounding)
 
 
-def _scaled_operands(op: Elementwise, x: Int64Array, other: Int64Array) -> tuple[Int64Array, Int64Array]:
+def _scaled_operands(op: Elementwise, x: Int64Array, y: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Returns both operands at a common scale: each multiplied by 16 bits, or one by 32 bits and the other
     shifted."""
     first, second = op.first_scale, op.second_scale
@@ -267,10 +267,10 @@ def _scaled_operands(op: Elementwise, x: Int64Array, other: Int64Array) -> tuple
             raise not_modelled_error(
                 "a shift of operands that are scaled by 16 bits", f"{first.shift}, word {op.at}"
             )
-        return x * first.number, other * second
+        return x * first.number, y * second
     if second:
         raise not_modelled_error("a scale of the operand that is not scaled", f"{second}, word {op.at}")
     up = _OPERAND_SHIFTS[op.x.dtype]
     if (op.mode is ScaleMode.FIRST) != op.reversed:
-        return scaled(x << up, first.number, first.shift + up, Rounding.DOUBLE), other << (up - 1)
-    return x << (up - 1), scaled(other << up, first.number, first.shift + up, Rounding.DOUBLE)
+        return scaled(x << up, first.number, first.shift + up, Rounding.DOUBLE), y << (up - 1)
+    return x << (up - 1), scaled(y << up, first.number, first.shift + up, Rounding.DOUBLE)

@@ -155,29 +155,29 @@ class Decoder:
         return types[number]
 
     def _result(self) -> FeatureMap:
-        held = self.registers.read("OFM_PRECISION").fields
+        precision = self.registers.read("OFM_PRECISION").fields
         return self._feature_map(
-            "OFM", self._sides("OFM"), self._type(held["type"], OFM_TYPES), held["format"]
+            "OFM", self._sides("OFM"), self._type(precision["type"], OFM_TYPES), precision["format"]
         )
 
     def _operand(self, shape: tuple[int, int], *, scales: bool = False) -> FeatureMap:
         """Returns the first operand: its depth is in a register, rows and columns follow from the
         operation."""
-        held = self.registers.read("IFM_PRECISION").fields
-        if held["scale_mode"] and not scales:
-            raise self._not_modelled("the scaling of an operand that has no scale", held["scale_mode"])
-        dtype = self._type(held["type"], IFM_TYPES)
+        precision = self.registers.read("IFM_PRECISION").fields
+        if precision["scale_mode"] and not scales:
+            raise self._not_modelled("the scaling of an operand that has no scale", precision["scale_mode"])
+        dtype = self._type(precision["type"], IFM_TYPES)
         return self._feature_map(
-            "IFM", (*shape, self.registers.value("IFM_DEPTH_M1") + 1), dtype, held["format"]
+            "IFM", (*shape, self.registers.value("IFM_DEPTH_M1") + 1), dtype, precision["format"]
         )
 
     # Operations on tensors
 
     def _kernel(self) -> KernelWindow:
-        held = self.registers.read("KERNEL_STRIDE").fields
-        if held["small_parts"]:
+        fields = self.registers.read("KERNEL_STRIDE").fields
+        if fields["small_parts"]:
             raise not_modelled_error("kernels in parts of 4 x 4", f"word {self.at}")
-        dilation = (held["dilation_y"] + 1, held["dilation_x"] + 1)
+        dilation = (fields["dilation_y"] + 1, fields["dilation_x"] + 1)
         extent = (self.registers.value("KERNEL_HEIGHT_M1"), self.registers.value("KERNEL_WIDTH_M1"))
         if extent[0] % dilation[0] or extent[1] % dilation[1]:
             raise invalid_stream_error(
@@ -186,12 +186,12 @@ class Decoder:
         return KernelWindow(
             height=extent[0] // dilation[0] + 1,
             width=extent[1] // dilation[1] + 1,
-            stride=((held["y"] | held["y_high"] << 1) + 1, (held["x"] | held["x_high"] << 1) + 1),
+            stride=((fields["y"] | fields["y_high"] << 1) + 1, (fields["x"] | fields["x_high"] << 1) + 1),
             dilation=dilation,
             pads=tuple(
                 self.registers.value(f"IFM_PAD_{side}") for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")
             ),  # type: ignore[arg-type]  # there are four
-            part_first=bool(held["part_kernel"]),
+            part_first=bool(fields["part_kernel"]),
         )
 
     def _window_operand(self, kernel: KernelWindow, y: FeatureMap, upscale: Upscale) -> FeatureMap:
@@ -216,37 +216,37 @@ class Decoder:
         """Returns the scale of all results, or None if each channel has its own."""
         if not self.registers.read("OFM_PRECISION").fields["global_scale"]:
             return None
-        held = self.registers.read("OFM_SCALE")
-        return Scale(held.data, held.fields["shift"])
+        register = self.registers.read("OFM_SCALE")
+        return Scale(register.data, register.fields["shift"])
 
     def _rounding(self) -> Rounding:
         return self._known(Rounding, self.registers.read("OFM_PRECISION").fields["rounding"], "a rounding")
 
     def _activation(self, y: FeatureMap) -> NpuActivation:
-        held = self.registers.read("ACTIVATION").fields
-        if held["clip"] not in _CLIPS:
-            raise self._not_modelled("a range of results", held["clip"])
-        table = held["function"] - _TABLES.start if held["function"] in _TABLES else None
-        if held["function"] and table is None:
-            raise self._not_modelled("a function at the end", held["function"])
-        low, high = (_CLIPS[held["clip"]] or y.dtype).bounds
+        activation = self.registers.read("ACTIVATION").fields
+        if activation["clip"] not in _CLIPS:
+            raise self._not_modelled("a range of results", activation["clip"])
+        table = activation["function"] - _TABLES.start if activation["function"] in _TABLES else None
+        if activation["function"] and table is None:
+            raise self._not_modelled("a function at the end", activation["function"])
+        low, high = (_CLIPS[activation["clip"]] or y.dtype).bounds
         if table is None and y.dtype is not DType.INT32:
-            asked = self._number("ACTIVATION_MIN", y.dtype), self._number("ACTIVATION_MAX", y.dtype)
-            if not low <= asked[0] <= asked[1] <= high:
+            limits = self._number("ACTIVATION_MIN", y.dtype), self._number("ACTIVATION_MAX", y.dtype)
+            if not low <= limits[0] <= limits[1] <= high:
                 raise invalid_stream_error(
-                    "the bounds of results are not a range", f"{low} to {high}", f"{asked} at word {self.at}"
+                    "the bounds of results are not a range", f"{low} to {high}", f"{limits} at word {self.at}"
                 )
-            low, high = asked
+            low, high = limits
         else:
             self._require_full_range(y)
         return NpuActivation(low, high, table)
 
     def _require_full_range(self, y: FeatureMap) -> None:
         """Raises unless the bounds are those of the type, limited to 16 bits: they have no effect here."""
-        asked = (self.registers.signed("ACTIVATION_MIN"), self.registers.signed("ACTIVATION_MAX"))
+        limits = (self.registers.signed("ACTIVATION_MIN"), self.registers.signed("ACTIVATION_MAX"))
         wide = (-0x8000, 0x7FFF)
-        if asked not in (wide, DType.INT8.bounds):
-            raise self._not_modelled("bounds of results beside a table, or of 32 bits", asked)
+        if limits not in (wide, DType.INT8.bounds):
+            raise self._not_modelled("bounds of results beside a table, or of 32 bits", limits)
 
     def _block(self, y: FeatureMap) -> BlockSize:
         block = BlockSize(*self._sides("OFM_BLK"))
@@ -321,14 +321,19 @@ class Decoder:
             scale = Scale(1, 0)
         second, zero_point, is_reversed = self._second_operand(kind, y, x)
         self._check_internal_memory(second=second is not None and not isinstance(second, int))
-        first, other = Scale(1, 0), 1
+        first, second_scale = Scale(1, 0), 1
         if kind in _SUMS:
             if rounding := precision["rounding"]:
                 raise self._not_modelled("another rounding of scaled operands", rounding)
-            held = self.registers.read("OPA_SCALE")
-            first, other = Scale(held.data, held.fields["shift"]), self.registers.read("OPB_SCALE").data
+            register = self.registers.read("OPA_SCALE")
+            first, second_scale = (
+                Scale(register.data, register.fields["shift"]),
+                self.registers.read("OPB_SCALE").data,
+            )
         operand = (second, zero_point, is_reversed)
-        return Elementwise(self.at, x, y, scale, *self._output_stage(y), kind, *operand, mode, first, other)
+        return Elementwise(
+            self.at, x, y, scale, *self._output_stage(y), kind, *operand, mode, first, second_scale
+        )
 
     def _second_operand(
         self, kind: ElementwiseFunction, y: FeatureMap, x: FeatureMap
@@ -336,15 +341,15 @@ class Decoder:
         """Returns the second operand, its zero point, and whether it is the left one."""
         if kind in _UNARY:
             return None, 0, False
-        held, types = (self.registers.read(f"IFM2_{name}").fields for name in ("BROADCAST", "PRECISION"))
+        broadcast, types = (self.registers.read(f"IFM2_{name}").fields for name in ("BROADCAST", "PRECISION"))
         dtype = self._type(types["type"], IFM_TYPES)
         zero_point = self._zero_point("IFM2", dtype)
-        is_reversed = bool(held["reversed"])
-        if held["scalar"]:
-            if held["height"] or held["width"] or held["depth"]:
+        is_reversed = bool(broadcast["reversed"])
+        if broadcast["scalar"]:
+            if broadcast["height"] or broadcast["width"] or broadcast["depth"]:
                 raise not_modelled_error("a number that is repeated along an axis", f"word {self.at}")
             return self._number("IFM2_SCALAR", dtype), zero_point, is_reversed
-        repeated = (held["height"], held["width"], held["depth"])
-        whole = (*y.shape[:2], x.shape[2])
-        shape = tuple(1 if once else size for once, size in zip(repeated, whole, strict=True))
+        repeated = (broadcast["height"], broadcast["width"], broadcast["depth"])
+        full_shape = (*y.shape[:2], x.shape[2])
+        shape = tuple(1 if once else size for once, size in zip(repeated, full_shape, strict=True))
         return self._feature_map("IFM2", shape, dtype, types["format"]), zero_point, is_reversed  # type: ignore[arg-type]  # three sizes

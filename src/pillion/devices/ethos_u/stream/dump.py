@@ -25,15 +25,15 @@ _NAMES = {0: "constants", 1: "scratch", 2: "fast", INTERNAL: "tables"}
 
 def commands(stream: CommandStream) -> Iterator[str]:
     """Yields a line per command: its word, its name, its fields."""
-    for one in stream.instructions:
-        yield f"{one.at:6}  {one.command.name:<18} {_parameters(one)}".rstrip()
+    for instruction in stream.instructions:
+        yield f"{instruction.at:6}  {instruction.command.name:<18} {_parameters(instruction)}".rstrip()
 
 
-def _parameters(one: CommandWord) -> str:
-    fields = one.fields
-    if one.command.wide:
+def _parameters(word: CommandWord) -> str:
+    fields = word.fields
+    if word.command.wide:
         high = fields.pop("high", 0)
-        words = [f"{high << 32 | one.data:#x}"]
+        words = [f"{high << 32 | word.data:#x}"]
     else:
         words = []
     return " ".join(words + [str(v) if k == "value" else f"{k}={v}" for k, v in fields.items()])

@@ -24,13 +24,13 @@ def require_known_form(tensor: FeatureMap, at: int) -> None:
             )
     by_row, by_column, by_brick = tensor.strides
     if 0 in tensor.strides:
-        usual = False
+        is_supported = False
     elif tensor.layout is TensorLayout.BRICKS:
-        usual = by_column == BRICK * size and by_brick % by_column == 0 and by_row % by_brick == 0
+        is_supported = by_column == BRICK * size and by_brick % by_column == 0 and by_row % by_brick == 0
     else:
-        whole = math.gcd(by_row, by_column)  # the pixel of the containing tensor
-        usual = by_brick == size and whole % size == 0 and whole >= tensor.shape[2] * size
-    if not usual:
+        pixel_step = math.gcd(by_row, by_column)  # the pixel of the containing tensor
+        is_supported = by_brick == size and pixel_step % size == 0 and pixel_step >= tensor.shape[2] * size
+    if not is_supported:
         raise not_modelled_error(
             "the strides of a tensor", f"{tensor.strides} of {tensor.layout.name} at word {at}"
         )

@@ -89,7 +89,7 @@ def _read_ranges(op: TensorOperation, accelerator: Accelerator) -> Iterator[Rang
 
 def _overlap(some: Sequence[Range], others: Sequence[Range]) -> bool:
     return any(
-        one.region == other.region and one.start < other.end and other.start < one.end
-        for one in some
-        for other in others
+        first.region == second.region and first.start < second.end and second.start < first.end
+        for first in some
+        for second in others
     )

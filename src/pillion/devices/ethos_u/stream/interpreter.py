@@ -50,10 +50,10 @@ class StreamInterpreter:
     def operations(self) -> tuple[Operation, ...]:
         """The operations of the commands. Raises on copies that overlap operations in progress, and on
         operations that may read unfinished results of the previous one."""
-        found = operations(self.stream)
-        require_waits(found, self.accelerator)
-        require_blocks_wait(found)
-        return found
+        ops = operations(self.stream)
+        require_waits(ops, self.accelerator)
+        require_blocks_wait(ops)
+        return ops
 
     def run(self, inputs: Mapping[Range, bytes], outputs: tuple[Range, ...]) -> tuple[bytes, ...]:
         """Returns the bytes at the places of `outputs` after a run with these inputs."""
@@ -79,18 +79,18 @@ class StreamInterpreter:
 def operations(stream: CommandStream) -> tuple[Operation, ...]:
     """Returns the operations of a stream in order; raises unless its only STOP is its last command."""
     decoder = Decoder(stream.accelerator)
-    made: list[Operation] = []
+    decoded: list[Operation] = []
     for instruction in stream.instructions:
-        if made and isinstance(made[-1], Stop):
+        if decoded and isinstance(decoded[-1], Stop):
             raise invalid_stream_error(
                 "commands stand behind STOP", "STOP is the last command", f"word {instruction.at}"
             )
         if instruction.command.is_operation:
-            made.append(decoder.operation(instruction))
+            decoded.append(decoder.operation(instruction))
         else:
             decoder.registers.set(instruction)
-    if not made or not isinstance(made[-1], Stop):
+    if not decoded or not isinstance(decoded[-1], Stop):
         raise invalid_stream_error(
             "the stream does not end", "its last command is STOP", f"{len(stream.instructions)} commands"
         )
-    return tuple(made[:-1])
+    return tuple(decoded[:-1])

@@ -58,6 +58,6 @@ class Tables:
                 "tables are copied before they are used",
                 f"table {number}, word {at}",
             )
-        held = self._bytes[start:end].view(dtype.numpy.newbyteorder("<"))
+        table = self._bytes[start:end].view(dtype.numpy.newbyteorder("<"))
         unsigned = index if dtype is DType.UINT8 else index + _ENTRIES // 2
-        return held[unsigned].astype(np.int64)
+        return table[unsigned].astype(np.int64)

@@ -25,9 +25,9 @@ class StreamMemory:
     """The regions with their bytes, and which bytes are defined. Constants are read-only."""
 
     def __init__(self, constants: bytes, sizes: Mapping[int, int]) -> None:
-        held = np.frombuffer(constants, np.uint8)
-        self._bytes: dict[int, Bytes] = {CONSTANTS: held}
-        self._defined: dict[int, NDArray[np.bool_]] = {CONSTANTS: np.ones(held.size, bool)}
+        constant_bytes = np.frombuffer(constants, np.uint8)
+        self._bytes: dict[int, Bytes] = {CONSTANTS: constant_bytes}
+        self._defined: dict[int, NDArray[np.bool_]] = {CONSTANTS: np.ones(constant_bytes.size, bool)}
         for region, size in sizes.items():
             self._bytes[region] = np.zeros(size, np.uint8)
             self._defined[region] = np.zeros(size, bool)
@@ -50,32 +50,34 @@ class StreamMemory:
         beyond a tensor."""
         self._require_accessible(source.region, source.start, source.end, at)
         self._require_accessible(destination.region, destination.start, destination.end, at, writes=True)
-        for held in (self._bytes, self._defined):
-            moved = held[source.region][source.start : source.end].copy()
-            held[destination.region][destination.start : destination.end] = moved
+        for storage in (self._bytes, self._defined):
+            moved = storage[source.region][source.start : source.end].copy()
+            storage[destination.region][destination.start : destination.end] = moved
 
     def load(self, tensor: FeatureMap, at: int) -> Int64Array:
         """Returns the elements of a tensor as rows, columns and channels."""
-        whole = self._byte_addresses(tensor, at)
-        if not self._defined[tensor.region][whole].all():
-            raise _undefined_read_error(tensor.region, int(whole.min()), int(whole.max()) + 1, at)
-        found = self._bytes[tensor.region][whole].view(tensor.dtype.numpy.newbyteorder("<"))
-        return found[..., 0].astype(np.int64)
+        byte_indices = self._byte_addresses(tensor, at)
+        if not self._defined[tensor.region][byte_indices].all():
+            raise _undefined_read_error(
+                tensor.region, int(byte_indices.min()), int(byte_indices.max()) + 1, at
+            )
+        raw = self._bytes[tensor.region][byte_indices].view(tensor.dtype.numpy.newbyteorder("<"))
+        return raw[..., 0].astype(np.int64)
 
     def store(self, tensor: FeatureMap, values: Array, at: int) -> None:
         """Writes the elements of a tensor."""
-        whole = self._byte_addresses(tensor, at, writes=True)
+        byte_indices = self._byte_addresses(tensor, at, writes=True)
         if values.shape != tensor.shape:
             raise invalid_stream_error(
                 "a result has another shape than its place", f"{tensor.shape}", f"{values.shape}, word {at}"
             )
-        if np.unique(whole).size != whole.size:
+        if np.unique(byte_indices).size != byte_indices.size:
             raise invalid_stream_error(
                 "a result is written over itself", "every element has a place of its own", f"word {at}"
             )
         data = np.ascontiguousarray(values, tensor.dtype.numpy.newbyteorder("<"))
-        self._bytes[tensor.region][whole] = data.view(np.uint8).reshape(whole.shape)
-        self._defined[tensor.region][whole] = True
+        self._bytes[tensor.region][byte_indices] = data.view(np.uint8).reshape(byte_indices.shape)
+        self._defined[tensor.region][byte_indices] = True
 
     def _byte_addresses(self, tensor: FeatureMap, at: int, *, writes: bool = False) -> Int64Array:
         """Returns the address of each byte of each element; raises if the tensor does not fit into its
@@ -142,12 +144,12 @@ def tensor_byte_range(tensor: FeatureMap) -> Range:
 
 def _first_and_last_indices(size: int, cuts: tuple[int, ...]) -> Int64Array:
     """Returns the first and the last index of each part."""
-    found = {
+    indices = {
         0,
         size - 1,
         *(at for cut in cuts for at in (cut - 1, cut, size // cut * cut - 1) if 0 <= at < size),
     }
-    return np.array(sorted(found), np.int64)
+    return np.array(sorted(indices), np.int64)
 
 
 def addresses(tensor: FeatureMap) -> Int64Array:

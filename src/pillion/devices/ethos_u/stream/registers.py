@@ -30,14 +30,14 @@ class Registers:
     def read(self, name: str) -> CommandWord:
         """Returns the command that set a register."""
         assert name in BY_NAME, name
-        held = self._held.get(name)
-        if held is None:
+        word = self._held.get(name)
+        if word is None:
             raise invalid_stream_error(
                 f"{name} is read before it is set",
                 "a register has a value before it is used",
                 f"word {self.at}",
             )
-        return held
+        return word
 
     def value(self, name: str) -> int:
         """Returns the parameter of a narrow register."""
@@ -50,15 +50,15 @@ class Registers:
 
     def address(self, name: str) -> int:
         """Returns a wide register: 40 bits, 32 on a U55."""
-        held = self.read(name)
-        if held.parameter and self.accelerator.family is Family.U55:
+        word = self.read(name)
+        if word.parameter and self.accelerator.family is Family.U55:
             raise invalid_stream_error(
                 "an address has more than 32 bits", "a U55 has 32", f"{name}, word {self.at}"
             )
-        return held.parameter << 32 | held.data
+        return word.parameter << 32 | word.data
 
     def stride(self, name: str) -> int:
         """Returns a wide register as a signed 40-bit number, on both products."""
-        held = self.read(name)
-        found = held.parameter << 32 | held.data
-        return found - (1 << 40) if found >> 39 else found
+        word = self.read(name)
+        value = word.parameter << 32 | word.data
+        return value - (1 << 40) if value >> 39 else value

@@ -54,19 +54,19 @@ def weights_of(op: Convolve, data: bytes, accelerator: Accelerator) -> Int64Arra
     """Returns the weights of a convolution as results, rows, columns and input channels (1 if depthwise)."""
     depth = 1 if op.product is ConvolutionKind.DEPTHWISE else op.x.shape[2]
     shape = (op.y.shape[2], op.kernel.height, op.kernel.width, depth)
-    found = unpack(data, op.at)
+    unpacked = unpack(data, op.at)
     order = weight_positions(op.product, op.kernel, shape, op.block.depth, op.x.dtype.size_bytes, accelerator)
-    if found.size < order.size or found[order.size :].any():
+    if unpacked.size < order.size or unpacked[order.size :].any():
         raise invalid_stream_error(
             "there are more or fewer weights than the kernel has",
             f"{order.size}",
-            f"{found.size}, word {op.at}",
+            f"{unpacked.size}, word {op.at}",
         )
-    found = found[: order.size]
-    if found[order < 0].any():
+    unpacked = unpacked[: order.size]
+    if unpacked[order < 0].any():
         raise invalid_stream_error("a weight lies outside the kernel", "there are zeros", f"word {op.at}")
     weights = np.zeros(int(np.prod(shape)), np.int64)
-    weights[order[order >= 0]] = found[order >= 0]
+    weights[order[order >= 0]] = unpacked[order >= 0]
     return weights.reshape(shape)
 
 
@@ -84,9 +84,9 @@ def weight_positions(
     depthwise = kind is ConvolutionKind.DEPTHWISE
     deep = kernel.slice_channels(bytes_each)
     high, wide = _GROUP // kernel.dilation[0], _GROUP // kernel.dilation[1]
-    found = []
+    positions = []
     for first, z in product(range(0, results, block), range(0, 1 if depthwise else depth, deep)):
-        ends = range(first, min(first + block, results), accelerator.channels)
+        output_starts = range(first, min(first + block, results), accelerator.channels)
         for top, left in product(range(0, rows, high), range(0, columns, wide)):
             taps = _taps(
                 kernel, depthwise, bytes_each, (top, min(top + high, rows)), (left, min(left + wide, columns))
@@ -95,16 +95,20 @@ def weight_positions(
                 z, z + min(deep, -(-(depth - z) // _GROUP) * _GROUP if kernel.part_first else deep), _GROUP
             )
             if depthwise:
-                found += [_group_weight_indices(o, taps, [0], shape, accelerator.channels, 1) for o in ends]
+                positions += [
+                    _group_weight_indices(o, taps, [0], shape, accelerator.channels, 1) for o in output_starts
+                ]
             elif kernel.part_first:
-                found += [
+                positions += [
                     _group_weight_indices(o, taps, [i], shape, accelerator.channels)
                     for i in groups
-                    for o in ends
+                    for o in output_starts
                 ]
             else:
-                found += [_group_weight_indices(o, taps, groups, shape, accelerator.channels) for o in ends]
-    return np.concatenate(found)
+                positions += [
+                    _group_weight_indices(o, taps, groups, shape, accelerator.channels) for o in output_starts
+                ]
+    return np.concatenate(positions)
 
 
 def _taps(
@@ -144,12 +148,12 @@ def _group_weight_indices(
 
 def scales_of(data: bytes, channels: int, at: int) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Returns bias, scale and shift of each channel; the bytes after them are padding and must be 0."""
-    wanted = _SCALE_BYTES * channels
-    if len(data) < wanted or any(data[wanted:]):
+    size = _SCALE_BYTES * channels
+    if len(data) < size or any(data[size:]):
         raise invalid_stream_error(
-            "there are more or fewer scales than channels", f"{wanted} bytes", f"{len(data)}, word {at}"
+            "there are more or fewer scales than channels", f"{size} bytes", f"{len(data)}, word {at}"
         )
-    rows = np.frombuffer(data[:wanted], np.uint8).reshape(channels, _SCALE_BYTES).astype(np.int64)
+    rows = np.frombuffer(data[:size], np.uint8).reshape(channels, _SCALE_BYTES).astype(np.int64)
     bias = sum(rows[:, n] << 8 * n for n in range(5))
     scale = sum(rows[:, 5 + n] << 8 * n for n in range(4))
     if (rows[:, 9] > 63).any():

@@ -87,8 +87,8 @@ class CompiledSegment:
     def run(self, *inputs: Array) -> tuple[bytes, ...]:
         """Returns the bytes of the outputs. All inputs are written before each run, because outputs may
         overlap them."""
-        given = {port.place: data.tobytes() for port, data in zip(self.inputs, inputs, strict=True)}
-        return self.interpreter.run(given, tuple(port.place for port in self.outputs))
+        contents = {port.place: data.tobytes() for port, data in zip(self.inputs, inputs, strict=True)}
+        return self.interpreter.run(contents, tuple(port.place for port in self.outputs))
 
 
 def read_vela_output(folder: Path, name: str, version: str) -> CompiledSegment:

@@ -51,11 +51,11 @@ def compile_segment(
     tflite: bytes, settings: VelaSettings, timeout: float = TIMEOUT_SECONDS
 ) -> CompiledSegment:
     """Returns the compiled segment; raises if Vela fails, for example on an unsupported op."""
-    with tempfile.TemporaryDirectory(prefix="pillion-vela-") as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(prefix="pillion-vela-") as folder_name:
+        folder = Path(folder_name)
         model = folder / f"{_NAME}.tflite"
         model.write_bytes(tflite)
-        arguments = [str(model), "--output-dir", place, "--output-format", "raw", *settings.arguments]
+        arguments = [str(model), "--output-dir", folder_name, "--output-format", "raw", *settings.arguments]
         code = _run_vela(folder, arguments, timeout)
         if code:
             raise _vela_error(folder, settings, f"exit code {code}")
@@ -94,11 +94,11 @@ def _started() -> Child:
 
 def _vela_error(folder: Path, settings: VelaSettings | None, how: str) -> VelaError:
     log = folder / "output.txt"
-    said = log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:] if log.is_file() else []
+    tail = log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:] if log.is_file() else []
     chip = f" for {settings.accelerator.name}" if settings else ""
     return VelaError(
         f"Vela did not compile a segment{chip}",
         rule="it ends with exit code 0 and leaves a command stream",
-        here="\n".join([how, *(line for line in said if line.strip())]),
+        here="\n".join([how, *(line for line in tail if line.strip())]),
         help="`--intermediates` keeps the segment's file; --keep-on-cpu keeps ops away from the NPU",
     )

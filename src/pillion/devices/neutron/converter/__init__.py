@@ -22,14 +22,16 @@ def payloads(files: Sequence[SegmentFile], chip: str) -> Payloads:
     from pillion.devices.neutron.converter.sdk import convert, merge_kernel_selections
 
     converted = [convert(file.tflite, chip) for file in files]
-    selections = [one.kernel_selection for one in converted if one.kernel_selection is not None]
-    made = [compose(one.payload) for one in converted]
+    selections = [
+        conversion.kernel_selection for conversion in converted if conversion.kernel_selection is not None
+    ]
+    composed = [compose(conversion.payload) for conversion in converted]
     return Payloads(
         tuple(
             SegmentPayload(file.name, file.tflite, payload, flash_bytes=len(payload))
-            for file, payload in zip(files, made, strict=True)
+            for file, payload in zip(files, composed, strict=True)
         ),
-        scratch_bytes=max(one.payload.scratch_bytes for one in converted),
+        scratch_bytes=max(conversion.payload.scratch_bytes for conversion in converted),
         converter=f"{SDK} {converted[0].sdk_version}",
         firmware_files={KERNEL_SELECTION: merge_kernel_selections(selections)} if selections else {},
     )

@@ -35,11 +35,11 @@ def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Devi
             f"{NEUTRON_GRAPH} has data, microcode, weights and kernels, a result and scratch memory",
             _tensor_counts_text(operator),
         )
-    made, version = _data_outputs(graph, operator)
+    data_outputs, version = _data_outputs(graph, operator)
     microcode, weights, kernels = (_data(file, graph, tensor) for tensor in operator.inputs[-BLOCKS:])
     payload = DevicePayload(
         inputs=_ports(graph, _data_inputs(graph, operator), inputs, "input"),
-        outputs=_ports(graph, made, outputs, "output"),
+        outputs=_ports(graph, data_outputs, outputs, "output"),
         arguments=len(inputs),
         version=version,
         microcode=microcode,
@@ -78,8 +78,8 @@ def _only_operator(file: tflite.Model, graph: tflite.SubGraph) -> tflite.Operato
     """Returns the NeutronGraph; raises if the converter left no operator, or left some unconverted."""
     names = [_operator_name(file, operator) for operator in graph.operators]
     if names != [NEUTRON_GRAPH]:
-        found = f"{names.count(NEUTRON_GRAPH)} of {len(names)} operators: {', '.join(names) or 'none'}"
-        raise unexpected_result_error(f"exactly one operator, a {NEUTRON_GRAPH}", found)
+        description = f"{names.count(NEUTRON_GRAPH)} of {len(names)} operators: {', '.join(names) or 'none'}"
+        raise unexpected_result_error(f"exactly one operator, a {NEUTRON_GRAPH}", description)
     return graph.operators[0]
 
 
@@ -127,7 +127,7 @@ def _ports(graph: tflite.SubGraph, tensors: list[int], names: Sequence[str], wha
 def _require_all_outputs(payload: DevicePayload, outputs: Sequence[str]) -> None:
     """Raises if the NPU does not write an output of the segment."""
     missing = [
-        name for place, name in enumerate(outputs) if place not in {port.index for port in payload.outputs}
+        name for number, name in enumerate(outputs) if number not in {port.index for port in payload.outputs}
     ]
     if missing:
         raise unexpected_result_error("all outputs of the segment are made", f"missing: {', '.join(missing)}")
@@ -143,7 +143,7 @@ def _data(file: tflite.Model, graph: tflite.SubGraph, tensor: int) -> bytes:
     return b"" if data is None else data.tobytes()
 
 
-def _checked_item(held: Sequence[T], number: int, what: str) -> T:
-    if not 0 <= number < len(held):
-        raise unexpected_result_error(f"{what} {number} exists", f"there are {len(held)}")
-    return held[number]
+def _checked_item(items: Sequence[T], number: int, what: str) -> T:
+    if not 0 <= number < len(items):
+        raise unexpected_result_error(f"{what} {number} exists", f"there are {len(items)}")
+    return items[number]

@@ -101,17 +101,17 @@ def _check_indices(what: str, ports: tuple[Port, ...], count: int) -> None:
 
 def _check_microcode(payload: DevicePayload) -> None:
     head = read_microcode(payload.microcode, payload.version)
-    found = (len(payload.inputs), len(payload.outputs))
-    if (head.inputs, head.outputs) != found:
+    counts = (len(payload.inputs), len(payload.outputs))
+    if (head.inputs, head.outputs) != counts:
         rule = f"{head.inputs} inputs and {head.outputs} outputs by the microcode"
-        raise damaged_payload_error(rule, f"{found[0]} and {found[1]} in the head")
+        raise damaged_payload_error(rule, f"{counts[0]} and {counts[1]} in the head")
     sizes = (
         ("microcode", head.microcode_bytes, payload.microcode),
         ("weights", head.weights_bytes, payload.weights),
     )
-    for name, wanted, block in sizes:
-        if _aligned(wanted) != _aligned(len(block)):
-            raise damaged_payload_error(f"{wanted} bytes of {name}, as the microcode says", f"{len(block)}")
+    for name, declared, block in sizes:
+        if _aligned(declared) != _aligned(len(block)):
+            raise damaged_payload_error(f"{declared} bytes of {name}, as the microcode says", f"{len(block)}")
 
 
 def _aligned(count: int) -> int:
@@ -137,10 +137,10 @@ def _parse_device(raw: bytes) -> DevicePayload:
     kernels = weights + _aligned(head.weights_bytes)
     if kernels > len(raw):
         raise damaged_payload_error(f"at least {kernels} bytes by the microcode", f"{len(raw)}")
-    made = tuple(Port(index, bool(flag)) for index, flag in zip(indices, flags, strict=True))
+    all_ports = tuple(Port(index, bool(flag)) for index, flag in zip(indices, flags, strict=True))
     return DevicePayload(
-        inputs=made[:inputs],
-        outputs=made[inputs:],
+        inputs=all_ports[:inputs],
+        outputs=all_ports[inputs:],
         arguments=arguments,
         version=version,
         microcode=raw[start : start + head.microcode_bytes],

@@ -53,10 +53,10 @@ def suggest_constant_weights(op: Op) -> Iterator[Fixit]:
     """Suggests constant weights and bias."""
     if isinstance(op, (Convolution, Linear)):
         values = [v for v in (op.weights, op.bias) if not v.is_constant]
-        held = {
+        constants = {
             v: dataclasses.replace(v, data=np.broadcast_to(v.dtype.numpy.type(0), v.shape)) for v in values
         }
-        yield f"constant {' and '.join(v.name for v in values)}", op.substitute(held)
+        yield f"constant {' and '.join(v.name for v in values)}", op.substitute(constants)
 
 
 def suggest_same_quantization(op: Op) -> Iterator[Fixit]:

@@ -67,9 +67,9 @@ def thin_channels(op: Conv2d) -> OutputChannels:
     the remaining bytes."""
     row_bytes = op.kernel[1] * op.in_channels
     order = np.arange(op.kernel[0] * row_bytes).reshape(op.kernel[0], row_bytes)
-    whole = row_bytes // 4 * 4
+    word_bytes = row_bytes // 4 * 4
     channels = channels_of(op)
-    inputs = np.concatenate([order[:, :whole].reshape(-1), order[:, whole:].T.reshape(-1)])
+    inputs = np.concatenate([order[:, :word_bytes].reshape(-1), order[:, word_bytes:].T.reshape(-1)])
     return replace(channels, weights=channels.weights[:, inputs])
 
 

@@ -61,23 +61,23 @@ def ends_with(shape: Shape, end: Shape) -> bool:
 def full_and_broadcast(op: Binary) -> tuple[Value, Value] | None:
     """Returns the operand with the shape of the result, and the one that broadcasts along its rows; None if there
     are no such."""
-    for whole, part in ((op.a, op.b), (op.b, op.a)):
+    for full, part in ((op.a, op.b), (op.b, op.a)):
         if (
-            math.prod(whole.shape) == op.y.type.elements
+            math.prod(full.shape) == op.y.type.elements
             and ends_with(op.y.shape, part.shape)
             and part.type.elements > 1
         ):
-            return whole, part
+            return full, part
     return None
 
 
 def fitting_shapes(op: Binary) -> Verdict:
     """Checks whether the operands have equal shapes, or one broadcasts along the last axes of the other."""
-    wanted, got = (
+    requirement, got = (
         "equal, or one repeats along the last axes of the other",
         f"{list(op.a.shape)} and {list(op.b.shape)}",
     )
-    return Verdict("shapes", full_and_broadcast(op) is not None, wanted, got)
+    return Verdict("shapes", full_and_broadcast(op) is not None, requirement, got)
 
 
 SHAPES = all_of(INT8_ABY, fitting_shapes)
@@ -98,30 +98,30 @@ def row_params(op: Binary) -> Params:
 
 def in_place_full(op: Binary) -> tuple[Value, ...]:
     """Returns the operands whose memory the result may overwrite; a broadcast one must stay."""
-    whole, part = full_and_broadcast(op) or (op.a, op.b)
-    return in_place_same_shape(op, whole, *([part] if part.type.elements == op.y.type.elements else []))
+    full, part = full_and_broadcast(op) or (op.a, op.b)
+    return in_place_same_shape(op, full, *([part] if part.type.elements == op.y.type.elements else []))
 
 
 @lru_cache(maxsize=256)
 def formula(op: AddOrSub, arithmetic: Arithmetic) -> pair_formula.PairFormula | None:
     """Returns the cheap formula of a sum, with the operands in their own order."""
-    wanted = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
-    return pair_formula.find(wanted, op.slopes, op.low, op.high)
+    expected = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)
+    return pair_formula.find(expected, op.slopes, op.low, op.high)
 
 
 def has_formula(op: AddOrSub, arithmetic: Arithmetic) -> Verdict:
     """Checks whether a cheap formula computes the sum of every pair of numbers."""
-    found = formula(op, arithmetic) is not None
-    wanted = "(a x1 + b x2 + c) >> shift, right for all pairs"
-    return Verdict("formula", found, wanted, "found" if found else "none found")
+    exists = formula(op, arithmetic) is not None
+    requirement = "(a x1 + b x2 + c) >> shift, right for all pairs"
+    return Verdict("formula", exists, requirement, "found" if exists else "none found")
 
 
 def sum_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of the sum kernel, with the larger operand first."""
-    found = formula(op, arithmetic)
-    assert found is not None
-    a, b = (found.a, found.b) if ordered(op)[0] is op.a else (found.b, found.a)
-    return {**row_params(op), "a": a, "b": b, "c": found.c, "shift": found.shift}
+    coefficients = formula(op, arithmetic)
+    assert coefficients is not None
+    a, b = (coefficients.a, coefficients.b) if ordered(op)[0] is op.a else (coefficients.b, coefficients.a)
+    return {**row_params(op), "a": a, "b": b, "c": coefficients.c, "shift": coefficients.shift}
 
 
 def sum_kernel(library: Library, op: type[AddOrSub]) -> Kernel:
@@ -229,8 +229,8 @@ def transposed_matrices(op: Transpose) -> tuple[int, int, int] | None:
 
 def two_axes(op: Transpose) -> Verdict:
     """Checks whether a transpose exchanges two axes, or two groups of adjacent axes."""
-    wanted = "two axes or groups of axes change places"
-    return Verdict("order", transposed_matrices(op) is not None, wanted, str(op.order))
+    requirement = "two axes or groups of axes change places"
+    return Verdict("order", transposed_matrices(op) is not None, requirement, str(op.order))
 
 
 def transpose_params(op: Transpose) -> Params:

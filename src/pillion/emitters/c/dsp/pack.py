@@ -40,9 +40,9 @@ class SpillPlan:
 
 def choose_spill_interval(scaled: ScaledChannels) -> SpillPlan:
     """Chooses the longest interval between spills with which all channels fit, otherwise as many as possible."""
-    whole = scaled.reach < B_LIMIT
+    fits_unspilled = scaled.reach < B_LIMIT
     rounds = -(-scaled.weights.shape[1] // INPUTS_OF_ROUND)
-    best = SpillPlan(0, whole)
+    best = SpillPlan(0, fits_unspilled)
     while not best.fits_b.all() and rounds > 1:
         rounds = (rounds + 1) // 2
         fits = partial_sum_bounds(scaled, rounds) < B_LIMIT
@@ -63,9 +63,9 @@ def partial_sum_bounds(scaled: ScaledChannels, rounds: int) -> Int64Array:
 
 def _largest_windows(weights: Int8Array, length: int) -> Int64Array:
     """Returns the largest sum of magnitudes of `length` adjacent weights in each row."""
-    ends = np.pad(np.cumsum(np.abs(weights.astype(np.int64)), axis=1), ((0, 0), (1, 0)))
-    last = np.minimum(np.arange(ends.shape[1]) + length, ends.shape[1] - 1)
-    return np.asarray((ends[:, last] - ends).max(axis=1))
+    prefix_sums = np.pad(np.cumsum(np.abs(weights.astype(np.int64)), axis=1), ((0, 0), (1, 0)))
+    last = np.minimum(np.arange(prefix_sums.shape[1]) + length, prefix_sums.shape[1] - 1)
+    return np.asarray((prefix_sums[:, last] - prefix_sums).max(axis=1))
 
 
 def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
@@ -113,8 +113,8 @@ def repeated_input_moves(repeats: NDArray[np.intp], inputs: int, words: int) -> 
 
     if not len(repeats):
         return np.zeros(1, np.uint16)  # C has no empty arrays
-    places = np.arange(inputs, inputs + len(repeats))
-    return np.stack([halfword(repeats), halfword(places)], axis=1).astype(np.uint16).reshape(-1)
+    targets = np.arange(inputs, inputs + len(repeats))
+    return np.stack([halfword(repeats), halfword(targets)], axis=1).astype(np.uint16).reshape(-1)
 
 
 def groups_of_four(count: int) -> int:
@@ -304,7 +304,7 @@ def _pack_groups(scaled: ScaledChannels, group: Grouping, begins: NDArray[np.boo
     words = pack_pairs(*split_repeats(weights[firsts], weights[firsts + 1], group.repeats))
     ab, cd = words.reshape(2, len(a), -1, 2)
     bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
-    shifts = mark_run_ends(sum(scaled.rights[part] << place for part, place in bytes_of_shifts), begins)
+    shifts = mark_run_ends(sum(scaled.rights[part] << bit for part, bit in bytes_of_shifts), begins)
     heads = initial_sums(scaled, a, a + 1), initial_sums(scaled, c, c + 1)
     tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
     return join_word_stream(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails)

@@ -42,13 +42,13 @@ def find(wanted: Int64Array, slopes: tuple[float, float], low: int, high: int) -
     return None
 
 
-def _constant(wanted: Int64Array, a: int, b: int, shift: int, low: int, high: int) -> int | None:
+def _constant(expected: Int64Array, a: int, b: int, shift: int, low: int, high: int) -> int | None:
     """Returns the middle of the interval of constants that are exact for all pairs; None if it is empty."""
     linear = a * VALUES[:, None] + b * VALUES[None, :]
     if np.abs(linear).max() >= 2**31:
         return None
-    least = np.where(wanted > low, (wanted << shift) - linear, -(2**62)).max()
-    most = np.where(wanted < high, ((wanted + 1) << shift) - 1 - linear, 2**62).min()
+    least = np.where(expected > low, (expected << shift) - linear, -(2**62)).max()
+    most = np.where(expected < high, ((expected + 1) << shift) - 1 - linear, 2**62).min()
     if least > most:
         return None
     middle = int(max(min((int(least) + int(most)) // 2, most), least))

@@ -32,9 +32,9 @@ def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
     and of the second pair, then biases."""
     rows, inputs = weights.shape[0] // gates, weights.shape[1]
     missing = 4 * groups_of_four(rows) - rows
-    whole = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 8)))
+    padded = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 8)))
     biases = np.pad(bias.reshape(gates, rows), ((0, 0), (0, missing))).reshape(-1, 4)
-    pairs = whole.reshape(-1, 2, whole.shape[-1])
+    pairs = padded.reshape(-1, 2, padded.shape[-1])
     words = pack_pairs(pairs[:, 0], pairs[:, 1]).reshape(len(biases), 2, -1, 2).swapaxes(1, 2)
     return np.hstack([words.reshape(len(biases), -1), biases]).astype(np.int32).reshape(-1)
 

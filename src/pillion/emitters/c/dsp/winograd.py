@@ -99,8 +99,8 @@ def prepared_weights(weights: Int8Array, in_c: int) -> Int32Array:
     """Returns the transformed weights by position, column by column, with inputs 0 and 2, then 1 and 3 of every
     four in words."""
     windows = weights.reshape(-1, 2, 3, 3, in_c // 4, 2, 2).astype(np.int64)
-    places = np.einsum("ir,jc,porcqkh->pjiqhok", OF_ROWS, OF_COLUMNS, windows)
-    return np.ascontiguousarray(places.astype(np.int16)).reshape(-1).view(np.int32)
+    transformed = np.einsum("ir,jc,porcqkh->pjiqhok", OF_ROWS, OF_COLUMNS, windows)
+    return np.ascontiguousarray(transformed.astype(np.int16)).reshape(-1).view(np.int32)
 
 
 def packed_constants(scaled: ScaledChannels) -> Int32Array:

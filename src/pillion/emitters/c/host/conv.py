@@ -86,8 +86,8 @@ def pack_blocks(weights: Array) -> NDArray[np.int8]:
     channels, rows, inputs = weights.shape
     padded = np.pad(weights, ((0, -channels % SIXTEEN), (0, 0), (0, -inputs % FOUR))).astype(np.int8)
     blocks = [padded[at : at + BLOCK] for at in range(0, len(padded), BLOCK)]
-    laid = [b.reshape(len(b), rows, -1, FOUR).transpose(1, 2, 0, 3).reshape(-1) for b in blocks]
-    return np.concatenate(laid)
+    packed = [b.reshape(len(b), rows, -1, FOUR).transpose(1, 2, 0, 3).reshape(-1) for b in blocks]
+    return np.concatenate(packed)
 
 
 def contiguous_rows(op: Conv2d) -> Verdict:
@@ -138,8 +138,8 @@ def strip_bytes(place: Params) -> int:
 def conv_params(op: Conv2d) -> Params:
     """Returns the parameters of a convolution."""
     weights = op.weights_per_output
-    laid = pack_blocks(weights.reshape(len(weights), op.kernel[0], -1))
-    return {**strips_of(op), "weights": laid, **sums_and_scales(op, weights, SIXTEEN)}
+    packed = pack_blocks(weights.reshape(len(weights), op.kernel[0], -1))
+    return {**strips_of(op), "weights": packed, **sums_and_scales(op, weights, SIXTEEN)}
 
 
 # --- linear -----------------------------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ def linear_strips(op: Linear) -> Params:
 def linear_params(op: Linear) -> Params:
     """Returns the parameters of a fully connected layer."""
     weights = op.weights.constant
-    laid = pack_blocks(weights[:, None])
-    return {**linear_strips(op), "weights": laid, **sums_and_scales(op, weights, SIXTEEN)}
+    packed = pack_blocks(weights[:, None])
+    return {**linear_strips(op), "weights": packed, **sums_and_scales(op, weights, SIXTEEN)}
 
 
 # --- depthwise --------------------------------------------------------------------------------------------------------

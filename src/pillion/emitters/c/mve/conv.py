@@ -63,14 +63,14 @@ class ConvVariant:
         return MVE.kernel(
             op,
             self.routine,
-            lambda made: params(geometry(made), channels_of(made)),
-            requires=(short_circuit(LAYER, lambda made: verdicts(geometry(made), channels_of(made))),),
+            lambda layer: params(geometry(layer), channels_of(layer)),
+            requires=(short_circuit(LAYER, lambda layer: verdicts(geometry(layer), channels_of(layer))),),
             name=name,
-            scratch_bytes=lambda made: self.scratch(geometry(made)),
+            scratch_bytes=lambda layer: self.scratch(geometry(layer)),
             in_place=self._in_place,
             overread_bytes=self.overread_bytes,
             call_cost=self.call_cost,
-            work=(lambda made: work(geometry(made))) if work else None,
+            work=(lambda layer: work(geometry(layer))) if work else None,
         )
 
     def _in_place(self, op: Convolution) -> tuple[Value, ...]:
@@ -132,10 +132,10 @@ def unrolled_variants(variant: ConvVariant, name: str, *also: str) -> dict[str, 
         return lambda g, s: (*variant.verdicts(g, s), pack.check_input_chunks(pieces, s.weights.shape[1]))
 
     few = MVE.routine(f"{name}_few_s8", *also, "dot", "dot_few", "dot_group")
-    made = {f"{name}_k{16 * pieces}": pieces for pieces in (2, 3, 4)}
+    chunk_counts = {f"{name}_k{16 * pieces}": pieces for pieces in (2, 3, 4)}
     return {
         key: replace(variant, routine=replace(few, name=f"pillion_{key}_s8_mve"), verdicts=verdicts(pieces))
-        for key, pieces in made.items()
+        for key, pieces in chunk_counts.items()
     }
 
 
@@ -147,8 +147,8 @@ def for_one_input_channel(variant: ConvVariant) -> ConvVariant:
     """Returns a convolution kernel for depthwise convolutions with one input channel, which all filters read."""
 
     def verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
-        one = Verdict("in_channels", g.in_c == 1, "1", str(g.in_c))
-        return (one, *variant.verdicts(g, channels)) if one.ok else (one,)
+        single_channel = Verdict("in_channels", g.in_c == 1, "1", str(g.in_c))
+        return (single_channel, *variant.verdicts(g, channels)) if single_channel.ok else (single_channel,)
 
     return replace(variant, verdicts=verdicts)
 

@@ -223,10 +223,10 @@ LONE_BLOCK = 8
 def _runs(s: Strips) -> list[StripRun]:
     """Returns the runs of all strips, each followed by one for the remaining outputs at its end. A last strip with
     only one of two output rows has runs of its own."""
-    whole = s.down.out_size // s.rows
-    parts = [(0, whole, s.rows, s.block)] * (whole > 0)
-    if s.count > whole:
-        parts.append((whole, s.count, 1, LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block))
+    full_strips = s.down.out_size // s.rows
+    parts = [(0, full_strips, s.rows, s.block)] * (full_strips > 0)
+    if s.count > full_strips:
+        parts.append((full_strips, s.count, 1, LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block))
     runs = []
     for first, end, rows, block in parts:
         blocks, rest = divmod(s.along.out_size, block)

@@ -53,9 +53,9 @@ TABLE = TableLookup(MVE, is_unsigned=True)
 def exact_sum_factors(op: AddOrSub, arithmetic: Arithmetic) -> Factors | None:
     """Returns the factors and the constant that compute a sum exactly; None if there are none."""
     grid = LEVELS.astype(np.int8)
-    whole: Any = {"low": -128, "high": 127}
-    wanted = replace(op, **whole).reference(arithmetic, grid[:, None], grid).astype(np.int64)
-    return find_factors(wanted, *op.slopes)
+    full_range: Any = {"low": -128, "high": 127}
+    expected = replace(op, **full_range).reference(arithmetic, grid[:, None], grid).astype(np.int64)
+    return find_factors(expected, *op.slopes)
 
 
 ROWS = all_of(INT8_ABY, rows_verdict)
@@ -69,9 +69,9 @@ def has_factors(op: AddOrSub, arithmetic: Arithmetic) -> Verdict:
 
 def sum_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of the sum kernel with two factors."""
-    found = exact_sum_factors(op, arithmetic)
-    assert found is not None
-    return {"a_factor": found.a, "b_factor": found.b, "constant": found.kernel_constant}
+    factors = exact_sum_factors(op, arithmetic)
+    assert factors is not None
+    return {"a_factor": factors.a, "b_factor": factors.b, "constant": factors.kernel_constant}
 
 
 def no_left_shift(*shifts: int) -> Verdict:
@@ -166,8 +166,8 @@ def small_window(op: Pool) -> Verdict:
     """Checks whether an average pool's window is small enough for exact sums and means."""
     rows, columns = op.kernel
     fits = columns <= MOST_COLUMNS and rows * columns <= MOST_PIXELS
-    wanted = f"at most {MOST_COLUMNS} wide and {MOST_PIXELS} pixels"
-    return Verdict("window", fits, wanted, f"{rows}x{columns}")
+    requirement = f"at most {MOST_COLUMNS} wide and {MOST_PIXELS} pixels"
+    return Verdict("window", fits, requirement, f"{rows}x{columns}")
 
 
 def exponentials_bytes(op: Softmax) -> int:

@@ -38,8 +38,8 @@ class ConvGeometry:
 
     def has(self, field: str, wanted: str, *allowed: Pair) -> Verdict:
         """Checks whether a pair of sizes is one of those that a kernel computes."""
-        found = getattr(self, field)
-        return Verdict(field, found in allowed, wanted, "x".join(map(str, found)))
+        sizes = getattr(self, field)
+        return Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
 
 
 def chunks(bytes_: int) -> int:

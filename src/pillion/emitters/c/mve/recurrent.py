@@ -32,10 +32,10 @@ def pack(weights: Int8Array, bias: Int32Array, gates: int = 1) -> Int32Array:
     first."""
     rows, inputs = weights.shape[0] // gates, weights.shape[1]
     missing = ROWS * groups_of_eight(rows) - rows
-    whole = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 16)))
+    padded = np.pad(weights.reshape(gates, rows, inputs), ((0, 0), (0, missing), (0, -inputs % 16)))
     biases = np.pad(bias.reshape(gates, rows), ((0, 0), (0, missing)))
     return np.concatenate(
-        [_group(w, b) for w, b in zip(_split_into_eights(whole), _split_into_eights(biases), strict=True)]
+        [_group(w, b) for w, b in zip(_split_into_eights(padded), _split_into_eights(biases), strict=True)]
     )
 
 

@@ -50,10 +50,10 @@ def find_factors(wanted: Int64Array, a_ratio: float, b_ratio: float) -> Factors 
     return None
 
 
-def _constant(wanted: Int64Array, products: Int64Array) -> int | None:
+def _constant(expected: Int64Array, products: Int64Array) -> int | None:
     """Returns a constant that is exact for all pairs and with which all sums fit 32 bits; None if there is none."""
-    least = ((wanted << PLACES) - products)[wanted > -128].max(initial=numerics.INT32_MIN)
-    most = (((wanted + 1) << PLACES) - 1 - products)[wanted < 127].min(initial=numerics.INT32_MAX)
+    least = ((expected << PLACES) - products)[expected > -128].max(initial=numerics.INT32_MIN)
+    most = (((expected + 1) << PLACES) - 1 - products)[expected < 127].min(initial=numerics.INT32_MAX)
     constant = int(least + most) // 2
     lowest, highest = (int(end) + constant - ROUNDING for end in (products.min(), products.max()))
     fits = lowest >= numerics.INT32_MIN and highest <= numerics.INT32_MAX

@@ -34,10 +34,10 @@ def compare_params(op: Compare, arithmetic: Arithmetic) -> Params:
 
 def comparable(op: Compare) -> Verdict:
     """Checks the operands' element types and scales."""
-    wanted = "int8 with one scale, int32 or bool"
+    requirement = "int8 with one scale, int32 or bool"
     is_known = op.a.dtype is op.b.dtype and op.a.dtype in (DType.INT8, DType.INT32, DType.BOOL)
     is_known = is_known and op.a.is_quantized is op.b.is_quantized is (op.a.dtype is DType.INT8)
-    return Verdict("operands", is_known, wanted, f"{op.a.dtype.value} and {op.b.dtype.value}")
+    return Verdict("operands", is_known, requirement, f"{op.a.dtype.value} and {op.b.dtype.value}")
 
 
 def in_place_compare(op: Compare) -> tuple[Value, ...]:

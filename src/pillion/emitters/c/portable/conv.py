@@ -60,9 +60,9 @@ def image(op: Convolution | TransposeConv2d) -> dict[str, int]:
 
 def swap_height_and_width(params: Params) -> Params:
     """Swaps heights and widths in the parameters of a window."""
-    other = {"_h": "_w", "_w": "_h", "_top": "_left", "_left": "_top"}
-    ends = {key: next((end for end in other if key.endswith(end)), "") for key in params}
-    return {key: params[key.removesuffix(end) + other.get(end, "")] for key, end in ends.items()}
+    opposite = {"_h": "_w", "_w": "_h", "_top": "_left", "_left": "_top"}
+    suffix_of = {key: next((end for end in opposite if key.endswith(end)), "") for key in params}
+    return {key: params[key.removesuffix(end) + opposite.get(end, "")] for key, end in suffix_of.items()}
 
 
 # --- convolutions -----------------------------------------------------------------------------------------------------

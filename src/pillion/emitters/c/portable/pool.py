@@ -43,19 +43,21 @@ def mean_walks(op: Mean) -> tuple[WalkRows, WalkRows]:
     loop of the kept ones."""
     steps = contiguous_steps(op.x.shape)
     sides = ([a for a in range(op.x.type.rank) if (a in op.axes) == gone] for gone in (False, True))
-    kept, gone = (
+    remaining, gone = (
         rows_of(tuple(op.x.shape[a] for a in axes), [tuple(steps[a] for a in axes)]) for axes in sides
     )
-    if kept.step != (1,):
-        kept = WalkRows(1, (1,), (*kept.extent, kept.count), ((*kept.row_step[0], *kept.step),))
-    return kept, gone
+    if remaining.step != (1,):
+        remaining = WalkRows(
+            1, (1,), (*remaining.extent, remaining.count), ((*remaining.row_step[0], *remaining.step),)
+        )
+    return remaining, gone
 
 
 def mean_params(op: Mean) -> Params:
     """Returns the parameters of a mean over any axes."""
-    kept, gone = mean_walks(op)
+    remaining, gone = mean_walks(op)
     return {
-        **{**kept.params, **kept.axes, "row_step": as_int32_array(kept.row_step[0])},
+        **{**remaining.params, **remaining.axes, "row_step": as_int32_array(remaining.row_step[0])},
         **{"steps": gone.count, "step": gone.step[0], "reduced": gone.rows, "reduced_axes": len(gone.extent)},
         **{"reduced_extent": as_int32_array(gone.extent), "reduced_step": as_int32_array(gone.row_step[0])},
         "offset": op.count * op.x.zero_point,
@@ -65,8 +67,8 @@ def mean_params(op: Mean) -> Params:
 def mean_is_exact(op: Mean) -> Iterator[Verdict]:
     """Checks the range of the sums of a mean and the number of its axes."""
     largest = 255 * op.count
-    wanted = "between 1 and 2^31 - 1 at most"
-    yield Verdict("sums", 0 < largest <= numerics.INT32_MAX, wanted, f"up to {largest}")
+    requirement = "between 1 and 2^31 - 1 at most"
+    yield Verdict("sums", 0 < largest <= numerics.INT32_MAX, requirement, f"up to {largest}")
     for walk in mean_walks(op):
         yield from walk.few_axes
 
@@ -103,8 +105,8 @@ def softmax_few_params(op: Softmax) -> Params:
 def few_elements(op: Softmax) -> Verdict:
     """Checks whether a softmax has fewer elements than the table of exponentials."""
     elements = op.x.type.elements
-    wanted = f"fewer than the {ENTRIES} exponentials of a table"
-    return Verdict("elements", elements < ENTRIES, wanted, str(elements))
+    requirement = f"fewer than the {ENTRIES} exponentials of a table"
+    return Verdict("elements", elements < ENTRIES, requirement, str(elements))
 
 
 def short_rows(op: Softmax) -> Verdict:

@@ -68,18 +68,18 @@ def svdf_output_params(op: SvdfOutput) -> Params:
 
 def state_types(op: Op) -> tuple[Verdict, ...]:
     """Checks whether cell state and filter memory are int16, and all other computed values int8."""
-    held = (
+    wide_states = (
         {op.c}
         if isinstance(op, LstmGates)
         else {op.memory}
         if isinstance(op, (SvdfMemory, SvdfOutput))
         else set()
     )
-    wide = {*held, *(op.results if isinstance(op, (LstmCell, SvdfMemory)) else ())}
+    wide = {*wide_states, *(op.results if isinstance(op, (LstmCell, SvdfMemory)) else ())}
     return tuple(
-        Verdict(v.name, v.dtype is wanted, wanted.value, v.dtype.value)
+        Verdict(v.name, v.dtype is expected, expected.value, v.dtype.value)
         for v in dict.fromkeys((*op.activations, *op.results))
-        for wanted in (DType.INT16 if v in wide else DType.INT8,)
+        for expected in (DType.INT16 if v in wide else DType.INT8,)
     )
 
 

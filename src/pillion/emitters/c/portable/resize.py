@@ -27,12 +27,12 @@ def resize_params(op: ResizeNearest | ResizeBilinear) -> Params:
 def float_params(op: ResizeBilinearFloat) -> Params:
     """Returns the source rows and columns with their interpolation weights as parameters."""
     (rows, lower), (columns, right) = op.whole_places(0), op.places(1)
-    places: Params = {
+    interpolation: Params = {
         "rows": as_int32_array(rows),
         "row_shares": interpolation_weights(lower),
         "shares": interpolation_weights(right),
     }
-    return {**places, "runs": as_int32_array(source_column_runs(columns, right))}
+    return {**interpolation, "runs": as_int32_array(source_column_runs(columns, right))}
 
 
 def is_tile(op: Resize) -> bool:

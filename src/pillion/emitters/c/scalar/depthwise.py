@@ -36,14 +36,14 @@ def is_along_height(op: DepthwiseConv2d) -> bool:
 
 def byte_step_params(op: DepthwiseConv2d, along_height: bool) -> Params:
     """Returns the byte steps from element to element and from row to row, of image and result."""
-    found: dict[str, int] = {}
+    steps: dict[str, int] = {}
     for name, value in (("x", op.x), ("y", op.y)):
         _, _, w, c = value.shape
-        found |= {
+        steps |= {
             f"{name}_step": w * c if along_height else c,
             f"{name}_row_step": c if along_height else w * c,
         }
-    return found
+    return steps
 
 
 def pack(channels: OutputChannels, op: DepthwiseConv2d, along_height: bool) -> Params:
@@ -61,9 +61,9 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the kernel; its rows run along the height where groups of four suit that better."""
     along_height = is_along_height(op)
     sizes = {name: image(op)[name] for name in ("in_h", "in_w", "out_h", "out_w")}
-    place: Params = {**sizes, **window(op)}
+    geometry: Params = {**sizes, **window(op)}
     return {
-        **(swap_height_and_width(place) if along_height else place),
+        **(swap_height_and_width(geometry) if along_height else geometry),
         **byte_step_params(op, along_height),
         **pack(channels_of(op), op, along_height),
     }

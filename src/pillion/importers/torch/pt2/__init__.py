@@ -32,9 +32,9 @@ def load_pt2(path: Path, *, trust_pickle: bool = False) -> ExportedProgram:
     try:
         if trust_pickle:
             return torch.export.load(io.BytesIO(raw))
-        held = checked_archive(raw)
+        archive = checked_archive(raw)
         with tensors_only():
-            return torch.export.load(io.BytesIO(held))
+            return torch.export.load(io.BytesIO(archive))
     except UntrustedError as error:
         raise _untrusted_file_error(path, str(error)) from None
     except Exception as error:  # torch raises whatever a broken file leads it to
@@ -63,10 +63,10 @@ def tensors_only() -> Iterator[None]:
             os.environ[FORCE] = before
 
 
-def _untrusted_file_error(path: Path, found: str) -> PillionError:
+def _untrusted_file_error(path: Path, actual: str) -> PillionError:
     return PillionError(
         f"{path} holds more than tensors and operators of PyTorch",
         rule="of a .pt2 nothing is executed: no pickled object but tensors, no native code, no function but torch.ops",
-        here=found,
+        here=actual,
         help=f"if you trust who made the file: {TRUST}, which may execute code that it holds",
     )

@@ -29,23 +29,25 @@ Json = Any
 def checked_archive(raw: bytes) -> bytes:
     """Returns the same program as an archive without executable content. Raises if it has any, or if this is no
     archive."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, content in _members(raw).items():
             archive.writestr(name, _checked_member(name.removeprefix(f"{ROOT}/"), content, len(raw)))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def _members(raw: bytes) -> Mapping[str, bytes]:
     """Members by lower-case names below one root, as torch looks them up; archives up to torch 2.7 have no root."""
-    found = {"/".join(PurePosixPath(name.lower()).parts): held for name, held in stored_members(raw).items()}
-    if "version" in found:
-        return {name: held for name, held in found.items() if "/" not in name}
-    roots = {name.partition("/")[0] for name in found}
+    members = {
+        "/".join(PurePosixPath(name.lower()).parts): content for name, content in stored_members(raw).items()
+    }
+    if "version" in members:
+        return {name: content for name, content in members.items() if "/" not in name}
+    roots = {name.partition("/")[0] for name in members}
     if len(roots) != 1:
         raise ValueError(f"all members lie in one folder, found {', '.join(sorted(roots))[:80]!r}")
-    below = {name.partition("/")[2]: held for name, held in found.items()}
-    return {f"{ROOT}/{name}": held for name, held in below.items() if name.startswith(KEPT)}
+    below = {name.partition("/")[2]: content for name, content in members.items()}
+    return {f"{ROOT}/{name}": content for name, content in below.items() if name.startswith(KEPT)}
 
 
 def stored_members(raw: bytes) -> Mapping[str, bytes]:

@@ -76,15 +76,15 @@ def _operator(text: str) -> str:
     return text
 
 
-def _check_tree_spec(held: Json) -> None:
+def _check_tree_spec(tree: Json) -> None:
     """Checks `[version, tree]`, where each tree has a type, a context and children."""
-    match held:
+    match tree:
         case list():
-            for inner in held:
+            for inner in tree:
                 _check_tree_spec(inner)
         case Mapping():
-            if held.get("type") not in PYTREES or "__enum__" in str(held.get("context")):
-                raise UntrustedError(f"an argument of type {str(held.get('type'))[:200]!r}")
-            _check_tree_spec(held.get("children_spec", []))
+            if tree.get("type") not in PYTREES or "__enum__" in str(tree.get("context")):
+                raise UntrustedError(f"an argument of type {str(tree.get('type'))[:200]!r}")
+            _check_tree_spec(tree.get("children_spec", []))
         case _:
             return

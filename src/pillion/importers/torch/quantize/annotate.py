@@ -171,10 +171,10 @@ def _float_reason(node: Node) -> str:
             return "its result is not a tensor"
         return f"its result is {value.dtype}" if value.is_floating_point() else NO_NUMBERS
     for operand in operands_of(node, rule):
-        held = constant_of(operand)
+        tensor = constant_of(operand)
         if not is_tensor(operand) and not rule.numbers:
             return f"an operand is {getattr(fake_result(operand), 'dtype', 'a number that is computed from tensors')}"
-        if held is not None and held.is_floating_point() and not bool(torch.isfinite(held).all()):
+        if tensor is not None and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             return "a constant is not finite"
     return rule.refusal(node)
 
@@ -271,9 +271,9 @@ def _share_with_producers(node: Node, operands: list[Node], sharing: Sharing, *,
     """Operands share their producer's parameters, unless they must be symmetric and these are fixed."""
     for operand in operands:
         edge, source = (operand, node), _before_dropouts(operand)
-        made = sharing.group(source).fixed if source in sharing else None
+        fixed = sharing.group(source).fixed if source in sharing else None
         sharing.add(edge)
-        if source in sharing and not (symmetric and made):
+        if source in sharing and not (symmetric and fixed):
             sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
         last = len(shape_of(node)) - 1
@@ -312,8 +312,8 @@ def _constants_fit_range(fixed: tuple[float, int], node: Node, operands: list[No
     """Whether the constant operands fit the fixed range."""
     scale, zero_point = fixed
     low, high = (-128.5 - zero_point) * scale, (127.5 - zero_point) * scale
-    held = [constant_of(operand) for operand in operands]
-    extremes = [float(v) for t in held if t is not None and t.numel() for v in t.aminmax()]
+    tensors = [constant_of(operand) for operand in operands]
+    extremes = [float(v) for t in tensors if t is not None and t.numel() for v in t.aminmax()]
     if node.target is aten.pad.default:
         extremes.append(float(named_argument(node, "value") or 0.0))
     return all(low <= value <= high for value in extremes)

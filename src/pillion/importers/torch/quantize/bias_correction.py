@@ -48,23 +48,23 @@ def correct_biases(
     most = MOST if change else COMPARED
     samples = samples[: FEWEST if has_loops(rounded.graph) else most]
     with torch.no_grad():
-        beside = NodeByNodeRun(in_float, samples)
-        wanted = Means()
-        for item in beside.order:
-            wanted |= beside.compute(item)
-            beside.forget(item)
+        reference = NodeByNodeRun(in_float, samples)
+        expected = Means()
+        for item in reference.order:
+            expected |= reference.compute(item)
+            reference.forget(item)
         walk = NodeByNodeRun(rounded, samples)
-        _correct_layer_biases(walk, wanted if change and len(samples) >= FEWEST else {})
+        _correct_layer_biases(walk, expected if change and len(samples) >= FEWEST else {})
     rounded.recompile()
-    return beside.outputs, walk.outputs
+    return reference.outputs, walk.outputs
 
 
-def _correct_layer_biases(walk: NodeByNodeRun, wanted: Means) -> None:
+def _correct_layer_biases(walk: NodeByNodeRun, expected: Means) -> None:
     for item in walk.order:
-        found = walk.compute(item)
-        for layer in [name for name in found if name in wanted]:
-            _add_to_bias(walk.module, walk.layers[layer], _shrunk_mean_error(wanted[layer] - found[layer]))
-            found = walk.compute(item)
+        means = walk.compute(item)
+        for layer in [name for name in means if name in expected]:
+            _add_to_bias(walk.module, walk.layers[layer], _shrunk_mean_error(expected[layer] - means[layer]))
+            means = walk.compute(item)
         walk.forget(item)
 
 
@@ -90,8 +90,8 @@ def _channel_means(layer: Node, value: Tensor) -> Tensor:
 def _add_to_bias(module: GraphModule, layer: Node, shift: Tensor) -> None:
     """Adds to a layer's bias, in a new constant because layers may share biases."""
     bias = argument(layer, 2)
-    held = constant_of(bias) if bias is not None else None
-    moved = shift.float() if held is None else (held.double() + shift).to(held.dtype)
+    old = constant_of(bias) if bias is not None else None
+    moved = shift.float() if old is None else (old.double() + shift).to(old.dtype)
     new = constant(layer, moved, f"{layer.name}_corrected")
     layer.args = (*layer.args[:2], new, *layer.args[3:])
     if isinstance(bias, Node) and not bias.users:
@@ -132,7 +132,7 @@ class NodeByNodeRun:
     @property
     def outputs(self) -> Outputs:
         """Outputs of all samples, after the whole graph has run."""
-        return [tuple(tree_leaves(made)) for made in self.values[self.module.graph.output_node()]]
+        return [tuple(tree_leaves(output)) for output in self.values[self.module.graph.output_node()]]
 
     def forget(self, item: Node | LoopNodes) -> None:
         """Frees values whose last reader was `item`."""
@@ -148,17 +148,17 @@ class NodeByNodeRun:
                 means.setdefault(node, []).append(_channel_means(node, value))
 
         steps = LoopInterpreter(self.module, record)
-        found: dict[str, list[Tensor]] = {}
+        by_name: dict[str, list[Tensor]] = {}
         for node in loop.ends:
             self.values[node] = []
         for number in range(len(self.samples)):
-            ends = steps.steps(loop, {node: self.values[node][number] for node in loop.reads})
-            for node, value in ends.items():
+            results = steps.steps(loop, {node: self.values[node][number] for node in loop.reads})
+            for node, value in results.items():
                 self.values[node].append(value)
             for node, of_steps in means.items():
-                found.setdefault(node.name, []).append(torch.stack(of_steps).mean(0))
+                by_name.setdefault(node.name, []).append(torch.stack(of_steps).mean(0))
             means.clear()
-        return {name: torch.stack(of_samples) for name, of_samples in found.items()}
+        return {name: torch.stack(of_samples) for name, of_samples in by_name.items()}
 
     def _compute_on_sample(self, node: Node, number: int) -> Any:
         if node.op == "placeholder":

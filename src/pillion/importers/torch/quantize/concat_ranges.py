@@ -23,14 +23,14 @@ element."""
 
 def is_read_by_others(joined: Node, rules: Mapping[Node, Any]) -> bool:
     """Whether a concatenated tensor also reaches other ops, directly or through moves."""
-    made = joined
-    while _is_move(made, rules):
-        made = made.all_input_nodes[0]
-    ways = [made]
-    while ways:
-        for user in ways.pop().users:
+    source = joined
+    while _is_move(source, rules):
+        source = source.all_input_nodes[0]
+    waiting = [source]
+    while waiting:
+        for user in waiting.pop().users:
             if _is_move(user, rules):
-                ways.append(user)
+                waiting.append(user)
             elif user.op == "output" or (user in rules and user.target is not aten.cat.default):
                 return True
     return False

@@ -54,9 +54,9 @@ def _replace_observer(module: GraphModule, node: Node, observer: Any) -> None:
     if source.op != "call_function" or source.target not in (PER_TENSOR.dequantize, PER_CHANNEL.dequantize):
         integers.meta.update({key: source.meta[key] for key in ("stack_trace",) if key in source.meta})
     replace(node, reals)
-    held = constant_of(source)
-    if held is not None:
-        _store_quantized_constant(module, integers, held, [_literal(p) for p in parameters])
+    tensor = constant_of(source)
+    if tensor is not None:
+        _store_quantized_constant(module, integers, tensor, [_literal(p) for p in parameters])
 
 
 def _quantize_params(
@@ -67,11 +67,11 @@ def _quantize_params(
     bounds = (observer.quant_min, observer.quant_max, observer.dtype)
     if observer.qscheme not in (torch.per_channel_affine, torch.per_channel_symmetric):
         return PER_TENSOR, (float(scale), int(zero_point), *bounds)
-    held = (
+    buffers = (
         _buffer(module, node, f"{node.name}_{what}", t)
         for what, t in (("scale", scale), ("zero_point", zero_point))
     )
-    return PER_CHANNEL, (*held, int(observer.ch_axis), *bounds)
+    return PER_CHANNEL, (*buffers, int(observer.ch_axis), *bounds)
 
 
 def _buffer(module: GraphModule, before: Node, name: str, tensor: Tensor) -> Node:
@@ -85,12 +85,12 @@ def _literal(parameter: Any) -> Any:
 
 
 def _store_quantized_constant(
-    module: GraphModule, quantize: Node, held: Tensor, parameters: list[Any]
+    module: GraphModule, quantize: Node, tensor: Tensor, parameters: list[Any]
 ) -> None:
     """Stores a constant's integers under the name of its quantize node."""
     name = quantize.name
     with torch.no_grad():
-        integers = quantize.target(held, *parameters)  # type: ignore[operator]  # a call_function
+        integers = quantize.target(tensor, *parameters)  # type: ignore[operator]  # a call_function
     node = _buffer(module, quantize, f"{name}_integers", integers)
     node.meta.update(quantize.meta)
     replace(quantize, node)

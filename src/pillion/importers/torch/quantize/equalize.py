@@ -97,10 +97,10 @@ def _is_mean_of_pixels(node: Node, maker: Node) -> bool:
 
 def _has_own_constants(layer: Node) -> bool:
     """Whether weights and bias are constants that nothing else reads."""
-    held = [layer.args[1], argument(layer, 2)]
+    constants = [layer.args[1], argument(layer, 2)]
     return all(
         isinstance(n, Node) and constant_of(n) is not None and single_user(n) is layer
-        for n in held
+        for n in constants
         if n is not None
     )
 
@@ -147,17 +147,17 @@ def _factors(pair: LayerPair, reach: Tensor) -> Tensor:
     weight, groups = _weight_and_axis(pair.reader)
     inputs = weight.shape[1]
     if inputs == 1:
-        wanted = reach
+        ratios = reach
     else:
         rows = weight.reshape(groups, weight.shape[0] // groups, inputs, -1).abs().amax(3)
         relative = rows / rows.amax(2, keepdim=True).clamp(min=1e-30)
         columns = relative.amax(1).reshape(-1, pair.repeats).amax(1)
-        wanted = torch.sqrt(reach / columns.clamp(min=1e-30)) * (columns > 0)
-    useful = (wanted > 0) & torch.isfinite(wanted)
+        ratios = torch.sqrt(reach / columns.clamp(min=1e-30)) * (columns > 0)
+    useful = (ratios > 0) & torch.isfinite(ratios)
     if not bool(useful.any()):
         return torch.ones_like(reach)
-    middle = torch.exp(torch.log(wanted[useful].double()).mean()).float()
-    factors = (wanted / middle).clamp(1 / FARTHEST, FARTHEST)
+    middle = torch.exp(torch.log(ratios[useful].double()).mean()).float()
+    factors = (ratios / middle).clamp(1 / FARTHEST, FARTHEST)
     return torch.where(useful, factors, torch.ones_like(factors))
 
 
@@ -182,6 +182,6 @@ def _scale_layer_pair(pair: LayerPair, factors: Tensor) -> None:
 
 def _replace_constant(layer: Node, position: int, tensor: Tensor) -> None:
     """Replaces a layer's constant by a copy of its own."""
-    held: Any = argument(layer, position)
-    new = constant(layer, tensor.contiguous(), f"{held.name}_equalized")
+    old: Any = argument(layer, position)
+    new = constant(layer, tensor.contiguous(), f"{old.name}_equalized")
     layer.args = (*layer.args[:position], new, *layer.args[position + 1 :])

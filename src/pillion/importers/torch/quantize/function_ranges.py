@@ -45,9 +45,9 @@ class FunctionRange(HistogramRange):
         scale, zero_point = self.usual
         if self.is_calibrated:
             lowest, highest = self.ends
-            found = super()._calculate_qparams(low.clamp(min=lowest), high.clamp(max=highest))
-            if float(found[0]) < FINER_THAN_DEFAULT * scale:
-                return found
+            calibrated = super()._calculate_qparams(low.clamp(min=lowest), high.clamp(max=highest))
+            if float(calibrated[0]) < FINER_THAN_DEFAULT * scale:
+                return calibrated
         return torch.full((1,), scale), torch.full((1,), zero_point, dtype=torch.int64)
 
 

@@ -46,10 +46,10 @@ def add_headroom(prepared: GraphModule) -> None:
 def values_by_sample(observer: HistogramRange, calls: int) -> list[Tensor]:
     """Returns the observed values of each sample, for an observer with so many calls per sample; empty if too many
     values were seen."""
-    kept = observer.kept or []
-    if len(kept) % calls:
+    batches = observer.kept or []
+    if len(batches) % calls:
         return []
-    return [torch.cat(kept[first : first + calls]).double() for first in range(0, len(kept), calls)]
+    return [torch.cat(batches[first : first + calls]).double() for first in range(0, len(batches), calls)]
 
 
 def best_headroom(samples: list[Tensor]) -> float:

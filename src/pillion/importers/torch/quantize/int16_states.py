@@ -92,18 +92,18 @@ def use_int16_states(prepared: GraphModule, constraints: QuantizationConstraints
 
 
 def _state(prepared: GraphModule, last: Node) -> _State | None:
-    held, total = last.args[:2]
+    observed, total = last.args[:2]
     shown = [user for user in last.users if user.op == "call_module"]
-    if not isinstance(held, Node) or not isinstance(total, Node) or len(shown) != len(last.users):
+    if not isinstance(observed, Node) or not isinstance(total, Node) or len(shown) != len(last.users):
         return None
-    found = {observer_of(prepared, node) for node in (held, total, *shown)}
-    if len(found) > 1 or not _is_int8_observer(found.pop()):
+    observers = {observer_of(prepared, node) for node in (observed, total, *shown)}
+    if len(observers) > 1 or not _is_int8_observer(observers.pop()):
         return None
-    carried, made = held.args[0], total.args[0]
-    if not isinstance(carried, Node) or not isinstance(made, Node) or carried.target is not CARRIED:
+    carried, updated = observed.args[0], total.args[0]
+    if not isinstance(carried, Node) or not isinstance(updated, Node) or carried.target is not CARRIED:
         return None
-    change = _fine_state_change(prepared, made, held)
-    return None if change is None else _State(carried, last, held, total, change)
+    change = _fine_state_change(prepared, updated, observed)
+    return None if change is None else _State(carried, last, observed, total, change)
 
 
 def _is_int8_observer(observer: Any) -> bool:
@@ -115,13 +115,18 @@ def step_of(observer: Any) -> float:
     return float(observer.calculate_qparams()[0])
 
 
-def _fine_state_change(prepared: GraphModule, total: Node, held: Node) -> Node | None:
+def _fine_state_change(prepared: GraphModule, total: Node, observed: Node) -> Node | None:
     """Summand of a state update, if its scale is finer than the state's."""
-    if total.target is not aten.add.Tensor or total.kwargs or len(total.args) != 2 or held not in total.args:
+    if (
+        total.target is not aten.add.Tensor
+        or total.kwargs
+        or len(total.args) != 2
+        or observed not in total.args
+    ):
         return None
-    change: Any = total.args[1] if total.args[0] is held else total.args[0]
-    observers = [observer_of(prepared, node) for node in (held, change)]
-    if shape_of(total) != shape_of(held.all_input_nodes[0]) or not all(map(_is_int8_observer, observers)):
+    change: Any = total.args[1] if total.args[0] is observed else total.args[0]
+    observers = [observer_of(prepared, node) for node in (observed, change)]
+    if shape_of(total) != shape_of(observed.all_input_nodes[0]) or not all(map(_is_int8_observer, observers)):
         return None
     coarse, fine = map(step_of, observers)
     return change if coarse >= SMALLER * fine else None
@@ -151,20 +156,20 @@ class Int16Widening:
 
     def take_change(self, node: Any) -> None:
         """Widens a result and its operands back to the layers."""
-        made = node.args[0] if self.observer(node) is not None else None
-        if made is None or node in self.wide:
+        source = node.args[0] if self.observer(node) is not None else None
+        if source is None or node in self.wide:
             return
-        if made.target in MOVES:
-            self.take_change(made.args[0])
-        elif made.target in ARITHMETIC and self._can_be_int16(node):
+        if source.target in MOVES:
+            self.take_change(source.args[0])
+        elif source.target in ARITHMETIC and self._can_be_int16(node):
             self.take(node)
-            for operand in made.args:
+            for operand in source.args:
                 self.take_change(operand)
-        elif made.target is normalize_axes and self._can_be_int16(node) and self._is_of_wide(made):
+        elif source.target is normalize_axes and self._can_be_int16(node) and self._is_of_wide(source):
             self.take(node)
-            self.take_change(made.args[0])
-        elif is_smooth(made) and _source_before_moves(made.args[0]).target in ARITHMETIC:
-            self.take_change(made.args[0])
+            self.take_change(source.args[0])
+        elif is_smooth(source) and _source_before_moves(source.args[0]).target in ARITHMETIC:
+            self.take_change(source.args[0])
 
     def take(self, node: Node) -> None:
         """Widens a result, its moves, and functions of it."""
@@ -173,9 +178,9 @@ class Int16Widening:
         self.wide[node] = None
         for user in node.users:
             behind = list(user.users)
-            if user.target in MOVES and {self.observer(one) for one in behind} == {self.observer(node)}:
-                for one in behind:
-                    self.take(one)
+            if user.target in MOVES and {self.observer(reader) for reader in behind} == {self.observer(node)}:
+                for reader in behind:
+                    self.take(reader)
             elif is_smooth(user) and len(behind) == 1 and self._can_be_int16(behind[0]):
                 self.take(behind[0])
 
@@ -193,17 +198,17 @@ class Int16Widening:
             narrow = [user for user in node.users if not self._accepts_int16(user)]
             if narrow:
                 with self.prepared.graph.inserting_after(node):
-                    made = self.prepared.graph.call_module(coarse[node], (node,))
-                made.meta.update(node.meta)
+                    observed = self.prepared.graph.call_module(coarse[node], (node,))
+                observed.meta.update(node.meta)
                 for reader in narrow:
-                    reader.replace_input_with(node, made)
+                    reader.replace_input_with(node, observed)
 
     def can_hold(self, before: Node, after: Node) -> bool:
         """Whether a state between runs can be int16: both ends are int8 with equal scale."""
-        ends = [self.observer(node) for node in (before, after)]
+        observers = [self.observer(node) for node in (before, after)]
         return (
-            all(map(_is_int8_observer, ends))
-            and step_of(ends[0]) == step_of(ends[1])
+            all(map(_is_int8_observer, observers))
+            and step_of(observers[0]) == step_of(observers[1])
             and self._can_be_int16(after)
         )
 
@@ -215,21 +220,21 @@ class Int16Widening:
         is_plain = len(behind) == 1 and self.observer(behind[0]) is not None
         if user.target in ARITHMETIC and is_plain and _has_tensors_only(user):
             return True
-        return bool(behind) and all(one in self.wide for one in behind)
+        return bool(behind) and all(reader in self.wide for reader in behind)
 
     def _can_be_int16(self, node: Node) -> bool:
         """Whether a result is computed in each step, has its own parameters, and is read only through its
         observer."""
-        made, observer = node.all_input_nodes[0], self.observer(node)
+        source, observer = node.all_input_nodes[0], self.observer(node)
         observed = self.prepared.graph.find_nodes(op="call_module")
         others = [n for n in observed if self.observer(n) is observer and n is not node]
         return (
-            made in self.body
-            and len(made.users) == 1
+            source in self.body
+            and len(source.users) == 1
             and _is_int8_observer(observer)
-            and all(one.all_input_nodes[0].target in MOVES for one in others)
-            and (made.target not in ARITHMETIC or _has_tensors_only(made))
-            and (made.target is not aten.mul.Tensor or self._is_in_reach(made, observer))
+            and all(peer.all_input_nodes[0].target in MOVES for peer in others)
+            and (source.target not in ARITHMETIC or _has_tensors_only(source))
+            and (source.target is not aten.mul.Tensor or self._is_in_reach(source, observer))
         )
 
     def _is_of_wide(self, norm: Node) -> bool:
@@ -243,7 +248,11 @@ class Int16Widening:
         )
 
     def _is_in_reach(self, product: Node, observer: Any) -> bool:
-        steps = [step_of(held) for held in map(self.observer, product.args) if held is not None]
+        steps = [
+            step_of(operand_observer)
+            for operand_observer in map(self.observer, product.args)
+            if operand_observer is not None
+        ]
         return len(steps) == 2 and steps[0] * steps[1] <= MOST_RATIO * step_of(observer)
 
     def _is_read_by_outputs_only(self, node: Node) -> bool:
@@ -253,8 +262,8 @@ class Int16Widening:
             user.op == "output"
             or (
                 user.target in MOVES
-                and {self.observer(one) for one in user.users} == {self.observer(node)}
-                and all(self._is_read_by_outputs_only(one) for one in user.users)
+                and {self.observer(reader) for reader in user.users} == {self.observer(node)}
+                and all(self._is_read_by_outputs_only(reader) for reader in user.users)
             )
             for user in users
         )
@@ -269,16 +278,16 @@ def is_smooth(node: Node) -> bool:
 
 
 def _has_tensors_only(node: Node) -> bool:
-    return len(node.args) == 2 and not node.kwargs and all(isinstance(one, Node) for one in node.args)
+    return len(node.args) == 2 and not node.kwargs and all(isinstance(operand, Node) for operand in node.args)
 
 
 def _source_before_moves(node: Any) -> Node:
     """Producer of a tensor before moves."""
-    made: Node = node.args[0] if node.op == "call_module" else node
-    while made.target in MOVES:
-        made = made.all_input_nodes[0]
-        made = made.all_input_nodes[0] if made.op == "call_module" else made
-    return made
+    source: Node = node.args[0] if node.op == "call_module" else node
+    while source.target in MOVES:
+        source = source.all_input_nodes[0]
+        source = source.all_input_nodes[0] if source.op == "call_module" else source
+    return source
 
 
 def _initialize_state_in_int16(prepared: GraphModule, state: _State) -> None:

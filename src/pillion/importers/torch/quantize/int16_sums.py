@@ -62,7 +62,7 @@ def use_int16_sums(prepared: GraphModule, constraints: QuantizationConstraints) 
 
 def _sums_too_coarse(prepared: GraphModule) -> list[Node]:
     """Sums whose int8 rounding exceeds MOST_NOISE in the smallest row of a norm."""
-    found: dict[Node, None] = {}
+    coarse: dict[Node, None] = {}
     open_ends: list[tuple[Any, float]] = []
     for norm in prepared.graph.find_nodes(op="call_function", target=normalize_axes):
         observer = observer_of(prepared, norm.args[0])
@@ -74,10 +74,10 @@ def _sums_too_coarse(prepared: GraphModule) -> list[Node]:
         while total.op == "call_module":
             total = total.all_input_nodes[0]
         is_sum = isinstance(observer, HistogramRange) and _is_sum(total) and single_user(total) is not None
-        if is_sum and total not in found and relative_rounding_noise(observer, least) > MOST_NOISE:
-            found[total] = None
+        if is_sum and total not in coarse and relative_rounding_noise(observer, least) > MOST_NOISE:
+            coarse[total] = None
             open_ends += [(operand, least) for operand in total.all_input_nodes]
-    return list(found)
+    return list(coarse)
 
 
 def _is_sum(node: Node) -> bool:

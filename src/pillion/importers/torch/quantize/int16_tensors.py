@@ -15,19 +15,19 @@ from pillion.ir.types import DType
 
 def widen(prepared: GraphModule, node: Node, reads_wide: Callable[[Node], bool]) -> None:
     """Widens a result to int16 for readers in `reads_wide`; the others read it in int8."""
-    (held,) = node.users
-    coarse = observer_of(prepared, held)
+    (observed,) = node.users
+    coarse = observer_of(prepared, observed)
     fine = deepcopy(coarse)
     fine.dtype, (fine.quant_min, fine.quant_max) = torch.int16, DType.INT16.bounds
-    for again in [user for user in held.users if observer_of(prepared, user) is coarse]:
+    for again in [user for user in observed.users if observer_of(prepared, user) is coarse]:
         for reader in [user for user in again.users if reads_wide(user)]:
-            reader.replace_input_with(again, held)
-    readers = [user for user in held.users if user.op != "call_module" and not reads_wide(user)]
+            reader.replace_input_with(again, observed)
+    readers = [user for user in observed.users if user.op != "call_module" and not reads_wide(user)]
     if readers:
-        with prepared.graph.inserting_after(held):
-            narrow = prepared.graph.call_module(str(held.target), (held,))
-        narrow.meta.update(held.meta)
+        with prepared.graph.inserting_after(observed):
+            narrow = prepared.graph.call_module(str(observed.target), (observed,))
+        narrow.meta.update(observed.meta)
         for reader in readers:
-            reader.replace_input_with(held, narrow)
-    held.target = f"{node.name}_in_16_bits"
-    prepared.add_submodule(str(held.target), fine)
+            reader.replace_input_with(observed, narrow)
+    observed.target = f"{node.name}_in_16_bits"
+    prepared.add_submodule(str(observed.target), fine)

@@ -35,8 +35,8 @@ def _monotonic_span_rule(function: Callable[[int, int], int]) -> Callable[[Span,
     """Returns the span rule of a function that is monotonic in each operand."""
 
     def span(a: Span, b: Span) -> Span:
-        found = [function(x, y) for x in a for y in b]
-        return min(found), max(found)
+        values = [function(x, y) for x in a for y in b]
+        return min(values), max(values)
 
     return span
 
@@ -76,10 +76,10 @@ def widen_index_ranges(prepared: GraphModule) -> None:
 
 def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
     """Span of integers; None if unknown."""
-    held = constant_of(node)
-    if held is not None:
-        is_whole = not held.is_floating_point() and held.dtype != torch.bool and held.numel()
-        return (int(held.min()), int(held.max())) if is_whole else None
+    tensor = constant_of(node)
+    if tensor is not None:
+        is_whole = not tensor.is_floating_point() and tensor.dtype != torch.bool and tensor.numel()
+        return (int(tensor.min()), int(tensor.max())) if is_whole else None
     if node.target in (aten.argmax.default, aten.argmin.default, top_places):
         axis: Any = -1 if node.target is top_places else node.args[1]
         return 0, shape_of(_before_observer(node.args[0]))[axis] - 1  # type: ignore[arg-type]  # a tensor
@@ -127,8 +127,8 @@ def _unary_results(node: Node, operand: Node, known: Tensor) -> Tensor | None:
     values: dict[Node, Any] = {operand: known, **{n: t.reshape(()) for n, t in held.items() if t is not None}}
     with torch.no_grad():
         args, kwargs = map_arg((node.args, dict(node.kwargs)), values.__getitem__)
-        found = node.target(*args, **kwargs)  # type: ignore[operator]  # a call
-    return found if isinstance(found, Tensor) and found.is_floating_point() else None
+        result = node.target(*args, **kwargs)  # type: ignore[operator]  # a call
+    return result if isinstance(result, Tensor) and result.is_floating_point() else None
 
 
 def _before_observer(node: Node) -> Node:

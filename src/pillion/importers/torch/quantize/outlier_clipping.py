@@ -49,8 +49,8 @@ class HistogramRange(MinMaxRangeObserver):
         if math.isfinite(largest) and (largest > 0 or self.reach > 0):
             self._widen(largest)
             self.counts += torch.histc(x, BINS, -self.reach, self.reach).double()
-        given: Tensor = super().forward(x_orig)  # type: ignore[no-untyped-call]  # of torchao
-        return given
+        result: Tensor = super().forward(x_orig)  # type: ignore[no-untyped-call]  # of torchao
+        return result
 
     def _keep(self, x: Tensor) -> None:
         if self.kept is not None:
@@ -116,8 +116,8 @@ def _range_if_much_better(observer: HistogramRange, low: float, high: float) -> 
         return low, high
     least = _least_error(observer, low, high)
     lows, highs = torch.tensor([[low, least[0]], [high, least[1]]], dtype=torch.float64)
-    whole, narrowed = _errors(observer, lows, highs).tolist()
-    return least if narrowed <= MUCH_LESS * whole else (low, high)
+    full, narrowed = _errors(observer, lows, highs).tolist()
+    return least if narrowed <= MUCH_LESS * full else (low, high)
 
 
 def _errors(observer: HistogramRange, lows: Tensor, highs: Tensor) -> Tensor:

@@ -67,10 +67,10 @@ def ptq(
     `refuse` receives the float ops before calibration, which may take long. `wishes` is the old name of `constraints`."""
     constraints = constraints or wishes
     inputs = as_inputs(example_inputs, "example_inputs")
-    whole = memory.observed(inputs) if memory else inputs
+    all_inputs = memory.observed(inputs) if memory else inputs
     if isinstance(model, ExportedProgram):
-        check_examples(model, whole)
-    exported = model if isinstance(model, ExportedProgram) else export(model, whole)
+        check_examples(model, all_inputs)
+    exported = model if isinstance(model, ExportedProgram) else export(model, all_inputs)
     ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
     specs = Specs(counted=ranges != "minmax")
     quantizer = PillionQuantizer(specs, constraints=constraints or QuantizationConstraints())
@@ -99,7 +99,7 @@ def ptq(
         converted = convert(prepared)
         if calibrate is not None and in_float is not None:
             answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
-            states = len(whole) - len(inputs)
+            states = len(all_inputs) - len(inputs)
             warn_of_loss(converted, in_float, seen, answers, outputs=len(answers[0][0]) - states)
         return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float)
 
@@ -165,9 +165,9 @@ def observe(
     with stage("calibrating", total) as advance, torch.no_grad():
         for done, item in enumerate(items_of(samples, "calibrate"), start=1):
             for sample in split_into_samples(item, done, examples, names):
-                whole = follow(sample) if follow else sample
-                _observe_one(prepared, whole, done, examples)
-                seen += [whole] * (len(seen) < MOST)
+                full_sample = follow(sample) if follow else sample
+                _observe_one(prepared, full_sample, done, examples)
+                seen += [full_sample] * (len(seen) < MOST)
             advance(done, total)
             if progress is not None:
                 progress(done, total)
@@ -201,11 +201,13 @@ def _observe_one(
     try:
         run(prepared, *batch) if isinstance(prepared, GraphModule) else prepared(*batch)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
-        shapes, usual = (", ".join(str(list(x.shape)) for x in inputs) for inputs in (batch, examples))
+        shapes, example_shapes = (
+            ", ".join(str(list(x.shape)) for x in inputs) for inputs in (batch, examples)
+        )
         raise PillionError(
             f"the model fails on batch {number} of the calibration data",
             rule="the model computes every batch, as it computes the example inputs",
-            here=f"{str(error).splitlines()[0]}  (shapes {shapes}; the example inputs: {usual})",
+            here=f"{str(error).splitlines()[0]}  (shapes {shapes}; the example inputs: {example_shapes})",
             help="give samples of the shapes of the example inputs, or run the model on this batch in PyTorch",
         ) from error
 

@@ -72,9 +72,9 @@ def complete_values(module: GraphModule) -> None:
     """Adds fake tensors to the nodes that conversion created."""
     values = _FakeTensors(module.graph)
     for node in module.graph.nodes:
-        held = constant_of(node)
-        if held is not None:
-            node.meta["val"] = values.like(held, held.dtype)
+        tensor = constant_of(node)
+        if tensor is not None:
+            node.meta["val"] = values.like(tensor, tensor.dtype)
         elif node.target in QUANTIZE | DEQUANTIZE:
             node.meta["val"] = values.like(fake_result(node.args[0]), _result_type(node))
         elif node.op == "call_function" and fake_result(node) is None:
@@ -101,4 +101,4 @@ class _FakeTensors:
 def _result_type(conversion: Node) -> torch.dtype:
     if conversion.target in DEQUANTIZE:
         return torch.float32
-    return next(given for given in conversion.args if isinstance(given, torch.dtype))
+    return next(dtype for dtype in conversion.args if isinstance(dtype, torch.dtype))

@@ -38,17 +38,17 @@ def require_finite(batch: Sequence[Tensor], number: int) -> None:
 
 def warn_of_ranges(prepared: GraphModule) -> None:
     """Warns of inputs with useless ranges, or else of other such tensors."""
-    found = list(_useless_ranges(prepared))
-    inputs = [text for node, text in found if node.op == "placeholder"]
-    if found:
-        named = inputs or [text for _, text in found]
+    useless = list(_useless_ranges(prepared))
+    inputs = [text for node, text in useless if node.op == "placeholder"]
+    if useless:
+        named = inputs or [text for _, text in useless]
         more = f", and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-        way = (
+        advice = (
             "calibrate with data like those that the model will see"
             if inputs
             else "calibrate with other data; if the model is made so, its answers hold little of this tensor"
         )
-        text = f"calibration saw {'; '.join(named[:SHOWN])}{more}: {way}"
+        text = f"calibration saw {'; '.join(named[:SHOWN])}{more}: {advice}"
         warn(text)
 
 

@@ -40,8 +40,8 @@ def clip_saturated_ranges(prepared: GraphModule) -> None:
 def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> None:
     low, high = range_of(observer)
     if low < high:
-        ends = [_changing_range(prepared, function, low, high) for function in functions]
-        first, last = min(0.0, *(first for first, _ in ends)), max(0.0, *(last for _, last in ends))
+        ranges = [_changing_range(prepared, function, low, high) for function in functions]
+        first, last = min(0.0, *(first for first, _ in ranges)), max(0.0, *(last for _, last in ranges))
         step = (last - first) / LEVELS_BETWEEN
         if last > first:
             set_range(observer, max(low, first - step), min(high, last + step))

@@ -34,20 +34,22 @@ def warn_of_loss(
 ) -> None:
     """Warns if quantization drowns an output in noise or changes classes. `answers` are the outputs of the float
     and the quantized model; only the first `outputs` are judged, the rest are states."""
-    real, found = answers
-    columns = list(zip(zip(*real, strict=True), zip(*found, strict=True), strict=True))[:outputs]
-    for number, (wanted, got) in enumerate(columns):
-        ratio = signal_to_noise_db(wanted, got)
-        changed = _changed_classes(wanted, got, samples)
+    real, quantized = answers
+    columns = list(zip(zip(*real, strict=True), zip(*quantized, strict=True), strict=True))[:outputs]
+    for number, (expected, got) in enumerate(columns):
+        ratio = signal_to_noise_db(expected, got)
+        changed = _changed_classes(expected, got, samples)
         lost = []
         if ratio is not None and ratio < LEAST_DB:
             lost.append(f"leaves {ratio:.1f} dB of output {number}")
-        if changed > max(1, MOST_CHANGED * len(wanted)):
-            lost.append(f"changes the largest score of output {number} in {changed} of {len(wanted)} samples")
+        if changed > max(1, MOST_CHANGED * len(expected)):
+            lost.append(
+                f"changes the largest score of output {number} in {changed} of {len(expected)} samples"
+            )
         if lost:
             where = _describe_worst_tensor(rounded, in_float, samples[:SAMPLES])
             warn(
-                f"quantization {' and '.join(lost)} ({len(wanted)} calibration samples against float). {where}What helps: {HELP}"
+                f"quantization {' and '.join(lost)} ({len(expected)} calibration samples against float). {where}What helps: {HELP}"
             )
 
 
@@ -61,14 +63,14 @@ def signal_to_noise_db(wanted: Sequence[Tensor], got: Sequence[Tensor]) -> float
 
 
 def _changed_classes(
-    wanted: Sequence[Tensor], got: Sequence[Tensor], samples: Sequence[tuple[Tensor, ...]]
+    expected: Sequence[Tensor], got: Sequence[Tensor], samples: Sequence[tuple[Tensor, ...]]
 ) -> int:
     """Number of samples whose largest score changes; 0 if the output is no row of scores."""
-    first = wanted[0]
+    first = expected[0]
     is_scores = first.is_floating_point() and first.dim() == 2 and first.shape[0] == 1 and first.shape[1] > 1
     if not is_scores or any(x.shape == first.shape for x in samples[0]):
         return 0
-    return sum(int(x.argmax()) != int(y.argmax()) for x, y in zip(wanted, got, strict=True))
+    return sum(int(x.argmax()) != int(y.argmax()) for x, y in zip(expected, got, strict=True))
 
 
 def _describe_worst_tensor(
@@ -84,10 +86,10 @@ def _describe_worst_tensor(
         for item in walk.order:
             walk.compute(item)
             for node in [item] if isinstance(item, Node) else item.ends:
-                beside = by_name.get(_name(node))
+                counterpart = by_name.get(_name(node))
                 ratio = (
-                    _tensor_signal_to_noise(real.values.get(beside), walk.values[node])
-                    if beside is not None
+                    _tensor_signal_to_noise(real.values.get(counterpart), walk.values[node])
+                    if counterpart is not None
                     else None
                 )
                 before = min((ratios.get(n, GOOD_DB) for n in node.all_input_nodes), default=GOOD_DB)
@@ -98,8 +100,8 @@ def _describe_worst_tensor(
     return _describe_loss(*worst) if worst else ""
 
 
-def _tensor_signal_to_noise(real: Sequence[object] | None, found: Sequence[object]) -> float | None:
-    both = zip(real or (), found, strict=False)
+def _tensor_signal_to_noise(real: Sequence[object] | None, quantized: Sequence[object]) -> float | None:
+    both = zip(real or (), quantized, strict=False)
     pairs = [
         (x, y) for x, y in both if isinstance(x, Tensor) and isinstance(y, Tensor) and x.shape == y.shape
     ]
@@ -118,9 +120,9 @@ def _name(node: Node) -> str:
 
 
 def _describe_loss(node: Node, before: float, after: float) -> str:
-    made = _float_counterpart(node)
-    line = source_line(made)
-    what = f"input `{made.name}`" if made.op == "placeholder" else operator_name(made)
-    how = "its result is rounded to int8" if node is not made else "it is computed"
+    counterpart = _float_counterpart(node)
+    line = source_line(counterpart)
+    what = f"input `{counterpart.name}`" if counterpart.op == "placeholder" else operator_name(counterpart)
+    how = "its result is rounded to int8" if node is not counterpart else "it is computed"
     most = "40 dB or more" if before >= GOOD_DB else f"{before:.1f} dB"
     return f"Most is lost where {how}: {what}{f' ({line})' if line else ''}, {most} before, {after:.1f} dB behind. "

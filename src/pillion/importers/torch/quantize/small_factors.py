@@ -22,8 +22,8 @@ SPREAD = 2.0**-24
 def lower_factor_scales(prepared: GraphModule) -> None:
     """Lowers the least scale of constant factors whose products reach a step of the result."""
     for node in calls(prepared.graph):
-        for factor, other in _constant_factor_pairs(node):
-            weights, x = observer_of(prepared, factor), observer_of(prepared, other)
+        for factor, operand in _constant_factor_pairs(node):
+            weights, x = observer_of(prepared, factor), observer_of(prepared, operand)
             if weights is None or x is None or constant_of(factor.args[0]) is None:
                 continue
             largest = max(float(end.abs().max()) for end in (weights.min_val, weights.max_val))

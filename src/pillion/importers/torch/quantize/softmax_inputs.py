@@ -72,17 +72,17 @@ def _is_product(node: Any) -> bool:
 
 def _scaled_observers(prepared: GraphModule, nodes: Iterable[Node]) -> list[tuple[float, HistogramRange]]:
     """Positive factors that scale tensors to scores, with the observers of these tensors."""
-    found = []
+    scaled = []
     products: list[Any] = [node.args[0] for node in nodes if _is_product(node.args[0])]
     for product in products:
         for operand, factor in (product.args[:2], product.args[1::-1]):
-            held = constant_of(factor.args[0]) if observer_of(prepared, factor) is not None else None
+            tensor = constant_of(factor.args[0]) if observer_of(prepared, factor) is not None else None
             observer = observer_of(prepared, operand)
             if (
-                held is not None
-                and held.numel() == 1
-                and float(held) > 0
+                tensor is not None
+                and tensor.numel() == 1
+                and float(tensor) > 0
                 and isinstance(observer, HistogramRange)
             ):
-                found.append((float(held), observer))
-    return found
+                scaled.append((float(tensor), observer))
+    return scaled

@@ -48,17 +48,17 @@ class StateMemory(Protocol):
 def share_state_ranges(prepared: GraphModule, memory: StateMemory) -> None:
     """Returns the read and the written value of each state one range, so that its integers persist between runs."""
     for _, before, after in _states(prepared, memory):
-        ends = [observer_of(prepared, node) for node in (before, after)]
-        are_observed = all(isinstance(end, MinMaxRangeObserver) for end in ends)
-        held = _representable(ends[1])
+        observers = [observer_of(prepared, node) for node in (before, after)]
+        are_observed = all(isinstance(end, MinMaxRangeObserver) for end in observers)
+        limits = _representable(observers[1])
         fits = False
-        if isinstance(ends[0], MinMaxRangeObserver) and held is not None:
-            fits = held[0] <= float(ends[0].min_val) and float(ends[0].max_val) <= held[1]
-        if ends[0] is not ends[1] and are_observed and (held is None or fits):
-            low, high = min(float(o.min_val) for o in ends), max(float(o.max_val) for o in ends)
-            for observer in ends:
+        if isinstance(observers[0], MinMaxRangeObserver) and limits is not None:
+            fits = limits[0] <= float(observers[0].min_val) and float(observers[0].max_val) <= limits[1]
+        if observers[0] is not observers[1] and are_observed and (limits is None or fits):
+            low, high = min(float(o.min_val) for o in observers), max(float(o.max_val) for o in observers)
+            for observer in observers:
                 set_range(observer, low, high)
-        if fits and calls_of_observers(prepared)[ends[0]] == [before]:
+        if fits and calls_of_observers(prepared)[observers[0]] == [before]:
             before.target = after.target
 
 
@@ -121,11 +121,11 @@ def _is_smooth_state_update(after: Node, before: Node) -> bool:
         node = open_ends.pop()
         if node is before:
             return True
-        made = node.all_input_nodes[0] if node.op == "call_module" else node
-        if node is after and made.target not in ADDING:
+        source = node.all_input_nodes[0] if node.op == "call_module" else node
+        if node is after and source.target not in ADDING:
             return False
-        if made.target in (*ADDING, *MOVES) or is_smooth(made) or made.op == "call_module":
-            fresh = [n for n in made.all_input_nodes if n not in seen and constant_of(n) is None]
+        if source.target in (*ADDING, *MOVES) or is_smooth(source) or source.op == "call_module":
+            fresh = [n for n in source.all_input_nodes if n not in seen and constant_of(n) is None]
             seen.update(fresh)
             open_ends += fresh
     return False

@@ -78,10 +78,10 @@ def fold_batch_norms(module: GraphModule) -> bool:
 def as_native_norm(norm: Node) -> Node:
     """Replaces a norm by `native_batch_norm`, which torchao's folding ignores."""
     x, weight, bias, mean, variance, training, momentum, eps = (argument(norm, i) for i in range(8))
-    whole = call(
+    native = call(
         norm, aten.native_batch_norm.default, x, weight, bias, mean, variance, training, momentum, eps
     )
-    return call(norm, getitem, whole, 0)
+    return call(norm, getitem, native, 0)
 
 
 def affine_of(norm: Node) -> Affine | None:
@@ -89,7 +89,7 @@ def affine_of(norm: Node) -> Affine | None:
     weight, bias, mean, variance = (constant_of(argument(norm, i)) for i in range(1, 5))
     if mean is None or variance is None or argument(norm, 5):
         return None
-    if any(argument(norm, i) is not None and held is None for i, held in ((1, weight), (2, bias))):
+    if any(argument(norm, i) is not None and tensor is None for i, tensor in ((1, weight), (2, bias))):
         return None
     exact = factor(None if weight is None else weight.double(), variance.double(), argument(norm, 7))
     offset = -mean.double() * exact

@@ -40,9 +40,9 @@ MOVES_VALUES = (*operators("max_pool2d permute reshape"), aten.slice.Tensor)
 def canonicalize_clamps(module: GraphModule, *, training: bool = False) -> None:
     """Canonicalizes clamps, merges two in a row, and hoists them to the op whose output range they limit."""
     for node in calls(module.graph, BOUNDS):
-        found = None if training and any(map(is_trainable, node.args)) else _bounds(node)
-        if found is not None:
-            _rewrite(node, _ordered_bounds(found, node))
+        bounds = None if training and any(map(is_trainable, node.args)) else _bounds(node)
+        if bounds is not None:
+            _rewrite(node, _ordered_bounds(bounds, node))
     for node in calls(module.graph, CLAMPS):
         _hoist_clamp(node)
 
@@ -79,11 +79,11 @@ def _ordered_bounds(bounds: Bounds, node: Node) -> Bounds:
 
 def _extremum_bounds(node: Node) -> Bounds | None:
     """Bounds of a minimum or maximum with a one-element constant."""
-    kept = _clamped_operand(node)
-    held = constant_of(next((a for a in node.args if a is not kept), None))
-    if held is None or held.numel() != 1 or shape_of(kept) != shape_of(node):
+    operand = _clamped_operand(node)
+    tensor = constant_of(next((a for a in node.args if a is not operand), None))
+    if tensor is None or tensor.numel() != 1 or shape_of(operand) != shape_of(node):
         return None
-    return (held.item(), math.inf) if node.target is aten.maximum.default else (-math.inf, held.item())
+    return (tensor.item(), math.inf) if node.target is aten.maximum.default else (-math.inf, tensor.item())
 
 
 def _clamped_operand(node: Node) -> Any:

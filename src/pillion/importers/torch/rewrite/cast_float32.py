@@ -34,9 +34,9 @@ def cast_to_float32(module: GraphModule) -> None:
         for node in calls(module.graph, PRODUCTS):
             _require_one_type(node)
         for node in module.graph.find_nodes(op="get_attr"):
-            held = constant_of(node)
-            if held is not None and held.dtype in OTHER_REALS:
-                replace(node, constant(node, held.to(torch.float32), f"{node.name}_single"))
+            tensor = constant_of(node)
+            if tensor is not None and tensor.dtype in OTHER_REALS:
+                replace(node, constant(node, tensor.to(torch.float32), f"{node.name}_single"))
         for node in calls(module.graph):
             node.args = tuple(map(_as_float32_argument, node.args))
             node.kwargs = {name: _as_float32_argument(value) for name, value in node.kwargs.items()}

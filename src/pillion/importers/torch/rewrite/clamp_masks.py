@@ -40,10 +40,10 @@ class _MaskedScores:
 
 def clamp_masks(prepared: GraphModule) -> None:
     """Raises masks that are lower than their observed scores require."""
-    found: dict[Node, list[_MaskedScores]] = {}
+    by_mask: dict[Node, list[_MaskedScores]] = {}
     for masked in _masked_scores(prepared):
-        found.setdefault(masked.mask, []).append(masked)
-    raised = [_raise_mask(mask, sums) for mask, sums in found.items() if len(sums) == len(mask.users)]
+        by_mask.setdefault(masked.mask, []).append(masked)
+    raised = [_raise_mask(mask, sums) for mask, sums in by_mask.items() if len(sums) == len(mask.users)]
     if any(raised):
         prepared.recompile()
 
@@ -51,11 +51,11 @@ def clamp_masks(prepared: GraphModule) -> None:
 def _raise_mask(mask: Node, sums: list[_MaskedScores]) -> bool:
     """Raises one mask. Returns whether it was too low for all its sums."""
     lowest = min(m.lowest for m in sums)
-    held = constant_of(mask.args[0])
+    tensor = constant_of(mask.args[0])
     observer = sums[0].mask_observer
-    if held is None or float(observer.min_val) >= lowest:
+    if tensor is None or float(observer.min_val) >= lowest:
         return False
-    mask.args = (constant(mask, held.clamp(min=lowest), "mask"),)
+    mask.args = (constant(mask, tensor.clamp(min=lowest), "mask"),)
     observer.min_val.clamp_(min=lowest)
     observer.max_val.clamp_(min=lowest)
     for m in sums:
@@ -83,16 +83,16 @@ def _observer_on_the_way_to_softmax(
     prepared: GraphModule, add: Node, observed: Mapping[Any, list[Node]]
 ) -> Any:
     """Observer of a sum that only a softmax reads; None if it observes anything else."""
-    way = path_to_softmax(add)
-    observer = _observer(prepared, way[0]) if way else None
-    return observer if observer is not None and set(observed[observer]) <= set(way) else None
+    path = path_to_softmax(add)
+    observer = _observer(prepared, path[0]) if path else None
+    return observer if observer is not None and set(observed[observer]) <= set(path) else None
 
 
 def path_to_softmax(add: Node) -> list[Node]:
     """Returns the observers and moves between a sum and the softmax that alone reads it, and the softmax last;
     empty if there is none."""
-    way, node = [], single_user(add)
+    path, node = [], single_user(add)
     while node is not None and (node.op == "call_module" or node.target in MOVES):
-        way.append(node)
+        path.append(node)
         node = single_user(node)
-    return [*way, node] if node is not None and node.target in SOFTMAXES else []
+    return [*path, node] if node is not None and node.target in SOFTMAXES else []

@@ -39,9 +39,9 @@ def widen_inputs(module: GraphModule) -> None:
 def widen_constants(module: GraphModule) -> None:
     """Widens int8 and int16 constants read by torch operators."""
     for node in module.graph.find_nodes(op="get_attr"):
-        held = constant_of(node)
-        if held is not None and held.dtype in NARROW and all(_is_of_torch(user) for user in node.users):
-            wide = constant(node, held.to(torch.int64), f"{node.name}_wide")
+        tensor = constant_of(node)
+        if tensor is not None and tensor.dtype in NARROW and all(_is_of_torch(user) for user in node.users):
+            wide = constant(node, tensor.to(torch.int64), f"{node.name}_wide")
             wide.meta["val"] = fake_result(node)
             replace(node, wide)
 
@@ -59,20 +59,20 @@ def uint8_to_real(x: Tensor) -> Tensor:
 def dtype_of(node: Any) -> torch.dtype:
     """Returns the element type of a node's result or of a Python number."""
     if isinstance(node, Node):
-        held: torch.dtype = fake_result(node).dtype
-        return held
+        dtype: torch.dtype = fake_result(node).dtype
+        return dtype
     return {bool: torch.bool, int: torch.int64}.get(type(node), torch.float32)
 
 
 def as_type(before: Node, given: Any, dtype: torch.dtype) -> Node:
     """Returns a tensor or number as a tensor of `dtype`: float32, integers or booleans."""
-    held = constant_of(given)
+    tensor = constant_of(given)
     dtype = torch.int64 if dtype in NARROW else dtype
-    if held is None and not isinstance(given, Node):
-        held = torch.tensor(given)
-    if held is not None:
-        same = isinstance(given, Node) and held.dtype == dtype
-        return given if same else constant(before, held.to(dtype), f"{before.name}_operand")
+    if tensor is None and not isinstance(given, Node):
+        tensor = torch.tensor(given)
+    if tensor is not None:
+        same = isinstance(given, Node) and tensor.dtype == dtype
+        return given if same else constant(before, tensor.to(dtype), f"{before.name}_operand")
     if dtype_of(given) == dtype or {dtype_of(given), dtype} <= WHOLE - {torch.uint8}:
         return given
     if dtype == torch.bool:

@@ -144,8 +144,8 @@ def _logic_lowering(target: Any) -> CallLowering:
 def _bool_reduction_lowering(target: Any) -> CallLowering:
     def lower(node: Node) -> Node:
         x = as_type(node, node.args[0], torch.bool)
-        given = argument(node, 1)
-        dims = list(range(len(shape_of(x)))) if given is None else given
+        dim = argument(node, 1)
+        dims = list(range(len(shape_of(x)))) if dim is None else dim
         return call(node, target, x, [dims] if isinstance(dims, int) else dims, bool(argument(node, 2)))
 
     return lower
@@ -160,12 +160,12 @@ def _where(node: Node) -> Node:
     return call(node, aten.where.self, flags, *(as_type(node, v, dtype) for v in (a, b)))
 
 
-def _as_one_number(given: Any) -> Any:
+def _as_one_number(operand: Any) -> Any:
     """Replaces a constant with equal elements by that number."""
-    held = constant_of(given)
-    if held is None or held.numel() < 2 or bool((held != held.reshape(-1)[0]).any()):
-        return given
-    return held.reshape(-1)[0].item()
+    tensor = constant_of(operand)
+    if tensor is None or tensor.numel() < 2 or bool((tensor != tensor.reshape(-1)[0]).any()):
+        return operand
+    return tensor.reshape(-1)[0].item()
 
 
 def _masked_fill(node: Node) -> Node | None:
@@ -222,13 +222,13 @@ def _separate_results(node: Node, *parts: Callable[[], Node]) -> None:
         node.graph.erase_node(node)
 
 
-def _extremum_lowering(values: Any, places: Any) -> CallLowering:
+def _extremum_lowering(values: Any, indices: Any) -> CallLowering:
     def lower(node: Node) -> None:
         x, dim, keepdim = node.args[0], argument(node, 1), bool(argument(node, 2))
         _separate_results(
             node,
             lambda: call(node, values, x, [dim], keepdim),
-            lambda: call(node, places, x, dim, keepdim),
+            lambda: call(node, indices, x, dim, keepdim),
         )
 
     return lower
@@ -264,8 +264,8 @@ def _lower_kth_value(node: Node) -> None:
     keepdim = len(rest) > 1 and bool(rest[1])
 
     def last(function: Any) -> Node:
-        found = _apply_along_axis(node, function, x, k, dim, False)
-        cut = call(node, aten.slice.Tensor, found, dim, k - 1, k)
+        values = _apply_along_axis(node, function, x, k, dim, False)
+        cut = call(node, aten.slice.Tensor, values, dim, k - 1, k)
         if keepdim:
             return cut
         shape = list(shape_of(cut))

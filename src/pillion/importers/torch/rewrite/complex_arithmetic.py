@@ -39,8 +39,8 @@ def _lower_over_axes(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers a call whose second argument names axes, counted from the front."""
     target: Any = node.target
     source: Any = node.args[0]
-    rank, given = len(shape_of(source)), argument(node, 1, 0)
-    axes = [axis % rank for axis in given] if isinstance(given, (list, tuple)) else given % rank
+    rank, dims = len(shape_of(source)), argument(node, 1, 0)
+    axes = [axis % rank for axis in dims] if isinstance(dims, (list, tuple)) else dims % rank
     return call(node, target, pairs.of(source, node), axes, *node.args[2:], **node.kwargs)
 
 
@@ -88,8 +88,8 @@ def _lower_mul(pairs: ComplexPairs, node: Node) -> Node:
     if not isinstance(b, Node):
         return call(node, aten.mul.Tensor, pairs.of(a, node), b)
     if not (is_complex(a) and is_complex(b)):
-        factor, other = (b, a) if is_complex(a) else (a, b)
-        return call(node, aten.mul.Tensor, pairs.of(other, node), append_axis(node, factor))  # type: ignore[arg-type]  # a node
+        factor, operand = (b, a) if is_complex(a) else (a, b)
+        return call(node, aten.mul.Tensor, pairs.of(operand, node), append_axis(node, factor))  # type: ignore[arg-type]  # a node
     if is_constant(b):
         straight, imaginary = pairs.parts(b, node)
         across = call(node, aten.mul.Tensor, imaginary, pairs.numbers(node, -1.0, 1.0))

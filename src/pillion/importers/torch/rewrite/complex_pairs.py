@@ -38,9 +38,9 @@ class ComplexPairs:
 
     def _convert_to_pairs(self, node: Node) -> Node:
         """Pairs of complex constants and of calls that are not lowered."""
-        held = constant_of(node)
-        if held is not None and not held.requires_grad:
-            pairs = torch.view_as_real(held.resolve_conj()).to(torch.float32, copy=True)
+        tensor = constant_of(node)
+        if tensor is not None and not tensor.requires_grad:
+            pairs = torch.view_as_real(tensor.resolve_conj()).to(torch.float32, copy=True)
             return constant(node.next, pairs, f"{node.name}_pairs")
         return call(node.next, aten.view_as_real.default, node)
 

@@ -30,8 +30,8 @@ FAR = -1e3
 def masked_scores(scores: Tensor, mask: Tensor, dim: int, where: bool) -> Tensor:
     """Returns the scores, and a value too low to count where the mask equals `where`."""
     taken = mask if where else ~mask
-    kept = scores.masked_fill(taken, -torch.inf).amax(dim, keepdim=True)
-    lowest = torch.where(kept > -torch.inf, kept, scores.amax()).amin() - MARGIN
+    row_maxima = scores.masked_fill(taken, -torch.inf).amax(dim, keepdim=True)
+    lowest = torch.where(row_maxima > -torch.inf, row_maxima, scores.amax()).amin() - MARGIN
     return torch.where(taken, torch.minimum(lowest, scores.amin()).detach(), scores)
 
 
@@ -42,11 +42,11 @@ def lower_computed_masks(module: GraphModule) -> None:
         if folded is not None:
             replace(node, folded)
     for node in calls(module.graph, [aten.where.self, aten.add.Tensor]):
-        found = _match_selected_mask(node) if node.target is aten.where.self else _match_added_mask(node)
-        way = path_to_softmax(node) if found is not None else []
-        if found is not None and len(way) == 1:
-            scores, mask, where = found
-            dim: Any = way[0].args[1]
+        match = _match_selected_mask(node) if node.target is aten.where.self else _match_added_mask(node)
+        path = path_to_softmax(node) if match is not None else []
+        if match is not None and len(path) == 1:
+            scores, mask, where = match
+            dim: Any = path[0].args[1]
             replace(node, call(node, masked_scores, scores, mask, int(dim) % len(shape_of(node)), where))
 
 
@@ -74,9 +74,9 @@ def _fold_into_selection(node: Node) -> Node | None:
     if not _selects_between_numbers(choice) or not all(n is choice or _is_number(n) for n in (first, second)):
         return None
     mask, *numbers = choice.args  # type: ignore[union-attr]  # a choice
-    made = [_evaluate_with_choice(node, choice, number) for number in numbers]
-    held = [constant(node, number, f"{node.name}_number") for number in made]
-    return call(node, aten.where.self, mask, *held)
+    values = [_evaluate_with_choice(node, choice, number) for number in numbers]
+    constants = [constant(node, number, f"{node.name}_number") for number in values]
+    return call(node, aten.where.self, mask, *constants)
 
 
 def _is_repeated(operands: Any) -> bool:
@@ -95,11 +95,11 @@ def _selects_between_numbers(node: Any) -> bool:
     return isinstance(node, Node) and node.target is aten.where.self and all(map(_is_number, node.args[1:]))
 
 
-def _is_number(given: Any) -> bool:
-    held = constant_of(given)
-    if held is None:
-        return isinstance(given, (int, float))
-    return held.numel() == 1 and held.is_floating_point()
+def _is_number(operand: Any) -> bool:
+    tensor = constant_of(operand)
+    if tensor is None:
+        return isinstance(operand, (int, float))
+    return tensor.numel() == 1 and tensor.is_floating_point()
 
 
 def _match_added_mask(node: Node) -> tuple[Node, Any, bool] | None:
@@ -121,8 +121,8 @@ def _match_selected_mask(node: Node) -> tuple[Node, Any, bool] | None:
     """Scores, mask and polarity of a selection between scores and minus infinity."""
     mask, a, b = node.args
     for masked, scores, where in ((a, b, True), (b, a, False)):
-        held = constant_of(masked)
-        is_far = held is not None and held.is_floating_point() and bool((held < FAR).all())
+        tensor = constant_of(masked)
+        is_far = tensor is not None and tensor.is_floating_point() and bool((tensor < FAR).all())
         if is_far and isinstance(scores, Node) and shape_of(scores) == shape_of(node):
             return scores, mask, where
     return None

@@ -35,25 +35,25 @@ def separate_constants(module: GraphModule) -> None:
         user = single_user(node)
         if user is None or user.target is not aten.add.Tensor or len(user.args) != 2:
             continue
-        other = user.args[0] if user.args[1] is node else user.args[1]
-        added, joined = constant_of(other), _constant_part(node)
+        operand = user.args[0] if user.args[1] is node else user.args[1]
+        added, joined = constant_of(operand), _constant_part(node)
         if added is None or joined is None or shape_of(user) != shape_of(node):
             continue
         total = joined + added.detach()
         if float(total.abs().max()) <= MOST_STRETCH * float(added.abs().max()):
             zeros = _concat_with_zeros(node)
-            made = constant(user, total, f"{node.name}_and_{user.name}")
-            replace(user, call(user, aten.add.Tensor, zeros, made))
+            folded = constant(user, total, f"{node.name}_and_{user.name}")
+            replace(user, call(user, aten.add.Tensor, zeros, folded))
             module.graph.erase_node(node)
 
 
 def _constant_part(cat: Node) -> Tensor | None:
     """Concatenation with zeros for computed operands; None if all or none are constant."""
     operands: Any = cat.args[0]
-    held = [constant_of(operand) for operand in operands]
-    if None not in held or not any(isinstance(t, Tensor) and t.is_floating_point() for t in held):
+    tensors = [constant_of(operand) for operand in operands]
+    if None not in tensors or not any(isinstance(t, Tensor) and t.is_floating_point() for t in tensors):
         return None
-    parts = [torch.zeros(shape_of(n)) if t is None else t for n, t in zip(operands, held, strict=True)]
+    parts = [torch.zeros(shape_of(n)) if t is None else t for n, t in zip(operands, tensors, strict=True)]
     return torch.cat(parts, argument(cat, 1, 0)).detach()
 
 
@@ -63,9 +63,9 @@ def _concat_with_zeros(cat: Node) -> Node:
     dim = int(argument(cat, 1, 0)) % len(shape_of(cat))
     computed = [n for n in operands if constant_of(n) is None]
     if len(computed) == 1:
-        place = operands.index(computed[0])
+        index = operands.index(computed[0])
         before, after = (
-            sum(shape_of(n)[dim] for n in part) for part in (operands[:place], operands[place + 1 :])
+            sum(shape_of(n)[dim] for n in part) for part in (operands[:index], operands[index + 1 :])
         )
         sides = [0, 0] * (len(shape_of(cat)) - 1 - dim) + [before, after]
         return call(cat, aten.pad.default, computed[0], sides, "constant", 0.0)

@@ -30,11 +30,11 @@ def _filling_writes(last: Node) -> list[Part]:
     missing, parts = set(range(size)), []
     node = last
     while axis_of_put(node) == dim:
-        places = places_of_put(node, size)
-        if not missing.issuperset(places) or list(places) != list(range(places.start, places.stop)):
+        indices = places_of_put(node, size)
+        if not missing.issuperset(indices) or list(indices) != list(range(indices.start, indices.stop)):
             return []
-        missing.difference_update(places)
-        parts.append((places.start, node))
+        missing.difference_update(indices)
+        parts.append((indices.start, node))
         base = argument(node, 0)
         if not missing or base.target not in PUTS or len(base.users) > 1:
             break

@@ -49,8 +49,8 @@ def fold_constants(module: GraphModule, *, training: bool = False) -> None:
                 replace(node, constant(node, result.clone(), f"{node.name}_folded"))
             else:
                 for user in list(node.users):
-                    held: Tensor = result[user.args[1]]
-                    replace(user, constant(user, held.clone(), f"{user.name}_folded"))
+                    tensor: Tensor = result[user.args[1]]
+                    replace(user, constant(user, tensor.clone(), f"{user.name}_folded"))
                 module.graph.erase_node(node)  # torch keeps what may be random
 
 
@@ -112,13 +112,13 @@ def _make_operands_tensors(node: Node) -> None:
 
 
 def _as_tensor(node: Node, operand: Any) -> Any:
-    held = constant_of(operand)
-    if held is None and not isinstance(operand, (int, float)):
+    value = constant_of(operand)
+    if value is None and not isinstance(operand, (int, float)):
         return operand
-    if held is not None and held.dtype == torch.float32:
+    if value is not None and value.dtype == torch.float32:
         return operand
     device = fake_result(node).device
-    tensor = torch.tensor(float(operand), device=device) if held is None else held.to(torch.float32)
+    tensor = torch.tensor(float(operand), device=device) if value is None else value.to(torch.float32)
     return constant(node, tensor, f"{node.name}_operand")
 
 
@@ -126,12 +126,12 @@ def _apply_alpha(node: Node) -> None:
     """Lowers `add(a, b, alpha=k)` to a + k·b."""
     if node.target not in (aten.add.Tensor, aten.sub.Tensor):
         return
-    alpha, other = named_argument(node, "alpha"), node.args[1]
+    alpha, operand = named_argument(node, "alpha"), node.args[1]
     if alpha == 1:
         node.args, node.kwargs = node.args[:2], {}
         return
     factor = constant(node, torch.tensor(float(alpha)), f"{node.name}_alpha")
-    node.args, node.kwargs = (node.args[0], call(node, aten.mul.Tensor, other, factor)), {}
+    node.args, node.kwargs = (node.args[0], call(node, aten.mul.Tensor, operand, factor)), {}
 
 
 def _multiply_instead_of_divide(node: Node) -> None:
@@ -160,7 +160,7 @@ def _lower_matrix_product(node: Node, training: bool) -> Node:
 
 
 def _transposed(node: Node, weight: Any, training: bool) -> Node:
-    held = fixed_tensor(weight, training)
-    if held is None:
+    tensor = fixed_tensor(weight, training)
+    if tensor is None:
         return call(node, aten.permute.default, weight, [1, 0])
-    return constant(node, held.t().contiguous(), f"{node.name}_weight")
+    return constant(node, tensor.t().contiguous(), f"{node.name}_weight")

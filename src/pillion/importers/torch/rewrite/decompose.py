@@ -82,18 +82,18 @@ def _inline(node: Node, function: Callable[..., Any], traces: Traces) -> list[No
     key = (function, form, tuple(map(_trace_properties, leaves)))
     if key not in traces or node.target in LAYERS:  # each layer is a loop of its own
         traces[key] = _trace_function(node.graph, function, leaves, form)
-    made, results = graft(traces[key], node, inputs)
-    if [n for n in made if n.target is node.target] and len(made) == 1:
-        for same in made:  # torch has nothing simpler for it
+    inlined, results = graft(traces[key], node, inputs)
+    if [n for n in inlined if n.target is node.target] and len(inlined) == 1:
+        for same in inlined:  # torch has nothing simpler for it
             node.graph.erase_node(same)
         return []
     replace_results(node, results)
     unread = set()
-    for new in reversed(made):
+    for new in reversed(inlined):
         if not new.users and not new.is_impure():  # such as the indices of a max pool
             unread.add(new)
             new.graph.erase_node(new)
-    return [new for new in made if new not in unread]
+    return [new for new in inlined if new not in unread]
 
 
 def _trace_function(graph: Graph, function: Callable[..., Any], leaves: list[Any], form: Any) -> GraphModule:

@@ -47,26 +47,26 @@ def lower_fill_like(module: GraphModule) -> None:
         number = LIKE[node.target]
         if number is None:
             number = argument(node, 1 if node.target is aten.full_like.default else 2)
-        made = fake_result(node)
-        replace(node, call(node, aten.full.default, list(made.shape), number, dtype=made.dtype))
+        result = fake_result(node)
+        replace(node, call(node, aten.full.default, list(result.shape), number, dtype=result.dtype))
 
 
 def fold_constant_stores(module: GraphModule) -> None:
     """Replaces reads of written constants by their values at the time of the read, and removes the writes."""
-    made = {node: None for node in _input_independent_calls(module)}
-    if not any(_is_write_call(node) for node in made):
+    computed = {node: None for node in _input_independent_calls(module)}
+    if not any(_is_write_call(node) for node in computed):
         return
     families = _StorageFamilies()
-    for _ in _run_stores(module, made, families):
+    for _ in _run_stores(module, computed, families):
         pass
     settled = families.written - families.foreign
     snapshots: dict[tuple[Node, Node], Tensor] = {}
-    for reader, read, held in _run_stores(module, made, _StorageFamilies()):
+    for reader, read, tensor in _run_stores(module, computed, _StorageFamilies()):
         if families.of.get(read) in settled:
-            snapshots[reader, read] = held.clone()
-    for (reader, read), held in snapshots.items():
-        reader.replace_input_with(read, constant(reader, held, f"{read.name}_made"))
-    for node in reversed(made):
+            snapshots[reader, read] = tensor.clone()
+    for (reader, read), tensor in snapshots.items():
+        reader.replace_input_with(read, constant(reader, tensor, f"{read.name}_made"))
+    for node in reversed(computed):
         writes_elsewhere = _is_write_call(node) and _written_storage(node, families) not in settled
         if not node.users and not writes_elsewhere:
             module.graph.erase_node(node)
@@ -104,34 +104,34 @@ def _is_write_call(node: Node) -> bool:
 
 
 def _run_stores(
-    module: GraphModule, made: dict[Node, None], families: _StorageFamilies
+    module: GraphModule, computed: dict[Node, None], families: _StorageFamilies
 ) -> Iterator[tuple[Node, Node, Tensor]]:
     """Runs the calls in order and yields each outside reader, the node that it reads, and the current tensor."""
-    held: dict[Node, Any] = {}
+    values: dict[Node, Any] = {}
     for node in module.graph.nodes:
-        if node in made:
+        if node in computed:
             for source in node.all_input_nodes:
-                if source not in held:
-                    held[source] = constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant
-                    families.foreign.add(_storage_address(held[source]))
-            args, kwargs = map_arg((node.args, dict(node.kwargs)), held.__getitem__)
+                if source not in values:
+                    values[source] = constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant
+                    families.foreign.add(_storage_address(values[source]))
+            args, kwargs = map_arg((node.args, dict(node.kwargs)), values.__getitem__)
             with torch.no_grad():
-                held[node] = node.target(*args, **kwargs)
-            _note_storage(node, held, families)
+                values[node] = node.target(*args, **kwargs)
+            _note_storage(node, values, families)
             continue
         for read in node.all_input_nodes:
-            if isinstance(held.get(read), Tensor) and read in made:
+            if isinstance(values.get(read), Tensor) and read in computed:
                 if _is_write_call(node):
-                    families.foreign.add(_storage_address(held[read]))
-                yield node, read, held[read]
+                    families.foreign.add(_storage_address(values[read]))
+                yield node, read, values[read]
 
 
-def _note_storage(node: Node, held: dict[Node, Any], families: _StorageFamilies) -> None:
-    tensors = [leaf for leaf in pytree.tree_leaves(held[node]) if isinstance(leaf, Tensor)]
+def _note_storage(node: Node, values: dict[Node, Any], families: _StorageFamilies) -> None:
+    tensors = [leaf for leaf in pytree.tree_leaves(values[node]) if isinstance(leaf, Tensor)]
     if tensors:
         families.of[node] = _storage_address(tensors[0])
     if _is_write_call(node) and isinstance(node.args[0], Node):
-        families.written.add(_storage_address(held[node.args[0]]))
+        families.written.add(_storage_address(values[node.args[0]]))
 
 
 def _storage_address(tensor: Tensor) -> int:

@@ -34,38 +34,38 @@ def _earlier_source(node: Node) -> Node | None:
     """The same elements at an earlier node; None if there is none."""
     read: Any = argument(node, 0)
     axis = int(argument(node, 1, 0)) % len(shape_of(node))
-    places = range(shape_of(read)[axis])[slice(*(argument(node, i) for i in (2, 3, 4)))]
+    positions = range(shape_of(read)[axis])[slice(*(argument(node, i) for i in (2, 3, 4)))]
     base: Node = read
     nearest: Node | None = None
-    while places:
+    while positions:
         if base.target in PUTS and axis_of_put(base) == axis:
             written = places_of_put(base, shape_of(base)[axis])
-            if places == written:
+            if positions == written:
                 return written_value_with_axis(base, node)
-            if not set(places).isdisjoint(written):
+            if not set(positions).isdisjoint(written):
                 break
             base = nearest = argument(base, 0)
         elif base.target is aten.cat.default and int(argument(base, 1, 0)) % len(shape_of(base)) == axis:
-            found = _containing_operand(base, axis, places)
-            if found is None:
+            operand = _containing_operand(base, axis, positions)
+            if operand is None:
                 break
-            (nearest, places), base = found, found[0]
+            (nearest, positions), base = operand, operand[0]
         else:
             break
     if nearest is None:
         return None
-    if len(places) == shape_of(nearest)[axis]:
+    if len(positions) == shape_of(nearest)[axis]:
         return nearest
-    return call(node, aten.slice.Tensor, nearest, axis, places.start, places[-1] + 1, places.step)
+    return call(node, aten.slice.Tensor, nearest, axis, positions.start, positions[-1] + 1, positions.step)
 
 
-def _containing_operand(joined: Node, axis: int, places: range) -> tuple[Node, range] | None:
+def _containing_operand(joined: Node, axis: int, indices: range) -> tuple[Node, range] | None:
     """Operand of a concatenation that contains all `places`, and their indices in it."""
     begin = 0
     operands: Any = argument(joined, 0)
     for operand in operands:
         end = begin + shape_of(operand)[axis]
-        if begin <= places[0] and places[-1] < end:
-            return operand, range(places.start - begin, places.stop - begin, places.step)
+        if begin <= indices[0] and indices[-1] < end:
+            return operand, range(indices.start - begin, indices.stop - begin, indices.step)
         begin = end
     return None

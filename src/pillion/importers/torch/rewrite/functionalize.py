@@ -120,15 +120,17 @@ ORDERS = (aten.permute.default, aten.t.default, aten.transpose.int)
 """Views with permuted axes."""
 
 
-def _write_through(view: Node, made: Node) -> None:
+def _write_through(view: Node, new_value: Node) -> None:
     """Updates the bases of a modified view, from the inside out, and redirects their later readers."""
     while _is_written_through(view):
         base: Any = view.args[0]
-        with made.graph.inserting_after(made):
-            whole = made.graph.call_function(*_base_update_call(view, base, made))
-        whole.meta.update({**made.meta, "val": fake_result(base)})
-        base.replace_all_uses_with(whole, delete_user_cb=lambda user, whole=whole: _is_after(user, whole))
-        view, made = base, whole
+        with new_value.graph.inserting_after(new_value):
+            updated = new_value.graph.call_function(*_base_update_call(view, base, new_value))
+        updated.meta.update({**new_value.meta, "val": fake_result(base)})
+        base.replace_all_uses_with(
+            updated, delete_user_cb=lambda user, updated=updated: _is_after(user, updated)
+        )
+        view, new_value = base, updated
 
 
 def _is_untracked_write(node: Node) -> bool:
@@ -149,16 +151,16 @@ def _is_written_through(view: Node) -> bool:
     return view.target in (*SHAPES, aten.reshape.default) and bool(fake_result(view.args[0]).is_contiguous())  # type: ignore[arg-type]  # a tensor
 
 
-def _base_update_call(view: Node, base: Node, made: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _base_update_call(view: Node, base: Node, updated: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Target and arguments of the call that updates a view's base."""
     if view.target in WRITTEN_THROUGH:
-        return WRITTEN_THROUGH[view.target], (base, made, *view.args[1:]), dict(view.kwargs)
+        return WRITTEN_THROUGH[view.target], (base, updated, *view.args[1:]), dict(view.kwargs)
     if view.target in (*SHAPES, aten.reshape.default):
-        return aten.reshape.default, (made, list(shape_of(base))), {}
+        return aten.reshape.default, (updated, list(shape_of(base))), {}
     if view.target is aten.permute.default:
         order = [axis % len(shape_of(base)) for axis in named_argument(view, "dims")]
-        return aten.permute.default, (made, inverse(order)), {}
-    return view.target, (made, *view.args[1:]), {}
+        return aten.permute.default, (updated, inverse(order)), {}
+    return view.target, (updated, *view.args[1:]), {}
 
 
 def _functional_form(node: Node) -> torch._ops.OpOverload | None:
@@ -173,12 +175,12 @@ def _is_after(user: Node, node: Node) -> bool:
 
 def _is_read_by_alias(changed: Node, node: Node) -> bool:
     """Whether a later node reads the memory of `changed` through an alias that is not updated."""
-    whole = changed
-    renewed = {whole}
-    while _is_written_through(whole):
-        whole = whole.args[0]  # type: ignore[assignment]  # a node
-        renewed.add(whole)
-    if whole.op == "get_attr":
+    base = changed
+    renewed = {base}
+    while _is_written_through(base):
+        base = base.args[0]  # type: ignore[assignment]  # a node
+        renewed.add(base)
+    if base.op == "get_attr":
         return True
     family, frontier = {changed}, [changed]
     while frontier:

@@ -55,8 +55,10 @@ def _squared_operands(total: Node) -> list[Node] | None:
     if total.kwargs or len(set(squares)) != 2 or not is_tensor(total):
         return None
     parts = [squared_operand(n) for n in squares if isinstance(n, Node) and single_user(n) is total]
-    found = [n for n in parts if is_tensor(n) and constant_of(n) is None and shape_of(n) == shape_of(total)]
-    return found if len(found) == 2 else None
+    operands = [
+        n for n in parts if is_tensor(n) and constant_of(n) is None and shape_of(n) == shape_of(total)
+    ]
+    return operands if len(operands) == 2 else None
 
 
 def _following_steps(total: Node) -> tuple[Node, tuple[Step, ...]]:
@@ -83,7 +85,7 @@ def _following_steps(total: Node) -> tuple[Node, tuple[Step, ...]]:
 def _function_steps(function: Node, before: int) -> tuple[Step, ...]:
     """Steps of a function that follows `before` other steps."""
     if function.target is not expression:
-        named = tuple((key, held) for key, held in function.kwargs.items())
+        named = tuple((key, value) for key, value in function.kwargs.items())
         return ((name_of(function.target), (step_reference(before), *function.args[1:]), named),)
     steps: Any = function.args[1]
     return tuple(

@@ -55,7 +55,7 @@ MOST = 64
 
 def fuse_expressions(module: GraphModule, *, training: bool = False) -> None:
     """Fuses expressions that need a table. Trainable parameters are not constants."""
-    _fuse_matching_expressions(module, lambda found: found.needs_table, training)
+    _fuse_matching_expressions(module, lambda candidate: candidate.needs_table, training)
 
 
 def fuse_functions(
@@ -64,20 +64,20 @@ def fuse_functions(
     """Fuses functions with the arithmetic around them, so that 10 * log10(x + 1) rounds once. Does nothing for
     devices with named functions."""
     if not constraints.functions_by_name:
-        _fuse_matching_expressions(module, lambda found: found.rounds_repeatedly, training)
+        _fuse_matching_expressions(module, lambda candidate: candidate.rounds_repeatedly, training)
         module.recompile()
 
 
 def _fuse_matching_expressions(
-    module: GraphModule, wanted: Callable[[_Expression], bool], training: bool
+    module: GraphModule, accepts: Callable[[_Expression], bool], training: bool
 ) -> None:
-    order = {node: place for place, node in enumerate(module.graph.nodes)}
+    order = {node: index for index, node in enumerate(module.graph.nodes)}
     joined: set[Node] = set()
     for node in reversed(calls(module.graph, POINTWISE)):
-        found = None if node in joined or not is_tensor(node) else _expression_of(node, order, training)
-        if found is not None and wanted(found):
-            joined.update(found.calls)
-            replace(node, call(node, expression, found.operand, found.steps))
+        candidate = None if node in joined or not is_tensor(node) else _expression_of(node, order, training)
+        if candidate is not None and accepts(candidate):
+            joined.update(candidate.calls)
+            replace(node, call(node, expression, candidate.operand, candidate.steps))
     module.graph.eliminate_dead_code()
 
 
@@ -91,13 +91,13 @@ class _Expression:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The calls as arguments of `expression`."""
-        places = {node: step_reference(place) for place, node in enumerate((self.operand, *self.calls))}
+        references = {node: step_reference(index) for index, node in enumerate((self.operand, *self.calls))}
 
         def written(argument: Any) -> Any:
             if not isinstance(argument, Node):
                 return argument
-            held = constant_of(argument)
-            return number_reference(held) if held is not None else places[argument]
+            tensor = constant_of(argument)
+            return number_reference(tensor) if tensor is not None else references[argument]
 
         return tuple(
             (
@@ -161,15 +161,15 @@ def _can_join_expression(node: Node, last: Node, inside: list[Node], training: b
     )
 
 
-def _without_first_clamp(found: _Expression) -> _Expression | None:
+def _without_first_clamp(match: _Expression) -> _Expression | None:
     """Leaves a leading clamp to the op that computes the operand."""
-    first = found.calls[0]
-    readers = [n for n in found.calls if found.operand in n.all_input_nodes]
+    first = match.calls[0]
+    readers = [n for n in match.calls if match.operand in n.all_input_nodes]
     if first.target not in CLAMPS or readers != [first]:
-        return found
-    return _without_first_clamp(_Expression(first, found.calls[1:])) if found.calls[1:] else None
+        return match
+    return _without_first_clamp(_Expression(first, match.calls[1:])) if match.calls[1:] else None
 
 
 def _is_number(node: Any, training: bool = False) -> bool:
-    held = fixed_tensor(node, training)
-    return held is not None and held.numel() == 1
+    tensor = fixed_tensor(node, training)
+    return tensor is not None and tensor.numel() == 1

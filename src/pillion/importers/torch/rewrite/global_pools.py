@@ -47,8 +47,8 @@ def global_pools_to_means(module: GraphModule, constraints: QuantizationConstrai
 def _sees_all(pool: Node) -> bool:
     """Whether the window is the whole image without padding."""
     kernel, _, border = _window(pool)
-    whole = shape_of(pool.args[0])[-2:] == tuple(kernel)  # type: ignore[arg-type]  # the schema says tensor
-    return whole and not any(border) and argument(pool, 6) is None
+    covers_image = shape_of(pool.args[0])[-2:] == tuple(kernel)  # type: ignore[arg-type]  # the schema says tensor
+    return covers_image and not any(border) and argument(pool, 6) is None
 
 
 def pools_to_depthwise(module: GraphModule, constraints: QuantizationConstraints) -> None:
@@ -60,8 +60,8 @@ def pools_to_depthwise(module: GraphModule, constraints: QuantizationConstraints
         if _has_one_divisor(node):
             channels = shape_of(node)[1]
             weights = torch.full((channels, 1, *kernel), 1 / prod(kernel))
-            held = constant(node, weights, f"{node.name}_weights")
-            args = (node.args[0], held, None, step, border, [1, 1], channels)
+            weights_node = constant(node, weights, f"{node.name}_weights")
+            args = (node.args[0], weights_node, None, step, border, [1, 1], channels)
             replace(node, call(node, aten.conv2d.default, *args))
     module.recompile()
 

@@ -49,8 +49,8 @@ def _inline_scopes(module: GraphModule) -> bool:
             casts |= _inline_condition(module, node)
             continue
         casts |= node.target is AUTOCAST
-        place = next(i for i, a in enumerate(node.args) if isinstance(a, Node) and a.op == "get_attr")
-        scope, *inputs = node.args[place:]
+        index = next(i for i, a in enumerate(node.args) if isinstance(a, Node) and a.op == "get_attr")
+        scope, *inputs = node.args[index:]
         results, inner = _inline_subgraph(module, node, scope, inputs)
         casts |= inner
         replace_results(node, results)
@@ -112,18 +112,18 @@ def reinfer_types(module: GraphModule) -> None:
 
 def graft(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[Node], Any]:
     """Copies the calls of a graph in front of a node. Returns the copies and the graph's results."""
-    places: dict[Node, Node] = dict(zip(traced.graph.find_nodes(op="placeholder"), inputs, strict=True))
-    made = []
+    mapping: dict[Node, Node] = dict(zip(traced.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    copies = []
     with node.graph.inserting_before(node):
         for old in calls(traced.graph):
-            new = node.graph.node_copy(old, lambda n: places[n])
+            new = node.graph.node_copy(old, lambda n: mapping[n])
             new.meta = {
                 "val": fake_result(old),
                 **{key: node.meta[key] for key in KEPT_META if key in node.meta},
             }
-            places[old] = new
-            made.append(new)
-    return made, map_arg(traced.graph.output_node().args[0], lambda n: places[n])
+            mapping[old] = new
+            copies.append(new)
+    return copies, map_arg(traced.graph.output_node().args[0], lambda n: mapping[n])
 
 
 def replace_results(node: Node, results: Any) -> None:

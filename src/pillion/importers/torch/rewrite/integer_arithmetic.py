@@ -35,8 +35,8 @@ def integer_calculation(a: Tensor, b: Tensor, calculation: str) -> Tensor:
         return torch.empty_like(a, dtype=torch.int64)
     left, right = (np.asarray(x.to(torch.int64)) for x in (a, b))
     with np.errstate(over="ignore"):
-        found = MEANINGS[Calculation(calculation)](left, right) & 0xFFFFFFFF
-    return torch.from_numpy(np.array(np.where(found < FITTING, found, found - 2 * FITTING)))
+        bits = MEANINGS[Calculation(calculation)](left, right) & 0xFFFFFFFF
+    return torch.from_numpy(np.array(np.where(bits < FITTING, bits, bits - 2 * FITTING)))
 
 
 def _binary_lowering(calculation: Calculation, turned: bool = False) -> CallLowering:
@@ -95,9 +95,9 @@ def _of_integers(lower: CallLowering, *, wraps: bool) -> CallLowering:
 
 
 def _lower_div(node: Node) -> Node | None:
-    ways = {"floor": Calculation.FLOOR_DIV, "trunc": Calculation.TRUNC_DIV}
-    way = ways.get(str(named_argument(node, "rounding_mode")))
-    return _insert_calculation(node, way, *node.args[:2]) if way else None
+    calculations = {"floor": Calculation.FLOOR_DIV, "trunc": Calculation.TRUNC_DIV}
+    calculation = calculations.get(str(named_argument(node, "rounding_mode")))
+    return _insert_calculation(node, calculation, *node.args[:2]) if calculation else None
 
 
 def _lower_abs(node: Node) -> Node:
@@ -112,23 +112,23 @@ def _sign(node: Node) -> Node:
 
 def _lower_clamp(node: Node) -> Node | None:
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
-    made: Any = node.args[0]
+    result: Any = node.args[0]
     for name, calculation in (("min", Calculation.MAXIMUM), ("max", Calculation.MINIMUM)):
         bound = named_argument(node, name) if name in names else None
         if bound is not None:
             bound = max(-FITTING, min(FITTING - 1, bound)) if isinstance(bound, int) else bound
-            made = _insert_calculation(node, calculation, made, bound)
-    return made if isinstance(made, Node) else None
+            result = _insert_calculation(node, calculation, result, bound)
+    return result if isinstance(result, Node) else None
 
 
 def _power(node: Node) -> Node | None:
     exponent = node.args[1]
     if not isinstance(exponent, int) or not 1 <= exponent <= MOST_FACTORS:
         return None
-    made: Any = node.args[0]
+    result: Any = node.args[0]
     for _ in range(exponent - 1):
-        made = _insert_calculation(node, Calculation.MUL, made, node.args[0])
-    return made if made is not node.args[0] else None
+        result = _insert_calculation(node, Calculation.MUL, result, node.args[0])
+    return result if result is not node.args[0] else None
 
 
 MOST_FACTORS = 8
@@ -143,12 +143,12 @@ def _reduce_by_halves(node: Node, x: Any, axis: int, calculation: Calculation) -
     """Reduces an axis by combining halves."""
     while (size := shape_of(x)[axis]) > 1:
         half = size // 2
-        made = _insert_calculation(
+        combined = _insert_calculation(
             node, calculation, _cut(node, x, axis, 0, half), _cut(node, x, axis, half, 2 * half)
         )
         if size % 2:
-            made = call(node, aten.cat.default, [made, _cut(node, x, axis, size - 1, size)], axis)
-        x = made
+            combined = call(node, aten.cat.default, [combined, _cut(node, x, axis, size - 1, size)], axis)
+        x = combined
     return x if isinstance(x, Node) else node
 
 
@@ -156,8 +156,8 @@ def _reduction_lowering(calculation: Calculation) -> CallLowering:
     def lower(node: Node) -> Node:
         x = as_type(node, node.args[0], torch.int64)
         rank = len(shape_of(x))
-        given: Any = argument(node, 1)
-        axes = range(rank) if given is None or given == [] else [given] if isinstance(given, int) else given
+        dims: Any = argument(node, 1)
+        axes = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
         for axis in axes:
             x = _reduce_by_halves(node, x, axis % rank, calculation)
         return call(node, aten.reshape.default, x, list(shape_of(node)))

@@ -38,9 +38,9 @@ def lower_layer_biases(module: GraphModule, *, training: bool = False) -> None:
 def _weight_vector_as_matrix(node: Node, weight: Node) -> Node:
     """Turns a weight vector into a matrix of one row and removes the extra axis of the result."""
     matrix = call(node, aten.reshape.default, weight, [1, *shape_of(weight)])
-    held = fixed_tensor(weight, training=True)
-    if held is not None:
-        matrix = constant(node, held.reshape(1, -1), f"{node.name}_weight")
+    tensor = fixed_tensor(weight, training=True)
+    if tensor is not None:
+        matrix = constant(node, tensor.reshape(1, -1), f"{node.name}_weight")
     layer = call(node, aten.linear.default, node.args[0], matrix, *node.args[2:])
     return call(node, aten.reshape.default, layer, list(shape_of(node)))
 
@@ -52,9 +52,9 @@ def _outputs(layer: Node) -> int:
 
 
 def _with_constant_bias(layer: Node, bias: Node, training: bool) -> Node:
-    held, outputs = fixed_tensor(bias, training), _outputs(layer)
-    if held is not None and held.numel() in (1, outputs) and held.shape[-1:] in ((), (1,), (outputs,)):
-        vector = constant(layer, held.reshape(-1).expand(outputs).contiguous(), f"{layer.name}_bias")
+    tensor, outputs = fixed_tensor(bias, training), _outputs(layer)
+    if tensor is not None and tensor.numel() in (1, outputs) and tensor.shape[-1:] in ((), (1,), (outputs,)):
+        vector = constant(layer, tensor.reshape(-1).expand(outputs).contiguous(), f"{layer.name}_bias")
         return call(layer, layer.target, *_arguments_with_bias(layer, vector))  # type: ignore[arg-type]  # a call
     alone = call(layer, layer.target, *_arguments_with_bias(layer, None))  # type: ignore[arg-type]  # a call
     behind = len(shape_of(layer)) - 2

@@ -25,13 +25,13 @@ def lower_complex_numbers(module: GraphModule) -> None:
     pairs = ComplexPairs()
     for node in _complex_calls(module):
         form = LOWERINGS.get(node.target)
-        made = form(pairs, node) if form is not None else None
-        if made is None:
+        lowered = form(pairs, node) if form is not None else None
+        if lowered is None:
             pairs.keep(node)
         elif is_complex(node):
-            pairs.known[node] = made
+            pairs.known[node] = lowered
         else:
-            replace(node, made)
+            replace(node, lowered)
     pairs.keep(module.graph.output_node())
     module.graph.eliminate_dead_code()
 

@@ -72,25 +72,27 @@ def _refuse(node: Node, what: str, here: object, help: str) -> PillionError:
 def _index(node: Node) -> Node | None:
     """Lowers `x[:, [0, 2]]`: any indices on one axis, constant ones on several."""
     x: Any = node.args[0]
-    given: Any = list(node.args[1])  # type: ignore[arg-type]  # the schema says a list
-    axes = [axis for axis, index in enumerate(given) if index is not None]
-    if len(axes) == 1 and fake_result(given[axes[0]]).dtype not in (torch.bool, torch.uint8):
-        return _gather_one_axis(node, x, axes[0], given[axes[0]])
-    held = [constant_of(index) for index in given if index is not None]
-    if any(h is None for h in held):
+    indices: Any = list(node.args[1])  # type: ignore[arg-type]  # the schema says a list
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    if len(axes) == 1 and fake_result(indices[axes[0]]).dtype not in (torch.bool, torch.uint8):
+        return _gather_one_axis(node, x, axes[0], indices[axes[0]])
+    tensors = [constant_of(index) for index in indices if index is not None]
+    if any(h is None for h in tensors):
         raise _refuse(
             node,
             "axes are indexed by numbers, which may be computed, or all by constants; masks are constants",
             f"{len(axes)} axes, with a mask",
             "torch.where chooses by a mask; index one axis after another",
         )
-    return _gather_several_axes(node, x, given, [h for h in held if h is not None])
+    return _gather_several_axes(node, x, indices, [h for h in tensors if h is not None])
 
 
 def _gather_one_axis(node: Node, x: Node, axis: int, index: Node) -> Node:
-    held, size = constant_of(index), shape_of(x)[axis]
-    if held is not None:
-        taken = _gather_constant_indices(node, x, axis, torch.where(held < 0, held + size, held).reshape(-1))
+    tensor, size = constant_of(index), shape_of(x)[axis]
+    if tensor is not None:
+        taken = _gather_constant_indices(
+            node, x, axis, torch.where(tensor < 0, tensor + size, tensor).reshape(-1)
+        )
     else:
         flat = call(node, aten.reshape.default, index, [-1]) if len(shape_of(index)) != 1 else index
         taken = call(node, aten.index_select.default, x, axis, flat)
@@ -98,28 +100,34 @@ def _gather_one_axis(node: Node, x: Node, axis: int, index: Node) -> Node:
 
 
 def _flat_positions(
-    shape: Sequence[int], given: Sequence[Node | None], held: Sequence[Tensor]
+    shape: Sequence[int], indices: Sequence[Node | None], tensors: Sequence[Tensor]
 ) -> tuple[list[int], Tensor]:
     """Indexed axes, and the flat index of each element within them."""
     parts: list[Tensor] = []
     axes: list[int] = []
-    axis, rest = 0, iter(held)
-    for index in given:
-        one = None if index is None else next(rest)
-        wide = one.dim() if one is not None and one.dtype in (torch.bool, torch.uint8) else 1
-        if one is not None:
-            parts += [one] if one.dtype not in (torch.bool, torch.uint8) else list(one.nonzero(as_tuple=True))
+    axis, rest = 0, iter(tensors)
+    for index in indices:
+        tensor = None if index is None else next(rest)
+        wide = tensor.dim() if tensor is not None and tensor.dtype in (torch.bool, torch.uint8) else 1
+        if tensor is not None:
+            parts += (
+                [tensor]
+                if tensor.dtype not in (torch.bool, torch.uint8)
+                else list(tensor.nonzero(as_tuple=True))
+            )
             axes += range(axis, axis + wide)
         axis += wide
     numbers = torch.arange(math.prod(shape[a] for a in axes)).reshape([shape[a] for a in axes])
     return axes, numbers[tuple(parts)]
 
 
-def _gather_several_axes(node: Node, x: Node, given: Sequence[Node | None], held: Sequence[Tensor]) -> Node:
+def _gather_several_axes(
+    node: Node, x: Node, indices: Sequence[Node | None], tensors: Sequence[Tensor]
+) -> Node:
     shape = shape_of(x)
-    axes, places = _flat_positions(shape, given, held)
+    axes, positions = _flat_positions(shape, indices, tensors)
     merged, first = _merge_indexed_axes(node, x, axes)
-    taken = _gather_constant_indices(node, merged, first, places.reshape(-1))
+    taken = _gather_constant_indices(node, merged, first, positions.reshape(-1))
     return call(node, aten.reshape.default, taken, list(shape_of(node)))
 
 
@@ -142,27 +150,27 @@ def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
 def _index_select(node: Node) -> Node | None:
     """Lowers constant indices to slices, and a scalar index to a vector."""
     x, dim, index = (argument(node, i) for i in range(3))
-    held = constant_of(index)
+    tensor = constant_of(index)
     if not shape_of(x):
         return x
-    if held is not None:
-        return _gather_constant_indices(node, x, dim, held.reshape(-1))
+    if tensor is not None:
+        return _gather_constant_indices(node, x, dim, tensor.reshape(-1))
     if shape_of(index):
         return None
     return call(node, aten.index_select.default, x, dim, call(node, aten.reshape.default, index, [1]))
 
 
-def _gather_constant_indices(node: Node, x: Node, axis: int, places: Tensor) -> Node:
+def _gather_constant_indices(node: Node, x: Node, axis: int, indices: Tensor) -> Node:
     """Gathers constant indices, by one strided slice if possible."""
-    progression = _slice_of_indices(places)
+    progression = _slice_of_indices(indices)
     if progression is not None:
         return call(node, aten.slice.Tensor, x, axis, *progression)
-    return call(node, aten.index_select.default, x, axis, constant(node, places, "places"))
+    return call(node, aten.index_select.default, x, axis, constant(node, indices, "places"))
 
 
-def _slice_of_indices(places: Tensor) -> tuple[int, int, int] | None:
+def _slice_of_indices(indices: Tensor) -> tuple[int, int, int] | None:
     """Start, end and step of the slice with these indices; None if there is none."""
-    numbers = places.reshape(-1).tolist()
+    numbers = indices.reshape(-1).tolist()
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
     if not numbers or step < 1 or numbers != list(range(numbers[0], numbers[-1] + 1, step)):
         return None
@@ -189,8 +197,8 @@ def _unfold(node: Node) -> Node:
     shape = list(shape_of(x))
     dim %= max(len(shape), 1)
     count = (shape[dim] - size) // step + 1
-    places = (torch.arange(count)[:, None] * step + torch.arange(size)).reshape(-1)
-    taken = _gather_constant_indices(node, x, dim, places)
+    positions = (torch.arange(count)[:, None] * step + torch.arange(size)).reshape(-1)
+    taken = _gather_constant_indices(node, x, dim, positions)
     split = call(node, aten.reshape.default, taken, [*shape[:dim], count, size, *shape[dim + 1 :]])
     order = [axis for axis in range(len(shape) + 1) if axis != dim + 1] + [dim + 1]
     return call(node, aten.permute.default, split, order)
@@ -206,28 +214,28 @@ def _put_slices(node: Node) -> Node:
     return _replace_slices(node, x, written_value_with_axis(node, node), axis, places)
 
 
-def _replace_slices(node: Node, x: Node, source: Node, dim: int, places: Sequence[int]) -> Node:
+def _replace_slices(node: Node, x: Node, source: Node, dim: int, indices: Sequence[int]) -> Node:
     """Replaces slices of an axis: by a concatenation if they are adjacent, otherwise by a gather."""
     size = shape_of(x)[dim]
-    if not places:
+    if not indices:
         return x
-    first, last = places[0], places[-1]
-    if list(places) == list(range(first, last + 1)):
+    first, last = indices[0], indices[-1]
+    if list(indices) == list(range(first, last + 1)):
         parts = [call(node, aten.slice.Tensor, x, dim, 0, first)] if first else []
         parts.append(source)
         parts += [call(node, aten.slice.Tensor, x, dim, last + 1, size)] if last + 1 < size else []
         return call(node, aten.cat.default, parts, dim) if len(parts) > 1 else source
     order = torch.arange(size)
-    order[torch.tensor(list(places))] = size + torch.arange(len(places))
+    order[torch.tensor(list(indices))] = size + torch.arange(len(indices))
     both = call(node, aten.cat.default, [x, source], dim)
     return _gather_constant_indices(node, both, dim, order)
 
 
-def _put_by_mask(node: Node, x: Node, given: Sequence[Node | None], values: Node) -> Node | None:
+def _put_by_mask(node: Node, x: Node, indices: Sequence[Node | None], values: Node) -> Node | None:
     """Lowers `x[x < 0] = 0` to a selection."""
-    mask = given[0] if len(given) == 1 else None
-    one = fake_result(values).numel() == 1 and not argument(node, 3)
-    if mask is None or not one or fake_result(mask).dtype != torch.bool:
+    mask = indices[0] if len(indices) == 1 else None
+    is_single = fake_result(values).numel() == 1 and not argument(node, 3)
+    if mask is None or not is_single or fake_result(mask).dtype != torch.bool:
         return None
     shape = [*shape_of(mask), *(1 for _ in shape_of(x)[len(shape_of(mask)) :])]
     wide = call(node, aten.reshape.default, mask, shape) if list(shape_of(mask)) != shape else mask
@@ -237,12 +245,12 @@ def _put_by_mask(node: Node, x: Node, given: Sequence[Node | None], values: Node
 
 def _index_put(node: Node) -> Node:
     """Writes at constant indices: gathers from the concatenation of old and new elements."""
-    x, given, values = (argument(node, i) for i in range(3))
-    chosen = _put_by_mask(node, x, given, values)
+    x, indices, values = (argument(node, i) for i in range(3))
+    chosen = _put_by_mask(node, x, indices, values)
     if chosen is not None:
         return chosen
-    held = [constant_of(index) for index in given if index is not None]
-    if any(h is None for h in held) or argument(node, 3):
+    tensors = [constant_of(index) for index in indices if index is not None]
+    if any(h is None for h in tensors) or argument(node, 3):
         raise _refuse(
             node,
             f"elements are put by constants, by one mask the same everywhere, or at {MOST_PUT} places that are computed",
@@ -252,13 +260,13 @@ def _index_put(node: Node) -> Node:
             "torch.where chooses by a mask; put several parts one after another",
         )
     shape = shape_of(x)
-    axes, places = _flat_positions(shape, given, [h for h in held if h is not None])
+    axes, positions = _flat_positions(shape, indices, [h for h in tensors if h is not None])
     joined, first = _merge_indexed_axes(node, x, axes)
     sizes = list(shape_of(joined))
     others = [size for axis, size in enumerate(sizes) if axis != first]
-    flat = call(node, aten.reshape.default, values, [*others[:first], places.numel(), *others[first:]])
+    flat = call(node, aten.reshape.default, values, [*others[:first], positions.numel(), *others[first:]])
     order = torch.arange(sizes[first])
-    order[places.reshape(-1)] = sizes[first] + torch.arange(places.numel())
+    order[positions.reshape(-1)] = sizes[first] + torch.arange(positions.numel())
     both = call(node, aten.cat.default, [joined, flat], first)
     taken = _gather_constant_indices(node, both, first, order)
     split_order, _ = order_of_axes(len(shape), axes)

@@ -74,10 +74,10 @@ def _mask_of(node: Node, training: bool) -> Node | None:
     """Operand of a sum or difference that is constant and far below zero."""
     operands = node.args[:2] if node.target is aten.add.Tensor else node.args[1:2]
     for operand in operands:
-        held = fixed_tensor(operand, training)
-        if held is None or not held.numel() or not held.is_floating_point():
+        tensor = fixed_tensor(operand, training)
+        if tensor is None or not tensor.numel() or not tensor.is_floating_point():
             continue
-        lowest = held.detach().min() if node.target is aten.add.Tensor else -held.detach().max()
+        lowest = tensor.detach().min() if node.target is aten.add.Tensor else -tensor.detach().max()
         if float(lowest) < -MARGIN:
             return operand  # type: ignore[return-value]  # what holds a constant is a node
     return None
@@ -90,15 +90,15 @@ def _move_mask_behind(node: Node, training: bool) -> Node:
         node.args = (node.args[0], constant(node, -constant_tensor(node.args[1]), "mask"))
     mask, scores = _mask_and_scores(node)
     user = single_user(node)
-    other = next((a for a in user.args[:2] if a is not node), None) if user else None
-    held = fixed_tensor(other, training)
-    if user is None or held is None or shape_of(user) != shape_of(node):
+    operand = next((a for a in user.args[:2] if a is not node), None) if user else None
+    tensor = fixed_tensor(operand, training)
+    if user is None or tensor is None or shape_of(user) != shape_of(node):
         return node
     if user.target is aten.add.Tensor:
-        summed = call(user, aten.add.Tensor, scores, constant(user, constant_tensor(mask) + held, "mask"))
-    elif user.target is aten.mul.Tensor and bool((held > 0).all()):
-        scaled = _scaled(user, scores, other)
-        summed = call(user, aten.add.Tensor, scaled, constant(user, constant_tensor(mask) * held, "mask"))
+        summed = call(user, aten.add.Tensor, scores, constant(user, constant_tensor(mask) + tensor, "mask"))
+    elif user.target is aten.mul.Tensor and bool((tensor > 0).all()):
+        scaled = _scaled(user, scores, operand)
+        summed = call(user, aten.add.Tensor, scaled, constant(user, constant_tensor(mask) * tensor, "mask"))
     else:
         return node
     replace(user, summed)
@@ -120,20 +120,20 @@ def _mask_and_scores(node: Node) -> tuple[Node, Node]:
 
 
 def _lower_mask(total: Node, training: bool) -> None:
-    way = path_to_softmax(total)
+    path = path_to_softmax(total)
     mask = _mask_of(total, training)
-    if not way or mask is None:
+    if not path or mask is None:
         return
-    rows = _rows(constant_tensor(mask), total, way)
+    rows = _rows(constant_tensor(mask), total, path)
     if bool(torch.isnan(rows.highest).any()):
         return  # refused as every constant that is not finite
     scores = next(a for a in total.args[:2] if a is not mask)
-    source, kept = _scores_before_zeroing(scores, rows.mask)
+    source, unmasked = _scores_before_zeroing(scores, rows.mask)
     empty, lost = rows.highest == -math.inf, rows.highest <= LOST_FROM
-    _refuse_intermediate_masks(rows, kept, way[-1])
+    _refuse_intermediate_masks(rows, unmasked, path[-1])
     shift = rows.spread_over_rows(torch.where(empty, 0.0, -rows.highest.clamp(max=0.0)))
     settled = torch.where(rows.spread_over_rows(empty), 0.0, rows.mask + shift).clamp(min=MASKED)
-    erased = (~kept | rows.spread_over_rows(lost & ~empty)) & (settled > FAR)
+    erased = (~unmasked | rows.spread_over_rows(lost & ~empty)) & (settled > FAR)
     if bool(erased.any()):
         ones = (1,) * erased.dim()
         factors = _remove_repetitions((~erased).to(settled.dtype), ones)
@@ -143,7 +143,7 @@ def _lower_mask(total: Node, training: bool) -> None:
         constant(total, _remove_repetitions(settled, constant_tensor(mask).shape), "mask"),
     )
     if bool(empty.any()):
-        _zero_empty_rows(way[-1], empty)
+        _zero_empty_rows(path[-1], empty)
 
 
 def _scores_before_zeroing(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
@@ -157,18 +157,18 @@ def _scores_before_zeroing(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
 def _zeroing_factors(scores: Any) -> Tensor | None:
     """Factors of a product that zeroes scores; None for other products."""
     is_product = isinstance(scores, Node) and scores.target is aten.mul.Tensor and len(scores.users) == 1
-    held = constant_of(scores.args[1]) if is_product else None
-    is_known = held is not None and bool(((held == 0) | (held == 1)).all())
-    return held if is_known and shape_of(scores.args[0]) == shape_of(scores) else None
+    tensor = constant_of(scores.args[1]) if is_product else None
+    is_known = tensor is not None and bool(((tensor == 0) | (tensor == 1)).all())
+    return tensor if is_known and shape_of(scores.args[0]) == shape_of(scores) else None
 
 
-def _rows(mask: Tensor, total: Node, way: Sequence[Node]) -> _Rows:
+def _rows(mask: Tensor, total: Node, path: Sequence[Node]) -> _Rows:
     full = mask.expand(shape_of(total))
-    places, moved = torch.arange(full.numel()).reshape(full.shape), full
-    for move in way[:-1]:
-        places, moved = (move.target(tensor, *move.args[1:]) for tensor in (places, moved))  # type: ignore[operator]  # a call
-    axis = int(way[-1].args[1])  # type: ignore[arg-type]  # the schema says int
-    return _Rows(full, places, axis, moved.amax(axis, keepdim=True))
+    positions, moved = torch.arange(full.numel()).reshape(full.shape), full
+    for move in path[:-1]:
+        positions, moved = (move.target(tensor, *move.args[1:]) for tensor in (positions, moved))  # type: ignore[operator]  # a call
+    axis = int(path[-1].args[1])  # type: ignore[arg-type]  # the schema says int
+    return _Rows(full, positions, axis, moved.amax(axis, keepdim=True))
 
 
 def _remove_repetitions(full: Tensor, wished: Sequence[int]) -> Tensor:
@@ -181,8 +181,8 @@ def _remove_repetitions(full: Tensor, wished: Sequence[int]) -> Tensor:
     return full.contiguous()
 
 
-def _refuse_intermediate_masks(rows: _Rows, kept: Tensor, softmax: Node) -> None:
-    highest = torch.where(kept, rows.spread_over_rows(rows.highest), 0.0)
+def _refuse_intermediate_masks(rows: _Rows, unmasked: Tensor, softmax: Node) -> None:
+    highest = torch.where(unmasked, rows.spread_over_rows(rows.highest), 0.0)
     between = (highest > LOST_FROM) & (highest < KEPT_TO)
     if bool(between.any()):
         raise PillionError(
@@ -203,10 +203,10 @@ def _zero_empty_rows(softmax: Node, empty: Tensor) -> None:
             help="F.scaled_dot_product_attention answers zeros for such rows; a mask of -1e9 gives equal probabilities",
         )
     full = (~empty).to(torch.float32).expand(*empty.shape)
-    kept = constant(softmax, _remove_repetitions(full, (1,) * full.dim()), "rows")
+    row_factors = constant(softmax, _remove_repetitions(full, (1,) * full.dim()), "rows")
     users = list(softmax.users)
     with softmax.graph.inserting_after(softmax):
-        zeroed = softmax.graph.call_function(aten.mul.Tensor, (softmax, kept))
+        zeroed = softmax.graph.call_function(aten.mul.Tensor, (softmax, row_factors))
     zeroed.meta.update(softmax.meta)
     for user in users:
         user.replace_input_with(softmax, zeroed)

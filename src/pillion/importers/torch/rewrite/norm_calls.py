@@ -64,26 +64,26 @@ def lower_norms(module: GraphModule) -> None:
 
 def _merge_affine(node: Node) -> Node | None:
     """Merges a following constant multiplication or addition into a norm's weight or bias."""
-    for norm, held in (node.args[:2], node.args[1::-1]):
+    for norm, operand in (node.args[:2], node.args[1::-1]):
         if not _is_call(norm, normalize_axes) or single_user(norm) is not node or node.kwargs:  # type: ignore[arg-type]  # a node
             continue
         x, weight, bias, dims, centred, eps = norm.args  # type: ignore[union-attr]  # a node
-        if bias is not None or not _is_affine_constant(held, shape_of(norm), dims):  # type: ignore[arg-type]  # a node
+        if bias is not None or not _is_affine_constant(operand, shape_of(norm), dims):  # type: ignore[arg-type]  # a node
             continue
         if node.target is aten.add.Tensor:
-            return call(node, normalize_axes, x, weight, held, dims, centred, eps)
+            return call(node, normalize_axes, x, weight, operand, dims, centred, eps)
         if weight is None:
-            return call(node, normalize_axes, x, held, None, dims, centred, eps)
+            return call(node, normalize_axes, x, operand, None, dims, centred, eps)
     return None
 
 
-def _is_affine_constant(held: Any, shape: Sequence[int], dims: Sequence[int]) -> bool:
+def _is_affine_constant(operand: Any, shape: Sequence[int], dims: Sequence[int]) -> bool:
     """Whether this is a constant number, or a constant for each element of some axes."""
-    if not is_constant(held) or not fake_result(held).is_floating_point():
+    if not is_constant(operand) or not fake_result(operand).is_floating_point():
         return False
-    sizes = list(shape_of(held))
-    wanted = [size if axis in dims else 1 for axis, size in enumerate(shape)]
-    is_each = sizes == wanted[len(wanted) - len(sizes) :] and math.prod(sizes) == math.prod(wanted)
+    sizes = list(shape_of(operand))
+    expected = [size if axis in dims else 1 for axis, size in enumerate(shape)]
+    is_each = sizes == expected[len(expected) - len(sizes) :] and math.prod(sizes) == math.prod(expected)
     return math.prod(sizes) == 1 or is_each
 
 
@@ -106,13 +106,13 @@ def _norm_with_affine(
     node: Node, norm: Any, x: Node, weight: Any, bias: Any, rest: tuple[Any, ...], shape: Any = None
 ) -> Node:
     """Norm with constant weight and bias; computed ones are applied behind it."""
-    if all(held is None or is_constant(held) for held in (weight, bias)):
+    if all(operand is None or is_constant(operand) for operand in (weight, bias)):
         return call(node, norm, x, weight, bias, *rest)
     y = call(node, norm, x, None, None, *rest)
-    for target, held in ((aten.mul.Tensor, weight), (aten.add.Tensor, bias)):
-        if held is not None:
-            held = held if shape is None else call(node, aten.reshape.default, held, shape)
-            y = call(node, target, y, held)
+    for target, operand in ((aten.mul.Tensor, weight), (aten.add.Tensor, bias)):
+        if operand is not None:
+            operand = operand if shape is None else call(node, aten.reshape.default, operand, shape)
+            y = call(node, target, y, operand)
     return y
 
 
@@ -134,12 +134,14 @@ def _is_call(node: Any, *targets: Any) -> bool:
     return isinstance(node, Node) and node.target in targets
 
 
-def _number(given: Any) -> float | None:
+def _number(operand: Any) -> float | None:
     """Value of a number or one-element constant."""
-    if isinstance(given, (int, float)):
-        return float(given)
-    held = constant_of(given)
-    return float(held) if held is not None and held.numel() == 1 and held.is_floating_point() else None
+    if isinstance(operand, (int, float)):
+        return float(operand)
+    tensor = constant_of(operand)
+    return (
+        float(tensor) if tensor is not None and tensor.numel() == 1 and tensor.is_floating_point() else None
+    )
 
 
 def _keepdim_axes(node: Node) -> list[int] | None:
@@ -230,9 +232,9 @@ def _match_centring(node: Any) -> tuple[Node, list[int]] | None:
 
 def _match_handwritten_norm(node: Node, x: Any, divisor: Any) -> Node | None:
     """Matches a tensor over the root of its mean square, or of its variance if it is centred."""
-    found, centre = _mean_square(divisor), _match_centring(x)
-    if found is not None and _is_same_computation(found[0], x):
-        _, dims, eps = found
+    mean_square, centre = _mean_square(divisor), _match_centring(x)
+    if mean_square is not None and _is_same_computation(mean_square[0], x):
+        _, dims, eps = mean_square
         if centre is not None and centre[1] == dims:
             return call(node, normalize_axes, centre[0], None, None, dims, True, eps)
         return call(node, normalize_axes, x, None, None, dims, False, eps)
@@ -282,11 +284,13 @@ def _lower_cosine_similarity(node: Node) -> Node:
     axis = dim % len(shape)
     order = [*(d for d in range(len(shape)) if d != axis), axis]
     rows = []
-    for x, ends in ((a, [1, shape[axis]]), (b, [shape[axis], 1])):
-        whole = x if list(shape_of(x)) == shape else call(node, aten.expand.default, x, shape)
-        one = _normalize_to_unit(node, whole, [axis], float(eps))
+    for x, matrix_shape in ((a, [1, shape[axis]]), (b, [shape[axis], 1])):
+        expanded = x if list(shape_of(x)) == shape else call(node, aten.expand.default, x, shape)
+        unit = _normalize_to_unit(node, expanded, [axis], float(eps))
         rows.append(
-            call(node, aten.reshape.default, call(node, aten.permute.default, one, order), [-1, *ends])
+            call(
+                node, aten.reshape.default, call(node, aten.permute.default, unit, order), [-1, *matrix_shape]
+            )
         )
     product = call(node, aten.bmm.default, *rows)
     return call(node, aten.reshape.default, product, [shape[d] for d in order[:-1]])

@@ -28,8 +28,8 @@ def normalize_embeddings(module: GraphModule) -> None:
         table = _normalized_table(node)
         if table is not None:
             rows: Any = node.args[0]
-            held = constant(node, table, f"{rows.name}_normed")
-            replace(node, call(node, aten.embedding.default, held, rows.args[1]))
+            table_node = constant(node, table, f"{rows.name}_normed")
+            replace(node, call(node, aten.embedding.default, table_node, rows.args[1]))
 
 
 def _normalized_table(node: Node) -> Tensor | None:
@@ -41,10 +41,10 @@ def _normalized_table(node: Node) -> Tensor | None:
     last = len(shape_of(rows)) - 1
     if table is None or [int(dim) % (last + 1) for dim in dims] != [last]:  # type: ignore[union-attr,arg-type]  # a list of numbers
         return None
-    held = [constant_of(part) for part in (weight, bias)]
-    if held.count(None) != (weight, bias).count(None) or _is_read_elsewhere(rows.args[0]):
+    tensors = [constant_of(part) for part in (weight, bias)]
+    if tensors.count(None) != (weight, bias).count(None) or _is_read_elsewhere(rows.args[0]):
         return None
-    scale, offset = (None if one is None else one.double() for one in held)
+    scale, offset = (None if tensor is None else tensor.double() for tensor in tensors)
     with torch.no_grad():
         return normalize_axes(table.double(), scale, offset, [1], bool(centred), float(eps)).float()  # type: ignore[arg-type]  # a number
 

@@ -85,11 +85,11 @@ def _run_layer_direction(
     Returns all results and the last state."""
     loop = new_loop()
     x_t = ELEMENT(x, loop, reverse) if x.shape[0] == count else x.select(0, 0)
-    state = [CARRIED(one, x, loop, index) for index, one in enumerate(initial)]
+    state = [CARRIED(start, x, loop, index) for index, start in enumerate(initial)]
     following = step(x_t, state, weights)
     y = STACKED(following[0], loop, count, reverse)
     pairs = zip(state, following, strict=True)
-    return y, [LAST(held, new, loop, index, count) for index, (held, new) in enumerate(pairs)]
+    return y, [LAST(old, new, loop, index, count) for index, (old, new) in enumerate(pairs)]
 
 
 def _layers(
@@ -115,7 +115,7 @@ def _layers(
         ys = []
         for direction in range(directions):
             number = layer * directions + direction
-            state = [one.select(0, number) for one in initial]
+            state = [tensor.select(0, number) for tensor in initial]
             weights = params[number * each : (number + 1) * each]
             y, last = _run_layer_direction(step, x, count, state, weights, direction == 1)
             ys.append(y)

@@ -35,8 +35,8 @@ VIEWS = (aten.reshape.default, aten.permute.default)
 
 def reroll_loops(module: GraphModule, constraints: QuantizationConstraints) -> None:
     """Rolls all unrolled loops of a module."""
-    kept = CONVOLUTIONS if constraints.copies_of_convolutions else ()
-    while (steps := find_steps(module.graph, kept)) is not None:
+    unrolled = CONVOLUTIONS if constraints.copies_of_convolutions else ()
+    while (steps := find_steps(module.graph, unrolled)) is not None:
         _LoopBuilder(steps).roll()
         sort_topologically(module.graph)
 
@@ -48,14 +48,14 @@ def sort_topologically(graph: Graph) -> None:
     for node in list(graph.nodes):
         waiting = [node]
         while waiting:
-            one = waiting[-1]
-            missing = [n for n in one.all_input_nodes if n not in done]
+            current = waiting[-1]
+            missing = [n for n in current.all_input_nodes if n not in done]
             waiting += missing
             if not missing:
                 waiting.pop()
-                if one not in done and one is not end:
-                    end.prepend(one)
-                done.add(one)
+                if current not in done and current is not end:
+                    end.prepend(current)
+                done.add(current)
 
 
 class _LoopBuilder:
@@ -63,7 +63,7 @@ class _LoopBuilder:
 
     def __init__(self, steps: UnrolledSteps) -> None:
         self.steps, self.number = steps, new_loop()
-        order = {node: place for place, node in enumerate(next(iter(steps.place)).graph.nodes)}
+        order = {node: index for index, node in enumerate(next(iter(steps.place)).graph.nodes)}
         self.rows = sorted(steps.rows, key=lambda row: order[row[-1]])
         readers = [reader for row in self.rows for reader in self._readers(row)]
         self.before = min(readers, key=order.__getitem__)
@@ -89,8 +89,8 @@ class _LoopBuilder:
 
     def _readers(self, row: Row) -> Iterator[Node]:
         """Readers of a row outside the steps."""
-        found = dict.fromkeys(user for node in row for user in node.users)
-        return (user for user in found if user not in self.steps.place)
+        users = dict.fromkeys(user for node in row for user in node.users)
+        return (user for user in users if user not in self.steps.place)
 
     def _insert_loop_begin(self) -> None:
         sequences = [(row, self._insert_sequence(e)) for row, e in self.steps.elements.items()]
@@ -134,8 +134,8 @@ class _LoopBuilder:
 
     def _flatten_input_dependent(self, first: Node, sequences: list[Node]) -> Node:
         """Flattens an input-dependent tensor to [n, 1], so that `carried` does not broadcast the state."""
-        made = [*sequences, first, *(row[0] for row in self.steps.carried), *self.steps.same]
-        source = next(node for node in made if not is_constant(node))
+        nodes = [*sequences, first, *(row[0] for row in self.steps.carried), *self.steps.same]
+        source = next(node for node in nodes if not is_constant(node))
         return call(self.before, aten.reshape.default, source, [fake_result(source).numel(), 1])
 
     def _row_behind_views(self, row: Row) -> tuple[Row, list[Node]]:
@@ -160,8 +160,8 @@ class _LoopBuilder:
         count = self.steps.count
         for index, owner in enumerate(self.steps.carried.values()):
             source, views = self._row_behind_views(owner)
-            held = self.states[source]
-            last = call(self.before, LAST, held, self.inside[source[-1]], self.number, index, count)
+            state = self.states[source]
+            last = call(self.before, LAST, state, self.inside[source[-1]], self.number, index, count)
             lasts[source] = last
             for view in views:
                 last = _apply_view(self.before, view, last)
@@ -220,19 +220,19 @@ class _LoopBuilder:
         reader.args = (joined, axis)
 
     def _step_of_node(self, row: Row, node: Node) -> int | None:
-        found = self.steps.place.get(node)
-        return found[1] if found is not None and found[0] == row else None
+        location = self.steps.place.get(node)
+        return location[1] if location is not None and location[0] == row else None
 
-    def _concat_steps(self, row: Row, places: list[int], axis: int) -> Node:
+    def _concat_steps(self, row: Row, steps: list[int], axis: int) -> Node:
         """Concatenates some steps of a row along one of their axes."""
-        low, count, shape = min(places), len(places), shape_of(row[0])
+        low, count, shape = min(steps), len(steps), shape_of(row[0])
         part = _narrow(self.before, self._stacked_results(row), 0, low, count, 1)
-        if places[0] > places[-1]:
+        if steps[0] > steps[-1]:
             part = call(self.before, aten.flip.default, part, [0])
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
         moved = call(self.before, aten.permute.default, part, order) if axis else part
-        whole = [*shape[:axis], count * shape[axis], *shape[axis + 1 :]]
-        return call(self.before, aten.reshape.default, moved, whole)
+        full_shape = [*shape[:axis], count * shape[axis], *shape[axis + 1 :]]
+        return call(self.before, aten.reshape.default, moved, full_shape)
 
 
 def _consecutive_runs(numbers: list[int | None]) -> Iterator[range]:

@@ -190,11 +190,13 @@ def _frame_params(node: Node) -> tuple[int, int, Tensor | None]:
     """Size, hop and window of frames; None for a computed window."""
     size = int(named_argument(node, "n_fft"))
     hop = int(named_argument(node, "hop_length") or size // 4)
-    given = named_argument(node, "window")
-    held = constant_of(given) if given is not None else torch.ones(named_argument(node, "win_length") or size)
-    if held is None or not held.is_floating_point():
+    window = named_argument(node, "window")
+    tensor = (
+        constant_of(window) if window is not None else torch.ones(named_argument(node, "win_length") or size)
+    )
+    if tensor is None or not tensor.is_floating_point():
         return size, hop, None
-    return size, hop, dft_matrices.centre_window(held.detach(), size)
+    return size, hop, dft_matrices.centre_window(tensor.detach(), size)
 
 
 def _if_matrix_small(form: PairLowering) -> PairLowering:
@@ -209,8 +211,8 @@ def _largest_matrix_size(node: Node) -> int:
     if node.target in (*WINDOWED, aten.istft.default):
         return int(named_argument(node, "n_fft")) * (int(named_argument(node, "n_fft")) + 2)
     args: Any = node.args
-    ends = [shape_of(n) for n in (node, args[0])]
-    return max((2 * max(shape[axis] for shape in ends)) ** 2 for axis in args[1])
+    shapes = [shape_of(n) for n in (node, args[0])]
+    return max((2 * max(shape[axis] for shape in shapes)) ** 2 for axis in args[1])
 
 
 LOWERINGS: dict[Any, PairLowering] = {

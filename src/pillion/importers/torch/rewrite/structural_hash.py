@@ -57,20 +57,20 @@ class ValueNumbering:
 
     def _value_key(self, node: Node) -> Any:
         if node.op == "get_attr":
-            held = constant_of(node)
-            return node.target if held is None or held.numel() > SMALL else _content(held)
+            tensor = constant_of(node)
+            return node.target if tensor is None or tensor.numel() > SMALL else _content(tensor)
         if node.op != "call_function" or _has_unique_value(node):
             return node
         arguments = str(map_arg((node.args, dict(node.kwargs)), lambda n: f"·{self._numbers[n]}"))
         return node.target, arguments
 
 
-def _content(held: Tensor) -> tuple[Any, ...]:
+def _content(tensor: Tensor) -> tuple[Any, ...]:
     """Content key of a tensor; trained parameters are identified by themselves."""
-    if held.requires_grad:
-        return (id(held),)
-    raw = held.detach().cpu().contiguous().numpy().tobytes()
-    return held.dtype, tuple(held.shape), hashlib.sha256(raw).digest()
+    if tensor.requires_grad:
+        return (id(tensor),)
+    raw = tensor.detach().cpu().contiguous().numpy().tobytes()
+    return tensor.dtype, tuple(tensor.shape), hashlib.sha256(raw).digest()
 
 
 def _has_unique_value(node: Node) -> bool:
@@ -97,15 +97,15 @@ class CallSequence:
         """Yields, from the last call on, each call that ends a repeated run, with the ends of earlier runs among
         its last `most` equal calls."""
         alike: dict[Any, list[int]] = {}
-        places: dict[int, list[int]] = {}
+        repeats: dict[int, list[int]] = {}
         for at, node in enumerate(self.nodes):
             if is_tensor(node) and node.target not in LOOP_ARGUMENT:
                 same = alike.setdefault(signature(node), [])
-                places[at] = [p for p in same[-most:] if self._is_run(p, at)]
+                repeats[at] = [p for p in same[-most:] if self._is_run(p, at)]
                 same.append(at)
-        for at in sorted(places, reverse=True):
-            if places[at]:
-                yield self.nodes[at], (self.nodes[p] for p in reversed(places[at]))
+        for at in sorted(repeats, reverse=True):
+            if repeats[at]:
+                yield self.nodes[at], (self.nodes[p] for p in reversed(repeats[at]))
 
     def _is_run(self, first: int, second: int) -> bool:
         """Whether the calls between two positions repeat those before the first."""

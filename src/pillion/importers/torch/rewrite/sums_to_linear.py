@@ -33,11 +33,11 @@ def sums_to_linear(module: GraphModule) -> None:
         if product.target is not aten.mul.Tensor or single_user(product) is not node or not argument(node, 1):
             continue
         for x, factors in (product.args[:2], product.args[1::-1]):
-            held = constant_of(factors)
-            if isinstance(x, Node) and held is not None and constant_of(x) is None:
-                axes = _classify_axes(node, x, held)
+            tensor = constant_of(factors)
+            if isinstance(x, Node) and tensor is not None and constant_of(x) is None:
+                axes = _classify_axes(node, x, tensor)
                 if axes is not None:
-                    replace(node, _insert_linear_layer(node, x, held, axes))
+                    replace(node, _insert_linear_layer(node, x, tensor, axes))
                     break
 
 
@@ -60,28 +60,28 @@ def _classify_axes(total: Node, x: Node, factors: Tensor) -> _ProductAxes | None
     of_x, of_factors = ((1,) * (rank - len(s)) + tuple(s) for s in (shape_of(x), factors.shape))
     if any(of_x[axis] != shape[axis] for axis in summed) or factors.numel() < 2:
         return None
-    kept = [axis for axis in range(rank) if axis not in summed]
-    outputs = tuple(axis for axis in kept if of_factors[axis] > 1)
+    remaining = [axis for axis in range(rank) if axis not in summed]
+    outputs = tuple(axis for axis in remaining if of_factors[axis] > 1)
     if any(of_x[axis] > 1 for axis in outputs):
         return None
-    return _ProductAxes(summed, tuple(axis for axis in kept if axis not in outputs), outputs)
+    return _ProductAxes(summed, tuple(axis for axis in remaining if axis not in outputs), outputs)
 
 
 def _insert_linear_layer(node: Node, x: Node, factors: Tensor, axes: _ProductAxes) -> Node:
     shape = shape_of(node.args[0])  # type: ignore[arg-type]  # a product
     rank, size = len(shape), [math.prod(shape[a] for a in part) for part in (axes.summed, axes.outputs)]
     rows = [shape[a] for a in axes.rows]
-    whole = factors.reshape((1,) * (rank - factors.dim()) + tuple(factors.shape))
-    whole = whole.expand([shape[a] if a in (*axes.summed, *axes.outputs) else 1 for a in range(rank)])
-    weights = whole.permute(*axes.outputs, *axes.summed, *axes.rows).reshape(size[1], size[0])
+    expanded = factors.reshape((1,) * (rank - factors.dim()) + tuple(factors.shape))
+    expanded = expanded.expand([shape[a] if a in (*axes.summed, *axes.outputs) else 1 for a in range(rank)])
+    weights = expanded.permute(*axes.outputs, *axes.summed, *axes.rows).reshape(size[1], size[0])
     if node.target is aten.mean.dim:
         weights = weights / size[0]
-    given = call(node, aten.reshape.default, x, [1] * (rank - len(shape_of(x))) + list(shape_of(x)))
-    given = permuted(node, given, [*axes.rows, *axes.outputs, *axes.summed])
-    given = call(node, aten.reshape.default, given, [*(rows or [1]), size[0]])
-    held = constant(node, weights.clone(), f"{node.name}_weights")
-    made = call(node, aten.linear.default, given, held, None)
-    made = call(node, aten.reshape.default, made, [*rows, *(shape[a] for a in axes.outputs)])
+    operand = call(node, aten.reshape.default, x, [1] * (rank - len(shape_of(x))) + list(shape_of(x)))
+    operand = permuted(node, operand, [*axes.rows, *axes.outputs, *axes.summed])
+    operand = call(node, aten.reshape.default, operand, [*(rows or [1]), size[0]])
+    weights_node = constant(node, weights.clone(), f"{node.name}_weights")
+    result = call(node, aten.linear.default, operand, weights_node, None)
+    result = call(node, aten.reshape.default, result, [*rows, *(shape[a] for a in axes.outputs)])
     order = (*axes.rows, *axes.outputs)
-    made = permuted(node, made, [order.index(a) for a in sorted(order)])
-    return call(node, aten.reshape.default, made, list(shape_of(node)))
+    result = permuted(node, result, [order.index(a) for a in sorted(order)])
+    return call(node, aten.reshape.default, result, list(shape_of(node)))

@@ -99,11 +99,11 @@ def _maximum(node: Node) -> Node | None:
 def _split_to_slices(node: Node) -> None:
     """Replaces a split by slices. Not done earlier, because parts may be written in place (`GRUCell`)."""
     source, size, dim = (argument(node, i, 0) for i in range(3))
-    whole = shape_of(source)[dim]
+    length = shape_of(source)[dim]
     for user in list(node.users):
         index: Any = user.args[1]  # users are getitems
         replace(
-            user, call(user, aten.slice.Tensor, source, dim, size * index, min(size * (index + 1), whole))
+            user, call(user, aten.slice.Tensor, source, dim, size * index, min(size * (index + 1), length))
         )
 
 
@@ -181,10 +181,10 @@ def _padded_convolution(node: Node) -> Node:
 def _cat(node: Node) -> Node | None:
     """Drops empty operands."""
     operands: Any = node.args[0]
-    kept = [n for n in operands if fake_result(n).numel()]
-    if not kept or len(kept) == len(operands):
+    nonempty = [n for n in operands if fake_result(n).numel()]
+    if not nonempty or len(nonempty) == len(operands):
         return None
-    return call(node, aten.cat.default, kept, *node.args[1:], **node.kwargs)
+    return call(node, aten.cat.default, nonempty, *node.args[1:], **node.kwargs)
 
 
 def _reduce_all_axes(node: Node) -> Node:

@@ -58,8 +58,8 @@ MOST_AT_ONCE = 256
 def _repeat_axis(x: Tensor, count: int, dim: int) -> Tensor:
     if count <= MOST_AT_ONCE:
         return torch.cat([x] * count, dim) if count != 1 else x
-    whole, rest = divmod(count, MOST_AT_ONCE)
-    many = _repeat_axis(torch.cat([x] * MOST_AT_ONCE, dim), whole, dim)
+    full, rest = divmod(count, MOST_AT_ONCE)
+    many = _repeat_axis(torch.cat([x] * MOST_AT_ONCE, dim), full, dim)
     return torch.cat([many, *[x] * rest], dim) if rest else many
 
 

@@ -118,14 +118,14 @@ def find_steps(graph: Graph, kept: Collection[Any] = ()) -> UnrolledSteps | None
 
 
 def _loop_ending_at(
-    last: Node, candidates: Iterable[Node], numbers: ValueNumbering, kept: Collection[Any]
+    last: Node, candidates: Iterable[Node], numbers: ValueNumbering, unrolled: Collection[Any]
 ) -> UnrolledSteps | None:
     """Loop whose last step returns `last`."""
     for before in candidates:
         path = Matcher((before, last), numbers).path()
         chain = _step_chain(before, last, path) if path is not None else []
         steps = _loop_of_chain(chain, numbers)
-        if steps is not None and _is_worth_while(steps, kept):
+        if steps is not None and _is_worth_while(steps, unrolled):
             return steps
     return None
 
@@ -147,20 +147,20 @@ def _loop_of_chain(chain: list[Node], numbers: ValueNumbering) -> UnrolledSteps 
 
 def _step_chain(before: Node, last: Node, path: list[int]) -> list[Node]:
     """Results of all steps in order, followed backwards along `path`."""
-    chain, wanted = [last, before], signature(last)
+    chain, expected = [last, before], signature(last)
     while True:
         node: Node | None = chain[-1]
         for position in path:
             operands = operands_of(node) if node is not None else []
             node = operands[position] if position < len(operands) else None
-        if node is None or node.op != "call_function" or signature(node) != wanted:
+        if node is None or node.op != "call_function" or signature(node) != expected:
             return chain[::-1]
         chain.append(node)
 
 
-def _is_worth_while(steps: UnrolledSteps, kept: Collection[Any]) -> bool:
+def _is_worth_while(steps: UnrolledSteps, unrolled: Collection[Any]) -> bool:
     """Whether a step has weights, or there are many steps over a sequence."""
-    if any(row[0].target in kept for row in steps.rows):
+    if any(row[0].target in unrolled for row in steps.rows):
         return False
     if any(row[0].target in LAYERS for row in steps.rows):
         return True
@@ -180,13 +180,13 @@ class Matcher:
         """Classifies a row and everything upstream. Raises `StepsDiffer` if a row matches no kind."""
         waiting: deque[tuple[Row, tuple[Row, int] | None]] = deque([(row, None)])
         while waiting:  # the nearest first: what is no loop is soon seen to be none
-            one, reader = waiting.popleft()
-            if one in self._reached:
+            current, reader = waiting.popleft()
+            if current in self._reached:
                 continue
-            self._reached[one] = reader
-            if self._kind(one) == "computed":
-                operands = zip(*map(operands_of, one), strict=True)
-                waiting.extend((tuple(o), (one, i)) for i, o in enumerate(operands))
+            self._reached[current] = reader
+            if self._kind(current) == "computed":
+                operands = zip(*map(operands_of, current), strict=True)
+                waiting.extend((tuple(o), (current, i)) for i, o in enumerate(operands))
 
     def _kind(self, row: Row) -> str:
         steps, previous, last = self.steps, row[-2], row[-1]
@@ -194,9 +194,9 @@ class Matcher:
             self._require_for_all_steps(row, lambda k: self.numbers[row[k]] == self.numbers[last])
             steps.same[last] = None
             return "same"
-        found = steps.place.get(last)
-        if found is not None and found[1] == steps.count - 2:
-            owner = found[0]
+        location = steps.place.get(last)
+        if location is not None and location[1] == steps.count - 2:
+            owner = location[0]
             self._require_for_all_steps(
                 row,
                 lambda k: (
@@ -233,13 +233,13 @@ class Matcher:
             return False
         stride, end = last.first - before.first, self.steps.count - 1
         number = self.numbers[last.source]
-        wanted = [replace(last, first=last.first - (end - k) * stride) for k in range(end + 1)]
+        expected = [replace(last, first=last.first - (end - k) * stride) for k in range(end + 1)]
         self._require_for_all_steps(
-            row, lambda k: _slices_match(reads[k], wanted[k], self.numbers, number) and is_tensor(row[k])
+            row, lambda k: _slices_match(reads[k], expected[k], self.numbers, number) and is_tensor(row[k])
         )
         if not stride or (abs(stride) != last.size and last.size > MOST_TAKEN):
             raise StepsDiffer(end)
-        self.steps.elements[row] = StepElement(last.source, last.axis, wanted[0].first, stride, last.size)
+        self.steps.elements[row] = StepElement(last.source, last.axis, expected[0].first, stride, last.size)
         return True
 
     def path(self) -> list[int] | None:
@@ -275,8 +275,8 @@ class Matcher:
         """Corresponding users of a row in the other steps."""
         if user in self.steps.place or user.op != "call_function" or user in row[0].users:
             return
-        wanted = signature(user)
-        alike = [[u for u in node.users if signature(u) == wanted] for node in row]
+        expected = signature(user)
+        alike = [[u for u in node.users if signature(u) == expected] for node in row]
         number = alike[-1].index(user)
         if all(len(users) == len(alike[-1]) for users in alike):
             yield tuple(users[number] for users in alike)
@@ -293,12 +293,14 @@ class Matcher:
             self.steps, self._reached = steps, reached
 
 
-def _slices_match(found: StepSlice | None, wanted: StepSlice, numbers: ValueNumbering, number: int) -> bool:
+def _slices_match(
+    actual: StepSlice | None, expected: StepSlice, numbers: ValueNumbering, number: int
+) -> bool:
     """Whether a slice equals `wanted`, on a tensor of the same value."""
     return (
-        found is not None
-        and replace(found, source=wanted.source) == wanted
-        and numbers[found.source] == number
+        actual is not None
+        and replace(actual, source=expected.source) == expected
+        and numbers[actual.source] == number
     )
 
 

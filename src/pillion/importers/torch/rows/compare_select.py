@@ -57,9 +57,9 @@ for _target, _relation in RELATIONS.items():
 
 
 def _fit_refusal(node: Node) -> str:
-    held = [constant_of(operand) for operand in node.args[:2]]
-    ends = [int(end) for v in held if v is not None and v.numel() for end in (v.min(), v.max())]
-    beyond = next((end for end in ends if not -FITTING <= end < FITTING), None)
+    tensors = [constant_of(operand) for operand in node.args[:2]]
+    extremes = [int(end) for v in tensors if v is not None and v.numel() for end in (v.min(), v.max())]
+    beyond = next((end for end in extremes if not -FITTING <= end < FITTING), None)
     return "" if beyond is None else f"whole numbers have 32 bits, and {beyond} has more"
 
 
@@ -79,8 +79,8 @@ def where(b: Builder, condition: LayoutValue, first: LayoutValue, second: Layout
     quant = left.type.quant
     if not (left.is_constant and right.is_constant and isinstance(quant, PerTensor)):
         return LayoutValue(b.emit(Where, condition=flags, a=left, b=right), order)
-    held: dict[str, Any] = {"condition": flags, "a": left, "b": right}
-    integers = b.emit(Where, dtype=DType.INT8, quant=quant, name=f"{b.hint}_i8", **held)
+    operands: dict[str, Any] = {"condition": flags, "a": left, "b": right}
+    integers = b.emit(Where, dtype=DType.INT8, quant=quant, name=f"{b.hint}_i8", **operands)
     return LayoutValue(b.emit(Dequantize, x=integers), order)
 
 
@@ -95,9 +95,9 @@ def masked(b: Builder, scores: LayoutValue, mask: LayoutValue, dim: int, where: 
             b.node.name,
             "compile the float model: pillion quantizes it",
         )
-    (flags, kept), order = broadcast_operands(b, mask, scores)
+    (flags, values), order = broadcast_operands(b, mask, scores)
     lowest = b.constant(constant(f"{b.hint}_lowest", np.int8(-128), known.x.type.quant))
-    choice = {"a": lowest, "b": kept} if where else {"a": kept, "b": lowest}
+    choice = {"a": lowest, "b": values} if where else {"a": values, "b": lowest}
     return LayoutValue(b.emit(Where, condition=flags, a=choice["a"], b=choice["b"]), order)
 
 
@@ -113,8 +113,8 @@ def _arg_extremum_lowering(cls: type[Op]) -> Lowering:
 
 def _reals_refusal(node: Node) -> str:
     operand: Any = node.args[0]
-    held = fake_result(operand)
-    return "" if held.is_floating_point() else f"its operand is {held.dtype}; .float() makes it real"
+    fake = fake_result(operand)
+    return "" if fake.is_floating_point() else f"its operand is {fake.dtype}; .float() makes it real"
 
 
 for _target, _op in ((aten.argmax.default, ArgMax), (aten.argmin.default, ArgMin)):

@@ -31,8 +31,8 @@ def broadcast_operands(b: Builder, *operands: LayoutValue) -> tuple[list[Value],
     """Returns the operands in one layout and of one rank, ready for broadcasting, and that layout."""
     rank = max(operand.rank for operand in operands)
     lead = operands[0]
-    for other in operands[1:]:
-        lead = lead if _determines_layout(lead, other) else other
+    for candidate in operands[1:]:
+        lead = lead if _determines_layout(lead, candidate) else candidate
     order = _prepend_axes(lead, rank).order
     return [_with_rank(b, operand, order) for operand in operands], order
 

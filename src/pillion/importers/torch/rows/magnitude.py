@@ -32,13 +32,13 @@ def magnitude_of(b: Builder, first: LayoutValue, second: LayoutValue, steps: tup
         )
 
     def function(x: Reals) -> Reals:
-        one, none = torch.from_numpy(np.sqrt(np.maximum(x, 0))), torch.zeros((), dtype=torch.float64)
+        real, none = torch.from_numpy(np.sqrt(np.maximum(x, 0))), torch.zeros((), dtype=torch.float64)
         with torch.no_grad():
-            made: Any = magnitude(one, none, steps)
-        return np.asarray(made.numpy(), np.float64)
+            result: Any = magnitude(real, none, steps)
+        return np.asarray(result.numpy(), np.float64)
 
-    held, at_zero, falls = tabulate_thresholds(function, output)
+    table, at_zero, falls = tabulate_thresholds(function, output)
     (left, right), order = broadcast_operands(b, first, second)
-    thresholds = b.constant(constant(b.names.fresh(f"{b.hint}_thresholds"), held))
+    thresholds = b.constant(constant(b.names.fresh(f"{b.hint}_thresholds"), table))
     y = b.emit(Magnitude, a=left, b=right, thresholds=thresholds, first=at_zero, falls=falls)
     return LayoutValue(y, order)

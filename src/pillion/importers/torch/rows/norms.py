@@ -32,11 +32,11 @@ def norm(
     order: Order = (*(axis for axis in x.order if axis not in dims), *inner)
     lain, axis = b.arrange(x, order), x.rank - len(inner)
     sizes, places = [x.shape[d] for d in sorted(dims)], [sorted(dims).index(a) for a in inner]
-    held = _flatten_weights(b, weight, bias, sizes, places)
+    affine = _flatten_weights(b, weight, bias, sizes, places)
     shape = lain.shape
-    if any(value.type.elements > 1 for value in held.values()) and len(inner) > 1:
+    if any(value.type.elements > 1 for value in affine.values()) and len(inner) > 1:
         lain = b.reshape(lain, (*shape[:axis], math.prod(shape[axis:])))
-    y = b.emit(Normalize, x=lain, axis=axis, centred=centred, eps=float(eps), **held)
+    y = b.emit(Normalize, x=lain, axis=axis, centred=centred, eps=float(eps), **affine)
     return LayoutValue(b.reshape(y, shape), order)
 
 
@@ -46,8 +46,8 @@ def group_norm(
 ) -> LayoutValue:
     """Lowers a norm over groups of channels, in a channels-last layout."""
     order: Order = (0, *range(2, x.rank), 1)
-    held = _flatten_weights(b, weight, bias, [x.shape[1]], [0])
-    y = b.emit(Normalize, x=b.arrange(x, order), axis=1, groups=groups, eps=float(eps), **held)
+    affine = _flatten_weights(b, weight, bias, [x.shape[1]], [0])
+    y = b.emit(Normalize, x=b.arrange(x, order), axis=1, groups=groups, eps=float(eps), **affine)
     return LayoutValue(y, order)
 
 
@@ -56,9 +56,9 @@ def _flatten_weights(
 ) -> dict[str, Any]:
     """Flattens weights and bias, where a norm has them, in memory order; a single number stays one."""
     held: dict[str, Any] = {}
-    for name, given in (("weights", weight), ("bias", bias)):
-        if given is not None:
-            data = given.value.constant
+    for name, weights in (("weights", weight), ("bias", bias)):
+        if weights is not None:
+            data = weights.value.constant
             data = data.reshape(sizes).transpose(order) if data.size > 1 else data
-            held[name] = b.constant(constant(given.value.name, np.ascontiguousarray(data).reshape(-1)))
+            held[name] = b.constant(constant(weights.value.name, np.ascontiguousarray(data).reshape(-1)))
     return held

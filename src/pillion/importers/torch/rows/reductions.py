@@ -48,8 +48,8 @@ def emit_reduction(
     y = b.emit(cls, x=x.value, axes=axes, keepdims=keepdim)
     if keepdim:
         return x.with_value(y)
-    kept = [axis for i, axis in enumerate(x.order) if i not in axes]
-    return LayoutValue(y, tuple(sorted(kept).index(axis) for axis in kept))
+    remaining = [axis for i, axis in enumerate(x.order) if i not in axes]
+    return LayoutValue(y, tuple(sorted(remaining).index(axis) for axis in remaining))
 
 
 def _softmax_lowering(cls: type[Op]) -> Lowering:

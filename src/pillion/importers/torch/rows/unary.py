@@ -153,7 +153,7 @@ def _replace_nan_entries(values: np.ndarray[Any, Any], zero_point: int) -> np.nd
     known = np.flatnonzero(~np.isnan(values))
     if not len(known):
         return np.zeros_like(values)
-    places = np.arange(len(values))
-    distance = np.abs(places[:, None] - known)
+    positions = np.arange(len(values))
+    distance = np.abs(positions[:, None] - known)
     towards_zero = np.abs(known - (zero_point + 128)) / (2 * len(values))
     return values[known[np.argmin(distance + towards_zero, axis=1)]]

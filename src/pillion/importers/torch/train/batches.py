@@ -53,11 +53,17 @@ def free_batch_size(graph: GraphModule, longer: GraphModule) -> bool:
     if len(nodes) != len(others):
         return False
     changes = []
-    for node, other in zip(nodes, others, strict=True):
-        if (node.op, str(node.target), len(node.args)) != (other.op, str(other.target), len(other.args)):
+    for node, counterpart in zip(nodes, others, strict=True):
+        if (node.op, str(node.target), len(node.args)) != (
+            counterpart.op,
+            str(counterpart.target),
+            len(counterpart.args),
+        ):
             return False
-        if _literal_arguments(node) != _literal_arguments(other) or not _same_constant(node, other):
-            sizes = _free_size(node, other)
+        if _literal_arguments(node) != _literal_arguments(counterpart) or not _same_constant(
+            node, counterpart
+        ):
+            sizes = _free_size(node, counterpart)
             if sizes is None:
                 return False
             changes.append((node, sizes))
@@ -71,17 +77,17 @@ def _literal_arguments(node: Node) -> str:
     return str(map_arg((node.args, dict(node.kwargs)), lambda n: n.name))
 
 
-def _same_constant(node: Node, other: Node) -> bool:
-    held, theirs = constant_of(node), constant_of(other)
-    return held is None or theirs is None or held.shape == theirs.shape
+def _same_constant(node: Node, counterpart: Node) -> bool:
+    ours, theirs = constant_of(node), constant_of(counterpart)
+    return ours is None or theirs is None or ours.shape == theirs.shape
 
 
-def _free_size(node: Node, other: Node) -> list[int] | None:
+def _free_size(node: Node, counterpart: Node) -> list[int] | None:
     """Sizes of a reshape with -1 for the batch-dependent one."""
     if node.target is not aten.reshape.default:
         return None
     sizes: Any = node.args[1]
-    theirs: Any = other.args[1]
+    theirs: Any = counterpart.args[1]
     if len(sizes) != len(theirs) or -1 in sizes or 0 in sizes:
         return None
     free = [-1 if a != b else a for a, b in zip(sizes, theirs, strict=True)]
@@ -90,13 +96,13 @@ def _free_size(node: Node, other: Node) -> list[int] | None:
 
 def check_fit(graph: GraphModule, inputs: Sequence[Tensor]) -> None:
     """Raises if inputs differ from the recorded shapes beyond the batch size."""
-    wanted = [shape_of(n) for n in graph.graph.find_nodes(op="placeholder")]
-    given = [tuple(x.shape) for x in inputs]
-    if [shape[1:] for shape in wanted] != [shape[1:] for shape in given]:
+    recorded = [shape_of(n) for n in graph.graph.find_nodes(op="placeholder")]
+    shapes = [tuple(x.shape) for x in inputs]
+    if [shape[1:] for shape in recorded] != [shape[1:] for shape in shapes]:
         raise PillionError(
             "the inputs do not fit the trained module",
-            rule=" and ".join(map(_shape_with_any_batch, wanted)),
-            here=" and ".join(str(list(shape)) for shape in given),
+            rule=" and ".join(map(_shape_with_any_batch, recorded)),
+            here=" and ".join(str(list(shape)) for shape in shapes),
             help="compile with inputs like those that `prepare_qat` was given",
         )
 
@@ -108,8 +114,8 @@ def _shape_with_any_batch(shape: tuple[int, ...]) -> str:
 def fix_shapes(module: GraphModule, inputs: Sequence[Tensor]) -> None:
     """Fixes all shapes of a graph to those for `inputs`."""
     mode = fake_mode(module.graph)
-    for node, given in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
-        node.meta["val"] = mode.from_tensor(given.detach(), static_shapes=True)
+    for node, example in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
+        node.meta["val"] = mode.from_tensor(example.detach(), static_shapes=True)
     for node in calls(module.graph):
         node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
         if node.target is aten.reshape.default:

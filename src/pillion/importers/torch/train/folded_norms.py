@@ -78,12 +78,12 @@ def _batch_counter(module: GraphModule, norm: Node) -> Node | None:
     """Buffer in which torch's modules count batches."""
     mean: Any = norm.args[3]
     path, _, _ = str(mean.target).rpartition(".")
-    held = getattr(module.get_submodule(path), "num_batches_tracked", None)
-    if not isinstance(held, Tensor):
+    counter = getattr(module.get_submodule(path), "num_batches_tracked", None)
+    if not isinstance(counter, Tensor):
         return None
     with module.graph.inserting_before(norm):
         node = module.graph.get_attr(f"{path}.num_batches_tracked" if path else "num_batches_tracked")
-    node.meta["val"] = fake_mode(module.graph).from_tensor(held, static_shapes=True)
+    node.meta["val"] = fake_mode(module.graph).from_tensor(counter, static_shapes=True)
     return node
 
 

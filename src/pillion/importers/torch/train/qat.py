@@ -75,10 +75,12 @@ def prepared(model: nn.Module, inputs: tuple[Tensor, ...], constraints: Quantiza
     for method in ("train", "eval"):  # torchao forbids both, on the instance
         rounding.__dict__.pop(method, None)
     simulate_folding(rounding)
-    kept = tuple(x.detach().clone() for x in inputs)
+    examples = tuple(x.detach().clone() for x in inputs)
     name = type(model).__name__.lower()
     module = QatModule(
-        rounding, model, Preparation(name, constraints, kept, restored, tuple(quantizer.float_ops), any_batch)
+        rounding,
+        model,
+        Preparation(name, constraints, examples, restored, tuple(quantizer.float_ops), any_batch),
     )
     module.eval().freeze_ranges(
         inputs

@@ -73,8 +73,8 @@ class QatModule(nn.Module):
     @property
     def origin(self) -> nn.Module:
         """The float model, which shares these tensors."""
-        found: nn.Module = self.__dict__["_origin"][0]
-        return found
+        model: nn.Module = self.__dict__["_origin"][0]
+        return model
 
     @property
     def is_trained(self) -> bool:
@@ -85,7 +85,7 @@ class QatModule(nn.Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Computes the outputs with rounding; in train mode, ranges follow the batch. Arguments may be passed by
         name."""
-        given = (
+        ordered = (
             inputs
             if not named and all(isinstance(x, Tensor) for x in inputs)
             else self._in_order(inputs, named)
@@ -96,7 +96,7 @@ class QatModule(nn.Module):
             self.batches_seen += 1
         for observer in self.ranges():
             observer.begin_batch()
-        return run(self.rounding, *given)
+        return run(self.rounding, *ordered)
 
     def train(self, mode: bool = True) -> QatModule:
         """Sets the mode of batch norms, dropouts and ranges."""
@@ -138,36 +138,36 @@ class QatModule(nn.Module):
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """Returns weights and statistics under the model's names, ranges under `rounding`, each once."""
-        held = super().state_dict(*args, **options)
+        entries = super().state_dict(*args, **options)
         prefix = options.get("prefix", args[1] if len(args) > 1 else "")
         for key in [
-            k for k in held if self._is_repeated_key(k.removeprefix(prefix)) and k.startswith(prefix)
+            k for k in entries if self._is_repeated_key(k.removeprefix(prefix)) and k.startswith(prefix)
         ]:
-            del held[key]
-        return held
+            del entries[key]
+        return entries
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         """Loads a state dict of this module or of the float model, which leaves the ranges unchanged."""
         names = {*self.origin._parameters, *self.origin._buffers, *self.origin._modules}
-        held = [k for k in state_dict if k.startswith(prefix) and k[len(prefix) :].partition(".")[0] in names]
-        for key in held:
+        keys = [k for k in state_dict if k.startswith(prefix) and k[len(prefix) :].partition(".")[0] in names]
+        for key in keys:
             state_dict[f"{prefix}{ROUNDING}.{key.removeprefix(prefix)}"] = state_dict[key]
             if not self._is_exposed(key.removeprefix(prefix)):
                 del state_dict[key]
         ranges = {
             f"{prefix}{k}": v for k, v in self.state_dict().items() if not self._is_key_of_tensor(k, names)
         }
-        if held and not ranges.keys() & state_dict.keys():
+        if keys and not ranges.keys() & state_dict.keys():
             state_dict.update(ranges)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> QatModule:
-        made = fn(torch.zeros(1)).dtype
-        if made.is_floating_point and made != torch.float32:
+        dtype = fn(torch.zeros(1)).dtype
+        if dtype.is_floating_point and dtype != torch.float32:
             raise PillionError(
-                f"the prepared `{self.preparation.name}` cannot be {str(made).removeprefix('torch.')}",
+                f"the prepared `{self.preparation.name}` cannot be {str(dtype).removeprefix('torch.')}",
                 rule="ranges and weights are float32 while rounding is learned",
-                here=str(made),
+                here=str(dtype),
                 help='torch.autocast("cuda", torch.bfloat16) around the forward computes in 16 bits what may be',
             )
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # of torch
@@ -177,14 +177,14 @@ class QatModule(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> QatModule:
         """Copies the module; the copied graph reads the copied tensors."""
         self.check_parts()
-        made = type(self).__new__(type(self))
-        memo[id(self)] = made
-        kept = {
+        clone = type(self).__new__(type(self))
+        memo[id(self)] = clone
+        state = {
             name: value for name, value in self.__dict__.items() if name not in ("_switched", "_recorded")
         }
-        made.__dict__.update(copy.deepcopy(kept, memo))
-        made._link_entries()
-        return made
+        clone.__dict__.update(copy.deepcopy(state, memo))
+        clone._link_entries()
+        return clone
 
     def __reduce__(self) -> Any:
         """Stores the model and all tensors; loading prepares it again, because graphs cannot be stored."""
@@ -203,10 +203,10 @@ class QatModule(nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            kept = self.__dict__.get("_origin", (None,))[0]
-            if name in getattr(kept, "__dict__", ()) and not name.startswith("_"):
-                return kept.__dict__[name]
-            if callable(getattr(type(kept), name, None)):
+            origin = self.__dict__.get("_origin", (None,))[0]
+            if name in getattr(origin, "__dict__", ()) and not name.startswith("_"):
+                return origin.__dict__[name]
+            if callable(getattr(type(origin), name, None)):
                 raise AttributeError(
                     f"`{name}` is a method of the model, which would compute without rounding: call the prepared module itself"
                 ) from None
@@ -216,11 +216,11 @@ class QatModule(nn.Module):
         """Tensors in the order of the model's arguments. Raises if another argument differs from its recorded
         value."""
         signature = inspect.signature(self.origin.forward)
-        given: list[Tensor] = []
+        tensors: list[Tensor] = []
         for name, value in signature.bind(*inputs, **named).arguments.items():
             parts = value if isinstance(value, tuple) else (value,)
             if all(isinstance(part, Tensor) for part in parts):
-                given += parts
+                tensors += parts
             elif value is not (default := signature.parameters[name].default) and value != default:
                 raise PillionError(
                     f"the prepared `{self.preparation.name}` has one way through forward",
@@ -228,7 +228,7 @@ class QatModule(nn.Module):
                     here=f"{name}={value!r}",
                     help="prepare a module whose forward does that, with tensors as its arguments",
                 )
-        return given
+        return tensors
 
     def _exposed_names(self) -> list[str]:
         """Names of the model's submodules and tensors that this module exposes."""
@@ -326,12 +326,12 @@ def _hold_tensors(origin: nn.Module, rounding: GraphModule) -> None:
     """Registers the graph's tensors in the model, including plain attributes, so that they move with the module."""
     for node in rounding.graph.find_nodes(op="get_attr"):
         path, _, field = str(node.target).rpartition(".")
-        held: Any = rounding.get_submodule(path)
+        submodule: Any = rounding.get_submodule(path)
         try:
             owner = origin.get_submodule(path)
         except AttributeError:
             continue
-        tensor = getattr(held, field)
+        tensor = getattr(submodule, field)
         table = owner._parameters if isinstance(tensor, nn.Parameter) else owner._buffers
         if not hasattr(owner, field) or table.get(field) is tensor:
             continue
@@ -345,21 +345,21 @@ def _copy_entry(source: nn.Module, goal: nn.Module, name: str) -> None:
     """Copies a parameter, buffer or submodule entry, and removes entries of the same name from other tables."""
     for table in ("_parameters", "_buffers", "_modules"):
         if name in getattr(source, table):
-            for other in ("_parameters", "_buffers", "_modules"):
-                if other != table:
-                    getattr(goal, other).pop(name, None)
+            for other_table in ("_parameters", "_buffers", "_modules"):
+                if other_table != table:
+                    getattr(goal, other_table).pop(name, None)
             getattr(goal, table)[name] = getattr(source, table)[name]
     if name in source._non_persistent_buffers_set:
         goal._non_persistent_buffers_set.add(name)
 
 
-def _link_loaded_tensors(module: nn.Module, found: Any) -> None:
+def _link_loaded_tensors(module: nn.Module, result: Any) -> None:
     """Drops repeated keys from the missing ones, and links the loaded tensors."""
     assert isinstance(module, QatModule)
     repeated = [
-        key for key in found.missing_keys if module._is_repeated_key(ROUNDING + key.rpartition(ROUNDING)[2])
+        key for key in result.missing_keys if module._is_repeated_key(ROUNDING + key.rpartition(ROUNDING)[2])
     ]
     for key in repeated:
-        found.missing_keys.remove(key)
+        result.missing_keys.remove(key)
     module._link_entries()
     module.follow_modes()

@@ -98,9 +98,9 @@ class SharedBatchRangeObserver(MovingAverageRangeObserver):
             self.seen = (low, high)
         else:
             self.seen = (torch.minimum(low, self.seen[0]), torch.maximum(high, self.seen[1]))
-        for kept, old, new in zip((self.min_val, self.max_val), self.before or (), self.seen, strict=True):
+        for bound, old, new in zip((self.min_val, self.max_val), self.before or (), self.seen, strict=True):
             moved = old + self.averaging_constant * (new - old)
-            kept.copy_(torch.where(torch.isinf(old), new, moved))
+            bound.copy_(torch.where(torch.isinf(old), new, moved))
         return x
 
 

@@ -33,14 +33,14 @@ def windows(
         window_count(size, k, s, 0, d)
         for size, k, d, s in zip(x.shape[-2:], kernel, dilation, stride, strict=True)
     ]
-    places = [(i * dilation[0], j * dilation[1]) for i in range(kernel[0]) for j in range(kernel[1])]
+    taps = [(i * dilation[0], j * dilation[1]) for i in range(kernel[0]) for j in range(kernel[1])]
     cut = [
         x[
             ...,
             i : i + (counts[0] - 1) * stride[0] + 1 : stride[0],
             j : j + (counts[1] - 1) * stride[1] + 1 : stride[1],
         ]
-        for i, j in places
+        for i, j in taps
     ]
     flat = [part.reshape(*lead, 1, counts[0] * counts[1]) for part in cut]
     return torch.cat(flat, -2).reshape(*lead[:-1], -1, counts[0] * counts[1])
@@ -77,7 +77,9 @@ def _decompose_image_conv(
 
 def _decompose_signal_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, *window: Any) -> Tensor:
     """Computes a convolution over images of height 1."""
-    wide: list[Any] = [(fill, per_axis(given, 2)[0]) for fill, given in zip((1, 0, 1), window, strict=False)]
+    wide: list[Any] = [
+        (fill, per_axis(argument, 2)[0]) for fill, argument in zip((1, 0, 1), window, strict=False)
+    ]
     y = _decompose_image_conv(x.unsqueeze(2), weight.unsqueeze(2), bias, *wide, *window[3:])
     return y.squeeze(2)
 

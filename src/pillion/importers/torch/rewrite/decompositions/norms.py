@@ -42,9 +42,9 @@ def _axes(x: Tensor, dim: Axes) -> list[int]:
 def _flatten_to_rows(x: Tensor, dim: Axes) -> Tensor:
     """Flattens the reduced axes into rows [N, L]."""
     axes = _axes(x, dim)
-    kept = [axis for axis in range(x.dim()) if axis not in axes]
+    remaining = [axis for axis in range(x.dim()) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
-    return x.permute(*kept, *axes).reshape(-1, count)
+    return x.permute(*remaining, *axes).reshape(-1, count)
 
 
 def _reshape_to_reduction(x: Tensor, rows: Tensor, dim: Axes, keepdim: bool) -> Tensor:

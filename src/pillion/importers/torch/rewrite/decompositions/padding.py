@@ -27,10 +27,10 @@ def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | N
         before, after = pad[2 * number], pad[2 * number + 1]
         dim = x.dim() - 1 - number
         around = (max(before, 0), max(after, 0))
-        places: Any = np.pad(np.arange(x.shape[dim]), around, mode=NUMPY.get(mode, "edge"))  # type: ignore[call-overload]  # known modes
-        kept = places[max(-before, 0) : len(places) - max(-after, 0)].tolist()
-        if kept != list(range(x.shape[dim])):
-            x = gather_static(x, dim, kept)
+        positions: Any = np.pad(np.arange(x.shape[dim]), around, mode=NUMPY.get(mode, "edge"))  # type: ignore[call-overload]  # known modes
+        cropped = positions[max(-before, 0) : len(positions) - max(-after, 0)].tolist()
+        if cropped != list(range(x.shape[dim])):
+            x = gather_static(x, dim, cropped)
     return x
 
 

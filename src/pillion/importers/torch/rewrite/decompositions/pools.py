@@ -125,12 +125,12 @@ def _max_along_axis(
     size = x.shape[dim]
     count = window_count(size, kernel, step, border, apart, ceil_mode)
     seen = [
-        [place for tap in range(kernel) if 0 <= (place := i * step - border + tap * apart) < size]
+        [position for tap in range(kernel) if 0 <= (position := i * step - border + tap * apart) < size]
         for i in range(count)
     ]
-    largest = gather_static(x, dim, [places[0] for places in seen])
+    largest = gather_static(x, dim, [positions[0] for positions in seen])
     for tap in range(1, kernel):
-        shifted = [places[min(tap, len(places) - 1)] for places in seen]
+        shifted = [positions[min(tap, len(positions) - 1)] for positions in seen]
         largest = torch.maximum(largest, gather_static(x, dim, shifted))
     return largest
 
@@ -175,7 +175,7 @@ def _pool_volume(
     pool: Pool, x: Tensor, kernel_size: Ints, stride: Ints = (), padding: Ints = 0, dilation: Ints = 1
 ) -> Tensor:
     """Pools each image of a volume, then along its depth."""
-    kernel, border, apart = (per_axis(given, 3) for given in (kernel_size, padding, dilation))
+    kernel, border, apart = (per_axis(argument, 3) for argument in (kernel_size, padding, dilation))
     step = per_axis(stride, 3) if stride not in ((), []) else kernel
     return over_volumes(
         x,

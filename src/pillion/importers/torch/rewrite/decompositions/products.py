@@ -21,8 +21,8 @@ def _product(x: Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype |
     """Multiplies halves until one element is left, so that each partial product has its own scale."""
     while (size := x.shape[dim]) > 1:
         half = size // 2
-        made = x.narrow(dim, 0, half) * x.narrow(dim, half, half)
-        x = torch.cat([made, x.narrow(dim, size - 1, 1)], dim) if size % 2 else made
+        products = x.narrow(dim, 0, half) * x.narrow(dim, half, half)
+        x = torch.cat([products, x.narrow(dim, size - 1, 1)], dim) if size % 2 else products
     return x if keepdim else x.squeeze(dim)
 
 
@@ -44,9 +44,9 @@ def _power_per_slice(x: Tensor, exponents: Tensor) -> Tensor:
 
 def _are_few_exponents(node: Node) -> bool:
     """Whether the exponents are constants that differ along one axis."""
-    held: Any = node.args[1]
-    sizes = [size for size in fake_result(held).shape if size > 1]
-    return is_constant(held) and not is_constant(node.args[0]) and len(sizes) == 1 and sizes[0] <= MOST
+    exponents: Any = node.args[1]
+    sizes = [size for size in fake_result(exponents).shape if size > 1]
+    return is_constant(exponents) and not is_constant(node.args[0]) and len(sizes) == 1 and sizes[0] <= MOST
 
 
 decompose_by(

@@ -70,8 +70,8 @@ def _nearest(x: Tensor, output_size: Sizes, scale_factors: Factors = None) -> Te
     for axis, factor in enumerate(scale_factors or ()):
         before = x.shape[2 + axis]
         step = np.float32(1.0 / factor)
-        places = np.floor(np.arange(int(before * factor), dtype=np.float32) * step).astype(int)
-        x = gather_static(x, 2 + axis, np.minimum(places, before - 1).tolist())
+        positions = np.floor(np.arange(int(before * factor), dtype=np.float32) * step).astype(int)
+        x = gather_static(x, 2 + axis, np.minimum(positions, before - 1).tolist())
     return x
 
 
@@ -93,8 +93,8 @@ def _has_inexact_factors(node: Node) -> bool:
 def size_follows_factors(node: Node) -> bool:
     """Whether the size of a resize follows from its factors, if it has any."""
     before, after = shape_of(node.args[0])[2:], shape_of(node)[2:]  # type: ignore[arg-type]  # the schema says tensor
-    given = zip(before, _factors(node), after, strict=True)
-    return all(factor is None or math.isclose(b * factor, a) for b, factor, a in given)
+    axes = zip(before, _factors(node), after, strict=True)
+    return all(factor is None or math.isclose(b * factor, a) for b, factor, a in axes)
 
 
 def _factors(node: Node) -> Sequence[float | None]:

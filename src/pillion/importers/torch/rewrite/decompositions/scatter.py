@@ -63,61 +63,61 @@ def _flat_indices(x: Tensor, indices: Indices, *, is_put: bool) -> Tensor:
     """Indices into the merged axis; negative ones count from the end. Reads outside are clamped, writes outside
     are dropped."""
     sizes = [x.shape[axis] for axis in _indexed_axes(indices)]
-    given = [index for index in indices if index is not None]
-    numbers = [torch.where(n < 0, n + size, n) for n, size in zip(given, sizes, strict=True)]
+    present = [index for index in indices if index is not None]
+    numbers = [torch.where(n < 0, n + size, n) for n, size in zip(present, sizes, strict=True)]
     if len(sizes) == 1:
         return numbers[0]
-    places, are_inside = torch.zeros((), dtype=torch.int64), torch.ones((), dtype=torch.bool)
+    positions, are_inside = torch.zeros((), dtype=torch.int64), torch.ones((), dtype=torch.bool)
     for n, size in zip(numbers, sizes, strict=True):
-        places = places * size + n.clamp(0, size - 1)
+        positions = positions * size + n.clamp(0, size - 1)
         are_inside = are_inside & (n >= 0) & (n < size)
-    return torch.where(are_inside, places, NOWHERE) if is_put else places
+    return torch.where(are_inside, positions, NOWHERE) if is_put else positions
 
 
 def gather_by_index(x: Tensor, indices: Indices) -> Tensor:
     """Computes `x[i, j]` for computed indices."""
     joined, first = _merge_axes(x, _indexed_axes(indices))
-    places = _flat_indices(x, indices, is_put=False)
-    found = joined.index_select(first, places.reshape(-1))
-    return found.reshape([*joined.shape[:first], *places.shape, *joined.shape[first + 1 :]])
+    positions = _flat_indices(x, indices, is_put=False)
+    gathered = joined.index_select(first, positions.reshape(-1))
+    return gathered.reshape([*joined.shape[:first], *positions.shape, *joined.shape[first + 1 :]])
 
 
 def scatter_by_index(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
     """Computes `x` after `x[i, j] = values` or `x[i, j] += values` for computed indices."""
     axes = _indexed_axes(indices)
     joined, first = _merge_axes(x, axes)
-    places = _flat_indices(x, indices, is_put=True).reshape(-1)
-    flat = values.reshape([*joined.shape[:first], len(places), *joined.shape[first + 1 :]])
-    put = (_add_slices if accumulate else _replace_slices)(joined, first, places, flat)
+    positions = _flat_indices(x, indices, is_put=True).reshape(-1)
+    flat = values.reshape([*joined.shape[:first], len(positions), *joined.shape[first + 1 :]])
+    put = (_add_slices if accumulate else _replace_slices)(joined, first, positions, flat)
     return _split_merged_axes(put, x.shape, axes)
 
 
-def _replace_slices(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
+def _replace_slices(x: Tensor, axis: int, positions: Tensor, values: Tensor) -> Tensor:
     """Selects a single slice; looks up several slices, the last write per index, in the concatenation of old and
     new ones."""
-    size, count = x.shape[axis], len(places)
+    size, count = x.shape[axis], len(positions)
     numbers = torch.arange(size)
     if count == 1:
         shape = [size if i == axis else 1 for i in range(x.dim())]
-        return torch.where((numbers == places).reshape(shape), values, x)
+        return torch.where((numbers == positions).reshape(shape), values, x)
     sources = numbers
     for i in range(count):
-        sources = torch.where(numbers == places[i : i + 1], size + i, sources)
+        sources = torch.where(numbers == positions[i : i + 1], size + i, sources)
     return torch.cat([x, values], axis).index_select(axis, sources)
 
 
-def _add_slices(x: Tensor, axis: int, places: Tensor, values: Tensor) -> Tensor:
+def _add_slices(x: Tensor, axis: int, positions: Tensor, values: Tensor) -> Tensor:
     """Adds integers one by one; adds real numbers by a product with a one-hot matrix, which rounds once."""
     numbers = torch.arange(x.shape[axis])
     if not x.is_floating_point():
         shape = [-1 if i == axis else 1 for i in range(x.dim())]
-        for i in range(len(places)):
-            is_there = (numbers == places[i : i + 1]).reshape(shape)
+        for i in range(len(positions)):
+            is_there = (numbers == positions[i : i + 1]).reshape(shape)
             x = x + torch.where(is_there, values.narrow(axis, i, 1), 0)
         return x
-    is_there = (numbers.reshape(-1, 1) == places).to(x.dtype)
+    is_there = (numbers.reshape(-1, 1) == positions).to(x.dtype)
     rows = values.movedim(axis, 0)
-    sums = is_there @ rows.reshape(len(places), -1)
+    sums = is_there @ rows.reshape(len(positions), -1)
     return x + sums.reshape([x.shape[axis], *rows.shape[1:]]).movedim(0, axis)
 
 
@@ -129,16 +129,16 @@ def _put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) 
     axes = _indexed_axes(indices)
     order, first = order_of_axes(x.dim(), axes)
     others = [x.shape[axis] for axis in order if axis not in axes]
-    wanted = [*others[:first], *shape, *others[first:]]
-    if list(values.shape) != wanted:
+    full_shape = [*others[:first], *shape, *others[first:]]
+    if list(values.shape) != full_shape:
         return _broadcast_put(x, indices, values, accumulate)
     return scatter_by_index(x, indices, values, accumulate)
 
 
 def _put_flat(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Writes values at indices of the flattened tensor."""
-    flat, places, values = (t.reshape(-1) for t in (x, index, source))
-    put = flat.index_add(0, places, values) if accumulate else flat.index_copy(0, places, values)
+    flat, positions, values = (t.reshape(-1) for t in (x, index, source))
+    put = flat.index_add(0, positions, values) if accumulate else flat.index_copy(0, positions, values)
     return put.reshape(x.shape)
 
 
@@ -168,14 +168,14 @@ def _is_single_mask(x: Node, indices: Sequence[Any], values: Node) -> bool:
 def _is_computed_index_put(node: Node) -> bool:
     """Whether indices are computed, values accumulate, or values are broadcast."""
     x, indices, values, adds = (argument(node, i) for i in range(4))
-    given = [index for index in indices if index is not None]
-    if any(fake_result(index).dtype in MASKS for index in given):
+    present = [index for index in indices if index is not None]
+    if any(fake_result(index).dtype in MASKS for index in present):
         return not adds and _is_single_mask(x, indices, values)
     if _broadcasts_put(node):
         return True
-    if not adds and all(map(is_constant, given)):
+    if not adds and all(map(is_constant, present)):
         return False
-    count = math.prod(torch.broadcast_shapes(*(fake_result(i).shape for i in given)))  # type: ignore[no-untyped-call]  # of torch
+    count = math.prod(torch.broadcast_shapes(*(fake_result(i).shape for i in present)))  # type: ignore[no-untyped-call]  # of torch
     size = math.prod(fake_result(x).shape[axis] for axis in _indexed_axes(indices))
     sums = adds and fake_result(x).is_floating_point()
     return count * size <= MOST_FLAGS if sums else count <= MOST_PUT
@@ -183,10 +183,10 @@ def _is_computed_index_put(node: Node) -> bool:
 
 def _is_computed_index(node: Node) -> bool:
     """Whether computed indices cover several axes or may be negative."""
-    given = [index for index in argument(node, 1) if index is not None]
-    if any(fake_result(index).dtype in MASKS for index in given) or all(map(is_constant, given)):
+    present = [index for index in argument(node, 1) if index is not None]
+    if any(fake_result(index).dtype in MASKS for index in present) or all(map(is_constant, present)):
         return False
-    return len(given) > 1 or not _is_nonnegative_index(given[0])
+    return len(present) > 1 or not _is_nonnegative_index(present[0])
 
 
 PLACES = (aten.argmax.default, aten.argmin.default)

@@ -16,10 +16,10 @@ MOST = 32
 """Maximum scattered elements along an axis; each is a selection of its own."""
 
 
-def _matches_index(x: Tensor, dim: int, places: Tensor) -> Tensor:
+def _matches_index(x: Tensor, dim: int, indices: Tensor) -> Tensor:
     """Whether the index of a slice equals the scatter's index."""
     numbers = torch.arange(x.shape[dim]).reshape([-1 if i == dim % x.dim() else 1 for i in range(x.dim())])
-    return places == numbers
+    return indices == numbers
 
 
 def _scatter_elements(x: Tensor, dim: int, index: Tensor, source: Tensor | float) -> Tensor:

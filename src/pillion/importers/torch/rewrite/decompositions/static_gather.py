@@ -31,36 +31,38 @@ def gather_static(x: Tensor, dim: int, places: Sequence[int]) -> Tensor:
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Returns a diagonal of two axes as the last axis: a strided slice of the flattened matrix."""
     first, second = dim1 % x.dim(), dim2 % x.dim()
-    kept = [axis for axis in range(x.dim()) if axis not in (first, second)]
+    remaining = [axis for axis in range(x.dim()) if axis not in (first, second)]
     rows, columns = x.shape[first], x.shape[second]
-    flat = x.permute(*kept, first, second).reshape(*(x.shape[axis] for axis in kept), rows * columns)
+    flat = x.permute(*remaining, first, second).reshape(
+        *(x.shape[axis] for axis in remaining), rows * columns
+    )
     start = offset if offset >= 0 else -offset * columns
     count = min(rows + min(offset, 0), columns - max(offset, 0))
     end = start + (count - 1) * (columns + 1) + 1
     return torch.ops.aten.slice.Tensor(flat, flat.dim() - 1, start, end, columns + 1)
 
 
-def _index_runs(places: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def _index_runs(indices: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Yields first index, step and length of each run of equal steps."""
     first = 0
-    while first < len(places):
-        last = min(first + 1, len(places) - 1)
-        step = places[last] - places[first]
-        while last + 1 < len(places) and places[last + 1] - places[last] == step:
+    while first < len(indices):
+        last = min(first + 1, len(indices) - 1)
+        step = indices[last] - indices[first]
+        while last + 1 < len(indices) and indices[last + 1] - indices[last] == step:
             last += 1
         if last - first == 1 and abs(step) > 1:
             last, step = (
                 first,
                 0,
             )  # two elements that lie apart are no run: the second may begin one
-        yield places[first], step, last - first + 1
+        yield indices[first], step, last - first + 1
         first = last + 1
 
 
 def _run(x: Tensor, dim: int, first: int, step: int, count: int) -> Tensor:
     if step == 0:
-        one = x.narrow(dim, first, 1)
-        return torch.cat([one] * count, dim) if count > 1 else one
+        element = x.narrow(dim, first, 1)
+        return torch.cat([element] * count, dim) if count > 1 else element
     low = min(first, first + (count - 1) * step)
     span = abs(step) * (count - 1) + 1
     piece = torch.ops.aten.slice.Tensor(x, dim, low, low + span, abs(step))

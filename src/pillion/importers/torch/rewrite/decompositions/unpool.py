@@ -35,7 +35,7 @@ def max_pool_indices(
     kernels, steps = per_axis(kernel, 2), per_axis(stride if stride not in ((), []) else kernel, 2)
     sides, apart, sizes = per_axis(padding, 2), per_axis(dilation, 2), x.shape[-2:]
     taps = [
-        [[place for tap in range(k) if 0 <= (place := i * s - p + tap * d) < size] for i in range(n)]
+        [[position for tap in range(k) if 0 <= (position := i * s - p + tap * d) < size] for i in range(n)]
         for size, k, s, p, d in zip(sizes, kernels, steps, sides, apart, strict=True)
         for n in [window_count(size, k, s, p, d, ceil_mode)]
     ]
@@ -87,8 +87,8 @@ def max_unpool(x: Tensor, places: Tensor, output_size: Sequence[int]) -> Tensor:
 
 def inverts_pool(node: Node) -> bool:
     """Whether the indices come from a pool with adjacent windows over an image as wide as the result."""
-    places: Any = node.args[1]
-    pool = places.args[0] if places.target is getitem else None
+    indices: Any = node.args[1]
+    pool = indices.args[0] if indices.target is getitem else None
     if not isinstance(pool, Node) or pool.target not in POOLS:
         return False
     sizes, after = shape_of(node.args[0])[-2:], shape_of(node)[-2:]  # type: ignore[arg-type]  # a tensor

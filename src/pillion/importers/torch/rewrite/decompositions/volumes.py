@@ -75,7 +75,7 @@ def _transposed_conv_decomposition(rank: int) -> Callable[..., Tensor]:
         groups: int = 1,
         dilation: Ints = 1,
     ) -> Tensor:
-        step, border, more = (per_axis(given, rank) for given in (stride, padding, output_padding))
+        step, border, more = (per_axis(argument, rank) for argument in (stride, padding, output_padding))
         weight = _dilate_kernel(weight, per_axis(dilation, rank))
         sizes = [
             (n - 1) * s - 2 * p + k + m
@@ -177,14 +177,14 @@ def _fold(
 ) -> Tensor:
     """Sums overlapping patches by a transposed convolution with one-hot filters."""
     size, kernel, apart, border, step = (
-        per_axis(given, 2) for given in (output_size, kernel_size, dilation, padding, stride)
+        per_axis(argument, 2) for argument in (output_size, kernel_size, dilation, padding, stride)
     )
     windows = [window_count(*axis) for axis in zip(size, kernel, step, border, apart, strict=True)]
     covered = [
         (n - 1) * s - 2 * p + d * (k - 1) + 1
         for n, s, p, d, k in zip(windows, step, border, apart, kernel, strict=True)
     ]
-    more = [wanted - reached for wanted, reached in zip(size, covered, strict=True)]
+    more = [target - reached for target, reached in zip(size, covered, strict=True)]
     taps = math.prod(kernel)
     channels = x.shape[1] // taps
     ones = torch.eye(taps).reshape(taps, 1, *kernel)

@@ -16,21 +16,21 @@ BILINEAR, NEAREST = 0, 1
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
-def _reflected(places: Tensor, size: int, align_corners: bool) -> Tensor:
+def _reflected(positions: Tensor, size: int, align_corners: bool) -> Tensor:
     """Reflects positions outside at the centres or the ends of the border pixels."""
     low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
     if span == 0:
-        return torch.zeros_like(places)
-    far = torch.remainder((places - low).abs(), 2 * span)
+        return torch.zeros_like(positions)
+    far = torch.remainder((positions - low).abs(), 2 * span)
     return torch.where(far > span, 2 * span - far, far) + low
 
 
-def _apply_padding_mode(places: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
+def _apply_padding_mode(positions: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
     """Converts positions from −1…1 to pixels, those outside as the mode says."""
-    found = (places + 1) / 2 * (size - 1) if align_corners else ((places + 1) * size - 1) / 2
+    pixels = (positions + 1) / 2 * (size - 1) if align_corners else ((positions + 1) * size - 1) / 2
     if padding == REFLECTION:
-        found = _reflected(found, size, align_corners)
-    return found if padding == ZEROS else found.clamp(0, size - 1)
+        pixels = _reflected(pixels, size, align_corners)
+    return pixels if padding == ZEROS else pixels.clamp(0, size - 1)
 
 
 def grid_sample(x: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
@@ -43,12 +43,12 @@ def grid_sample(x: Tensor, grid: Tensor, mode: int, padding: int, align_corners:
 
     def at(row: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
         is_seen = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        place = first + row.clamp(0, height - 1).long() * width + column.clamp(0, width - 1).long()
-        return place.reshape(-1), is_seen.to(x.dtype).reshape(-1)
+        position = first + row.clamp(0, height - 1).long() * width + column.clamp(0, width - 1).long()
+        return position.reshape(-1), is_seen.to(x.dtype).reshape(-1)
 
     if mode == NEAREST:
-        place, seen = at(torch.round(rows), torch.round(columns))
-        y = flat.index_select(1, place)
+        position, seen = at(torch.round(rows), torch.round(columns))
+        y = flat.index_select(1, position)
         y = y * seen if padding == ZEROS else y
     else:
         top, left = torch.floor(rows), torch.floor(columns)
@@ -56,7 +56,7 @@ def grid_sample(x: Tensor, grid: Tensor, mode: int, padding: int, align_corners:
         corners = [at(top + i, left + j) for i in (0, 1) for j in (0, 1)]
         shares = [(1 - down) * (1 - right), (1 - down) * right, down * (1 - right), down * right]
         weights = torch.stack([share * seen for share, (_, seen) in zip(shares, corners, strict=True)])
-        pixels = flat.index_select(1, torch.cat([place for place, _ in corners]))
+        pixels = flat.index_select(1, torch.cat([position for position, _ in corners]))
         y = (pixels.reshape(channels, len(corners), -1) * weights).sum(1)
     return y.reshape(channels, count, *grid.shape[1:3]).transpose(0, 1)
 
@@ -72,8 +72,8 @@ def _as_strided(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """Gathers elements by their constant positions in memory."""
-    places = torch.arange(x.numel()).as_strided(size, stride, storage_offset or 0)
-    return x.reshape(-1).index_select(0, places.reshape(-1)).reshape(size)
+    positions = torch.arange(x.numel()).as_strided(size, stride, storage_offset or 0)
+    return x.reshape(-1).index_select(0, positions.reshape(-1)).reshape(size)
 
 
 def _is_contiguous_tensor(node: Node) -> bool:
