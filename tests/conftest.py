@@ -53,17 +53,34 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out tests marked `nightly` unless `--all` is given; skips tests marked `qemu` where tools are missing, and says which."""
-    waiting = [] if nightly.runs_all() else [item for item in items if "nightly" in item.keywords]
+    """Leaves out tests marked `nightly`, and those whose turn it is not, unless `--all` is given or their files are named; skips tests marked
+    `qemu` where tools are missing, and says which."""
+    waiting = (
+        set() if nightly.runs_all() or any(".py" in name for name in config.args) else waiting_tests(items)
+    )
     if waiting:
-        items[:] = [item for item in items if "nightly" not in item.keywords]
-        config.hook.pytest_deselected(items=waiting)
+        config.hook.pytest_deselected(items=[item for item in items if item in waiting])
+        items[:] = [item for item in items if item not in waiting]
     missing = [tool for tool in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(tool) is None]
     if missing:
         skip = pytest.mark.skip(reason=f"not installed: {', '.join(missing)} (make tools)")
         for item in items:
             if "qemu" in item.keywords:
                 item.add_marker(skip)
+
+
+def waiting_tests(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Returns the tests that do not run today."""
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if "turns" in item.keywords:
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    waiting = {item for item in items if "nightly" in item.keywords}
+    for name, rows in tables.items():
+        marker = rows[0].get_closest_marker("turns")
+        assert marker is not None
+        waiting |= set(rows) - set(nightly.rows_of_today(rows, *marker.args, name))
+    return waiting
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes the tables of the tests: `make test` runs a part of the long ones, `make test-all` (pytest's `--all`) runs every row.
 
-A whole test that only `make test-all` runs has the marker `nightly`."""
+A test that only `make test-all` runs has the marker `nightly`. The rows of a test with the marker `turns(n)` take turns: `make test`
+runs one of n, another one each day."""
 
 from __future__ import annotations
 
@@ -31,6 +32,13 @@ def seeds(count: int, today: int = 5) -> list[int]:
     if runs_all():
         return list(range(count))
     return sorted(random.Random(os.environ.get(DAY)).sample(range(count), min(today, count)))
+
+
+def rows_of_today(rows: Sequence[T], turns: int, name: str) -> list[T]:
+    """Returns about one row of `turns`, drawn by date: fewer rows than that have days on which none runs."""
+    chance = random.Random(f"{os.environ.get(DAY)} {name}")
+    count = round(len(rows) / turns) or int(chance.random() < len(rows) / turns)
+    return chance.sample(list(rows), count)
 
 
 def in_turn(rows: Iterable[T], others: Sequence[U]) -> list[tuple[T, U]]:

@@ -51,6 +51,7 @@ def program(request: pytest.FixtureRequest) -> Program:
     return pillion.compile(Net().eval(), (image(),), target=request.param)
 
 
+@pytest.mark.turns(3)
 def test_this_computer_answers_what_the_reference_says(program: Program) -> None:
     for seed in range(3):
         x = torch.randn(2, 3, 7, 5, generator=torch.Generator().manual_seed(seed))

@@ -32,6 +32,7 @@ def test_links_lead_somewhere() -> None:
     assert [f"{name(page)}: {link}" for page, link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("page", [page for page in PAGES if "pillion " in page.read_text("utf-8")], ids=name)
 def test_commands_can_be_typed(page: Path) -> None:
     group = typer.main.get_command(app)

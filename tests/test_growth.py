@@ -152,6 +152,7 @@ STAGES: dict[str, Callable[[Graph], object]] = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(
     ("kind", "stage"),
     dict.fromkeys([*in_turn(GRAPHS, [*STAGES]), *((k, s) for s, k in in_turn(STAGES, [*GRAPHS]))]),
@@ -170,6 +171,7 @@ def test_stages(kind: str, stage: str) -> None:
     assert_grows(action, size, 4.0 if all_live_at_once else factor)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     ("make", "size"), [(conversions, 60), (many_outputs, 60), (images, 60), (many_moves, 60)]
 )

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.torch]
 LOUD_ENOUGH = 50.0
 
 
+@pytest.mark.turns(15)
 @pytest.mark.parametrize("name", NETS)
 def test_as_near_as_eight_bits_are(name: str) -> None:
     module, inputs = NETS[name].built(), NETS[name].inputs()

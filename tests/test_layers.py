@@ -234,7 +234,8 @@ def test_parts_that_could_be_packages_are_entered_at_named_places(part: str) -> 
         for module in MODULES
         if not belongs(module) and any(belongs(inside(arrow) or "") for arrow in arrows(module))
     }
-    assert entering == SEPARABLE[part]
+    # A checkout without a device's folder lacks its doors, too.
+    assert entering == SEPARABLE[part] & MODULES.keys()
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

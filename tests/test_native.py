@@ -57,6 +57,7 @@ def names_of(program: Program) -> set[str]:
     return {op.kernel for op in manifest_of(str(text)).ops}
 
 
+@pytest.mark.turns(3)
 @needs_vectors
 def test_every_kernel_in_one_program() -> None:
     graph = examples()

@@ -24,6 +24,7 @@ LOUD_ENOUGH = 50.0
 """Decibels above which nobody asks for more: the simulation rounds a result of few numbers by luck."""
 
 
+@pytest.mark.turns(19)
 @pytest.mark.parametrize("name", NETS)
 def test_as_near_as_eight_bits_are(name: str) -> None:
     module, inputs = NETS[name].built(), NETS[name].inputs()
@@ -39,6 +40,7 @@ def same(wanted: Outputs, found: Outputs) -> bool:
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.turns(7)
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize(

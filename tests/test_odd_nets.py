@@ -159,6 +159,7 @@ RIGHT: dict[str, Any] = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", RIGHT)
 def test_it_answers_as_pytorch(name: str) -> None:
     body, shapes, layers = RIGHT[name]
@@ -279,6 +280,7 @@ CLAMPS: dict[str, Callable[[Tensor, float | None, float | None], Tensor]] = {
 }
 
 
+@pytest.mark.turns(3)
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.sampled_from(list(CLAMPS)), BOUNDS, BOUNDS)
 def test_any_bounds_of_a_clamp(way: str, low: float | None, high: float | None) -> None:
@@ -324,6 +326,7 @@ def exists(name: str, shape: Shape) -> bool:
 WITH_BIAS = [(name, shape) for name in LAYERS for shape in BIASES if exists(name, shape)]
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("computed", [False, True], ids=["constant", "an input"])
 @pytest.mark.parametrize(("name", "shape"), WITH_BIAS, ids=str)
 def test_any_shape_of_a_bias(name: str, shape: Shape, computed: bool) -> None:

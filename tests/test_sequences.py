@@ -77,6 +77,7 @@ def signal_to_noise(module: nn.Module, program: Program, data: list[tuple[Tensor
     return 10 * float(np.log10(signal / noise))
 
 
+@pytest.mark.turns(9)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_layers_are_loops_and_near_to_the_float_model(case: Any) -> None:
     kind, sizes, options, shapes = case
@@ -99,6 +100,7 @@ def test_layers_are_loops_and_near_to_the_float_model(case: Any) -> None:
             assert real.tobytes() == copy.tobytes() == host.tobytes()
 
 
+@pytest.mark.turns(9)
 @pytest.mark.parametrize(("case", "target"), in_turn(CASES, ["cortex-m33", "cortex-m55"]))
 @pytest.mark.qemu
 def test_layers_answer_the_same_on_boards(case: str, target: str) -> None:
@@ -142,6 +144,7 @@ class Anomaly(nn.Module):
         return self.out(self.decoder(again)[0])
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize(("net", "target"), in_turn([Keywords, Anomaly], ["cortex-m33", "cortex-m55"]))
 @pytest.mark.qemu
 def test_nets_answer_the_same_on_boards(net: Any, target: str) -> None:
@@ -158,6 +161,7 @@ def test_nets_answer_the_same_on_boards(net: Any, target: str) -> None:
     assert all(name.endswith(suffix) for name in linear)
 
 
+@pytest.mark.turns(4)
 def test_code_does_not_grow_with_the_sequence() -> None:
     texts = {}
     for steps in (10, 100):
@@ -185,6 +189,7 @@ def test_other_formats_have_copies_or_refuse(tmp_path: Path, monkeypatch: pytest
         assert not (tmp_path / name).exists()
 
 
+@pytest.mark.turns(2)
 def test_a_device_checks_itself(tmp_path: Path) -> None:
     module, data = Layer(nn.LSTM, 3, 4, bidirectional=True), samples(((5, 1, 3),), 3)
     program = compiled(module, data)

@@ -87,6 +87,7 @@ class WithoutGradients(nn.Module):
 NETS["without gradients"] = (WithoutGradients, ((1, 3, 8, 7),))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "target"), in_turn(NETS, ["cortex-m33", "imxrt700"]))
 def test_net(name: str, target: str) -> None:
     make, shapes = NETS[name]

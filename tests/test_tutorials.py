@@ -35,6 +35,7 @@ def follow(text: str, folders: tuple[Path, Path]) -> int:
     return tutorials.check(page, *folders)
 
 
+@pytest.mark.turns(20)
 @pytest.mark.slow
 @pytest.mark.qemu
 @pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}")

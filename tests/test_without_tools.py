@@ -80,6 +80,7 @@ def bare(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.turns(9)
 def test_the_command_line(tmp_path: Path) -> None:
     model = ("-m", "separable_residual", "-q")
     commands: dict[str, list[str]] = {
@@ -127,6 +128,7 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert "Traceback" not in answers[name].err
 
 
+@pytest.mark.turns(11)
 def test_python(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PYTHON], cwd=tmp_path, env=bare(tmp_path), capture_output=True, text=True

@@ -50,6 +50,7 @@ def _tuple(made: Any) -> tuple[Tensor, ...]:
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 
+@pytest.mark.turns(11)
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_loops_are_found_and_stay_what_they_are(net: Any) -> None:
     make, shapes, loops = net
@@ -58,6 +59,7 @@ def test_loops_are_found_and_stay_what_they_are(net: Any) -> None:
     assert steps_of(module, inputs(shapes(4))) == [4] * loops
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("net", OF_NINE.values(), ids=OF_NINE)
 def test_loops_that_feed_themselves_and_each_other(net: Any) -> None:
     make, shapes, loops = net
@@ -65,6 +67,7 @@ def test_loops_that_feed_themselves_and_each_other(net: Any) -> None:
     assert steps_of(make(), inputs(shapes)) == [9] * (2 * loops if len(shapes) == 1 else loops)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("steps", "loops"), [(1, []), (2, []), (3, [3]), (50, [50])])
 def test_few_steps_stay_copies(steps: int, loops: list[int]) -> None:
     torch.manual_seed(1)
@@ -173,6 +176,7 @@ class RandomCell(nn.Module):
         return [torch.tanh(s + 0.5 * made) for s, made in zip(states, held[::-1], strict=False)]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("seed", seeds(24))
 def test_random_cells(seed: int) -> None:
     torch.manual_seed(seed)
@@ -215,6 +219,7 @@ def noise(module: nn.Module, program: Program, data: list[Any]) -> float:
     return 10 * float(np.log10(signal / noise))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", ["minGRU", "lstm, a layer in each step", "ConvLSTM", "from the end"])
 def test_programs_of_loops_are_exact_and_no_worse_than_copies(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -235,6 +240,7 @@ def test_programs_of_loops_are_exact_and_no_worse_than_copies(
     assert noise(module, program, data) >= noise(module, compiled(module, data), data) - 2
 
 
+@pytest.mark.turns(4)
 def test_code_does_not_grow_with_the_steps() -> None:
     texts = []
     for steps in (5, 40):
@@ -246,6 +252,7 @@ def test_code_does_not_grow_with_the_steps() -> None:
     assert texts[0] == texts[1]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
 @pytest.mark.qemu
 def test_boards_give_the_same(target: str) -> None:

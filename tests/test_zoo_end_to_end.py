@@ -42,6 +42,7 @@ def assert_same_bytes(wanted: tuple[Array, ...], got: tuple[Array, ...]) -> None
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "target"), ON_HOST)
 def test_host_c_is_the_reference(name: str, target: str) -> None:
     program = compiled(name, target)
@@ -59,6 +60,7 @@ def test_another_chip_is_other_data() -> None:
     assert any(a.npu_cycles > b.npu_cycles for a, b in pairs)
 
 
+@pytest.mark.turns(7)
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "target"), ON_BOARDS)
 def test_the_board_gives_the_reference_and_the_memory_that_was_predicted(name: str, target: str) -> None:
@@ -75,6 +77,7 @@ def test_the_board_gives_the_reference_and_the_memory_that_was_predicted(name: s
             assert 0 < result.profile.stack_bytes < 4096
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", KEPT)
 def test_torch_agrees_within_one_step_per_op(name: str) -> None:
     from pillion import passes
@@ -91,7 +94,7 @@ def test_torch_agrees_within_one_step_per_op(name: str) -> None:
     print(f"{name}: {max(comparison.share.values()):.2%} of a tensor differ by one step at most")
 
 
-LEFT_BETWEEN = {"ds_cnn": 1.21}
+LEFT_BETWEEN = {"ds_cnn": 1.21, "resnet8": 1.11}
 """By how much a plan may be larger than what is in use at once, where a result grows over the operand that it uses up; 1.05 for all others."""
 
 

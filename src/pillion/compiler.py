@@ -148,6 +148,8 @@ def compile_with(
         "io_layout": "nhwc" if options.io.layout == "nhwc" else None,
     }
     has_data = quantize.calibrate is not None or example_inputs is not None
+    if is_int8_file(model):
+        refuse_useless_options(str(model), source_options)
     opened = opened_tflite(model)
     source = opened.raw if opened is not None else None
     quantizing: dict[str, Any] = {
@@ -161,16 +163,14 @@ def compile_with(
     }
     floats: FloatModel | None = None
     if opened is not None and opened.computes_in_float:
-        refuse_useless_options(str(model), source_options)
         read = read_float_tflite(opened, example_inputs, **quantizing)
         graph, floats, source = read.graph, read.floats, None
     elif opened is not None and has_data and opened.has_float_parts:
-        refuse_useless_options(str(model), source_options)
         graph, source = read_partly_float_tflite(opened, example_inputs, **quantizing), None
     elif is_int8_file(model):
         tuning = quantize.tuning or None
         data = {"example_inputs": example_inputs, "calibrate": quantize.calibrate, "tuning": tuning}
-        refuse_useless_options(str(model), {**data, **source_options})
+        refuse_useless_options(str(model), data)
         graph = read_int8(opened or model, options.name)
     else:
         read = read_torch(

@@ -122,6 +122,7 @@ def test_make_runs_as_python_does(write_firmware: WriteFirmware, board: Board) -
     assert wanted is None or qemu.split()[1:] == wanted[1:]
 
 
+@pytest.mark.turns(3)
 @needs(MAKE, ARM_COMPILER, QEMU, HOST_COMPILER)
 @pytest.mark.parametrize("where", ["host", "mps2-an386", "mps3-an547"])
 def test_make_is_enough_for_a_newcomer(write_firmware: WriteFirmware, where: str) -> None:
@@ -151,6 +152,7 @@ def test_cmake_on_this_computer(write_firmware: WriteFirmware) -> None:
     assert (firmware / "output.bin").read_bytes() == b"".join(expected_outputs(bytes(COUNT)))
 
 
+@pytest.mark.turns(2)
 @needs(CMAKE, MAKE)
 @needs_board
 def test_cmake_for_a_board(write_firmware: WriteFirmware) -> None:
@@ -174,6 +176,7 @@ def test_cmake_names_the_same_cores(write_firmware: WriteFirmware) -> None:
         assert f"set(tick_{board.name} {board.tick_ns:g})" in text
 
 
+@pytest.mark.turns(3)
 @needs_arm_compiler
 @every_board
 def test_float_is_computed_where_the_core_says(write_firmware: WriteFirmware, board: Board) -> None:

@@ -23,6 +23,7 @@ def test_a_batch_is_answered_in_order(write_firmware: WriteFirmware) -> None:
         assert model.run([samples[0]]) == expected_outputs(samples[0])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("statement", "words"),
     [

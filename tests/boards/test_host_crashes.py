@@ -70,6 +70,7 @@ def run_before_main(firmware: Path, statement: str, priority: str = "") -> Path:
 linux = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("named", CRASHES)
 def test_a_crash_names_the_signal_and_the_op(write_firmware: WriteFirmware, named: str) -> None:
     model = HostModel(write_firmware({**ORDINARY_OPS, "wild": f"{{ {CRASHES[named]} }}"}))
@@ -213,6 +214,7 @@ def endless_parent(
         parent.kill()
 
 
+@pytest.mark.turns(8)
 @linux
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_model_runs_on_without_its_parent(

@@ -36,6 +36,7 @@ def test_outputs_of_every_sample(write_firmware: WriteFirmware, board: Board, co
     assert (result.instructions, result.op_instructions) == (None, None)
 
 
+@pytest.mark.turns(5)
 @every_board
 def test_size_builds_give_the_same_outputs(write_firmware: WriteFirmware, board: Board) -> None:
     (sample,) = _samples(1)
@@ -43,6 +44,7 @@ def test_size_builds_give_the_same_outputs(write_firmware: WriteFirmware, board:
     assert result.outputs == b"".join(expected_outputs(sample))
 
 
+@pytest.mark.turns(4)
 @every_board
 def test_counts_are_exact(write_firmware: WriteFirmware, board: Board) -> None:
     """A loop of two instructions, from one turn to enough for the 24-bit clock to wrap three times."""
@@ -69,6 +71,7 @@ def test_a_count_is_of_the_first_sample_only(write_firmware: WriteFirmware) -> N
     assert three.outputs == b"".join(b"".join(expected_outputs(sample)) for sample in samples)
 
 
+@pytest.mark.turns(3)
 @every_board
 def test_stack_is_what_the_model_touches(write_firmware: WriteFirmware, board: Board) -> None:
     """At least the bytes asked for, in frames of 256; at most those with generous registers around each."""
@@ -86,6 +89,7 @@ def test_measuring_time_does_not_change_the_stack(write_firmware: WriteFirmware)
     )
 
 
+@pytest.mark.turns(3)
 @every_board
 @pytest.mark.parametrize("length", [0, 1, COUNT - 1, COUNT + 1, 3 * COUNT - 1])
 def test_a_broken_sample_is_an_error(write_firmware: WriteFirmware, board: Board, length: int) -> None:
@@ -127,6 +131,7 @@ def test_a_model_that_does_not_end_is_an_error(write_firmware: WriteFirmware) ->
     assert error.value.rule == "a run ends within 1 s"
 
 
+@pytest.mark.turns(5)
 @every_board
 def test_a_model_as_large_as_a_mobilenet_v2_runs(write_firmware: WriteFirmware, board: Board) -> None:
     """3.5 MB of constants and 1.5 MB of arena: their last bytes are where the first ones say."""

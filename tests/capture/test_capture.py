@@ -28,6 +28,7 @@ def write(tmp_path: Path, *parts: str) -> Path:
     return path
 
 
+@pytest.mark.turns(2)
 def test_zoo_name_and_alias() -> None:
     source = capture.load("mv2", input_size=32)
     assert source.name == "mobilenet_v2"

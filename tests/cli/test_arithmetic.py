@@ -33,6 +33,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_computes_in_the_arithmetic_that_is_named(file: Path, name: str) -> None:
     program = api.compile(str(file), target="cortex-m55", arithmetic=name)  # type: ignore[arg-type]  # one of them

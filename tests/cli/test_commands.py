@@ -70,6 +70,7 @@ def test_a_program_has_the_name_that_is_given(pillion: Call, tmp_path: Path) -> 
     assert "my_net_run(" in (tmp_path / "fw/model/model.h").read_text()
 
 
+@pytest.mark.turns(2)
 def test_compile_and_run(project: Path, tmp_path: Path, pillion: Call) -> None:
     x, y = tmp_path / "x.npy", tmp_path / "y.npy"
     np.save(x, np.random.default_rng(1).standard_normal((1, 3, 9, 7)).astype(np.float32))
@@ -78,6 +79,7 @@ def test_compile_and_run(project: Path, tmp_path: Path, pillion: Call) -> None:
     assert facts["outputs"][0]["shape"] == list(np.load(y).shape) == [1, 5]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.qemu
 def test_the_board_gives_the_bytes_of_this_computer(project: Path, tmp_path: Path, pillion: Call) -> None:
     x, here, there = (tmp_path / name for name in ("x.npy", "here.npy", "there.npy"))
@@ -120,6 +122,7 @@ def test_two_compilations_give_the_same_bytes(tmp_path: Path, pillion: Call) -> 
     assert len(first) > 10
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", part_of(["9 my-net v1", "pillion", "Größe", "int", "main"], 3))
 def test_any_name_is_good_for_a_model(name: str, tmp_path: Path, pillion: Call) -> None:
     """C wants identifiers, and has some of its own."""
@@ -206,6 +209,7 @@ def test_a_reader_who_stops_reading_is_no_error() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.turns(4)
 def test_files_of_the_user_stay_and_edited_ones_ask_for_force(project: Path, pillion: Call) -> None:
     again = ("compile", "-m", f"{NET}:Net", "-t", "cortex-m33", "-q", "-o", project)
     (project / "my_app.c").write_text("int main(void) { return my_board(); }")
@@ -228,6 +232,7 @@ def test_files_of_the_user_stay_and_edited_ones_ask_for_force(project: Path, pil
     assert (project / "build" / "host" / "firmware").is_file()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("statement", ["*(volatile int *volatile)arena = *(int *volatile)0;", "for (;;) { }"])
 def test_c_that_does_not_come_back_is_an_error(statement: str, project: Path, pillion: Call) -> None:
     source = project / "host" / "model.c"

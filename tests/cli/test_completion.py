@@ -39,6 +39,7 @@ MODELS = [name for model in zoo.MODELS.values() for name in (model.name, *model.
 BARE_TARGETS = [name.removesuffix("+int8") for name in TARGETS]
 
 
+@pytest.mark.turns(17)
 @pytest.mark.parametrize(
     ("line", "values"),
     [
@@ -114,6 +115,7 @@ def test_bash_completes_after_the_installation(shell: dict[str, str], tmp_path: 
     assert "_pillion_completion pillion" in done.stdout
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_scripts_for_shells_are_shown(name: str, shell: dict[str, str]) -> None:
     done = subprocess.run(

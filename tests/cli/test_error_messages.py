@@ -126,7 +126,7 @@ WRONG = {
         "no file of this name",
     ),
     "layout_of_a_tflite": (
-        ("verify", "-m", "net.tflite", "-t", "imxrt700", "--io-layout", "nhwc"),
+        ("verify", "-m", "cut.tflite", "-t", "imxrt700", "--io-layout", "nhwc"),
         "--io-layout nhwc",
     ),
     "pattern_that_matches_nothing": (
@@ -169,6 +169,7 @@ WRONG = {
 }
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_mistake_is_answered_in_four_parts(name: str, pillion: Call, folder: Path) -> None:
     arguments, expected = WRONG[name]
@@ -184,6 +185,7 @@ def test_a_mistake_is_answered_in_four_parts(name: str, pillion: Call, folder: P
     assert [p for p in sorted(folder.rglob("*")) if "__pycache__" not in str(p)] == before
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_disk_behind_standard_output_is_said(unbuffered: str) -> None:
     command = [sys.executable, "-m", "pillion", "targets"]

@@ -62,6 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "words",
     part_of(
@@ -86,6 +87,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", whole], capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     ("command", "code", "out"),
     part_of(
@@ -185,6 +187,7 @@ MORE_USES = [
 ]
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("use", MORE_USES, ids=lambda use: f"{use[1][0]}-{use[0]}-{use[1][-2]}")
 def test_what_is_no_file_is_refused_at_once(
     use: tuple[str, tuple[str, ...]], strange: Path, pillion: Call
@@ -206,6 +209,7 @@ def test_what_is_no_file_is_refused_at_once(
         assert not Path("out").exists()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("length", [200, 255, 256, 5000])
 def test_long_names_are_written_or_refused(length: int, folder: Path, pillion: Call) -> None:
     for suffix in (".pte", ".tflite", ""):

@@ -113,6 +113,7 @@ def test_damage_is_refused_in_four_parts_or_makes_no_difference(
     assert all(line.isprintable() for line in str(error.value).splitlines())
 
 
+@pytest.mark.turns(10)
 @pytest.mark.parametrize("seed", part_of(SEEDS[:40], 4))
 def test_damage_ends_no_command_in_a_traceback(
     seed: int, folder: Path, tmp_path: Path, pillion: Callable[..., Any]
@@ -213,6 +214,7 @@ AS_A_FAILURE = {"fewer inputs", "more outputs", "files of nothing", "a file that
 """`verify` says of these which executor did not finish, and ends with 1."""
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", part_of(BAD, 2))
 def test_commands_refuse_what_is_no_project(
     name: str, folder: Path, tmp_path: Path, pillion: Callable[..., Any]
@@ -243,6 +245,7 @@ PLACES_AND_FOLDERS = [
 """Where a project for a core with kernels of its own runs, and the folder of it that is compiled there."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("on", "compiled"), PLACES_AND_FOLDERS)
 @pytest.mark.parametrize(
     ("file", "content"),
@@ -281,6 +284,7 @@ NONSENSE = {
 }
 
 
+@pytest.mark.turns(4)
 @pytest.mark.qemu
 @pytest.mark.parametrize("name", NONSENSE)
 def test_a_board_may_say_anything(name: str, tmp_path: Path, pillion: Callable[..., Any]) -> None:

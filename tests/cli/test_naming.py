@@ -74,6 +74,7 @@ def test_the_same_bytes_are_compiled(pillion: Call, tiny: Path) -> None:
     assert (tiny / "fw" / "manifest.json").exists()
 
 
+@pytest.mark.turns(12)
 def test_verify_tells_models_from_programs(pillion: Call, tiny: Path) -> None:
     facts = pillion("verify", "tiny.py:Net", *TARGET, "-q", "--samples", 1, "--json").facts
     assert facts["target"] == "cortex-m33+int8"

@@ -71,6 +71,7 @@ def plant(folder: Path, array: str, index: int, change: int) -> None:
     file.write_text(text[: found.start(1)] + ",".join(numbers) + text[found.end(1) :], "utf-8")
 
 
+@pytest.mark.turns(4)
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", part_of(BOARDS, 2))
 def test_a_wrong_number_is_found_with_op_and_element(
@@ -117,6 +118,7 @@ def array_of(folder: Path, op: int) -> str:
     return str(re.findall(rf"int32_t (\w+_op{op}_\w+)\[", header)[0])
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.parametrize(("target", "io_dtype"), in_turn(BOARDS, ["float32", "int8"]))
 def test_several_inputs_and_outputs_float_and_int8(tmp_path: Path, target: str, io_dtype: str) -> None:
@@ -167,6 +169,7 @@ def test_what_an_npu_would_answer_is_tested_by_its_stand_in(tmp_path: Path, samp
     assert not run_selftest(folder, "host").differs
 
 
+@pytest.mark.turns(4)
 @pytest.mark.qemu
 def test_make_runs_it(tmp_path: Path, samples: Path) -> None:
     program = package.compile(Net(), example_inputs(), target="cortex-m33", name="net")
@@ -215,6 +218,7 @@ WRONG = {
 }
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", WRONG)
 def test_samples_that_do_not_fit_are_refused(pillion: Call, tmp_path: Path, case: str) -> None:
     array, words = WRONG[case]
@@ -312,6 +316,7 @@ def judged(file: Path, samples: int, helium: bool) -> str:
     return "equal" if done.returncode == 0 and done.stdout.endswith("equal\n") else done.stdout + done.stderr
 
 
+@pytest.mark.turns(11)
 @pytest.mark.parametrize(("target", "options"), part_of([("cortex-m55", ()), ("cortex-m33", ("--io-layout", "nhwc")), ("cortex-m33", ("--io-dtype", "int8"))], 3))  # fmt: skip
 def test_the_real_runtime_runs_the_bundle(
     pillion: Call, tmp_path: Path, target: str, options: tuple[str, ...]

@@ -13,6 +13,7 @@ NET = f"{Path(__file__).with_name('small_net.py')}:Net"
 WISHED = ("-t", "cortex-m55", "--io-layout", "nhwc", "--extra", "100%")
 
 
+@pytest.mark.turns(4)
 @pytest.mark.torch
 def test_compile_says_what_runs_in_rows(pillion: Call, tmp_path: Path) -> None:
     answer = pillion("compile", "-m", "resnet8", *WISHED, "-q", "-o", tmp_path / "fw", "--json")
@@ -53,6 +54,7 @@ def test_an_input_that_there_is_not_is_refused_with_those_that_there_are(
     assert pillion(*asked, "x").code == 0
 
 
+@pytest.mark.turns(3)
 @pytest.mark.torch
 def test_explain_says_what_ends_a_stripe(pillion: Call) -> None:
     answer = pillion("explain", "-m", "resnet8", "-t", "cortex-m55", "--extra", "100%", "--json")
@@ -66,6 +68,7 @@ def test_explain_says_what_ends_a_stripe(pillion: Call) -> None:
     assert facts["stripes"]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.torch
 @pytest.mark.parametrize("form", ["x.pte", "x.tflite"])
 def test_other_forms_refuse(pillion: Call, tmp_path: Path, form: str) -> None:

@@ -27,6 +27,7 @@ def compiled(target: str) -> Program:
     return package.compile(Net(), example_inputs(), target=target, name="net")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     "target",
@@ -100,6 +101,7 @@ def test_cores_without_a_board_are_counted_on_one_with_the_same_kernels() -> Non
     assert of_m85.cycles.low < of_m55.cycles.low
 
 
+@pytest.mark.turns(2)
 @pytest.mark.qemu
 def test_the_npu_has_a_clock_of_its_own() -> None:
     program = package.compile("ds_cnn", target="imxrt700")

@@ -166,6 +166,7 @@ BODIES = {
 }  # fmt: skip
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("body", BODIES)
 def test_what_a_loop_can_do_wrong(pillion: Command, body: str) -> None:
     code, *parts = BODIES[body]

@@ -109,6 +109,7 @@ def test_a_project_is_verified_on_its_board(tmp_path: Path, pillion: Call) -> No
     assert set(rows(pillion("verify", folder, "--json", "--samples", 1).facts)) == {"host", "mps2-an505"}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.parametrize(("target", "board"), [("cortex-m0plus", "microbit"), ("cortex-m85", "mps3-an547")])
 def test_a_project_for_a_core_without_a_board_is_verified_on_one_that_runs_it(
@@ -151,6 +152,7 @@ def test_what_cannot_be_verified_is_refused(arguments: list[str], what: str, pil
     assert "help" in answer.err
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["acts_m55", "bmm_m55", "mlp_m33"])
 def test_programs_of_executorchs_own_flow(name: str, pillion: Call) -> None:

@@ -47,6 +47,7 @@ class Net(nn.Module):
         return self.last(x.mean((2, 3)))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("target", WITH_NPU)
 def test_all_who_say_what_memory_is_needed_say_the_same(target: str, tmp_path: Path) -> None:
     program = pillion.compile(Net().eval(), (X,), target=target)
@@ -115,6 +116,7 @@ int ethosu_invoke_v3(struct ethosu_driver *npu, const void *code, const int byte
 """
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.skipif(not available(), reason="Vela is not installed: pip install 'pillion[ethos-u]'")
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-g++"), reason="needs arm-none-eabi-g++")

@@ -121,6 +121,7 @@ for command in (["targets"], ["ops"], ["models"]):
 """
 
 
+@pytest.mark.turns(20)
 @pytest.mark.slow
 @pytest.mark.parametrize("npu", NPUS)
 def test_everything_else_works_without_it(npu: str, tmp_path: Path) -> None:

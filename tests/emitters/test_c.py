@@ -80,6 +80,7 @@ def assert_same(graph: Graph, inputs: list[Array], outputs: tuple[Array, ...]) -
         assert ours.dtype == theirs.dtype
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("group", "arithmetic"), in_turn(range(len(GROUPS)), list(Arithmetic)))
 def test_host_c_is_the_reference(group: int, arithmetic: Arithmetic) -> None:
     graph = group_graph(group, arithmetic)
@@ -89,6 +90,7 @@ def test_host_c_is_the_reference(group: int, arithmetic: Arithmetic) -> None:
             assert_same(graph, inputs, run_project(folder, inputs).outputs)
 
 
+@pytest.mark.turns(8)
 @pytest.mark.qemu
 @pytest.mark.parametrize("board", list(BOARDS) if runs_all() else list(BOARDS)[:2])
 @pytest.mark.parametrize("group", range(len(GROUPS)))
@@ -101,6 +103,7 @@ def test_boards_give_the_reference(group: int, board: str) -> None:
             assert_same(graph, inputs, run_project(folder, inputs, board).outputs)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("isa", Isa, ids=lambda i: i.value)
 def test_every_op_has_a_kernel_for_every_core(isa: Isa) -> None:
     lacking = set(ALL_OPS) - {kernel.op for kernel in kernels(isa)}
@@ -110,6 +113,7 @@ def test_every_op_has_a_kernel_for_every_core(isa: Isa) -> None:
         assert len(choose(graph, isa)) == len(graph.ops) > 0
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("target", ["host", pytest.param("mps2-an505", marks=pytest.mark.qemu)])
 def test_the_projects_own_makefile_builds_and_runs_it(target: str, tmp_path: Path) -> None:
     graph = examples_graph(ALL_OPS[0])
@@ -131,6 +135,7 @@ def test_size_gives_up_kernels_that_others_can_stand_in_for(isa: Isa) -> None:
     assert any("optimize.size" in reason for reason in reasons)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m0plus", "microbit")])
 @pytest.mark.parametrize("kind", ["conv2d", "depthwise_conv2d"])

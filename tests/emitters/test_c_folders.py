@@ -155,6 +155,7 @@ def test_link_time_optimization_changes_no_byte(target: str, tmp_path: Path) -> 
     assert (folder / "output.bin").read_bytes() == b"".join(outputs_wanted(made))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.skipif(not shutil.which("cmake"), reason="needs CMake")
 @pytest.mark.parametrize(("suffix", "language"), part_of([("c", "C"), ("cpp", "CXX")], 2))
 def test_a_driver_comes_before_the_stand_in(suffix: str, language: str, tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ def require_same_bytes(program: Program) -> None:
     assert [y.tobytes() for y in found] == [y.tobytes() for y in wanted]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("model", part_of(MODELS, 3))
 def test_any_names_compile_and_answer(model: str) -> None:
     names = VALUES if model == "model/add/y" else NAMES[:3]
@@ -179,6 +180,7 @@ def test_source_lines_of_any_file(stem: bytes, tmp_path: Path) -> None:
     require_same_bytes(program)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["*/", "größe", "int", 'a"b\\', "x" * 3000])
 def test_any_names_of_modules(name: str) -> None:
     """Of classes, of their parts, and of the model."""

@@ -63,6 +63,7 @@ def assert_same_bytes(ops: list[Op], arithmetic: Arithmetic, folder: Path, on: s
             )
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize(("cls", "arithmetic"), in_turn(OPS, list(Arithmetic)), ids=str)
 def test_examples_on_this_computer(cls: type[Op], arithmetic: Arithmetic, tmp_path: Path) -> None:
     assert_same_bytes(list(cls.examples()), arithmetic, tmp_path / "project")

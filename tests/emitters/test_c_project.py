@@ -51,6 +51,7 @@ def wanted(made: Program, folder: Path) -> bytes:
     return b"".join(y.tobytes() for y in made.graph.reference(*inputs))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("target", part_of(TARGETS[::-1], 4))
 def test_make_run_host(target: str, tmp_path: Path) -> None:
     made = for_target(target)
@@ -60,6 +61,7 @@ def test_make_run_host(target: str, tmp_path: Path) -> None:
     assert (folder / "output.bin").read_bytes() == output
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("target", part_of(TARGETS[3:], 2))
 def test_cmake_on_this_computer(target: str, tmp_path: Path) -> None:
     made = for_target(target)
@@ -93,6 +95,7 @@ def test_the_boards_of_a_project(target: str, boards: list[str], tmp_path: Path)
         assert " ".join(boards) in " ".join(refused.split())
 
 
+@pytest.mark.turns(5)
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", part_of(["cortex-m0plus", "cortex-m33", "cortex-m85"], 3))
 def test_make_builds_for_all_of_its_boards(target: str, tmp_path: Path) -> None:
@@ -221,6 +224,7 @@ def test_two_models_share_an_arena_on_this_computer(target: str, other: str, tmp
     assert done.stdout == outputs
 
 
+@pytest.mark.turns(2)
 @pytest.mark.qemu
 @pytest.mark.parametrize(("target", "other"), part_of(TWO_TARGETS[::-1], 3))
 def test_two_models_link_for_a_core(target: str, other: str, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def ops() -> tuple[Op, ...]:
     return (*convolutions(), *(op for cls in ALL_OPS for op in cls.examples()))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(("isa", "kernel"), KERNELS)
 def test_what_a_kernel_takes_it_has_calls_for(isa: Isa, kernel: Kernel) -> None:
     taken = 0

@@ -48,6 +48,7 @@ def sums_of(ratio: float, rng: np.random.Generator) -> Int64Array:
     return np.unique(np.clip(np.concatenate([around, others, [-REACH, 0, REACH]]), -REACH, REACH))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("zero_point", [-128, -3, 0, 127])
 @pytest.mark.parametrize("kind", ["one", "trained", "ties", "large"])
 def test_a_kernel_that_rounds_twice_rounds_as_if_once(kind: str, zero_point: int) -> None:
@@ -161,6 +162,7 @@ def test_a_file_is_read_by_its_record_and_refused_by_its_calls() -> None:
         graph_of(Container(raw, "p"))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=missing())
 @pytest.mark.parametrize("core", part_of(CORES, 2))

@@ -60,6 +60,7 @@ def indices(value: Any) -> list[int]:
     return list(value.items) if type(value).__name__ in ("IntList", "TensorList") else []
 
 
+@pytest.mark.turns(3)
 def test_no_value_is_unreferenced(plan: Any) -> None:
     used = set(plan.inputs) | set(plan.outputs) | {i for call in calls(plan) for i in call.args}
     used |= {i for number in used for i in indices(plan.values[number].val)}

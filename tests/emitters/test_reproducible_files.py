@@ -62,6 +62,7 @@ def digest(form: str) -> str:
     return hashlib.sha256(FORMS[form]()).hexdigest()
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_other_processes_give_the_same_bytes(form: str) -> None:
     tests = [str(Path(__file__).parent), str(Path(__file__).parents[1])]

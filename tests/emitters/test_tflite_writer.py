@@ -156,6 +156,7 @@ CASES = [
 ]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("op", CASES)
 def test_every_example_has_the_bytes_of_litert(op: Op) -> None:
     graph = graph_of(op)

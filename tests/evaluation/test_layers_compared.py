@@ -86,6 +86,7 @@ def test_the_whole_is_what_the_reference_gives() -> None:
     assert {"x", "relu_default", "mean", "linear"} <= set(by_name(found))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("options", [{"io_layout": "nhwc"}, {"io_dtype": "int8"}, {"target": "imxrt700"}])
 def test_layouts_types_and_units_are_seen_through(options: dict[str, Any]) -> None:
     plain, other = compared(Chain()), compared(Chain(), **options)

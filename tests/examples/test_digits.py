@@ -11,6 +11,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "examples" / "digits"
 
 
+@pytest.mark.turns(20)
 @pytest.mark.slow
 def test_digits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(FOLDER)

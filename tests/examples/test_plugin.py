@@ -33,11 +33,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+@pytest.mark.turns(10)
 def test_a_model_with_an_op_of_a_plugin_has_the_bytes_of_its_reference(installed: Path) -> None:
     made = python(installed, EXAMPLE / "pulse.py")
     assert (made.returncode, made.stdout) == (0, "2 median filters, 0 bytes differ\n"), made.stderr
 
 
+@pytest.mark.turns(5)
 def test_the_command_line_lists_what_a_plugin_adds(installed: Path) -> None:
     listed = {
         words: python(installed, "-m", "pillion", *words.split()).stdout
@@ -62,6 +64,7 @@ FAILING = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("why", FAILING)
 def test_a_plugin_that_fails_is_named(why: str, tmp_path: Path) -> None:
     code, here = FAILING[why]

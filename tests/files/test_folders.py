@@ -344,6 +344,7 @@ def steps(
             return
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("reader_first", [True, False])
 def test_a_kill_at_any_step_leaves_the_old_or_the_new_project(
     reader_first: bool, tmp_path: Path, small: Files, other: Files
@@ -441,6 +442,7 @@ def test_a_folder_of_the_users_with_our_name_is_left_alone(
     assert (folder / project_folders.NEW / "thesis.tex").read_text() == "mine"
 
 
+@pytest.mark.turns(20)
 def test_two_writers_take_turns(
     tmp_path: Path, small: Files, other: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ def _read(master: int) -> Iterator[bytes]:
         yield part
 
 
+@pytest.mark.turns(15)
 @pytest.mark.torch
 @pytest.mark.parametrize("options", [{}, pytest.param({"progress": False}, marks=pytest.mark.slow)])
 def test_python_shows_what_the_command_line_shows(options: dict[str, object], tmp_path: Path) -> None:
@@ -212,6 +213,7 @@ def test_python_shows_what_the_command_line_shows(options: dict[str, object], tm
     assert not options or screen == ""
 
 
+@pytest.mark.turns(8)
 @pytest.mark.torch
 @pytest.mark.parametrize("more", [pytest.param([], marks=pytest.mark.slow), ["--json"]])
 def test_the_command_line_shows_it_too(more: list[str], tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def marked(path: Path) -> object:
     return pytest.param(path, id=path.stem, marks=needs.get(path.stem.split("-")[0], []))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("path", [marked(path) for path in FOUND])
 def test_what_was_found_stays_right(path: Path) -> None:
     hunt = HUNTS[path.name.split(".")[0]]

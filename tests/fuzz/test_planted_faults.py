@@ -136,6 +136,7 @@ CASES = [
 """Each fault in two ways in `make test`."""
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize(("name", "fault"), CASES, ids=lambda held: getattr(held, "__name__", held))
 def test_planted_faults_are_noticed(name: str, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = fit_for(name, fault)

@@ -50,6 +50,7 @@ def ask(name: str, examples: int) -> None:
     holds()
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize(
     ("name", "examples"),
     [
@@ -71,6 +72,7 @@ def test_litert_is_the_reference() -> None:
     ask("states-litert", 12)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.skipif(NO_EXECUTORCH, reason="pip install 'pillion[executorch]'")
 def test_executorch_is_the_reference() -> None:
@@ -91,12 +93,14 @@ GENERATED = ("host", "native", "placed", "rows")
 CASES = [(name, arithmetic) for name in GENERATED for arithmetic in HUNTS[name].arithmetics]
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("seed", seeds(10, today=1))
 @pytest.mark.parametrize(("name", "arithmetic"), CASES, ids=lambda held: getattr(held, "value", held))
 def test_generated_c_is_the_reference(name: str, arithmetic: Arithmetic, seed: int) -> None:
     HUNTS[name].holds(batch(HUNTS[name], arithmetic, seed))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(12, today=1))

@@ -89,6 +89,7 @@ def test_it_comes_through_every_door(tmp_path: Path) -> None:
     program.save(tmp_path / "net.pte")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.torch
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-20, 1e-38])
 @pytest.mark.parametrize("bias", [-3.0, 1e6])

@@ -111,6 +111,7 @@ def graph_of(module: nn.Module, *inputs: Tensor) -> tuple[torch.fx.GraphModule, 
     return quantized.graph_module, graph
 
 
+@pytest.mark.turns(9)
 @pytest.mark.torch
 @pytest.mark.parametrize("name", BODIES)
 def test_a_layout_sensitive_op_is_right(name: str) -> None:

@@ -135,6 +135,7 @@ def image() -> Tensor:
     return torch.randn(BATCH, CHANNELS, HEIGHT, WIDTH)
 
 
+@pytest.mark.turns(8)
 @pytest.mark.parametrize("name", BODIES)
 def test_an_op_is_right_on_what_lies_channels_last(name: str) -> None:
     x = image()

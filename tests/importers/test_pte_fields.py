@@ -136,6 +136,7 @@ def is_said_by(container: Container, operator: str, place: int) -> bool:
     return len(wanted) != len(found) or operator in ALIKE or all(a[place] == b[place] for a, b in pairs)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(
     "where", part_of(one_of_each(), 2), ids=lambda where: f"{where[0]}-{where[1]}-{where[2]}"
 )

@@ -49,6 +49,7 @@ def test_the_runtime_gives_the_references_bytes(path: Path) -> None:
     assert_alike(load(path), "executorch")
 
 
+@pytest.mark.turns(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
 def test_the_c_code_gives_the_references_bytes(path: Path) -> None:
@@ -154,6 +155,7 @@ def test_a_tflite_file_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.turns(4)
 @RUNTIME
 @pytest.mark.slow
 @pytest.mark.torch

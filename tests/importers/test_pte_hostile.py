@@ -58,6 +58,7 @@ def survives(action: Callable[[], object]) -> bool:
     return answered
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", part_of(range(2), 2))
 @pytest.mark.parametrize("part", PARTS)

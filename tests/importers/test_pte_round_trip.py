@@ -41,6 +41,7 @@ def programs(cls: type[Op], core: str) -> list[tuple[Graph, bytes]]:
     return [(graph, raw) for graph, raw in made if raw]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("core", CORE_NAMES)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
 def test_the_record_gives_the_same_graph(cls: type[Op], core: str) -> None:
@@ -60,6 +61,7 @@ def alike(graph: Graph, other: Graph) -> bool:
     return True
 
 
+@pytest.mark.turns(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("core", CORE_NAMES)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
@@ -148,6 +150,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read(tmp_path / "no.pte")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, ties: b
     return (np.round(drawn * 2) / 2 if ties else drawn).astype(np.float32)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.parametrize("by_class", part_of([False, True], 2))
 def test_detectors_find_the_same_on_every_machine(by_class: bool, tmp_path: Path) -> None:

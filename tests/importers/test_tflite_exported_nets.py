@@ -34,6 +34,7 @@ def same(found: list[Array] | tuple[Array, ...], wanted: list[Array]) -> bool:
     return all(np.asarray(a).tobytes() == b.tobytes() for a, b in pairs)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("seed", range(60))
 def test_the_reference_is_litert(seed: int) -> None:
     raw = exported(seed)
@@ -42,6 +43,7 @@ def test_the_reference_is_litert(seed: int) -> None:
         assert same(graph.reference(x), answers(interpreter, [x])), BORDERS[seed % len(BORDERS)]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", part_of(range(100, 106), 2))
 def test_the_c_is_litert(seed: int) -> None:
     raw = exported(seed)

@@ -237,6 +237,7 @@ def recurrent(weights: str = "float32", time_major: bool = False) -> bytes:
     return net.bytes(net.connected(last, 3), y)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("time_major", part_of([False, True], 2))
 def test_an_lstm_continues_from_the_previous_run(tmp_path: Path, time_major: bool) -> None:
     raw = recurrent(time_major=time_major)

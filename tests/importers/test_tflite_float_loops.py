@@ -33,6 +33,7 @@ def data(count: int, seed: int) -> list[Array]:
     return [rng.normal(size=(1, 12, 5)).astype(np.float32) for _ in range(count)]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", LEAST)
 def test_a_loop_in_float_is_the_file(name: str) -> None:
     file = FOREIGN / f"{name}.tflite"
@@ -43,6 +44,7 @@ def test_a_loop_in_float_is_the_file(name: str) -> None:
             np.testing.assert_allclose(found, wanted, atol=2e-6)
 
 
+@pytest.mark.turns(9)
 @pytest.mark.parametrize("name", part_of(LEAST, 2))
 def test_quantized_it_is_near_to_litert(name: str) -> None:
     file = FOREIGN / f"{name}.tflite"

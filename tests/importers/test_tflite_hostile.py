@@ -41,6 +41,7 @@ def mutated(rng: random.Random) -> bytes:
     return damaged(rng, rng.choice(SEEDS))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("part", part_of(range(4), 4))
 def test_mutated_files_end_in_a_graph_or_one_error(part: int) -> None:
     rng = random.Random(part)

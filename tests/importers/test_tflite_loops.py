@@ -55,6 +55,7 @@ class _Longer(LoopFile):
         return (max(self.rows) + 2, self.batch, self.inputs)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_is_the_file(name: str) -> None:
     raw = made(name).bytes()
@@ -67,6 +68,7 @@ def test_a_loop_is_the_file(name: str) -> None:
             assert (found.shape, found.tobytes()) == (wanted.shape, wanted.tobytes())
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["two_states", "a_longer_list", "windows"])
 def test_it_runs_everywhere(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.tflite"
@@ -78,6 +80,7 @@ def test_it_runs_everywhere(name: str, tmp_path: Path) -> None:
         assert [y.tobytes() for y in program.run(*inputs, on=place)] == wanted, place
 
 
+@pytest.mark.turns(2)
 @pytest.mark.qemu
 @pytest.mark.parametrize(("core", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
 def test_it_runs_on_boards(core: str, board: str, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def written(op: Op) -> bytes | None:
         return None
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
 def test_what_is_written_is_read_back(cls: type[Op]) -> None:
     """The same bytes and types; where one operator says the op, its attributes; and a text that parses."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from net_file import NetFile, same_padding_conv
 
 MOST_SECONDS = 3.0
@@ -23,6 +24,7 @@ print(json.dumps([time.process_time(), sorted(sys.modules)]), file=sys.__stdout_
 """
 
 
+@pytest.mark.turns(3)
 def test_no_torch_is_imported_and_it_is_quick(tmp_path: Path) -> None:
     net = NetFile(1)
     x = net.input(1, 32, 32, 3)

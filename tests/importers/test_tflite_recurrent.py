@@ -42,6 +42,7 @@ def drawn(rng: np.random.Generator, *choices: Any) -> Any:
     return choices[int(rng.integers(len(choices)))]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("seed", range(20))
 def test_lstms_of_any_size_answer_as_in_litert(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -89,6 +90,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.parametrize("layer", part_of(LAYERS, 3))
 def test_layers_remember_over_hundreds_of_runs_on_every_machine(layer: str, tmp_path: Path) -> None:

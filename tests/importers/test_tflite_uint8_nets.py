@@ -42,6 +42,7 @@ def old_mobilenet(seed: int, zeros: tuple[int, int, int] = (151, 110, 122), fits
     )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("zeros", [(151, 110, 122), (0, 97, 255), (128, 128, 128)])
 @pytest.mark.parametrize("fits", [False, True])

@@ -88,6 +88,7 @@ def segmenter() -> bytes:
     return net.bytes(large, resized(net, large, (25, 29), half=True))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m33", "cortex-m55"])
 def test_c_and_tflite_answer_the_same(target: str) -> None:
     graph = read(segmenter())

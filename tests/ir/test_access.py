@@ -22,6 +22,7 @@ from pillion.streams.time_axes import time_map
 Rng = np.random.Generator
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
 def test_rows_are_made_from_the_rows_that_the_op_names(cls: type[Op]) -> None:
     random, seen = np.random.default_rng(5), Counter[str]()

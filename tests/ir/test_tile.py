@@ -33,6 +33,7 @@ def test_nearly_all_ops_have_rows() -> None:
     assert {cls.kind for cls in ALL_OPS} - {cls.kind for cls in ROW_LOCAL} == NEVER
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
 def test_rows_are_those_of_the_whole(cls: type[Op]) -> None:
     random = np.random.default_rng(11)

@@ -18,6 +18,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("core", BOTH)
 @pytest.mark.parametrize(
     ("shape", "pool"),

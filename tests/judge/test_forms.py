@@ -55,6 +55,7 @@ FORMS: dict[str, tuple[Op, dict[Core, int]]] = {
 """The op, and the most instructions of its program."""
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("core", BOTH)
 @pytest.mark.parametrize("name", FORMS)
 def test_a_form_is_exact_and_takes_few_instructions(name: str, core: Core) -> None:

@@ -30,6 +30,7 @@ from pillion.ops.example_values import real, value
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("core", BOTH)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_limits_are_those_of_the_library(name: str, core: Core) -> None:
@@ -52,6 +53,7 @@ def extrema() -> Iterator[Graph]:
             yield Graph("extremum", (a, b), (Minimum(a=first, b=second, y=y),), (y,))
 
 
+@pytest.mark.turns(17)
 @pytest.mark.parametrize("core", BOTH)
 def test_extrema_repeat_operands_along_any_axes(core: Core) -> None:
     graphs = list(extrema())
@@ -59,6 +61,7 @@ def test_extrema_repeat_operands_along_any_axes(core: Core) -> None:
         assert complaint(together(graphs[begin : begin + 60]), core, "1.4") == ""
 
 
+@pytest.mark.turns(12)
 @pytest.mark.parametrize("core", BOTH)
 def test_our_kernel_quantizes_ties_as_the_core_does(core: Core) -> None:
     """Helium rounds the product once, in blocks of sixteen; other cores round it twice."""
@@ -119,6 +122,7 @@ def test_a_model_on_all_cores_and_runtimes() -> None:
     assert not [str(one) for one in answers if one.complaint]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.torch
 def test_recorded_instructions_are_those_of_the_kernels() -> None:
     """The figures of docs/guide/executorch.md. Instructions depend on the data a little."""
@@ -134,6 +138,7 @@ COMPOSED = ("layer norm", "group norm", "vectors of length 1", "encoder with a m
 """Nets with operators that ExecuTorch lacks: what a file holds is composed of others."""
 
 
+@pytest.mark.turns(4)
 @pytest.mark.torch
 @pytest.mark.parametrize("name", COMPOSED)
 def test_what_is_composed_for_a_file_is_what_the_kernels_compute(name: str) -> None:
@@ -142,6 +147,7 @@ def test_what_is_composed_for_a_file_is_what_the_kernels_compute(name: str) -> N
         assert not one.complaint, str(one)
 
 
+@pytest.mark.turns(14)
 @pytest.mark.torch
 def test_the_example_of_the_readme_in_full_size() -> None:
     """224 x 224 pixels in three planes: what Helium's kernel for matrices gets wrong."""
@@ -150,6 +156,7 @@ def test_the_example_of_the_readme_in_full_size() -> None:
     assert not row(program, "mobilenet_v2", "m55", "1.4", samples=1).complaint
 
 
+@pytest.mark.turns(12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_program_of_every_kind_is_equal_or_refused(kind: str) -> None:
     """A few; `python -m judge.hunt` asks about any number."""

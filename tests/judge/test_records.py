@@ -46,6 +46,7 @@ def test_the_reference_gives_what_the_real_kernels_gave(kind: str) -> None:
         assert hash_of([graph.reference(*inputs) for inputs in fed]) == record.outputs, record.name
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("kind", GROUPS)
 def test_our_kernels_in_the_runtime_give_what_the_real_ones_gave(kind: str) -> None:
     pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")

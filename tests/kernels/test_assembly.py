@@ -72,6 +72,7 @@ def moved_fields(path: Path) -> tuple[str, int]:
     return text, count + runs
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("path", [p for p in FILES if moved_fields(p)[1]], ids=lambda p: p.stem)
 def test_a_moved_field_does_not_compile(path: Path, tmp_path: Path) -> None:
     wrong, count = moved_fields(path)

@@ -47,6 +47,7 @@ def layers() -> Iterator[Layer]:
             yield conv2d((1, 1, pixels + 2, channels), out, (1, 3), seed=1)
 
 
+@pytest.mark.turns(20)
 @pytest.mark.parametrize(("target", "isa"), [(rig.M55, Isa.MVE), (rig.M33, Isa.DSP)], ids=["m55", "m33"])
 def test_the_cheapest_kernel_is_chosen(target: rig.Target, isa: Isa) -> None:
     rng = np.random.default_rng(0)

@@ -51,6 +51,7 @@ def test_clang_compiles_without_a_warning(folder: str, core: str, floats: str, t
     clang_compiles(folder, core, floats, ("-O2",), tmp_path)
 
 
+@pytest.mark.turns(5)
 @pytest.mark.skipif(
     not (shutil.which(GCC) and shutil.which(CLANG)), reason=f"needs {CLANG} and {GCC}: make test-tools"
 )
@@ -73,6 +74,7 @@ def clang_compiles(folder: str, core: str, floats: str, options: tuple[str, ...]
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.skipif(not shutil.which(GCC), reason=f"needs {GCC}: make test-tools")
 @pytest.mark.parametrize("level", part_of(["-O0", "-O1", "-Og", "-Os", "-O3"], 5))
 @pytest.mark.parametrize(("folder", "core", "floats"), BUILDS if runs_all() else WITH_ASSEMBLY[1:2])
@@ -80,6 +82,7 @@ def test_gcc_compiles_at_every_level(folder: str, core: str, floats: str, level:
     gcc_compiles(folder, core, floats, (level,), tmp_path)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.skipif(not shutil.which(GCC), reason=f"needs {GCC}: make test-tools")
 @pytest.mark.parametrize("level", part_of(["-Os", "-Og", "-O2", "-O3"], 4))
 @pytest.mark.parametrize(("folder", "core", "floats"), part_of(WITH_ASSEMBLY, 3))

@@ -70,6 +70,7 @@ def windows(channels: tuple[int, ...]) -> list[Conv2d]:
     return ops
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("channels", [(4, 8, 12, 16), (1, 3), (2, 5, 6, 7, 9, 13, 33)], ids=str)
 def test_windows(channels: tuple[int, ...]) -> None:
     check(M33, windows(channels))

@@ -34,6 +34,7 @@ def ops(kernel: tuple[int, int], stride: int) -> list[DepthwiseConv2d]:
     return made
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("kernel", "stride"), FAST, ids=str)
 def test_every_size(kernel: tuple[int, int], stride: int) -> None:
     check(M33, ops(kernel, stride))
@@ -50,6 +51,7 @@ def test_long_rows() -> None:
     check(M33, made)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("kernel", "stride"), OTHERS, ids=str)
 def test_other_windows(kernel: tuple[int, int], stride: int) -> None:
     check(M33, ops(kernel, stride)[::3])

@@ -27,6 +27,7 @@ def ops() -> list[Linear]:
     return [linear(1 + i % 3 // 2, k, n, seed=i) for i, (k, n) in part_of(enumerate(sizes), 3)]
 
 
+@pytest.mark.turns(2)
 def test_every_size() -> None:
     check(M33, ops())
 

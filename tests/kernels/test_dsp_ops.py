@@ -39,6 +39,7 @@ def check_data(runs: list[tuple[Op, tuple[Array, ...]]]) -> None:
     check_runs(M33, [Run(op, data) for op, data in runs])
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_examples(arithmetic: Arithmetic) -> None:
     examples = (op for cls in dict.fromkeys(k.op for k in dsp_elementwise.KERNELS) for op in cls.examples())
@@ -201,6 +202,7 @@ def test_transpose() -> None:
 # --- products of matrices ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_matmul_every_size(arithmetic: Arithmetic) -> None:
     check(M33, list(every_size()), arithmetic=arithmetic)
@@ -225,6 +227,7 @@ def test_matmul_takes_sums_that_can_be_doubled(depth: int, is_taken: bool) -> No
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_sums_and_means(arithmetic: Arithmetic) -> None:
     ops = [op for op in every_block() if kernel_of(M33, op, arithmetic)]

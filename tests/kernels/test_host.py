@@ -66,6 +66,7 @@ def windows(cls: Any, kernel: Pair, seed: int, shape: Shape, *out: int, flat: bo
     return cls(shape, *out, kernel, seed=seed, **fields)
 
 
+@pytest.mark.turns(10)
 @every_build
 def test_examples(build: Target) -> None:
     for arithmetic, cls in product(Arithmetic, dict.fromkeys(kernel.op for kernel in host.KERNELS)):
@@ -77,6 +78,7 @@ def test_examples(build: Target) -> None:
 # --- convolution ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(2)
 @every_build
 def test_pointwise(build: Target) -> None:
     """Every number of channels to every other, over any number of pixels, with any bounds."""
@@ -209,6 +211,7 @@ COUNTS = (2, 3, 15, 16, 31, 32, 33, 63, 64, 65, 129)
 EVERY_PAIR = tuple(np.meshgrid(*[np.arange(-128, 128, dtype=np.int8)] * 2))
 
 
+@pytest.mark.turns(3)
 @every_build
 @pytest.mark.parametrize("cls", [Add, Sub, Mul], ids=lambda cls: cls.kind)
 def test_two_operands(build: Target, cls: Any) -> None:

@@ -30,6 +30,7 @@ FOURS = under_test(mve_conv.FOURS, aligned=True)
 VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES, FOURS)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("pixels", [1, 2, 3, 7, 16])
 def test_1x1_every_number_of_channels(pixels: int) -> None:
     rng = np.random.default_rng(pixels)
@@ -53,6 +54,7 @@ def test_1x1_over_few_channels(pixels: int) -> None:
 ANY_KERNEL = ((1, 1), (1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (10, 4), (4, 2))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("seed", seeds(9, today=1))
 @pytest.mark.parametrize(
     ("variant", "kernels", "channels"),

@@ -77,6 +77,7 @@ def chosen(op: DepthwiseConv2d) -> Kernel:
     return choose(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0].kernel
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("made", "kinds"), [(layers, 3), (several_filters, 3), (five_by_five, 2)])
 def test_estimates_are_close_and_the_choice_is_the_cheapest(
     made: Callable[[], list[DepthwiseConv2d]], kinds: int

@@ -54,6 +54,7 @@ def strip_layers(variant: Variant, seed: int) -> Iterator[Layer]:
         yield layer(rng, g, depthwise=True, extreme=i % 3 == 0, zps=zps, clamp=clamp, shifts=(-9, -5))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("variant", [STRIPS, STRIPS_2], ids=lambda v: v.kernel)
 @pytest.mark.parametrize("seed", range(3))
 def test_strips_of_any_size(variant: Variant, seed: int) -> None:
@@ -96,6 +97,7 @@ def test_any_kernel(seed: int) -> None:
     check(WIDE, random_layers(WIDE, seed, ANY_KERNEL, CHANNELS))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_3x3_wide(seed: int) -> None:
     check(WIDE_3X3, filter(WIDE_3X3.takes, random_layers(WIDE_3X3, seed, ((3, 3),), CHANNELS)))

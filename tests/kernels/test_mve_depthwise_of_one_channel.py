@@ -23,6 +23,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_filters_of_one_channel(name: str) -> None:

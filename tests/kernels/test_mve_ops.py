@@ -37,6 +37,7 @@ pytestmark = pytest.mark.qemu
 RNG_SCALES = np.random.default_rng(11)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_examples(arithmetic: Arithmetic) -> None:
     examples = (op for cls in dict.fromkeys(k.op for k in mve.KERNELS) for op in cls.examples())
@@ -67,12 +68,14 @@ def pairs(cls: Any, seed: int, count: int = 12) -> list[Run]:
     return runs
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("cls", [Add, Sub, Mul], ids=lambda cls: cls.kind)
 @pytest.mark.parametrize("seed", range(2))
 def test_every_pair(cls: Any, seed: int) -> None:
     check(pairs(cls, seed))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("cls", part_of([Add, Sub, Mul], 2), ids=lambda cls: cls.kind)
 def test_every_count_and_in_place(cls: Any) -> None:
     runs = []
@@ -256,6 +259,7 @@ def test_matmul_refuses_steps_beyond_16_bits() -> None:
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arithmetic", part_of(Arithmetic, 2), ids=lambda a: a.value)
 def test_sums_and_means(arithmetic: Arithmetic) -> None:
     ops = [op for op in every_block() if kernel_of(op, arithmetic)]

@@ -88,12 +88,14 @@ def rows(op: Op) -> list[Array]:
     return [*(random_operands(op, rng, extreme)[0] for extreme in (False, True)), *flat, lone, near]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "m4", "m33", "m55"])
 def test_every_shape(target: rig.Target) -> None:
     runs = [Run(op, (x,), number % 2 == 1) for op in shapes() for number, x in enumerate(rows(op))]
     check_runs(target, runs)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "m4", "m33", "m55"])
 def test_every_shape_of_16_bits(target: rig.Target) -> None:
     """With one group, which the kernels for vectors and pairs take; the portable one has them all."""

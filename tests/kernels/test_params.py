@@ -42,6 +42,7 @@ def takers(struct: str) -> list[str]:
     return [name for name in DEFINED if params_structs().get(f"{name}_params") is fields]
 
 
+@pytest.mark.turns(5)
 def test_every_kernel_has_a_struct_and_every_struct_a_kernel() -> None:
     declared = functions([INCLUDE / header for header in HEADERS])
     assert set(DEFINED) == set(declared)
@@ -107,6 +108,7 @@ def used(name: str) -> str:
     return text
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("struct", {id(fields): name for name, fields in params_structs().items()}.values())
 def test_every_field_is_read(struct: str) -> None:
     """By one of the kernels that take the struct."""
@@ -121,6 +123,7 @@ def test_every_field_is_read(struct: str) -> None:
     assert not unread, f"{takers(struct)} read no {unread}"
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "library", [portable, scalar, dsp, mve, host], ids=lambda lib: lib.__name__.rpartition(".")[2]
 )

@@ -137,6 +137,7 @@ def test_every_op_has_a_kernel() -> None:
     assert sum(map(len, ROWS.values())) == len(portable.KERNELS)
 
 
+@pytest.mark.turns(10)
 @needs_cc
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.slow
@@ -249,6 +250,7 @@ def other_edges() -> Iterator[Op]:
     )
 
 
+@pytest.mark.turns(16)
 @needs_cc
 @pytest.mark.parametrize("build", EVERY_BUILD)
 def test_edges(build: str) -> None:
@@ -373,6 +375,7 @@ def compilers() -> list[list[str]]:
     ]
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("compiler", part_of(compilers(), 2), ids="-".join)
 def test_compiles_without_a_warning_needs_little_and_calls_nothing(
     compiler: list[str], tmp_path: Path

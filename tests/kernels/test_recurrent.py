@@ -173,6 +173,7 @@ def every_sum(cls: Any, exponent: int) -> list[Run]:
     return runs
 
 
+@pytest.mark.turns(9)
 @pytest.mark.parametrize("target", part_of(TARGETS, 3))
 def test_every_number_of_16_bits(target: rig.Target) -> None:
     runs = [run for exponent in (-15, -11, -10, -9) for run in every_sum(LstmOutput, exponent)]

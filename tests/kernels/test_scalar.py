@@ -30,6 +30,7 @@ PIXELS = ((1, 1), (1, 2), (3, 1), (2, 2), (1, 5), (7, 3))
 BOUNDS = [(-128, 127), (-5, 127), (-5, 60), (-128, 60)]
 
 
+@pytest.mark.turns(6)
 @boards
 def test_pointwise_of_every_size(board: Target) -> None:
     sizes = list(product(IN_CHANNELS, OUT_CHANNELS))
@@ -92,6 +93,7 @@ def depthwise_ops(kernel: tuple[int, int], stride: int, dilation: int = 1) -> li
     return made
 
 
+@pytest.mark.turns(4)
 @boards
 @pytest.mark.parametrize(
     ("kernel", "stride", "dilation"),
@@ -191,6 +193,7 @@ def test_the_c_without_assembly_is_clean() -> None:
         check(SANITIZED_C, depthwise_ops(kernel, stride, dilation))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.skipif(not HAS_CC, reason="needs a C compiler")
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 def test_real_numbers_by_clean_c() -> None:

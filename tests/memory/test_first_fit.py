@@ -58,6 +58,7 @@ def lowest(blocks: Sequence[LiveBlock], order: Sequence[int]) -> int:
     return max(offsets[n] + blocks[n].size for n in order)
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("seed", range(12))
 def test_no_order_of_few_blocks_is_better(seed: int) -> None:
     dice = random.Random(seed)

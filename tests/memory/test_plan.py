@@ -147,6 +147,7 @@ def test_a_result_lies_on_its_operand_where_it_fits_only(sizes: list[int]) -> No
     assert not shrinking or plan.activation_bytes == sizes[0]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 def test_hundreds_of_live_inputs_are_planned_in_seconds() -> None:
     """They go one by one and results of other sizes come: the floor is not reached, so all tries are made."""

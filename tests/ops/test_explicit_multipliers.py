@@ -208,6 +208,7 @@ def with_odd_multipliers() -> Graph:
     return verify(side_by_side(ops, "odd"))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(
     ("core", "on"),
     [

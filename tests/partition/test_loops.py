@@ -67,6 +67,7 @@ def kinds(program: Program) -> set[str]:
     return {op.kind for op in program.graph.ops}
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("make", [Own, Layer])
 def test_steps_are_copied_where_that_is_faster(make: type[nn.Module]) -> None:
     program = compiled(make())

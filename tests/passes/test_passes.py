@@ -59,6 +59,7 @@ def like(x: Value, number: int, shape: Shape) -> Value:
     return Value(f"v{number}", TensorType(shape, x.dtype, x.type.quant))
 
 
+@pytest.mark.turns(3)
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def page(driver: Page, npu_page: Path) -> Iterator[Page]:
     assert driver.complaints() == []
 
 
+@pytest.mark.turns(3)
 def test_it_opens_without_a_word_and_without_a_network(page: Page, npu_page: Path, npu_facts: Facts) -> None:
     asked = {url for url in page.requests() if not url.startswith("data:")}
     assert asked <= {npu_page.as_uri(), "about:blank"}
@@ -130,6 +131,7 @@ def test_an_op_tells_all_of_itself(page: Page, npu_facts: Facts) -> None:
     assert page.js("document.querySelectorAll('#details svg.histogram').length") == 1
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     "place", [".arena a.resident", ".panel.of-cycles a.row3", "#flash a", "#placement a"]
 )

@@ -107,6 +107,7 @@ def test_compile_writes_it_beside_the_program(tmp_path: Path, data: Path, call: 
     assert "through the float model" in page
 
 
+@pytest.mark.turns(4)
 @pytest.mark.slow
 def test_a_large_network_is_a_small_page(tmp_path: Path, call: Any) -> None:
     rng = np.random.default_rng(0)
@@ -119,7 +120,7 @@ def test_a_large_network_is_a_small_page(tmp_path: Path, call: Any) -> None:
 
 WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     "nowhere": (("ds_cnn", "-t", "cortex-m55"), "-o names an .html file"),
-    "no target": (("ds_cnn", "-o", "r.html"), "--target goes with all models but .pte files"),
+    "no target": (("ds_cnn", "-o", "r.html"), "or a model with --target"),
     "folder": (("ds_cnn", "-t", "cortex-m55", "-o", "."), "a report is an .html file"),
     "suffix": (("ds_cnn", "-t", "cortex-m55", "-o", "r.pdf"), "suffix .pdf"),
     "no data": (

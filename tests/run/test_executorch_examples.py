@@ -59,6 +59,7 @@ def differing_bytes(graph: Graph, core: str, runtime: Runtime = "1.4") -> list[i
     return counts
 
 
+@pytest.mark.turns(11)
 @pytest.mark.parametrize("core", CORE_NAMES)
 @pytest.mark.parametrize("cls", [c for c in ALL_OPS if TABLE.get(c)], ids=lambda c: c.kind)
 def test_runtime_gives_the_references_bytes(cls: type[Op], core: str) -> None:
@@ -68,6 +69,7 @@ def test_runtime_gives_the_references_bytes(cls: type[Op], core: str) -> None:
     assert not any(differing_bytes(graph, core, runtime))
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("cls", [c for c in ALL_OPS if TABLE.get(c)], ids=lambda c: c.kind)
 def test_tflite_arithmetic_is_exact_or_refused(cls: type[Op]) -> None:
     graph = accepted(cls, Arithmetic.TFLITE, "cortex-m55", "main")

@@ -42,6 +42,7 @@ def process() -> int:
     return running.child._process.pid
 
 
+@pytest.mark.turns(3)
 def test_a_program_that_ends_the_runtime_is_an_error() -> None:
     """An operator of ExecuTorch's own, which aborts where its arguments are of other kinds."""
     x, y = value("x", (2, 3)), value("y", (3, 2))

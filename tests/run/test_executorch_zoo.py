@@ -41,6 +41,7 @@ def tensors_of(file: bytes) -> list[pte.Tensor]:
     return [value.val for value in plan.values if isinstance(value.val, pte.Tensor)]
 
 
+@pytest.mark.turns(20)
 @pytest.mark.parametrize("target", TARGETS if runs_all() else TARGETS[1:])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_real_runtime_gives_the_references_bytes(name: str, target: str) -> None:

@@ -51,6 +51,7 @@ def test_this_computer_keeps_the_state_between_calls(text: str) -> None:
         assert same(stream.run(steps), wanted)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.qemu
 @TEXTS
 @pytest.mark.parametrize("target", BOARDS)
@@ -153,6 +154,7 @@ def test_a_project_is_verified_on_streams(tmp_path: Path) -> None:
     assert found.steps == STEPS
 
 
+@pytest.mark.turns(5)
 @pytest.mark.qemu
 @TEXTS
 @pytest.mark.parametrize("target", BOARDS)

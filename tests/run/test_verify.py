@@ -136,6 +136,7 @@ def test_all_that_is_installed_agrees() -> None:
         assert not any(pair.bytes_different for pair in found.pairs)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55", "imxrt700"])
 def test_the_board_agrees(target: str) -> None:

@@ -82,6 +82,7 @@ def calls_of(graph: Graph, wish: Stream, calls: int) -> list[Array]:
     return [np.take(held, range(i * wish.hop, (i + 1) * wish.hop), axis=axis) for i in range(calls)]
 
 
+@pytest.mark.turns(2)
 @needs_compiler
 @pytest.mark.parametrize(
     ("axis", "strides", "hop", "head", "calls_of_a_run"),

@@ -42,6 +42,7 @@ def test_one_pixel_of_a_convolution(axis: int, dilation: int, more: int, arithme
     assert lower(made, Isa.MVE).steps[-1].choice.kernel.name == "conv2d_pixel_mve"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.parametrize("channels", part_of([1, 7, 16, 33], 2))
 def test_the_kernel_for_one_pixel(channels: int) -> None:

@@ -75,6 +75,7 @@ def spotter() -> dict[str, Program]:
     return {"whole": compiled(model, shape, io_dtype="int8"), **both}
 
 
+@pytest.mark.turns(3)
 def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str, Program]) -> None:
     whole, program = spotter["whole"], spotter["cortex-m55"]
     streaming = program.streaming
@@ -138,6 +139,7 @@ class Recurrent(nn.Module):
         return self.head(self.layer(x)[0])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("kind", "hop"), [(nn.LSTM, 1), (nn.GRU, 3)])
 def test_recurrent_layers_go_on_where_they_stopped(kind: type[nn.RNNBase], hop: int) -> None:
     torch.manual_seed(3)

@@ -111,6 +111,7 @@ def same(one: Any, other: Any) -> bool:
     )
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("end", "zero_point"), list(zip(ENDS, (-128, 127, 127, -128, 5, 127), strict=True)))
 def test_long_streams(end: str, zero_point: int) -> None:
     """Every sum has been taken apart and put together many times over."""
@@ -177,6 +178,7 @@ def _clamped(x: Value) -> Clamp:
     return Clamp(x=x, y=Value("clamped", x.type), low=-100, high=100)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", part_of(BOARDS, 2))
 def test_on_boards(target: str) -> None:

@@ -49,6 +49,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items()}
 
 
+@pytest.mark.turns(6)
 def test_a_killed_worker_loses_nothing(plan: SweepFile, tmp_path: Path) -> None:
     jobs = all_jobs(plan)
     ended: list[set[int]] = []
@@ -82,6 +83,7 @@ def figures(row: SweepRow) -> object:
     return row.job.key, row.result.figures
 
 
+@pytest.mark.turns(8)
 def test_a_job_that_kills_its_workers_is_a_failure_that_is_tried_again(tmp_path: Path) -> None:
     net = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
     text = '[[model]]\nsource = "net.py:Net"\n[options]\ntarget = "cortex-m33"\n'
@@ -131,6 +133,7 @@ def sockets(pid: int) -> set[str]:
     return {name for fd in links if (name := os.readlink(fd)).startswith("socket:")}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks into Linux's /proc")
 def test_workers_of_this_computer_open_nothing_that_others_could_connect_to(
     plan: SweepFile, tmp_path: Path

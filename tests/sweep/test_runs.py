@@ -48,6 +48,7 @@ def test_what_is_done_is_not_done_again(plan: SweepFile, tmp_path: Path) -> None
     assert again == rows
 
 
+@pytest.mark.turns(3)
 def test_only_what_is_new_is_done(plan: SweepFile, tmp_path: Path) -> None:
     swept(plan, tmp_path / "out")
     larger = plan_of(tmp_path, INT8 + 'io_layout = "nchw"\n' + FAST)
@@ -255,6 +256,7 @@ def searched(folder: Path, trials: int, text: str = SEARCH) -> tuple[list[SweepR
         return run_search(plan, trials, runner), here
 
 
+@pytest.mark.turns(2)
 def test_a_search_finds_what_trying_all_finds(tmp_path: Path) -> None:
     int8_file(tmp_path)
     everything, _ = swept(plan_of(tmp_path, SEARCH + FAST), tmp_path / "all")

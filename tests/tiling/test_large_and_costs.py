@@ -77,6 +77,7 @@ class Mixed(nn.Module):
 CORES = (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547"))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def picture(program: Program, seed: int = 0) -> Array:
     return draws.astype(np.int8) if value.is_quantized else (draws / 64).astype(np.float32)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("io_dtype", "batch", "extra"),
     part_of(
@@ -89,6 +90,7 @@ def test_the_same_bytes_without_room_for_the_input(io_dtype: str, batch: int, ex
     assert np.array_equal(program.run(x, on="host")[0], plain.graph.reference(x)[0])
 
 
+@pytest.mark.turns(5)
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "io_dtype"), in_turn(BOARDS, ["int8", "float32"]))
@@ -105,6 +107,7 @@ def test_boards_do_the_same(target: str, io_dtype: str) -> None:
     assert before.profile.instructions < run.profile.instructions < 1.1 * before.profile.instructions
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "way", part_of([{"rows_in": True, "extra": "100%"}, {"rows_in": True}, {"extra": "100%"}], 3)
 )
@@ -147,6 +150,7 @@ def test_parts_of_it_are_whole_programs_again() -> None:
     assert program.of(program.graph).stripes == ()
 
 
+@pytest.mark.turns(3)
 def test_bounds_hold_with_rows() -> None:
     plain = whole()
     least = by_rows(plain, extra="100%").memory.arena_bytes

@@ -92,6 +92,7 @@ def given(program: Program, seed: int = 0) -> tuple[Array, ...]:
     return tuple(x.astype(np.int8) if v.is_quantized else (x / 64).astype(np.float32) for v, x in drawn)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     ("io_dtype", "name", "extra"), pairwise(["int8", "float32"], ["now", "before"], ["0%", "100%"])
 )
@@ -133,6 +134,7 @@ def test_what_has_nothing_to_do_with_the_rows_runs_before_them() -> None:
         made.update(op.results)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("net", part_of([scene, mixed], 2))
 def test_the_project_says_and_tests_it(net: object, tmp_path: Path) -> None:
     assert callable(net)
@@ -152,6 +154,7 @@ def test_the_project_says_and_tests_it(net: object, tmp_path: Path) -> None:
     assert "memcpy(SCENE_INPUT_2(arena), input_2, 5);" in readme or net is mixed
 
 
+@pytest.mark.turns(2)
 def test_what_is_remembered_goes_on_from_picture_to_picture() -> None:
     plain = mixed()
     program = plain.within(Memory(rows_in=True, extra="100%"))
@@ -166,6 +169,7 @@ def test_what_is_remembered_goes_on_from_picture_to_picture() -> None:
     assert not all(np.array_equal(a[0], wanted[0][0]) for a in wanted)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize("target", part_of(list(BOARDS), 2))

@@ -110,6 +110,7 @@ def test_no_search_where_no_stripe_can_help(monkeypatch: pytest.MonkeyPatch) -> 
     assert program.stripes == ()
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("share", [1 / 2, 1 / 3])
 def test_a_plan_fits(share: float, batch: int) -> None:
@@ -128,6 +129,7 @@ def test_less_extra_work_takes_more_memory() -> None:
     assert sizes[-1] < 0.5 * whole().memory.arena_bytes
 
 
+@pytest.mark.turns(2)
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -144,6 +146,7 @@ def test_boards_give_the_same_bytes_in_the_memory_that_was_planned(target: str, 
     assert len(run.profile.op_instructions) == len(program.graph.ops)
 
 
+@pytest.mark.turns(8)
 def test_what_is_too_little_is_refused_with_what_is_enough() -> None:
     with pytest.raises(PillionError) as refusal:
         compiled(target="cortex-m33", max_ram="4K")

@@ -40,6 +40,7 @@ def cheapest_of_all(ways: Candidates, bound: int) -> float:
     return best[-1]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("target", "fed"), part_of([("cortex-m33", False), ("cortex-m55", True)], 2))
 def test_no_path_is_cheaper(target: str, fed: bool) -> None:
     whole = program("mobilenet_v1_025", target)
@@ -71,6 +72,7 @@ def test_any_path_within_the_budget_will_do_where_a_bound_is_looked_for() -> Non
     assert TilingPathSearch(ways).cheapest_stripes(bound, 0.9 * cost, any_will_do=True) is None
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("wish", "most"),
     part_of(

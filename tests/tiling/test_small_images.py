@@ -22,6 +22,7 @@ def image(name: str, side: int) -> Value:
     return Value(name, TensorType((1, side, side, 2), DType.INT8, QUANT))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("cls", [ResizeNearest, ResizeBilinear, ResizeBilinearFloat])
 def test_images_of_a_few_rows(cls: type[Resize]) -> None:
     for before, after, align in itertools.product((1, 2, 3), (1, 2, 5, 33), (False, True)):

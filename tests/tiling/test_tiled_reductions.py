@@ -81,11 +81,13 @@ def extremes() -> Graph:
     return verify(Graph("extremes", tuple(inputs), tuple(ops), outputs, Arithmetic.CMSIS_NN))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("rows", "grain"), [(1, 0), (2, 1), (600, 0)])
 def test_extremes_are_the_same_however_rows_come(rows: int, grain: int) -> None:
     host_is_the_reference(in_pairs(extremes(), rows, grain))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize("target", BOARDS)
@@ -129,6 +131,7 @@ def in_pairs(graph: Graph, rows: int, grain: int = 0) -> Graph:
     return verify(striped(graph, [Stripe(i, i + 2, rows, grain) for i in range(0, len(graph.ops), 2)]))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(
     ("cls", "arithmetic"),
     [(Mean, Arithmetic.CMSIS_NN), (Mean, Arithmetic.TFLITE), *((ReduceSum, one) for one in Arithmetic)],
@@ -145,6 +148,7 @@ def test_sums_are_the_same_however_rows_come(
     host_is_the_reference(in_rows)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def in_rows(program: Program, rows: int, grain: int = 0, fed: str = "") -> Progr
     return replace(program, memory_budget=(Stripe(0, len(program.graph.ops), rows, grain, fed),))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("factor", "batch", "align"), part_of([(2, 2, False), (3, 1, False), (3, 2, True), (7, 1, True)], 2)
 )
@@ -115,6 +116,7 @@ def striped_chains(rows: int, grain: int, kind: str) -> Graph:
     return verify(striped(graph, [Stripe(i, i + 3, rows, grain) for i in range(0, len(graph.ops), 3)]))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("kind", "rows", "grain"), [(kind, *rows) for kind, rows in in_turn(KINDS, [(1, 0), (3, 1), (5, 2)])]
 )
@@ -122,6 +124,7 @@ def test_all_ways_and_factors_are_the_same_in_rows(rows: int, grain: int, kind: 
     host_is_the_reference(striped_chains(rows, grain, kind))
 
 
+@pytest.mark.turns(7)
 @pytest.mark.qemu
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -174,6 +177,7 @@ def test_a_passage_is_handed_the_number_of_a_row() -> None:
     host_is_the_reference(in_rows)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.qemu
 @pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
 def test_boards_do_the_same(target: str, board: str) -> None:

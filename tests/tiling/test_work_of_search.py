@@ -68,6 +68,7 @@ def test_the_search_takes_little_where_nothing_is_gained() -> None:
     assert searching <= 0.3 * SLACK * work(lambda: lower(graph, Isa.MVE))
 
 
+@pytest.mark.turns(2)
 def test_equal_blocks_are_simulated_once() -> None:
     """Stripes save up to 20 % of this chain's RAM by estimate, so that the search looks at many parts: as many for 48 ops as for 24."""
     simulated = []

@@ -9,10 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "import make_docs\nprint(make_docs.help_of('targets'))\nprint(make_docs.ops_page())"
 
 
+@pytest.mark.turns(5)
 def test_another_checkout_describes_itself(tmp_path: Path) -> None:
     for folder in ("src", "tools", "kernels"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))

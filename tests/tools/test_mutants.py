@@ -108,6 +108,7 @@ def test_every_part_has_files_and_tests(tool: Any) -> None:
         assert all(list((ROOT / "tests" / folder).glob("test_*.py")) for folder in part.tests)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("was", "became", "outcome"), [("a + b", "a - b", "killed"), ("(0)", "(0 + 0)", "survived")]

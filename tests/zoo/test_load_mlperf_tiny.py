@@ -97,6 +97,7 @@ def write_int8_twin(
     path.write_bytes(bytes(builder.Output()))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder"])
 def test_a_folded_net_gives_the_outputs_of_the_net(tmp_path: Path, tool: ModuleType, name: str) -> None:
     original, (x,) = zoo.build(name, seed=5)

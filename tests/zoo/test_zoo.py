@@ -90,6 +90,7 @@ def test_listing_the_models_does_not_import_torch() -> None:
     subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}"], check=True)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_shapes_and_multiply_accumulates(name: str) -> None:
     model, (x,) = zoo.build(name)
@@ -101,6 +102,7 @@ def test_shapes_and_multiply_accumulates(name: str) -> None:
     assert {value.dtype for value in (*model.parameters(), x)} == {torch.float32}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_outputs_depend_on_the_input(name: str) -> None:
     model, _ = small(name)
@@ -171,6 +173,7 @@ def test_random_inputs_are_nearly_normal_and_a_longer_list_starts_like_a_shorter
     assert not torch.equal(long[0][0], zoo.build(name)[1][0])
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_every_model_exports_with_static_shapes(name: str) -> None:
     model, inputs = small(name)
@@ -184,6 +187,7 @@ def test_every_model_exports_with_static_shapes(name: str) -> None:
     assert all(type(side) is int for shape in shapes for side in shape)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", RESIZABLE)
 @pytest.mark.parametrize("size", [1, 37, (33, 71)])
 def test_pictures_of_any_size(name: str, size: int | tuple[int, int]) -> None:

@@ -137,6 +137,7 @@ add_subdirectory(second)
 """The build of a product with two models, as the guides have it."""
 
 
+@pytest.mark.turns(3)
 @needs_vela
 @pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("cc"), reason="needs cmake and cc")
 def test_cmake_builds_two_models_that_answer_right_in_either_order(

@@ -214,6 +214,7 @@ def test_weights_stay_in_flash_and_scratch_counts() -> None:
     assert program.sram_bytes == program.memory.arena_bytes >= program.payloads.scratch_bytes
 
 
+@pytest.mark.turns(2)
 @needs_vela
 def test_a_segment_is_shown(program: Program, tmp_path: Path) -> None:
     file = tmp_path / "npu_segment_0.bin"

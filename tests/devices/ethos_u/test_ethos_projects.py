@@ -65,6 +65,7 @@ def samples() -> Iterator[list[list[np.ndarray]]]:  # type: ignore[type-arg]  # 
     return [[rng.standard_normal(SHAPE).astype(np.float32)] for _ in range(2)]  # type: ignore[return-value]  # a fixture's value
 
 
+@pytest.mark.turns(2)
 def test_the_c_of_the_chip_and_its_commands_give_the_bytes_of_the_reference(
     program: pillion.Program,
     project: Path,
@@ -188,6 +189,7 @@ def test_a_project_that_has_states_keeps_them(tmp_path: Path) -> None:
             np.testing.assert_array_equal(here.outputs[0], npu.outputs[0])
 
 
+@pytest.mark.turns(3)
 def test_cmake_takes_the_driver_in_the_place_of_the_stand_in(project: Path, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
@@ -213,6 +215,7 @@ def _pillion(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.turns(7)
 def test_cycles_and_scratch_memory_are_stated_beside_the_compiler(tmp_path: Path) -> None:
     done = _pillion(
         *("compile", "-m", "ds_cnn", "--quantize", "-t", "alif-e7", "-o", str(tmp_path / "x.pte"), "--json")

@@ -85,6 +85,7 @@ def test_examples_are_packed_alike(
     assert compose(parse(made)) == made
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     ("name", "accelerators"),
     [

@@ -50,6 +50,7 @@ def examples() -> Iterator[Op]:
             yield from kind.examples()
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("accelerator", EXECUTED)
 def test_examples_of_all_ops_are_computed_exactly(accelerator: str) -> None:
     step = 1 if accelerator == "ethos-u55-128" else 3
@@ -228,6 +229,7 @@ def test_a_missing_wait_is_found() -> None:
             run(changed(stream, wait.at, nothing))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("accelerator", EXECUTED)
 def test_operations_that_start_too_soon_are_found(accelerator: str) -> None:
     """What Vela writes into BLOCKDEP is enough, and where it is less than all, that is too much for most."""
@@ -316,6 +318,7 @@ def faults_found(
     return found
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("trials", [100, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     ("name", "accelerator"),
@@ -345,6 +348,7 @@ def _zoo(name: str) -> Graph:
     return program.graph.replace(arithmetic=ARITHMETIC)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder"])
 def test_whole_networks_are_computed_exactly(name: str) -> None:
     graph = _zoo(name)

@@ -37,6 +37,7 @@ def on_the_npu(axes: tuple[int, ...], keepdim: bool, rows: int = 11) -> Program:
     )
 
 
+@pytest.mark.turns(6)
 @needs_vela
 @pytest.mark.parametrize(
     ("axes", "keepdim"),

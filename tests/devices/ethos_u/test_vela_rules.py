@@ -76,6 +76,7 @@ def test_what_the_rules_take_compiles_and_is_computed_exactly(seed: int, count: 
     assert taken > count // 2
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", U85])
 @pytest.mark.parametrize(("seed", "count"), [(5, 70), pytest.param(6, 750, marks=pytest.mark.nightly)])
 def test_a_verdict_is_velas(accelerator: str, seed: int, count: int) -> None:
@@ -148,6 +149,7 @@ def test_what_the_rules_alone_refuse_compiles(name: str) -> None:
         assert accepts(outside, npu)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("npu", NPUS)
 def test_axes_have_65536_elements_at_most(npu: str) -> None:
     """Of convolutions, pools and softmaxes Vela has the same limit."""

@@ -255,6 +255,7 @@ def test_targets_of_newer_sdks(sdk: pytest.MonkeyPatch, segment: bytes) -> None:
         converted(segment, target="imx95")
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize(
     ("how", "wanted"),
     [
@@ -277,6 +278,7 @@ def test_results_that_are_no_payload(sdk: pytest.MonkeyPatch, segment: bytes, ho
     assert wanted in str(caught.value)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("how", "wanted"),
     [
@@ -295,6 +297,7 @@ def test_ends_of_the_process(sdk: pytest.MonkeyPatch, segment: bytes, how: str, 
     assert "stand-in: converting" in caught.value.here, "the converter's own words are shown"
 
 
+@pytest.mark.turns(6)
 @pytest.mark.slow
 def test_a_converter_that_hangs_is_ended(sdk: pytest.MonkeyPatch, segment: bytes) -> None:
     sdk.setenv("STAND_IN", "hang")

@@ -38,6 +38,7 @@ def test_the_npu_takes_what_it_refused(graph: Graph) -> None:
     assert all(all_ok(N3_64.judge(op)) for op in graph)
 
 
+@pytest.mark.turns(12)
 @pytest.mark.slow
 def test_mobilenet_v3_becomes_one_segment() -> None:
     module, example = zoo.build("mobilenet_v3_small", 64)
@@ -50,6 +51,7 @@ def test_mobilenet_v3_becomes_one_segment() -> None:
     assert len(cpu.tflite()) > 1000, "a .tflite file has no hard-sigmoid, but sums and products"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "function",
     [

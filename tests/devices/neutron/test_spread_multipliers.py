@@ -94,6 +94,7 @@ def spotter() -> Graph:
     return verify(Graph("spotter", (x,), (conv, rows, linear, answer), answer.results, Arithmetic.TFLITE))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("target", ["imxrt700", "mcxn947"])
 def test_a_keyword_spotter_of_one_channel_runs_on_the_npu(target: str, tmp_path: object) -> None:
     path = tmp_path / "spotter.tflite"  # type: ignore[operator]  # a path

@@ -60,6 +60,7 @@ def names(graph: torch.fx.GraphModule) -> list[str]:
     return [name.removeprefix("aten.").rpartition(".")[0] for name in kept]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("name", LAYERS)
 def test_folds_into_the_layer(name: str, bias: bool) -> None:
@@ -74,6 +75,7 @@ def test_folds_into_the_layer(name: str, bias: bool) -> None:
         assert_same(graph(x), model(x))
 
 
+@pytest.mark.turns(4)
 @settings(max_examples=40, deadline=None)
 @given(
     layer=st.sampled_from(sorted(set(LAYERS) - {"same"})),  # that becomes a plain convolution first
@@ -95,6 +97,7 @@ def test_any_norm_folds_or_stays_right(
     assert count == (2 if second_user else 1)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", UNFOLDABLE)
 def test_other_norms_become_depthwise(kind: str) -> None:
     graph = folded(Other(kind), *random_inputs(UNFOLDABLE[kind]))
@@ -102,11 +105,13 @@ def test_other_norms_become_depthwise(kind: str) -> None:
     assert len(found) == (2 if kind in ("shared", "alone_nc") else 1)
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("kind", UNFOLDABLE)
 def test_other_norms_are_integer(kind: str) -> None:
     assert quantized(Other(kind), *random_inputs(UNFOLDABLE[kind])).float_ops == ()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("flow", ["ptq", "qat"])
 @pytest.mark.parametrize("shape", [(700, 3), (40, 3, 17), (1, 3, 31, 17), (2, 3, 3, 17, 7)])
 def test_a_norm_alone_is_exact_to_one_step(shape: tuple[int, ...], flow: str) -> None:
@@ -190,6 +195,7 @@ PASSES = (
 )
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("position", range(len(PASSES) + 1))
 @pytest.mark.parametrize("name", part_of(["linear", "conv2d", "transposed", "shared", "linear_ncl"], 3))
 def test_folding_has_no_place_that_it_must_have(name: str, position: int) -> None:

@@ -17,6 +17,7 @@ def flat(results: Any) -> list[torch.Tensor]:
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
+@pytest.mark.turns(18)
 @pytest.mark.parametrize("name", CASES)
 def test_nets_as_people_write_them(name: str) -> None:
     case = CASES[name]
@@ -194,6 +195,7 @@ ON_HOST = (
 )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ON_HOST)
 def test_c_answers_what_the_reference_answers(name: str) -> None:
     module, inputs = net(CASES[name])

@@ -97,6 +97,7 @@ AT_HAND: dict[str, Any] = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", AT_HAND)
 def test_data_is_taken_as_it_is_at_hand(name: str) -> None:
     samples = SAMPLES.half().float() if "16 bits" in name else SAMPLES
@@ -166,6 +167,7 @@ SAME_SAMPLES: dict[str, Any] = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("given", SAME_SAMPLES)
 def test_calibration_data_are_taken_as(given: str) -> None:
     wanted = compiled(calibrate=[(x,) for x in SAMPLES.split(1)])

@@ -30,6 +30,7 @@ def tensors(answer: Any) -> list[Tensor]:
     return [t.resolve_neg() for t in (answer if isinstance(answer, (tuple, list)) else [answer])]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", NETS)
 def test_pairs_are_the_same_in_float(name: str) -> None:
     net, shapes = NETS[name]
@@ -42,6 +43,7 @@ def test_pairs_are_the_same_in_float(name: str) -> None:
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", part_of(NETS, 3))
 def test_they_are_near_in_int8(name: str) -> None:
     net, shapes = NETS[name]

@@ -55,6 +55,7 @@ CONVOLUTIONS: dict[str, tuple[Layer, tuple[tuple[int, ...], ...]]] = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_filters_may_be_an_input(name: str) -> None:
     layer, shapes = CONVOLUTIONS[name]

@@ -108,6 +108,7 @@ class Chain(nn.Module):
         return x, torch.cat([x[:, :1], x.mean((2, 3), keepdim=True).expand(-1, -1, *x.shape[2:])], 1)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("net", [Partial(40.0), Partial(1.5), Chain()], ids=["wide", "narrow", "chain"])
 def test_c_is_the_reference(net: nn.Module) -> None:

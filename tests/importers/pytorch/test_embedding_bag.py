@@ -57,6 +57,7 @@ def decibels(model: nn.Module, program: Program) -> float:
     return float(10 * np.log10(sum(float((y**2).sum()) for y in real) / noise))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("form", "mode"), in_turn(["bag", "embedding", "kept"], ["sum", "mean"]))
 def test_each_row_has_a_scale(mode: str, form: str) -> None:
     model = Bags(mode, form).eval()
@@ -158,6 +159,7 @@ FILLED = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", part_of(FILLED, 3))
 def test_bags_with_factors_and_words_that_fill_them_up(name: str) -> None:
     model, weighted = FILLED[name]

@@ -119,6 +119,7 @@ FUNCTIONS: dict[str, tuple[Function, Tensor]] = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_tables_are_as_near_as_eight_bits_are(name: str) -> None:
     function, x = FUNCTIONS[name]

@@ -152,12 +152,14 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 }
 
 
+@pytest.mark.turns(12)
 @pytest.mark.parametrize("name", EXACT)
 def test_what_only_moves_is_exact(name: str) -> None:
     function, inputs = EXACT[name]
     check_exact(function, *inputs)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("outside", part_of([-8, 7, 2**31 - 1, -(2**31)], 3))
 def test_nothing_is_read_or_written_outside(outside: int) -> None:
     """The nearest one is read, and nothing is written."""
@@ -241,6 +243,7 @@ NEAR: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], float]] = {
 """With the decibels that each may lose against a simulation that rounds the whole operator once."""
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("name", NEAR)
 def test_as_near_as_eight_bits_are(name: str) -> None:
     function, inputs, may_lose = NEAR[name]
@@ -251,6 +254,7 @@ def test_as_near_as_eight_bits_are(name: str) -> None:
     assert decibels(wanted, found) >= min(plain, 50.0) - may_lose
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize(
     "window",
     [

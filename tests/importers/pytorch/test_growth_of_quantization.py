@@ -86,6 +86,7 @@ NETS: dict[str, tuple[Callable[[int], nn.Module], int, float]] = {
 """A net of so many layers, and how much more reads there are in one of twice as many."""
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("net", part_of(NETS, 2))
 def test_from_torch_to_a_graph(net: str) -> None:
     make, size, factor = NETS[net]

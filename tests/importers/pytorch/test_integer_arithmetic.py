@@ -54,6 +54,7 @@ class Call(nn.Module):
         return self.function(*inputs)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", FORMS)
 def test_exact(name: str) -> None:
     module = Call(FORMS[name])

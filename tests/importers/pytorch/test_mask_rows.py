@@ -117,6 +117,7 @@ def near(module: nn.Module, inputs: tuple[Tensor, ...], wanted: Tensor) -> None:
 WHOLE_ROWS = torch.tensor([[True] * 4, [True, False, True, False], [True] * 4])
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("way", "depth", "answer"),
     [

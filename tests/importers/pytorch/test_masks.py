@@ -58,6 +58,7 @@ def decibels(module: nn.Module, x: Tensor, target: str) -> float:
     return float(10 * np.log10((wanted**2).mean() / ((wanted - found) ** 2).mean()))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("target", ["cortex-m33", "imxrt700"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_scores_keep_their_precision(name: str, target: str) -> None:

@@ -84,6 +84,7 @@ def data(shape: tuple[int, ...]) -> list[Tensor]:
     return [torch.randn(shape, generator=generator) for _ in range(STEPS)]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 @pytest.mark.parametrize("name", NETS)
 def test_a_program_follows_its_module(name: str, layout: str) -> None:

@@ -69,6 +69,7 @@ FORMS: dict[str, Callable[[Tensor, Tensor], Any]] = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", FORMS)
 def test_exact(name: str, dtype: torch.dtype) -> None:

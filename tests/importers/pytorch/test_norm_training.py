@@ -92,6 +92,7 @@ def computed(trained: QatModule) -> list[str]:
     return [n.name for n in roundings if n.args[0].op == "call_function" and n.args[0].target not in moving]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("flow", "bias", "name"), pairwise(FLOWS, [True, False], INTEGER))
 def test_simulated_folded_and_compiled_are_the_same(name: str, bias: bool, flow: str) -> None:
     model = Pair(name, bias, eps=1e-3)
@@ -103,6 +104,7 @@ def test_simulated_folded_and_compiled_are_the_same(name: str, bias: bool, flow:
     assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=7)[0])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("flow", "activation", "name"),
     pairwise(
@@ -129,6 +131,7 @@ def test_a_norm_is_folded_into_weights_that_have_one_scale(bias: bool, flow: str
     assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=7)[0])
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("kind", sorted(set(UNFOLDABLE) - {"unbatched"}))
 def test_norms_that_stay_are_integer(kind: str, flow: str) -> None:
@@ -139,6 +142,7 @@ def test_norms_that_stay_are_integer(kind: str, flow: str) -> None:
     assert_compiled_agrees(program, trained, *batches(inputs, 1, seed=7)[0])
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", UNFOLDABLE)
 def test_other_norms_are_left_alone(kind: str) -> None:
     """Before and after, to 1e-6: nothing is simulated, and without rounding nothing is changed, in both modes."""
@@ -151,6 +155,7 @@ def test_other_norms_are_left_alone(kind: str) -> None:
             assert_same(module.train(mode)(*inputs), model.train(mode)(*inputs), 1e-6)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("name", INTEGER)
 def test_simulation_without_rounding_is_training_without_quantization(name: str, bias: bool) -> None:
@@ -279,6 +284,7 @@ def test_nothing_is_recompiled_without_norms(monkeypatch: pytest.MonkeyPatch) ->
     assert not fold_trained_norms(graph)
 
 
+@pytest.mark.turns(3)
 def test_chains_of_torchao_are_left_untouched() -> None:
     """Its simulation of conv and norm looks like ours; neither pass takes it for that."""
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval()

@@ -54,6 +54,7 @@ def compiled(model: nn.Module) -> tuple[Program, float]:
     return program, float(10 * np.log10(sum(float((y**2).sum()) for y in real) / noise))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "norm",
     [nn.LayerNorm(WIDTH), nn.RMSNorm(WIDTH, eps=1e-6), nn.LayerNorm(WIDTH, elementwise_affine=False)],

@@ -107,6 +107,7 @@ def decibels(wanted: Any, got: Any) -> float:
     return float(10 * np.log10((wanted**2).mean() / max(((wanted - got) ** 2).mean(), 1e-12)))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", NETS)
 def test_each_is_one_op(name: str) -> None:
     net, samples = drawn(*NETS[name])

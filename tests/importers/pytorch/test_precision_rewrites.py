@@ -150,6 +150,7 @@ class Tokens(nn.Module):
         return self.norm(torch.cat(parts + [token] * self.second, 1) + self.positions)
 
 
+@pytest.mark.turns(3)
 @needs_cc
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("second", [False, True])

@@ -175,6 +175,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.turns(17)
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_stays_in_float(name: str) -> None:
     function, shapes = CASES[name]
@@ -182,6 +183,7 @@ def test_nothing_stays_in_float(name: str) -> None:
     assert program.float_ops == ()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", part_of(FUNCTIONS, 2))
 def test_functions_are_tables(name: str) -> None:
     module = Call(lambda m, x: FUNCTIONS[name](m.conv(x)))
@@ -191,6 +193,7 @@ def test_functions_are_tables(name: str) -> None:
     assert noise(program, module, *inputs) < 0.06
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", part_of(zoo.MODELS, 4))
 def test_zoo(name: str) -> None:
     entry = zoo.MODELS[name]

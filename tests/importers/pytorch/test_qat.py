@@ -79,6 +79,7 @@ def test_an_ordinary_loop(trained: QatModule) -> None:
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("name", part_of([*CASES, *FUNCTIONS], 4))
 def test_the_trained_module_is_the_program(name: str) -> None:
     """Every op of the reference within one step of torch's integers and of the module in eval mode."""

@@ -118,6 +118,7 @@ CHANGES: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("then", [lambda m: m(X), compiled, copy.deepcopy], ids=["call", "compile", "copy"])
 def test_parts_that_would_not_compute_are_refused(

@@ -94,6 +94,7 @@ def tensors(answer: Any) -> list[Tensor]:
     return list(answer) if isinstance(answer, (tuple, list)) else [answer]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", [*FUNCTIONS, *EXACT])
 def test_they_are_the_same_in_float(name: str) -> None:
     net, given = Call({**FUNCTIONS, **EXACT}[name]).eval(), inputs()
@@ -104,6 +105,7 @@ def test_they_are_the_same_in_float(name: str) -> None:
             torch.testing.assert_close(other.to(one.dtype), one, rtol=few, atol=few)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", part_of(FUNCTIONS, 3))
 def test_they_compile(name: str) -> None:
     net, samples = Call(FUNCTIONS[name]).eval(), [inputs(seed) for seed in range(8)]

@@ -46,6 +46,7 @@ class Call(nn.Module):
         return self.function(*inputs)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("instead", WRITTEN)
 def test_what_is_to_be_written_instead_compiles(instead: str) -> None:
     shape = next((s for word, s in SHAPES.items() if word in instead), (2, 5, 4))

@@ -118,6 +118,7 @@ def test_all_code_that_messages_name_is_tried_here() -> None:
     assert found - CALLS == set(WRITTEN)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("words", WRITTEN)
 def test_it_compiles(words: str) -> None:
     for model, inputs in WRITTEN[words]:

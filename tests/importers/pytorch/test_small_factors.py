@@ -43,6 +43,7 @@ class Products(nn.Module):
         return (x * self.factor) * self.row
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("factor", [1.0, 1e15, 1e20])
 @pytest.mark.parametrize("kind", [Layers, Products])
 def test_the_quality_does_not_depend_on_the_factor(kind: type[nn.Module], factor: float) -> None:

@@ -186,6 +186,7 @@ def mean_shift(model: nn.Module, data: list[Tensor], **tuning: bool) -> float:
     return float(np.abs(np.mean(off, axis=0)).mean())
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("model", "shape", "part"), [(Hostile, (1, 3, 9, 11), 1 / 3), (Recurrent, (1, 12, 6), 2 / 3)]
 )

@@ -42,6 +42,7 @@ def compiled(*batches: tuple[Tensor, ...]) -> None:
     pillion.compile(Net(), GOOD, target="cortex-m33", calibrate=list(batches))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("index", [0, 1])
 @pytest.mark.parametrize("name", USELESS)
 def test_useless_data_are_told_with_the_tensor(name: str, index: int) -> None:

@@ -25,6 +25,7 @@ pillion.compile(torch.nn.Linear(3, 2), (torch.zeros(1, 3),), target="cortex-m33"
 """
 
 
+@pytest.mark.turns(5)
 def test_a_loop_is_warned_once_at_its_own_line() -> None:
     done = subprocess.run([sys.executable, "-c", THREE_TIMES], capture_output=True, text=True, check=True)
     given = [line for line in done.stderr.splitlines() if "PillionWarning" in line]

@@ -24,6 +24,7 @@ def drawn(spread: float, shape: tuple[int, ...]) -> list[Tensor]:
     return [spread * torch.randn(shape, generator=DRAWS) for _ in range(12)]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("target", ["cortex-m55", "imxrt700", "cortex-m55+ethos-u55-128"])
 @pytest.mark.parametrize("shape", [(4, 10), (1, 10, 3, 3)])
 def test_wide_results_keep_their_range(shape: tuple[int, ...], target: str) -> None:

@@ -96,6 +96,7 @@ def int8_program(net: nn.Module, monkeypatch: pytest.MonkeyPatch, **options: Any
         return compiled(net, **options)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("kind", "wide"), [("leaky", 2), ("lstm", 1)])
 def test_states_with_small_changes_have_16_bits(
     kind: str, wide: int, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +111,7 @@ def test_states_with_small_changes_have_16_bits(
     assert given_back.count(DType.INT16) == wide  # the last states are outputs, with all of their bits
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("kind", "stateful"), [("leaky", False), ("leaky", True), ("lstm", True)])
 def test_the_host_agrees_and_files_are_as_with_8_bits(
     kind: str, stateful: bool, monkeypatch: pytest.MonkeyPatch
@@ -138,6 +140,7 @@ def test_the_host_agrees_and_files_are_as_with_8_bits(
         assert [y.tobytes() for y in answers[0]] == [y.tobytes() for y in answers[1]]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("kind", "target"), [("leaky", "cortex-m33"), ("leaky", "cortex-m55"), ("lstm", "cortex-m55")]
 )
@@ -160,6 +163,7 @@ def test_states_that_change_as_a_whole_keep_8_bits() -> None:
     assert set(carried(program)) == {DType.INT8}
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("options", [{"target": "imxrt700"}, {"arithmetic": "tflite"}])
 def test_npus_and_other_arithmetic_keep_8_bits(options: dict[str, Any]) -> None:
     program = compiled(net_of("lstm"), **options)
@@ -167,6 +171,7 @@ def test_npus_and_other_arithmetic_keep_8_bits(options: dict[str, Any]) -> None:
     assert DType.INT16 not in carried(program)
 
 
+@pytest.mark.turns(3)
 def test_narrow_programs_have_no_16_bits() -> None:
     for stateful in (False, True):
         graph = demote_sums(compiled(net_of("leaky"), stateful=stateful).graph)

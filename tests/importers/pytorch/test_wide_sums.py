@@ -75,6 +75,7 @@ def program(net: nn.Module) -> pillion.Program:
     return compiled(net)
 
 
+@pytest.mark.turns(3)
 def test_a_small_class_token_is_held(net: nn.Module, program: pillion.Program) -> None:
     wide = [op for op in program.graph.ops if isinstance(op, WideAdd)]
     assert len(wide) == 5

@@ -112,6 +112,7 @@ COPIES = (changed_part, changed_whole, partial_convolution, copy_of_a_copy, view
 LATER = (cast_that_copies, copied_into, states_in_between, views)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("function", [*COPIES, *LATER], ids=lambda function: function.__name__)
 def test_a_write_to_a_copy_changes_the_copy_alone(function: Callable[..., Any]) -> None:
     check(function)

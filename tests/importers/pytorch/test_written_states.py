@@ -70,6 +70,7 @@ def compiled(name: str, target: str = "cortex-m55") -> tuple[nn.Module, pillion.
     return net, pillion.compile(net, xs[0], target=target, calibrate=xs, progress=False)
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", NETS)
 def test_states_that_change_by_small_steps_keep_up_for_200_runs(name: str) -> None:
     with warnings.catch_warnings():
@@ -87,6 +88,7 @@ def test_states_that_change_by_small_steps_keep_up_for_200_runs(name: str) -> No
     assert 10 * math.log10(signal / noise) >= NETS[name][2]
 
 
+@pytest.mark.turns(5)
 def test_other_runtimes_have_norms_of_8_bits() -> None:
     _, program = compiled("of_length_one")
     for form in (program.tflite, program.pte):
@@ -116,6 +118,7 @@ class Recurrent(nn.Module):
         return h
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("cell", "remembers", "least"), [(nn.GRUCell, 0, 33), (nn.GRUCell, 2, 42), (nn.LSTMCell, 2, 42)]
 )
@@ -140,6 +143,7 @@ def test_files_of_other_runtimes_have_8_bits_and_say_so() -> None:
         assert program.pte()
 
 
+@pytest.mark.turns(19)
 def test_what_has_no_16_bits_says_what_is_lost() -> None:
     """On chips with an NPU, and where an op between has none."""
     with pytest.warns(
