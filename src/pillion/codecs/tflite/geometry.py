@@ -32,7 +32,9 @@ def sides(call: ReadOperator, code: int, image: Shape, kernel: Pair, stride: Pai
 
 
 def levels(call: ReadOperator, y: Value, code: int) -> dict[str, int]:
-    """Returns the bounds of a fused activation."""
+    """Returns the bounds of a fused activation; none in float."""
+    if call.is_float:
+        return {}
     name = Activation(code).name if code in Activation._value2member_map_ else f"number {code}"
     if name not in ACTIVATIONS:
         known = ", ".join(list(ACTIVATIONS)[:4])

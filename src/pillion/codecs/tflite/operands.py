@@ -18,8 +18,8 @@ from pillion.ops.squared_difference import SquaredDifference
 
 
 def require_int8(call: ReadOperator, operands: int = 1) -> None:
-    """Raises unless results and the first operands are int8 with one scale."""
-    for value in (*call.inputs[:operands], *call.outputs):
+    """Raises unless results and the first operands of an int8 operator are int8 with one scale."""
+    for value in () if call.is_float else (*call.inputs[:operands], *call.outputs):
         if value is None or value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
             raise call.refuse(
                 "operators compute on int8 with one scale",
@@ -29,7 +29,9 @@ def require_int8(call: ReadOperator, operands: int = 1) -> None:
 
 
 def require_one_of(call: ReadOperator, value: Value, *types: DType) -> None:
-    """Raises unless a tensor has one of these element types; int8 must have one scale."""
+    """Raises unless a tensor has one of these element types, or float in a file that computes so; int8 must have one
+    scale."""
+    types = (*types, DType.FLOAT32) if call.is_float else types
     has_scale = value.dtype is not DType.INT8 or isinstance(value.type.quant, PerTensor)
     if value.dtype not in types or not has_scale:
         names = " or ".join("int8 with one scale" if t is DType.INT8 else t.value for t in types)
@@ -47,6 +49,9 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
     """Returns the bias with the accumulators' scale; zeros if it is omitted."""
     if 0 in weights.shape:  # an empty shape takes no bytes in the file, so its other axes may have any size
         raise call.refuse("weights have at least one element", repr(weights))
+    if call.is_float:
+        named = call.optional(number) is not None
+        return call.constant(number) if named else constant("", np.zeros(channels, np.float32))
     weights_quant = weights.type.quant
     if not (
         isinstance(weights_quant, PerChannel)

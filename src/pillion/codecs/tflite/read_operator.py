@@ -45,6 +45,8 @@ class ReadOperator:
     """Returns the file's quantization of a tensor, also of a bias."""
     open: frozenset[Value] = frozenset()
     """The results with sizes that the file leaves open."""
+    is_float: bool = False
+    """Whether the file computes in float: tensors have no scale, and nothing is bounded by int8."""
     part: Callable[[tflite.SubGraph, str], Any] | None = None
     """Returns the reader of another subgraph; the text describes its place."""
 

@@ -28,6 +28,8 @@ STATEFUL = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF")
 class TfliteReader:
     """Reads each tensor as one value with a unique name."""
 
+    is_float = False
+
     def __init__(self, model: tflite.Model, subgraph: tflite.SubGraph) -> None:
         self.model, self.subgraph = model, subgraph
         self.names = UniqueNames()
@@ -70,6 +72,7 @@ class TfliteReader:
                 intermediates=tuple(map(self.intermediate, operator.intermediates or ())),
                 custom=b"" if operator.custom_options is None else operator.custom_options.tobytes(),
                 quantization=lambda v: self.subgraph.tensors[self.numbers[v]].quantization,
+                is_float=self.is_float,
                 open=frozenset(y for y in outputs if has_open_size(self.subgraph.tensors[self.numbers[y]])),
             )
 

@@ -81,7 +81,7 @@ def _convolution(call: ReadOperator, cls: Any, options: Any, channel_axis: int, 
     fields.update(levels(call, y, options.fused_activation))
     bias = bias_of(call, 2, x, weights, weights.shape[channel_axis])
     op: Op = cls(x=x, weights=weights, bias=bias, y=y, source=call.source, **fields)
-    return zero_dead_channel_biases(op, call.fresh)
+    return op if call.is_float else zero_dead_channel_biases(op, call.fresh)
 
 
 def _linear(call: ReadOperator) -> list[Op]:
@@ -187,7 +187,7 @@ ROWS: dict[str, Reading] = {
     **lut_functions.ROWS,
     **integer_arithmetic.ROWS,
     **scatter.ROWS,
-    "WHILE": while_loops.loop(ops_of),
+    "WHILE": while_loops.loop(while_loops.int8_body(ops_of)),
 }
 ROWS |= {code: integer_arithmetic.by_type(ROWS[code], row) for code, row in integer_arithmetic.WHOLE.items()}
 """The reader of each operator, by its name in the format."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,12 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Shape, Value, constant
-from pillion.ops.indexing import Gather
 from pillion.ops.scan import Scan
+from pillion.schemas import tflite
 
 OpsOf = Callable[[ReadOperator], list[Op]]
+BodyOf = Callable[[ReadOperator, TfliteReader, tflite.SubGraph], Any]
+"""Returns the body of the scan for a loop's step: a graph, or what stands for it while a file in float is read."""
 
 
 def all_ops(reader: TfliteReader, ops_of: OpsOf) -> list[Op]:
@@ -38,12 +41,28 @@ def all_ops(reader: TfliteReader, ops_of: OpsOf) -> list[Op]:
     return ops
 
 
-def loop(ops_of: OpsOf) -> Reading:
-    """Returns the reader of a loop, whose body uses `ops_of`."""
+def int8_body(ops_of: OpsOf) -> BodyOf:
+    """Returns a function that reads the step of a loop as a graph."""
+
+    def body(call: ReadOperator, reader: TfliteReader, step: tflite.SubGraph) -> Graph:
+        inputs = tuple(map(reader.value, step.inputs))
+        ops = tuple(all_ops(reader, ops_of))
+        states = (*reader.variables.held, *reader.variables.kept, *reader.variables.called)
+        if states:
+            rule = "the body of a loop has no variables, and no layers that remember"
+            raise call.refuse(rule, f"{len(states)} of them")
+        outputs = tuple(map(reader.value, step.outputs))
+        return Graph("step", inputs, ops, outputs, Arithmetic.TFLITE).without_dead_ops()
+
+    return body
+
+
+def loop(body_of: BodyOf) -> Reading:
+    """Returns the reader of a loop."""
 
     def row(call: ReadOperator) -> list[Op]:
         while_loop, reader = loop_of(call)
-        return _LoopConversion(call, while_loop, reader).converted(ops_of)
+        return _LoopConversion(call, while_loop).converted(reader, body_of)
 
     return row
 
@@ -51,67 +70,51 @@ def loop(ops_of: OpsOf) -> Reading:
 class _LoopConversion(OpChain):
     """A loop under conversion."""
 
-    def __init__(self, call: ReadOperator, loop: WhileLoop, reader: TfliteReader) -> None:
+    def __init__(self, call: ReadOperator, loop: WhileLoop) -> None:
         super().__init__(call)
-        self.loop, self.reader = loop, reader
+        self.loop = loop
 
-    def converted(self, ops_of: OpsOf) -> list[Op]:
+    def converted(self, reader: TfliteReader, body_of: BodyOf) -> list[Op]:
         """Returns the ops before the scan, the scan, and the ops of its results."""
-        loop, reader = self.loop, self.reader
-        inputs = [reader.value(tensor) for tensor in loop.step.inputs]
-        carried = inputs[len(loop.elements) :][: len(loop.carried)]
-        sequences = [self.sequence(one) for one in loop.elements]
-        initial = [
-            self.reshaped(self.operand(n), to.shape) for n, to in zip(loop.carried, carried, strict=True)
-        ]
-        inner = all_ops(reader, ops_of)
-        self.require_no_states()
-        outputs = tuple(reader.value(tensor) for tensor in loop.step.outputs)
-        body = Graph(
-            "step",
-            tuple(inputs),
-            tuple(inner),
-            outputs,
-            Arithmetic.TFLITE,
-        ).without_dead_ops()
-        ys = [self.result_of(value, number < len(loop.rows)) for number, value in enumerate(outputs)]
-        made = Scan(
-            sequences=tuple(sequences),
-            initial=tuple(initial),
-            invariants=tuple(map(self.operand, loop.fixed)),
-            ys=tuple(ys),
-            body=body,
-            count=loop.count,
-            source=self.call.source,
+        loop, operand = self.loop, self.call.operand
+        carried = [reader.value(n) for n in loop.step.inputs[len(loop.elements) :][: len(loop.carried)]]
+        sequences = tuple(map(self.sequence, loop.elements))
+        initial = tuple(
+            self.reshaped(operand(n), to.shape) for n, to in zip(loop.carried, carried, strict=True)
         )
-        return [*self.ops, made, *self.behind(ys)]
-
-    def operand(self, number: int) -> Value:
-        """Returns an operand of the loop."""
-        return self.call.operand(number)
+        body = body_of(self.call, reader, loop.step)
+        ys = tuple(self.result_of(y, number < len(loop.rows)) for number, y in enumerate(body.outputs))
+        self.ops.append(
+            Scan(
+                sequences=sequences,
+                initial=initial,
+                invariants=tuple(map(operand, loop.fixed)),
+                ys=ys,
+                body=body,
+                count=loop.count,
+                source=self.call.source,
+            )
+        )
+        self.write_results(ys)
+        return self.ops
 
     def sequence(self, element: Element) -> Value:
         """Returns a tensor with the elements of all steps along its first axis."""
-        x, axis, numbers = self.operand(element.operand), element.axis, element.numbers
-        if numbers.shape[1] > 1:
-            shape = (*x.shape[:axis], *numbers.shape, *x.shape[axis + 1 :])
-            x = self.add(Gather, "steps", shape, x, x=x, indices=self.numbers(numbers), axis=axis)
+        x, axis, numbers = self.call.operand(element.operand), element.axis, element.numbers
+        is_window = numbers.shape[1] > 1
+        x = self.gather(x, self.numbers(numbers), "steps", axis) if is_window else x
         if axis:
-            order = (axis, *(a for a in range(x.type.rank) if a != axis))
-            x = self.transpose(x, order, "steps")
-        if numbers.shape[1] > 1:
-            return x
-        return self.gather_slices(x, numbers[:, 0])
+            x = self.transpose(x, (axis, *(a for a in range(x.type.rank) if a != axis)), "steps")
+        return x if is_window else self.gather_slices(x, numbers[:, 0])
 
     def gather_slices(self, x: Value, numbers: Array) -> Value:
         """Returns the slices of the first axis at these indices."""
-        shape = (len(numbers), *x.shape[1:])
         pace = int(numbers[1] - numbers[0]) if len(numbers) > 1 else 1
-        if (np.diff(numbers) == pace).all() and abs(pace) == 1:
-            if shape != x.shape:
-                x = self.cut(x, 0, int(numbers.min()), len(numbers), "steps")
-            return self.flip(x, 0, "steps") if pace < 0 else x
-        return self.gather(x, self.numbers(numbers), "steps")
+        if (np.diff(numbers) != pace).any() or abs(pace) != 1:
+            return self.gather(x, self.numbers(numbers), "steps")
+        if len(numbers) != x.shape[0]:
+            x = self.cut(x, 0, int(numbers.min()), len(numbers), "steps")
+        return self.flip(x, 0, "steps") if pace < 0 else x
 
     def reshaped(self, x: Value, shape: Shape) -> Value:
         """Returns a value in another shape."""
@@ -119,24 +122,14 @@ class _LoopConversion(OpChain):
             return constant(self.call.fresh(x.name), x.constant.reshape(shape), x.type.quant)
         return self.reshape(x, shape)
 
-    def require_no_states(self) -> None:
-        """Raises if the body has states."""
-        variables = self.reader.variables
-        if variables.held or variables.kept or variables.called:
-            rule = "the body of a loop has no variables, and no layers that remember"
-            raise self.call.refuse(
-                rule, f"{len(variables.held) + len(variables.kept) + len(variables.called)} of them"
-            )
-
     def result_of(self, value: Value, is_row: bool) -> Value:
         """Returns the scan's result for an output of its step."""
         shape = (self.loop.count, *value.shape) if is_row else value.shape
         name = self.call.fresh(f"{value.name}/all" if is_row else f"{value.name}/last")
         return Value(name, dataclasses.replace(value.type, shape=shape))
 
-    def behind(self, ys: list[Value]) -> list[Op]:
-        """Returns the ops that compute the results of WHILE."""
-        self.ops = []
+    def write_results(self, ys: tuple[Value, ...]) -> None:
+        """Adds the ops that compute the results of WHILE, and binds those that the loop does not compute."""
         loop, outputs = self.loop, self.call.outputs
         for rows, y in zip(loop.rows, ys, strict=False):
             self.reshape(self.list_with_rows(rows, y), outputs[rows.operand].shape, outputs[rows.operand])
@@ -146,8 +139,7 @@ class _LoopConversion(OpChain):
         for number, values in loop.counted.items():
             self.call.bind(outputs[number], constant(outputs[number].name, values))
         for number in loop.kept:
-            self.call.rename(outputs[number], self.operand(number))
-        return self.ops
+            self.call.rename(outputs[number], self.call.operand(number))
 
     def list_with_rows(self, rows: LoopRows, stacked: Value) -> Value:
         """Returns a list with the written rows in their places, and other rows unchanged."""
@@ -155,7 +147,6 @@ class _LoopConversion(OpChain):
         stacked = self.reshaped(stacked, (count, *y.shape[1:]))
         written = {int(row): step for step, row in enumerate(rows.numbers)}
         if len(written) < y.shape[0]:
-            before = self.operand(rows.operand)
-            stacked = self.concat((stacked, before), 0, "both")
+            stacked = self.concat((stacked, self.call.operand(rows.operand)), 0, "both")
         numbers = np.array([written.get(row, count + row) for row in range(y.shape[0])])
         return self.gather_slices(stacked, numbers)

@@ -37,7 +37,7 @@ def float_module(opened: OpenedTflite) -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 def _require_supported_operators(opened: OpenedTflite) -> None:
     """Raises one error for all unsupported operators, and for several subgraphs."""
-    survey = Diagnosis(opened.model, opened.name, (*ROWS, "SHAPE", "WHILE"), opened.compiled)
+    survey = Diagnosis(opened.model, opened.name, ROWS, opened.compiled)
     for kind in (compiled_already, control_flow, unknown_operators):
         if finding := kind(survey):
             raise PillionError(finding.what, rule=finding.rule, here=finding.here, help=finding.help)

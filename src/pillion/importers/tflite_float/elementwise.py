@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pillion.codecs.tflite.geometry import axis_of, sorted_axes
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite_float.readings import ACTIVATIONS, FloatCall, Reading, activation, float_call
 from pillion.ir.types import DType
@@ -22,23 +20,12 @@ def unary(compute: Callable[[Tensor], Tensor]) -> Reading:
     return lambda call: float_call(call, compute)
 
 
-def binary(compute: Callable[[Tensor, Tensor], Tensor], options: Any = None) -> Reading:
+def binary(compute: Callable[[Tensor, Tensor], Tensor]) -> Reading:
     """Returns the reader of a binary operator; either operand may be a constant."""
 
     def row(call: ReadOperator) -> FloatCall:
-        after = activation(call, call.options_as(options).fused_activation) if options else lambda x: x
+        after = activation(call)
         return float_call(call, lambda a, b: after(compute(a, b)), operands=(0, 1))
-
-    return row
-
-
-def reduction(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Reading:
-    """Returns the reader of a reduction."""
-
-    def row(call: ReadOperator) -> FloatCall:
-        axes = [*sorted_axes(call)]
-        keep = call.options_as(tflite.ReducerOptions).keep_dims
-        return float_call(call, lambda x: compute(x, axes, keep) if axes else x)
 
     return row
 
@@ -101,19 +88,6 @@ def cast(call: ReadOperator) -> FloatCall:
     return float_call(call, lambda x: x.to(to))
 
 
-def arg_extremum(compute: Callable[[Tensor, int], Tensor]) -> Reading:
-    """Returns the reader of an arg-extremum."""
-
-    def row(call: ReadOperator) -> FloatCall:
-        axes = call.integers(1)
-        if len(axes) != 1:
-            raise call.refuse("there is one axis", axes)
-        axis = axis_of(call, axes[0], call.operand(0).type.rank)
-        return float_call(call, lambda x: compute(x, axis).to(torch.int32))
-
-    return row
-
-
 ROWS: dict[str, Reading] = {
     **{name: unary(compute) for name, compute in ACTIVATIONS.items() if name != "NONE"},
     "LOGISTIC": unary(torch.sigmoid),
@@ -136,22 +110,16 @@ ROWS: dict[str, Reading] = {
     "LEAKY_RELU": leaky_relu,
     "GELU": gelu,
     "SOFTMAX": softmax,
-    "ADD": binary(torch.add, tflite.AddOptions),
-    "SUB": binary(torch.sub, tflite.SubOptions),
-    "MUL": binary(torch.mul, tflite.MulOptions),
-    "DIV": binary(torch.div, tflite.DivOptions),
+    "ADD": binary(torch.add),
+    "SUB": binary(torch.sub),
+    "MUL": binary(torch.mul),
+    "DIV": binary(torch.div),
     "MINIMUM": binary(torch.minimum),
     "MAXIMUM": binary(torch.maximum),
     "POW": binary(torch.pow),
     "SQUARED_DIFFERENCE": binary(lambda a, b: torch.square(a - b)),
-    "MEAN": reduction(torch.mean),
-    "SUM": reduction(torch.sum),
-    "REDUCE_MAX": reduction(torch.amax),
-    "REDUCE_MIN": reduction(torch.amin),
     "BATCH_MATMUL": batch_matmul,
     "FLOOR_MOD": floor_mod,
     "CAST": cast,
-    "ARG_MAX": arg_extremum(torch.argmax),
-    "ARG_MIN": arg_extremum(torch.argmin),
 }
 """The readers of this file, by operator name."""

@@ -8,28 +8,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.errors import PillionError
-from pillion.importers.tflite.loop_analysis import loop_of
+from pillion.importers.tflite import while_loops
+from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite.output_shapes import with_computed_shapes
-from pillion.importers.tflite_float import elementwise, layers, movement, recurrent, while_loops
+from pillion.importers.tflite_float import elementwise, layers, op_functions, recurrent
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.reader import FloatReader
-from pillion.importers.tflite_float.readings import FloatCall, Reading
+from pillion.importers.tflite_float.readings import FloatCall, Reading, as_tensor
 from pillion.ir.graph import UniqueNames, identifier
 from pillion.ir.size_limits import LARGEST
-from pillion.ir.types import Array, DType, Value, constant
+from pillion.ir.types import DType, Value, constant
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
-
-ROWS: dict[str, Reading] = {**layers.ROWS, **elementwise.ROWS, **movement.ROWS, **recurrent.ROWS}
-"""The reader of each operator, by its name in the format."""
-
 
 PREFIX = "operator_"
 """The prefix of the operators' module names, before number and kind."""
@@ -42,7 +38,10 @@ class FloatOperator(nn.Module):
         super().__init__()
         self.compute = made.forward
         for name, part in made.parts.items():
-            self.register_parameter(name, part)
+            if isinstance(part, nn.Module):
+                self.add_module(name, part)
+            else:
+                self.register_parameter(name, part)
         self.states = tuple(made.states)
         for name, state in made.states.items():
             self.register_buffer(name, state)
@@ -76,7 +75,7 @@ class FloatModule(nn.Module):
         self.steps: list[FloatStep] = []
         self.inputs = tuple(reader.value(number) for number in graph.inputs)
         for number, call in enumerate(reader.calls(), reader.first):
-            self._add_operator(reader, number, call)
+            self._add_operator(number, call)
         self.outputs = tuple(reader.value(number) for number in graph.outputs)
         self._require_made(self.outputs)
         if not self.outputs or any(v.is_constant for v in (*self.inputs, *self.outputs)):
@@ -84,50 +83,21 @@ class FloatModule(nn.Module):
         self._drop_unread()
         self.forward = self._named_forward()
 
-    def _add_operator(self, reader: FloatReader, number: int, call: ReadOperator) -> None:
-        call = with_computed_shapes(call)
-        if call.code == "SHAPE":
-            shape = np.array(call.operand(0).shape, np.int32)
-            call.bind(call.result, constant(call.result.name, shape))
+    def _add_operator(self, number: int, call: ReadOperator) -> None:
+        made = read_operator(with_computed_shapes(call))
+        if not made.results:
             return
-        if call.code == "WHILE":
-            self._loop(number, call)
-            return
-        float_call = read_operator(call)
-        operands = tuple(call.operand(n) for n in float_call.operands)
+        operands = tuple(call.operand(n) for n in made.operands)
         self._require_made(operands)
         if all(v.is_constant for v in operands):
-            fold(call, float_call, operands)
+            fold(call, made, operands)
             return
-        self._append(number, call, FloatOperator(float_call), operands, call.outputs)
-
-    def _append(
-        self,
-        number: int,
-        call: ReadOperator,
-        module: nn.Module,
-        operands: tuple[Value, ...],
-        results: tuple[Value, ...],
-    ) -> None:
-        name = f"{PREFIX}{number}_{identifier(call.code)}"
+        name, module = f"{PREFIX}{number}_{identifier(call.code)}", FloatOperator(made)
         for index, value in enumerate(operands):
             if value.is_constant:
                 module.register_buffer(f"constant_{index}", as_tensor(value.constant))
         self.add_module(name, module)
-        self.steps.append(FloatStep(name, operands, results, call))
-
-    def _loop(self, number: int, call: ReadOperator) -> None:
-        """Adds a loop, whose step is a submodule."""
-        loop, reader = loop_of(call)
-        assert isinstance(reader, FloatReader)
-        step = FloatModule(reader, loop.step)
-        check_shapes(step)
-        carried = step.inputs[len(loop.elements) :][: len(loop.carried)]
-        module = while_loops.Looped(call, loop, step, [value.shape for value in carried])
-        operands = tuple(call.operand(n) for n in module.operands)
-        self._require_made(operands)
-        self._append(number, call, module, operands, tuple(call.outputs[n] for n in module.results))
-        while_loops.bind_uncomputed_results(call, loop)
+        self.steps.append(FloatStep(name, operands, made.results, call))
 
     def _drop_unread(self) -> None:
         """Removes operators without a reader."""
@@ -197,10 +167,28 @@ def check_shapes(module: FloatModule) -> None:
 def fold(call: ReadOperator, made: FloatCall, operands: Sequence[Value]) -> None:
     """Binds the results of constant operands to constants."""
     with torch.no_grad():
-        made_of_them = made.forward(*(as_tensor(v.constant) for v in operands))
-    results = made_of_them if isinstance(made_of_them, (tuple, list)) else (made_of_them,)
-    for old, result in zip(call.outputs, results, strict=True):
+        computed = made.forward(*(as_tensor(v.constant) for v in operands))
+    results = computed if isinstance(computed, (tuple, list)) else (computed,)
+    for old, result in zip(made.results, results, strict=True):
         call.bind(old, constant(old.name, result.contiguous().numpy()))
+
+
+def _step(call: ReadOperator, reader: TfliteReader, step: tflite.SubGraph) -> FloatModule:
+    """Returns the step of a loop as a module."""
+    assert isinstance(reader, FloatReader)
+    module = FloatModule(reader, step)
+    check_shapes(module)
+    return module
+
+
+ROWS: dict[str, Reading] = {
+    **layers.ROWS,
+    **elementwise.ROWS,
+    **op_functions.ROWS,
+    **recurrent.ROWS,
+    "WHILE": op_functions.in_torch(while_loops.loop(_step)),
+}
+"""The reader of each operator, by its name in the format."""
 
 
 def read_operator(call: ReadOperator) -> FloatCall:
@@ -220,11 +208,6 @@ def read_operator(call: ReadOperator) -> FloatCall:
                 "convert with full integer quantization, or without any",
             )
     return row(call)
-
-
-def as_tensor(array: Array) -> Tensor:
-    """Returns a constant as a tensor."""
-    return torch.from_numpy(np.array(array))
 
 
 def examples(inputs: Sequence[Value]) -> tuple[Tensor, ...]:

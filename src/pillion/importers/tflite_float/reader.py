@@ -16,6 +16,8 @@ from pillion.schemas.tflite import ElementType
 class FloatReader(TfliteReader):
     """Reads tensors as values with float32, integer or boolean constants."""
 
+    is_float = True
+
     def make_value(self, tensor: tflite.Tensor) -> Value:
         if tensor.is_sparse:
             raise unreadable(

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pillion.codecs.tflite.read_operator import ReadOperator
+from pillion.ir.types import Array, Value
 from pillion.schemas.tflite import Activation
 
 Parts = dict[str, nn.Parameter]
@@ -20,14 +22,15 @@ Forward = Callable[..., Any]
 
 @dataclass(frozen=True)
 class FloatCall:
-    """An operator in PyTorch: its function, operands, parameters, and states by name. The function takes the states after the operands and
-    returns the new ones after the results."""
+    """An operator in PyTorch: its function, operands, parameters or inner module, states by name, and results. The
+    function takes the states after the operands and returns the new ones after the results."""
 
     call: ReadOperator
     forward: Forward
     operands: tuple[int, ...]
-    parts: Mapping[str, nn.Parameter] = field(default_factory=dict)
+    parts: Mapping[str, nn.Parameter | nn.Module] = field(default_factory=dict)
     states: Mapping[str, Tensor] = field(default_factory=dict)
+    results: tuple[Value, ...] = ()
 
 
 Reading = Callable[[ReadOperator], FloatCall]
@@ -38,7 +41,17 @@ def float_call(
     call: ReadOperator, forward: Forward, *, parts: Parts | None = None, operands: tuple[int, ...] = (0,)
 ) -> FloatCall:
     """Returns a call of a function on some operands of an operator."""
-    return FloatCall(call, forward, operands, parts or {})
+    return FloatCall(call, forward, operands, parts or {}, results=call.outputs)
+
+
+def as_tensor(array: Array) -> Tensor:
+    """Returns a constant as a tensor."""
+    return torch.from_numpy(np.array(array))
+
+
+def parameter(array: Array) -> nn.Parameter:
+    """Returns an array as a parameter, copied."""
+    return nn.Parameter(torch.from_numpy(np.array(array, np.float32)), requires_grad=False)
 
 
 def nchw(x: Tensor) -> Tensor:
@@ -62,9 +75,17 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 """Fused and separate activations."""
 
 
-def activation(call: ReadOperator, code: int) -> Callable[[Tensor], Tensor]:
+def activation(call: ReadOperator) -> Callable[[Tensor], Tensor]:
     """Returns the fused activation of an operator."""
+    code = getattr(call.options, "fused_activation", 0)
     name = Activation(code).name if code in Activation._value2member_map_ else f"number {code}"
     if name not in ACTIVATIONS:
         raise call.refuse(f"a fused activation is one of {', '.join(ACTIVATIONS)}", name)
     return ACTIVATIONS[name]
+
+
+def without_activation(call: ReadOperator) -> ReadOperator:
+    """Returns an operator without its fused activation."""
+    options: Any = call.options
+    is_fused = getattr(options, "fused_activation", 0)
+    return replace(call, options=replace(options, fused_activation=0)) if is_fused else call

@@ -16,8 +16,7 @@ from pillion.importers.tflite.recurrent import (
     RECURRENT_WEIGHTS,
     require_plain,
 )
-from pillion.importers.tflite_float.layers import parameter
-from pillion.importers.tflite_float.readings import FloatCall, Parts, Reading
+from pillion.importers.tflite_float.readings import FloatCall, Parts, Reading, parameter
 from pillion.ir.types import Array, DType
 
 GATES = range(4)
@@ -57,7 +56,7 @@ def lstm(call: ReadOperator) -> FloatCall:
         return y, last_h[0], last_c[0]
 
     states = {"h": torch.zeros(h.shape), "c": torch.zeros(c.shape)}
-    return FloatCall(call, forward, (0,), parts, states)
+    return FloatCall(call, forward, (0,), parts, states, call.outputs)
 
 
 def _gates(call: ReadOperator, first: int, shape: tuple[int, ...]) -> Array:
