@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pillion.codecs.tflite.read_operator import MAX_RANK, ReadOperator
-from pillion.importers.tflite.loop_body import LoopBody
+from pillion.importers.tflite.loop_body import LoopBody, slices_of_steps
+from pillion.importers.tflite.loop_counters import LoopCounters, refused_loop
 from pillion.importers.tflite.model import TfliteReader
-from pillion.importers.tflite.step_slices import StepSlices, slices_of_operator
-from pillion.importers.tflite.trip_count import TripCount, refused_loop
+from pillion.ir.numerics import Int64Array
 from pillion.ir.types import Array
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
@@ -82,7 +82,7 @@ def loop_of(call: ReadOperator) -> tuple[WhileLoop, TfliteReader]:
     if body.depth > DEEPEST:
         raise call.refuse(f"loops are at most {DEEPEST} inside of one another", body.depth)
     taken_apart = LoopBody(body)
-    while_loop = _StepAnalysis(call, taken_apart, TripCount(call, cond, taken_apart)).loop()
+    while_loop = _StepAnalysis(call, taken_apart, LoopCounters(call, cond, taken_apart)).loop()
     reader = call.part(while_loop.step, f"of the body of a loop ({call.source})")
     return _with_constants(call, while_loop, reader), reader
 
@@ -125,17 +125,17 @@ class _StepAnalysis:
 
     call: ReadOperator
     body: LoopBody
-    trips: TripCount
+    counters: LoopCounters
 
     def __post_init__(self) -> None:
-        self.graph, self.whole, self.count = self.body.graph, self.trips.whole, self.trips.count
+        self.graph, self.rows, self.count = self.body.graph, self.counters.rows, self.counters.count
         self.place = {tensor: number for number, tensor in enumerate(self.graph.inputs)}
         self.front: list[tflite.Operator] = []
         self.tensors = [*self.graph.tensors]
 
     def loop(self) -> WhileLoop:
         """Returns the loop."""
-        invariants, counters = self.body.kept, self.trips.counters
+        invariants, counters = self.body.kept, self.counters.last
         numbers = [n for n in range(len(self.graph.inputs)) if n not in invariants and n not in counters]
         lists = {n: found for n in numbers if (found := self._row_written_list(n)) is not None}
         rows = [self.body.source(new) for _, new in lists.values()]
@@ -171,7 +171,7 @@ class _StepAnalysis:
             carried=tuple(carried),
             fixed=fixed,
             rows=tuple(LoopRows(n, at) for n, (at, _) in lists.items()),
-            counted=self.trips.counted(),
+            counted={n: x.astype(np.int32) for n, x in counters.items() if n not in invariants},
             same=same,
             kept=invariants,
         )
@@ -192,73 +192,60 @@ class _StepAnalysis:
         """Returns the row indices and the row tensor of an operand that steps only write by rows, else
         None."""
         before, after = self.graph.inputs[number], self.graph.outputs[number]
-        maker = self.body.maker(after)
+        maker = self.body.made.get(after)
         if maker is None or not self.body.shape(before):
             return None
+        parts, at = [maker], None
         if self.body.code(maker) == "DYNAMIC_UPDATE_SLICE" and maker.inputs[0] == before:
-            begin, new = self.whole.of(maker.inputs[2]), maker.inputs[1]
-            parts = [maker]
+            begin, new = self.rows.get(maker.inputs[2]), maker.inputs[1]
             at = begin[:, 0] if begin is not None and begin.ndim == 2 and not begin[:, 1:].any() else None
         elif self.body.code(maker) == "CONCATENATION" and len(maker.inputs) == 3:
             head, new, tail = maker.inputs
-            parts = [m for m in map(self.body.maker, (head, tail)) if m is not None and m.inputs[0] == before]
+            parts = [
+                m for m in map(self.body.made.get, (head, tail)) if m is not None and m.inputs[0] == before
+            ]
             at = self._row_index_between(parts) if len(parts) == 2 else None
-        else:
-            return None
         if at is None or any(user not in parts for user in self.body.users(before)):
             return None
         length = self.body.shape(before)[0]
-        at = np.broadcast_to(at, self.count + 1)[: self.count]
         if self.body.shape(new) != [1, *self.body.shape(before)[1:]] or at.min() < 0 or at.max() >= length:
-            raise refused_loop(
-                self.call,
-                "each step of a loop writes one row of a list",
-                f"{self.body.shape(new)} into {length} rows",
-            )
+            rule, here = "each step of a loop writes one row of a list", f"into {length} rows"
+            raise refused_loop(self.call, rule, f"{self.body.shape(new)} {here}")
         return at, new
 
-    def _row_index_between(self, parts: list[tflite.Operator]) -> Array | None:
+    def _row_index_between(self, parts: list[tflite.Operator]) -> Int64Array | None:
         """Returns the row index between all rows before and all rows after it."""
-        if any(self.body.code(operator) != "SLICE" for operator in parts):
+        if any(self.body.code(part) != "SLICE" or len({*part.inputs[1:3]} - {*self.rows}) for part in parts):
             return None
-        (head, size), (tail, rest) = ([self.whole.of(n) for n in operator.inputs[1:3]] for operator in parts)
-        if head is None or size is None or tail is None or rest is None:
-            return None
+        (head, size), (tail, rest) = ([self.rows[n] for n in part.inputs[1:3]] for part in parts)
         is_complete = (
             not head.any() and (size[:, 1:] == -1).all() and (rest == -1).all() and not tail[:, 1:].any()
         )
         return size[:, 0] if is_complete and (tail[:, 0] == size[:, 0] + 1).all() else None
 
     def _sequence_element(self, operator: tflite.Operator) -> Element | None:
-        """Returns the slices of an invariant tensor that an operator reads by an induction variable, else
-        None."""
+        """Returns the slices of an invariant tensor that an operator reads by a counter, else None."""
+        places = operator.inputs[1:]
         if (
             self.body.code(operator) not in ("GATHER", "SLICE", "STRIDED_SLICE")
             or operator.inputs[0] not in self.place
+            or not self.counters.known.issuperset(places)
+            or self.counters.moving.isdisjoint(places)
         ):
             return None
-        number = self.place[operator.inputs[0]]
-        if number not in self.body.kept:
+        number, shape = self.place[operator.inputs[0]], self.body.shape(operator.inputs[0])
+        slices = slices_of_steps(operator, [self.rows[n] for n in places], shape)
+        if number not in self.body.kept or slices is None:
             return None
-        slices: StepSlices | None = slices_of_operator(
-            self.whole, operator, self.body.shape(operator.inputs[0])
-        )
-        if slices is None:
-            return None
-        data = self.call.inputs[number]
+        (axis, numbers), data = slices, self.call.inputs[number]
         if data is None or data.is_constant:
-            raise refused_loop(
-                self.call,
-                "what steps read in turn is computed, or an input",
-                f"operand {number} is a constant",
-            )
-        numbers = slices.numbers[: self.count]
-        size = data.shape[slices.axis] if slices.axis < data.type.rank else 0
+            rule = "what steps read in turn is computed, or an input"
+            raise refused_loop(self.call, rule, f"operand {number} is a constant")
+        size = data.shape[axis] if axis < data.type.rank else 0
         if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= size:
-            raise refused_loop(
-                self.call, f"slices of operand {number} are from 0 to {size - 1}", numbers.max(initial=0)
-            )
-        return Element(number, slices.axis, numbers)
+            rule = f"slices of operand {number} are from 0 to {size - 1}"
+            raise refused_loop(self.call, rule, numbers.max(initial=0))
+        return Element(number, axis, numbers)
 
     def _element_tensor_and_shape(self, element: Element) -> tuple[int, list[int]]:
         """Returns the tensor that contains an element, and the element's shape."""
@@ -271,7 +258,7 @@ class _StepAnalysis:
         """Returns the operators that some result of a step needs."""
         needed, live = set(last), []
         for operator in reversed(self.graph.operators):
-            is_known = all(y in elements or self.whole.of(y) is not None for y in operator.outputs)
+            is_known = all(y in elements or y in self.counters.known for y in operator.outputs)
             if not is_known and any(y in needed for y in operator.outputs):
                 live.append(operator)
                 needed.update(operator.inputs)
