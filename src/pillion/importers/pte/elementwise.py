@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.importers.pte.argument_ranges import LEVEL, SHIFTED
+from pillion.codecs.pte.signatures import LEVEL
 from pillion.importers.pte.instructions import ReadCall
 from pillion.importers.pte.steps import LEVELS, SameScaleStep, Seen
 from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, Table, TensorView, constant_tensor
@@ -28,7 +28,7 @@ Numbers = Callable[[Int64Array, Int64Array], Any]
 
 def quantize(call: ReadCall) -> None:
     """Reads a quantization; after a dequantization it is a function of one int8 tensor."""
-    view = call.view(0)
+    view = call.view("x")
     call.require_same_dim_order(view)
     quant = _quantization_params(call)
     if view.tensor.dtype is not DType.FLOAT32:
@@ -43,8 +43,8 @@ def quantize(call: ReadCall) -> None:
 
 def dequantize(call: ReadCall) -> None:
     """Reads a dequantization."""
-    call.require_same_dim_order(call.view(0))
-    x, quant = call.int8(call.view(0).tensor), _quantization_params(call)
+    call.require_same_dim_order(call.view("x"))
+    x, quant = call.int8(call.view("x").tensor), _quantization_params(call)
     x.label.add_known_params(quant.zero_point, quant.scale)
     y = call.make(x.shape, DType.FLOAT32)
     y.real_of = (x, quant)
@@ -52,14 +52,16 @@ def dequantize(call: ReadCall) -> None:
 
 
 def _quantization_params(call: ReadCall) -> PerTensor:
-    scale, bounds = call.real(1), (call.number(3), call.number(4))
+    scale, bounds = call.real("scale"), (call.number("low"), call.number("high"))
     if (
         not SMALLEST_SCALE <= scale <= 1 / SMALLEST_SCALE
         or bounds != (-128, 127)
-        or call.number(5) != ScalarType.INT8
+        or call.number("dtype") != ScalarType.INT8
     ):
-        raise call.refuse("int8 from -128 to 127, the scale is positive", (scale, *bounds, call.number(5)))
-    return PerTensor(scale, call.level(2))
+        raise call.refuse(
+            "int8 from -128 to 127, the scale is positive", (scale, *bounds, call.number("dtype"))
+        )
+    return PerTensor(scale, call.number("zero"))
 
 
 def _requantization_table(before: PerTensor, after: PerTensor) -> Table:
@@ -124,8 +126,8 @@ def _binary_as_lookup(call: ReadCall, a: ReadTensor, b: ReadTensor, numbers: Num
 
 def activation(call: ReadCall) -> None:
     """Reads a lookup in a table of 256 entries."""
-    call.require_same_dim_order(call.view(0))
-    x, table = call.int8(call.view(0).tensor), call.constant(1, DType.INT8)
+    call.require_same_dim_order(call.view("x"))
+    x, table = call.int8(call.view("x").tensor), call.constant("table", DType.INT8)
     if table.size != 256:
         raise call.refuse("a table has 256 entries", table.shape)
     _table_function_result(call, x, table.reshape(256).astype(np.int8))
@@ -133,13 +135,13 @@ def activation(call: ReadCall) -> None:
 
 def clamp(call: ReadCall) -> None:
     """Reads a clamp to two integers, either of which may be omitted."""
-    bounds = (-128 if call.is_null(1) else call.number(1), 127 if call.is_null(2) else call.number(2))
-    _record_clamp(call, *bounds)
+    low, high = (None if call.is_null(name) else call.number(name) for name in ("low", "high"))
+    _record_clamp(call, -128 if low is None else low, 127 if high is None else high)
 
 
 def hardtanh(call: ReadCall) -> None:
     """Reads a clamp to two floats, which the kernel uses as integers on int8."""
-    low, high = call.real(1), call.real(2)
+    low, high = call.real("least_real"), call.real("most_real")
     if not (math.isfinite(low) and math.isfinite(high)):
         raise call.refuse("bounds are numbers", (low, high))
     _record_clamp(call, math.trunc(low), math.trunc(high))
@@ -152,8 +154,8 @@ def relu(call: ReadCall) -> None:
 
 def _record_clamp(call: ReadCall, low: int, high: int) -> None:
     """Records a clamp; bounds outside int8 are refused, as in ATen's kernels."""
-    call.require_same_dim_order(call.view(0))
-    x = call.int8(call.view(0).tensor)
+    call.require_same_dim_order(call.view("x"))
+    x = call.int8(call.view("x").tensor)
     if not (LEVEL.takes(low) and LEVEL.takes(high)):
         raise call.refuse(f"bounds are from {LEVEL.low} to {LEVEL.high}", (low, high))
     table = np.minimum(np.maximum(LEVELS, low), high).astype(np.int8)
@@ -163,9 +165,9 @@ def _record_clamp(call: ReadCall, low: int, high: int) -> None:
 # Two operands
 
 
-def _binary_operands(call: ReadCall, first: int, second: int) -> tuple[ReadTensor, ReadTensor, Shape]:
+def _binary_operands(call: ReadCall) -> tuple[ReadTensor, ReadTensor, Shape]:
     """Returns operands of equal shapes, or an image and a vector of its channels."""
-    a, b = call.view(first), call.view(second)
+    a, b = call.view("a"), call.view("b")
     if a.sizes == b.sizes:
         call.require_same_dim_order(a, b)
         return a.tensor, call.shaped(b.tensor, a.tensor.shape), a.tensor.shape
@@ -188,11 +190,11 @@ def _binary_operands(call: ReadCall, first: int, second: int) -> tuple[ReadTenso
 
 def add(call: ReadCall) -> None:
     """Reads a sum; with a constant operand, it is a function of the other one."""
-    a, b, shape = _binary_operands(call, 0, 4)
+    a, b, shape = _binary_operands(call)
     call.int8(a), call.int8(b)
-    zeros = (call.level(1), call.level(5), call.level(8))
-    first, second, out = multipliers = tuple(call.multiplier(i, i + 1) for i in (2, 6, 9))
-    bounds = call.bounds(11, 12)
+    zeros = [call.number(f"{name}_zero") for name in "aby"]
+    multipliers = tuple(call.multiplier(f"{name}_multiplier", f"{name}_shift") for name in "aby")
+    (first, second, out), bounds = multipliers, call.bounds()
 
     def numbers(x: Int64Array, y: Int64Array) -> Any:
         parts = (
@@ -213,21 +215,22 @@ def add(call: ReadCall) -> None:
 
 def mul(call: ReadCall) -> None:
     """Reads a product; with a constant operand, it is a function of the other one."""
-    a, b, shape = _binary_operands(call, 0, 2)
+    a, b, shape = _binary_operands(call)
     call.int8(a), call.int8(b)
-    plain = (call.number(1), call.number(3))
-    m = call.multiplier(5, 6)
-    out_zero = call.level(4)
+    zeros = [call.number(f"{name}_shifted_zero") for name in "ab"]
+    m, out_zero = call.multiplier(), call.number("y_zero")
 
     def numbers(x: Int64Array, y: Int64Array) -> Any:
-        product = numerics.requantize((x - plain[0]) * (y - plain[1]), m.mantissa, m.shift)
+        product = numerics.requantize((x - zeros[0]) * (y - zeros[1]), m.mantissa, m.shift)
         return numerics.saturate(product + out_zero, -128, 127)
 
-    result = _binary_as_lookup(call, a, b, numbers) if all(map(SHIFTED.takes, plain)) else None
+    result = _binary_as_lookup(call, a, b, numbers)
     if result is not None:
         result.label.add_known_params(out_zero)
         return
-    xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, call.level(1)), "b": (b, call.level(3))}
+    if not all(map(LEVEL.takes, zeros)):
+        raise call.refuse("a zero point stands for an int8 number", zeros)
+    xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, zeros[0]), "b": (b, zeros[1])}
     call.record_op(Mul, call.make_int8(shape, out_zero), xs, given=(m,))
 
 
@@ -242,7 +245,7 @@ def maximum(call: ReadCall) -> None:
 
 
 def _extremum(call: ReadCall, make: Any, numbers: Numbers) -> None:
-    first, second = call.view(0), call.view(1)
+    first, second = call.view("a"), call.view("b")
     a, b, shape = _extremum_operands(call, first, second)
     call.int8(a), call.int8(b)
     result = _binary_as_lookup(call, a, b, numbers)
@@ -268,5 +271,5 @@ def _extremum_operands(
     if first.sizes == second.sizes:
         call.require_same_dim_order(first, second)
         return a, call.shaped(b, a.shape), a.shape
-    a, b = call.plain(0), call.plain(1)
+    a, b = call.plain("a"), call.plain("b")
     return a, b, call.contiguous_out_shape

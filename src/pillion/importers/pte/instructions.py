@@ -7,19 +7,22 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from pillion.codecs.pte.signatures import RANGES, argument_names
 from pillion.errors import PillionError
-from pillion.importers.pte.argument_ranges import FIELDS
-from pillion.importers.pte.steps import AnyStep, OpStep, Seen
-from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, TensorView
+from pillion.importers.pte.steps import OpStep, Seen
+from pillion.importers.pte.tensor import Layout, ReadTensor, SharedQuantParams, TensorView
 from pillion.ir.numerics import Multiplier, Multipliers
 from pillion.ir.types import Array, DType, Pair, Shape
 from pillion.schemas import pte
-from pillion.schemas.flatbuffer import MalformedError, Table
+from pillion.schemas.flatbuffer import MalformedError
 from pillion.schemas.pte import ScalarType
+
+if TYPE_CHECKING:
+    from pillion.importers.pte.foreign_program import PteReader
 
 MAX_RANK = 8
 MAX_ELEMENTS = 2**31 - 1
@@ -58,12 +61,10 @@ class ArenaMemory:
 
 
 @dataclass(frozen=True)
-class Argument:
+class Argument(Layout):
     """The description of a tensor in the program's table."""
 
     number: int
-    sizes: Shape
-    order: tuple[int, ...]
     dtype: DType
     held: pte.Tensor
 
@@ -71,11 +72,6 @@ class Argument:
     def nbytes(self) -> int:
         """The size of the tensor in bytes."""
         return math.prod(self.sizes) * self.dtype.size_bytes
-
-    @property
-    def memory_shape(self) -> Shape:
-        """The sizes in the order of the axes in memory."""
-        return tuple(self.sizes[axis] for axis in self.order)
 
     @property
     def place(self) -> Place:
@@ -104,55 +100,36 @@ def argument_of_tensor(number: int, held: pte.Tensor) -> Argument:
             here=f"sizes {list(sizes)}",
             help="compile the model with Pillion, from PyTorch or .tflite",
         )
-    return Argument(number, sizes, order, DTYPES[held.scalar_type], held)
-
-
-class ReaderState(Protocol):
-    """The state that calls act on: values, memory and recorded steps."""
-
-    def entry(self, number: int) -> Table:
-        """Returns a value by its index."""
-
-    def read(self, argument: Argument, source: str) -> ReadTensor:
-        """Returns the tensor at the address of an argument, in its shape in memory."""
-
-    def write(self, argument: Argument, tensor: ReadTensor) -> None:
-        """Places a tensor at the address of an argument."""
-
-    def shaped(self, tensor: ReadTensor, shape: Shape, source: str) -> ReadTensor:
-        """Returns the same bytes in another shape."""
-
-    def copy(self, x: ReadTensor, y: ReadTensor, source: str) -> None:
-        """Records a copy of a tensor."""
-
-    def add(self, step: AnyStep) -> None:
-        """Records the step of a call, after all previous steps."""
+    return Argument(sizes, order, number, DTYPES[held.scalar_type], held)
 
 
 class ReadCall:
     """One kernel call. Its last two arguments are both the result."""
 
-    def __init__(self, reader: ReaderState, operator: str, source: str, numbers: Sequence[int]) -> None:
+    def __init__(self, reader: PteReader, operator: str, source: str, numbers: Sequence[int]) -> None:
         self.reader, self.operator, self.source = reader, operator, source
-        self.numbers = numbers[:-2]
         if len(numbers) < 2 or numbers[-1] != numbers[-2]:
             raise MalformedError(f"{source}: the last two arguments are the result")
-        self.out = self.argument(numbers[-1])
-        self.check_fields()
+        *given, _, out = numbers
+        names = argument_names(operator, len(given))
+        names += map(str, range(len(names), len(given)))
+        self.numbers = dict(zip(names, given, strict=False))
+        """The value of each argument, by its name in the operator's signature."""
+        self.out = self.argument(out)
+        self.check_ranges()
 
-    def check_fields(self) -> None:
+    def check_ranges(self) -> None:
         """Raises if an integer argument is out of its range, even if no reader uses it."""
-        for index, number in enumerate(self.numbers):
-            value = self.reader.entry(number)
-            fields = FIELDS[self.operator]
-            field = fields.get(index, fields.get(index - len(self.numbers)))
-            if field is None and isinstance(value, (pte.Int, pte.IntList)):
-                raise self.refuse(f"argument {index} is no integer", type(value).__name__)
-            integers: tuple[int, ...] = (value.int_val,) if isinstance(value, pte.Int) else ()
-            integers = self.integers(index) if isinstance(value, pte.IntList) else integers
-            wrong = [n for n in integers if field is not None and not field.takes(n)]
-            if wrong and field is not None:
-                rule = f"argument {index} is {field.means}, from {field.low} to {field.high}"
+        for name, number in self.numbers.items():
+            value, range_ = self.reader.entry(number), RANGES.get(name)
+            if not isinstance(value, (pte.Int, pte.IntList)):
+                continue
+            if range_ is None:
+                raise self.refuse(f"argument `{name}` is no integer", type(value).__name__)
+            integers = self.integers(name) if isinstance(value, pte.IntList) else (value.int_val,)
+            wrong = [n for n in integers if not range_.takes(n)]
+            if wrong:
+                rule = f"argument `{name}` is {range_.means}, from {range_.low} to {range_.high}"
                 raise self.refuse(rule, wrong[0])
 
     def refuse(self, rule: str, here: object) -> PillionError:
@@ -164,71 +141,64 @@ class ReadCall:
             help="compile the model with Pillion, from PyTorch or .tflite",
         )
 
-    # Arguments by their place in the operator's schema
+    # Arguments by their name in the operator's signature
 
-    def held(self, place: int, kind: type[T]) -> T:
+    def held(self, name: str, kind: type[T]) -> T:
         """Returns an argument of one kind; raises for another kind."""
-        if not 0 <= place < len(self.numbers):
-            raise self.refuse(f"there is an argument {place}", f"{len(self.numbers)} arguments")
-        held = self.reader.entry(self.numbers[place])
+        if name not in self.numbers:
+            raise self.refuse(f"there is an argument `{name}`", f"{len(self.numbers)} arguments")
+        held = self.reader.entry(self.numbers[name])
         if not isinstance(held, kind):
-            raise self.refuse(f"argument {place} is of kind {kind.__name__}", type(held).__name__)
+            raise self.refuse(f"argument `{name}` is of kind {kind.__name__}", type(held).__name__)
         return held
 
-    def is_null(self, place: int) -> bool:
+    def is_null(self, name: str) -> bool:
         """Whether an argument is omitted."""
-        return isinstance(self.held(place, object), pte.Null)
+        return isinstance(self.held(name, object), pte.Null)
 
-    def number(self, place: int) -> int:
+    def number(self, name: str) -> int:
         """Returns an integer argument."""
-        return self.held(place, pte.Int).int_val
+        return self.held(name, pte.Int).int_val
 
-    def level(self, place: int, sign: int = 1) -> int:
-        """Returns an int8 argument, or its negation with `sign` -1."""
-        number = sign * self.number(place)
-        if not -128 <= number <= 127:
-            raise self.refuse(f"argument {place} stands for an int8 number", number)
-        return number
-
-    def bounds(self, low: int, high: int) -> dict[str, int]:
-        """Returns the bounds of the result from two arguments."""
-        least, most = self.level(low), self.level(high)
+    def bounds(self) -> dict[str, int]:
+        """Returns the bounds of the result."""
+        least, most = self.number("low"), self.number("high")
         if least > most:
             raise self.refuse("the lower bound of the result is at most the upper one", (least, most))
         return {"low": least, "high": most}
 
-    def real(self, place: int) -> float:
+    def real(self, name: str) -> float:
         """Returns a floating-point argument."""
-        return self.held(place, pte.Double).double_val
+        return self.held(name, pte.Double).double_val
 
-    def flag(self, place: int) -> bool:
+    def flag(self, name: str) -> bool:
         """Returns a boolean argument."""
-        return self.held(place, pte.Bool).bool_val
+        return self.held(name, pte.Bool).bool_val
 
-    def integers(self, place: int, count: int | None = None) -> tuple[int, ...]:
+    def integers(self, name: str, count: int | None = None) -> tuple[int, ...]:
         """Returns a list of integers."""
-        items = self.held(place, pte.IntList).items
+        items = self.held(name, pte.IntList).items
         if len(items) > LONGEST_LIST or (count is not None and len(items) != count):
             raise self.refuse(
-                f"argument {place} has {count or f'at most {LONGEST_LIST}'} numbers", len(items)
+                f"argument `{name}` has {count or f'at most {LONGEST_LIST}'} numbers", len(items)
             )
         values = [self.reader.entry(item) for item in items]
         if not all(isinstance(value, pte.Int) for value in values):
-            raise self.refuse(f"argument {place} is a list of integers", values[:4])
+            raise self.refuse(f"argument `{name}` is a list of integers", values[:4])
         return tuple(value.int_val for value in values if isinstance(value, pte.Int))
 
-    def pair(self, place: int) -> Pair:
+    def pair(self, name: str) -> Pair:
         """Returns an argument of two integers, such as a stride."""
-        first, second = self.integers(place, 2)
+        first, second = self.integers(name, 2)
         return first, second
 
-    def multiplier(self, mantissa: int, shift: int) -> Multiplier:
+    def multiplier(self, mantissa: str = "multiplier", shift: str = "shift") -> Multiplier:
         """Returns the multiplier of two arguments, mantissa and shift."""
         return Multiplier(self.number(mantissa), self.number(shift))
 
-    def multipliers(self, mantissas: int, shifts: int, count: int) -> Multipliers:
+    def multipliers(self, count: int) -> Multipliers:
         """Returns the multipliers of all channels from two constants."""
-        both = (self.vector(number, count).tolist() for number in (mantissas, shifts))
+        both = (self.vector(name, count).tolist() for name in ("multipliers", "shifts"))
         return tuple(map(Multiplier, *both))
 
     # Tensors
@@ -240,19 +210,19 @@ class ReadCall:
             raise self.refuse("operands and results are tensors", type(value).__name__)
         return argument_of_tensor(number, value)
 
-    def view(self, place: int) -> TensorView:
+    def view(self, name: str) -> TensorView:
         """Returns a tensor argument with its logical sizes and dim order."""
-        self.held(place, pte.Tensor)
-        return self.seen(self.numbers[place])
+        self.held(name, pte.Tensor)
+        return self.seen(self.numbers[name])
 
     def seen(self, number: int) -> TensorView:
         """Returns a tensor by its value index, with its logical sizes and dim order."""
         argument = self.argument(number)
-        return TensorView(self.reader.read(argument, self.source), argument.sizes, argument.order)
+        return TensorView(argument.sizes, argument.order, self.reader.read(argument, self.source))
 
-    def views(self, place: int) -> list[TensorView]:
+    def views(self, name: str) -> list[TensorView]:
         """Returns an argument that is a list of tensors."""
-        items = self.held(place, pte.TensorList).items
+        items = self.held(name, pte.TensorList).items
         if not 0 < len(items) <= 1024:
             raise self.refuse("a list of tensors has 1 to 1024", len(items))
         return [self.seen(number) for number in items]
@@ -261,30 +231,29 @@ class ReadCall:
         """Returns a tensor in another shape."""
         return self.reader.shaped(tensor, shape, self.source)
 
-    def image(self, place: int) -> ReadTensor:
+    def image(self, name: str) -> ReadTensor:
         """Returns an operand as an NHWC image."""
-        view = self.view(place)
+        view = self.view(name)
         if not view.is_image:
             raise self.refuse(
-                f"argument {place} is an image whose channels lie last", (view.sizes, view.order)
+                f"argument `{name}` is an image whose channels lie last", (view.sizes, view.order)
             )
         return self.int8(self.shaped(view.tensor, view.image_shape))
 
-    def plain(self, place: int) -> ReadTensor:
+    def plain(self, name: str) -> ReadTensor:
         """Returns a contiguous operand."""
-        view = self.view(place)
+        view = self.view(name)
         if not view.is_contiguous:
             raise self.refuse(
-                f"argument {place} is contiguous: the kernel takes it for that", (view.sizes, view.order)
+                f"argument `{name}` is contiguous: the kernel takes it for that", (view.sizes, view.order)
             )
         return self.shaped(view.tensor, view.sizes)
 
     def require_same_dim_order(self, *views: TensorView) -> None:
         """Raises if operands and result have different dim orders: the kernel traverses memory linearly."""
-        out = self.out_view
         for view in views:
-            if not view.has_same_memory_order(out):
-                here = f"{view.sizes} in order {view.order}, {out.sizes} in order {out.order}"
+            if not view.has_same_memory_order(self.out):
+                here = f"{view.sizes} in order {view.order}, {self.out.sizes} in order {self.out.order}"
                 raise self.refuse("operands and result lie alike in memory", here)
 
     def int8(self, tensor: ReadTensor) -> ReadTensor:
@@ -293,48 +262,40 @@ class ReadCall:
             raise self.refuse("operands are int8", tensor.dtype.value)
         return tensor
 
-    def constant(self, place: int, dtype: DType) -> Array:
+    def constant(self, name: str, dtype: DType) -> Array:
         """Returns the data of a constant operand."""
-        tensor = self.plain(place)
+        tensor = self.plain(name)
         if tensor.data is None or tensor.dtype is not dtype:
             raise self.refuse(
-                f"argument {place} is a constant of {dtype.value}", (tensor.dtype.value, tensor.shape)
+                f"argument `{name}` is a constant of {dtype.value}", (tensor.dtype.value, tensor.shape)
             )
         return tensor.data
 
-    def vector(self, place: int, count: int) -> Array:
+    def vector(self, name: str, count: int) -> Array:
         """Returns a constant int32 vector; zeros if it is omitted."""
-        if self.is_null(place):
+        if self.is_null(name):
             return np.zeros(count, np.int32)
-        data = self.constant(place, DType.INT32)
+        data = self.constant(name, DType.INT32)
         if data.size != count:
-            raise self.refuse(f"argument {place} has {count} elements", data.shape)
+            raise self.refuse(f"argument `{name}` has {count} elements", data.shape)
         return data.reshape(count)
 
     # Results
 
     @property
-    def out_view(self) -> TensorView:
-        """The result's sizes and dim order."""
-        return TensorView(
-            ReadTensor("", (), self.out.dtype, SharedQuantParams()), self.out.sizes, self.out.order
-        )
-
-    @property
     def out_image(self) -> Shape:
         """The shape of the result as an NHWC image."""
-        out = self.out_view
-        if not out.is_image:
-            raise self.refuse("the result is an image whose channels lie last", (out.sizes, out.order))
-        return out.image_shape
+        if not self.out.is_image:
+            here = (self.out.sizes, self.out.order)
+            raise self.refuse("the result is an image whose channels lie last", here)
+        return self.out.image_shape
 
     @property
     def contiguous_out_shape(self) -> Shape:
         """The shape of the contiguous result."""
-        out = self.out_view
-        if not out.is_contiguous:
-            raise self.refuse("the result is contiguous", (out.sizes, out.order))
-        return out.sizes
+        if not self.out.is_contiguous:
+            raise self.refuse("the result is contiguous", (self.out.sizes, self.out.order))
+        return self.out.sizes
 
     def make(self, shape: Shape, dtype: DType, label: SharedQuantParams | None = None) -> ReadTensor:
         """Returns the result, placed in memory; without `label` it has quantization parameters of its own."""

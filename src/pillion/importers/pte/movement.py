@@ -27,11 +27,9 @@ def _record_move(call: ReadCall, make: Any, x: ReadTensor, shape: Shape, **field
     return y
 
 
-def _axis(call: ReadCall, number: int, rank: int) -> int:
-    return _nonnegative_axis(call, call.number(number), rank)
-
-
-def _nonnegative_axis(call: ReadCall, axis: int, rank: int) -> int:
+def _axis(call: ReadCall, rank: int, axis: int | None = None) -> int:
+    """Returns the argument `axis`, or the given one, as a non-negative number."""
+    axis = call.number("axis") if axis is None else axis
     if not -rank <= axis < rank:
         raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
     return axis % rank
@@ -39,7 +37,7 @@ def _nonnegative_axis(call: ReadCall, axis: int, rank: int) -> int:
 
 def viewed(call: ReadCall) -> None:
     """Reads a reshape."""
-    _require_result_sizes(call, call.integers(1))
+    _require_result_sizes(call, call.integers("sizes"))
     copy_memory(call)
 
 
@@ -52,23 +50,23 @@ def _require_result_sizes(call: ReadCall, declared: tuple[int, ...]) -> None:
 
 def squeezed(call: ReadCall) -> None:
     """Reads a reshape that drops axes of size 1."""
-    sizes = call.view(0).sizes
-    gone = {_nonnegative_axis(call, axis, len(sizes)) for axis in call.integers(1)}
+    sizes = call.view("x").sizes
+    gone = {_axis(call, len(sizes), axis) for axis in call.integers("axes")}
     _require_result_sizes(call, tuple(d for axis, d in enumerate(sizes) if axis not in gone or d != 1))
     copy_memory(call)
 
 
 def unsqueezed(call: ReadCall) -> None:
     """Reads a reshape that adds an axis of size 1."""
-    sizes = call.view(0).sizes
-    at = _nonnegative_axis(call, call.number(1), len(sizes) + 1)
+    sizes = call.view("x").sizes
+    at = _axis(call, len(sizes) + 1)
     _require_result_sizes(call, (*sizes[:at], 1, *sizes[at:]))
     copy_memory(call)
 
 
 def copy_memory(call: ReadCall) -> None:
     """Reads a copy of memory."""
-    x = call.view(0).tensor
+    x = call.view("x").tensor
     if x.is_constant:
         raise call.refuse("what is copied is no constant", x.shape)
     y = call.make(call.out.memory_shape, x.dtype, x.label)
@@ -77,13 +75,13 @@ def copy_memory(call: ReadCall) -> None:
 
 def change_dim_order(call: ReadCall) -> None:
     """Reads a change of the dim order."""
-    view, out = call.view(0), call.out
+    view, out = call.view("x"), call.out
     if view.tensor.dtype is not out.dtype or view.sizes != out.sizes:
         raise call.refuse(
             "type and sizes stay", (view.tensor.dtype.value, out.dtype.value, view.sizes, out.sizes)
         )
-    if len(call.numbers) > 2 and not call.is_null(2) and call.integers(2) != out.order:
-        raise call.refuse(f"the order of the result is {out.order}", call.integers(2))
+    if "order" in call.numbers and not call.is_null("order") and call.integers("order") != out.order:
+        raise call.refuse(f"the order of the result is {out.order}", call.integers("order"))
     order = tuple(view.order.index(axis) for axis in out.order)
     _record_move(call, Transpose, view.tensor, out.memory_shape, order=order)
 
@@ -91,7 +89,7 @@ def change_dim_order(call: ReadCall) -> None:
 def transpose(call: ReadCall) -> None:
     """Reads a transposition. The kernels assume contiguous tensors; the library's always exchanges two
     axes."""
-    x, order = call.plain(0), call.integers(1)
+    x, order = call.plain("x"), call.integers("order")
     rank = len(x.shape)
     if not all(-rank <= axis < rank for axis in order):
         raise call.refuse(f"an order of {rank} axes", order)
@@ -100,9 +98,9 @@ def transpose(call: ReadCall) -> None:
 
 def transpose_two(call: ReadCall) -> None:
     """Reads an exchange of two axes."""
-    x = call.plain(0)
+    x = call.plain("x")
     order = list(range(len(x.shape)))
-    first, second = _axis(call, 1, len(order)), _axis(call, 2, len(order))
+    first, second = _axis(call, len(order)), _axis(call, len(order), call.number("other_axis"))
     order[first], order[second] = second, first
     _transposed(call, x, tuple(order))
 
@@ -121,23 +119,23 @@ def _transposed(call: ReadCall, x: ReadTensor, order: tuple[int, ...]) -> None:
 def pad(call: ReadCall) -> None:
     """Reads a padding. Paddings are four, in memory order; a tensor of fewer axes has the last ones. The
     kernel mistakes a contiguous tensor for an image if certain sizes are 1, and then pads other axes."""
-    view = call.view(0)
+    view = call.view("x")
     rank = len(view.sizes)
     mistaken = view.is_image and view.order == (0, 1, 2, 3)
     if not 1 <= rank <= MOST_AXES or mistaken or not (view.is_contiguous or view.is_image):
         raise call.refuse(
             "an image, or a contiguous tensor that is not mistaken for one", (view.sizes, view.order)
         )
-    x = call.shaped(view.tensor, view.image_shape) if view.is_image else call.plain(0)
-    before, after = call.integers(1, MOST_AXES), call.integers(2, MOST_AXES)
+    x = call.shaped(view.tensor, view.image_shape) if view.is_image else call.plain("x")
+    before, after = call.integers("before", MOST_AXES), call.integers("after", MOST_AXES)
     if min(*before, *after) < 0 or any(before[:-rank]) or any(after[:-rank]):
         raise call.refuse(f"paddings are of {rank} axes, none negative", (before, after))
-    _padded(call, call.int8(x), before[-rank:], after[-rank:], call.level(3))
+    _padded(call, call.int8(x), before[-rank:], after[-rank:], call.number("value"))
 
 
 def constant_pad(call: ReadCall) -> None:
     """Reads a padding in ATen's form, whose list begins with the last axis."""
-    x, listed = call.plain(0), call.integers(1)
+    x, listed = call.plain("x"), call.integers("sides")
     rank = len(x.shape)
     if len(listed) % 2 or len(listed) > 2 * rank or min(listed, default=0) < 0:
         raise call.refuse(f"paddings of at most {rank} axes, none negative", listed)
@@ -145,7 +143,7 @@ def constant_pad(call: ReadCall) -> None:
     for number in range(len(listed) // 2):
         before[rank - 1 - number], after[rank - 1 - number] = listed[2 * number : 2 * number + 2]
     is_real = x.dtype is DType.FLOAT32
-    _padded(call, x, tuple(before), tuple(after), call.real(2) if is_real else call.level(2))
+    _padded(call, x, tuple(before), tuple(after), call.real("value") if is_real else call.number("value"))
 
 
 def _padded(
@@ -157,7 +155,7 @@ def _padded(
 
 def cat(call: ReadCall) -> None:
     """Reads a concatenation; the kernel assumes contiguous tensors."""
-    views = call.views(0)
+    views = call.views("xs")
     rank = len(call.contiguous_out_shape)
     if not all(view.is_contiguous and len(view.sizes) == rank for view in views) or not rank:
         raise call.refuse(
@@ -170,18 +168,18 @@ def cat(call: ReadCall) -> None:
     for x in xs:
         if not x.is_constant:
             x.label.join(active.label)
-    axis = _axis(call, 1, rank)
+    axis = _axis(call, rank)
     y = call.make(call.contiguous_out_shape, active.dtype, active.label)
     call.reader.add(SameScaleStep(call.source, Concat, ("xs",), xs, y, {"axis": axis}))
 
 
 def slice_copy(call: ReadCall) -> None:
     """Reads a slice along one axis."""
-    x = call.plain(0)
-    axis = _axis(call, 1, len(x.shape))
-    size, step = x.shape[axis], call.number(4)
-    begin = 0 if call.is_null(2) else call.number(2)
-    end = size if call.is_null(3) else call.number(3)
+    x = call.plain("x")
+    axis = _axis(call, len(x.shape))
+    size, step = x.shape[axis], call.number("step")
+    begin = 0 if call.is_null("begin") else call.number("begin")
+    end = size if call.is_null("end") else call.number("end")
     if step < 1:
         raise call.refuse("steps are positive", step)
     chosen = range(*slice(begin, end, step).indices(size))
@@ -192,9 +190,9 @@ def slice_copy(call: ReadCall) -> None:
 
 def select(call: ReadCall) -> None:
     """Reads one index of an axis, which is dropped."""
-    x = call.plain(0)
-    axis = _axis(call, 1, len(x.shape))
-    index = call.number(2)
+    x = call.plain("x")
+    axis = _axis(call, len(x.shape))
+    index = call.number("index")
     if not -x.shape[axis] <= index < x.shape[axis]:
         raise call.refuse("the index is inside the axis", (index, x.shape))
     begin = index % x.shape[axis]
@@ -212,8 +210,8 @@ def _sliced(call: ReadCall, x: ReadTensor, axis: int, chosen: range) -> None:
 
 def expand(call: ReadCall) -> None:
     """Reads a broadcast, as concatenations axis by axis."""
-    sizes, x = call.contiguous_out_shape, call.plain(0)
-    _require_result_sizes(call, call.integers(1))
+    sizes, x = call.contiguous_out_shape, call.plain("x")
+    _require_result_sizes(call, call.integers("sizes"))
     shape = (1,) * (len(sizes) - len(x.shape)) + x.shape
     if len(shape) != len(sizes) or any(s not in (1, d) for s, d in zip(shape, sizes, strict=True)):
         raise call.refuse(f"sizes are 1 or those of the result, {sizes}", x.shape)

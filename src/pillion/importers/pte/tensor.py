@@ -98,12 +98,16 @@ def constant_tensor(name: str, data: Array) -> ReadTensor:
 
 
 @dataclass(frozen=True)
-class TensorView:
-    """A tensor argument: a tensor with logical sizes, and its dim order."""
+class Layout:
+    """The logical sizes of a tensor argument, and its dim order."""
 
-    tensor: ReadTensor
     sizes: Shape
     order: tuple[int, ...]
+
+    @property
+    def memory_shape(self) -> Shape:
+        """The sizes in the order of the axes in memory."""
+        return tuple(self.sizes[axis] for axis in self.order)
 
     @property
     def is_contiguous(self) -> bool:
@@ -118,13 +122,20 @@ class TensorView:
             return False
         return self.order == (0, 2, 3, 1) or self.sizes[1] == 1 or self.sizes[2:] == (1, 1)
 
-    def has_same_memory_order(self, other: TensorView) -> bool:
-        """Whether both have the same shape and the same order in memory."""
-        first, second = ([a for a in view.order if view.sizes[a] != 1] for view in (self, other))
-        return self.sizes == other.sizes and first == second
-
     @property
     def image_shape(self) -> Shape:
         """The NHWC shape of an image."""
         n, c, h, w = self.sizes
         return (n, h, w, c)
+
+    def has_same_memory_order(self, other: Layout) -> bool:
+        """Whether both have the same shape and the same order in memory."""
+        first, second = ([a for a in view.order if view.sizes[a] != 1] for view in (self, other))
+        return self.sizes == other.sizes and first == second
+
+
+@dataclass(frozen=True)
+class TensorView(Layout):
+    """A tensor argument: a tensor and its layout."""
+
+    tensor: ReadTensor
