@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pillion.codecs.pte.signatures import argument_names
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -76,12 +77,16 @@ Arg = NodeView | tuple[NodeView, ...] | tuple[int, ...] | bool | int | float | N
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One kernel call: `args` in the order of the operator's schema, without the out argument."""
+    """One kernel call: `args` in the order of the operator's signature, without the out argument."""
 
     operator: str
     """The operator's name with its overload: `cortex_m::quantized_add.out`."""
     args: tuple[Arg, ...]
     out: NodeView
+
+    def __post_init__(self) -> None:
+        names = argument_names(self.operator, len(self.args))
+        assert len(names) == len(self.args), (self.operator, names)
 
     @property
     def views(self) -> tuple[NodeView, ...]:
