@@ -109,7 +109,7 @@ ALLOWED["executors"] = ALLOWED["quantize"] = set(ALLOWED)
 ALLOWED[""] = set(ALLOWED)
 
 SEPARABLE: dict[str, set[str]] = {
-    "sweep": {"cli.sweep", "cli.sweep_output", "cli.evaluate"},
+    "sweep": {"cli.sweep", "cli.sweep_output"},
     "devices.ethos_u.stream": {
         "devices.ethos_u.vela.compiled",
         "devices.ethos_u.host_driver",

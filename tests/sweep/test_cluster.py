@@ -16,14 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import dask
-import numpy as np
 import pytest
 from small_sweeps import FAST, INT8, Here, int8_file, plan_of
 
 from pillion.errors import PillionError
-from pillion.evaluation.evaluate import evaluate
-from pillion.program import Program
-from pillion.sweep.chunk_runs import cluster_chunk_runner, split_stacks, stack_samples
 from pillion.sweep.cluster import connect_cluster
 from pillion.sweep.local_workers import LocalWorkers, local_workers
 from pillion.sweep.runner import Progress, Runner, SweepRow, run_all
@@ -190,21 +186,9 @@ def scheduler(
 
 
 @pytest.mark.nightly
-def test_a_cluster_that_is_there_serves_sweep_and_eval_until_it_goes_away(
-    plan: SweepFile, tmp_path: Path
-) -> None:
-    program, rng = tflite_program(tmp_path), np.random.default_rng(2)
-    x, y = rng.standard_normal((601, 3, 5, 2)).astype(np.float32), rng.standard_normal((601, 30))
-    metrics = evaluate(program, (x, y), ("mse", "mae"), workers=1).metrics
+def test_a_cluster_that_is_there_serves_a_sweep_until_it_goes_away(plan: SweepFile, tmp_path: Path) -> None:
     with scheduler(workers=2) as (address, head, hands):
-        with connect_cluster(address) as workers:
-            hands[0].kill()
-            assert (
-                evaluate(program, (x, y), ("mse", "mae"), runs=cluster_chunk_runner(workers)).metrics
-                == metrics
-            )
-            with pytest.raises(PillionError, match="a cluster does not run programs on litert"):
-                evaluate(program, (x, y), ("mse",), on="litert", runs=cluster_chunk_runner(workers))
+        hands[0].kill()
         sweep = command("sweep", plan.path, "-o", tmp_path / "out", "--scheduler", address)
         process = subprocess.Popen(sweep, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 300
@@ -258,12 +242,6 @@ def test_a_cluster_with_tls_is_taken_without_a_warning(
     assert capfd.readouterr().err.count("has no TLS") == 1
 
 
-def tflite_program(folder: Path) -> Program:
-    import pillion
-
-    return pillion.compile(folder / "small.tflite", target="cortex-m3")
-
-
 def test_a_scheduler_that_is_not_there(
     plan: SweepFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,11 +261,3 @@ def test_a_tls_address_without_certificates_says_where_they_go() -> None:
 def test_numbers_of_workers(count: int) -> None:
     with pytest.raises(PillionError, match="processes are not possible"), local_workers(count):
         pass
-
-
-def test_chunks_are_packed_and_unpacked() -> None:
-    rng = np.random.default_rng(0)
-    samples = [(rng.standard_normal((1, 2)).astype(np.float32), np.int8(i).reshape(())) for i in range(3)]
-    again = split_stacks(stack_samples(samples))
-    assert [[x.tobytes() for x in sample] for sample in again] == [[x.tobytes() for x in s] for s in samples]
-    assert [[x.shape for x in sample] for sample in again] == [[(1, 2), ()]] * 3

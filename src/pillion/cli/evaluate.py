@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -16,7 +14,7 @@ from pillion.cli.data_options import DataOption, LimitOption
 from pillion.cli.dataclass_options import Without
 from pillion.cli.help import CHECK, DATA, GATES, RUNNING, option
 from pillion.cli.option_groups import NamedProgram
-from pillion.cli.options import ImpliedOption, JsonOption, SchedulerOption
+from pillion.cli.options import ImpliedOption, JsonOption
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
 from pillion.data.reading_options import Reading
@@ -71,20 +69,6 @@ class Gates:
         )
 
 
-@contextmanager
-def _executor_settings(scheduler: str | None, workers: int | None) -> Iterator[dict[str, Any]]:
-    """Yields the executor settings: local processes, or the workers of a cluster."""
-    if scheduler is None:
-        yield {"workers": workers}
-        return
-    from pillion.sweep.chunk_runs import cluster_chunk_runner
-    from pillion.sweep.cluster import connect_cluster, require_no_workers
-
-    require_no_workers(scheduler, workers)
-    with connect_cluster(scheduler) as cluster:
-        yield {"workers": cluster.count, "runs": cluster_chunk_runner(cluster)}
-
-
 @app.command(
     name="eval",
     rich_help_panel=CHECK,
@@ -126,7 +110,6 @@ def evaluate(
     ] = "host",
     native: NativeOption = False,
     workers: WorkersOption = None,
-    scheduler: SchedulerOption = None,
     timeout: Annotated[
         float, option(RUNNING, "Time limit for the run of one sample.", metavar="SECONDS")
     ] = 60.0,
@@ -158,16 +141,13 @@ def evaluate(
     costs = costs_of(
         built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
     )
-    with (
-        console.progress(quiet=as_json, what="evaluating") as progress,
-        _executor_settings(scheduler, workers) as where,
-    ):
+    with console.progress(quiet=as_json, what="evaluating") as progress:
         evaluation = run_evaluation(
             built,
             source,
             metric,
             limit=limit,
-            **where,
+            workers=workers,
             native=native,
             on=on,
             float_model=floats,

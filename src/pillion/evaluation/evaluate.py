@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,6 @@ MOST_CLASSES = 1000
 MetricName = str | Callable[..., Any]
 Run = Callable[[Iterable[Any]], Iterator[list[Outputs]]]
 """Runs chunks of samples in order."""
-ManyRuns = Callable[..., AbstractContextManager[Run]]
-"""Prepares a program to run on chunks, as `many_runs` does."""
 
 
 @dataclass
@@ -107,7 +104,6 @@ def evaluate(
     reading: Reading = AS_IT_IS,
     timeout: float = 60.0,
     progress: Progress | None = None,
-    runs: ManyRuns = open_chunk_runner,
 ) -> Evaluation:
     """Runs a program, or the C project in a folder, on data, and returns its metrics.
 
@@ -115,7 +111,7 @@ def evaluate(
     `top5`, `auc`, `mse`, `mae`, `file.py:function` or functions of (outputs, labels). By default the first
     label decides; unlabelled data needs none if a float model or an executor is compared.
 
-    The generated C runs in one process per core, in `workers` processes, or as `runs` says. `float_model` is
+    The generated C runs in one process per core, or in `workers` processes. `float_model` is
     evaluated too; `agree` names executors that also run the first samples."""
     _check_limit(limit)
     source = open_data(data, reading)
@@ -135,7 +131,7 @@ def evaluate(
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     count = check_workers(workers) if on == HOST else 1
     watch = Stopwatch()
-    with runs(runnable, on, count, RunOptions(timeout, native=native)) as run:
+    with open_chunk_runner(runnable, on, count, RunOptions(timeout, native=native)) as run:
         total = _sample_count(source, limit)
         watch.start()
         # Beside a float model the program waits for it, so that each has the computer for itself.

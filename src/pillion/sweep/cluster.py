@@ -91,25 +91,6 @@ class ClusterWorkers:
             error = future.exception()
         return job, _dead_worker_output(job, error)
 
-    def share(self, thing: Any) -> Any:
-        """Sends an object to all workers for use in many calls; Dask restores it if a worker dies."""
-        with _translate_connection_errors(self._client, self._where):
-            return self._client.submit(_identity, thing, key=f"shared-{uuid.uuid4().hex[:8]}", pure=False)
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function on a worker and returns its future; `answer` waits for the result."""
-        with _translate_connection_errors(self._client, self._where):
-            return self._client.submit(function, *arguments, pure=False)
-
-    def answer(self, future: Any) -> Any:
-        """Waits for the result of a call."""
-        with _translate_connection_errors(self._client, self._where):
-            return future.result()
-
-
-def _identity(thing: Any) -> Any:
-    return thing
-
 
 def _dead_worker_output(job: Job, error: BaseException) -> JobOutput:
     """Returns the result for a job whose workers died. Other errors end the sweep."""
