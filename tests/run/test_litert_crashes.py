@@ -16,7 +16,8 @@ from pillion.errors import PillionError
 from pillion.run import litert_remote
 from pillion.run.executor_list import find_executor
 from pillion.run.litert_file import LiteRtFileExecutor
-from pillion.run.litert_remote import LiteRtProcess, Refusal
+from pillion.run.litert_remote import LiteRtProcess
+from pillion.run.runtime_process import RuntimeRefusal
 from pillion.run.verify import verify
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import pack
@@ -78,30 +79,31 @@ def test_verify_says_that_litert_crashes_on_a_file(tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_said_in_litert_s_words() -> None:
-    with pytest.raises(Refusal, match="not a valid Flatbuffer"):
+    with pytest.raises(RuntimeRefusal, match="not a valid Flatbuffer"):
         LiteRtProcess(b"no file at all")
 
 
 def test_a_process_that_is_gone_is_started_again() -> None:
     one = LiteRtProcess(RUNS)
-    remote = litert_remote._running[0]
+    remote = litert_remote._litert_process()
     os.kill(remote.child._process.pid, signal.SIGKILL)
     pair = [np.zeros((2, 3), np.int8)] * 2
     with pytest.raises(PillionError, match="LiteRT crashed"):
         one.run(pair)
     assert LiteRtProcess(RUNS).run(pair)[0].tolist() == [[0] * 3] * 2
-    assert litert_remote._running[0] is not remote
+    assert litert_remote._litert_process() is not remote
 
 
 def test_files_that_nobody_asks_any_more_are_let_go() -> None:
     for _ in range(3):
         LiteRtProcess(RUNS).run([np.zeros((2, 3), np.int8)] * 2)
     held = LiteRtProcess(RUNS)
-    assert not held._process._dropped
+    assert held
+    assert not litert_remote._closed
 
 
 def test_numbers_of_another_type_are_refused() -> None:
-    with pytest.raises(Refusal, match="INT32"):
+    with pytest.raises(RuntimeRefusal, match="INT32"):
         LiteRtProcess(RUNS).run([np.zeros((2, 3), np.int32)] * 2)
 
 

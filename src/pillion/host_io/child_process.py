@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
 import subprocess
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol, TypeVar
 
 from pillion.host_io.process_guard import Guard, start, stop
 
@@ -27,6 +29,29 @@ class ChildEnded(Exception):
 
 class ChildTimeoutError(Exception):
     """The error for a child that did not respond in time."""
+
+
+class Process(Protocol):
+    """A process that may end."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it accepts requests."""
+
+
+_Process = TypeVar("_Process", bound=Process)
+
+
+def restarted(start: Callable[[], _Process]) -> Callable[[], _Process]:
+    """Returns a function that starts a process, returns the same at each call, and starts another after its end."""
+    running: list[_Process] = []
+
+    def current() -> _Process:
+        if not running or not running[0].alive:
+            running[:] = [start()]
+        return running[0]
+
+    return current
 
 
 class Child:
@@ -48,45 +73,44 @@ class Child:
         self.close = weakref.finalize(self, _kill_process, self._process, guard)
         """Kills the child and its group once; also called when the object is collected."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether it accepts requests, as far as is known."""
+        return self.close.alive
+
     def send(self, data: bytes, seconds: float) -> None:
         """Writes all data, or raises after `seconds`, at most `MOST_SECONDS`."""
-        deadline, left = time.monotonic() + seconds, memoryview(data)
-        while left:
-            self._wait(self._to, select.POLLOUT, deadline)
-            left = left[self._write(left) :]
+        self._move(data, 0, seconds, time.monotonic() + seconds)
 
     def receive(self, count: int, seconds: float) -> bytes:
         """Reads exactly `count` bytes, or raises after `seconds`."""
-        deadline, parts, left = time.monotonic() + seconds, [], count
-        while left:
-            self._wait(self._from, select.POLLIN, deadline)
-            part = os.read(self._from, min(left, _MOST_AT_ONCE))
-            if not part:
-                raise self._ended_error()
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
+        return self._move(b"", count, seconds, time.monotonic() + seconds)
 
     def exchange(self, data: bytes, count: int, seconds: float) -> bytes:
         """Writes data while reading exactly `count` bytes. Raises if nothing moves for `seconds`."""
-        left, parts, missing = memoryview(data), bytearray(), count
-        poll = self._poll(self._from, select.POLLIN)
-        poll.register(self._to, select.POLLOUT)
-        while left or missing:
-            ready = dict(poll.poll(seconds * 1000))
+        return self._move(data, count, seconds, math.inf)
+
+    def _move(self, data: bytes, count: int, seconds: float, deadline: float) -> bytes:
+        if not self.alive:  # its descriptors may belong to other files by now
+            raise ChildEnded("it has ended before")
+        left, parts = memoryview(data), bytearray()
+        while left or len(parts) < count:
+            poll = select.poll()
+            if left:
+                poll.register(self._to, select.POLLOUT)
+            if len(parts) < count:
+                poll.register(self._from, select.POLLIN)
+            ready = dict(poll.poll(max(min(seconds, deadline - time.monotonic()), 0) * 1000))
             if not ready:
                 self.close()
                 raise ChildTimeoutError
-            if self._from in ready and missing:
-                part = os.read(self._from, min(missing, _MOST_AT_ONCE))
+            if self._from in ready:
+                part = os.read(self._from, min(count - len(parts), _MOST_AT_ONCE))
                 if not part:
                     raise self._ended_error()
                 parts += part
-                missing -= len(part)
             if self._to in ready:
                 left = left[self._write(left) :]
-                if not left:
-                    poll.unregister(self._to)
         return bytes(parts)
 
     def _write(self, left: memoryview) -> int:
@@ -98,20 +122,6 @@ class Child:
             return 0
         except BrokenPipeError:
             raise self._ended_error() from None
-
-    def _poll(self, descriptor: int, event: int) -> select.poll:
-        if not self.close.alive:  # its descriptors may belong to other files by now
-            raise ChildEnded("it has ended before")
-        poll = select.poll()
-        poll.register(descriptor, event)
-        return poll
-
-    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
-        """Waits until the pipe is ready or closed."""
-        poll = self._poll(descriptor, event)
-        if not poll.poll(max(deadline - time.monotonic(), 0) * 1000):
-            self.close()
-            raise ChildTimeoutError
 
     def _ended_error(self) -> ChildEnded:
         self._guard.close()

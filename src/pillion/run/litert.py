@@ -114,6 +114,8 @@ def _open_interpreter(body: Graph) -> LiteRtProcess:
 def _run_in_litert(interpreter: LiteRtProcess, body: Graph, seconds: float, *operands: Array) -> Outputs:
     """Returns the outputs of a file by Pillion, whose tensors have the names of values."""
     input_arrays = {value.name: data for value, data in zip(body.inputs, operands, strict=True)}
-    outputs = interpreter.run([input_arrays[tensor.name] for tensor in interpreter.inputs], seconds)
-    output_arrays = {tensor.name: array for tensor, array in zip(interpreter.outputs, outputs, strict=True)}
+    outputs = interpreter.run([input_arrays[tensor.name] for tensor in interpreter.io.inputs], seconds)
+    output_arrays = {
+        tensor.name: array for tensor, array in zip(interpreter.io.outputs, outputs, strict=True)
+    }
     return tuple(output_arrays[value.name] for value in body.outputs)

@@ -15,10 +15,11 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
-from pillion.run import process_messages
 from pillion.run.executor import DEFAULTS, LITERT_FILE, Runnable, RunOptions, RunResult, Samples
 from pillion.run.litert import op_rounded_differently
-from pillion.run.litert_remote import LiteRtProcess, LiteRtTensor, Refusal
+from pillion.run.litert_remote import LiteRtProcess, LiteRtTensor
+from pillion.run.process_messages import as_sendable
+from pillion.run.runtime_process import RuntimeRefusal
 
 ANEW = "`litert` runs the same graph, written anew by Pillion"
 RULE = "it runs the .tflite file that a program was read from, as it came"
@@ -45,9 +46,10 @@ class LiteRtFileExecutor:
                 "leave --arithmetic out; a target without NPU",
             )
         try:
-            file_types = _io_types(_started_interpreter(raw))
-        except Refusal as error:
-            return _negative_verdict(f"LiteRT itself refuses the file: {error}", str(error), ANEW)
+            file_io = _started_interpreter(raw).io
+            file_types = (_tensor_types_text(file_io.inputs), _tensor_types_text(file_io.outputs))
+        except RuntimeRefusal as error:
+            return _negative_verdict(f"LiteRT itself refuses the file: {error.what}", error.what, ANEW)
         except PillionError as error:
             return _negative_verdict(error.what, error.here, ANEW)
         program_types = (_value_types_text(program.graph.inputs), _value_types_text(program.graph.outputs))
@@ -90,19 +92,8 @@ def differently_rounded_part(graph: Graph) -> str:
 def _started_interpreter(raw: bytes) -> LiteRtProcess:
     """Returns an interpreter that has run once on zeros, because LiteRT refuses some files only then."""
     interpreter = LiteRtProcess(raw)
-    zeros = (np.zeros(tensor.shape, tensor.dtype) for tensor in interpreter.inputs)
-    interpreter.run(
-        [
-            x if process_messages.is_sendable_dtype(x.dtype.name) else process_messages.as_bytes(x)
-            for x in zeros
-        ]
-    )
+    interpreter.run([as_sendable(np.zeros(tensor.shape, tensor.dtype)) for tensor in interpreter.io.inputs])
     return interpreter
-
-
-def _io_types(interpreter: LiteRtProcess) -> tuple[str, str]:
-    """Returns the types of inputs and outputs."""
-    return _tensor_types_text(interpreter.inputs), _tensor_types_text(interpreter.outputs)
 
 
 def _tensor_types_text(tensors: Sequence[LiteRtTensor]) -> str:
@@ -121,7 +112,7 @@ def _run_samples(raw: bytes, graph: Graph, samples: Samples, options: RunOptions
             interpreter = LiteRtProcess(raw)
         try:
             yield RunResult(interpreter.run(sample, options.timeout))
-        except Refusal as error:
+        except RuntimeRefusal as error:
             raise PillionError(
-                "LiteRT stops on the file as it came", rule=RULE, here=str(error), help=ANEW
+                "LiteRT stops on the file as it came", rule=RULE, here=error.what, help=ANEW
             ) from None

@@ -8,11 +8,13 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pillion.host_io.json_dataclasses import build, parse_strict_json
+import numpy as np
+
+from pillion.host_io.child_process import restarted
+from pillion.host_io.json_dataclasses import build
 from pillion.ir.types import Array, Shape
-from pillion.run import process_messages
 from pillion.run.executor import TIMEOUT_SECONDS
-from pillion.run.runtime_process import RuntimeMessages, RuntimeProcess, RuntimeRefusal
+from pillion.run.runtime_process import RuntimeMessages, RuntimeProcess
 
 WORKER = "pillion.run.litert_worker"
 START_SECONDS = 120.0
@@ -25,10 +27,6 @@ WORDS = RuntimeMessages(
     late="the file did not finish in LiteRT",
     late_help="give more time: --timeout, timeout= in Python",
 )
-
-
-class Refusal(Exception):
-    """LiteRT refuses a file."""
 
 
 @dataclass(frozen=True)
@@ -48,42 +46,10 @@ class LiteRtIo:
     outputs: tuple[LiteRtTensor, ...]
 
 
-class _LiteRt(RuntimeProcess):
-    """The process, and the ids of its open files."""
-
-    def __init__(self) -> None:
-        self.numbers = itertools.count(1)
-        self._dropped: list[int] = []
-        super().__init__(WORKER, words=WORDS, seconds=START_SECONDS)
-
-    def open(self, model: bytes) -> tuple[int, bytes]:
-        """Opens a file and returns its id and description."""
-        number = next(self.numbers)
-        closed, self._dropped[:] = list(self._dropped), []
-        question = process_messages.write_message(
-            model, seconds=TIMEOUT_SECONDS, number=number, closed=closed
-        )
-        return number, self.asked(question, TIMEOUT_SECONDS)[0]
-
-    def asked(self, question: bytes, seconds: float) -> tuple[bytes, list[Array]]:
-        """Returns the answer to a request; raises a `Refusal` with LiteRT's message."""
-        try:
-            return self.ask(question, seconds)
-        except RuntimeRefusal as refused:
-            raise Refusal(refused.parts.get("what", "")) from None
-
-    def drop(self, number: int) -> None:
-        """Closes a file with the next opened one."""
-        self._dropped.append(number)
-
-
-_running: list[_LiteRt] = []
-
-
-def _litert_worker() -> _LiteRt:
-    if not _running or not _running[0].alive:
-        _running[:] = [_LiteRt()]
-    return _running[0]
+_litert_process = restarted(lambda: RuntimeProcess(WORKER, words=WORDS, seconds=START_SECONDS))
+_numbers = itertools.count(1)
+_closed: list[int] = []
+"""The ids of files to close with the next opened one."""
 
 
 class LiteRtProcess:
@@ -91,25 +57,16 @@ class LiteRtProcess:
     read again, LiteRT's sharing lets an addition overwrite it. States persist from run to run."""
 
     def __init__(self, model: bytes) -> None:
-        self._process = _litert_worker()
-        self._number, facts = self._process.open(model)
+        self._process, self._number = _litert_process(), next(_numbers)
+        closed, _closed[:] = list(_closed), []
+        program = [np.frombuffer(model, np.uint8)]
+        facts, _ = self._process.ask(program, TIMEOUT_SECONDS, opens=True, number=self._number, closed=closed)
         try:
-            self._borders = build(LiteRtIo, parse_strict_json(facts.decode()))
+            self.io = build(LiteRtIo, facts.get("io"))
         except ValueError as error:
             raise self._process.malformed_answer_error(error) from None
-        weakref.finalize(self, self._process.drop, self._number)
-
-    @property
-    def inputs(self) -> tuple[LiteRtTensor, ...]:
-        """The inputs, in order."""
-        return self._borders.inputs
-
-    @property
-    def outputs(self) -> tuple[LiteRtTensor, ...]:
-        """The outputs, in order."""
-        return self._borders.outputs
+        weakref.finalize(self, _closed.append, self._number)
 
     def run(self, inputs: Sequence[Array], seconds: float = TIMEOUT_SECONDS) -> tuple[Array, ...]:
-        """Returns the outputs for these inputs; raises a `Refusal` with LiteRT's reason."""
-        question = process_messages.write_message(arrays=inputs, seconds=seconds, number=self._number)
-        return tuple(self._process.asked(question, seconds)[1])
+        """Returns the outputs for these inputs; raises a `RuntimeRefusal` with LiteRT's reason."""
+        return tuple(self._process.ask(inputs, seconds, opens=False, number=self._number)[1])

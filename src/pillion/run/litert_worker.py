@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 from typing import Any
 
 import numpy as np
 
-from pillion.run import process_messages
+from pillion.ir.types import Array
+from pillion.run.process_messages import SENDABLE, Facts, as_sendable, write_message
 from pillion.run.runtime_process import serve_requests
 
 _OPEN: dict[int, Any] = {}
@@ -18,21 +18,15 @@ _OPEN: dict[int, Any] = {}
 
 def main() -> None:
     """Serves requests until the input ends."""
-    serve_requests(
-        lambda: importlib.import_module("ai_edge_litert.interpreter"), _answer_request, _error_parts
-    )
+    serve_requests(lambda: importlib.import_module("ai_edge_litert.interpreter"), _answer_request)
 
 
-def _answer_request(question: process_messages.Message, program: bytes, inputs: list[Any]) -> bytes:
-    for number in question.closed:
+def _answer_request(question: Facts, arrays: list[Array]) -> bytes:
+    for number in question.get("closed", ()):
         _OPEN.pop(number, None)
-    return (
-        _open_file(question.number, program) if program else _run_interpreter(_OPEN[question.number], inputs)
-    )
-
-
-def _error_parts(error: Exception) -> dict[str, str] | None:
-    return {"what": " ".join(str(error).split())} if isinstance(error, ValueError | RuntimeError) else None
+    if question["opens"]:
+        return _open_file(question["number"], arrays[0].tobytes())
+    return _run_interpreter(_OPEN[question["number"]], arrays)
 
 
 def _open_file(number: int, program: bytes) -> bytes:
@@ -46,35 +40,23 @@ def _open_file(number: int, program: bytes) -> bytes:
     interpreter.allocate_tensors()
     _OPEN[number] = interpreter
     io_details = {"inputs": interpreter.get_input_details(), "outputs": interpreter.get_output_details()}
-    borders = {side: [_describe_tensor(detail) for detail in details] for side, details in io_details.items()}
-    return process_messages.write_message(json.dumps(borders).encode())
+    return write_message(io={side: list(map(_describe_tensor, rows)) for side, rows in io_details.items()})
 
 
 def _describe_tensor(detail: Any) -> dict[str, object]:
-    return {
-        "name": detail["name"],
-        "dtype": np.dtype(detail["dtype"]).name,
-        "shape": list(map(int, detail["shape"])),
-    }
+    shape = list(map(int, detail["shape"]))
+    return {"name": detail["name"], "dtype": np.dtype(detail["dtype"]).name, "shape": shape}
 
 
-def _run_interpreter(interpreter: Any, inputs: list[Any]) -> bytes:
+def _run_interpreter(interpreter: Any, inputs: list[Array]) -> bytes:
     for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
         dtype = np.dtype(detail["dtype"])
-        own = (
-            array
-            if process_messages.is_sendable_dtype(dtype.name)
-            else array.view(dtype).reshape(detail["shape"])
-        )
+        is_whole = dtype.name in SENDABLE
+        own = array if is_whole else array.view(dtype).reshape(detail["shape"])
         interpreter.set_tensor(detail["index"], own)
     interpreter.invoke()
     outputs = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-    return process_messages.write_message(
-        arrays=[
-            y if process_messages.is_sendable_dtype(y.dtype.name) else process_messages.as_bytes(y)
-            for y in outputs
-        ]
-    )
+    return write_message([as_sendable(y) for y in outputs])
 
 
 if __name__ == "__main__":

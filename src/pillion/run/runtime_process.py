@@ -6,19 +6,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from pillion.errors import PillionError
 from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
+from pillion.host_io.json_dataclasses import build
 from pillion.ir.types import Array
-from pillion.run import process_messages
+from pillion.run.process_messages import Facts, read_message, write_message
 
-Answer = Callable[[process_messages.Message, bytes, list[Array]], bytes]
-"""Returns the answer to a request, from the request, its program and its arrays."""
-Failure = Callable[[Exception], Mapping[str, str] | None]
-"""Returns the parts of an error for the other side, or None if the error ends the process."""
+Answer = Callable[[Facts, list[Array]], bytes]
+"""Returns the answer to the facts and arrays of a request."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,8 @@ class RuntimeMessages:
     late_help: str
 
 
-class RuntimeRefusal(Exception):
-    """The runtime refuses a program; the reason is in parts."""
-
-    def __init__(self, parts: Mapping[str, str]) -> None:
-        super().__init__(parts.get("what", ""))
-        self.parts = parts
+class RuntimeRefusal(PillionError):
+    """The runtime refuses a program."""
 
 
 class RuntimeProcess:
@@ -48,39 +43,46 @@ class RuntimeProcess:
         command = [sys.executable, "-m", module, *arguments]
         self.child = Child(command, env={**os.environ, "PYTHONPATH": path})
         self._words = words
-        self.ask(b"", seconds)
+        self._exchange(b"", seconds)
 
     @property
     def alive(self) -> bool:
         """Whether it accepts requests."""
-        return self.child.close.alive
+        return self.child.alive
 
-    def ask(self, question: bytes, seconds: float) -> tuple[bytes, list[Array]]:
-        """Returns the bytes and arrays of the answer; raises on anything else."""
+    def ask(self, arrays: Sequence[Array], seconds: float, **facts: Any) -> tuple[Facts, list[Array]]:
+        """Returns the facts and arrays of the answer to a request; raises on anything else."""
+        return self._exchange(write_message(arrays, seconds=seconds, **facts), seconds)
+
+    def _exchange(self, question: bytes, seconds: float) -> tuple[Facts, list[Array]]:
         try:
             self.child.send(question, seconds)
-            message, program, arrays = process_messages.read_message(
-                lambda count: self.child.receive(count, seconds)
-            )
+            facts, arrays = read_message(lambda count: self.child.receive(count, seconds))
+            refused = build(dict[str, str], facts["error"], "error") if "error" in facts else None
         except ChildEnded as ended:
-            raise self.crashed(str(ended)) from None
+            raise self._crashed(str(ended)) from None
         except ChildTimeoutError:
-            raise self._late(seconds) from None
+            raise PillionError(
+                self._words.late,
+                rule=f"a run ends within {seconds:g} s",
+                here="it was stopped",
+                help=self._words.late_help,
+            ) from None
         except BaseException as error:  # the rest in the pipes would be read as the next answer
             self.child.close()
             if isinstance(error, ValueError):
                 raise self.malformed_answer_error(error) from None
             raise
-        if message.error is not None:
-            raise RuntimeRefusal(message.error)
-        return program, arrays
+        if refused is not None:
+            what, rule, here, help = (refused.get(part, "") for part in ("what", "rule", "here", "help"))
+            raise RuntimeRefusal(what, rule=rule, here=here, help=help)
+        return facts, arrays
 
     def malformed_answer_error(self, error: ValueError) -> PillionError:
         """Returns the error for a malformed answer."""
-        return self.crashed(f"its answer makes no sense: {error}")
+        return self._crashed(f"its answer makes no sense: {error}")
 
-    def crashed(self, how: str) -> PillionError:
-        """Returns the error for a process that ended."""
+    def _crashed(self, how: str) -> PillionError:
         return PillionError(
             self._words.crashed,
             rule="it answers, or says why it does not run a file",
@@ -88,54 +90,42 @@ class RuntimeProcess:
             help=self._words.crash_help,
         )
 
-    def _late(self, seconds: float) -> PillionError:
-        return PillionError(
-            self._words.late,
-            rule=f"a run ends within {seconds:g} s",
-            here="it was stopped",
-            help=self._words.late_help,
-        )
 
-
-def serve_requests(start: Callable[[], object], answer: Answer, failure: Failure) -> None:
+def serve_requests(start: Callable[[], object], answer: Answer) -> None:
     """Starts the runtime in its process and answers requests until the input ends. Printed output is kept
     apart from answers."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
 
-    def started() -> bytes:
+    def first() -> bytes:
         start()
-        return process_messages.write_message()
+        return write_message()
 
-    _write_answer(answers, _bytes_or_failure(started, failure))
     with os.fdopen(os.dup(0), "rb") as questions:
+        _write_answer(answers, first)
         while questions.peek(1):
-            _write_answer(
-                answers, _bytes_or_failure(lambda: _answer_request(questions.read, answer), failure)
-            )
+            _write_answer(answers, lambda: _answer_request(questions.read, answer))
 
 
-def _answer_request(receive: process_messages.Receive, answer: Answer) -> bytes:
-    question, program, arrays = process_messages.read_message(receive)
+def _answer_request(receive: Callable[[int], bytes], answer: Answer) -> bytes:
+    facts, arrays = read_message(receive)
     # The parent stops this process; the timer does if the parent was killed.
-    signal.setitimer(signal.ITIMER_REAL, question.seconds + 1)
+    signal.setitimer(signal.ITIMER_REAL, facts["seconds"] + 1)
     try:
-        return answer(question, program, arrays)
+        return answer(facts, arrays)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _bytes_or_failure(make: Callable[[], bytes], failure: Failure) -> bytes:
+def _write_answer(answers: BinaryIO, make: Callable[[], bytes]) -> None:
+    """Writes an answer, or an error of the runtime; other errors end the process."""
     try:
-        return make()
-    except Exception as error:
-        parts = failure(error)
-        if parts is None:
-            raise
-        return process_messages.write_message(error=parts)
-
-
-def _write_answer(answers: BinaryIO, message: bytes) -> None:
+        message = make()
+    except PillionError as error:
+        parts = {"what": error.what, "rule": error.rule, "here": error.here, "help": error.help}
+        message = write_message(error=parts)
+    except (ValueError, RuntimeError) as error:
+        message = write_message(error={"what": " ".join(str(error).split())})
     view = memoryview(message)
     while view:
         view = view[answers.write(view) :]

@@ -171,7 +171,7 @@ def test_what_vela_fails_on_stays_on_the_core(monkeypatch: pytest.MonkeyPatch) -
 @needs_vela
 def test_vela_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Otherwise everything would run on the core, without a word."""
-    vela_process._child.clear()
+    vela_process._loaded_vela().close()
     converter._compiled.cache_clear()
     monkeypatch.setattr(vela_process, "WORKER", tmp_path / "none.py")
     with pytest.raises(ConverterError, match="does not start"):

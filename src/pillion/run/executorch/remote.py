@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 
-from pillion.errors import PillionError
+import numpy as np
+
+from pillion.host_io.child_process import restarted
 from pillion.ir.types import Array
-from pillion.run import process_messages
 from pillion.run.executorch.wheel import build_plugin, find_wheel
-from pillion.run.runtime_process import RuntimeMessages, RuntimeProcess, RuntimeRefusal
+from pillion.run.runtime_process import RuntimeMessages, RuntimeProcess
 
 WORKER = "pillion.run.executorch.runtime_worker"
 START_SECONDS = 300.0
@@ -29,20 +28,11 @@ WORDS = RuntimeMessages(
 )
 
 
-@cache
-def _plugin_path() -> Path:
-    return build_plugin(find_wheel())
+def _start() -> RuntimeProcess:
+    return RuntimeProcess(WORKER, str(build_plugin(find_wheel())), words=WORDS, seconds=START_SECONDS)
 
 
-_running: dict[Path, RuntimeProcess] = {}
-
-
-def _runtime_process(plugin: Path) -> RuntimeProcess:
-    process = _running.get(plugin)
-    if process is None or not process.alive:
-        process = RuntimeProcess(WORKER, str(plugin), words=WORDS, seconds=START_SECONDS)
-        _running[plugin] = process
-    return process
+_runtime_process = restarted(_start)
 
 
 def run_executorch(
@@ -50,9 +40,5 @@ def run_executorch(
 ) -> tuple[Array, ...]:
     """Returns the outputs of a `.pte` file's `forward` for one sample in the real ExecuTorch runtime. The
     program is loaded again, which resets its states, unless `goes_on`."""
-    question = process_messages.write_message(program, inputs, seconds=timeout, goes_on=goes_on)
-    try:
-        return tuple(_runtime_process(_plugin_path()).ask(question, timeout)[1])
-    except RuntimeRefusal as refused:
-        parts = {part: refused.parts.get(part, "") for part in ("what", "rule", "here", "help")}
-        raise PillionError(**parts) from None
+    arrays = [np.frombuffer(program, np.uint8), *inputs]
+    return tuple(_runtime_process().ask(arrays, timeout, goes_on=goes_on)[1])

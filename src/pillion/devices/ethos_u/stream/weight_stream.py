@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.operations import ConvolutionKind, Convolve, KernelWindow
 from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
-from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarted
 from pillion.ir.numerics import Int64Array
 
 SECONDS = 60.0
@@ -24,7 +24,9 @@ _SCALE_BYTES = 10
 _GROUP = 8
 """The input channels whose weights are adjacent; also the largest rows and columns of a kernel part."""
 _TAPS_TOGETHER = 4
-_child: list[Child] = []
+_unpacker = restarted(
+    lambda: Child([sys.executable, "-I", str(Path(__file__).with_name("unpack_weights.py"))])
+)
 
 
 def unpack(data: bytes, at: int) -> NDArray[np.int16]:
@@ -34,16 +36,13 @@ def unpack(data: bytes, at: int) -> NDArray[np.int16]:
 
 @lru_cache(maxsize=512)
 def _decoded(data: bytes, at: int) -> NDArray[np.int16]:
-    if not _child:
-        _child.append(Child([sys.executable, "-I", str(Path(__file__).with_name("unpack_weights.py"))]))
-    child = _child[0]
+    child = _unpacker()
     try:
         child.send(struct.pack("<I", len(data)) + data, SECONDS)
         (count,) = struct.unpack("<I", child.receive(4, SECONDS))
         return np.frombuffer(child.receive(2 * count, SECONDS), "<i2")
     except (ChildEnded, ChildTimeoutError) as error:
         child.close()
-        _child.clear()
         ended = "it took too long" if isinstance(error, ChildTimeoutError) else str(error)
         raise invalid_stream_error(
             "weights cannot be decompressed", "what the compiler packed", f"{ended}, word {at}"

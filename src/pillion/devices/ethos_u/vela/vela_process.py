@@ -16,7 +16,7 @@ from pillion.devices.ethos_u.vela.compiled import CompiledSegment
 from pillion.devices.ethos_u.vela.vela_settings import VelaSettings
 from pillion.devices.payloads import ConverterError
 from pillion.errors import PillionError
-from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarted
 
 PACKAGE = "ethos-u-vela"
 TIMEOUT_SECONDS = 600.0
@@ -26,7 +26,6 @@ WORKER = Path(__file__).with_name("vela_worker.py")
 ANSWER_BYTES = 5
 """An exit code in four characters, and the end of its line."""
 _NAME = "segment"
-_child: list[Child] = []
 
 
 class VelaError(PillionError):
@@ -63,15 +62,12 @@ def compile_segment(
 
 
 def _run_vela(folder: Path, arguments: list[str], timeout: float) -> int:
-    if not _child:
-        _child.append(_started())
-    child = _child[0]
+    child = _loaded_vela()
     try:
         child.send(json.dumps({"folder": str(folder), "arguments": arguments}).encode() + b"\n", timeout)
         return int(child.receive(ANSWER_BYTES, timeout))
     except (ChildEnded, ChildTimeoutError, ValueError) as error:
         child.close()
-        _child.clear()
         how = f"no answer within {timeout:g} seconds" if isinstance(error, ChildTimeoutError) else str(error)
         raise _vela_error(folder, None, how) from None
 
@@ -90,6 +86,9 @@ def _started() -> Child:
             help=f"pip install --force-reinstall {PACKAGE}; --target cortex-m55+int8 compiles for the core alone",
         ) from None
     return child
+
+
+_loaded_vela = restarted(_started)
 
 
 def _vela_error(folder: Path, settings: VelaSettings | None, how: str) -> VelaError:
