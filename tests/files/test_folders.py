@@ -373,15 +373,18 @@ def test_a_kill_at_any_step_of_the_first_project(tmp_path: Path, small: Files) -
         assert list(folder.parent.iterdir()) == [folder]
 
 
+def stage_all(folder: Path, files: Files) -> None:
+    """As a run that is killed behind its commit."""
+    write = project_folders.ProjectWrite(folder, files, MANIFEST, lambda f: read_manifest(f).listing)
+    write.stage(write.allowed_changes())
+
+
 def test_a_kill_while_a_killed_run_is_finished(tmp_path: Path, small: Files, other: Files) -> None:
     """Finishing is done again as often as it takes."""
 
     def prepare(folder: Path) -> None:
         write_project(small, folder)
-        journal = project_folders._allowed_changes(
-            folder, other, MANIFEST, lambda f: read_manifest(f).listing, False
-        )
-        project_folders._stage(folder, journal, other)
+        stage_all(folder, other)
 
     for folder in steps(lambda folder: read_manifest(folder), prepare, tmp_path):
         assert hashes(folder) == dict(read_manifest(folder).files)
@@ -392,10 +395,7 @@ def test_a_kill_while_a_killed_run_is_finished(tmp_path: Path, small: Files, oth
 def test_what_was_edited_after_a_kill_is_kept(tmp_path: Path, small: Files, other: Files) -> None:
     folder = tmp_path / "fw"
     write_project(small, folder)
-    journal = project_folders._allowed_changes(
-        folder, other, MANIFEST, lambda f: read_manifest(f).listing, False
-    )
-    project_folders._stage(folder, journal, other)
+    stage_all(folder, other)
     (folder / "model.c").write_text("mine\n")
     with pytest.raises(PillionError, match="changed since") as error:
         read_manifest(folder)
@@ -410,7 +410,7 @@ JOURNALS = [
     b"{}",
     b"[" * 100_000,
     b"\xff",
-    b'{"changes": {"../x": {"new": "", "was": ""}}, "removed": {}}',
+    b'{"changed": {"../x": ""}, "removed": {}}',
 ]
 
 

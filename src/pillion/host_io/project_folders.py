@@ -29,7 +29,6 @@ from pillion.host_io.atomic_files import (
     folder_lock,
     read_text,
     remove_mark_last,
-    resolved,
     write_parts,
 )
 from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
@@ -50,22 +49,14 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A file with new content: new and old hash; the old one is empty if the file is new."""
-
-    new: str
-    was: str
-
-
-@dataclass(frozen=True)
 class Journal:
-    """All changes of a project in order, and the files to remove with their hashes."""
+    """The changes of a project: hashes of the files before, empty for new ones. Changed files are in order."""
 
-    changes: Mapping[str, Change]
+    changed: Mapping[str, str]
     removed: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        check_paths([*self.changes, *self.removed])
+        check_paths([*self.changed, *self.removed])
 
 
 def sha256(content: Content) -> str:
@@ -92,63 +83,93 @@ def check_paths(paths: Iterable[str]) -> None:
             raise ValueError(f"{path!r} lies in a file")
 
 
-def write_project(
-    folder: Path,
-    files: Mapping[str, Content],
-    index: str,
-    earlier: Callable[[Path], Listing | None],
-    force: bool,
-) -> None:
-    """Writes the files atomically, `index` last. `earlier` finds the listing of an existing project. With `force`,
-    edited files are overwritten."""
-    folder = resolved(folder)
-    with errors_naming_path(folder):
-        is_new = not folder.exists()
-        _refuse_a_file(folder)
-        ensure_folder(folder)
+@dataclass(frozen=True)
+class ProjectWrite:
+    """Files to write to a folder, `index` last. `earlier` finds the listing of an existing project. With `force`, edited
+    files are overwritten."""
+
+    folder: Path
+    files: Mapping[str, Content]
+    index: str
+    earlier: Callable[[Path], Listing | None]
+    force: bool = False
+
+    def write(self) -> None:
+        """Writes the files atomically."""
+        folder = self.folder
+        with errors_naming_path(folder):
+            is_new = not folder.exists()
+            _refuse_a_file(folder)
+            ensure_folder(folder)
+            try:
+                with folder_lock(folder):
+                    finish_interrupted_write(folder)
+                    journal = self.allowed_changes()
+                    self.stage(journal)
+                    _apply(folder, journal)
+            except BaseException:
+                if is_new:
+                    with suppress(OSError):
+                        folder.rmdir()
+                raise
+
+    def check(self) -> None:
+        """Raises what `write` would raise, without changing anything."""
+        with errors_naming_path(self.folder):
+            _refuse_a_file(self.folder)
+            if self.folder.exists() and not (self.folder / COMMIT).exists():
+                self.allowed_changes()
+
+    def allowed_changes(self) -> Journal:
+        """Returns the changes. Raises if files would be lost, unless forced."""
+        listing = self.earlier(self.folder)
+        _refuse_foreign(self.folder, listing)
+        journal, lost = self._plan(listing or Listing({}, is_sealed=True))
+        if lost and not self.force:
+            raise _lost_files_error(self.folder, lost)
+        _require_writable(self.folder, [*journal.changed, *journal.removed])
+        return journal
+
+    def _plan(self, listing: Listing) -> tuple[Journal, Mapping[str, str]]:
+        """Plans the changes by comparing hashes of all files before and after. Returns them, and the files that would
+        be lost, with reasons."""
+        changed: dict[str, str] = {}
+        lost: dict[str, str] = {}
+        for path in sorted(self.files, key=lambda path: (path == self.index, path)):
+            was = _hash_of(self.folder, path)
+            if sha256(self.files[path]) == was:
+                continue
+            changed[path] = was
+            expected = was if path == self.index else listing.files.get(path)
+            reason = _loss_reason(self.folder / path, was, expected, listing.is_sealed) if was else ""
+            if reason:
+                lost[path] = reason
+        new_paths = {path.casefold() for path in self.files}
+        removed = {
+            path: expected_hash
+            for path, expected_hash in listing.files.items()
+            if listing.is_sealed
+            and path.casefold() not in new_paths
+            and _hash_or_none(self.folder, path) == expected_hash
+        }
+        return Journal(changed, removed), lost
+
+    def stage(self, journal: Journal) -> None:
+        """Writes all new files to the staging folder, then commits it."""
+        new = self.folder / NEW
         try:
-            with folder_lock(folder):
-                finish_interrupted_write(folder)
-                journal = _allowed_changes(folder, files, index, earlier, force)
-                _stage(folder, journal, files)
-                _apply(folder, journal)
+            write_parts(new / MARK_FILE, MARK)
+            for path in journal.changed:
+                write_parts(new / STAGED / path, self.files[path])
+                mode = _mode(self.folder / path)
+                if stat.S_ISREG(mode):
+                    os.chmod(new / STAGED / path, stat.S_IMODE(mode) & 0o777 | stat.S_IWUSR)
+            write_parts(new / JOURNAL, json.dumps(as_plain_data(journal), indent=1) + "\n")
+            os.rename(new, self.folder / COMMIT)
         except BaseException:
-            if is_new:
-                with suppress(OSError):
-                    folder.rmdir()
+            with suppress(OSError):
+                remove_mark_last(new)
             raise
-
-
-def check_project(
-    folder: Path,
-    files: Mapping[str, Content],
-    index: str,
-    earlier: Callable[[Path], Listing | None],
-    force: bool,
-) -> None:
-    """Raises what `write_project` would raise, without changing anything."""
-    folder = resolved(folder)
-    with errors_naming_path(folder):
-        _refuse_a_file(folder)
-        if folder.exists() and not (folder / COMMIT).exists():
-            _allowed_changes(folder, files, index, earlier, force)
-
-
-def _allowed_changes(
-    folder: Path,
-    files: Mapping[str, Content],
-    index: str,
-    earlier: Callable[[Path], Listing | None],
-    force: bool,
-) -> Journal:
-    """Returns the changes. Raises if files would be lost, unless forced."""
-    listing = earlier(folder)
-    refuse_foreign(folder, listing)
-    journal, lost = _plan(folder, files, index, listing or Listing({}, is_sealed=True))
-    if lost and not force:
-        raise _lost_files_error(folder, lost)
-    _require_writable(folder, [*journal.changes, *journal.removed])
-    return journal
 
 
 def _require_writable(folder: Path, paths: Iterable[str]) -> None:
@@ -168,15 +189,14 @@ def _refuse_a_file(folder: Path) -> None:
         )
 
 
-def refuse_foreign(folder: Path, listing: Listing | None) -> None:
+def _refuse_foreign(folder: Path, listing: Listing | None) -> None:
     """Raises if a folder is not empty and holds no project of Pillion's."""
     entries = [entry.name for entry in folder.iterdir() if entry.name not in (NEW, COMMIT)]
-    looks_like_ours = listing is not None and listing.is_sealed
-    holds_ours = listing is not None and any(
-        (expected_hash and _hash_or_none(folder, path) == expected_hash)
-        for path, expected_hash in listing.files.items()
+    holds_ours = listing is not None and (
+        not listing.is_sealed
+        or any(_hash_or_none(folder, path) == wanted for path, wanted in listing.files.items() if wanted)
     )
-    if entries and (listing is None or (looks_like_ours and not holds_ours)):
+    if entries and not holds_ours:
         raise PillionError(
             f"{folder} is not empty and was not written by Pillion",
             rule="only an empty folder or an earlier project (its manifest.json says so) is written to",
@@ -186,46 +206,18 @@ def refuse_foreign(folder: Path, listing: Listing | None) -> None:
         )
 
 
-def _plan(
-    folder: Path, files: Mapping[str, Content], index: str, listing: Listing
-) -> tuple[Journal, Mapping[str, str]]:
-    """Plans the changes by comparing hashes of all files before and after. Returns them, and the files that would be
-    lost, with reasons."""
-    changes: dict[str, Change] = {}
-    lost: dict[str, str] = {}
-    for path in sorted(files, key=lambda path: (path == index, path)):
-        new, was = sha256(files[path]), _hash_of(folder, path)
-        if new == was:
-            continue
-        changes[path] = Change(new, was)
-        ours = listing.is_sealed and (path == index or was == listing.files.get(path))
-        if was and (not ours or _is_protected(folder / path)):
-            lost[path] = _loss_reason(
-                folder / path, path in listing.files or path == index, listing.is_sealed
-            )
-    new_paths = {path.casefold() for path in files}
-    removed = {
-        path: expected_hash
-        for path, expected_hash in listing.files.items()
-        if listing.is_sealed
-        and path.casefold() not in new_paths
-        and _hash_or_none(folder, path) == expected_hash
-    }
-    return Journal(changes, removed), lost
-
-
-def _is_protected(file: Path) -> bool:
-    return not file.lstat().st_mode & stat.S_IWUSR
-
-
-def _loss_reason(file: Path, is_listed: bool, is_sealed: bool) -> str:
+def _loss_reason(file: Path, was: str, expected: str | None, is_sealed: bool) -> str:
+    """Returns why a file is not as Pillion wrote it, or may not be written; empty if it may be replaced."""
+    is_protected = not file.lstat().st_mode & stat.S_IWUSR
+    if is_sealed and was == expected and not is_protected:
+        return ""
     if file.is_symlink():
         return "a symbolic link"
     if not is_sealed:
         return "perhaps changed: manifest.json does not have the hashes that Pillion wrote"
-    if not is_listed:
+    if expected is None:
         return "not written by Pillion"
-    return "may not be written" if _is_protected(file) else "changed"
+    return "may not be written" if is_protected else "changed"
 
 
 def _lost_files_error(folder: Path, lost: Mapping[str, str]) -> PillionError:
@@ -281,28 +273,10 @@ def _path_blocked_error(path: Path, actual: str, expected: str) -> PillionError:
     )
 
 
-def _stage(folder: Path, journal: Journal, files: Mapping[str, Content]) -> None:
-    """Writes all new files to the staging folder, then commits it."""
-    new = folder / NEW
-    try:
-        write_parts(new / MARK_FILE, MARK)
-        for path in journal.changes:
-            write_parts(new / STAGED / path, files[path])
-            mode = _mode(folder / path)
-            if stat.S_ISREG(mode):
-                os.chmod(new / STAGED / path, stat.S_IMODE(mode) & 0o777 | stat.S_IWUSR)
-        write_parts(new / JOURNAL, json.dumps(as_plain_data(journal), indent=1) + "\n")
-        os.rename(new, folder / COMMIT)
-    except BaseException:
-        with suppress(OSError):
-            remove_mark_last(new)
-        raise
-
-
 def _apply(folder: Path, journal: Journal) -> None:
     """Moves staged files into place, skipping those moved already, so that it can be repeated."""
     staged = folder / COMMIT / STAGED
-    for path in journal.changes:
+    for path in journal.changed:
         if (staged / path).exists():
             ensure_folder((folder / path).parent)
             os.replace(staged / path, folder / path)
@@ -329,11 +303,15 @@ def finish_interrupted_write(folder: Path) -> None:
         return
     _require_pillion_folder(folder / COMMIT)
     journal = _read_journal(folder)
-    staged = folder / COMMIT / STAGED
-    for path, change in journal.changes.items():
-        source = _hash_of(staged, path)
-        if source not in ("", change.new) or _hash_of(folder, path) not in ("", change.was, change.new):
-            raise _changed_meanwhile_error(folder, path)
+    for path, was in journal.changed.items():
+        if _mode(folder / COMMIT / STAGED / path) and _hash_of(folder, path) not in ("", was):
+            raise PillionError(
+                f"{folder} was being written when that was stopped, and changed since",
+                rule="a file that waits for its new content stays as it was",
+                here=path,
+                help=f"move {folder / path} away, then the same command again; "
+                f"or remove {folder / COMMIT}, and compile the model again with --force",
+            )
     _apply(folder, journal)
 
 
@@ -348,16 +326,6 @@ def _read_journal(folder: Path) -> Journal:
             here=f"{file}: {error}",
             help=f"remove {folder / COMMIT}, and compile the model again with --force",
         ) from None
-
-
-def _changed_meanwhile_error(folder: Path, path: str) -> PillionError:
-    return PillionError(
-        f"{folder} was being written when that was stopped, and changed since",
-        rule="a file that waits for its new content stays as it was",
-        here=path,
-        help=f"move {folder / path} away, then the same command again; "
-        f"or remove {folder / COMMIT}, and compile the model again with --force",
-    )
 
 
 def _require_pillion_folder(folder: Path) -> None:

@@ -42,8 +42,8 @@ from pillion.emitters.c.params_structs import kernel_file, public_headers
 from pillion.emitters.c.readme import readme
 from pillion.emitters.c.selftest_source import SelfTest, selftest_files
 from pillion.errors import PillionError
-from pillion.host_io import project_folders
-from pillion.host_io.atomic_files import Content
+from pillion.host_io.atomic_files import Content, resolved
+from pillion.host_io.project_folders import Listing, ProjectWrite
 from pillion.ir.graph import Graph
 from pillion.ir.types import PerTensor, Value
 from pillion.ops import Segment
@@ -238,15 +238,15 @@ def _op(program: CProgram, index: int) -> ManifestOp:
 def write_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
     """Writes all files. Replaces the files of an earlier project, but no file of the user and none that the user
     changed, except with `force`."""
-    project_folders.write_project(folder, files, MANIFEST, _earlier_project, force)
+    ProjectWrite(resolved(folder), files, MANIFEST, _earlier_project, force).write()
 
 
 def check_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
     """Raises if `write_project` would; writes nothing."""
-    project_folders.check_project(folder, files, MANIFEST, _earlier_project, force)
+    ProjectWrite(resolved(folder), files, MANIFEST, _earlier_project, force).check()
 
 
-def _earlier_project(folder: Path) -> project_folders.Listing | None:
+def _earlier_project(folder: Path) -> Listing | None:
     try:
         return manifest_in(folder).listing
     except PillionError:
