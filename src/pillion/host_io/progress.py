@@ -12,8 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 from typing_extensions import ParamSpec
 
@@ -29,94 +28,67 @@ Advance = Callable[[int, "int | None"], None]
 """Called with the amount done, and the total if known."""
 
 
-@dataclass(eq=False)
-class Stage:
-    """One line of the display."""
-
-    words: str
-    done: int = 0
-    total: int | None = None
-    task: Any = None
-    """The task of rich, once it is displayed."""
-
-    @property
-    def looks(self) -> dict[str, Any]:
-        """Returns the fields to display."""
-        count = f"{self.done}/{self.total}" if self.total else f"{self.done}" if self.done else ""
-        return {"completed": self.done, "total": self.total, "count": count}
-
-
 class Display:
     """The bars of running stages, one per line, shown after a delay."""
 
     def __init__(self, file: TextIO, patience: float = PATIENCE_SECONDS) -> None:
-        self._file = file  # the one of now: standard error may be redirected later
-        self._stages: list[Stage] = []
-        self._bars: Any = None
-        self._is_closed = False
+        from rich import progress
+        from rich.console import Console
+
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            progress.TextColumn("{task.fields[count]}", markup=False),
+            progress.TimeElapsedColumn(),
+            console=Console(file=file),  # the one of now: standard error may be redirected later
+            transient=True,
+            redirect_stdout=False,  # what others redirect meanwhile would be put back wrongly
+            redirect_stderr=False,
+        )
+        self._file = file
+        self._is_shown = self._is_closed = False
         self._lock = threading.RLock()
         self._timer = threading.Timer(patience, self._show)
         self._timer.daemon = True
         self._timer.start()
 
-    def begin(self, stage: Stage) -> None:
-        """Adds a line."""
-        with self._lock:
-            self._stages.append(stage)
-            if self._bars is not None:
-                stage.task = self._bars.add_task(stage.words, **stage.looks)
+    @contextmanager
+    def stage(self, words: str, total: int | None) -> Iterator[Advance]:
+        """Shows a line during a block, and yields the function that moves its bar."""
+        task = self._bars.add_task(words, total=total, count=f"0/{total}" if total else "")
 
-    def advance(self, stage: Stage, done: int, total: int | None) -> None:
-        """Moves the bar of a line."""
-        with self._lock:
-            stage.done, stage.total = done, stage.total if total is None else total
-            if self._bars is not None:
-                self._bars.update(stage.task, **stage.looks)
+        def advance(done: int, of: int | None) -> None:
+            nonlocal total
+            total = total if of is None else of
+            count = f"{done}/{total}" if total else f"{done}" if done else ""
+            self._bars.update(task, completed=done, total=total, count=count)
 
-    def end(self, stage: Stage) -> None:
-        """Removes a line."""
-        with self._lock:
-            self._stages.remove(stage)
-            if self._bars is not None:
-                self._bars.remove_task(stage.task)
+        try:
+            yield advance
+        finally:
+            self._bars.remove_task(task)
 
     def say(self, text: str) -> None:
         """Prints a line above the bars."""
         with self._lock:
-            if self._bars is None:
-                print(text, file=self._file)
-            else:
+            if self._is_shown:
                 self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(text, file=self._file)
 
     def close(self) -> None:
         """Restores the terminal."""
         self._timer.cancel()
         with self._lock:
             self._is_closed = True
-            if self._bars is not None:
-                self._bars.stop()
+            self._bars.stop()
 
     def _show(self) -> None:
         """Draws the current stages, in the timer's thread."""
-        from rich import progress
-        from rich.console import Console
-
         with self._lock:
-            if self._is_closed:
-                return
-            self._bars = progress.Progress(
-                progress.TextColumn("{task.description}", markup=False),
-                progress.BarColumn(),
-                progress.TextColumn("{task.fields[count]}", markup=False),
-                progress.TimeElapsedColumn(),
-                console=Console(file=self._file),
-                transient=True,
-                redirect_stdout=False,  # what others redirect meanwhile would be put back wrongly
-                redirect_stderr=False,
-            )
-            for stage in self._stages:
-                stage.task = self._bars.add_task(stage.words, **stage.looks)
-            self._bars.start()
+            if not self._is_closed:
+                self._is_shown = True
+                self._bars.start()
 
 
 _display: ContextVar[Display | None] = ContextVar("display", default=None)
@@ -173,12 +145,8 @@ def stage(words: str, total: int | None = None) -> Iterator[Advance]:
     if display is None:
         yield lambda done, of: None
         return
-    current = Stage(words, 0, total)
-    display.begin(current)
-    try:
-        yield lambda done, of: display.advance(current, done, of)
-    finally:
-        display.end(current)
+    with display.stage(words, total) as advance:
+        yield advance
 
 
 def say(text: str) -> None:
