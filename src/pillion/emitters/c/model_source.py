@@ -170,9 +170,7 @@ def model_c(program: CProgram) -> str:
 
 def _functions(program: CProgram) -> str:
     if program.feed is not None:
-        return row_input.functions(program, program.feed) + row_input.descriptor(
-            program.graph.name, program.feed
-        )
+        return row_input.definitions(program, program.feed)
     run = run_function(program, run_signature(program))
     return run + (
         stream_entry.definition(program.graph.name, program.hop, program.memory) if program.hop else ""
