@@ -72,8 +72,10 @@ def integer_steps() -> tuple[Step, ...]:
             "in arithmetic tflite",
             lambda graph, _: graph.arithmetic.is_tflite,
         ),
-        Step(passes.int8_io, "--io-dtype int8", lambda _, options: options.io.dtype == "int8"),
-        Step(passes.uint8_io, "--io-dtype uint8", lambda _, options: options.io.dtype == "uint8"),
+        Step(passes.int8_io, "--io-dtype int8", lambda _, options: options.io.dtype == "int8", _no_arguments),
+        Step(
+            passes.uint8_io, "--io-dtype uint8", lambda _, options: options.io.dtype == "uint8", _no_arguments
+        ),
         *REGISTRY.passes.values(),
     )
 

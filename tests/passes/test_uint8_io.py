@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+import pillion
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify
@@ -53,3 +55,16 @@ def test_an_input_that_is_an_output_stays_one_value() -> None:
     graph = verify(uint8_io(inner.replace(outputs=(*inner.outputs, inner.inputs[0]))))
     assert graph.outputs[2] is graph.inputs[0]
     assert graph.inputs[0].dtype is DType.UINT8
+
+
+def test_loops_keep_int8_inside() -> None:
+    """Only the borders of the program become uint8, not those of the body of a loop."""
+    x = torch.linspace(-1, 1, 5 * 4).reshape(1, 5, 4)
+    gru = torch.nn.GRU(4, 3, batch_first=True).eval()
+    uint8, int8 = (
+        pillion.compile(gru, (x,), target="cortex-m3", io_dtype=dtype) for dtype in ("uint8", "int8")
+    )
+    levels = np.random.default_rng(2).integers(0, 256, (1, 5, 4)).astype(np.uint8)
+    narrow = int8.graph.reference((levels ^ 128).view(np.int8))
+    for low, high in zip(narrow, uint8.graph.reference(levels), strict=True):
+        assert (low.view(np.uint8) ^ 128).tolist() == high.tolist()
