@@ -19,8 +19,9 @@ from pillion.devices.device import Device, NpuRule
 from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload
 from pillion.devices.retyped import Fixit
 from pillion.importers.pte.container import Container
-from pillion.ir.graph import Graph, rewrite
+from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ir.rewriting import rewrite
 from pillion.ops import Conv2d, Linear, Lut, Reshape, Segment
 from pillion.program import Program
 from pillion.report.collect import collect
@@ -34,7 +35,7 @@ REWRITTEN: list[str] = []
 def renamed(graph: Graph) -> Graph:
     """Leaves every op as it is, and notes that it was asked."""
     REWRITTEN.append(graph.name)
-    return rewrite(graph, lambda _, op: None)
+    return rewrite(graph, lambda op, sweep: None)
 
 
 def odd_kernel(op: Op) -> tuple[object, bool]:

@@ -269,16 +269,3 @@ class UniqueNames:
         self._numbers[preferred] = number
         self._taken.add(name)
         return name
-
-
-Rewrite = Callable[[Graph, Op], "Sequence[Op] | None"]
-
-
-def rewrite(graph: Graph, rule: Rewrite) -> Graph:
-    """Visits the ops once in running order. If `rule` returns ops, they replace the op; an empty list removes an
-    op without readers."""
-    ops: list[Op] = []
-    for op in graph.ops:
-        replacement = rule(graph, op)
-        ops.extend([op] if replacement is None else replacement)
-    return graph.replace(ops=tuple(ops)).without_dead_ops()

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +152,10 @@ class Value:
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype.value}{list(self.shape)}"
 
+    def like(self, name: str, **changes: Any) -> Value:
+        """Returns a computed value of another name whose type differs in some fields: shape, dtype, quant."""
+        return Value(name, dataclasses.replace(self.type, **changes))
+
     @property
     def shape(self) -> Shape:
         """The sizes of the axes."""
@@ -191,6 +197,11 @@ class Value:
         """The integer that represents 0 in a tensor that is quantized per tensor."""
         quant = self.type.quant
         return quant.zero_point if isinstance(quant, Unscaled) else self.quant.zero_point
+
+    @property
+    def reach(self) -> int:
+        """The largest distance of the tensor's integers from its zero point."""
+        return max(abs(bound - self.zero_point) for bound in self.dtype.bounds)
 
     @property
     def is_quantized(self) -> bool:

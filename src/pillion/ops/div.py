@@ -48,8 +48,7 @@ class Div(Binary):
     @property
     def is_defined_in_litert(self) -> bool:
         """Whether LiteRT never shifts by more than 31 places, for any operands."""
-        distance = max(127 - self.b.zero_point, self.b.zero_point + 128)
-        return distance.bit_length() - 1 + 31 - self.multiplier.shift <= 31
+        return self.b.reach.bit_length() - 1 + 31 - self.multiplier.shift <= 31
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         _ = self.multiplier

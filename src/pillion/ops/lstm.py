@@ -87,9 +87,8 @@ class LstmGates(Op):
         yield recurrent, max(m.shift for m in self.recurrent_multipliers)
 
     def _largest_gate_sum(self, x: Value, weights: Value) -> int:
-        reach = max(127 - x.zero_point, x.zero_point + 128)
         magnitudes = np.abs(weights.constant.astype(np.int64)).sum(axis=1)
-        return reach * int(magnitudes.max(initial=0))
+        return x.reach * int(magnitudes.max(initial=0))
 
     def access(self, operand: Value) -> Access:
         return identity_access(operand, {1}, "each of its numbers is made from all of them")

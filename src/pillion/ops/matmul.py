@@ -89,8 +89,7 @@ class BatchMatmul(ScaledOp):
     @property
     def largest_sum(self) -> int:
         """An upper bound for every accumulator."""
-        first, second = (max(127 - v.zero_point, v.zero_point + 128) for v in (self.a, self.b))
-        return self.depth * first * second
+        return self.depth * self.a.reach * self.b.reach
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield self.largest_sum, self.multiplier(Arithmetic.CMSIS_NN).shift

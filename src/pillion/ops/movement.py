@@ -151,6 +151,11 @@ class Slice(Movement):
         return np.asarray(operands[0][tuple(slice(b, b + s * (d - 1) + 1, s) for b, s, d in axes)], order="C")
 
 
+def copy_op(x: Value, y: Value, source: str = "") -> Slice:
+    """Returns the op that copies a tensor."""
+    return Slice(x=x, y=y, begin=(0,) * x.type.rank, step=(1,) * x.type.rank, source=source)
+
+
 @op("pad", quantization=Quantization.SHARED)
 class Pad(Movement):
     """Pads each axis with `before` and `after` elements of `value` (an integer level in quantized tensors)."""

@@ -10,7 +10,7 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
-from pillion.ops.movement import Reshape, Slice
+from pillion.ops.movement import Reshape, copy_op
 
 
 def copy_new_states(graph: Graph, copied: Iterable[State] | None = None) -> Graph:
@@ -26,8 +26,8 @@ def copy_new_states(graph: Graph, copied: Iterable[State] | None = None) -> Grap
         origin = reshape_origin(graph, state.after)
         is_lent = origin is not state.before and (origin not in graph.producers or origin in taken)
         if is_lent if chosen is None else state in chosen:
-            y = Value(names.fresh(f"{state.name}_kept"), state.before.type)
-            ops.append(_copy_op(state.after, y))
+            y = state.before.like(names.fresh(f"{state.name}_kept"))
+            ops.append(copy_op(state.after, y))
             state = dataclasses.replace(state, after=y)
         taken.add(origin)
         states.append(state)
@@ -41,18 +41,13 @@ def _copy_old_state_outputs(graph: Graph) -> Graph:
     shown = dict.fromkeys(v for v in graph.outputs if reshape_origin(graph, v) in before)
     for value in shown:
         if value in graph.producers:  # the output keeps its name
-            seen = Value(names.fresh(f"{value.name}_seen"), value.type)
+            seen = value.like(names.fresh(f"{value.name}_seen"))
             graph, y = graph.substitute({value: seen}), value
         else:
-            seen, y = value, Value(names.fresh(f"{value.name}_shown"), value.type)
+            seen, y = value, value.like(names.fresh(f"{value.name}_shown"))
         outputs = tuple(y if v is seen else v for v in graph.outputs)
-        graph = graph.replace(ops=(*graph.ops, _copy_op(seen, y)), outputs=outputs)
+        graph = graph.replace(ops=(*graph.ops, copy_op(seen, y)), outputs=outputs)
     return graph
-
-
-def _copy_op(x: Value, y: Value) -> Op:
-    rank = x.type.rank
-    return Slice(x=x, y=y, begin=(0,) * rank, step=(1,) * rank)
 
 
 def reshape_origin(graph: Graph, value: Value) -> Value:
@@ -72,8 +67,6 @@ def states_as_io(graph: Graph) -> Graph:
     names = UniqueNames(graph.values)
     own = copy_new_states(graph)
     renamed = {
-        s.after: Value(names.fresh(f"{s.name}_next"), s.after.type)
-        for s in own.states
-        if s.after in own.producers
+        s.after: s.after.like(names.fresh(f"{s.name}_next")) for s in own.states if s.after in own.producers
     }
     return own.substitute(renamed).opened()

@@ -80,8 +80,7 @@ class SvdfMemory(_SvdfBase):
     @property
     def largest_sum(self) -> int:
         """The largest sum of products."""
-        reach = max(127 - self.x.zero_point, self.x.zero_point + 128)
-        return reach * int(np.abs(self.weights.constant.astype(np.int64)).sum(axis=1).max(initial=0))
+        return self.x.reach * int(np.abs(self.weights.constant.astype(np.int64)).sum(axis=1).max(initial=0))
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield self.largest_sum, self.multiplier.shift

@@ -10,7 +10,7 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import op
-from pillion.ir.types import Array, DType, TensorType, Value
+from pillion.ir.types import Array, DType, TensorType
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, make
 from pillion.ops.wide_add import TYPES, wide_example_value
@@ -36,9 +36,9 @@ class WideMul(Binary):
     def left(self) -> int:
         """The smallest left shift of the second operand with which the scaled first operand fits 32 bits; raises
         if the second one does not fit then."""
-        reach = max_zero_point_distance(self.a)
+        reach = self.a.reach
         left = next(s for s in range(PLACES * 8) if self.factor(s) * reach <= numerics.INT32_MAX)
-        if max_zero_point_distance(self.b) << left > numerics.INT32_MAX:
+        if self.b.reach << left > numerics.INT32_MAX:
             raise ValueError(f"a product in steps of {self.ratio:.3g} of the result's")
         return left
 
@@ -84,8 +84,3 @@ class WideMul(Binary):
                 example = make(cls, y, a=a, b=b)
                 assert isinstance(example, WideMul)
                 yield example
-
-
-def max_zero_point_distance(value: Value) -> int:
-    """Returns the largest distance of a tensor's integers from its zero point."""
-    return max(abs(bound - value.zero_point) for bound in value.dtype.bounds)

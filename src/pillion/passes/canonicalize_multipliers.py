@@ -3,21 +3,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from pillion.ir.graph import Graph
 from pillion.ir.op import values_without_scales
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
 from pillion.ops.conv import Convolution
 
 
-def canonicalize_multipliers(graph: Graph) -> Graph:
+@rewrite_pass(Convolution)
+def canonicalize_multipliers(op: Convolution, at: Sweep) -> Replacement:
     """Replaces LiteRT's multipliers for uint8 by those that follow from the scales, as NPUs compute them.
     About one result of 100,000 changes."""
-    ops = [
-        dataclasses.replace(op, given=())
-        if isinstance(op, Convolution)
-        and op.given
-        and not values_without_scales(op)
-        and op.given == op.from_scales_in_uint8()
-        else op
-        for op in graph.ops
-    ]
-    return graph.replace(ops=tuple(ops))
+    is_known = op.given and not values_without_scales(op) and op.given == op.from_scales_in_uint8()
+    return [dataclasses.replace(op, given=())] if is_known else None

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pillion.ir.graph import Graph, UniqueNames, rewrite
+from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
 from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops import (
     Add,
@@ -22,7 +22,6 @@ from pillion.ops import (
     Mul,
     Normalize,
     Reshape,
-    Scan,
     Sub,
     Transpose,
 )
@@ -39,26 +38,14 @@ CLOSER = 4.0
 LARGEST_BIAS = 2.0**30
 
 
-def compose_norms(graph: Graph) -> Graph:
+@rewrite_pass(Normalize, also_in_loops=True)
+def compose_norms(op: Normalize, at: Sweep) -> Replacement:
     """Expands norms into means, products, square roots and a 1x1 convolution, for formats and runtimes
     without norms.
 
     Every intermediate result is rounded to 8 bits. Its range was not calibrated; it is derived from the
     ranges of operand and result. The result is coarser than that of the op."""
-    names = UniqueNames(list(graph.values))
-
-    def rule(_: Graph, op: Op) -> list[Op] | None:
-        if isinstance(op, Scan):
-            return [dataclasses.replace(op, body=compose_norms(op.body))]
-        return _NormDecomposition(op, names).ops() if isinstance(op, Normalize) else None
-
-    return rewrite(graph, rule) if _has_norms(graph) else graph
-
-
-def _has_norms(graph: Graph) -> bool:
-    return any(
-        isinstance(op, Normalize) or (isinstance(op, Scan) and _has_norms(op.body)) for op in graph.ops
-    )
+    return _NormDecomposition(op, at.names).ops()
 
 
 @dataclass
@@ -95,7 +82,7 @@ class _NormDecomposition:
     def max_deviations(self) -> float:
         """The largest distance of an element from its mean, in deviations, that the result can hold."""
         y, (weights, bias) = self.op.y, self.affine_reals()
-        largest = y.scale * max(127 - y.zero_point, y.zero_point + 128) + float(np.abs(bias).max())
+        largest = y.scale * y.reach + float(np.abs(bias).max())
         weight = max(float(np.abs(weights).max()), largest / math.sqrt(self.op.elements))
         return min(max(largest / weight, FEW), max(math.sqrt(self.op.elements), 1.0))
 

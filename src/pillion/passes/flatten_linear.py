@@ -5,29 +5,27 @@ import dataclasses
 
 import numpy as np
 
-from pillion.ir.graph import Graph, UniqueNames, rewrite
-from pillion.ir.op import Op
-from pillion.ir.types import PerChannel, Value, constant
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.types import Array, PerChannel, constant
 from pillion.ops import Linear, Reshape, Transpose
 
 
-def flatten_linear(graph: Graph) -> Graph:
+@rewrite_pass(Linear)
+def flatten_linear(op: Linear, at: Sweep) -> Replacement:
     """Removes the transpose before reshape → linear: it permutes the columns of the weights instead of the
     activations."""
-    names = UniqueNames(list(graph.values))
-    return rewrite(graph, lambda g, op: _absorb_transpose(g, op, names))
-
-
-def _absorb_transpose(graph: Graph, op: Op, names: UniqueNames) -> list[Op] | None:
-    flat = graph.producers.get(op.x) if isinstance(op, Linear) else None
-    move = graph.producers.get(flat.x) if isinstance(flat, Reshape) else None
-    if not isinstance(op, Linear) or not isinstance(flat, Reshape) or not isinstance(move, Transpose):
+    flat = at.graph.producers.get(op.x)
+    move = at.graph.producers.get(flat.x) if isinstance(flat, Reshape) else None
+    if not isinstance(flat, Reshape) or not isinstance(move, Transpose):
         return None
     inner = _flattened_axes(flat)
     if inner is None or move.order[: len(move.order) - inner] != tuple(range(len(move.order) - inner)):
         return None
-    direct = Value(names.fresh(f"{flat.y.name}_nhwc"), flat.y.type)
-    weights = _permute_weight_columns(op.weights, move, inner, names)
+    direct = flat.y.like(at.names.fresh(f"{flat.y.name}_nhwc"))
+    quant = op.weights.type.quant
+    assert not isinstance(quant, PerChannel) or quant.axis == 0
+    columns = _permuted_columns(op.weights.constant, move, inner)
+    weights = constant(at.names.fresh(f"{op.weights.name}_nhwc"), columns, quant)
     return [dataclasses.replace(flat, x=move.x, y=direct), dataclasses.replace(op, x=direct, weights=weights)]
 
 
@@ -41,13 +39,9 @@ def _flattened_axes(flat: Reshape) -> int | None:
     return None
 
 
-def _permute_weight_columns(weights: Value, move: Transpose, inner: int, names: UniqueNames) -> Value:
-    """Permutes the columns of the weights into the order of the tensor before the transpose."""
+def _permuted_columns(weights: Array, move: Transpose, inner: int) -> Array:
+    """Returns the weights with their columns in the order of the tensor before the transpose."""
     lead = len(move.order) - inner
-    moved_sizes = [move.y.shape[lead + i] for i in range(inner)]
-    back = [move.order.index(lead + i) - lead for i in range(inner)]
-    columns = weights.constant.reshape(weights.shape[0], *moved_sizes).transpose(0, *(1 + a for a in back))
-    data = np.ascontiguousarray(columns.reshape(weights.shape))
-    quant = weights.type.quant
-    assert not isinstance(quant, PerChannel) or quant.axis == 0
-    return constant(names.fresh(f"{weights.name}_nhwc"), data, quant)
+    back = [1 + move.order.index(lead + i) - lead for i in range(inner)]
+    columns = weights.reshape(len(weights), *move.y.shape[lead:]).transpose(0, *back)
+    return np.ascontiguousarray(columns.reshape(weights.shape))

@@ -3,47 +3,29 @@ from __future__ import annotations
 
 import dataclasses
 
-from pillion.ir.graph import Graph, UniqueNames
-from pillion.ir.op import Op
-from pillion.ir.types import Value
+from pillion.ir.graph import Graph
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
 from pillion.ops import Function, Lut, Quantize, Reshape, Slice, Transpose
-
-Move = Transpose | Reshape | Slice
 
 
 def hoist_quantize(graph: Graph) -> Graph:
     """Moves a quantize, or a clamp that can become bounds, before the data movement that precedes it: one
     byte moves instead of four."""
-    while True:
-        swapped = _hoist_once(graph)
-        if swapped is graph:
-            return graph
+    while (swapped := _swap_with_move(graph)) is not graph:
         graph = swapped
+    return graph
 
 
-def _hoist_once(graph: Graph) -> Graph:
-    """Makes one sweep over elementwise ops whose operand is moved for them alone."""
-    instead: dict[Op, tuple[Op, ...]] = {}
-    names = UniqueNames(graph.values)
-    for op in graph.ops:
-        move = graph.producers.get(op.operands[0]) if op.operands else None
-        if isinstance(move, Move) and graph.only_user(move.y) is op and _can_be_hoisted(op, move, graph):
-            instead[move] = ()
-            instead[op] = _swap_with_move(move, op, names)
-    if not instead:
-        return graph
-    return graph.replace(ops=tuple(new for op in graph.ops for new in instead.get(op, (op,))))
-
-
-def _can_be_hoisted(op: Op, move: Move, graph: Graph) -> bool:
-    is_clamp = isinstance(op, Lut) and op.function is Function.CLAMP
-    return isinstance(op, Quantize) or (
-        is_clamp and isinstance(move, Reshape) and graph.only_user(move.x) is move
-    )
-
-
-def _swap_with_move(move: Move, op: Op, names: UniqueNames) -> tuple[Op, Op]:
-    y = op.results[0]
-    early = Value(names.fresh(f"{move.y.name}_early"), dataclasses.replace(y.type, shape=move.x.shape))
-    first = op.substitute({move.y: move.x, y: early})
-    return first, dataclasses.replace(move, x=early, y=y)
+@rewrite_pass(Quantize, Lut)
+def _swap_with_move(op: Quantize | Lut, at: Sweep) -> Replacement:
+    """Swaps an elementwise op with a move of its operand for it alone."""
+    graph = at.graph
+    move = graph.producers.get(op.x)
+    if not isinstance(move, Transpose | Reshape | Slice) or graph.only_user(move.y) is not op:
+        return None
+    if isinstance(op, Lut):
+        is_only_view = isinstance(move, Reshape) and graph.only_user(move.x) is move
+        if op.function is not Function.CLAMP or not is_only_view:
+            return None
+    early = op.y.like(at.names.fresh(f"{move.y.name}_early"), shape=move.x.shape)
+    return [dataclasses.replace(op, x=move.x, y=early), dataclasses.replace(move, x=early, y=op.y)]

@@ -2,37 +2,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
-from pillion.ir.graph import Graph
-from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Value
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.types import PerTensor
 from pillion.ops import Requantize
 
 
-def merge_rescaled(graph: Graph) -> Graph:
+@rewrite_pass(Requantize)
+def merge_rescaled(op: Requantize, at: Sweep) -> Replacement:
     """Merges a requantize with a neighbouring conversion between uint8 and int8, and removes requantizes
     that change nothing."""
-    producers: dict[Value, Op] = {}
-    same: dict[Value, Value] = {}
-    ops: list[Op] = []
-    for old in graph.ops:
-        op = old.substitute(same)
-        if isinstance(op, Requantize):
-            op = _merge_requantize(op, producers)
-            if op.is_identity and not graph.is_output(op.y):
-                same[op.y] = op.x
-                continue
-        ops.append(op)
-        producers.update((result, op) for result in op.results)
-    return graph.replace(ops=tuple(ops)).without_dead_ops()
-
-
-def _merge_requantize(op: Requantize, producers: Mapping[Value, Op]) -> Requantize:
-    before = producers.get(op.x)
+    before = at.producers.get(op.x)
     if isinstance(before, Requantize) and (keeps_numbers(before) or keeps_numbers(op)):
-        return dataclasses.replace(op, x=before.x)
-    return op
+        op = dataclasses.replace(op, x=before.x)
+    return at.read_instead(op, op.x) if op.is_identity and not at.graph.is_output(op.y) else [op]
 
 
 def keeps_numbers(op: Requantize) -> bool:

@@ -6,29 +6,25 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pillion.ir.graph import Graph, UniqueNames, rewrite
+from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op, why_multipliers_explicit
-from pillion.ir.types import PerChannel, Quant, TensorType, Value, constant
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.types import PerChannel, Quant, constant
 from pillion.ops import Concat, Conv2d, DepthwiseConv2d, Reshape
 
 FEW_CHANNELS = 8
 """Input channels that an NPU's dot product takes in one step: up to here, zero weights cost nothing."""
 
 
-def per_channel_requantize(graph: Graph) -> Graph:
+@rewrite_pass(DepthwiseConv2d)
+def per_channel_requantize(op: DepthwiseConv2d, at: Sweep) -> Replacement:
     """Rewrites depthwise convolutions with several filters per channel for NPUs that have one filter per
     channel: with few channels as a convolution padded with zero weights, else as one depthwise
     convolution per filter and a concat."""
-    names = UniqueNames(list(graph.values))
-    return rewrite(graph, lambda _, op: _rewrite_depthwise(op, names))
-
-
-def _rewrite_depthwise(op: Op, names: UniqueNames) -> list[Op] | None:
-    if not isinstance(op, DepthwiseConv2d) or not has_depth_multiplier(op):
+    if not has_depth_multiplier(op):
         return None
-    return (
-        [as_regular_conv(op, names)] if op.in_channels <= FEW_CHANNELS else list(_convs_per_filter(op, names))
-    )
+    is_dense = op.in_channels <= FEW_CHANNELS
+    return [as_regular_conv(op, at.names)] if is_dense else list(_convs_per_filter(op, at.names))
 
 
 def has_depth_multiplier(op: DepthwiseConv2d) -> bool:
@@ -37,27 +33,26 @@ def has_depth_multiplier(op: DepthwiseConv2d) -> bool:
     return op.depth_multiplier > 1 and known
 
 
-def _shared_conv_fields(op: DepthwiseConv2d) -> dict[str, object]:
-    names = ("stride", "dilation", "padding", "low", "high", "source")
-    return {name: getattr(op, name) for name in names}
-
-
 def as_regular_conv(op: DepthwiseConv2d, names: UniqueNames) -> Op:
     """Returns the equivalent convolution, padded with zero weights."""
     kernel = op.weights.constant  # [1, h, w, channel * multiplier + filter]
     dense = np.zeros((op.out_channels, *op.kernel, op.in_channels), kernel.dtype)
     for out in range(op.out_channels):
         dense[out, ..., out // op.depth_multiplier] = kernel[0, ..., out]
-    weights = constant(
-        names.fresh(f"{op.weights.name}_plain"), dense, _scales_on_first_axis(op.weights.type.quant)
+    quant = op.weights.type.quant
+    quant = PerChannel(quant.scales, 0) if isinstance(quant, PerChannel) else quant
+    return Conv2d(
+        x=op.x,
+        weights=constant(names.fresh(f"{op.weights.name}_plain"), dense, quant),
+        bias=op.bias,
+        y=op.y,
+        stride=op.stride,
+        dilation=op.dilation,
+        padding=op.padding,
+        low=op.low,
+        high=op.high,
+        source=op.source,
     )
-    conv: Op = Conv2d(x=op.x, weights=weights, bias=op.bias, y=op.y, **_shared_conv_fields(op))  # type: ignore[arg-type]  # those of both
-    return conv
-
-
-def _scales_on_first_axis(quant: Quant | None) -> Quant | None:
-    """Moves per-channel scales to the first axis, where a convolution's weights have them."""
-    return PerChannel(quant.scales, 0) if isinstance(quant, PerChannel) else quant
 
 
 def _convs_per_filter(op: DepthwiseConv2d, names: UniqueNames) -> Iterator[Op]:
@@ -75,18 +70,14 @@ def _convs_per_filter(op: DepthwiseConv2d, names: UniqueNames) -> Iterator[Op]:
             )
             for v in (op.weights, op.bias)
         )
-        y = _value_like(op.y, (n, h, w, op.in_channels), names.fresh(f"{op.name}_{number}"))
+        y = op.y.like(names.fresh(f"{op.name}_{number}"), shape=(n, h, w, op.in_channels))
         yield dataclasses.replace(op, weights=weights, bias=bias, y=y, given=())
-        columns.append(_value_like(op.y, column, names.fresh(f"{op.name}_{number}_column")))
+        columns.append(op.y.like(names.fresh(f"{op.name}_{number}_column"), shape=column))
         yield Reshape(x=y, y=columns[-1], source=op.source)
-    side_by_side = _value_like(op.y, (*column[:-1], multiplier), names.fresh(f"{op.name}_columns"))
+    side_by_side = op.y.like(names.fresh(f"{op.name}_columns"), shape=(*column[:-1], multiplier))
     yield Concat(xs=tuple(columns), y=side_by_side, axis=4, source=op.source)
     yield Reshape(x=side_by_side, y=op.y, source=op.source)
 
 
 def _quant_of_filters(quant: Quant | None, filters: slice) -> Quant | None:
     return PerChannel(quant.scales[filters], quant.axis) if isinstance(quant, PerChannel) else quant
-
-
-def _value_like(value: Value, shape: tuple[int, ...], name: str) -> Value:
-    return Value(name, TensorType(shape, value.dtype, value.type.quant))

@@ -4,32 +4,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pillion.ir.graph import Graph, UniqueNames, rewrite
-from pillion.ir.op import Op
-from pillion.ir.types import DType, Shape, TensorType, Value
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.types import DType, Shape
 from pillion.ops import ReduceSum, Reshape
 
 
-def split_reductions(graph: Graph) -> Graph:
+@rewrite_pass(ReduceSum)
+def split_reductions(op: ReduceSum, at: Sweep) -> Replacement:
     """Rewrites a sum over neighbouring axes as a sum over one axis between reshapes, for NPUs that reduce
     one axis. The result is exact."""
-    names = UniqueNames(list(graph.values))
-    return rewrite(graph, lambda _, op: _reduce_one_axis(op, names))
-
-
-def _reduce_one_axis(op: Op, names: UniqueNames) -> list[Op] | None:
-    if not isinstance(op, ReduceSum) or op.x.dtype is not DType.INT8 or op.y.dtype is not DType.INT8:
-        return None
-    last = op.x.type.rank - 1
     axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
-    is_taken = len(op.axes) == 1 and (op.keepdims or op.axes != (last,))
-    if is_taken or not axes or not neighbours(axes, op.x.shape):
+    is_int8 = op.x.dtype is DType.INT8 and op.y.dtype is DType.INT8
+    is_taken = len(op.axes) == 1 and (op.keepdims or op.axes != (op.x.type.rank - 1,))
+    if is_taken or not is_int8 or not axes or not neighbours(axes, op.x.shape):
         return None
     outer, summed, inner = joined(axes, op.x.shape)
-    rows = Value(
-        names.fresh(f"{op.name}_rows"), TensorType((outer, summed, inner), DType.INT8, op.x.type.quant)
-    )
-    total = Value(names.fresh(f"{op.name}_total"), TensorType((outer, 1, inner), DType.INT8, op.y.type.quant))
+    rows = op.x.like(at.names.fresh(f"{op.name}_rows"), shape=(outer, summed, inner))
+    total = op.y.like(at.names.fresh(f"{op.name}_total"), shape=(outer, 1, inner))
     return [
         Reshape(x=op.x, y=rows, source=op.source),
         ReduceSum(x=rows, y=total, axes=(1,), keepdims=True, source=op.source),

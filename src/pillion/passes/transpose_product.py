@@ -6,35 +6,26 @@ import math
 
 import numpy as np
 
-from pillion.ir.graph import Graph, UniqueNames, rewrite
-from pillion.ir.op import Op
-from pillion.ir.types import Value
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
 from pillion.ops import Reshape, Transpose
 from pillion.ops.matmul import BatchMatmul
 
 
-def transpose_product(graph: Graph) -> Graph:
+@rewrite_pass(Transpose)
+def transpose_product(op: Transpose, at: Sweep) -> Replacement:
     """Replaces the transpose of a matrix product by the product of the transposed operands: (a · b)ᵀ = bᵀ ·
     aᵀ."""
-    names = UniqueNames(list(graph.values))
-    return rewrite(graph, lambda g, op: _transpose_operands(g, op, names))
-
-
-def _transpose_operands(graph: Graph, op: Op, names: UniqueNames) -> list[Op] | None:
-    before = graph.producers.get(op.x) if isinstance(op, Transpose) else None
+    graph = at.graph
+    before = graph.producers.get(op.x)
     view = before if isinstance(before, Reshape) and graph.only_user(before.y) is op else None
     product = graph.producers.get(view.x) if view else before
-    if not isinstance(op, Transpose) or not isinstance(product, BatchMatmul):
+    if not isinstance(product, BatchMatmul) or graph.only_user(product.y) is not (view or op):
         return None
-    if graph.only_user(product.y) is not (view or op) or not _exchanges_rows_and_columns(product, op):
+    if not _exchanges_rows_and_columns(product, op):
         return None
     batch, rows, columns = product.y.shape
     shape = (batch, columns, rows)
-    y = (
-        op.y
-        if op.y.shape == shape
-        else Value(names.fresh(f"{op.y.name}_product"), dataclasses.replace(op.y.type, shape=shape))
-    )
+    y = op.y if op.y.shape == shape else op.y.like(at.names.fresh(f"{op.y.name}_product"), shape=shape)
     swapped = dataclasses.replace(
         product, a=product.b, b=product.a, adj_x=not product.adj_y, adj_y=not product.adj_x, y=y
     )

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pillion.devices.device import NpuRule
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.estimate import estimate
 from pillion.devices.ethos_u.rules import rules
-from pillion.ir.graph import Graph, UniqueNames, rewrite
-from pillion.ir.op import Op
+from pillion.ir.graph import Graph
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
 from pillion.ir.verdict import all_ok
 from pillion.ops import Conv2d, DepthwiseConv2d
 from pillion.passes.per_channel_requantize import as_regular_conv, has_depth_multiplier
@@ -25,20 +24,14 @@ def dense_multiplier_pass(accelerator: Accelerator) -> Callable[[Graph], Graph]:
     """Returns the pass for an NPU of this size."""
     own = [rule for rule in rules(accelerator.family) if rule.op is Conv2d]
 
-    def dense_multipliers(graph: Graph) -> Graph:
+    @rewrite_pass(DepthwiseConv2d)
+    def dense_multipliers(op: DepthwiseConv2d, at: Sweep) -> Replacement:
         """Converts depthwise convolutions with a channel multiplier to dense convolutions, if these take
         fewer cycles and satisfy all rules."""
-        names = UniqueNames(list(graph.values))
-        return rewrite(graph, lambda _, op: _decompose_depthwise_multiplier(op, accelerator, names, own))
+        if not has_depth_multiplier(op) or op.in_channels > MOST_CHANNELS:
+            return None
+        conv = as_regular_conv(op, at.names)
+        fits = all_ok(rule.judge(conv) for rule in own)
+        return [conv] if fits and estimate(conv, accelerator) < estimate(op, accelerator) else None
 
     return dense_multipliers
-
-
-def _decompose_depthwise_multiplier(
-    op: Op, accelerator: Accelerator, names: UniqueNames, own: list[NpuRule]
-) -> list[Op] | None:
-    if not isinstance(op, DepthwiseConv2d) or not has_depth_multiplier(op) or op.in_channels > MOST_CHANNELS:
-        return None
-    conv = as_regular_conv(op, names)
-    fits = all_ok(rule.judge(conv) for rule in own)
-    return [conv] if fits and estimate(conv, accelerator) < estimate(op, accelerator) else None

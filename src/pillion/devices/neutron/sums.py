@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.devices.device import NpuRule
-from pillion.ir.graph import Graph, UniqueNames, rewrite
+from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.types import DType, PerTensor, Shape, Value, constant
 from pillion.ir.verdict import all_ok
 from pillion.ops import DepthwiseConv2d, Linear, ReduceSum, Reshape
 from pillion.passes.split_reductions import joined, neighbours
@@ -24,31 +25,24 @@ ONE = PerTensor(1.0, 0)
 def layers_for_sums(rules: Sequence[NpuRule]) -> Callable[[Graph], Graph]:
     """Returns the pass for an NPU with these rules."""
 
-    def sums_as_layers(graph: Graph) -> Graph:
+    @rewrite_pass(ReduceSum)
+    def sums_as_layers(op: ReduceSum, at: Sweep) -> Replacement:
         """Converts sums over neighbouring axes to linear layers or depthwise convolutions with weights of 1, if
         these satisfy all rules. Sums of a .tflite file stay, as their bytes are the file's."""
-        if graph.arithmetic is not Arithmetic.CMSIS_NN:
-            return graph
-        names = UniqueNames(list(graph.values))
-        return rewrite(graph, lambda _, op: _layer(op, names, rules))
+        is_int8 = op.x.dtype is DType.INT8 and op.y.dtype is DType.INT8
+        axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
+        if at.graph.arithmetic is not Arithmetic.CMSIS_NN or not is_int8 or not axes:
+            return None
+        if not neighbours(axes, op.x.shape):
+            return None
+        ops = _Sum(op, *joined(axes, op.x.shape), last=op.x.shape[max(axes)], names=at.names).ops()
+        return (
+            ops
+            if all_ok(rule.judge(new) for new in ops for rule in rules if isinstance(new, rule.op))
+            else None
+        )
 
     return sums_as_layers
-
-
-def _layer(op: Op, names: UniqueNames, rules: Sequence[NpuRule]) -> list[Op] | None:
-    if not isinstance(op, ReduceSum) or op.x.dtype is not DType.INT8 or op.y.dtype is not DType.INT8:
-        return None
-    axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
-    if not axes or not neighbours(axes, op.x.shape):
-        return None
-    ops = _Sum(op, *joined(axes, op.x.shape), last=op.x.shape[max(axes)], names=names).ops()
-    return (
-        ops
-        if all_ok(
-            rule.judge(candidate) for candidate in ops for rule in rules if isinstance(candidate, rule.op)
-        )
-        else None
-    )
 
 
 @dataclass(frozen=True)
@@ -86,4 +80,4 @@ class _Sum:
         """Returns a value of another shape; itself where that is its shape."""
         if value.shape == shape:
             return value
-        return Value(self.names.fresh(f"{value.name}_rows"), TensorType(shape, DType.INT8, value.type.quant))
+        return value.like(self.names.fresh(f"{value.name}_rows"), shape=shape)

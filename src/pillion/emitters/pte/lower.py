@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from pillion.emitters.pte.node import Delegate, KernelCall, NodeView, PteSettings, Temp
 from pillion.emitters.pte.table import steps
-from pillion.ir.graph import Graph, require_computed_outputs, rewrite
+from pillion.ir.graph import Graph, require_computed_outputs
 from pillion.ir.op import Op
+from pillion.ir.rewriting import Replacement, Sweep, rewrite
 from pillion.ir.types import Value
 from pillion.memory import ALIGNMENT, MemoryLocation, MemoryPlan, Needs, OpMemory, plan_memory, states_to_copy
-from pillion.ops import Reshape, Slice
-from pillion.ops.movement import Movement
+from pillion.ops import Reshape
+from pillion.ops.movement import Movement, copy_op
 from pillion.ops.state_io import copy_new_states
 
 
@@ -60,27 +61,21 @@ def _needs(calls: Mapping[Op, Sequence[KernelCall | Delegate]]) -> Needs:
 
 def copies_as_reshapes(graph: Graph) -> Graph:
     """Returns the graph with moves that keep every byte in place as reshapes, which cost nothing; reshaped
-    constants are constants."""
+    constants are constants. A constant that is an output is copied: a view of it would never be written."""
     constants: dict[Value, Value] = {}
 
-    def rule(_: Graph, op: Op) -> Sequence[Op] | None:
+    def rule(op: Op, _: Sweep) -> Replacement:
         op = op.substitute(constants)
         if isinstance(op, Reshape) and op.x.is_constant:
             constants[op.y] = dataclasses.replace(op.y, data=op.x.constant.reshape(op.y.shape))
-            return [] if not graph.is_output(op.y) else [_copy_constant_output(constants[op.y], op)]
+            return [] if not graph.is_output(op.y) else [copy_op(constants[op.y], op.y, op.source)]
         if isinstance(op, Movement) and op.is_identity and op.operands[0].is_constant:
-            return [_copy_constant_output(op.operands[0], op)]
+            return [copy_op(op.operands[0], op.results[0], op.source)]
         if isinstance(op, Movement) and op.is_identity:
             return [Reshape(x=op.operands[0], y=op.results[0], source=op.source)]
         return [op]
 
     return rewrite(graph, rule)
-
-
-def _copy_constant_output(x: Value, op: Op) -> Op:
-    """Returns a copy of a constant that is an output: a view of it would never be written."""
-    rank = x.type.rank
-    return Slice(x=x, y=op.results[0], begin=(0,) * rank, step=(1,) * rank, source=op.source)
 
 
 def _temps(calls: Sequence[KernelCall | Delegate]) -> list[Temp]:
