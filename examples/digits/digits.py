@@ -35,7 +35,7 @@ class Plan:
     board_images: int
 
 
-WHOLE, QUICK = Plan(EPOCHS, FINE_EPOCHS, 360, 20), Plan(8, 4, 120, 3)
+WHOLE, QUICK = Plan(EPOCHS, FINE_EPOCHS, 360, 20), Plan(8, 4, 360, 3)
 
 
 @dataclass(frozen=True)

@@ -70,5 +70,5 @@ def _compute_outputs_in_place(graph: Graph) -> Graph:
     }
     if not idle:
         return graph
-    ops = tuple(op for op in graph.ops if idle.get(op.operands[0] if op.operands else None) is not op)  # type: ignore[call-overload]  # no key
+    ops = tuple(op for op in graph.ops if not op.operands or idle.get(op.operands[0]) is not op)
     return graph.replace(ops=ops).substitute({x: op.y for x, op in idle.items()})
