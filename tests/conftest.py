@@ -55,9 +55,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out tests marked `nightly`, and those whose turn it is not, unless `--all` is given or their files are named; skips tests marked
     `qemu` where tools are missing, and says which."""
-    waiting = (
-        set() if nightly.runs_all() or any(".py" in name for name in config.args) else waiting_tests(items)
-    )
+    names_files = any(".py" in name for name in config.args) and not nightly.is_only_today()
+    waiting = set() if nightly.runs_all() or names_files else waiting_tests(items)
     if waiting:
         config.hook.pytest_deselected(items=[item for item in items if item in waiting])
         items[:] = [item for item in items if item not in waiting]

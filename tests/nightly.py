@@ -13,13 +13,19 @@ from itertools import combinations, product
 from typing import Any, TypeVar
 
 T, U = TypeVar("T"), TypeVar("U")
-ALL, DAY = "PILLION_TESTS_ALL", "PILLION_TESTS_DAY"
-"""Environment variables: whether every row is run, and the date that the random seeds depend on (set it to repeat a day)."""
+ALL, DAY, TODAY = "PILLION_TESTS_ALL", "PILLION_TESTS_DAY", "PILLION_TESTS_TODAY"
+"""Environment variables: whether every row is run; the date that the random seeds depend on (set it to repeat a day); whether the
+rows of a day are run alone also where files are named."""
 
 
 def runs_all() -> bool:
     """Tells whether the long tables are run whole."""
     return bool(os.environ.get(ALL))
+
+
+def is_only_today() -> bool:
+    """Tells whether the rows of a day are run alone also where files are named."""
+    return bool(os.environ.get(TODAY))
 
 
 def part_of(rows: Iterable[T], step: int) -> list[T]:

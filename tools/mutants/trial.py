@@ -122,6 +122,7 @@ def _pytest(tree: Path, arguments: list[str], plugin: object) -> int:
         PYTHONPATH=str(tree / "src"),
         PILLION_CACHE=str(tree.parents[2] / "cache"),
         PILLION_TESTS_DAY="1",  # the tests that were mapped are those that are asked
+        PILLION_TESTS_TODAY="1",
         OMP_NUM_THREADS="1",
     )
     sys.path[:] = [str(tree / "src"), *(p for p in sys.path if not p.endswith(("/src", "/tools/mutants")))]
