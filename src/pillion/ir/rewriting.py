@@ -27,7 +27,7 @@ class Sweep:
         self.producers: dict[Value, Op] = {}
         """The ops that compute each value so far."""
         self.shared: set[Value] = set()
-        """Values that readers of removed ops read."""
+        """Values that have more readers than in the graph as it was."""
 
     @cached_property
     def names(self) -> UniqueNames:

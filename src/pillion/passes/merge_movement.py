@@ -30,6 +30,7 @@ def _merge_with_producers(op: Move, at: Sweep) -> Replacement:
 
 def _merged(move: Move, at: Sweep) -> list[Op]:
     while (composed := _compose_moves(move, at.producers.get(move.x))) is not None:
+        at.shared.update({composed.x} - {move.x})
         move = composed
     if _keeps_order(move) and not at.graph.is_output(move.y):
         return at.read_instead(move, move.x)
@@ -70,5 +71,6 @@ def _compute_outputs_in_place(graph: Graph) -> Graph:
     }
     if not idle:
         return graph
-    ops = tuple(op for op in graph.ops if not op.operands or idle.get(op.operands[0]) is not op)
-    return graph.replace(ops=ops).substitute({x: op.y for x, op in idle.items()})
+    removed = set(idle.values())
+    left = graph.replace(ops=tuple(op for op in graph.ops if op not in removed))
+    return left.substitute({x: op.y for x, op in idle.items()})
