@@ -32,11 +32,9 @@ from pillion.importers.tflite.table import ROWS as TFLITE_READER
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, operand_fields
 from pillion.ops import ALL_OPS, KINDS, Lut, Normalize
-from pillion.targets import with_npu
 
 ROOT = Path(__file__).parents[2]
 PURPOSE = "None = refused on purpose"
-NPUS = {target.npu for target in with_npu() if target.npu}
 
 
 def list_of_ops(cls: type[Op]) -> Iterator[str]:
@@ -106,12 +104,6 @@ def torch_row(cls: type[Op]) -> Iterator[str]:
         )
 
 
-def npus(cls: type[Op]) -> Iterator[str]:
-    for npu in NPUS:
-        if (cls in npu.ops) == (cls in npu.unsupported):
-            yield f"src/pillion/devices/: {cls.__name__} in `ops` or in `lacks` of {npu.name}"
-
-
 def random_programs(cls: type[Op]) -> Iterator[str]:
     fields = {f.name for f in dataclasses.fields(cls) if not f.metadata.get("role")} - {"low", "high"}
     lacking = set() if cls is Lut else fields - set(ATTRIBUTES)
@@ -142,7 +134,6 @@ PLACES: tuple[Callable[[type[Op]], Iterator[str]], ...] = (
     pte_writer,
     pte_reader,
     torch_row,
-    npus,
     random_programs,
     docs,
 )
@@ -211,11 +202,7 @@ def test_rows_that_are_taken_away_are_named(cls: type[Op], monkeypatch: pytest.M
 def test_what_is_taken_out_of_a_list_is_named(cls: type[Op], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ALL_OPS", tuple(op for op in ALL_OPS if op is not cls))
     monkeypatch.setattr(portable, "KERNELS", tuple(k for k in portable.KERNELS if k.op is not cls))
-    less = {
-        dataclasses.replace(npu, ops=npu.ops - {cls}, unsupported=npu.unsupported - {cls}) for npu in NPUS
-    }
-    monkeypatch.setattr(sys.modules[__name__], "NPUS", less)
-    for place in (list_of_ops, portable_kernel, *([npus] if less else [])):
+    for place in (list_of_ops, portable_kernel):
         assert all(cls.__name__ in said for said in place(cls))
         assert list(place(cls))
 

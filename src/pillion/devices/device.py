@@ -19,8 +19,23 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.verdict import Verdict
 
-Predicate = Callable[[Any], tuple[object, bool]]
-"""Returns the actual value of an op and whether it satisfies the rule. The op is of the rule's kind."""
+Found = tuple[object, bool]
+"""What an op has, and whether that satisfies a rule."""
+Predicate = Callable[[Any], Found]
+"""Examines an op of the rule's kind."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What rules require: as text, also shown in the docs table, and as the predicate that checks it."""
+
+    wants: str
+    predicate: Predicate
+
+
+def limit(wants: str) -> Callable[[Predicate], Limit]:
+    """Turns a predicate into a limit with this requirement."""
+    return lambda predicate: Limit(wants, predicate)
 
 
 @dataclass(frozen=True)
@@ -71,13 +86,10 @@ class Device:
     name: str
     summary: str
     ops: frozenset[type[Op]]
-    """The supported kinds of ops."""
+    """The supported kinds of ops; all others stay on the core."""
     rules: tuple[NpuRule, ...]
     estimate: Callable[[Op], int]
     """Returns the estimated cycles of one op."""
-    unsupported: frozenset[type[Op]] = frozenset()
-    """The unsupported kinds of ops. `ops` and `unsupported` together cover all ops, so that a new op needs a
-    decision."""
     flash_bytes_per_cycle: float | None = None
     """The bandwidth of reading constants from flash, if the estimates include it. The core shares this
     flash."""
@@ -141,8 +153,14 @@ class Device:
         return (known, *(rule.judge(op) for rule in self.rules_of(type(op))))
 
 
-def rules_for(
-    ops: Iterable[type[Op]], name: str, wants: str, predicate: Predicate, source: str
-) -> list[NpuRule]:
-    """Returns the same rule for several kinds of ops."""
-    return [NpuRule(op, name, wants, predicate, source) for op in ops]
+RuleRow = tuple[type[Op] | Iterable[type[Op]], str, Limit, str]
+"""A row of a device's table: one or several kinds of ops, the rule's name, its limit, and where that comes from."""
+
+
+def rules_from(rows: Iterable[RuleRow]) -> tuple[NpuRule, ...]:
+    """Returns the rules of a table, one per op and row."""
+    return tuple(
+        NpuRule(op, name, limit.wants, limit.predicate, source)
+        for kinds, name, limit, source in rows
+        for op in ((kinds,) if isinstance(kinds, type) else kinds)
+    )

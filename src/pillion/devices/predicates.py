@@ -1,78 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicates for the rules of several NPUs, on the types, scales, ranks and constants of an op."""
+"""Limits that the rules of several NPUs share, on the types, scales, ranks and constants of an op."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
-from pillion.devices.device import Predicate
+from pillion.devices.device import Found, Limit, limit
 from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, Value
-from pillion.ops import Clamp, Conv2d, DepthwiseConv2d, Linear, Lut, Slice, Softmax
+from pillion.ops import Clamp, Function, Lut, Softmax
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, tflite_entries
 from pillion.ops.softmax import OUTPUT
-from pillion.ops.transpose_conv import TransposeConv2d
 
 
-def at_most(limit: int, attribute: str) -> Predicate:
-    """Returns a predicate: every number of an attribute is at most `limit`."""
-
-    def predicate(op: Op) -> tuple[object, bool]:
-        numbers = getattr(op, attribute)
-        return "x".join(map(str, numbers)), max(numbers) <= limit
-
-    return predicate
+def at_most(most: int, measure: Callable[[Any], int], wants: str = "") -> Limit:
+    """Limits a number of an op."""
+    return Limit(wants or f"at most {most}", lambda op: (measure(op), measure(op) <= most))
 
 
-def equal(wanted: int, attribute: str) -> Predicate:
-    """Returns a predicate: an attribute has exactly this value."""
-    return lambda op: (getattr(op, attribute), getattr(op, attribute) == wanted)
+def sides_at_most(most: int, attribute: str, wants: str) -> Limit:
+    """Limits every number of an attribute."""
+    return Limit(
+        wants, lambda op: ("x".join(map(str, getattr(op, attribute))), max(getattr(op, attribute)) <= most)
+    )
 
 
-def activations_int8(op: Op) -> tuple[object, bool]:
-    """Whether every tensor except an int32 bias is int8."""
+def equal(wanted: int, attribute: str, wants: str) -> Limit:
+    """Requires one value of an attribute."""
+    return Limit(wants, lambda op: (getattr(op, attribute), getattr(op, attribute) == wanted))
+
+
+def no_border(attribute: str, wants: str) -> Limit:
+    """Requires that all numbers of an attribute are 0."""
+    return Limit(wants, lambda op: (getattr(op, attribute), not any(getattr(op, attribute))))
+
+
+def function_among(functions: tuple[Function, ...]) -> Limit:
+    """Requires that the function of a lookup table is one of these."""
+    listed = ", ".join(f.value for f in functions)
+    return Limit(f"one of {listed}", lambda op: (op.function.value, op.function in functions))
+
+
+def softmax_rows(op: Softmax) -> int:
+    """Returns the number of vectors of a softmax."""
+    return math.prod(op.y.shape[:-1])
+
+
+@limit("int8")
+def int8_activations(op: Op) -> Found:
+    """Every tensor except an int32 bias is int8."""
     values = (*(v for v in op.operands if v.dtype is not DType.INT32), *op.results)
     dtypes = sorted({v.dtype.value for v in values})
     return ", ".join(dtypes), dtypes == ["int8"]
 
 
-def has_same_quantization(op: Op) -> tuple[object, bool]:
-    """Whether all operands and results have the same scale and zero point."""
-    quants = list(dict.fromkeys(v.type.quant for v in (*op.operands, *op.results)))
+@limit("the same scale and zero point for operands and result")
+def same_quantization(op: Op) -> Found:
+    """No tensor has a scale or zero point of its own."""
+    quants = {v.type.quant for v in (*op.operands, *op.results)}
     return "the same" if len(quants) == 1 else f"{len(quants)} different", len(quants) == 1
 
 
-def broadcasts_one_operand(op: Op) -> tuple[object, bool]:
-    """Whether one operand has as many elements as the result, so that only the other one is broadcast."""
-    result = op.results[0].type.elements
-    counts = [v.type.elements for v in op.operands]
-    return " and ".join(map(str, counts)) + f" for {result}", result in counts
-
-
-def has_constant_weights(op: Op) -> tuple[object, bool]:
-    """Whether weights and bias are constant."""
-    computed = [v.name for v in weights_and_bias(op) if not v.is_constant]
+@limit("constant weights and bias")
+def constant_weights(op: Any) -> Found:
+    """Weights and bias are known when the model is compiled."""
+    computed = [v.name for v in (op.weights, op.bias) if not v.is_constant]
     return f"computed: {', '.join(computed)}" if computed else "constant", not computed
 
 
-def weights_and_bias(op: Op) -> tuple[Value, Value]:
-    """Returns the weights and the bias of an op."""
-    assert isinstance(op, (Conv2d, DepthwiseConv2d, TransposeConv2d, Linear))
-    return op.weights, op.bias
-
-
-def per_tensor_weights(op: Op) -> tuple[object, bool]:
-    """Whether all weights have the same scale."""
-    quant = weights_and_bias(op)[0].type.quant
+@limit("one scale for all weights")
+def per_tensor_weights(op: Any) -> Found:
+    """No channel of the weights has a scale of its own."""
+    quant = op.weights.type.quant
     per_channel = isinstance(quant, PerChannel) and len(set(quant.scales)) > 1
     return "per channel" if per_channel else "per tensor", not per_channel
 
 
-def has_unit_slice_steps(op: Op) -> tuple[object, bool]:
-    """Whether a slice has the step 1 along every axis."""
-    assert isinstance(op, Slice)
-    return op.step, set(op.step) <= {1}
+@limit("weights with zero point 0")
+def symmetric_weights(op: Any) -> Found:
+    """Weights are quantized symmetrically."""
+    zero_point = 0 if isinstance(op.weights.type.quant, PerChannel) else op.weights.zero_point
+    return zero_point, zero_point == 0
 
 
 def quantized_level_of(value: Value, real: float) -> int:
@@ -80,10 +91,13 @@ def quantized_level_of(value: Value, real: float) -> int:
     return round(real / value.scale) + value.zero_point
 
 
-def has_representable_bounds(op: Op) -> tuple[object, bool]:
-    """Whether the bounds of a clamp are representable: those of the relu family with any result scale, other
-    bounds only if the scale stays (they become minimum and maximum)."""
-    assert isinstance(op, Clamp)
+RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
+
+
+@limit("the bounds of relu, relu6, relu_n1_to_1 or relu_0_to_1, or an unchanged scale")
+def representable_bounds(op: Clamp) -> Found:
+    """The bounds of a clamp are those of the relu family with any result scale; other bounds become minimum and
+    maximum, which need the same scale."""
     if op.x.type.quant == op.y.type.quant:
         return "the same scale", True
     family = (name for name in RELU_FAMILY if activation_levels(name, op.y.quant) == (op.low, op.high))
@@ -91,42 +105,24 @@ def has_representable_bounds(op: Op) -> tuple[object, bool]:
     return (function.lower(), True) if function else ("other bounds and another scale", False)
 
 
-RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
+@limit("sigmoid: scale 1/256, zero point -128; tanh: scale 1/128, zero point 0")
+def fixed_output_quantization(op: Lut) -> Found:
+    """The result has the fixed scale and zero point of the NPU's function, if it has one."""
+    found = (op.y.scale, op.y.zero_point)
+    return f"scale {found[0]:g}, zero point {found[1]}", op.function.fixed_output in (None, found)
 
 
-def has_fixed_output_quantization(op: Op) -> tuple[object, bool]:
-    """Whether the result has the fixed scale and zero point of the NPU's function, if it has one."""
-    assert isinstance(op, Lut)
-    quantization = (op.y.scale, op.y.zero_point)
-    return f"scale {quantization[0]:g}, zero point {quantization[1]}", op.function.fixed_output in (
-        None,
-        quantization,
-    )
-
-
-def has_softmax_scale(op: Op) -> tuple[object, bool]:
-    """Whether the result of a softmax has the scale 1/256."""
-    assert isinstance(op, Softmax)
+@limit("scale 1/256")
+def softmax_scale(op: Softmax) -> Found:
+    """The result of a softmax has the scale that LiteRT fixes."""
     return f"scale 2^{round(math.log2(op.y.scale))}", op.y.quant == OUTPUT
 
 
-def has_defined_table(op: Op) -> tuple[object, bool]:
-    """Whether the function has a value for every int8 input."""
-    assert isinstance(op, Lut)
+@limit("values within 32 bits")
+def defined_table(op: Lut) -> Found:
+    """The function has a value for every int8 input."""
     try:
         tflite_entries(op)
     except PillionError as error:
         return error.here, False
     return "defined", True
-
-
-def rank_at_most(limit: int) -> Predicate:
-    """Returns a predicate: the result has at most `limit` axes."""
-    return lambda op: (op.results[0].type.rank, op.results[0].type.rank <= limit)
-
-
-def symmetric_weights(op: Op) -> tuple[object, bool]:
-    """Whether the weights' zero point is 0."""
-    weights, _ = weights_and_bias(op)
-    zero_point = 0 if isinstance(weights.type.quant, PerChannel) else weights.zero_point
-    return zero_point, zero_point == 0

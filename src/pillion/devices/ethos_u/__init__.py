@@ -23,7 +23,7 @@ from pillion.devices.ethos_u.payload import executable_of, payload_lines
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.numerics import Arithmetic
-from pillion.ops import ALL_OPS, Pad, Reshape, Slice, Transpose
+from pillion.ops import Pad, Reshape, Slice, Transpose
 from pillion.passes.split_reductions import split_reductions
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
@@ -52,7 +52,6 @@ def ethos_u(accelerator: Accelerator) -> Device:
         name=accelerator.name,
         summary=f"Arm Ethos-{accelerator.family.name}, {accelerator.macs} MAC per cycle{proven}",
         ops=frozenset(SUPPORTED),
-        unsupported=frozenset(ALL_OPS) - frozenset(SUPPORTED),
         rules=RULES[accelerator.family],
         estimate=lambda op: estimate(op, accelerator),
         flash_bytes_per_cycle=FLASH_BYTES_PER_CYCLE,

@@ -1,25 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of Ethos-U and the predicates that check them, all verified with Vela 5.2."""
+"""The limits of Ethos-U55 and U65, most of them those of U85, too; all verified with Vela 5.2."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from pillion.devices.device import Predicate
-from pillion.devices.predicates import weights_and_bias
+from pillion.devices.device import Found, limit
 from pillion.ir.numerics import row_magnitudes
 from pillion.ir.op import Op
 from pillion.ir.types import Shape
-from pillion.ops import (
-    AvgPool2d,
-    Conv2d,
-    DepthwiseConv2d,
-    Function,
-    Lut,
-    Mean,
-    Slice,
-    Transpose,
-)
+from pillion.ops import AvgPool2d, Conv2d, DepthwiseConv2d, Function, Mean, Slice, Transpose
+from pillion.ops.pool import Pool
 from pillion.ops.reduce import Reduction
 from pillion.ops.resize import Resize, ResizeBilinear
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -47,17 +39,8 @@ FACTORS = (2, 4, 8)
 """The resize factors, the same for both directions."""
 HALF_PIXEL_FACTORS = (2,)
 FUNCTIONS = (
-    Function.ABS,
-    Function.EXP,
-    Function.HARDSWISH,
-    Function.LEAKY_RELU,
-    Function.LOG,
-    Function.NEG,
-    Function.RSQRT,
-    Function.SIGMOID,
-    Function.SQUARE,
-    Function.TANH,
-    Function.CLAMP,
+    *(Function.ABS, Function.EXP, Function.HARDSWISH, Function.LEAKY_RELU, Function.LOG, Function.NEG),
+    *(Function.RSQRT, Function.SIGMOID, Function.SQUARE, Function.TANH, Function.CLAMP),
 )
 
 
@@ -68,26 +51,28 @@ def image_of(shape: Shape) -> Shape:
     return (math.prod(filled[:-3]), *filled[-3:])
 
 
-def has_supported_shapes(op: Op) -> tuple[object, bool]:
-    """Whether every tensor has 1 to MAX_RANK axes, each of 1 to MAX_EXTENT."""
+@limit(f"1 to {MAX_RANK} axes of 1 to {MAX_EXTENT}")
+def supported_shapes(op: Op) -> Found:
+    """Every tensor has axes, neither too many nor too long ones."""
     shapes = [v.shape for v in (*op.operands, *op.results)]
     wrong = [s for s in shapes if not 1 <= len(s) <= MAX_RANK or not all(1 <= d <= MAX_EXTENT for d in s)]
     return list(wrong[0]) if wrong else "supported shapes", not wrong
 
 
-def has_supported_broadcast(op: Op) -> tuple[object, bool]:
-    """Whether operands of more than four axes have the result's shape: Vela 5.2 broadcasts others
-    incorrectly."""
+@limit("at most four axes, or no broadcast")
+def supported_broadcast(op: Op) -> Found:
+    """Vela 5.2 broadcasts operands of more axes incorrectly."""
     result = op.results[0].shape
     shapes = [v.shape for v in op.operands]
     shown = " and ".join(str(list(shape)) for shape in shapes)
     return shown, len(result) <= 4 or all(shape == result for shape in shapes)
 
 
-def has_supported_strides(op: Op) -> tuple[object, bool]:
-    """Whether Vela supports the stride of a convolution: up to MAX_STRIDE, or longer without groups, padding
-    and dilation. Without groups, the stride along an axis whose result has one element does not count."""
-    assert isinstance(op, (Conv2d, DepthwiseConv2d))
+@limit(
+    f"at most {MAX_STRIDE}; for conv2d without groups, any if there is no padding or dilation, or along an axis of one result"
+)
+def supported_strides(op: Conv2d | DepthwiseConv2d) -> Found:
+    """Vela splits convolutions with longer strides."""
     is_ungrouped = isinstance(op, Conv2d) and op.groups == 1
     steps = [
         step for step, size in zip(op.stride, op.y.shape[1:3], strict=True) if size > 1 or not is_ungrouped
@@ -97,139 +82,110 @@ def has_supported_strides(op: Op) -> tuple[object, bool]:
     return "x".join(map(str, op.stride)), short or plain
 
 
-def has_small_weight_sums(op: Op) -> tuple[object, bool]:
-    """Whether the magnitudes of each result channel's weights sum to at most MAX_WEIGHT_SUM, so that the
-    NPU's accumulators cannot overflow."""
-    weights, _ = weights_and_bias(op)
-    if not weights.is_constant:
+@limit(f"magnitudes that sum to at most {MAX_WEIGHT_SUM} in each result channel")
+def small_weight_sums(op: Any) -> Found:
+    """The NPU's accumulators cannot overflow."""
+    if not op.weights.is_constant:
         return "computed", False
-    last = isinstance(op, DepthwiseConv2d)
-    rows = (
-        weights.constant.reshape(-1, weights.shape[-1]).T
-        if last
-        else weights.constant.reshape(weights.shape[0], -1)
-    )
+    weights = op.weights.constant
+    is_last = isinstance(op, DepthwiseConv2d)
+    rows = weights.reshape(-1, weights.shape[-1]).T if is_last else weights.reshape(len(weights), -1)
     largest = int(row_magnitudes(rows).max(initial=0))
     return largest, largest <= MAX_WEIGHT_SUM
 
 
-def has_supported_transposed_stride(op: Op) -> tuple[object, bool]:
-    """Whether a transposed convolution has the stride 1 or 2 in both directions, and a kernel that leaves no
-    gaps."""
-    assert isinstance(op, TransposeConv2d)
+@limit("1 or 2 in both directions, and at most the kernel")
+def transposed_stride(op: TransposeConv2d) -> Found:
+    """The kernel of a transposed convolution leaves no gaps."""
     fits = op.stride in ((1, 1), (2, 2)) and min(op.kernel) >= op.stride[0]
     return f"{op.stride} for a kernel of {op.kernel}", fits
 
 
-def no_output_padding(op: Op) -> tuple[object, bool]:
-    """Whether a transposed convolution has no output padding."""
-    assert isinstance(op, TransposeConv2d)
-    return op.output_padding, not any(op.output_padding)
-
-
-def has_small_pool_window(op: Op) -> tuple[object, bool]:
-    """Whether a pool's window is small enough, in height and in size."""
-    height, width = op.attributes["kernel"]
+@limit(f"height at most {MAX_POOL_HEIGHT}, size at most {MAX_POOL_SIZE}")
+def small_pool_window(op: Pool) -> Found:
+    """Vela accepts the window of a pool."""
+    height, width = op.kernel
     return f"{height}x{width}", height <= MAX_POOL_HEIGHT and height * width <= MAX_POOL_SIZE
 
 
-def has_supported_average_padding(op: Op) -> tuple[object, bool]:
-    """Whether an average pool has no padding, or a small window and stride."""
-    assert isinstance(op, AvgPool2d)
+@limit(f"no padding, or kernel sides of at most {MAX_PADDED_AVERAGE} and strides of at most {MAX_STRIDE}")
+def average_padding(op: AvgPool2d) -> Found:
+    """Vela computes the windows of an average that reach into the border."""
     small = max(op.kernel) <= MAX_PADDED_AVERAGE and max(op.stride) <= MAX_STRIDE
     return f"{op.kernel} with the padding {op.padding}", not any(op.padding) or small
 
 
-def has_supported_mean_axes(op: Op) -> tuple[object, bool]:
-    """Whether a mean has one image, and reduces channels only if rows, columns or channels are 1."""
-    assert isinstance(op, Mean)
+@limit(
+    f"one image; over channels only if rows, columns or channels are 1; axes of at most {MAX_MEAN_AXIS}, at most {MAX_MEAN} elements"
+)
+def mean_axes(op: Mean) -> Found:
+    """Vela splits a mean into few operations."""
     images, *image = image_of(op.x.shape)
     fill = len(op.x.shape) - 4
-    reduced = {axis - fill for axis in op.axes}
-    over_channels = 3 in reduced and 1 not in image
+    over_channels = 3 in {axis - fill for axis in op.axes} and 1 not in image
     longest = max((op.x.shape[axis] for axis in op.axes), default=1)
     small = op.count <= MAX_MEAN and longest <= MAX_MEAN_AXIS
     return f"axes {op.axes} of {list(op.x.shape)}", images == 1 and not over_channels and small
 
 
-def has_few_softmax_rows(op: Op) -> tuple[object, bool]:
-    """Whether a softmax has few enough rows."""
-    rows = math.prod(op.results[0].shape[:-1])
-    return rows, rows <= MAX_ROWS
-
-
-def reduces_outermost_axes(op: Op) -> tuple[object, bool]:
-    """Whether the axes of a reduction are the outermost ones, without gaps, in at most four axes: Vela 5.2
-    repeats some results of others."""
-    assert isinstance(op, Reduction)
+@limit("the outermost axes without gaps, of at most four")
+def outermost_axes(op: Reduction) -> Found:
+    """Vela 5.2 repeats some results of other reductions."""
     outside = math.prod(op.x.shape[: min(op.axes)]) if op.axes else 1
-    gaps = [
-        a
-        for a in range(min(op.axes, default=0), max(op.axes, default=0))
-        if a not in op.axes and op.x.shape[a] > 1
-    ]
+    between = range(min(op.axes, default=0), max(op.axes, default=0))
+    gaps = [a for a in between if a not in op.axes and op.x.shape[a] > 1]
     return f"axes {op.axes} of {list(op.x.shape)}", outside == 1 and not gaps and op.x.type.rank <= 4
 
 
-def sums_one_axis(op: Op) -> tuple[object, bool]:
-    """Whether a sum reduces one axis, and keeps it if it is the last: Vela 5.2 ignores other axes, and takes
-    the axis before the last for channels."""
-    assert isinstance(op, Reduction)
+@limit("one axis, with keepdims if it is the last")
+def one_summed_axis(op: Reduction) -> Found:
+    """Vela 5.2 ignores other axes of a sum, and takes the axis before the last for channels."""
     last = op.axes == (op.x.type.rank - 1,)
     return f"axes {op.axes} of {list(op.x.shape)}", len(op.axes) == 1 and (op.keepdims or not last)
 
 
-def has_supported_resize_factor(op: Op) -> tuple[object, bool]:
-    """Whether an image is one pixel, or grows by the same supported factor in both directions."""
-    assert isinstance(op, Resize)
-    before, after = op.x.shape[1:3], op.size
-    shown = " and ".join(f"{b}/{a}" for a, b in zip(before, after, strict=True))
-    if before == (1, 1):
-        return shown, True
-    less = int(op.align_corners)
+def resize_text(op: Resize) -> str:
+    """Returns the sides of a resize as text: `after/before` along each axis."""
+    return " and ".join(f"{after}/{before}" for before, after in zip(op.x.shape[1:3], op.size, strict=True))
+
+
+@limit(
+    f"scaled by {', '.join(map(str, FACTORS))} in both directions (bilinear with half pixels: 2), or from one pixel"
+)
+def resize_factor(op: Resize) -> Found:
+    """An image is one pixel, or grows by the same supported factor in both directions."""
+    before, less = op.x.shape[1:3], int(op.align_corners)
     half = isinstance(op, ResizeBilinear) and op.half_pixel
+    if before == (1, 1) or (before == op.size and not half):
+        return resize_text(op), True
+    pairs = [pair for pair in zip(before, op.size, strict=True) if pair != (1, 1)]
+    factors = {(b - less) / (a - less) if a > less else 0.0 for a, b in pairs}
     allowed = HALF_PIXEL_FACTORS if half else FACTORS
-    if tuple(before) == tuple(after) and not half:
-        return shown, True
-    factors = {
-        (b - less) / (a - less) if a > less else 0.0
-        for a, b in zip(before, after, strict=True)
-        if (a, b) != (1, 1)
-    }
-    return shown, len(factors) == 1 and factors.pop() in allowed
+    return resize_text(op), len(factors) == 1 and factors.pop() in allowed
 
 
-def one_image(op: Op) -> tuple[object, bool]:
-    """Whether a resize has one image, one-pixel images, or an unchanged size."""
-    assert isinstance(op, Resize)
-    return op.x.shape[0], op.x.shape[0] == 1 or op.x.shape[1:3] in ((1, 1), tuple(op.size))
+@limit("one image, one-pixel images, or an unchanged size")
+def resized_images(op: Resize) -> Found:
+    """Vela resizes the first of several images only."""
+    return op.x.shape[0], op.x.shape[0] == 1 or op.x.shape[1:3] in ((1, 1), op.size)
 
 
-def has_supported_slice_steps(op: Op) -> tuple[object, bool]:
-    """Whether a slice has steps along rows and columns only."""
-    assert isinstance(op, Slice)
+@limit("steps along rows and columns only")
+def slice_steps(op: Slice) -> Found:
+    """A slice leaves out no channels and no images between others."""
     fill = 4 - len(op.step)
     other_steps = [step for axis, step in enumerate(op.step) if axis + fill not in (1, 2)]
     return op.step, set(other_steps) <= {1} and min(op.step) >= 1
 
 
-def has_supported_transposition(op: Op) -> tuple[object, bool]:
-    """Whether a transposition permutes only rows, columns and channels of one image, or the product of all
-    axes except the two shortest is small."""
-    assert isinstance(op, Transpose)
+@limit(
+    f"the last three axes of one image; or all axes except the two shortest, multiplied, at most {MAX_MOVED}"
+)
+def transposed_extents(op: Transpose) -> Found:
+    """Vela splits other transpositions into few operations."""
     shape, order = op.x.shape, op.order
     outer = max(len(shape) - 3, 0)
     one_image = math.prod(shape[:outer]) == 1 and order[:outer] == tuple(range(outer))
     is_identity = order == tuple(range(len(shape)))
     longest = math.prod(sorted(shape, reverse=True)[:-2])
     return f"{longest} of {list(shape)}", one_image or is_identity or longest <= MAX_MOVED
-
-
-def known_function(functions: tuple[Function, ...]) -> Predicate:
-    """Returns a predicate: the function of a lookup table is one of these."""
-
-    def predicate(op: Op) -> tuple[object, bool]:
-        assert isinstance(op, Lut)
-        return op.function.value, op.function in functions
-
-    return predicate

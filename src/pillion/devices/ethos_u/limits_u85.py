@@ -4,8 +4,9 @@ a U85 was executed."""
 
 from __future__ import annotations
 
-from pillion.ir.op import Op
-from pillion.ops.resize import Resize, ResizeBilinear
+from pillion.devices.device import Found, limit
+from pillion.devices.ethos_u.limits import resize_text
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
 MAX_TRANSPOSED_STRIDE = 32
@@ -17,30 +18,29 @@ MAX_HALF_PIXEL = 1024
 """The largest factor of bilinear resizing with half pixels."""
 
 
-def has_supported_transposed_stride(op: Op) -> tuple[object, bool]:
-    """Whether the kernel of a transposed convolution leaves no gaps."""
-    assert isinstance(op, TransposeConv2d)
-    fits = all(
-        step <= min(size, MAX_TRANSPOSED_STRIDE) for step, size in zip(op.stride, op.kernel, strict=True)
-    )
+@limit(f"at most the kernel, and {MAX_TRANSPOSED_STRIDE}")
+def transposed_stride(op: TransposeConv2d) -> Found:
+    """The kernel of a transposed convolution leaves no gaps."""
+    sides = zip(op.stride, op.kernel, strict=True)
+    fits = all(step <= min(size, MAX_TRANSPOSED_STRIDE) for step, size in sides)
     return f"{op.stride} for a kernel of {op.kernel}", fits
 
 
-def has_supported_resize_factor(op: Op) -> tuple[object, bool]:
-    """Whether the resize factors are supported: any for nearest, powers of two for bilinear."""
-    assert isinstance(op, Resize)
-    before, after = op.x.shape[1:3], op.size
-    shown = " and ".join(f"{b}/{a}" for a, b in zip(before, after, strict=True))
-    pairs = list(zip(before, after, strict=True))
-    if isinstance(op, ResizeBilinear):
-        most = MAX_HALF_PIXEL if op.half_pixel else MAX_BILINEAR
-        fits = before == (1, 1) or all(
-            _grows_by_power_of_two(a, b, int(op.align_corners), most) for a, b in pairs
-        )
-    else:
-        gone = op.align_corners and any(b == 1 < a for a, b in pairs)
-        fits = not gone and all(b // a <= MAX_NEAREST for a, b in pairs)
-    return shown, fits
+@limit(f"scaled by at most {MAX_NEAREST}; with align_corners no side shrinks to 1")
+def nearest_factor(op: ResizeNearest) -> Found:
+    """Any factor, up to a limit."""
+    pairs = list(zip(op.x.shape[1:3], op.size, strict=True))
+    gone = op.align_corners and any(b == 1 < a for a, b in pairs)
+    return resize_text(op), not gone and all(b // a <= MAX_NEAREST for a, b in pairs)
+
+
+@limit(f"powers of two up to {MAX_BILINEAR}, with half pixels {MAX_HALF_PIXEL}, or from one pixel")
+def bilinear_factor(op: ResizeBilinear) -> Found:
+    """Each axis grows by a power of two."""
+    most, less = MAX_HALF_PIXEL if op.half_pixel else MAX_BILINEAR, int(op.align_corners)
+    pairs = zip(op.x.shape[1:3], op.size, strict=True)
+    fits = op.x.shape[1:3] == (1, 1) or all(_grows_by_power_of_two(a, b, less, most) for a, b in pairs)
+    return resize_text(op), fits
 
 
 def _grows_by_power_of_two(before: int, after: int, less: int, most: int) -> bool:

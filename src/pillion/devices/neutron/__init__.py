@@ -17,7 +17,7 @@ from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.fixits import fixits_for
 from pillion.devices.neutron.limits import NeutronGeometry
 from pillion.devices.neutron.removed_by_converter import is_removed
-from pillion.devices.neutron.rules import SUPPORTED, UNSUPPORTED, rules
+from pillion.devices.neutron.rules import SUPPORTED, rules
 from pillion.devices.neutron.sums import layers_for_sums
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.passes.legalize_nearest import legalize_nearest
@@ -44,7 +44,6 @@ def neutron(name: str, geometry: NeutronGeometry) -> Device:
         name=name,
         summary=f"NXP eIQ Neutron, {geometry.pipelines} x {geometry.macs} MAC per cycle",
         ops=frozenset(SUPPORTED),
-        unsupported=frozenset(UNSUPPORTED),
         rules=rules(geometry),
         estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,

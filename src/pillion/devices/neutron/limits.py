@@ -1,29 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of NXP's eIQ Neutron and the predicates that check them."""
+"""The limits of NXP's eIQ Neutron."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from pillion.devices.device import Predicate
+from pillion.devices.device import Found, Limit, limit
 from pillion.devices.predicates import quantized_level_of
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor
-from pillion.ops import (
-    Add,
-    AvgPool2d,
-    Clamp,
-    Conv2d,
-    DepthwiseConv2d,
-    Function,
-    Lut,
-    Pad,
-    Reshape,
-    Slice,
-    Transpose,
-)
-from pillion.ops.matmul import BatchMatmul
+from pillion.ops import Add, BatchMatmul, Clamp, Function, Pad, Reshape, Slice, Transpose
 from pillion.ops.resize import Resize, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
@@ -44,15 +32,8 @@ MAX_RANK = 8
 """The largest rank of any tensor in TFLite form."""
 
 FUNCTIONS = (
-    Function.ABS,
-    Function.EXP,
-    Function.HARDSWISH,
-    Function.LEAKY_RELU,
-    Function.LOG,
-    Function.NEG,
-    Function.RSQRT,
-    Function.SIGMOID,
-    Function.TANH,
+    *(Function.ABS, Function.EXP, Function.HARDSWISH, Function.LEAKY_RELU, Function.LOG),
+    *(Function.NEG, Function.RSQRT, Function.SIGMOID, Function.TANH),
 )
 
 
@@ -65,111 +46,93 @@ class NeutronGeometry:
     macs: int
 
 
-def dot_product_length_limit(geometry: NeutronGeometry) -> Predicate:
-    """Returns a predicate on the length of dot products, with channels rounded up to whole blocks of this
-    NPU."""
+def dot_product_length(geometry: NeutronGeometry) -> Limit:
+    """Limits the length of dot products, with channels rounded up to whole blocks of this NPU."""
 
-    def predicate(op: Op) -> tuple[object, bool]:
-        assert isinstance(op, (Conv2d, DepthwiseConv2d, TransposeConv2d))
-        channels = -(-op.x.shape[3] // geometry.macs) * geometry.macs
-        size = math.prod(op.kernel) * channels
+    def found(op: Any) -> Found:
+        size = math.prod(op.kernel) * (-(-op.x.shape[3] // geometry.macs) * geometry.macs)
         return size, size <= MAX_DOT_PRODUCT
 
-    return predicate
+    channels = f"channels (to a multiple of {geometry.macs})"
+    return Limit(f"kernel height · width · {channels} at most {MAX_DOT_PRODUCT}", found)
 
 
-def no_padding(op: Op) -> tuple[object, bool]:
-    """Whether an average pool has no padding."""
-    assert isinstance(op, AvgPool2d)
-    return op.padding, not any(op.padding)
-
-
-def has_supported_function(op: Op) -> tuple[object, bool]:
-    """Whether the NPU computes the function of a lookup table."""
-    assert isinstance(op, Lut)
-    return op.function.value, op.function in FUNCTIONS
-
-
-def clamp_survives(op: Op) -> tuple[object, bool]:
-    """Whether the converter keeps a clamp: it removes bounds that no value of the operand can cross, and
-    fails if none is left. Bounds are compared before saturation, because two bounds beyond the same end leave
-    a constant."""
-    assert isinstance(op, Clamp)
+@limit("at least one bound strictly inside the operand's -128 to 127")
+def bound_inside(op: Clamp) -> Found:
+    """The converter keeps a clamp: it removes bounds that no value of the operand can cross, and fails if none is
+    left. Bounds are compared before saturation, because two bounds beyond the same end leave a constant."""
     low = [op.low] if op.low > -128 or op.low == op.y.zero_point else []
     high = [op.high] if op.high < 127 else []
     levels = [quantized_level_of(op.x, (bound - op.y.zero_point) * op.y.scale) for bound in (*low, *high)]
     return " and ".join(map(str, levels)) or "no bound", any(-128 < level < 127 for level in levels)
 
 
-def has_large_sum_scale(op: Op) -> tuple[object, bool]:
-    """Whether the scale of a sum is large enough that requantization never shifts left."""
-    assert isinstance(op, Add)
-    largest = max(op.a.scale, op.b.scale)
-    return f"{op.y.scale:g} of {largest:g}", op.rescale[2].shift <= 0
+@limit("a result scale of more than 2^-19 of the larger operand scale")
+def large_sum_scale(op: Add) -> Found:
+    """Requantization of a sum never shifts left."""
+    return f"{op.y.scale:g} of {max(op.a.scale, op.b.scale):g}", op.rescale[2].shift <= 0
 
 
-def has_supported_shapes(op: Op) -> tuple[object, bool]:
-    """Whether the converter supports the shape of every tensor: limited rank, no empty axis."""
+@limit(f"tensors of at most {MAX_RANK} axes, none empty")
+def supported_shapes(op: Op) -> Found:
+    """Moves of scalars would have empty tensors as parameters."""
     shapes = [v.shape for v in (*op.operands, *op.results)]
     wrong = [shape for shape in shapes if len(shape) > MAX_RANK or 0 in shape]
     if isinstance(op, (Pad, Reshape, Slice, Transpose)) and not op.y.shape:
-        wrong.append(())  # its parameters per axis would be empty tensors
+        wrong.append(())
     return list(wrong[0]) if wrong else "supported shapes", not wrong
 
 
-def both_symmetric(op: Op) -> tuple[object, bool]:
-    """Whether both operands of a matrix product have the zero point 0."""
-    assert isinstance(op, BatchMatmul)
+@limit("one operand with as many elements as the result")
+def one_broadcast_operand(op: Op) -> Found:
+    """Only one operand is broadcast."""
+    result = op.results[0].type.elements
+    counts = [v.type.elements for v in op.operands]
+    return " and ".join(map(str, counts)) + f" for {result}", result in counts
+
+
+@limit("zero point 0 for both operands")
+def symmetric_operands(op: BatchMatmul) -> Found:
+    """Both operands of a matrix product are quantized symmetrically."""
     quants = [v.type.quant for v in (op.a, op.b)]
     zero_points = [q.zero_point if isinstance(q, PerTensor) else None for q in quants]
     return " and ".join(map(str, zero_points)), zero_points == [0, 0]
 
 
-def has_short_stride(op: Op) -> tuple[object, bool]:
-    """Whether the stride of a transposed convolution is short and leaves no gaps between kernels."""
-    assert isinstance(op, TransposeConv2d)
-    limits = (min(MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel)
-    fits = all(s <= limit for s, limit in zip(op.stride, limits, strict=True))
+@limit(f"height and width at most {MAX_TRANSPOSE_CONV_STRIDE} and those of the kernel")
+def short_stride(op: TransposeConv2d) -> Found:
+    """The stride of a transposed convolution leaves no gaps between kernels."""
+    sides = zip(op.stride, op.kernel, strict=True)
+    fits = all(s <= min(MAX_TRANSPOSE_CONV_STRIDE, k) for s, k in sides)
     return f"{op.stride} for a kernel of {op.kernel}", fits
 
 
-def has_little_padding(op: Op) -> tuple[object, bool]:
-    """Whether the padding of a transposed convolution is smaller than its kernel."""
-    assert isinstance(op, TransposeConv2d)
+@limit("smaller than the kernel")
+def little_padding(op: TransposeConv2d) -> Found:
+    """Every pixel of a transposed convolution contributes to its result."""
     fits = all(p < k for p, k in zip(op.padding, (*op.kernel, *op.kernel), strict=True))
     return f"{op.padding} for a kernel of {op.kernel}", fits
 
 
-def has_supported_resize_factor(op: Op) -> tuple[object, bool]:
-    """Whether an image grows by a supported factor. With aligned corners, the distance between the corner
-    pixels counts."""
-    assert isinstance(op, Resize)
+_FACTORS = ", ".join(map(str, RESIZE_FACTORS))
+
+
+@limit(f"height and width scaled by one of {_FACTORS} (between corner pixels with align_corners)")
+def resize_factor(op: Resize) -> Found:
+    """An image grows by a supported factor along each axis."""
     less = int(op.align_corners)
     axes = [(before - less, after - less) for before, after in zip(op.x.shape[1:3], op.size, strict=True)]
     fits = all(before > 0 and after in [before * f for f in RESIZE_FACTORS] for before, after in axes)
     return " and ".join(f"{after}/{before}" for before, after in axes), fits
 
 
-def has_supported_resize_mode(op: Op) -> tuple[object, bool]:
-    """Whether the NPU supports the corner alignment of a resize."""
-    assert isinstance(op, Resize)
+def resize_mode(op: Resize) -> Found:
+    """Returns the corner alignment of a resize, and whether the NPU has it for this kind."""
     mode = "align_corners" if op.align_corners else "half_pixel" if op.half_pixel else "neither"
     return mode, (mode == "neither") == isinstance(op, ResizeNearest)
 
 
-def has_few_softmax_channels(op: Op) -> tuple[object, bool]:
-    """Whether the axis of a softmax is short enough."""
-    channels = op.results[0].shape[-1]
-    return channels, channels <= MAX_SOFTMAX_CHANNELS
-
-
-def has_few_softmax_elements(op: Op) -> tuple[object, bool]:
-    """Whether a softmax has few enough elements."""
-    elements = op.results[0].type.elements
-    return elements, elements <= MAX_SOFTMAX_ELEMENTS
-
-
-def has_few_softmax_rows(op: Op) -> tuple[object, bool]:
-    """Whether a softmax has few enough rows."""
-    rows = math.prod(op.results[0].shape[:-1])
-    return rows, rows <= MAX_SOFTMAX_ROWS
+@limit("1 along every axis")
+def unit_steps(op: Slice) -> Found:
+    """A slice leaves nothing out."""
+    return op.step, set(op.step) <= {1}
