@@ -133,7 +133,7 @@ def test_weights_come_back_in_order(accelerator: str, part_first: bool, bytes_ea
             )
             kind = ConvolutionKind.DEPTHWISE if depthwise else ConvolutionKind.CONVOLUTION
             order = weight_positions(kind, kernel, shape, block, bytes_each, npu)
-            found = unpack(bytes(packed), 0)
+            found = unpack(bytes(packed))
             assert sorted(order[order >= 0]) == list(range(weights.size))
             np.testing.assert_array_equal(found[: order.size][order >= 0], weights.ravel()[order[order >= 0]])
             assert not found[: order.size][order < 0].any()

@@ -11,7 +11,7 @@ from importlib.resources import files
 import numpy as np
 
 from pillion.devices.ethos_u.payload import parse
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
+from pillion.devices.ethos_u.stream.stream_errors import StreamError
 from pillion.devices.ethos_u.vela.compiled import CompiledSegment
 from pillion.devices.host_driver import Driver
 from pillion.errors import PillionError
@@ -55,9 +55,7 @@ def _execute_request(segments: dict[bytes, CompiledSegment], question: bytes) ->
         )
     if len(scratch) < segment.scratch_bytes or fast < segment.fast_bytes:
         required = f"{segment.scratch_bytes} bytes of scratch memory, {segment.fast_bytes} of fast memory"
-        raise invalid_stream_error(
-            "the C passes too little memory to the NPU", required, f"{len(scratch)} and {fast}"
-        )
+        raise StreamError("the C passes too little memory to the NPU", required, f"{len(scratch)} and {fast}")
     inputs = (
         np.frombuffer(scratch, np.uint8, port.place.length, port.place.start) for port in segment.inputs
     )

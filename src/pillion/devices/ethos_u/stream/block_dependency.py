@@ -29,7 +29,7 @@ from pillion.devices.ethos_u.stream.operations import (
     Upscale,
     Wait,
 )
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
+from pillion.devices.ethos_u.stream.stream_errors import require
 
 Box = tuple[range, range, range]
 """Rows, columns, channels."""
@@ -50,19 +50,20 @@ def require_blocks_wait(found: Sequence[Operation]) -> None:
 def _require_written(before: TensorOperation, op: TensorOperation) -> None:
     """Raises if a job reads from blocks in progress. Both operands are checked."""
     for operand, jobs in _operands(op):
-        if not op.overlap or not _may_overlap(before.y, operand):
+        if not op.overlap or not tensor_byte_range(before.y).overlaps(tensor_byte_range(operand)):
             continue
         blocks = list(islice(_blocks(before.y, before.block, backwards=True), op.overlap))
         for number, box in enumerate(islice(jobs, op.overlap)):
             late = blocks[: op.overlap - number]
-            if len(late) < op.overlap - number or any(
+            is_written = len(late) == op.overlap - number and not any(
                 _boxes_overlap(before.y, late_box, operand, box) for late_box in late
-            ):
-                raise invalid_stream_error(
-                    "an operation reads what the one before may not have written",
-                    "BLOCKDEP lets it start when all blocks that it reads are there",
-                    f"{op.overlap} blocks under way, words {before.at} and {op.at}",
-                )
+            )
+            require(
+                is_written,
+                "an operation reads what the one before may not have written",
+                "BLOCKDEP lets it start when all blocks that it reads are there",
+                f"{op.overlap} blocks under way, words {before.at} and {op.at}",
+            )
 
 
 def _operands(op: TensorOperation) -> Iterator[tuple[FeatureMap, Iterator[Box]]]:
@@ -128,11 +129,6 @@ def _blocks(y: FeatureMap, block: BlockSize, *, backwards: bool = False) -> Iter
             for start, side, size in zip(corner, sides, y.shape, strict=True)
         )
         yield rows, columns, channels
-
-
-def _may_overlap(a: FeatureMap, b: FeatureMap) -> bool:
-    first, second = tensor_byte_range(a), tensor_byte_range(b)
-    return first.region == second.region and first.start < second.end and second.start < first.end
 
 
 def _boxes_overlap(a: FeatureMap, box: Box, b: FeatureMap, seen: Box) -> bool:

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
 from pillion.devices.ethos_u.stream.commands import COMMANDS, Command
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
+from pillion.devices.ethos_u.stream.stream_errors import (
+    at_word,
+    not_modelled_error,
+    require,
+    require_modelled,
+)
 
 MAGIC = b"COP1"
 _CONFIG, _STREAM, _NOP = 1, 2, 5
@@ -51,12 +56,15 @@ class CommandStream:
 
 def read_stream(payload: bytes) -> CommandStream:
     """Returns the command stream in the driver's payload; raises on anything unknown."""
-    if payload[:4] != MAGIC:
-        raise not_modelled_error("the form of the payload", f"it starts with {payload[:4]!r}, not {MAGIC!r}")
-    if len(payload) % 4:
-        raise invalid_stream_error(
-            "the payload is cut off", "it is a multiple of 4 bytes", f"{len(payload)} bytes"
-        )
+    require_modelled(
+        payload[:4] == MAGIC, "the form of the payload", f"it starts with {payload[:4]!r}, not {MAGIC!r}"
+    )
+    require(
+        len(payload) % 4 == 0,
+        "the payload is cut off",
+        "it is a multiple of 4 bytes",
+        f"{len(payload)} bytes",
+    )
     words = struct.unpack(f"<{len(payload) // 4}I", payload)
     accelerator, start = _driver_words(words)
     return CommandStream(accelerator, tuple(_instructions(words[start:])))
@@ -64,48 +72,53 @@ def read_stream(payload: bytes) -> CommandStream:
 
 def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
     """Returns the accelerator and the word at which the stream starts."""
-    if len(words) < 5 or words[1] != _CONFIG_TAG:
-        raise not_modelled_error(
-            "the driver's first word", f"{words[1]:#010x}" if len(words) > 1 else "there is none"
-        )
+    require_modelled(
+        len(words) >= 5 and words[1] == _CONFIG_TAG,
+        "the driver's first word",
+        f"{words[1]:#010x}" if len(words) > 1 else "there is none",
+    )
     accelerator = _accelerator(words[2], words[3])
     at = 4
     while at < len(words) and words[at] == _NOP:
         at += 1
-    if at == len(words) or words[at] & 0xFF != _STREAM:
-        raise not_modelled_error(
-            "a word of the driver", f"{words[at]:#010x}" if at < len(words) else "there is no stream"
-        )
+    require_modelled(
+        at < len(words) and words[at] & 0xFF == _STREAM,
+        "a word of the driver",
+        f"{words[at]:#010x}" if at < len(words) else "there is no stream",
+    )
     length = (words[at] >> 8 & 0xFF) << 16 | words[at] >> 16
     at += 1
-    if at % 4:
-        raise invalid_stream_error(
-            "the stream is not aligned", "its start is a multiple of 16 bytes", f"{4 * at}"
-        )
-    if at + length != len(words):
-        raise invalid_stream_error(
-            "the stream's length is wrong", f"{len(words) - at} words follow", f"{length} words"
-        )
+    require(at % 4 == 0, "the stream is not aligned", "its start is a multiple of 16 bytes", f"{4 * at}")
+    require(
+        at + length == len(words),
+        "the stream's length is wrong",
+        f"{len(words) - at} words follow",
+        f"{length} words",
+    )
     return accelerator, at
 
 
 def _accelerator(config: int, version: int) -> Accelerator:
     family = _PRODUCTS.get(config >> 28)
+    name = f"{family.value if family else family}-{1 << (config & 0xF)}"
     macs, shram_kib = 1 << (config & 0xF), config >> 8 & 0xFF
-    if family is Family.U85 and f"{family.value}-{macs}" in ACCELERATORS:
-        raise not_modelled_error(
-            f"the commands of {family.value}-{macs}", "they are compiled, and not proven"
-        )
+    require_modelled(
+        family is not Family.U85 or name not in ACCELERATORS,
+        f"the commands of {name}",
+        "they are compiled, and not proven",
+    )
     for accelerator in ACCELERATORS.values():
         if (accelerator.family, accelerator.macs, accelerator.cores * accelerator.shram_kib) == (
             family,
             macs,
             shram_kib,
         ) and not config & 0x0FFF00F0:
-            if version != _ARCHITECTURE[accelerator.family]:
-                raise not_modelled_error("the version of the architecture", f"{version:#010x}")
-            if accelerator.cores > 1:
-                raise not_modelled_error(f"an NPU of {accelerator.cores} cores", accelerator.name)
+            require_modelled(
+                version == _ARCHITECTURE[accelerator.family],
+                "the version of the architecture",
+                f"{version:#010x}",
+            )
+            require_modelled(accelerator.cores <= 1, f"an NPU of {accelerator.cores} cores", accelerator.name)
             return accelerator
     raise not_modelled_error("the configuration of the NPU", f"{config:#010x}")
 
@@ -115,14 +128,13 @@ def _instructions(words: tuple[int, ...]) -> Iterator[CommandWord]:
     while at < len(words):
         word = words[at]
         wide, parameter = word >> 14 & 3, word >> 16
-        command = COMMANDS.get((word & 0x3FF, bool(wide)))
-        if command is None or wide > 1 or word & 0x3C00:
-            raise not_modelled_error("a command", f"{word:#010x} at word {at}")
-        if parameter & command.reserved:
-            raise not_modelled_error(f"reserved bits of {command.name}", f"{parameter:#06x} at word {at}")
-        if wide and at + 1 == len(words):
-            raise invalid_stream_error(
-                "the stream is cut off", f"{command.name} has a word of data", f"word {at} is the last"
-            )
+        with at_word(at):
+            command = COMMANDS.get((word & 0x3FF, bool(wide)))
+            if command is None or wide > 1 or word & 0x3C00:
+                raise not_modelled_error("a command", f"{word:#010x}")
+            reserved = f"reserved bits of {command.name}"
+            require_modelled(not parameter & command.reserved, reserved, f"{parameter:#06x}")
+            data = f"{command.name} has a word of data"
+            require(not wide or at + 1 < len(words), "the stream is cut off", data, "this is the last word")
         yield CommandWord(at, command, parameter, words[at + 1] if wide else 0)
         at += 1 + wide

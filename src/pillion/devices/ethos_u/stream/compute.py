@@ -24,9 +24,9 @@ from pillion.devices.ethos_u.stream.operations import (
     TensorOperation,
     Upscale,
 )
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
+from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require, require_modelled
 from pillion.devices.ethos_u.stream.weight_stream import scales_of, weights_of
-from pillion.ir.numerics import Int64Array, divide_half_away, shift_right, wrap32
+from pillion.ir.numerics import INT32_MAX, INT32_MIN, Int64Array, divide_half_away, shift_right, wrap32
 from pillion.ir.types import DType
 
 _NOWHERE = -(1 << 40)
@@ -48,7 +48,7 @@ def compute(op: TensorOperation, memory: StreamMemory, tables: Tables, accelerat
             accumulators = _elementwise(op, memory)
         case _:
             raise not_modelled_error("an operation", op)
-    memory.store(op.y, _apply_output_stage(op, accumulators, tables), op.at)
+    memory.store(op.y, _apply_output_stage(op, accumulators, tables))
 
 
 def _apply_output_stage(op: TensorOperation, accumulators: Int64Array, tables: Tables) -> Int64Array:
@@ -57,13 +57,13 @@ def _apply_output_stage(op: TensorOperation, accumulators: Int64Array, tables: T
     accumulators = accumulators + op.y.zero_point
     if op.activation.table is not None:
         index = np.clip(accumulators, op.activation.low, op.activation.high)
-        return tables.look_up(op.activation.table, index, op.y.dtype, op.at)
+        return tables.look_up(op.activation.table, index, op.y.dtype)
     return np.clip(accumulators, op.activation.low, op.activation.high)
 
 
-def _operand(x: FeatureMap, memory: StreamMemory, at: int) -> Int64Array:
+def _operand(x: FeatureMap, memory: StreamMemory) -> Int64Array:
     """Returns the elements minus their zero point; 32-bit operands have none."""
-    elements = memory.load(x, at)
+    elements = memory.load(x)
     return elements if x.dtype is DType.INT32 else elements - x.zero_point
 
 
@@ -99,16 +99,16 @@ def _kernel_tap_inputs(
 
 
 def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> Int64Array:
-    weights = weights_of(op, memory.read(op.weights, op.at), accelerator)
-    bias, numbers, shifts = scales_of(memory.read(op.scales, op.at), op.y.shape[2], op.at)
-    x = _enlarged(_operand(op.x, memory, op.at), op.upscale, op.y, op.kernel)
+    weights = weights_of(op, memory.read(op.weights), accelerator)
+    bias, numbers, shifts = scales_of(memory.read(op.scales), op.y.shape[2])
+    x = _enlarged(_operand(op.x, memory), op.upscale, op.y, op.kernel)
     x = _pad_operand(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
-    if op.product is ConvolutionKind.DEPTHWISE and op.x.shape[2] != op.y.shape[2]:
-        raise invalid_stream_error(
-            "a depthwise convolution has as many inputs as results",
-            str(op.y.shape[2]),
-            f"{op.x.shape[2]}, word {op.at}",
-        )
+    require(
+        op.product is ConvolutionKind.CONVOLUTION or op.x.shape[2] == op.y.shape[2],
+        "a depthwise convolution has as many inputs as results",
+        str(op.y.shape[2]),
+        op.x.shape[2],
+    )
     total = np.zeros(op.y.shape, np.float64)
     for row in range(op.kernel.height):
         for column in range(op.kernel.width):
@@ -118,27 +118,32 @@ def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> I
             )
             total += seen * factors[:, 0] if op.product is ConvolutionKind.DEPTHWISE else seen @ factors.T
     sums = total.astype(np.int64) + bias
-    _require_32_bits(sums, op.at)
+    _require_32_bits(sums)
     if op.scale is not None:
         numbers, shifts = np.int64(op.scale.number), np.int64(op.scale.shift)
     return scaled(sums, numbers, shifts, op.rounding)
 
 
-def _require_32_bits(sums: Int64Array, at: int) -> None:
+def _require_32_bits(sums: Int64Array) -> None:
     """Raises if a sum exceeds 32 bits: the NPU's result is then unknown."""
-    if sums.min() < -(2**31) or sums.max() >= 2**31:
-        raise not_modelled_error("sums beyond 32 bits", f"{sums.min()} to {sums.max()}, word {at}")
+    require_modelled(
+        sums.min() >= INT32_MIN and sums.max() <= INT32_MAX,
+        "sums beyond 32 bits",
+        f"{sums.min()} to {sums.max()}",
+    )
 
 
 def _pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
-    x = _enlarged(_operand(op.x, memory, op.at), op.upscale, op.y, op.kernel)
+    x = _enlarged(_operand(op.x, memory), op.upscale, op.y, op.kernel)
     assert op.scale is not None
     if op.kind is PoolKind.SUM:
         return _channel_sum(op, x)
-    if op.x.shape[2] != op.y.shape[2]:
-        raise invalid_stream_error(
-            "a pool has as many inputs as results", str(op.y.shape[2]), f"{op.x.shape[2]}, word {op.at}"
-        )
+    require(
+        op.x.shape[2] == op.y.shape[2],
+        "a pool has as many inputs as results",
+        str(op.y.shape[2]),
+        op.x.shape[2],
+    )
     taps = [(row, column) for row in range(op.kernel.height) for column in range(op.kernel.width)]
     if op.kind is PoolKind.MAX:
         bordered = _pad_operand(x, op.kernel, _NOWHERE)
@@ -148,10 +153,7 @@ def _pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
     pooled = np.sum([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
     if not any(op.kernel.pads):
         return scaled(pooled, op.scale.number, op.scale.shift, op.rounding)
-    if op.scale != Scale(1, 0):
-        raise not_modelled_error(
-            "a scaled mean of windows that reach into the border", f"{op.scale}, word {op.at}"
-        )
+    require_modelled(op.scale == Scale(1, 0), "a scaled mean of windows that reach into the border", op.scale)
     ones = _pad_operand(np.ones((*x.shape[:2], 1), np.int64), op.kernel, 0)
     counts = np.sum([_kernel_tap_inputs(ones, op.kernel, *tap, op.y) for tap in taps], axis=0)
     return divide_half_away(pooled, counts)
@@ -159,14 +161,17 @@ def _pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
 
 def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
     assert op.scale is not None
-    if op.y.shape[2] != 1 or (op.kernel.height, op.kernel.width) != (1, 1):
-        raise not_modelled_error("a sum over channels of windows", f"{op.kernel}, word {op.at}")
+    require_modelled(
+        (op.y.shape[2], op.kernel.height, op.kernel.width) == (1, 1, 1),
+        "a sum over channels of windows",
+        op.kernel,
+    )
     sums = x.sum(axis=2, keepdims=True)
     return scaled(saturate32(sums), op.scale.number, op.scale.shift, op.rounding)
 
 
 def _elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
-    x = _operand(op.x, memory, op.at)
+    x = _operand(op.x, memory)
     assert op.scale is not None
     if op.second is None:
         result = np.abs(x) if op.kind is ElementwiseFunction.ABS else leading_zeros(x)
@@ -174,7 +179,7 @@ def _elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
     if isinstance(op.second, int):
         second = np.full((1, 1, 1), op.second - op.second_zero_point, np.int64)
     else:
-        second = _operand(op.second, memory, op.at)
+        second = _operand(op.second, memory)
     if op.kind in (ElementwiseFunction.ADD, ElementwiseFunction.SUB):
         return _sum(op, x, second)
     x, second = np.broadcast_arrays(*((second, x) if op.reversed else (x, second)))
@@ -190,24 +195,24 @@ def _combine_operands(op: Elementwise, left: Int64Array, right: Int64Array) -> I
         case ElementwiseFunction.MAX:
             return np.maximum(left, right)
         case ElementwiseFunction.SHL:
-            return wrap32(left << np.minimum(_shift_amounts(right, op.at), 32))
+            return wrap32(left << np.minimum(_shift_amounts(right), 32))
         case ElementwiseFunction.SHR:
-            return _shifted_right(left, _shift_amounts(right, op.at), op)
-    raise not_modelled_error("an elementwise operation", f"{op.kind.name} at word {op.at}")
+            return _shifted_right(left, _shift_amounts(right), op)
+    raise not_modelled_error("an elementwise operation", op.kind.name)
 
 
-def _shift_amounts(by: Int64Array, at: int) -> Int64Array:
+def _shift_amounts(by: Int64Array) -> Int64Array:
     """Returns shift amounts up to 63: Vela's softmax of many equal numbers shifts by more than 31."""
-    if by.min() < 0 or by.max() > _MOST_PLACES:
-        raise not_modelled_error(
-            "a shift by more places than a number has", f"{by.min()} to {by.max()}, word {at}"
-        )
+    require_modelled(
+        by.min() >= 0 and by.max() <= _MOST_PLACES,
+        "a shift by more places than a number has",
+        f"{by.min()} to {by.max()}",
+    )
     return by
 
 
 def _shifted_right(x: Int64Array, by: Int64Array, op: Elementwise) -> Int64Array:
-    if op.rounding is not Rounding.NATURAL:
-        raise not_modelled_error("the rounding of a shift", f"{op.rounding.name} at word {op.at}")
+    require_modelled(op.rounding is Rounding.NATURAL, "the rounding of a shift", op.rounding.name)
     by = np.minimum(by, _MOST_PLACES - 1)  # a 32-bit number is shifted out completely
     return (x + np.where(by > 0, np.int64(1) << np.maximum(by - 1, 0), 0)) >> by
 
@@ -218,35 +223,36 @@ def _scaled_result(op: Elementwise, values: Int64Array) -> Int64Array:
     if op.x.dtype is not DType.INT32:
         return scaled(values, op.scale.number, op.scale.shift, op.rounding)
     if op.kind is ElementwiseFunction.MUL:
-        if op.scale.number not in ((1, _HALF) if op.scale.shift else (1,)):
-            raise not_modelled_error("the scale of a product of 32-bit numbers", f"{op.scale}, word {op.at}")
+        require_modelled(
+            op.scale.number in ((1, _HALF) if op.scale.shift else (1,)),
+            "the scale of a product of 32-bit numbers",
+            op.scale,
+        )
         return (
             saturate32(scaled(values, 1, op.scale.shift, op.rounding))
             if op.scale.shift < 31
             else _high_product(op, values)
         )
-    if op.scale != Scale(1, 0):
-        raise not_modelled_error(
-            "a scaled result of 32-bit operands", f"{op.kind.name}, {op.scale}, word {op.at}"
-        )
+    require_modelled(
+        op.scale == Scale(1, 0), "a scaled result of 32-bit operands", f"{op.kind.name}, {op.scale}"
+    )
     return saturate32(values)
 
 
 def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
     """Returns the upper half of 32-bit products."""
     assert op.scale is not None
-    if op.rounding is not Rounding.DOUBLE:
-        raise not_modelled_error(
-            "the rounding of a product of 32-bit numbers", f"{op.rounding.name} at word {op.at}"
-        )
+    require_modelled(
+        op.rounding is Rounding.DOUBLE, "the rounding of a product of 32-bit numbers", op.rounding.name
+    )
     return saturate32(shift_right((exact + (1 << 30)) >> 31, op.scale.shift - 31))
 
 
 def _sum(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.x.dtype is DType.INT32:
-        if op.mode is not ScaleMode.BOTH or (op.first_scale, op.second_scale) != (Scale(1, 0), 1):
-            raise not_modelled_error("a sum of scaled 32-bit operands", f"word {op.at}")
+        is_plain = (op.mode, op.first_scale, op.second_scale) == (ScaleMode.BOTH, Scale(1, 0), 1)
+        require_modelled(is_plain, "a sum of scaled 32-bit operands")
         first, second = x, y
     else:
         first, second = _scaled_operands(op, x, y)
@@ -263,13 +269,9 @@ def _scaled_operands(op: Elementwise, x: Int64Array, y: Int64Array) -> tuple[Int
     shifted."""
     first, second = op.first_scale, op.second_scale
     if op.mode is ScaleMode.BOTH:
-        if first.shift:
-            raise not_modelled_error(
-                "a shift of operands that are scaled by 16 bits", f"{first.shift}, word {op.at}"
-            )
+        require_modelled(not first.shift, "a shift of operands that are scaled by 16 bits", first.shift)
         return x * first.number, y * second
-    if second:
-        raise not_modelled_error("a scale of the operand that is not scaled", f"{second}, word {op.at}")
+    require_modelled(not second, "a scale of the operand that is not scaled", second)
     up = _OPERAND_SHIFTS[op.x.dtype]
     if (op.mode is ScaleMode.FIRST) != op.reversed:
         return scaled(x << up, first.number, first.shift + up, Rounding.DOUBLE), y << (up - 1)

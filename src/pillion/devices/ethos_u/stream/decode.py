@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TypeVar
 
-from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.command_words import CommandWord
 from pillion.devices.ethos_u.stream.feature_map_checks import require_known_form
 from pillion.devices.ethos_u.stream.operations import (
@@ -32,8 +32,8 @@ from pillion.devices.ethos_u.stream.operations import (
     Wait,
 )
 from pillion.devices.ethos_u.stream.registers import Registers
-from pillion.devices.ethos_u.stream.stream_errors import StreamError, invalid_stream_error, not_modelled_error
-from pillion.ir.types import DType
+from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require, require_modelled
+from pillion.ir.types import BYTES, DType
 
 IFM_TYPES = {0: DType.UINT8, 1: DType.INT8, 5: DType.INT16, 9: DType.INT32}
 OFM_TYPES = {0: DType.UINT8, 1: DType.INT8, 3: DType.INT16, 5: DType.INT32}
@@ -53,20 +53,18 @@ STOP_MASK = 0xFFFF
 T = TypeVar("T")
 
 
-class Decoder:
+class Decoder(Registers):
     """The current register values, and the operations that commands start with them."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self.registers = Registers(accelerator)
-        self.at = 0
+    at = 0
+    """The word of the current command."""
 
     def operation(self, instruction: CommandWord) -> Operation:
         """Returns the operation that a command starts with the current registers."""
-        self.at = self.registers.at = instruction.at
+        self.at = instruction.at
         parameter, name = instruction.parameter, instruction.command.name
         if name == "STOP":
-            if parameter != STOP_MASK:
-                raise not_modelled_error("the mask of STOP", f"{parameter:#06x}")
+            require_modelled(parameter == STOP_MASK, "the mask of STOP", f"{parameter:#06x}")
             return Stop(self.at)
         if name in ("DMA_WAIT", "KERNEL_WAIT"):
             return Wait(self.at, name == "DMA_WAIT", parameter)
@@ -77,30 +75,24 @@ class Decoder:
             return self._pool(self._known(PoolKind, parameter, "a pool"))
         if name == "ELEMENTWISE":
             return self._elementwise(self._known(ElementwiseFunction, parameter, "an elementwise operation"))
-        raise not_modelled_error(f"the command {name}", f"word {self.at}")
+        raise not_modelled_error(f"the command {name}")
 
     def _known(self, kind: type[T], number: int, what: str) -> T:
         """Returns a member of an enumeration."""
         try:
             return kind(number)  # type: ignore[call-arg]  # an enumeration is called with a number
         except ValueError:
-            raise self._not_modelled(what, number) from None
-
-    def _not_modelled(self, what: str, found: object) -> StreamError:
-        """Returns the error for a value of the current operation that is not modelled."""
-        return not_modelled_error(what, f"{found} at word {self.at}")
+            raise not_modelled_error(what, number) from None
 
     def _sides(self, name: str) -> tuple[int, int, int]:
         """Returns height, width and depth of a result or a block."""
-        height, width, depth = (
-            self.registers.value(f"{name}_{side}_M1") + 1 for side in ("HEIGHT", "WIDTH", "DEPTH")
-        )
+        height, width, depth = (self.value(f"{name}_{side}_M1") + 1 for side in ("HEIGHT", "WIDTH", "DEPTH"))
         return height, width, depth
 
     # Copies
 
     def _copy(self, _: str) -> DmaCopy:
-        length = self.registers.address("DMA0_LEN")
+        length = self.address("DMA0_LEN")
         return DmaCopy(
             self.at,
             self._copy_range("DMA0_SRC", length, internal=False),
@@ -108,54 +100,50 @@ class Decoder:
         )
 
     def _copy_range(self, name: str, length: int, *, internal: bool) -> Range:
-        fields = self.registers.read(f"{name}_REGION").fields
-        if fields["mode"]:
-            raise not_modelled_error("a copy of several rows", f"{name}_REGION, mode {fields['mode']}")
-        if fields["internal"] and not internal:
-            raise not_modelled_error("a copy out of the internal memory", f"word {self.at}")
-        if fields["internal"] and fields["region"] != 3:
-            raise not_modelled_error("a region of the internal memory", fields["region"])
-        return Range(
-            INTERNAL if fields["internal"] else fields["region"], self.registers.address(name), length
+        fields = self.fields(f"{name}_REGION")
+        require_modelled(
+            not fields["mode"], "a copy of several rows", f"{name}_REGION, mode {fields['mode']}"
         )
+        require_modelled(internal or not fields["internal"], "a copy out of the internal memory")
+        require_modelled(
+            not fields["internal"] or fields["region"] == 3,
+            "a region of the internal memory",
+            fields["region"],
+        )
+        return Range(INTERNAL if fields["internal"] else fields["region"], self.address(name), length)
 
     # Tensors
 
     def _feature_map(self, name: str, shape: tuple[int, int, int], dtype: DType, layout: int) -> FeatureMap:
         tensor = FeatureMap(
-            region=self.registers.value(f"{name}_REGION"),
-            bases=tuple(self.registers.address(f"{name}_BASE{n}") for n in range(4)),  # type: ignore[arg-type]  # there are four
-            tile=tuple(
-                self.registers.value(f"{name}_{part}_M1") + 1 for part in ("HEIGHT0", "HEIGHT1", "WIDTH0")
-            ),  # type: ignore[arg-type]  # there are three
-            strides=tuple(self.registers.stride(f"{name}_STRIDE_{axis}") for axis in "YXC"),  # type: ignore[arg-type]  # there are three
+            region=self.value(f"{name}_REGION"),
+            bases=tuple(self.address(f"{name}_BASE{n}") for n in range(4)),  # type: ignore[arg-type]  # there are four
+            tile=tuple(self.value(f"{name}_{part}_M1") + 1 for part in ("HEIGHT0", "HEIGHT1", "WIDTH0")),  # type: ignore[arg-type]  # there are three
+            strides=tuple(self.stride(f"{name}_STRIDE_{axis}") for axis in "YXC"),  # type: ignore[arg-type]  # there are three
             layout=self._known(TensorLayout, layout, "the layout of a tensor"),
             dtype=dtype,
             zero_point=self._zero_point(name, dtype),
             shape=shape,
         )
-        require_known_form(tensor, self.at)
+        require_known_form(tensor)
         return tensor
 
     def _zero_point(self, name: str, dtype: DType) -> int:
         value = self._number(f"{name}_ZERO_POINT", dtype)
-        if dtype in (DType.INT8, DType.UINT8) and not dtype.bounds[0] <= value <= dtype.bounds[1]:
-            raise invalid_stream_error(
-                f"{name}_ZERO_POINT is outside {dtype.value}", str(dtype.bounds), value
-            )
+        fits = dtype not in BYTES or dtype.bounds[0] <= value <= dtype.bounds[1]
+        require(fits, f"{name}_ZERO_POINT is outside {dtype.value}", str(dtype.bounds), value)
         return value
 
     def _number(self, name: str, dtype: DType) -> int:
         """Returns a register that holds a number of a tensor."""
-        return self.registers.value(name) if dtype is DType.UINT8 else self.registers.signed(name)
+        return self.value(name) if dtype is DType.UINT8 else self.signed(name)
 
     def _type(self, number: int, types: dict[int, DType]) -> DType:
-        if number not in types:
-            raise self._not_modelled("the type of a tensor", number)
+        require_modelled(number in types, "the type of a tensor", number)
         return types[number]
 
     def _result(self) -> FeatureMap:
-        precision = self.registers.read("OFM_PRECISION").fields
+        precision = self.fields("OFM_PRECISION")
         return self._feature_map(
             "OFM", self._sides("OFM"), self._type(precision["type"], OFM_TYPES), precision["format"]
         )
@@ -163,34 +151,30 @@ class Decoder:
     def _operand(self, shape: tuple[int, int], *, scales: bool = False) -> FeatureMap:
         """Returns the first operand: its depth is in a register, rows and columns follow from the
         operation."""
-        precision = self.registers.read("IFM_PRECISION").fields
-        if precision["scale_mode"] and not scales:
-            raise self._not_modelled("the scaling of an operand that has no scale", precision["scale_mode"])
-        dtype = self._type(precision["type"], IFM_TYPES)
-        return self._feature_map(
-            "IFM", (*shape, self.registers.value("IFM_DEPTH_M1") + 1), dtype, precision["format"]
+        precision = self.fields("IFM_PRECISION")
+        require_modelled(
+            scales or not precision["scale_mode"],
+            "the scaling of an operand that has no scale",
+            precision["scale_mode"],
         )
+        dtype = self._type(precision["type"], IFM_TYPES)
+        return self._feature_map("IFM", (*shape, self.value("IFM_DEPTH_M1") + 1), dtype, precision["format"])
 
     # Operations on tensors
 
     def _kernel(self) -> KernelWindow:
-        fields = self.registers.read("KERNEL_STRIDE").fields
-        if fields["small_parts"]:
-            raise not_modelled_error("kernels in parts of 4 x 4", f"word {self.at}")
+        fields = self.fields("KERNEL_STRIDE")
+        require_modelled(not fields["small_parts"], "kernels in parts of 4 x 4")
         dilation = (fields["dilation_y"] + 1, fields["dilation_x"] + 1)
-        extent = (self.registers.value("KERNEL_HEIGHT_M1"), self.registers.value("KERNEL_WIDTH_M1"))
-        if extent[0] % dilation[0] or extent[1] % dilation[1]:
-            raise invalid_stream_error(
-                "the kernel does not fit its dilation", f"extents of multiples of {dilation}", extent
-            )
+        extent = (self.value("KERNEL_HEIGHT_M1"), self.value("KERNEL_WIDTH_M1"))
+        fits = extent[0] % dilation[0] == 0 and extent[1] % dilation[1] == 0
+        require(fits, "the kernel does not fit its dilation", f"extents of multiples of {dilation}", extent)
         return KernelWindow(
             height=extent[0] // dilation[0] + 1,
             width=extent[1] // dilation[1] + 1,
             stride=((fields["y"] | fields["y_high"] << 1) + 1, (fields["x"] | fields["x_high"] << 1) + 1),
             dilation=dilation,
-            pads=tuple(
-                self.registers.value(f"IFM_PAD_{side}") for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")
-            ),  # type: ignore[arg-type]  # there are four
+            pads=tuple(self.value(f"IFM_PAD_{side}") for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")),  # type: ignore[arg-type]  # there are four
             part_first=bool(fields["part_kernel"]),
         )
 
@@ -204,38 +188,35 @@ class Decoder:
         ):
             size = (results - 1) * stride + (taps - 1) * dilation + 1 - before - behind
             sizes.append(-(-size // 2) if upscale is not Upscale.NONE else size)
-        if min(sizes) < 1:
-            raise invalid_stream_error(
-                "windows lie in the border alone",
-                "an operand has rows and columns",
-                f"{sizes} at word {self.at}",
-            )
+        require(min(sizes) >= 1, "windows lie in the border alone", "an operand has rows and columns", sizes)
         return self._operand((sizes[0], sizes[1]))
 
     def _scale(self) -> Scale | None:
         """Returns the scale of all results, or None if each channel has its own."""
-        if not self.registers.read("OFM_PRECISION").fields["global_scale"]:
+        if not self.fields("OFM_PRECISION")["global_scale"]:
             return None
-        register = self.registers.read("OFM_SCALE")
+        register = self.read("OFM_SCALE")
         return Scale(register.data, register.fields["shift"])
 
     def _rounding(self) -> Rounding:
-        return self._known(Rounding, self.registers.read("OFM_PRECISION").fields["rounding"], "a rounding")
+        return self._known(Rounding, self.fields("OFM_PRECISION")["rounding"], "a rounding")
 
     def _activation(self, y: FeatureMap) -> NpuActivation:
-        activation = self.registers.read("ACTIVATION").fields
-        if activation["clip"] not in _CLIPS:
-            raise self._not_modelled("a range of results", activation["clip"])
+        activation = self.fields("ACTIVATION")
+        require_modelled(activation["clip"] in _CLIPS, "a range of results", activation["clip"])
         table = activation["function"] - _TABLES.start if activation["function"] in _TABLES else None
-        if activation["function"] and table is None:
-            raise self._not_modelled("a function at the end", activation["function"])
+        require_modelled(
+            not activation["function"] or table is not None, "a function at the end", activation["function"]
+        )
         low, high = (_CLIPS[activation["clip"]] or y.dtype).bounds
         if table is None and y.dtype is not DType.INT32:
             limits = self._number("ACTIVATION_MIN", y.dtype), self._number("ACTIVATION_MAX", y.dtype)
-            if not low <= limits[0] <= limits[1] <= high:
-                raise invalid_stream_error(
-                    "the bounds of results are not a range", f"{low} to {high}", f"{limits} at word {self.at}"
-                )
+            require(
+                low <= limits[0] <= limits[1] <= high,
+                "the bounds of results are not a range",
+                f"{low} to {high}",
+                limits,
+            )
             low, high = limits
         else:
             self._require_full_range(y)
@@ -243,41 +224,35 @@ class Decoder:
 
     def _require_full_range(self, y: FeatureMap) -> None:
         """Raises unless the bounds are those of the type, limited to 16 bits: they have no effect here."""
-        limits = (self.registers.signed("ACTIVATION_MIN"), self.registers.signed("ACTIVATION_MAX"))
+        limits = (self.signed("ACTIVATION_MIN"), self.signed("ACTIVATION_MAX"))
         wide = (-0x8000, 0x7FFF)
-        if limits not in (wide, DType.INT8.bounds):
-            raise self._not_modelled("bounds of results beside a table, or of 32 bits", limits)
+        is_idle = limits in (wide, DType.INT8.bounds)
+        require_modelled(is_idle, "bounds of results beside a table, or of 32 bits", limits)
 
     def _block(self, y: FeatureMap) -> BlockSize:
         block = BlockSize(*self._sides("OFM_BLK"))
-        rows, columns = self.registers.accelerator.pixels
-        if block.height % rows or block.width % columns or block.depth % self.registers.accelerator.channels:
-            raise invalid_stream_error(
-                "a block is no multiple of what the NPU makes at once",
-                f"{rows} x {columns} x {self.registers.accelerator.channels}",
-                f"{block} at word {self.at}",
-            )
+        rows, columns = self.accelerator.pixels
+        unit = (rows, columns, self.accelerator.channels)
+        fits = not any(size % step for size, step in zip(astuple(block), unit, strict=True))
+        rule = " x ".join(map(str, unit))
+        require(fits, "a block is no multiple of what the NPU makes at once", rule, block)
         return block
 
     def _check_internal_memory(self, second: bool) -> None:
         """Checks the order of the parts of the internal memory; their sizes do not change results."""
-        value = self.registers.value
-        if found := value("ACC_FORMAT"):
-            raise self._not_modelled("sums of another width than 32 bits", found)
-        order = [2, value("IFM_IB_END"), value("AB_START"), self.registers.accelerator.banks]
+        value = self.value
+        width = value("ACC_FORMAT")
+        require_modelled(not width, "sums of another width than 32 bits", width)
+        order = [2, value("IFM_IB_END"), value("AB_START"), self.accelerator.banks]
         if second:
             order.insert(1, value("IFM2_IB_START"))
-        if order != sorted(order):
-            raise invalid_stream_error(
-                "the parts of the internal memory overlap",
-                "inputs, then sums",
-                f"banks {order} at word {self.at}",
-            )
+        is_apart = order == sorted(order)
+        require(is_apart, "the parts of the internal memory overlap", "inputs, then sums", f"banks {order}")
 
     def _window(self) -> tuple[FeatureMap, KernelWindow, Upscale]:
         """Returns result and window of an operation over windows, and how its operand is enlarged."""
         y, kernel = self._result(), self._kernel()
-        upscale = self._known(Upscale, self.registers.value("IFM_UPSCALE"), "the scaling of an operand")
+        upscale = self._known(Upscale, self.value("IFM_UPSCALE"), "the scaling of an operand")
         self._check_internal_memory(second=False)
         return y, kernel, upscale
 
@@ -291,44 +266,41 @@ class Decoder:
 
     def _constants(self, name: str) -> Range:
         """Returns the range of the weights or of the scales."""
-        base, length = (self.registers.address(f"{name}_{part}") for part in ("BASE", "LENGTH"))
-        return Range(self.registers.value(f"{name}_REGION"), base, length)
+        base, length = (self.address(f"{name}_{part}") for part in ("BASE", "LENGTH"))
+        return Range(self.value(f"{name}_REGION"), base, length)
 
     def _output_stage(self, y: FeatureMap) -> tuple[Rounding, NpuActivation, BlockSize, int]:
         """Returns what all operations on tensors have: rounding, activation, block and overlap."""
-        return self._rounding(), self._activation(y), self._block(y), self.registers.value("BLOCKDEP")
+        return self._rounding(), self._activation(y), self._block(y), self.value("BLOCKDEP")
 
     def _pool(self, kind: PoolKind) -> PoolOperation:
         y, kernel, upscale = self._window()
         if (scale := self._scale()) is None:
-            raise not_modelled_error("a pool with a scale for each channel", f"word {self.at}")
+            raise not_modelled_error("a pool with a scale for each channel")
         x = self._window_operand(kernel, y, upscale)
         return PoolOperation(self.at, x, y, scale, *self._output_stage(y), kind, kernel, upscale)
 
     def _elementwise(self, kind: ElementwiseFunction) -> Elementwise:
-        if kind is ElementwiseFunction.LEAKY:
-            raise not_modelled_error("the leaky ReLU of the NPU itself", f"word {self.at}")
+        require_modelled(kind is not ElementwiseFunction.LEAKY, "the leaky ReLU of the NPU itself")
         y = self._result()
-        if self.registers.value("IFM_UPSCALE"):
-            raise not_modelled_error("an elementwise operation on a scaled operand", f"word {self.at}")
+        require_modelled(not self.value("IFM_UPSCALE"), "an elementwise operation on a scaled operand")
         x = self._operand(y.shape[:2], scales=kind in _SUMS)
-        precision = self.registers.read("IFM_PRECISION").fields
+        precision = self.fields("IFM_PRECISION")
         mode = self._known(ScaleMode, precision["scale_mode"], "the scaling of operands")
         scale = self._scale()
         if scale is None:
-            if kind not in _UNSCALED:
-                raise not_modelled_error("an elementwise operation without a scale", f"word {self.at}")
+            require_modelled(kind in _UNSCALED, "an elementwise operation without a scale")
             scale = Scale(1, 0)
         second, zero_point, is_reversed = self._second_operand(kind, y, x)
         self._check_internal_memory(second=second is not None and not isinstance(second, int))
         first, second_scale = Scale(1, 0), 1
         if kind in _SUMS:
-            if rounding := precision["rounding"]:
-                raise self._not_modelled("another rounding of scaled operands", rounding)
-            register = self.registers.read("OPA_SCALE")
+            rounding = precision["rounding"]
+            require_modelled(not rounding, "another rounding of scaled operands", rounding)
+            register = self.read("OPA_SCALE")
             first, second_scale = (
                 Scale(register.data, register.fields["shift"]),
-                self.registers.read("OPB_SCALE").data,
+                self.read("OPB_SCALE").data,
             )
         operand = (second, zero_point, is_reversed)
         return Elementwise(
@@ -341,15 +313,14 @@ class Decoder:
         """Returns the second operand, its zero point, and whether it is the left one."""
         if kind in _UNARY:
             return None, 0, False
-        broadcast, types = (self.registers.read(f"IFM2_{name}").fields for name in ("BROADCAST", "PRECISION"))
+        broadcast, types = (self.fields(f"IFM2_{name}") for name in ("BROADCAST", "PRECISION"))
         dtype = self._type(types["type"], IFM_TYPES)
         zero_point = self._zero_point("IFM2", dtype)
         is_reversed = bool(broadcast["reversed"])
-        if broadcast["scalar"]:
-            if broadcast["height"] or broadcast["width"] or broadcast["depth"]:
-                raise not_modelled_error("a number that is repeated along an axis", f"word {self.at}")
-            return self._number("IFM2_SCALAR", dtype), zero_point, is_reversed
         repeated = (broadcast["height"], broadcast["width"], broadcast["depth"])
+        if broadcast["scalar"]:
+            require_modelled(not any(repeated), "a number that is repeated along an axis")
+            return self._number("IFM2_SCALAR", dtype), zero_point, is_reversed
         full_shape = (*y.shape[:2], x.shape[2])
         shape = tuple(1 if once else size for once, size in zip(repeated, full_shape, strict=True))
         return self._feature_map("IFM2", shape, dtype, types["format"]), zero_point, is_reversed  # type: ignore[arg-type]  # three sizes

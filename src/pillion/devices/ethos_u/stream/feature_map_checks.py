@@ -7,21 +7,18 @@ from __future__ import annotations
 import math
 
 from pillion.devices.ethos_u.stream.operations import FeatureMap, TensorLayout
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
+from pillion.devices.ethos_u.stream.stream_errors import require, require_modelled
 
 BRICK = 16
 
 
-def require_known_form(tensor: FeatureMap, at: int) -> None:
+def require_known_form(tensor: FeatureMap) -> None:
     """Raises if the tiles, alignment or strides of a tensor are invalid or unknown."""
-    _require_tiles(tensor, at)
+    _require_tiles(tensor)
     size = tensor.dtype.size_bytes
     unit = BRICK if tensor.layout is TensorLayout.BRICKS else size
     for address in tensor.bases:
-        if address % unit:
-            raise invalid_stream_error(
-                "an address is not aligned", f"multiples of {unit}", f"{address:#x} at word {at}"
-            )
+        require(address % unit == 0, "an address is not aligned", f"multiples of {unit}", f"{address:#x}")
     by_row, by_column, by_brick = tensor.strides
     if 0 in tensor.strides:
         is_supported = False
@@ -30,25 +27,16 @@ def require_known_form(tensor: FeatureMap, at: int) -> None:
     else:
         pixel_step = math.gcd(by_row, by_column)  # the pixel of the containing tensor
         is_supported = by_brick == size and pixel_step % size == 0 and pixel_step >= tensor.shape[2] * size
-    if not is_supported:
-        raise not_modelled_error(
-            "the strides of a tensor", f"{tensor.strides} of {tensor.layout.name} at word {at}"
-        )
+    require_modelled(is_supported, "the strides of a tensor", f"{tensor.strides} of {tensor.layout.name}")
 
 
-def _require_tiles(tensor: FeatureMap, at: int) -> None:
+def _require_tiles(tensor: FeatureMap) -> None:
     """Raises unless unused tiles start at 0 and a single tile has its tensor's size."""
     rows, columns, _ = tensor.shape
     upper_left, upper_right, left = tensor.tile
     is_wide, is_high = left < columns, upper_left < rows
     used = (True, is_wide, is_high, is_wide and upper_right < rows)
-    if any(base for base, is_used in zip(tensor.bases, used, strict=True) if not is_used):
-        raise not_modelled_error("the start of a tile that is not used", f"{tensor.bases} at word {at}")
-    if (
-        (not is_wide and left != columns)
-        or (not is_high and upper_left != rows)
-        or (not is_wide and upper_right != upper_left)
-    ):
-        raise not_modelled_error(
-            "a tile that is larger than its tensor", f"{tensor.tile} of {tensor.shape} at word {at}"
-        )
+    is_known = not any(base for base, is_used in zip(tensor.bases, used, strict=True) if not is_used)
+    require_modelled(is_known, "the start of a tile that is not used", tensor.bases)
+    fits = (is_wide or (left == columns and upper_right == upper_left)) and (is_high or upper_left == rows)
+    require_modelled(fits, "a tile that is larger than its tensor", f"{tensor.tile} of {tensor.shape}")

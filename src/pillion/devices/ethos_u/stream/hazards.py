@@ -24,7 +24,7 @@ from pillion.devices.ethos_u.stream.operations import (
     TensorOperation,
     Wait,
 )
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
+from pillion.devices.ethos_u.stream.stream_errors import at_word, require
 
 KERNELS_UNDER_WAY = 2
 """The operations on tensors that may be in progress at once."""
@@ -50,22 +50,21 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
     for op in found:
         if isinstance(op, Wait):
             waiting = copies if op.copies else kernels
-            if op.most >= (waiting.maxlen or 0):
-                raise invalid_stream_error(
-                    "a wait has no effect", f"less than {waiting.maxlen}", f"{op.most}, word {op.at}"
-                )
+            with at_word(op.at):
+                most = waiting.maxlen or 0
+                require(op.most < most, "a wait has no effect", f"less than {most}", op.most)
             while len(waiting) > op.most:
                 waiting.popleft()
             continue
         touched = _touched(op, accelerator)
         mine, others = (copies, kernels) if isinstance(op, DmaCopy) else (kernels, copies)
         for other in others:
-            if touched.meets(other):
-                raise invalid_stream_error(
-                    "a copy and an operation touch the same bytes at the same time",
-                    "a wait stands between them",
-                    f"words {other.at} and {op.at}",
-                )
+            require(
+                not touched.meets(other),
+                "a copy and an operation touch the same bytes at the same time",
+                "a wait stands between them",
+                f"words {other.at} and {op.at}",
+            )
         mine.append(touched)
 
 
@@ -83,13 +82,9 @@ def _read_ranges(op: TensorOperation, accelerator: Accelerator) -> Iterator[Rang
     if isinstance(op, Convolve):
         yield from (op.weights, op.scales)
     if op.activation.table is not None:
-        start, end = Tables(accelerator).place(op.activation.table, op.y.dtype, op.at)
+        start, end = Tables(accelerator).place(op.activation.table, op.y.dtype)
         yield Range(INTERNAL, accelerator.table_address + start, end - start)
 
 
 def _overlap(some: Sequence[Range], others: Sequence[Range]) -> bool:
-    return any(
-        first.region == second.region and first.start < second.end and second.start < first.end
-        for first in some
-        for second in others
-    )
+    return any(first.overlaps(second) for first in some for second in others)

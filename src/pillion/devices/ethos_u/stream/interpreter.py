@@ -24,7 +24,7 @@ from pillion.devices.ethos_u.stream.operations import (
     TensorOperation,
     Wait,
 )
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
+from pillion.devices.ethos_u.stream.stream_errors import at_word, not_modelled_error, require
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,24 @@ class StreamInterpreter:
         """Returns the bytes at the places of `outputs` after a run with these inputs."""
         memory, tables = StreamMemory(self.constants, self.sizes), Tables(self.accelerator)
         for where, data in inputs.items():
-            memory.write(where, data, 0)
+            memory.write(where, data)
         for op in self.operations:
-            match op:
-                case DmaCopy(at, source, destination) if destination.region == INTERNAL:
-                    tables.write(destination.start, memory.read(source, at), at)
-                case DmaCopy(at, source, destination):
-                    memory.copy(source, destination, at)
-                case TensorOperation():
-                    compute(op, memory, tables, self.accelerator)
-                case Wait():
-                    pass
-                case _:
-                    raise not_modelled_error("an operation", op)
-        end = self.operations[-1].at if self.operations else 0
-        return tuple(memory.read(where, end) for where in outputs)
+            with at_word(op.at):
+                self._execute(op, memory, tables)
+        return tuple(map(memory.read, outputs))
+
+    def _execute(self, op: Operation, memory: StreamMemory, tables: Tables) -> None:
+        match op:
+            case DmaCopy(_, source, destination) if destination.region == INTERNAL:
+                tables.write(destination.start, memory.read(source))
+            case DmaCopy(_, source, destination):
+                memory.copy(source, destination)
+            case TensorOperation():
+                compute(op, memory, tables, self.accelerator)
+            case Wait():
+                pass
+            case _:
+                raise not_modelled_error("an operation", op)
 
 
 def operations(stream: CommandStream) -> tuple[Operation, ...]:
@@ -81,16 +84,14 @@ def operations(stream: CommandStream) -> tuple[Operation, ...]:
     decoder = Decoder(stream.accelerator)
     decoded: list[Operation] = []
     for instruction in stream.instructions:
-        if decoded and isinstance(decoded[-1], Stop):
-            raise invalid_stream_error(
-                "commands stand behind STOP", "STOP is the last command", f"word {instruction.at}"
-            )
-        if instruction.command.is_operation:
-            decoded.append(decoder.operation(instruction))
-        else:
-            decoder.registers.set(instruction)
-    if not decoded or not isinstance(decoded[-1], Stop):
-        raise invalid_stream_error(
-            "the stream does not end", "its last command is STOP", f"{len(stream.instructions)} commands"
-        )
+        with at_word(instruction.at):
+            is_over = bool(decoded) and isinstance(decoded[-1], Stop)
+            require(not is_over, "commands stand behind STOP", "STOP is the last command")
+            if instruction.command.is_operation:
+                decoded.append(decoder.operation(instruction))
+            else:
+                decoder.set(instruction)
+    ends = bool(decoded) and isinstance(decoded[-1], Stop)
+    count = f"{len(stream.instructions)} commands"
+    require(ends, "the stream does not end", "its last command is STOP", count)
     return tuple(decoded[:-1])

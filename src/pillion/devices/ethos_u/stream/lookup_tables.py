@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
+from pillion.devices.ethos_u.stream.stream_errors import require, require_modelled
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import DType
 
@@ -22,42 +22,41 @@ class Tables:
         self._bytes = np.zeros(_BYTES, np.uint8)
         self._defined = np.zeros(_BYTES, bool)
 
-    def write(self, address: int, data: bytes, at: int) -> None:
+    def write(self, address: int, data: bytes) -> None:
         """Writes bytes at an address of the internal memory."""
         start = address - self._start
-        if not 0 <= start <= start + len(data) <= _BYTES:
-            raise invalid_stream_error(
-                "a copy to the internal memory that is no table",
-                f"bytes {self._start} to {self._start + _BYTES}",
-                f"{address} to {address + len(data)}, word {at}",
-            )
+        require(
+            0 <= start <= start + len(data) <= _BYTES,
+            "a copy to the internal memory that is no table",
+            f"bytes {self._start} to {self._start + _BYTES}",
+            f"{address} to {address + len(data)}",
+        )
         self._bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)
         self._defined[start : start + len(data)] = True
 
-    def place(self, number: int, dtype: DType, at: int) -> tuple[int, int]:
+    def place(self, number: int, dtype: DType) -> tuple[int, int]:
         """Returns the start and end of a table in bytes, relative to the first table. Table numbers count
         places of 256 bytes; a table of 4-byte entries takes four of them."""
         size = _ENTRIES * (4 if dtype is DType.INT32 else 1)
         start = number * _ENTRIES
-        if start + size > _BYTES:
-            raise invalid_stream_error(
-                "a table lies outside the internal memory",
-                f"{_BYTES} bytes",
-                f"table {number} of {size}, word {at}",
-            )
+        require(
+            start + size <= _BYTES,
+            "a table lies outside the internal memory",
+            f"{_BYTES} bytes",
+            f"table {number} of {size}",
+        )
         return start, start + size
 
-    def look_up(self, number: int, index: Int64Array, dtype: DType, at: int) -> Int64Array:
+    def look_up(self, number: int, index: Int64Array, dtype: DType) -> Int64Array:
         """Returns the entries of a table at 8-bit indices."""
-        if dtype is DType.INT16:
-            raise not_modelled_error("a table of numbers of 16 bits", f"table {number}, word {at}")
-        start, end = self.place(number, dtype, at)
-        if not self._defined[start:end].all():
-            raise invalid_stream_error(
-                "an undefined table is read",
-                "tables are copied before they are used",
-                f"table {number}, word {at}",
-            )
+        require_modelled(dtype is not DType.INT16, "a table of numbers of 16 bits", f"table {number}")
+        start, end = self.place(number, dtype)
+        require(
+            self._defined[start:end].all(),
+            "an undefined table is read",
+            "tables are copied before they are used",
+            f"table {number}",
+        )
         table = self._bytes[start:end].view(dtype.numpy.newbyteorder("<"))
         unsigned = index if dtype is DType.UINT8 else index + _ENTRIES // 2
         return table[unsigned].astype(np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.ethos_u.stream.operations import FeatureMap, Range, TensorLayout
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
+from pillion.devices.ethos_u.stream.stream_errors import require
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import Array
 
@@ -32,100 +32,71 @@ class StreamMemory:
             self._bytes[region] = np.zeros(size, np.uint8)
             self._defined[region] = np.zeros(size, bool)
 
-    def read(self, where: Range, at: int) -> bytes:
+    def read(self, where: Range) -> bytes:
         """Returns consecutive bytes."""
-        self._require_accessible(where.region, where.start, where.end, at)
-        if not self._defined[where.region][where.start : where.end].all():
-            raise _undefined_read_error(where.region, where.start, where.end, at)
-        return self._bytes[where.region][where.start : where.end].tobytes()
+        here = self._accessible(where)
+        self._require_defined(where, here)
+        return self._bytes[where.region][here].tobytes()
 
-    def write(self, where: Range, data: bytes, at: int) -> None:
+    def write(self, where: Range, data: bytes) -> None:
         """Writes consecutive bytes."""
-        self._require_accessible(where.region, where.start, where.end, at, writes=True)
-        self._bytes[where.region][where.start : where.end] = np.frombuffer(data, np.uint8)
-        self._defined[where.region][where.start : where.end] = True
+        here = self._accessible(where, writes=True)
+        self._bytes[where.region][here] = np.frombuffer(data, np.uint8)
+        self._defined[where.region][here] = True
 
-    def copy(self, source: Range, destination: Range, at: int) -> None:
+    def copy(self, source: Range, destination: Range) -> None:
         """Copies bytes. Undefined bytes stay undefined: copies are multiples of 16 bytes, which may extend
         beyond a tensor."""
-        self._require_accessible(source.region, source.start, source.end, at)
-        self._require_accessible(destination.region, destination.start, destination.end, at, writes=True)
+        read, written = self._accessible(source), self._accessible(destination, writes=True)
         for storage in (self._bytes, self._defined):
-            moved = storage[source.region][source.start : source.end].copy()
-            storage[destination.region][destination.start : destination.end] = moved
+            storage[destination.region][written] = storage[source.region][read].copy()
 
-    def load(self, tensor: FeatureMap, at: int) -> Int64Array:
+    def load(self, tensor: FeatureMap) -> Int64Array:
         """Returns the elements of a tensor as rows, columns and channels."""
-        byte_indices = self._byte_addresses(tensor, at)
-        if not self._defined[tensor.region][byte_indices].all():
-            raise _undefined_read_error(
-                tensor.region, int(byte_indices.min()), int(byte_indices.max()) + 1, at
-            )
+        byte_indices = self._byte_addresses(tensor)
+        self._require_defined(tensor_byte_range(tensor), byte_indices)
         raw = self._bytes[tensor.region][byte_indices].view(tensor.dtype.numpy.newbyteorder("<"))
         return raw[..., 0].astype(np.int64)
 
-    def store(self, tensor: FeatureMap, values: Array, at: int) -> None:
+    def store(self, tensor: FeatureMap, values: Array) -> None:
         """Writes the elements of a tensor."""
-        byte_indices = self._byte_addresses(tensor, at, writes=True)
-        if values.shape != tensor.shape:
-            raise invalid_stream_error(
-                "a result has another shape than its place", f"{tensor.shape}", f"{values.shape}, word {at}"
-            )
-        if np.unique(byte_indices).size != byte_indices.size:
-            raise invalid_stream_error(
-                "a result is written over itself", "every element has a place of its own", f"word {at}"
-            )
+        byte_indices = self._byte_addresses(tensor, writes=True)
+        shape = tensor.shape
+        require(values.shape == shape, "a result has another shape than its place", str(shape), values.shape)
+        is_apart = np.unique(byte_indices).size == byte_indices.size
+        require(is_apart, "a result is written over itself", "every element has a place of its own")
         data = np.ascontiguousarray(values, tensor.dtype.numpy.newbyteorder("<"))
         self._bytes[tensor.region][byte_indices] = data.view(np.uint8).reshape(byte_indices.shape)
         self._defined[tensor.region][byte_indices] = True
 
-    def _byte_addresses(self, tensor: FeatureMap, at: int, *, writes: bool = False) -> Int64Array:
+    def _byte_addresses(self, tensor: FeatureMap, *, writes: bool = False) -> Int64Array:
         """Returns the address of each byte of each element; raises if the tensor does not fit into its
         region."""
-        where, size = tensor_byte_range(tensor), tensor.dtype.size_bytes
-        self._require_accessible(where.region, where.start, where.end, at, writes=writes)
-        if math.prod(tensor.shape) * size > self._bytes[where.region].size:
-            raise invalid_stream_error(
-                "a tensor is larger than its region",
-                f"{self._bytes[where.region].size} bytes",
-                f"{tensor.shape}, word {at}",
-            )
-        if max(map(abs, tensor.strides)) > self._bytes[where.region].size:
-            raise invalid_stream_error(
-                "a stride is larger than its region",
-                f"{self._bytes[where.region].size} bytes",
-                f"{tensor.strides}, word {at}",
-            )
+        self._accessible(tensor_byte_range(tensor), writes=writes)
+        most, size = self._bytes[tensor.region].size, tensor.dtype.size_bytes
+        fits = math.prod(tensor.shape) * size <= most
+        require(fits, "a tensor is larger than its region", f"{most} bytes", tensor.shape)
+        fits = max(map(abs, tensor.strides)) <= most
+        require(fits, "a stride is larger than its region", f"{most} bytes", tensor.strides)
         return addresses(tensor)[..., None] + np.arange(size)
 
-    def _require_accessible(
-        self, region: int, start: int, end: int, at: int, *, writes: bool = False
-    ) -> None:
-        if region not in self._bytes:
-            raise invalid_stream_error(
-                "an access to a region that is not there",
-                f"regions {sorted(self._bytes)}",
-                f"{region} at word {at}",
-            )
-        size = self._bytes[region].size
-        if not 0 <= start <= end <= size:
-            raise invalid_stream_error(
-                "an access outside its region",
-                f"region {region} has {size} bytes",
-                f"bytes {start} to {end} at word {at}",
-            )
-        if writes and region == CONSTANTS:
-            raise invalid_stream_error(
-                "constants are written", "region 0 is only read", f"bytes {start} to {end} at word {at}"
-            )
+    def _accessible(self, where: Range, *, writes: bool = False) -> slice:
+        """Returns the place of bytes in their region; raises unless they may be accessed."""
+        known, here = where.region in self._bytes, f"bytes {where.start} to {where.end}"
+        require(
+            known, "an access to a region that is not there", f"regions {sorted(self._bytes)}", where.region
+        )
+        size = self._bytes[where.region].size
+        inside, rule = 0 <= where.start <= where.end <= size, f"region {where.region} has {size} bytes"
+        require(inside, "an access outside its region", rule, here)
+        is_allowed = not writes or where.region != CONSTANTS
+        require(is_allowed, "constants are written", "region 0 is only read", here)
+        return slice(where.start, where.end)
 
-
-def _undefined_read_error(region: int, start: int, end: int, at: int) -> Exception:
-    return invalid_stream_error(
-        "undefined bytes are read",
-        "operands are inputs, constants, or results of earlier operations",
-        f"region {region}, among bytes {start} to {end} at word {at}",
-    )
+    def _require_defined(self, where: Range, indices: slice | Int64Array) -> None:
+        rule = "operands are inputs, constants, or results of earlier operations"
+        here = f"region {where.region}, among bytes {where.start} to {where.end}"
+        require(self._defined[where.region][indices].all(), "undefined bytes are read", rule, here)
 
 
 def tensor_byte_range(tensor: FeatureMap) -> Range:

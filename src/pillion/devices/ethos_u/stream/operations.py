@@ -137,6 +137,10 @@ class Range:
         """The offset after the last byte."""
         return self.start + self.length
 
+    def overlaps(self, other: Range) -> bool:
+        """Whether two ranges have a byte in common."""
+        return self.region == other.region and self.start < other.end and other.start < self.end
+
 
 INTERNAL = -1
 """The internal memory as the destination of a copy; it receives only tables."""

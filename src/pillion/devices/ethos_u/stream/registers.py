@@ -6,7 +6,7 @@ from __future__ import annotations
 from pillion.devices.ethos_u.accelerators import Accelerator, Family
 from pillion.devices.ethos_u.stream.command_words import CommandWord
 from pillion.devices.ethos_u.stream.commands import BY_NAME
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error, not_modelled_error
+from pillion.devices.ethos_u.stream.stream_errors import require, require_modelled
 
 
 class Registers:
@@ -15,29 +15,24 @@ class Registers:
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
         self._held: dict[str, CommandWord] = {}
-        self.at = 0
 
     def set(self, instruction: CommandWord) -> None:
         """Sets a register."""
-        if instruction.command.name == "PARALLEL_MODE" and (
-            instruction.parameter or self.accelerator.family is Family.U55
-        ):
-            raise not_modelled_error(
-                "several cores", f"PARALLEL_MODE {instruction.parameter} at word {instruction.at}"
-            )
-        self._held[instruction.command.name] = instruction
+        name, parameter = instruction.command.name, instruction.parameter
+        is_one_core = name != "PARALLEL_MODE" or (not parameter and self.accelerator.family is not Family.U55)
+        require_modelled(is_one_core, "several cores", f"PARALLEL_MODE {parameter}")
+        self._held[name] = instruction
 
     def read(self, name: str) -> CommandWord:
         """Returns the command that set a register."""
         assert name in BY_NAME, name
-        word = self._held.get(name)
-        if word is None:
-            raise invalid_stream_error(
-                f"{name} is read before it is set",
-                "a register has a value before it is used",
-                f"word {self.at}",
-            )
-        return word
+        rule = "a register has a value before it is used"
+        require(name in self._held, f"{name} is read before it is set", rule)
+        return self._held[name]
+
+    def fields(self, name: str) -> dict[str, int]:
+        """Returns the fields of a register's parameter."""
+        return self.read(name).fields
 
     def value(self, name: str) -> int:
         """Returns the parameter of a narrow register."""
@@ -51,10 +46,8 @@ class Registers:
     def address(self, name: str) -> int:
         """Returns a wide register: 40 bits, 32 on a U55."""
         word = self.read(name)
-        if word.parameter and self.accelerator.family is Family.U55:
-            raise invalid_stream_error(
-                "an address has more than 32 bits", "a U55 has 32", f"{name}, word {self.at}"
-            )
+        fits = not word.parameter or self.accelerator.family is not Family.U55
+        require(fits, "an address has more than 32 bits", "a U55 has 32", name)
         return word.parameter << 32 | word.data
 
     def stride(self, name: str) -> int:

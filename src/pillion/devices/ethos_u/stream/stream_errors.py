@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a command stream."""
+"""Errors of a command stream, and the checks that raise them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pillion.errors import PillionError
 
@@ -17,13 +20,30 @@ class StreamError(PillionError):
         return StreamError, (self.what, self.rule, self.here)
 
 
-def not_modelled_error(what: str, here: object) -> StreamError:
+@contextmanager
+def at_word(at: int) -> Iterator[None]:
+    """Adds the word of a command to the errors that its decoding or execution raises."""
+    try:
+        yield
+    except StreamError as error:
+        here = ", ".join(filter(None, (error.here, f"word {at}")))
+        raise StreamError(error.what, error.rule, here) from None
+
+
+def not_modelled_error(what: str, here: object = "") -> StreamError:
     """Returns the error for a command, register, bit or mode that is not modelled."""
     return StreamError(
         f"not modelled: {what}", "every command, register, bit and mode of a stream is understood", str(here)
     )
 
 
-def invalid_stream_error(what: str, rule: str, here: object) -> StreamError:
-    """Returns the error for an invalid command stream."""
-    return StreamError(what, rule, str(here))
+def require(holds: object, what: str, rule: str, here: object = "") -> None:
+    """Raises if the command stream is invalid."""
+    if not holds:
+        raise StreamError(what, rule, str(here))
+
+
+def require_modelled(holds: object, what: str, here: object = "") -> None:
+    """Raises if a command, register, bit or mode is not modelled."""
+    if not holds:
+        raise not_modelled_error(what, here)

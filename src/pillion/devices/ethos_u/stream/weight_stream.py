@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.operations import ConvolutionKind, Convolve, KernelWindow
-from pillion.devices.ethos_u.stream.stream_errors import invalid_stream_error
-from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarted
+from pillion.devices.ethos_u.stream.stream_errors import StreamError, require
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
 from pillion.ir.numerics import Int64Array
 
 SECONDS = 60.0
@@ -29,14 +29,12 @@ _unpacker = restarted(
 )
 
 
-def unpack(data: bytes, at: int) -> NDArray[np.int16]:
-    """Returns the decompressed weights of one operation."""
-    return _decoded(data, at)
-
-
 @lru_cache(maxsize=512)
-def _decoded(data: bytes, at: int) -> NDArray[np.int16]:
-    child = _unpacker()
+def unpack(data: bytes) -> NDArray[np.int16]:
+    """Returns the decompressed weights of one operation."""
+    if not _child:
+        _child.append(Child([sys.executable, "-I", str(Path(__file__).with_name("unpack_weights.py"))]))
+    child = _child[0]
     try:
         child.send(struct.pack("<I", len(data)) + data, SECONDS)
         (count,) = struct.unpack("<I", child.receive(4, SECONDS))
@@ -44,26 +42,23 @@ def _decoded(data: bytes, at: int) -> NDArray[np.int16]:
     except (ChildEnded, ChildTimeoutError) as error:
         child.close()
         ended = "it took too long" if isinstance(error, ChildTimeoutError) else str(error)
-        raise invalid_stream_error(
-            "weights cannot be decompressed", "what the compiler packed", f"{ended}, word {at}"
-        ) from None
+        raise StreamError("weights cannot be decompressed", "what the compiler packed", ended) from None
 
 
 def weights_of(op: Convolve, data: bytes, accelerator: Accelerator) -> Int64Array:
     """Returns the weights of a convolution as results, rows, columns and input channels (1 if depthwise)."""
     depth = 1 if op.product is ConvolutionKind.DEPTHWISE else op.x.shape[2]
     shape = (op.y.shape[2], op.kernel.height, op.kernel.width, depth)
-    unpacked = unpack(data, op.at)
+    unpacked = unpack(data)
     order = weight_positions(op.product, op.kernel, shape, op.block.depth, op.x.dtype.size_bytes, accelerator)
-    if unpacked.size < order.size or unpacked[order.size :].any():
-        raise invalid_stream_error(
-            "there are more or fewer weights than the kernel has",
-            f"{order.size}",
-            f"{unpacked.size}, word {op.at}",
-        )
+    require(
+        unpacked.size >= order.size and not unpacked[order.size :].any(),
+        "there are more or fewer weights than the kernel has",
+        str(order.size),
+        unpacked.size,
+    )
     unpacked = unpacked[: order.size]
-    if unpacked[order < 0].any():
-        raise invalid_stream_error("a weight lies outside the kernel", "there are zeros", f"word {op.at}")
+    require(not unpacked[order < 0].any(), "a weight lies outside the kernel", "there are zeros")
     weights = np.zeros(int(np.prod(shape)), np.int64)
     weights[order[order >= 0]] = unpacked[order >= 0]
     return weights.reshape(shape)
@@ -145,18 +140,22 @@ def _group_weight_indices(
     return np.where(inside, at, -1).reshape(-1)
 
 
-def scales_of(data: bytes, channels: int, at: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+def scales_of(data: bytes, channels: int) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Returns bias, scale and shift of each channel; the bytes after them are padding and must be 0."""
     size = _SCALE_BYTES * channels
-    if len(data) < size or any(data[size:]):
-        raise invalid_stream_error(
-            "there are more or fewer scales than channels", f"{size} bytes", f"{len(data)}, word {at}"
-        )
+    require(
+        len(data) >= size and not any(data[size:]),
+        "there are more or fewer scales than channels",
+        f"{size} bytes",
+        len(data),
+    )
     rows = np.frombuffer(data[:size], np.uint8).reshape(channels, _SCALE_BYTES).astype(np.int64)
     bias = sum(rows[:, n] << 8 * n for n in range(5))
     scale = sum(rows[:, 5 + n] << 8 * n for n in range(4))
-    if (rows[:, 9] > 63).any():
-        raise invalid_stream_error(
-            "reserved bits of a scale are set", "a shift of 6 bits", f"{int(rows[:, 9].max())}, word {at}"
-        )
+    require(
+        not (rows[:, 9] > 63).any(),
+        "reserved bits of a scale are set",
+        "a shift of 6 bits",
+        int(rows[:, 9].max()),
+    )
     return np.where(bias >> 39, bias - (1 << 40), bias), np.asarray(scale), rows[:, 9]
