@@ -147,7 +147,7 @@ def test_no_class_says_it_for_nothing(fact: str, monkeypatch: pytest.MonkeyPatch
         if getattr(cls, fact) is getattr(Op, fact) or cls.kind in SAID_FOR_MORE:
             continue
         with monkeypatch.context() as patched:
-            patched.setattr(cls, fact, getattr(Op, fact))
+            patched.setattr(cls, fact, lambda self, *arithmetic: ())
             noticed = (
                 unsaid_sums(cls, monkeypatch)
                 if fact == "largest_sums"

@@ -150,6 +150,23 @@ def scale_by(x: ArrayLike, real: float) -> Int64Array:
     return requantize(x, multiplier.mantissa, multiplier.shift)
 
 
+MULTIPLIER_BITS = 30
+"""Bits of the largest of several multipliers with common fraction bits."""
+MOST_PLACES = 44
+"""The maximum number of such fraction bits."""
+
+
+def common_places(ratios: ArrayLike) -> int:
+    """Returns the fraction bits with which the largest of several scale ratios fills a 31-bit multiplier; less than 1
+    if it is too large for one."""
+    return min(MULTIPLIER_BITS - math.ceil(math.log2(np.max(ratios))), MOST_PLACES)
+
+
+def in_places(ratios: ArrayLike, places: int) -> Int64Array:
+    """Returns scale ratios as integers with these fraction bits."""
+    return round_half_away(np.asarray(ratios, np.float64) * 2.0**places).astype(np.int64)
+
+
 def round_half_away(x: ArrayLike) -> NDArray[np.float64]:
     """Returns the nearest integer of doubles, ties away from zero."""
     x = np.asarray(x, np.float64)

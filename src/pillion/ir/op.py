@@ -208,9 +208,10 @@ class Op:
         return axis_map.inside(span, operand.shape[ROWS]) if isinstance(axis_map, AxisMap) else None
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        """Raises a ValueError if a ratio of the op's scales has no fixed-point form in an arithmetic.
-
-        Every class that turns scales into multipliers declares this; other ops accept any scales."""
+        """Raises a ValueError if a ratio of the op's scales has no fixed-point form in an arithmetic: by default, if
+        `largest_sums` finds no shift for it. Other ops accept any scales."""
+        for _ in self.largest_sums():
+            pass
 
     def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
         """Returns the error that `check` raises: the rule and the value."""

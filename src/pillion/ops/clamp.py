@@ -33,9 +33,6 @@ class Clamp(Unary):
         if self.x.quant != self.y.quant:
             yield numerics.INT8_STEPS, numerics.encode_multiplier(self.x.scale / self.y.scale).shift
 
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        numerics.encode_multiplier(self.x.scale / self.y.scale)
-
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         if self.x.quant == self.y.quant:
             return np.asarray(np.clip(operands[0], self.low, self.high), np.int8)

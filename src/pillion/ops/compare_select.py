@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,28 +39,14 @@ class Relation(Enum):
     @property
     def outcomes(self) -> int:
         """The outcomes that satisfy the relation, as bits: 1 for less, 2 for equal, 4 for greater."""
-        return _OUTCOMES[self]
+        return (1, 3, 2, 5, 6, 4)[list(Relation).index(self)]
 
     @property
     def turned(self) -> Relation:
         """The relation with exchanged operands."""
-        return _TURNED.get(self, self)
+        less, equal, greater = self.outcomes & 1, self.outcomes & 2, self.outcomes & 4
+        return next(r for r in Relation if r.outcomes == less * 4 + equal + greater // 4)
 
-
-_OUTCOMES = {
-    Relation.LESS: 1,
-    Relation.LESS_EQUAL: 3,
-    Relation.EQUAL: 2,
-    Relation.NOT_EQUAL: 5,
-    Relation.GREATER_EQUAL: 6,
-    Relation.GREATER: 4,
-}
-_TURNED = {
-    Relation.LESS: Relation.GREATER,
-    Relation.LESS_EQUAL: Relation.GREATER_EQUAL,
-    Relation.GREATER: Relation.LESS,
-    Relation.GREATER_EQUAL: Relation.LESS_EQUAL,
-}
 
 Keys = NDArray[np.uint16]
 """A sort key for each int8 level: keys compare like the real values of the levels."""
@@ -215,6 +202,12 @@ class ArgExtremum(Op):
     axis: int = 0
     keepdims: bool = False
     is_identity = False
+    find: ClassVar[Callable[..., Any]]
+    """Returns the positions along an axis."""
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        found = type(self).find(operands[0], axis=self.axis, keepdims=self.keepdims)
+        return np.asarray(found).astype(np.int32)
 
     def access(self, operand: Value) -> Access:
         return reduction_access(operand, (self.axis,), self.keepdims, "it looks through them all")
@@ -242,24 +235,18 @@ class ArgExtremum(Op):
             yield make(cls, y, x=x, axis=axis, keepdims=keepdims)
 
 
-def _as_positions(indices: Array, axis: int, keepdims: bool) -> Array:
-    return np.asarray(np.expand_dims(indices, axis) if keepdims else indices).astype(np.int32)
-
-
 @op("arg_max")
 class ArgMax(ArgExtremum):
     """Returns the position of the largest value along an axis as int32; of equal values the first."""
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return _as_positions(np.argmax(operands[0], axis=self.axis), self.axis, self.keepdims)
+    find = staticmethod(np.argmax)
 
 
 @op("arg_min")
 class ArgMin(ArgExtremum):
     """Returns the position of the smallest value along an axis as int32; of equal values the first."""
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return _as_positions(np.argmin(operands[0], axis=self.axis), self.axis, self.keepdims)
+    find = staticmethod(np.argmin)
 
 
 class TopK(Unary):

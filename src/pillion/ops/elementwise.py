@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
+from pillion.ops.example_values import ZERO_POINTS, example_pairs, make, value
 from pillion.ops.rowwise import RowWise
 
 ADD_LEFT_SHIFT = 20
@@ -55,25 +55,12 @@ class Binary(RowWise):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        shared = cls.quantization.name == "SHARED"
-        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
-            for ratio in RATIOS[number % 2 :: 2]:
-                zero_point = ZERO_POINTS[number % 4]
-                a = value("a", a_shape, 0.0625, zero_point)
-                b = value(
-                    "b",
-                    b_shape,
-                    a.scale if shared else a.scale * ratio,
-                    zero_point if shared else ZERO_POINTS[(number + 1) % 4],
-                )
-                y = value(
-                    "y",
-                    (),
-                    a.scale if shared else a.scale * 1.5 if ratio != 0.5 else 0.125,
-                    zero_point if shared else ZERO_POINTS[(number + 3) % 4],
-                )
-                bounds = {"low": y.zero_point} if number == 1 and not shared else {}
-                yield make(cls, y, a=a, b=b, **bounds)
+        shared = cls.quantization is Quantization.SHARED
+        for number, a, b, ratio in example_pairs(shared):
+            scale = a.scale * 1.5 if ratio != 0.5 else 0.125
+            y = a.like("y") if shared else value("y", (), scale, ZERO_POINTS[(number + 3) % 4])
+            bounds = {"low": y.zero_point} if number == 1 and not shared else {}
+            yield make(cls, y, a=a, b=b, **bounds)
 
 
 class AddOrSub(Binary, ScaledOp):
@@ -193,6 +180,10 @@ class Extremum(Binary):
 
     beyond: ClassVar[int] = 0
     """The int8 value that never wins the comparison."""
+    combine: ClassVar[Callable[..., Array]]
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return type(self).combine(*operands)
 
     def check(self) -> None:
         super().check()
@@ -215,8 +206,7 @@ class Minimum(Extremum):
 
     beyond = 127
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return np.minimum(*operands)
+    combine = staticmethod(np.minimum)
 
 
 @op("maximum", quantization=Quantization.SHARED)
@@ -225,5 +215,4 @@ class Maximum(Extremum):
 
     beyond = -128
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return np.maximum(*operands)
+    combine = staticmethod(np.maximum)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,10 +15,6 @@ from pillion.ir.op import Op, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ops.example_values import ZERO_POINTS, conv_weights, make
 
-MULTIPLIER_BITS = 30
-"""Bits of the largest multiplier."""
-MOST_PLACES = 44
-"""The maximum number of fraction bits of multipliers."""
 MOST_WORDS = 2**20
 """The maximum number of rows in a bag; their 64-bit sum is exact."""
 
@@ -56,12 +51,12 @@ class EmbeddingBag(Op):
     @property
     def places(self) -> int:
         """The fraction bits of all multipliers."""
-        return min(MULTIPLIER_BITS - math.ceil(math.log2(float(self.ratios.max()))), MOST_PLACES)
+        return numerics.common_places(self.ratios)
 
     @property
     def multipliers(self) -> NDArray[np.int32]:
         """The multiplier of each row, with `places` fraction bits."""
-        return np.asarray(numerics.round_half_away(self.ratios * 2.0**self.places), np.int32)
+        return numerics.in_places(self.ratios, self.places).astype(np.int32)
 
     @property
     def offset(self) -> int:
@@ -75,7 +70,9 @@ class EmbeddingBag(Op):
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         if self.places < 1:
-            raise ValueError(f"a row in steps of {2.0**MULTIPLIER_BITS:.3g} of the result's, or more")
+            raise ValueError(
+                f"a row in steps of {2.0**numerics.MULTIPLIER_BITS:.3g} of the result's, or more"
+            )
 
     def infer(self) -> TensorType:
         return TensorType((*self.indices.shape[:-1], self.table.shape[-1]), self.y.dtype)

@@ -73,6 +73,16 @@ def make(cls: type[Op], y: Value, **fields: Any) -> Op:
     return cast("Any", cls)(y=Value(y.name, TensorType(shape, y.dtype, y.type.quant)), **fields)
 
 
+def example_pairs(shared: bool = False) -> Iterator[tuple[int, Value, Value, float]]:
+    """Yields operands that broadcast: the number of the pair of shapes, both operands, and the ratio of their scales.
+    If they are `shared`, scale and zero point are the same."""
+    for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+        for ratio in RATIOS[number % 2 :: 2]:
+            a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
+            b = value("b", b_shape, a.scale * ratio, ZERO_POINTS[(number + 1) % 4])
+            yield number, a, a.like("b", shape=b_shape) if shared else b, ratio
+
+
 def rescale_examples(cls: type[Op], some: Fields, other: Fields) -> Iterator[Op]:
     """Yields examples of an op that requantizes: some attributes at several ratios, others at ratio 1."""
     for number, ratio in enumerate(RATIOS * 2):

@@ -106,9 +106,6 @@ class Requantize(Unary):
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield numerics.INT8_STEPS, numerics.encode_multiplier(self.x.scale / self.y.scale).shift
 
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        numerics.encode_multiplier(self.x.scale / self.y.scale)
-
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.to)
 

@@ -78,7 +78,7 @@ class LstmGates(Op):
             raise ValueError(
                 f"a cell has zero point 0 and a power of two from 2^-15 to 2^{largest} as its scale"
             )
-        _ = self.input_multipliers, self.recurrent_multipliers
+        super().check_scales(arithmetic)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         first = self._largest_gate_sum(self.x, self.input_weights) + _largest_bias(self.bias)
@@ -191,10 +191,6 @@ class LstmOutput(LstmGates):
     def multiplier(self) -> Multiplier:
         """The multiplier from products of two fractions to the result's scale."""
         return numerics.encode_multiplier(float(np.float32(2.0**-30) / np.float32(self.y.scale)))
-
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        super().check_scales(arithmetic)
-        _ = self.multiplier
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield from super().largest_sums()

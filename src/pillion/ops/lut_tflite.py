@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,52 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from pillion.errors import PillionError
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
-from pillion.ir.types import PerTensor, Value
+from pillion.ir.types import PerTensor
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Mul, Sub
 from pillion.ops.square_root import inverse_square_root
 from pillion.ops.unary_functions import Function
 
+if TYPE_CHECKING:
+    from pillion.ops.lut import Lut
+
 Floats = NDArray[np.float32]
-
-
-class TfliteLut(Protocol):
-    """The attributes of a `lut` that this module reads."""
-
-    @property
-    def x(self) -> Value:
-        """The operand of the function."""
-
-    @property
-    def y(self) -> Value:
-        """The result of the function."""
-
-    @property
-    def function(self) -> Function:
-        """The function to tabulate."""
-
-    @property
-    def alpha(self) -> float:
-        """The slope or factor of functions that have one."""
-
-    @property
-    def low(self) -> float:
-        """The lower bound of `clamp`."""
-
-    @property
-    def high(self) -> float:
-        """The upper bound of `clamp`."""
-
-    @property
-    def name(self) -> str:
-        """The name of the op."""
-
-    @property
-    def source(self) -> str:
-        """The line of the model."""
-
-    def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
-        """Returns the error for an unsupported value."""
 
 
 ACTIVATIONS: dict[str, tuple[float, float]] = {
@@ -79,7 +43,7 @@ SQRT_HALF = 1518500250
 INT16_MAX = 2**15 - 1
 
 
-def tflite_entries(op: TfliteLut) -> NDArray[np.int8]:
+def tflite_entries(op: Lut) -> NDArray[np.int8]:
     """Returns the table of the TFLite operator for this function, for -128, -127, … 127."""
     entries = ENTRIES.get(op.function)
     if entries is None:
@@ -107,17 +71,17 @@ def _quantize_bound(real: float, quant: PerTensor) -> int:
     return int(np.clip(steps + quant.zero_point, -128, 127))
 
 
-def rescaled(levels: ArrayLike, op: TfliteLut, factor: float = 1.0) -> Int64Array:
+def rescaled(levels: ArrayLike, op: Lut, factor: float = 1.0) -> Int64Array:
     """Returns levels · factor · input scale / output scale + output zero point, with a float32 ratio."""
     real = float(np.float32(np.float32(op.x.scale) * np.float32(factor)) / np.float32(op.y.scale))
     return numerics.scale_by(levels, real) + op.y.zero_point
 
 
-def tabulated_float32(function: Callable[[Floats], Floats]) -> Callable[[TfliteLut, Int64Array], Int64Array]:
+def tabulated_float32(function: Callable[[Floats], Floats]) -> Callable[[Lut, Int64Array], Int64Array]:
     """Returns a function that tabulates a float32 function: its value times the reciprocal of the output scale,
     ties away from zero."""
 
-    def entries(op: TfliteLut, levels: Int64Array) -> Int64Array:
+    def entries(op: Lut, levels: Int64Array) -> Int64Array:
         x = np.float32(op.x.scale) * levels.astype(np.float32)
         with np.errstate(all="ignore"):
             steps = function(x) * (np.float32(1) / np.float32(op.y.scale))
@@ -128,7 +92,7 @@ def tabulated_float32(function: Callable[[Floats], Floats]) -> Callable[[TfliteL
     return entries
 
 
-def _require_31_bits(op: TfliteLut, steps: Floats) -> None:
+def _require_31_bits(op: Lut, steps: Floats) -> None:
     if steps.max() >= 2**31 - 256:
         raise op.refuse(
             "the function's values fit 32 bits in steps of the output scale, LiteRT's result is undefined otherwise",
@@ -167,13 +131,13 @@ def _gelu_tanh(x: Floats) -> Floats:
     return np.asarray(np.float32(0.5) * x * (np.float32(1) + tanh32(inner)), np.float32)
 
 
-def _sigmoid(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _sigmoid(op: Lut, levels: Int64Array) -> Int64Array:
     if op.y.scale != 1 / 256:
         raise op.refuse("TFLite's LOGISTIC has output scale 1/256", op.y.scale)
     return tabulated_float32(_logistic)(op, levels)
 
 
-def _sqrt(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _sqrt(op: Lut, levels: Int64Array) -> Int64Array:
     """Computes the square root, truncated. LiteRT aborts on negative input; here it counts as zero."""
     x = np.float32(op.x.scale) * np.maximum(levels, 0).astype(np.float32)
     steps = np.sqrt(x) / np.float32(op.y.scale)
@@ -181,7 +145,7 @@ def _sqrt(op: TfliteLut, levels: Int64Array) -> Int64Array:
     return np.asarray(np.floor(steps).astype(np.int64) + op.y.zero_point)
 
 
-def _rsqrt(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _rsqrt(op: Lut, levels: Int64Array) -> Int64Array:
     """Computes 1 / sqrt by Newton's method on integers. Zero yields the largest value; LiteRT aborts on negative
     input, here it counts as zero."""
     real = 1 / (np.float32(math.sqrt(np.float32(op.x.scale))) * np.float32(op.y.scale))
@@ -197,11 +161,11 @@ def _rsqrt_of_level(level: int, out: Multiplier) -> int:
     return int(numerics.requantize(wide, out.mantissa, out.shift - 20))
 
 
-def _abs(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _abs(op: Lut, levels: Int64Array) -> Int64Array:
     return rescaled(np.abs(levels), op)
 
 
-def _neg(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _neg(op: Lut, levels: Int64Array) -> Int64Array:
     """Computes SUB(zero, x): TFLite's own NEG ignores zero points."""
     zero = np.full(levels.shape, op.x.zero_point)
     return (
@@ -211,28 +175,28 @@ def _neg(op: TfliteLut, levels: Int64Array) -> Int64Array:
     )
 
 
-def _square(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _square(op: Lut, levels: Int64Array) -> Int64Array:
     """Computes MUL(x, x)."""
     x = levels + op.x.zero_point
     return Mul(a=op.x, b=op.x, y=op.y).reference(Arithmetic.TFLITE, x, x).astype(np.int64)
 
 
-def _leaky_relu(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _leaky_relu(op: Lut, levels: Int64Array) -> Int64Array:
     slope = rescaled(levels if op.alpha >= 0 else -levels, op, abs(op.alpha))
     return np.where(levels >= 0, rescaled(levels, op), slope)
 
 
-def _clamp(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _clamp(op: Lut, levels: Int64Array) -> Int64Array:
     return as_clamp(op).reference(Arithmetic.TFLITE, (levels + op.x.zero_point)).astype(np.int64)
 
 
-def as_clamp(op: TfliteLut) -> Clamp:
+def as_clamp(op: Lut) -> Clamp:
     """Returns the function `clamp` with its bounds as levels of the result."""
     low, high = _quantize_bound(op.low, op.y.quant), _quantize_bound(op.high, op.y.quant)
     return Clamp(x=op.x, y=op.y, low=low, high=high, source=op.source)
 
 
-def _hardswish(op: TfliteLut, levels: Int64Array) -> Int64Array:
+def _hardswish(op: Lut, levels: Int64Array) -> Int64Array:
     """Computes x · relu6(x + 3) / 6 in 16 bits, 7 of them below the input's unit."""
     fine = np.float32(op.x.scale) / np.float32(128)
     out = numerics.encode_multiplier(float(fine / np.float32(op.y.scale)))
@@ -271,7 +235,7 @@ def _saturate16(x: Int64Array) -> Int64Array:
     return np.clip(x, -INT16_MAX - 1, INT16_MAX)
 
 
-ENTRIES: dict[Function, Callable[[TfliteLut, Int64Array], Int64Array]] = {
+ENTRIES: dict[Function, Callable[[Lut, Int64Array], Int64Array]] = {
     Function.SIGMOID: _sigmoid,
     Function.TANH: tabulated_float32(tanh32),
     Function.HARDSWISH: _hardswish,

@@ -152,9 +152,6 @@ class Normalize(Op):
         self.factors_and_offsets()
         yield (self.elements << self.element_bits - 1), self.mean_multiplier.shift
 
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        self.factors_and_offsets()
-
     def access(self, operand: Value) -> Access:
         if operand is not self.x:
             return WHOLE

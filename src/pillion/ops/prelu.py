@@ -43,9 +43,6 @@ class Prelu(Unary):
         yield numerics.INT8_STEPS, plain.shift
         yield numerics.INT8_STEPS**2, sloped.shift
 
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        self.multipliers(arithmetic)
-
     def check(self) -> None:
         """Raises if operands do not fit. A constant slope may already be quantized while x is real."""
         if not (self.slope.is_constant and self.slope.is_quantized):

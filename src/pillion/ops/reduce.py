@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
+from typing import ClassVar
 
 import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.access import ROWS, Access, AxisMap, ReductionRowGroup
-from pillion.ir.numerics import Arithmetic, Multiplier
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
 from pillion.ops.example_values import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
@@ -59,22 +60,24 @@ class Reduction(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        shared = cls.quantization.name == "SHARED"
+        shared = cls.quantization is Quantization.SHARED
         for number, (shape, axes, keepdims) in enumerate(CASES):
-            for ratio in RATIOS[number % 2 :: 2] if not shared else (1.0,):
+            for ratio in (1.0,) if shared else RATIOS[number % 2 :: 2]:
                 x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
                 count = math.prod(shape[axis] for axis in axes)
-                y = value("y", (), x.scale, x.zero_point)
-                if not shared:
-                    y = result_for(
-                        x.scale * count * center(x), x.scale * math.sqrt(count) * DEVIATION, number
-                    )
-                    y = value("y", (), y.scale / ratio, y.zero_point)
+                middle, deviation = x.scale * count * center(x), x.scale * math.sqrt(count) * DEVIATION
+                y = result_for(middle, deviation, number)
+                y = x.like("y") if shared else value("y", (), y.scale / ratio, y.zero_point)
                 yield make(cls, y, x=x, axes=axes, keepdims=keepdims)
 
 
 class _SumReduction(Reduction):
     """The base class of sums and means: running sums of int8 have 32 bits."""
+
+    def sums(self, x: Array) -> Int64Array:
+        """Returns the sums of the elements less their zero point."""
+        sums = x.astype(np.int64).sum(axis=self.axes, keepdims=self.keepdims)
+        return np.asarray(sums - self.count * self.x.zero_point)
 
     @property
     def folded_bytes(self) -> int:
@@ -107,9 +110,8 @@ class Mean(_SumReduction):
         check_axes(self, self.axes, self.x.type.rank)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        sums = operands[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keepdims)
         m = self.multiplier(arithmetic)
-        scaled = numerics.requantize(sums - self.count * self.x.zero_point, m.mantissa, m.shift)
+        scaled = numerics.requantize(self.sums(operands[0]), m.mantissa, m.shift)
         return numerics.saturate(scaled + self.y.zero_point, -128, 127)
 
     @classmethod
@@ -142,19 +144,13 @@ class ReduceSum(_SumReduction):
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield numerics.INT8_STEPS * self.count, self.multiplier.shift
 
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        _ = self.multiplier
-
     def check(self) -> None:
         super().check()
         if self.x.dtype is DType.INT8 and numerics.INT8_STEPS * self.count > numerics.INT32_MAX:
             raise self.refuse("sums fit 32 bits", f"{self.count} elements")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        sums = (
-            operands[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keepdims)
-            - self.count * self.x.zero_point
-        )
+        sums = self.sums(operands[0])
         if arithmetic is Arithmetic.TFLITE:
             scaled = numerics.round_half_away(sums * self.ratio).astype(np.int64)
         elif arithmetic is Arithmetic.TFLITE_INTEGER:
@@ -167,6 +163,11 @@ class ReduceSum(_SumReduction):
 class ExtremumReduction(Reduction):
     """The base class of extrema over axes. They compare integers directly, so operand and result share their
     parameters."""
+
+    combine: ClassVar[Callable[..., Array]]
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        return np.asarray(type(self).combine(operands[0], axis=self.axes, keepdims=self.keepdims))
 
     @property
     def folded_bytes(self) -> int:
@@ -183,16 +184,14 @@ class ExtremumReduction(Reduction):
 class ReduceMax(ExtremumReduction):
     """Returns the largest value along some axes."""
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return np.asarray(operands[0].max(axis=self.axes, keepdims=self.keepdims))
+    combine = staticmethod(np.max)
 
 
 @op("reduce_min", quantization=Quantization.SHARED)
 class ReduceMin(ExtremumReduction):
     """Returns the smallest value along some axes."""
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return np.asarray(operands[0].min(axis=self.axes, keepdims=self.keepdims))
+    combine = staticmethod(np.min)
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:

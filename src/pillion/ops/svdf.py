@@ -74,9 +74,6 @@ class SvdfMemory(_SvdfBase):
     def macs(self) -> int:
         return self.x.shape[0] * self.weights.type.elements
 
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        _ = self.multiplier
-
     @property
     def largest_sum(self) -> int:
         """The largest sum of products."""
@@ -144,9 +141,6 @@ class SvdfOutput(_SvdfBase):
     @property
     def macs(self) -> int:
         return self.memory.type.elements
-
-    def check_scales(self, arithmetic: Arithmetic) -> None:
-        _ = self.multiplier
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield numerics.INT32_MAX + 1, self.multiplier.shift

@@ -4,8 +4,8 @@ rescales each of them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,38 +16,62 @@ from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constan
 from pillion.ops.elementwise import Binary
 from pillion.ops.example_values import BROADCASTS, make
 
-MULTIPLIER_BITS = 30
-"""Bits of the larger multiplier."""
-MOST_PLACES = 44
-"""The maximum number of fraction bits of a multiplier."""
 TYPES = (DType.INT8, DType.INT16)
+Widths = tuple[int, int, int]
+"""Which of two operands and a result have 16 bits, as indices into TYPES."""
 STEPS = 256
 """16-bit steps per 8-bit step."""
 STEPS_IN_LOOPS = 128
 """The same with room for twice the range: in loops, whose states may grow beyond what calibration saw."""
 
 
-@op("wide_add")
-class WideAdd(Binary):
-    """Adds two tensors of which at least one, or the result, has 16 bits: a + b, or a - b with a sign of -1. Each
-    operand is multiplied by a 31-bit integer; the 64-bit sum is rounded once, half up."""
+class WideBinary(Binary):
+    """The base class of ops with two operands, one of which, or the result, has 16 bits."""
 
     is_identity = False
+    ratios: ClassVar[tuple[float, float, float]] = (1.0, 0.31, 1.5)
+    """The ranges of operands and result in the examples."""
+
+    def infer(self) -> TensorType:
+        return TensorType(super().infer().shape, self.y.dtype)
+
+    def check(self) -> None:
+        types = [v.dtype for v in (self.a, self.b, self.y)]
+        if not set(types) <= set(TYPES) or DType.INT16 not in types:
+            dtypes = ", ".join(t.value for t in types)
+            raise self.refuse("operands and result are int8 or int16, and one of them is int16", dtypes)
+
+    @classmethod
+    def examples_of(cls, widths: Sequence[Widths]) -> Iterator[Any]:
+        """Yields an example per pair of shapes and every second row of `widths`."""
+        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+            for types in widths[number % 2 :: 2]:
+                parts = zip("aby", (a_shape, b_shape, ()), types, cls.ratios, strict=True)
+                a, b, y = (
+                    wide_example_value(name, shape, TYPES[wide], number + index, ratio)
+                    for index, (name, shape, wide, ratio) in enumerate(parts)
+                )
+                sign = {"sign": -1} if number % 3 == 2 and cls is WideAdd else {}
+                yield make(cls, y, a=a, b=b, **sign)
+
+
+@op("wide_add")
+class WideAdd(WideBinary):
+    """Adds two tensors of which at least one, or the result, has 16 bits: a + b, or a - b with a sign of -1. Each
+    operand is multiplied by a 31-bit integer; the 64-bit sum is rounded once, half up."""
 
     sign: int = 1
 
     @property
     def places(self) -> int:
         """The fraction bits of both multipliers."""
-        largest = max(self.a.scale, self.b.scale) / self.y.scale
-        return min(MULTIPLIER_BITS - math.ceil(math.log2(largest)), MOST_PLACES)
+        return numerics.common_places(max(self.a.scale, self.b.scale) / self.y.scale)
 
     @property
     def multipliers(self) -> tuple[int, int]:
         """The scale of each operand over the result's, with `places` fraction bits."""
-        first, second = (
-            int(numerics.round_half_away(v.scale / self.y.scale * 2.0**self.places)) for v in (self.a, self.b)
-        )
+        ratios = [v.scale / self.y.scale for v in (self.a, self.b)]
+        first, second = numerics.in_places(ratios, self.places).tolist()
         return first, self.sign * second
 
     @property
@@ -59,16 +83,12 @@ class WideAdd(Binary):
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         if self.places < 1:
-            raise ValueError(f"an operand in steps of {2.0**MULTIPLIER_BITS:.3g} of the result's, or more")
-
-    def infer(self) -> TensorType:
-        return TensorType(super().infer().shape, self.y.dtype)
+            raise ValueError(
+                f"an operand in steps of {2.0**numerics.MULTIPLIER_BITS:.3g} of the result's, or more"
+            )
 
     def check(self) -> None:
-        types = [v.dtype for v in (self.a, self.b, self.y)]
-        if not set(types) <= set(TYPES) or DType.INT16 not in types:
-            dtypes = ", ".join(t.value for t in types)
-            raise self.refuse("operands and result are int8 or int16, and one of them is int16", dtypes)
+        super().check()
         if self.sign not in (1, -1):
             raise self.refuse("the sign is 1 or -1", self.sign)
 
@@ -80,17 +100,7 @@ class WideAdd(Binary):
 
     @classmethod
     def examples(cls) -> Iterator[WideAdd]:
-        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
-            for types in ((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
-                a, b, y = (
-                    wide_example_value(name, shape, TYPES[wide], number + index, ratio)
-                    for index, (name, shape, wide, ratio) in enumerate(
-                        zip("aby", (a_shape, b_shape, ()), types, (1.0, 0.31, 1.5), strict=True)
-                    )
-                )
-                example = make(cls, y, a=a, b=b, sign=-1 if number % 3 == 2 else 1)
-                assert isinstance(example, WideAdd)
-                yield example
+        yield from cls.examples_of(((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0)))
 
 
 def requantize_by_adding_zero(x: Value, y: Value, name: str, source: str = "") -> WideAdd:

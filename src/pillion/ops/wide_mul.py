@@ -10,22 +10,20 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import op
-from pillion.ir.types import Array, DType, TensorType
-from pillion.ops.elementwise import Binary
-from pillion.ops.example_values import BROADCASTS, make
-from pillion.ops.wide_add import TYPES, wide_example_value
+from pillion.ir.types import Array
+from pillion.ops.wide_add import WideBinary
 
 PLACES = 32
 """Fraction bits of a product: the result is the upper word of 64 bits."""
 
 
 @op("wide_mul")
-class WideMul(Binary):
+class WideMul(WideBinary):
     """Multiplies two tensors, a · b, of which the first, or the result, has 16 bits. The first operand is
     multiplied by an integer, the second shifted left, so that both fill 32 bits; the result is the upper word
     of their 64-bit product, rounded half up."""
 
-    is_identity = False
+    ratios = (0.2, 0.31, 1.5)
 
     @property
     def ratio(self) -> float:
@@ -54,14 +52,8 @@ class WideMul(Binary):
     def check_scales(self, arithmetic: Arithmetic) -> None:
         self.left  # noqa: B018  # raises
 
-    def infer(self) -> TensorType:
-        return TensorType(super().infer().shape, self.y.dtype)
-
     def check(self) -> None:
-        types = [v.dtype for v in (self.a, self.b, self.y)]
-        if not set(types) <= set(TYPES) or DType.INT16 not in types:
-            dtypes = ", ".join(t.value for t in types)
-            raise self.refuse("operands and result are int8 or int16, and one of them is int16", dtypes)
+        super().check()
         if self.a.dtype.size_bytes < self.b.dtype.size_bytes:
             raise self.refuse("the first operand is not narrower than the second", f"{self.a!r}, {self.b!r}")
 
@@ -73,14 +65,4 @@ class WideMul(Binary):
 
     @classmethod
     def examples(cls) -> Iterator[WideMul]:
-        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
-            for types in ((0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))[number % 2 :: 2]:
-                a, b, y = (
-                    wide_example_value(name, shape, TYPES[wide], number + index, ratio)
-                    for index, (name, shape, wide, ratio) in enumerate(
-                        zip("aby", (a_shape, b_shape, ()), types, (0.2, 0.31, 1.5), strict=True)
-                    )
-                )
-                example = make(cls, y, a=a, b=b)
-                assert isinstance(example, WideMul)
-                yield example
+        yield from cls.examples_of(((0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0)))

@@ -36,7 +36,7 @@ from pillion.emitters.c.portable.normalize import int64_fields
 from pillion.emitters.c.portable.pool import pool_routine
 from pillion.emitters.c.strides import collapsed, contiguous_steps
 from pillion.emitters.c.table_lookup import EVERY_INT8, TableLookup
-from pillion.ir.numerics import Arithmetic
+from pillion.ir.numerics import MOST_PLACES, Arithmetic
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
@@ -44,7 +44,7 @@ from pillion.ops.elementwise import Add, AddOrSub, Binary, Mul, Sub
 from pillion.ops.formats import Dequantize, Quantize, Requantize
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
-from pillion.ops.wide_add import MOST_PLACES, WideAdd
+from pillion.ops.wide_add import WideAdd
 
 TABLE = TableLookup(DSP, is_unsigned=True)
 
