@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pillion.errors import PillionError
-from pillion.ir.access import AxisMap, Span
+from pillion.ir.access import AxisMap, ListedMap, Span
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
@@ -22,7 +22,12 @@ from pillion.streams.time_axes import time_map
 Rng = np.random.Generator
 
 
-@pytest.mark.turns(5)
+def test_a_listed_map_has_nothing_behind_its_last_element() -> None:
+    listed = ListedMap(1, firsts=(0, 2, 5), lasts=(1, 4, 7))
+    assert listed.reach(Span(1, 2)) == listed.reach(Span(1, 9)) == Span(2, 6)
+    assert listed.reach(Span(3, 2)) == Span(8, 0)
+
+
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
 def test_rows_are_made_from_the_rows_that_the_op_names(cls: type[Op]) -> None:
     random, seen = np.random.default_rng(5), Counter[str]()

@@ -9,7 +9,15 @@ import random
 import numpy as np
 import pytest
 
-from pillion.memory.byte_liveness import LiveExtent, extent_at_ticks, extent_from_changes, least_distance
+from pillion.memory.byte_liveness import (
+    NOWHERE,
+    LiveExtent,
+    extent_at_ticks,
+    extent_from_changes,
+    extent_of_unread_bytes,
+    extent_of_written_bytes,
+    least_distance,
+)
 from pillion.memory.first_fit import place_blocks
 from pillion.memory.live_blocks import LiveBlock, least_bytes
 
@@ -74,6 +82,15 @@ def test_changes_and_ticks_say_what_is_in_use() -> None:
     assert extent.used.tolist() == [0, 32, 32, 16, 0, 0, 16, 16]
     assert (extent.first, extent.last) == (1, 7)
     assert extent_at_ticks({2: 48, 5: 32, 6: 0}, 7).used.tolist() == [0, 0, 48, 0, 0, 32, 0]
+
+
+def test_what_is_read_once_is_free_then_and_what_is_written_is_there() -> None:
+    unread = extent_of_unread_bytes([(0, 0), (2, 32), (2, 16), (4, 48)], 64, 7)
+    assert unread.low.tolist() == [0, 16, 16, 48, 48, NOWHERE, NOWHERE]
+    assert unread.high.tolist() == [64] * 5 + [-NOWHERE] * 2
+    written = extent_of_written_bytes([(1, 16), (3, 48), (3, 32)], 5)
+    assert written.low.tolist() == [NOWHERE, 0, 0, 0, 0]
+    assert written.high.tolist() == [-NOWHERE, 16, 16, 48, 48]
 
 
 def test_what_is_never_in_use_at_once_may_lie_anywhere() -> None:

@@ -93,3 +93,12 @@ def test_more_effort_finds_no_larger_plan() -> None:
 
 def test_nothing_takes_nothing() -> None:
     assert place_blocks([], 0, PlanningEffort.MOST) == 0
+
+
+def test_one_block_that_is_used_up_is_enough_for_a_thorough_search() -> None:
+    """Whole blocks alone get fewer tries, with which this plan is not found."""
+    dice = random.Random(4)
+    used_up, *others = [moving(dice) for _ in range(8)]
+    blocks = [used_up, *(LiveBlock(b.size, b.first, b.last) for b in others)]
+    floor = least_bytes(blocks, TICKS)
+    assert place_blocks(blocks, floor) == floor

@@ -200,6 +200,12 @@ def test_every_rule_has_its_edge(family: Family) -> None:
     assert found == wanted
 
 
+@pytest.mark.parametrize(("rows", "fits"), [(65536, True), (65537, False)])
+def test_rows_of_a_softmax(rows: int, fits: bool) -> None:
+    op = made(Softmax, SOFTMAX, x=value("x", (rows, 2), Q))
+    assert [v.ok for v in NPU.judge(op) if v.rule == "softmax.rows"] == [fits]
+
+
 def test_ranks_up_to_six_fit_into_what_vela_answers() -> None:
     six, seven = (made(Softmax, SOFTMAX, x=value("x", (2,) * rank, Q)) for rank in (6, 7))
     assert not broken(six)
