@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.memory.events import ALIGNMENT, Event, InnerOpRun, RowFeed, RowMove, is_alias
+from pillion.memory.events import ALIGNMENT, Event, InnerOpRun, RowFeed, RowMove, is_alias, storage_roots
 from pillion.memory.first_fit import PlanningEffort
 from pillion.memory.op_memory import (
     HOST_POINTER_BYTES,
@@ -14,7 +14,7 @@ from pillion.memory.op_memory import (
     region_state_words,
 )
 from pillion.memory.plan import ArenaResident, MemoryPlan, plan_memory, states_to_copy
-from pillion.memory.scan_memory import carried_values_to_copy, storage_roots
+from pillion.memory.scan_memory import carried_values_to_copy
 from pillion.memory.schedule import Schedule, schedule
 from pillion.memory.sliding_buffers import SlidingBuffer, sliding_buffers_of
 from pillion.memory.state_layout import Area, MemoryLocation

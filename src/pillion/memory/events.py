@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pillion.ir.access import Span
+from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ops import Reshape
@@ -57,3 +58,12 @@ def aligned(size: int) -> int:
 def is_alias(op: Op) -> bool:
     """Whether an op does nothing at run time: its result is another view of its operand."""
     return isinstance(op, Reshape)
+
+
+def storage_roots(body: Graph) -> dict[Value, Value]:
+    """Maps each value to the value whose bytes it shares: a reshape moves nothing."""
+    roots = {v: v for v in body.inputs}
+    for op in body.ops:
+        x = op.operands[0] if is_alias(op) else None
+        roots.update((y, y if x is None or x.is_constant else roots[x]) for y in op.results)
+    return roots

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.events import is_alias
+from pillion.memory.events import storage_roots
 from pillion.ops import AvgPool2d, MaxPool2d
 
 
@@ -14,18 +14,14 @@ def segment_peak_bytes(body: Graph) -> int:
     """Returns the most bytes of tensors inside a segment that live at once; its inputs and outputs lie outside.
 
     NXP's converter (1.x) reserves just this as scratch memory for the chains of its published examples."""
+    roots = storage_roots(body)
     outside = {*body.inputs, *body.outputs}
-    owner: dict[Value, Value] = {}
-    last: dict[Value, int] = {}
-    for number, op in enumerate(body.ops):
-        if is_alias(op):
-            owner[op.results[0]] = owner.get(op.operands[0], op.operands[0])
-        for value in (*op.activations, *op.results):
-            last[owner.get(value, value)] = number
+    last = {roots[v]: n for n, op in enumerate(body.ops) for v in (*op.activations, *op.results)}
     live: set[Value] = set()
     most = 0
     for number, op in enumerate(body.ops):
-        live |= {owner.get(v, v) for v in op.results} - outside
+        results = {roots[v] for v in op.results}
+        live |= results - outside
         ending = {v for v in live if last[v] == number}
         needed = _total_bytes(live)
         if not _reads_overlapping_windows(op):  # the results may lie over operands that end here

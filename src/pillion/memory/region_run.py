@@ -9,12 +9,11 @@ their buffer. Nothing is computed twice."""
 from __future__ import annotations
 
 from pillion.ir.access import ROWS, Span, row_bytes
-from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory.byte_liveness import Change
 from pillion.memory.demand import RowDemand
-from pillion.memory.events import Event, InnerOpRun, RowFeed, RowMove, is_alias
+from pillion.memory.events import Event, InnerOpRun, RowFeed, RowMove, is_alias, storage_roots
 from pillion.ops import Region
 from pillion.ops.region import rows_made
 
@@ -69,7 +68,7 @@ class RegionSimulation:
     def __init__(self, region: Region, needed: RowDemand | None = None) -> None:
         self.needed = needed or RowDemand()
         self.body = region.body
-        self.storage = _buffer_owners(region.body)
+        self.storage = storage_roots(region.body)
         self.events: list[Event] = []
         self.step_begins: list[int] = []
         """The numbers of the events that begin steps."""
@@ -212,12 +211,3 @@ class RegionSimulation:
         """Accepts the remaining rows of an image that no op reads."""
         if fed.made < fed.size:
             self.events.append(RowFeed(fed.value, fed.size - fed.made, None))
-
-
-def _buffer_owners(body: Graph) -> dict[Value, Value]:
-    """Maps each value to the value whose buffer it shares: reshapes share one."""
-    storage = {v: v for v in body.inputs}
-    for op in body.ops:
-        y = op.results[0]
-        storage[y] = storage[op.operands[0]] if is_alias(op) else y
-    return storage

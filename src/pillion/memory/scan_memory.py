@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.events import aligned
+from pillion.memory.events import aligned, storage_roots
 from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import AnyMemory, OpMemory, RepeatMemory
-from pillion.ops import Reshape, Scan
+from pillion.ops import Reshape
 
 
 @dataclass
@@ -78,7 +78,7 @@ def _overwritten_carried_values(need: RepeatMemory) -> dict[Value, Value]:
     """Maps new carried values to the old ones that they overwrite: no op reads these any more, except the op that
     computes the new one, if its kernel works in place."""
     op = need.op
-    root = storage_roots(op)
+    root = storage_roots(op.body)
     reads: dict[Value, int] = {}
     makers: dict[Value, int] = {}
     for number, inner in enumerate(op.body.ops):
@@ -99,12 +99,3 @@ def carried_values_to_copy(need: RepeatMemory) -> list[tuple[Value, Value]]:
     """Returns carried values whose new value lies elsewhere, with that value: they are copied after each step."""
     homes = _overwritten_carried_values(need)
     return [(c, n) for c, n in zip(need.op.carried, need.op.next, strict=True) if n not in homes]
-
-
-def storage_roots(op: Scan) -> dict[Value, Value]:
-    """Maps each inner value to the value whose bytes it shares: a reshape moves nothing."""
-    roots = {v: v for v in op.body.inputs}
-    for inner in op.body.ops:
-        is_view = isinstance(inner, Reshape) and not inner.x.is_constant
-        roots.update((v, roots[inner.operands[0]] if is_view else v) for v in inner.results)
-    return roots

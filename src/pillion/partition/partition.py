@@ -105,22 +105,13 @@ def _op_start_cycles(segment: Sequence[Op], npu: Device) -> int:
 def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
     """Returns the ledger of a program for a chip without an NPU; `flip` names a chip with one."""
     why = Verdict("target.npu", False, "a chip with an NPU", "none")
-    return Ledger(
-        tuple(
-            LedgerEntry(
-                run.op,
-                ProcessingUnit.CPU,
-                None,
-                why,
-                (why,),
-                flip,
-                0,
-                0,
-                run.times * cortex_m.estimate(run.op, isa),
-            )
-            for run in op_run_counts(graph.ops)
-        )
-    )
+    return Ledger(tuple(_entry_on_cpu(run, isa, why, flip) for run in op_run_counts(graph.ops)))
+
+
+def _entry_on_cpu(run: OpRunCount, isa: Isa, why: Verdict, flip: str = "") -> LedgerEntry:
+    """Returns the entry of an op that runs on the core for one reason."""
+    cycles = run.times * cortex_m.estimate(run.op, isa)
+    return LedgerEntry(run.op, ProcessingUnit.CPU, None, why, (why,), flip, 0, 0, cycles)
 
 
 def _npu_verdicts(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdict, ...]:
@@ -281,7 +272,10 @@ def _make_ledger(
     for run in op_run_counts(graph.ops):
         op = run.op
         if op not in judged:
-            entries.append(_loop_op_entry(run, isa))
+            inside = f"one that runs {run.times:,} times, in a loop"
+            entries.append(
+                _entry_on_cpu(run, isa, Verdict("scan.step", False, "an op that runs once", inside))
+            )
             continue
         verdicts = judged[op]
         entries.append(
@@ -298,13 +292,6 @@ def _make_ledger(
             )
         )
     return Ledger(tuple(entries))
-
-
-def _loop_op_entry(run: OpRunCount, isa: Isa) -> LedgerEntry:
-    """Returns the entry of an op inside a loop, which the NPU cannot run."""
-    why = Verdict("scan.step", False, "an op that runs once", f"one that runs {run.times:,} times, in a loop")
-    cycles = run.times * cortex_m.estimate(run.op, isa)
-    return LedgerEntry(run.op, ProcessingUnit.CPU, None, why, (why,), "", 0, 0, cycles)
 
 
 def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:
