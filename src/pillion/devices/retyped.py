@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from pillion.ir.types import Quant, Shape, TensorType, Value
 
 Fixit = tuple[str, Op]
 """The description of a change, and the changed op."""
-Fixits = Callable[[Op], Iterator[Fixit]]
+Fixits = Callable[[Any], Iterator[Fixit]]
+"""Yields changes of an op of the kinds that it is for."""
 
 
 def with_shape_and_quant(value: Value, shape: Shape, quant: Quant | None = None) -> Value:

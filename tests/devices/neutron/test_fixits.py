@@ -35,7 +35,7 @@ def test_a_flip_is_accepted_when_judged_again(name: str) -> None:
 
 def test_every_rule_that_can_fail_has_a_change() -> None:
     """But shapes that TFLite has not: nothing smaller than another model helps."""
-    assert {rule.name for rule in N3_64.rules} - {"shape"} <= set(FIXITS)
+    assert {rule.name for rule in N3_64.rules} - {"shape"} <= {name for name, *_ in FIXITS}
 
 
 @pytest.mark.parametrize("cls", [cls for cls in ALL_OPS if cls in N3_64.ops], ids=lambda cls: cls.kind)

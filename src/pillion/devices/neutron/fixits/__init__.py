@@ -9,39 +9,53 @@ from collections.abc import Iterator
 from pillion.devices.neutron.fixits import kernel_sizes, number_formats, shapes, upscaling
 from pillion.devices.retyped import Fixit, Fixits
 from pillion.ir.op import Op
+from pillion.ops import BatchMatmul, Clamp, Conv2d, DepthwiseConv2d, Linear, Lut, Slice, Softmax
+from pillion.ops.conv import Convolution
+from pillion.ops.pool import Pool
+from pillion.ops.resize import ResizeBilinear, ResizeNearest
+from pillion.ops.transpose_conv import TransposeConv2d
 
-FIXITS: dict[str, tuple[Fixits, ...]] = {
-    "dtype": (number_formats.suggest_int8,),
-    "constants": (number_formats.suggest_constant_weights,),
-    "kernel": (kernel_sizes.kernel,),
-    "stride": (kernel_sizes.limit_window_field("stride"), upscaling.suggest_shorter_stride),
-    "dilation": (kernel_sizes.limit_window_field("dilation"), upscaling.suggest_no_dilation),
-    "dot_product": (kernel_sizes.suggest_fewer_channels, upscaling.suggest_fewer_channels),
-    "groups": (kernel_sizes.suggest_one_group,),
-    "multiplier": (kernel_sizes.suggest_no_depth_multiplier,),
-    "weights": (number_formats.suggest_per_tensor_weights,),
-    "zero_point": (number_formats.suggest_symmetric_weights,),
-    "channels": (shapes.suggest_fewer_softmax_channels,),
-    "rows": (shapes.suggest_fewer_softmax_rows,),
-    "elements": (shapes.suggest_fewer_softmax_rows,),
-    "padding": (upscaling.suggest_less_padding, kernel_sizes.suggest_no_padding),
-    "step": (shapes.suggest_unit_steps,),
-    "parameters": (number_formats.suggest_same_quantization,),
-    "broadcast": (shapes.suggest_expanded_operand,),
-    "rank": (shapes.suggest_fewer_axes,),
-    "bounds": (number_formats.suggest_bound_inside_range,),
-    "form": (number_formats.suggest_unchanged_scale,),
-    "function": (number_formats.suggest_similar_function,),
-    "output": (number_formats.suggest_fixed_output_scale,),
-    "table": (number_formats.suggest_coarser_result_scale,),
-    "scale": (number_formats.suggest_coarser_result_scale,),
-    "factor": (upscaling.suggest_nearest_size,),
-    "mode": (upscaling.suggest_other_alignment,),
-    "zero_points": (number_formats.suggest_symmetric_operands,),
-}
-"""Name of a rule → fix-its, smallest first."""
+WEIGHTED = (Convolution, Linear)
+RESIZES = (ResizeNearest, ResizeBilinear)
+FIXITS: tuple[tuple[str, type[Op] | tuple[type[Op], ...], Fixits], ...] = (
+    ("dtype", Op, number_formats.suggest_int8),
+    ("constants", WEIGHTED, number_formats.suggest_constant_weights),
+    ("kernel", Op, kernel_sizes.limit_window_field("kernel")),
+    ("kernel", Convolution, kernel_sizes.suggest_smaller_kernel),
+    ("stride", Op, kernel_sizes.limit_window_field("stride")),
+    ("stride", TransposeConv2d, upscaling.suggest_shorter_stride),
+    ("dilation", Op, kernel_sizes.limit_window_field("dilation")),
+    ("dilation", TransposeConv2d, upscaling.suggest_no_dilation),
+    ("dot_product", (Conv2d, DepthwiseConv2d), kernel_sizes.suggest_fewer_channels),
+    ("dot_product", TransposeConv2d, upscaling.suggest_fewer_channels),
+    ("groups", Conv2d, kernel_sizes.suggest_one_group),
+    ("multiplier", DepthwiseConv2d, kernel_sizes.suggest_no_depth_multiplier),
+    ("weights", Linear, number_formats.suggest_per_tensor_weights),
+    ("zero_point", WEIGHTED, number_formats.suggest_symmetric_weights),
+    ("channels", Softmax, shapes.suggest_fewer_softmax_channels),
+    ("rows", Softmax, shapes.suggest_fewer_softmax_rows),
+    ("elements", Softmax, shapes.suggest_fewer_softmax_rows),
+    ("padding", TransposeConv2d, upscaling.suggest_less_padding),
+    ("padding", (Convolution, Pool), kernel_sizes.suggest_no_padding),
+    ("step", Slice, shapes.suggest_unit_steps),
+    ("parameters", Op, number_formats.suggest_same_quantization),
+    ("broadcast", Op, shapes.suggest_expanded_operand),
+    ("rank", Op, shapes.suggest_fewer_axes),
+    ("bounds", Clamp, number_formats.suggest_bound_inside_range),
+    ("form", Clamp, number_formats.suggest_unchanged_scale),
+    ("function", Lut, number_formats.suggest_similar_function),
+    ("output", (Lut, Softmax), number_formats.suggest_fixed_output_scale),
+    ("table", Op, number_formats.suggest_coarser_result_scale),
+    ("scale", Op, number_formats.suggest_coarser_result_scale),
+    ("factor", RESIZES, upscaling.suggest_nearest_size),
+    ("mode", RESIZES, upscaling.suggest_other_alignment),
+    ("zero_points", BatchMatmul, number_formats.suggest_symmetric_operands),
+)
+"""Name of a rule, kinds of ops, and a fix-it; the smallest change first."""
 
 
 def fixits_for(rule: str, op: Op) -> Iterator[Fixit]:
     """Yields the fix-its for one rule; none if only another model would satisfy it."""
-    return (fixit for fixits in FIXITS.get(rule, ()) for fixit in fixits(op))
+    for name, kinds, fixits in FIXITS:
+        if name == rule and isinstance(op, kinds):
+            yield from fixits(op)

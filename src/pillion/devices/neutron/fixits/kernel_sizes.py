@@ -32,20 +32,16 @@ def limit_window_field(field: str) -> Fixits:
     return change
 
 
-def kernel(op: Op) -> Iterator[Fixit]:
-    """Suggests the largest kernel that the NPU supports; a convolution's weights change with it."""
-    yield from limit_window_field("kernel")(op)
-    if isinstance(op, Convolution):
-        first, *_, last = op.weights.shape
-        new = tuple(min(n, limits.MAX_WINDOW) for n in op.kernel)
-        weights = with_shape_and_quant(op.weights, (first, *new, last))
-        yield f"kernel {op.kernel} → {new}", with_inferred_result(op.substitute({op.weights: weights}))
+def suggest_smaller_kernel(op: Convolution) -> Iterator[Fixit]:
+    """Suggests the largest kernel that the NPU supports; the weights change with it."""
+    first, *_, last = op.weights.shape
+    new = tuple(min(n, limits.MAX_WINDOW) for n in op.kernel)
+    weights = with_shape_and_quant(op.weights, (first, *new, last))
+    yield f"kernel {op.kernel} → {new}", with_inferred_result(op.substitute({op.weights: weights}))
 
 
-def suggest_fewer_channels(op: Op) -> Iterator[Fixit]:
+def suggest_fewer_channels(op: Conv2d | DepthwiseConv2d) -> Iterator[Fixit]:
     """Suggests fewer input channels, in blocks of 4 or 8 pipelines, else a smaller kernel."""
-    if not isinstance(op, (Conv2d, DepthwiseConv2d)):
-        return
     for block in (4, 8):
         channels = limits.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block
         if channels:
@@ -73,23 +69,20 @@ def _with_filters(op: DepthwiseConv2d, count: int) -> Op:
     return with_inferred_result(dataclasses.replace(op, weights=weights, bias=bias))
 
 
-def suggest_one_group(op: Op) -> Iterator[Fixit]:
+def suggest_one_group(op: Conv2d) -> Iterator[Fixit]:
     """Suggests one group: every output channel reads all input channels."""
-    if isinstance(op, Conv2d):
-        weights = with_shape_and_quant(op.weights, (*op.weights.shape[:3], op.in_channels))
-        yield f"groups {op.groups} → 1", dataclasses.replace(op, weights=weights, groups=1)
+    weights = with_shape_and_quant(op.weights, (*op.weights.shape[:3], op.in_channels))
+    yield f"groups {op.groups} → 1", dataclasses.replace(op, weights=weights, groups=1)
 
 
-def suggest_no_depth_multiplier(op: Op) -> Iterator[Fixit]:
+def suggest_no_depth_multiplier(op: DepthwiseConv2d) -> Iterator[Fixit]:
     """Suggests the depth multiplier 1."""
-    if isinstance(op, DepthwiseConv2d):
-        words = f"output channels {op.out_channels} → {op.in_channels}, as many as input channels"
-        yield words, _with_filters(op, op.in_channels)
+    words = f"output channels {op.out_channels} → {op.in_channels}, as many as input channels"
+    yield words, _with_filters(op, op.in_channels)
 
 
-def suggest_no_padding(op: Op) -> Iterator[Fixit]:
+def suggest_no_padding(op: Convolution | Pool) -> Iterator[Fixit]:
     """Suggests no padding, if the window fits into the image."""
-    if isinstance(op, (Convolution, Pool)):
-        bare: Convolution | Pool = dataclasses.replace(op, padding=(0, 0, 0, 0))
-        if min(bare.output_shape) > 0:
-            yield "no padding (or count_include_pad=True)", with_inferred_result(bare)
+    bare: Convolution | Pool = dataclasses.replace(op, padding=(0, 0, 0, 0))
+    if min(bare.output_shape) > 0:
+        yield "no padding (or count_include_pad=True)", with_inferred_result(bare)

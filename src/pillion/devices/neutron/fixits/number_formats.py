@@ -28,35 +28,32 @@ def largest_channel_scale(weights: Value) -> PerTensor:
     return PerTensor(float(weights.channel_scales.max()))
 
 
-def suggest_per_tensor_weights(op: Op) -> Iterator[Fixit]:
+def suggest_per_tensor_weights(op: Linear) -> Iterator[Fixit]:
     """Suggests one scale for all weights of a linear layer."""
-    if isinstance(op, Linear) and isinstance(op.weights.type.quant, PerChannel):
+    if isinstance(op.weights.type.quant, PerChannel):
         weights = with_quant(op.weights, largest_channel_scale(op.weights))
         yield "weights with one scale (quantize for this target)", dataclasses.replace(op, weights=weights)
 
 
-def suggest_symmetric_weights(op: Op) -> Iterator[Fixit]:
+def suggest_symmetric_weights(op: Convolution | Linear) -> Iterator[Fixit]:
     """Suggests the zero point 0 for weights."""
-    if isinstance(op, (Convolution, Linear)):
-        weights = with_quant(op.weights, largest_channel_scale(op.weights))
-        yield "weights with zero point 0 (quantize them symmetrically)", op.substitute({op.weights: weights})
+    weights = with_quant(op.weights, largest_channel_scale(op.weights))
+    yield "weights with zero point 0 (quantize them symmetrically)", op.substitute({op.weights: weights})
 
 
-def suggest_symmetric_operands(op: Op) -> Iterator[Fixit]:
+def suggest_symmetric_operands(op: BatchMatmul) -> Iterator[Fixit]:
     """Suggests the zero point 0 for both operands of a matrix product."""
-    if isinstance(op, BatchMatmul):
-        changed = {v: with_quant(v, PerTensor(v.scale)) for v in (op.a, op.b)}
-        yield "operands with zero point 0 (quantize for this target)", op.substitute(changed)
+    changed = {v: with_quant(v, PerTensor(v.scale)) for v in (op.a, op.b)}
+    yield "operands with zero point 0 (quantize for this target)", op.substitute(changed)
 
 
-def suggest_constant_weights(op: Op) -> Iterator[Fixit]:
+def suggest_constant_weights(op: Convolution | Linear) -> Iterator[Fixit]:
     """Suggests constant weights and bias."""
-    if isinstance(op, (Convolution, Linear)):
-        values = [v for v in (op.weights, op.bias) if not v.is_constant]
-        constants = {
-            v: dataclasses.replace(v, data=np.broadcast_to(v.dtype.numpy.type(0), v.shape)) for v in values
-        }
-        yield f"constant {' and '.join(v.name for v in values)}", op.substitute(constants)
+    values = [v for v in (op.weights, op.bias) if not v.is_constant]
+    constants = {
+        v: dataclasses.replace(v, data=np.broadcast_to(v.dtype.numpy.type(0), v.shape)) for v in values
+    }
+    yield f"constant {' and '.join(v.name for v in values)}", op.substitute(constants)
 
 
 def suggest_same_quantization(op: Op) -> Iterator[Fixit]:
@@ -70,10 +67,8 @@ def suggest_same_quantization(op: Op) -> Iterator[Fixit]:
         )
 
 
-def suggest_bound_inside_range(op: Op) -> Iterator[Fixit]:
+def suggest_bound_inside_range(op: Clamp) -> Iterator[Fixit]:
     """Suggests a shifted operand range, so that a bound lies inside it."""
-    if not isinstance(op, Clamp):
-        return
     for zero_point in (op.x.zero_point + 1, op.x.zero_point - 1):
         if not -128 < zero_point < 127:
             continue
@@ -86,9 +81,9 @@ def suggest_bound_inside_range(op: Op) -> Iterator[Fixit]:
         yield words, dataclasses.replace(op.substitute(same), low=moved)  # type: ignore[call-arg]  # ops with bounds
 
 
-def suggest_unchanged_scale(op: Op) -> Iterator[Fixit]:
+def suggest_unchanged_scale(op: Clamp) -> Iterator[Fixit]:
     """Suggests the operand's scale and zero point for the result of a clamp."""
-    if isinstance(op, Clamp) and isinstance(op.x.type.quant, PerTensor):
+    if isinstance(op.x.type.quant, PerTensor):
         quant = op.x.quant
         levels = [
             (b - op.y.zero_point) * op.y.scale / quant.scale + quant.zero_point for b in (op.low, op.high)
@@ -109,22 +104,20 @@ NEAREST = {
 """Unsupported functions → similar functions that the NPU supports, for changing the model."""
 
 
-def suggest_similar_function(op: Op) -> Iterator[Fixit]:
+def suggest_similar_function(op: Lut) -> Iterator[Fixit]:
     """Suggests the most similar function that the NPU supports."""
-    nearest = NEAREST.get(op.function) if isinstance(op, Lut) else None
-    if isinstance(op, Lut) and nearest:
+    nearest = NEAREST.get(op.function)
+    if nearest:
         changed = dataclasses.replace(op, function=nearest)
         if nearest.fixed_output:
             changed = dataclasses.replace(changed, y=with_quant(op.y, PerTensor(*nearest.fixed_output)))
         yield f"{op.function.value} → {nearest.value} in the model (and train again)", changed
 
 
-def suggest_fixed_output_scale(op: Op) -> Iterator[Fixit]:
+def suggest_fixed_output_scale(op: Lut | Softmax) -> Iterator[Fixit]:
     """Suggests the fixed scale and zero point of the NPU's function."""
-    fixed = op.function.fixed_output if isinstance(op, Lut) else None
-    if isinstance(op, Softmax):
-        fixed = (OUTPUT.scale, OUTPUT.zero_point)
-    if isinstance(op, (Lut, Softmax)) and fixed:
+    fixed = op.function.fixed_output if isinstance(op, Lut) else (OUTPUT.scale, OUTPUT.zero_point)
+    if fixed:
         scale, zero_point = fixed
         y = with_quant(op.y, PerTensor(scale, zero_point))
         yield (

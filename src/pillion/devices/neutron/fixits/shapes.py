@@ -14,37 +14,35 @@ from pillion.ir.types import Shape
 from pillion.ops import (
     Pad,
     Reshape,
+    Slice,
     Softmax,
     Transpose,
 )
 
 
-def suggest_fewer_softmax_channels(op: Op) -> Iterator[Fixit]:
+def suggest_fewer_softmax_channels(op: Softmax) -> Iterator[Fixit]:
     """Suggests the largest number of channels of a softmax."""
-    if isinstance(op, Softmax):
-        channels = op.x.shape[-1]
-        rows = op.x.type.elements // channels
-        yield _softmax_shape_fixit(
-            op, "channels", channels, limits.MAX_SOFTMAX_CHANNELS, (rows, limits.MAX_SOFTMAX_CHANNELS)
-        )
+    channels = op.x.shape[-1]
+    rows = op.x.type.elements // channels
+    yield _softmax_shape_fixit(
+        op, "channels", channels, limits.MAX_SOFTMAX_CHANNELS, (rows, limits.MAX_SOFTMAX_CHANNELS)
+    )
 
 
-def suggest_fewer_softmax_rows(op: Op) -> Iterator[Fixit]:
+def suggest_fewer_softmax_rows(op: Softmax) -> Iterator[Fixit]:
     """Suggests the largest number of rows of a softmax."""
-    if isinstance(op, Softmax):
-        channels = op.x.shape[-1]
-        most = min(limits.MAX_SOFTMAX_ROWS, limits.MAX_SOFTMAX_ELEMENTS // channels)
-        yield _softmax_shape_fixit(op, "rows", op.x.type.elements // channels, most, (most, channels))
+    channels = op.x.shape[-1]
+    most = min(limits.MAX_SOFTMAX_ROWS, limits.MAX_SOFTMAX_ELEMENTS // channels)
+    yield _softmax_shape_fixit(op, "rows", op.x.type.elements // channels, most, (most, channels))
 
 
 def _softmax_shape_fixit(op: Softmax, what: str, old: int, now: int, shape: Shape) -> Fixit:
     return f"{what} {old} → {now}", op.substitute({v: with_shape_and_quant(v, shape) for v in (op.x, op.y)})
 
 
-def suggest_unit_steps(op: Op) -> Iterator[Fixit]:
+def suggest_unit_steps(op: Slice) -> Iterator[Fixit]:
     """Suggests the step 1 for a slice."""
-    if "step" in op.attributes:
-        yield "step 1", dataclasses.replace(op, step=tuple(1 for _ in op.attributes["step"]))  # type: ignore[call-arg]  # it has the attribute
+    yield "step 1", dataclasses.replace(op, step=(1,) * len(op.step))
 
 
 def suggest_expanded_operand(op: Op) -> Iterator[Fixit]:

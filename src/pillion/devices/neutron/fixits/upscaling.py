@@ -13,23 +13,21 @@ from pillion.ir.op import Op
 from pillion.ir.types import Pair
 from pillion.ops import (
     ResizeBilinear,
-    ResizeNearest,
     TransposeConv2d,
 )
+from pillion.ops.resize import Resize
 
 
-def suggest_shorter_stride(op: Op) -> Iterator[Fixit]:
+def suggest_shorter_stride(op: TransposeConv2d) -> Iterator[Fixit]:
     """Suggests the longest stride that the NPU supports for the kernel."""
-    if isinstance(op, TransposeConv2d):
-        most = [min(limits.MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel]
-        new = (min(op.stride[0], most[0]), min(op.stride[1], most[1]))
-        yield f"stride {op.stride} → {new}", _with_stride_and_dilation(op, new, op.dilation)
+    most = [min(limits.MAX_TRANSPOSE_CONV_STRIDE, k) for k in op.kernel]
+    new = (min(op.stride[0], most[0]), min(op.stride[1], most[1]))
+    yield f"stride {op.stride} → {new}", _with_stride_and_dilation(op, new, op.dilation)
 
 
-def suggest_no_dilation(op: Op) -> Iterator[Fixit]:
+def suggest_no_dilation(op: TransposeConv2d) -> Iterator[Fixit]:
     """Suggests the dilation 1 for a transposed convolution."""
-    if isinstance(op, TransposeConv2d):
-        yield f"dilation {op.dilation} → (1, 1)", _with_stride_and_dilation(op, op.stride, (1, 1))
+    yield f"dilation {op.dilation} → (1, 1)", _with_stride_and_dilation(op, op.stride, (1, 1))
 
 
 def _with_stride_and_dilation(op: TransposeConv2d, stride: Pair, dilation: Pair) -> Op:
@@ -45,32 +43,28 @@ def _with_stride_and_dilation(op: TransposeConv2d, stride: Pair, dilation: Pair)
     )
 
 
-def suggest_less_padding(op: Op) -> Iterator[Fixit]:
+def suggest_less_padding(op: TransposeConv2d) -> Iterator[Fixit]:
     """Suggests a padding smaller than the kernel."""
-    if isinstance(op, TransposeConv2d):
-        sides = zip(op.padding, (*op.kernel, *op.kernel), strict=True)
-        top, left, bottom, right = (min(p, k - 1) for p, k in sides)
-        new = (top, left, bottom, right)
-        yield f"padding {op.padding} → {new}", with_inferred_result(dataclasses.replace(op, padding=new))
+    sides = zip(op.padding, (*op.kernel, *op.kernel), strict=True)
+    top, left, bottom, right = (min(p, k - 1) for p, k in sides)
+    new = (top, left, bottom, right)
+    yield f"padding {op.padding} → {new}", with_inferred_result(dataclasses.replace(op, padding=new))
 
 
-def suggest_fewer_channels(op: Op) -> Iterator[Fixit]:
+def suggest_fewer_channels(op: TransposeConv2d) -> Iterator[Fixit]:
     """Suggests fewer input channels, in blocks of 4 or 8 pipelines."""
-    if isinstance(op, TransposeConv2d):
-        for block in (4, 8):
-            channels = limits.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block
-            if channels:
-                x = with_shape_and_quant(op.x, (*op.x.shape[:3], channels))
-                weights = with_shape_and_quant(op.weights, (*op.weights.shape[:3], channels))
-                words = f"input channels {op.in_channels} → {channels}"
-                yield words, dataclasses.replace(op, x=x, weights=weights)
+    for block in (4, 8):
+        channels = limits.MAX_DOT_PRODUCT // math.prod(op.kernel) // block * block
+        if channels:
+            x = with_shape_and_quant(op.x, (*op.x.shape[:3], channels))
+            weights = with_shape_and_quant(op.weights, (*op.weights.shape[:3], channels))
+            words = f"input channels {op.in_channels} → {channels}"
+            yield words, dataclasses.replace(op, x=x, weights=weights)
 
 
-def suggest_nearest_size(op: Op) -> Iterator[Fixit]:
+def suggest_nearest_size(op: Resize) -> Iterator[Fixit]:
     """Suggests the nearest supported size. A one-pixel image has no distance between its corners, so its mode
     changes first."""
-    if not isinstance(op, (ResizeNearest, ResizeBilinear)):
-        return
     less = int(op.align_corners)
     if min(op.x.shape[1:3]) <= less:
         words, changed = next(suggest_other_alignment(op))
@@ -86,9 +80,8 @@ def _nearest_supported_size(before: int, after: int) -> int:
     return min((before * f for f in limits.RESIZE_FACTORS), key=lambda size: abs(size - after))
 
 
-def suggest_other_alignment(op: Op) -> Iterator[Fixit]:
+def suggest_other_alignment(op: Resize) -> Iterator[tuple[str, Resize]]:
     """Suggests the corner alignment that the NPU supports for this kind of resize."""
-    if isinstance(op, (ResizeNearest, ResizeBilinear)):
-        edges = isinstance(op, ResizeBilinear)
-        words = f"align_corners=False, half_pixel={edges}"
-        yield words, dataclasses.replace(op, align_corners=False, half_pixel=edges)
+    edges = isinstance(op, ResizeBilinear)
+    words = f"align_corners=False, half_pixel={edges}"
+    yield words, dataclasses.replace(op, align_corners=False, half_pixel=edges)
