@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
-from pillion.ir.types import DType, TensorType, Value
+from pillion.ir.types import DType
 from pillion.ops import Conv2d, Slice
 
 
@@ -23,8 +23,7 @@ def _gather_operands(op: Op, names: UniqueNames) -> Iterator[Op]:
     if not isinstance(op, Conv2d) or not _makes_one_pixel(op) or op.x.shape[1:3] == op.kernel:
         yield op
         return
-    seen = TensorType((1, *op.kernel, op.in_channels), op.x.dtype, op.x.type.quant)
-    taken = Value(names.fresh(f"{op.x.name}_pixels"), seen)
+    taken = op.x.like(names.fresh(f"{op.x.name}_pixels"), shape=(1, *op.kernel, op.in_channels))
     yield Slice(x=op.x, y=taken, begin=(0,) * 4, step=(1, *op.dilation, 1), source=op.source)
     yield dataclasses.replace(op, x=taken, stride=(1, 1), dilation=(1, 1))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from pillion.compile_options import Stream
 from pillion.errors import PillionError
@@ -33,107 +34,64 @@ INSTEAD = {
 """Ways out for ops that need their own."""
 
 
-def _stream_error(op: Op, rule: str, here: str, help: str) -> PillionError:
-    location = f"{here}  ({op.source})" if op.source else here
-    return PillionError(f"{op.kind} `{op.name}` cannot be streamed", rule=rule, here=location, help=help)
+@dataclass(frozen=True)
+class Refusal:
+    """A rule of streams, and the way out for ops that break it; by default that of their kind."""
 
+    rule: str
+    help: str = ""
 
-def whole_window_error(op: Op, reason: str) -> PillionError:
-    """Returns the error for an op whose rows depend on all rows of the window, and whose result has rows."""
-    return _stream_error(
-        op,
-        "an op makes its rows from a few rows, once and for all, or makes one answer of the whole window (mean, max, flatten, linear)",
-        f"its rows over time: {reason}",
-        INSTEAD.get(op.kind, LOOK_BACK),
-    )
-
-
-def row_mismatch_error(op: Op, reason: str) -> PillionError:
-    """Returns the error for operands whose rows do not match."""
-    return _stream_error(
-        op,
-        "operands have their rows along one axis, at one pace",
-        reason,
-        "bring both to one pace first: the same strides in time on both ways",
-    )
-
-
-def mixed_frames_error(op: Op) -> PillionError:
-    """Returns the error for an op that combines the frames of one operand with those of another."""
-    return _stream_error(
-        op,
-        "an op makes its rows from a few rows, once and for all",
-        "each frame of one operand meets all frames of the other",
-        ATTENTION if isinstance(op, BatchMatmul) else LOOK_BACK,
-    )
-
-
-def changing_operand_error(op: Op, other: Value, is_of_window: bool) -> PillionError:
-    """Returns the error for rows that are combined with a value that differs in each call."""
-    if is_of_window:
-        return _stream_error(
-            op,
-            "rows that are kept do not change: what they meet is made of rows that go along with them",
-            f"`{other.name}` is made of the whole window, and another in each call",
-            "leave out what sees the whole window (squeeze-and-excite, normalization over time), or do it over channels only",
+    def error(self, op: Op, here: str) -> PillionError:
+        """Returns the error for an op, with what was found there."""
+        return PillionError(
+            f"{op.kind} `{op.name}` cannot be streamed",
+            rule=self.rule,
+            here=f"{here}  ({op.source})" if op.source else here,
+            help=self.help or INSTEAD.get(op.kind, LOOK_BACK),
         )
-    return _stream_error(
-        op,
-        "rows that are kept do not change: what they meet is streamed too, or constant",
-        f"`{other.name}` comes from an input that is not streamed",
-        "--stream for that input too, or let it meet the stream behind the mean over time",
-    )
 
 
-def row_dependent_constant_error(op: Op, other: Value) -> PillionError:
-    """Returns the error for a constant with different numbers for each row of the window."""
-    return _stream_error(
-        op,
-        "rows are made alike wherever in the window they lie",
-        f"constant `{other.name}` {list(other.shape)} has other numbers for each row",
-        "leave positions in time out (position embeddings, masks), or use the same numbers for all frames",
-    )
+WHOLE_WINDOW = Refusal(
+    "an op makes its rows from a few rows, once and for all, or makes one answer of the whole window (mean, max, flatten, linear)"
+)
+MIXED_FRAMES = Refusal("an op makes its rows from a few rows, once and for all")
+ROW_MISMATCH = Refusal(
+    "operands have their rows along one axis, at one pace",
+    "bring both to one pace first: the same strides in time on both ways",
+)
+MEETS_WINDOW = Refusal(
+    "rows that are kept do not change: what they meet is made of rows that go along with them",
+    "leave out what sees the whole window (squeeze-and-excite, normalization over time), or do it over channels only",
+)
+MEETS_OTHER_INPUT = Refusal(
+    "rows that are kept do not change: what they meet is streamed too, or constant",
+    "--stream for that input too, or let it meet the stream behind the mean over time",
+)
+CONSTANT_BY_ROW = Refusal(
+    "rows are made alike wherever in the window they lie",
+    "leave positions in time out (position embeddings, masks), or use the same numbers for all frames",
+)
+PADDING_BEHIND = Refusal(
+    "there is nothing behind the last frame: rows there will come with later calls", CAUSAL
+)
+UNCOUNTED_PADDING = Refusal(
+    "a mean over windows in time counts as many rows everywhere",
+    "count_include_pad=True behind F.pad, or no padding in time",
+)
+MIXED_PADDING = Refusal(
+    "padding in front lies before the first frame of the signal",
+    "padding in front for all ops or for none of them, and a window that is a multiple of all strides in time",
+)
+LATE_BEGIN = Refusal(
+    "a layer that goes from row to row begins with the first frame of the signal",
+    "padding in front for the ops before it (F.pad(x, (k - 1, 0)) before a convolution), and a window that is a multiple of all strides "
+    "in time",
+)
 
 
-def padding_behind_error(op: Op, behind: int, front: int) -> PillionError:
-    """Returns the error for an op that reads padding behind the window's end."""
-    return _stream_error(
-        op,
-        "there is nothing behind the last frame: rows there will come with later calls",
-        f"padding in time: {front} rows in front, {behind} behind",
-        CAUSAL,
-    )
-
-
-def counted_padding_error(op: Op) -> PillionError:
-    """Returns the error for a mean over fewer rows at the beginning."""
-    return _stream_error(
-        op,
-        "a mean over windows in time counts as many rows everywhere",
-        "padding in front that is not counted",
-        "count_include_pad=True behind F.pad, or no padding in time",
-    )
-
-
-def mixed_padding_error(op: Op, x: Value) -> PillionError:
-    """Returns the error for padding in front of rows that begin later than the signal."""
-    return _stream_error(
-        op,
-        "padding in front lies before the first frame of the signal",
-        f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window",
-        "padding in front for all ops or for none of them, and a window that is a multiple of all strides in time",
-    )
-
-
-def late_begin_error(op: Op, x: Value) -> PillionError:
-    """Returns the error for a recurrent layer whose first rows are undefined."""
-    return _stream_error(
-        op,
-        "a layer that goes from row to row begins with the first frame of the signal",
-        f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window",
-        "padding in front for the ops before it (F.pad(x, (k - 1, 0)) before a convolution), and a window that is a multiple of all strides "
-        "in time",
-    )
+def begins_later(x: Value) -> str:
+    """Describes a value whose first row is not the first of the signal."""
+    return f"`{x.name}` begins later: ops before it have no padding in time, or strides that do not divide the window"
 
 
 def find_stream_inputs(graph: Graph, spec: Stream) -> dict[Value, int]:

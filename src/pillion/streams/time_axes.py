@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from pillion.compile_options import Stream
+from pillion.errors import PillionError
 from pillion.ir.access import AxisMap, Span
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -115,23 +116,19 @@ class RowTracks:
             self._visit_whole_window_op(op, moving, reason)
             return
         if len({c.axis for c in known.values()}) > 1:
-            raise refusals.mixed_frames_error(op)
+            raise refusals.MIXED_FRAMES.error(op, "each frame of one operand meets all frames of the other")
         self._visit_row_op(op, known)
 
     def _visit_recurrent_layer(self, op: Scan, moving: list[Value]) -> None:
         """Visits a recurrent layer: its carried values are kept from call to call and begin with the signal."""
         operand = next((v for v in op.activations if v not in moving), None)
         if operand is not None:
-            raise refusals.changing_operand_error(op, operand, operand in self.whole)
-        steps = {self.rows[x].step for x in moving}
-        if len(steps) > 1:
-            raise refusals.row_mismatch_error(
-                op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new"
-            )
+            raise self._changing_operand_error(op, operand)
+        step = _common_step(op, {Fraction(self.rows[x].step) for x in moving})
         late = next((x for x in moving if self.rows[x].lag), None)
         if late is not None:
-            raise refusals.late_begin_error(op, late)
-        step, ready = steps.pop(), max(self.ready[x] for x in moving)
+            raise refusals.LATE_BEGIN.error(op, refusals.begins_later(late))
+        ready = max(self.ready[x] for x in moving)
         for y in op.stacked:
             self.rows[y], self.ready[y] = RowTrack(0, op.count, step, Fraction(0), op.count), ready
         for y in op.last:
@@ -142,7 +139,7 @@ class RowTracks:
     def _visit_whole_window_op(self, op: Op, moving: list[Value], reason: str) -> None:
         """Visits an op that needs all rows of the window at once."""
         if not isinstance(op, ENDS_OF_TIME):
-            raise refusals.whole_window_error(op, reason)
+            raise refusals.WHOLE_WINDOW.error(op, f"its rows over time: {reason}")
         uses = {x: RowUse(Span(0, self.rows[x].size)) for x in moving}
         self._record_whole_run(op, uses, any(self.rows[x].dirty for x in moving))
 
@@ -153,26 +150,20 @@ class RowTracks:
         if size == 1 or min(steps) >= size:
             self._visit_whole_result_op(op, maps, axis)
             return
-        if len(steps) > 1:
-            raise refusals.row_mismatch_error(
-                op, f"in each call {' and '.join(map(str, sorted(steps)))} rows are new"
-            )
-        step = steps.pop()
-        if step.denominator > 1:
-            raise FractionalRow(step.denominator)
+        step = _common_step(op, steps)
         self._refuse_changing_operands(op, maps, axis)
-        rows = Span(size - int(step), int(step))
+        rows = Span(size - step, step)
         lag = size - Fraction(self.window * step, self.hop)
         dirty = 0
         for x, axis_map in maps.items():
             self._refuse_edge_padding(op, x, axis_map, size)
             if axis_map.front > 0 or self.rows[x].dirty:
                 dirty = max(dirty, min(axis_map.first_after(self.rows[x].dirty), size))
-        self.rows[y] = RowTrack(axis, size, int(step), lag, dirty)
+        self.rows[y] = RowTrack(axis, size, step, lag, dirty)
         level = {x: c.outside if c.front > 0 else None for x, c in maps.items()}
         uses = {x: RowUse(c.reach(rows), level[x]) for x, c in maps.items()}
         self.ready[y] = max(1, 1 + math.ceil(-lag / step), *(self.ready[x] for x in maps))
-        self.firings.append(RowFiring(op, uses, axis, int(step), True))
+        self.firings.append(RowFiring(op, uses, axis, step, True))
 
     def _visit_whole_result_op(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
         """Visits an op whose whole result is computed in each call, from rows inside the window."""
@@ -208,16 +199,27 @@ class RowTracks:
             if operand in maps:
                 continue
             if not operand.is_constant:
-                raise refusals.changing_operand_error(op, operand, operand in self.whole)
+                raise self._changing_operand_error(op, operand)
             if _varies_along_axis(op, operand, axis):
-                raise refusals.row_dependent_constant_error(op, operand)
+                here = f"constant `{operand.name}` {list(operand.shape)} has other numbers for each row"
+                raise refusals.CONSTANT_BY_ROW.error(op, here)
+
+    def _changing_operand_error(self, op: Op, other: Value) -> PillionError:
+        """Returns the error for rows that are combined with a value that differs in each call."""
+        if other in self.whole:
+            here = f"`{other.name}` is made of the whole window, and another in each call"
+            return refusals.MEETS_WINDOW.error(op, here)
+        return refusals.MEETS_OTHER_INPUT.error(
+            op, f"`{other.name}` comes from an input that is not streamed"
+        )
 
     def _refuse_edge_padding(self, op: Op, x: Value, axis_map: AxisMap, size: int) -> None:
         behind = axis_map.reach(Span(size - 1, 1)).end - self.rows[x].size
         if behind > 0:
-            raise refusals.padding_behind_error(op, behind, axis_map.front)
+            here = f"padding in time: {axis_map.front} rows in front, {behind} behind"
+            raise refusals.PADDING_BEHIND.error(op, here)
         if axis_map.front > 0 and axis_map.outside is None:
-            raise refusals.counted_padding_error(op)
+            raise refusals.UNCOUNTED_PADDING.error(op, "padding in front that is not counted")
 
 
 def time_map(op: Op, x: Value, axis: int) -> AxisMap | str:
@@ -225,6 +227,17 @@ def time_map(op: Op, x: Value, axis: int) -> AxisMap | str:
     access = op.access(x)
     axis_map = access[axis] if access else "all of them are read for any of the result"
     return axis_map if isinstance(axis_map, str) else axis_map.not_streamed or axis_map
+
+
+def _common_step(op: Op, steps: set[Fraction]) -> int:
+    """Returns the number of new rows in each call, the same for all operands."""
+    if len(steps) > 1:
+        here = f"in each call {' and '.join(map(str, sorted(steps)))} rows are new"
+        raise refusals.ROW_MISMATCH.error(op, here)
+    step = steps.pop()
+    if step.denominator > 1:
+        raise FractionalRow(step.denominator)
+    return int(step)
 
 
 def _follows_time_order(op: Scan, moving: list[RowTrack]) -> bool:

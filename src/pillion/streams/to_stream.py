@@ -20,7 +20,7 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.stream_io import FedInput, Streaming, StreamOutput, StreamOutputMeaning
-from pillion.ir.types import Array, TensorType, Value
+from pillion.ir.types import Array, Value
 from pillion.ir.verify import verify
 from pillion.ops import Concat, Scan, Slice
 from pillion.streams import refusals
@@ -141,7 +141,7 @@ class HopGraphBuilder:
         if not self.since_reset or (level is None and x not in self.past):
             return _filled_rows(x, track, count, empty)
         if level is not None and track.lag < 0:
-            raise refusals.mixed_padding_error(op, x)
+            raise refusals.MIXED_PADDING.error(op, refusals.begins_later(x))
         outside = empty if level is None else level
         return _past_rows(x, track, self.past.get(x), Span(int(track.lag) - count, count), outside)
 
@@ -152,7 +152,7 @@ class HopGraphBuilder:
         if track is None:
             return
         if track.lag.denominator > 1:
-            raise refusals.mixed_padding_error(firing.op, y)
+            raise refusals.MIXED_PADDING.error(firing.op, refusals.begins_later(y))
         if track.lag <= 0:
             self.past[y] = _empty_rows(y, track)
             return
@@ -162,10 +162,10 @@ class HopGraphBuilder:
             axis_map = firing.op.access(x)[self.tracks.rows[x].axis]
             assert isinstance(axis_map, AxisMap)
             if self.tracks.rows[x].lag < 0:
-                raise refusals.mixed_padding_error(firing.op, x)
+                raise refusals.MIXED_PADDING.error(firing.op, refusals.begins_later(x))
             outside = axis_map.outside if axis_map.outside is not None else 0
             arrays[x] = _past_rows(x, self.tracks.rows[x], self.past[x], axis_map.reach(before), outside)
-        values = {x: Value(x.name, TensorType(a.shape, x.dtype, x.type.quant)) for x, a in arrays.items()}
+        values = {x: x.like(x.name, shape=a.shape) for x, a in arrays.items()}
         result = {y: _value_with_rows(y.name, y, track.axis, before.count)}
         changes = firing.op.tile(track.axis, Span(0, before.count), (0, 0))
         op = firing.op.substitute({**values, **result}, **changes)
@@ -191,8 +191,7 @@ def _kept_row_counts(tracks: RowTracks) -> dict[Value, dict[float | None, int]]:
 
 
 def _value_with_rows(name: str, value: Value, axis: int, count: int) -> Value:
-    shape = tuple(count if a == axis else d for a, d in enumerate(value.shape))
-    return Value(name, TensorType(shape, value.dtype, value.type.quant))
+    return value.like(name, shape=tuple(count if a == axis else d for a, d in enumerate(value.shape)))
 
 
 def _filled_rows(value: Value, track: RowTrack, count: int, level: float) -> Array:
