@@ -58,21 +58,6 @@ class NpuRule:
         return Verdict(f"{op.kind}.{self.name}", ok, self.wants, str(got))
 
 
-def no_fixits(rule: str, op: Op) -> Iterator[Fixit]:
-    """Yields nothing: the default for a device without fix-its."""
-    return iter(())
-
-
-def removes_nothing(op: Op) -> bool:
-    """Returns False: the default for a device whose converter keeps every op."""
-    return False
-
-
-def payloads_without_converter(files: Sequence[SegmentFile], chip: str) -> Payloads:
-    """Returns marked TFLite payloads: the default for a device without a converter."""
-    return marked_tflite_payloads(files)
-
-
 UNCERTAINTY = CycleRange(0.5, 8.0)
 """The factor range of estimates that no public measurement confirms. NXP's converter predicted 353,039 cycles
 for a network that took about 495,000 on an MCX N947, 1.4 times as many."""
@@ -105,9 +90,9 @@ class Device:
     """The constraints on quantization."""
     rewrites: tuple[Callable[[Graph], Graph], ...] = ()
     """Passes that run before partitioning and replace unsupported patterns by supported ones."""
-    fixits: Callable[[str, Op], Iterator[Fixit]] = no_fixits
+    fixits: Callable[[str, Op], Iterator[Fixit]] = lambda rule, op: iter(())
     """Yields fix-its for an op that fails the rule of this name, smallest change first."""
-    removes: Callable[[Op], bool] = removes_nothing
+    removes: Callable[[Op], bool] = lambda op: False
     """Whether the converter removes an op. A segment needs at least one op that it keeps."""
     delegate: str = ""
     """The delegate's name in `.pte` files; empty: the device's name."""
@@ -124,9 +109,11 @@ class Device:
     cost: Callable[[bytes, str], SegmentCost | None] = lambda file, chip: None
     """Returns the converter's estimate for a segment's TFLite file on a chip, or None if the converter is not
     installed; the estimates of the ops are then summed."""
-    payloads: Callable[[Sequence[SegmentFile], str], Payloads] = payloads_without_converter
-    """Returns the payloads of a program's segments. The second argument is the converter's name for the
-    chip."""
+    payloads: Callable[[Sequence[SegmentFile], str], Payloads] = lambda files, chip: marked_tflite_payloads(
+        files
+    )
+    """Returns the payloads of a program's segments, by default marked TFLite. The second argument is the converter's
+    name for the chip."""
 
     @cached_property
     def _by_op(self) -> dict[type[Op], list[NpuRule]]:

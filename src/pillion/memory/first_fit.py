@@ -47,7 +47,8 @@ def place_blocks(
     )
     find_interference(blocks)
     search = _FirstFitSearch(blocks, floor)
-    fixed = [_sorted_block_numbers(blocks, key) for key in orders]
+    numbered = list(enumerate(blocks))
+    fixed = [[n for n, _ in sorted(numbered, key=lambda pair: key(pair[1]))] for key in orders]
     for order in fixed:
         search.take(order)
     most = MOST_MEETINGS // (sum(len(block.rivals) for block in blocks) + 1)
@@ -58,13 +59,6 @@ def place_blocks(
     for block, offset in zip(blocks, search.best.offsets, strict=True):
         block.offset = offset
     return search.best.size
-
-
-def _sorted_block_numbers(
-    blocks: Sequence[LiveBlock], key: Callable[[LiveBlock], tuple[int, int]]
-) -> list[int]:
-    """Returns the numbers of the blocks, sorted by a key."""
-    return sorted(range(len(blocks)), key=lambda number: key(blocks[number]))
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ class _FirstFitSearch:
             _NumberedBlock(
                 block.size,
                 block.room,
-                [(numbers[rival], *_blocked_offsets(block, rival)) for rival in block.rivals],
+                [(numbers[r], *block.apart.get(r, (block.size, r.size))) for r in block.rivals],
                 {numbers[r] for r in block.rivals if r is block.over or r.over is block},
                 {numbers[partner]: at for partner, at in block.bound.items()},
             )
@@ -236,10 +230,6 @@ def _find_offset(block: _NumberedBlock, offsets: Sequence[int], has_room: bool) 
     )
     at = _overlay_offset(block, taken, offsets) if block.partners else -1
     return at if at >= 0 else _lowest_free_offset(block, taken, block.room if has_room else 0)
-
-
-def _blocked_offsets(block: LiveBlock, rival: LiveBlock) -> tuple[int, int]:
-    return block.apart.get(rival) or (block.size, rival.size)
 
 
 def _move_block_in_order(order: list[int], chain: Sequence[int], dice: random.Random) -> None:

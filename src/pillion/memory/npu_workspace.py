@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.ir.workspace import Workspace
 from pillion.memory.events import aligned
 from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import Needs
@@ -31,18 +30,14 @@ def place_in_npu_workspace(
         if workspace is None:
             continue
         work = scratch[op]
-        for value, at in _workspace_offsets(op, workspace):
+        values, offsets = (*op.activations, *op.results), (*workspace.inputs, *workspace.outputs)
+        for value, at in zip(values, offsets, strict=True):
             block = blocks.get(value)
             if block is None or block is work or shifts.get(value) or not _is_unbound_in_arena(block, value):
                 continue
             is_used_up = value in op.results or block.last == work.last
             if is_used_up and work.holds(block, at):
                 block.over = None
-
-
-def _workspace_offsets(op: Op, workspace: Workspace) -> Iterator[tuple[Value, int]]:
-    yield from zip(op.activations, workspace.inputs, strict=True)
-    yield from zip(op.results, workspace.outputs, strict=True)
 
 
 def _is_unbound_in_arena(block: LiveBlock, value: Value) -> bool:

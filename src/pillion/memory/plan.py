@@ -121,25 +121,23 @@ def plan_memory(graph: Graph, needs: Needs, effort: PlanningEffort = PlanningEff
         floor_bytes=min(floor, activation_bytes, arena_bytes),
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
-        residents=(*_value_residents(blocks, clock), *_scratch_residents(scratch, clock)),
+        residents=tuple(_residents(blocks, scratch, clock)),
         state_offsets=state_offsets,
         state_bytes=state_bytes,
     )
 
 
-def _value_residents(blocks: Mapping[Value, LiveBlock], clock: _OpTicks) -> list[ArenaResident]:
-    """Returns the residents of the activation blocks. Outputs live until the end."""
+def _residents(
+    blocks: Mapping[Value, LiveBlock], scratch: Mapping[Op, LiveBlock], clock: _OpTicks
+) -> Iterator[ArenaResident]:
+    """Yields activations, of which outputs live until the end, and scratch."""
     by_block: dict[LiveBlock, list[Value]] = {}
     for value, block in blocks.items():
         by_block.setdefault(block, []).append(value)
-    return [
-        ArenaResident(b.offset, b.size, *clock.ops_of(b), values=tuple(values))
-        for b, values in by_block.items()
-    ]
-
-
-def _scratch_residents(scratch: Mapping[Op, LiveBlock], clock: _OpTicks) -> list[ArenaResident]:
-    return [ArenaResident(b.offset, b.size, *clock.ops_of(b), scratch_of=op) for op, b in scratch.items()]
+    for b, values in by_block.items():
+        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), values=tuple(values))
+    for op, b in scratch.items():
+        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), scratch_of=op)
 
 
 class _OpTicks:

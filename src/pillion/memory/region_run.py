@@ -202,12 +202,8 @@ class RegionSimulation:
             for y in self.body.outputs:
                 size = self.of(y).size
                 self.ensure_rows(y, size * driver.made // driver.size, image)
-        if self.fed is not None and end == driver.size:
-            self._skip_unread_rows(self.of(self.fed))
+        fed = self.of(self.fed) if self.fed is not None and end == driver.size else None
+        if fed is not None and fed.made < fed.size:  # rows that no op reads arrive, too
+            self.events.append(RowFeed(fed.value, fed.size - fed.made, None))
         for buffer in self.buffers.values():
             buffer.close(len(self.events) - 1)
-
-    def _skip_unread_rows(self, fed: RowBuffer) -> None:
-        """Accepts the remaining rows of an image that no op reads."""
-        if fed.made < fed.size:
-            self.events.append(RowFeed(fed.value, fed.size - fed.made, None))

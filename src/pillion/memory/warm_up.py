@@ -78,14 +78,10 @@ class _SimulatedSteps:
         return WarmUpPrediction(self._peak_bytes(extra_bytes, used_up), runs, moved + self._later_fed_bytes())
 
     def _later_runs(self, number: int) -> dict[int, float]:
-        """Estimates the runs after the first steps: they resemble the last one."""
-        seen = self._typical_runs(number)
+        """Estimates the runs after the first steps: they resemble the last one or, if it has none, all."""
+        seen = self.last[number] if self.last[number].total() else self.counts[number]
         more = self._later_rows_ratio(number, seen)
         return {rows: times * more for rows, times in seen.items() if times}
-
-    def _typical_runs(self, number: int) -> Counter[int]:
-        """Returns the runs of an op in the last step or, if there are none, in all steps."""
-        return self.last[number] if self.last[number].total() else self.counts[number]
 
     def _later_rows_ratio(self, number: int, seen: Counter[int]) -> float:
         """Returns the ratio of the rows after the first steps to those seen."""

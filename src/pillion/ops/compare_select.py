@@ -105,7 +105,8 @@ class Compare(Binary):
 
 @lru_cache(maxsize=64)
 def _sort_keys(a: PerTensor, b: PerTensor, arithmetic: Arithmetic) -> tuple[Keys, Keys]:
-    both = _litert_levels(a, b) if arithmetic is Arithmetic.TFLITE else _levels_in_common_unit(a, b)
+    is_tflite = arithmetic is Arithmetic.TFLITE
+    both = [*map(_litert_scaled_levels, (a, b))] if is_tflite else _levels_in_common_unit(a, b)
     ranks = {number: rank for rank, number in enumerate(sorted({*both[0], *both[1]}))}
     first, second = (np.array([ranks[n] for n in numbers], np.uint16) for numbers in both)
     return first, second
@@ -120,10 +121,6 @@ def _levels_in_common_unit(a: PerTensor, b: PerTensor) -> list[list[int]]:
         [(level - q.zero_point) * factor for level in EVERY_LEVEL]
         for q, factor in zip((a, b), factors, strict=True)
     ]
-
-
-def _litert_levels(a: PerTensor, b: PerTensor) -> list[list[int]]:
-    return [_litert_scaled_levels(q) for q in (a, b)]
 
 
 def _litert_scaled_levels(q: PerTensor) -> list[int]:

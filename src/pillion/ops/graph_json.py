@@ -151,7 +151,7 @@ class _Packer:
         operands = {name: self.refer(getattr(op, name)) for name in operand_fields(op)}
         results = {name: self.refer(getattr(op, name)) for name in result_fields(op)}
         attributes = {
-            name: _as_json(attribute)
+            name: attribute.value if isinstance(attribute, Enum) else attribute
             for name, attribute in op.attributes.items()
             if not isinstance(attribute, Graph)
         }
@@ -176,10 +176,6 @@ def _inner_graphs(graph: Graph) -> list[Graph]:
 
 def _encode_array(array: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()).decode()
-
-
-def _as_json(attribute: Any) -> Json:
-    return attribute.value if isinstance(attribute, Enum) else attribute
 
 
 # Reading

@@ -108,11 +108,6 @@ SOURCES = (*CASTS, DType.INT8, DType.INT16)
 """Integer types that a program accepts as input."""
 
 
-def _is_unscaled_integer(value: Value) -> bool:
-    """Whether a value holds unscaled integers."""
-    return value.type.quant in (None, PerTensor(1.0))
-
-
 @op("cast", quantization=Quantization.NONE)
 class Cast(Unary):
     """Converts integers to another element type: booleans are 0 and 1, and true is everything but 0. Values that
@@ -126,11 +121,8 @@ class Cast(Unary):
         return TensorType(self.x.shape, self.to)
 
     def check(self) -> None:
-        if (
-            self.x.dtype not in SOURCES
-            or self.to not in (*CASTS, DType.FLOAT32)
-            or not _is_unscaled_integer(self.x)
-        ):
+        is_known = self.x.dtype in SOURCES and self.to in (*CASTS, DType.FLOAT32)
+        if not is_known or self.x.type.quant not in (None, PerTensor(1.0)):
             before, after = (", ".join(t.value for t in types) for types in (SOURCES, CASTS))
             raise self.refuse(f"from {before} to {after} or float32", f"{self.x!r} to {self.to.value}")
 

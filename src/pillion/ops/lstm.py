@@ -81,7 +81,8 @@ class LstmGates(Op):
         super().check_scales(arithmetic)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        first = self._largest_gate_sum(self.x, self.input_weights) + _largest_bias(self.bias)
+        bias = int(np.abs(self.bias.constant.astype(np.int64)).max(initial=0))
+        first = self._largest_gate_sum(self.x, self.input_weights) + bias
         yield first, max(m.shift for m in self.input_multipliers)
         recurrent = self._largest_gate_sum(self.h, self.recurrent_weights)
         yield recurrent, max(m.shift for m in self.recurrent_multipliers)
@@ -115,21 +116,15 @@ class LstmGates(Op):
 
     def sums(self, x: Array, h: Array, weights: Array, recurrent: Array, bias: Array) -> list[Int64Array]:
         """Returns the 16-bit sum of each gate."""
-        return [
-            _gate_sums(
-                self, gate, x, h, weights, recurrent, bias, slice(gate * self.cells, (gate + 1) * self.cells)
-            )
-            for gate in range(self.gates)
-        ]
-
-
-def _gate_sums(
-    op: LstmGates, gate: int, x: Array, h: Array, weights: Array, recurrent: Array, bias: Array, rows: slice
-) -> Int64Array:
-    from_input = _dot_products(x, op.x.zero_point, weights[rows]) + bias[rows].astype(np.int64)
-    first = saturate16(_requantize_gate_sums(from_input, op.input_multipliers, gate))
-    from_output = _dot_products(h, op.h.zero_point, recurrent[rows])
-    return saturate16(_requantize_gate_sums(from_output, op.recurrent_multipliers, gate) + first)
+        sums = []
+        for gate in range(self.gates):
+            rows = slice(gate * self.cells, (gate + 1) * self.cells)
+            from_input = _dot_products(x, self.x.zero_point, weights[rows]) + bias[rows].astype(np.int64)
+            first = saturate16(_requantize_gate_sums(from_input, self.input_multipliers, gate))
+            from_output = _dot_products(h, self.h.zero_point, recurrent[rows])
+            second = _requantize_gate_sums(from_output, self.recurrent_multipliers, gate)
+            sums.append(saturate16(second + first))
+        return sums
 
 
 def _dot_products(x: Array, zero_point: int, weights: Array) -> Int64Array:
@@ -140,10 +135,6 @@ def _dot_products(x: Array, zero_point: int, weights: Array) -> Int64Array:
 def _requantize_gate_sums(sums: Int64Array, multipliers: Multipliers, gate: int) -> Int64Array:
     m = multipliers[gate % len(multipliers)]
     return numerics.requantize(sums, m.mantissa, m.shift)
-
-
-def _largest_bias(bias: Value) -> int:
-    return int(np.abs(bias.constant.astype(np.int64)).max(initial=0))
 
 
 @op("lstm_cell", quantization=Quantization.SHARED)

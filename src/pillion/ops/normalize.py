@@ -24,8 +24,6 @@ MOST_ELEMENTS = {DType.INT8: 2**23, DType.FLOAT32: 2**23, DType.INT16: 2**15}
 """The maximum number of elements per mean: the sum of squares times their number fits 62 bits."""
 MEAN_BITS = {DType.INT8: 22, DType.INT16: 14}
 """Fraction bits of a mean."""
-ROOT_BITS = 29
-"""Fraction bits of a reciprocal square root in [1, 2]."""
 POWER_BITS = 61
 """The maximum number of bits of a variance in its own fixed point."""
 MOST_FRACTION = 31

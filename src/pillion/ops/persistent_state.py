@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.state import State
-from pillion.ir.types import Value
 from pillion.ops.scan import Scan
 
 
@@ -38,14 +36,11 @@ def _loop_with_states(op: Scan, names: UniqueNames) -> tuple[Op, tuple[State, ..
             here=op.source or op.name,
             help="bidirectional=False, or leave --stateful out",
         )
-    states = tuple(_persistent_states(op, names))
+    pairs = [(first, last) for first, last in zip(op.initial, op.last, strict=True) if first.is_constant]
+    states = tuple(
+        State(last.name, first.like(names.fresh(f"{last.name}_before")), last, first.constant)
+        for first, last in pairs
+    )
     begins = {s.name: s.before for s in states}
     initial = tuple(begins.get(last.name, v) for v, last in zip(op.initial, op.last, strict=True))
     return dataclasses.replace(op, initial=initial), states
-
-
-def _persistent_states(op: Scan, names: UniqueNames) -> Iterator[State]:
-    for first, last in zip(op.initial, op.last, strict=True):
-        if first.is_constant:
-            before = Value(names.fresh(f"{last.name}_before"), first.type)
-            yield State(last.name, before, last, first.constant)

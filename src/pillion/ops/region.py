@@ -45,17 +45,15 @@ class Region(Op):
         if self.units and (len(self.units) != len(self.body.ops) or min(self.units) < 1):
             raise self.refuse("a number of rows for each op inside", str(self.units))
         for inner in self.body.ops:
-            reason = why_not_in_rows(inner)
-            if reason:
-                raise self.refuse(
-                    "all ops make their rows one after another", f"{inner.kind} `{inner.name}`: {reason}"
-                )
+            if reason := why_not_in_rows(inner):
+                here = f"{inner.kind} `{inner.name}`: {reason}"
+                raise self.refuse("all ops make their rows one after another", here)
+        driver = self.body.ops[-1].results[0]
         for inner in self.body.ops:
-            if inner.results[0].shape[0] != images_of(self.body):
+            if inner.results[0].shape[0] != driver.shape[0]:
                 raise self.refuse("all ops work on as many images", f"{inner.kind} `{inner.name}`")
             if isinstance(inner, Reshape) and (inner.x in self.xs or inner.y in self.ys):
                 raise self.refuse("what changes shape only lies inside", f"{inner.kind} `{inner.name}`")
-        driver = self.body.ops[-1].results[0]
         if not self.body.is_output(driver):
             raise self.refuse("the last op makes a result of the region", f"`{driver.name}`")
         self._check_folded()
@@ -140,8 +138,3 @@ def as_region(
         units=units,
         source=ops[0].source,
     )
-
-
-def images_of(body: Graph) -> int:
-    """Returns the batch size of a region's tensors."""
-    return body.ops[-1].results[0].shape[0]

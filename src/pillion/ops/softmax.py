@@ -89,7 +89,9 @@ class Softmax(ScaledOp, Unary):
     def check(self) -> None:
         if self.x.type.rank < 1:
             raise self.refuse("the input has at least one axis", list(self.x.shape))
-        if self.x.dtype is DType.INT8 and not _is_softmax_output_quant(self.y.quant):
+        if self.x.dtype is not DType.INT8:
+            return
+        if self.y.zero_point != OUTPUT.zero_point or not FINEST_SCALE <= self.y.scale <= OUTPUT.scale:
             raise self.refuse("the result has zero point -128, and a scale from 2^-21 to 1/256", self.y.quant)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
@@ -112,15 +114,8 @@ class Softmax(ScaledOp, Unary):
     def examples(cls) -> Iterator[Op]:
         usual = ((shape, scale, OUTPUT.scale) for shape, scale in _SHAPES_AND_SCALES)
         for number, (shape, scale, step) in enumerate((*usual, *_FINER)):
-            yield make(
-                cls,
-                value("y", (), step, OUTPUT.zero_point),
-                x=value("x", shape, scale, ZERO_POINTS[number % 4]),
-            )
-
-
-def _is_softmax_output_quant(quant: PerTensor) -> bool:
-    return quant.zero_point == OUTPUT.zero_point and FINEST_SCALE <= quant.scale <= OUTPUT.scale
+            x = value("x", shape, scale, ZERO_POINTS[number % 4])
+            yield make(cls, value("y", (), step, OUTPUT.zero_point), x=x)
 
 
 def smallest_difference(multiplier: Multiplier) -> int:

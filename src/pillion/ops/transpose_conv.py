@@ -63,15 +63,6 @@ class TransposeConv2d(Convolution):
             self.weights_out_channels,
         )
 
-    def _contributing_rows(self, span: Span) -> tuple[int, int, int]:
-        """Returns the image rows, at least one, that contribute to a span of the result, and how far the last of
-        them reaches in the uncropped result."""
-        first, last = span.first + self.padding[0], span.end - 1 + self.padding[0]
-        reach, stride, size = self.dilation[0] * (self.kernel[0] - 1), self.stride[0], self.x.shape[ROWS]
-        begin = min(max(-(-(first - reach) // stride), 0), first // stride, size - 1)
-        end = max(min(last // stride + 1, size), begin + 1)
-        return begin, end, (end - 1) * stride + reach
-
     @property
     def window_maps(self) -> tuple[AxisMap, AxisMap]:
         return self._window_map(0), self._window_map(1)

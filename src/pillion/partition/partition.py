@@ -47,13 +47,8 @@ class Placement:
 
 
 Costs = Callable[[Graph], SegmentCost | None]
-"""Returns a converter's estimate for a segment's graph, or None without one; raises if it cannot be
-converted."""
-
-
-def no_estimate(body: Graph) -> SegmentCost | None:
-    """Returns None: the estimates of ops are then summed."""
-    return None
+"""Returns a converter's estimate for a segment's graph; raises if it cannot be converted. Without one it returns
+None, and the estimates of ops are summed."""
 
 
 def partition(
@@ -61,7 +56,7 @@ def partition(
     npu: Device,
     isa: Isa,
     options: PlacementOptions = DEFAULT_OPTIONS.placement,
-    costs: Costs = no_estimate,
+    costs: Costs = lambda body: None,
 ) -> Placement:
     """Cuts a graph into segments for the NPU and ops for the CPU. `costs` estimates a segment on the NPU."""
     judged = {op: _npu_verdicts(op, npu, options) for op in graph.ops}
@@ -89,17 +84,14 @@ def partition(
     if options.only_npu:
         require_all_on_npu(ledger)
     segment_costs = [(_segment_cycles(graph, segment, npu, isa, costs), segment) for segment in segments]
+    # Estimates of single ops omit the start of each op.
     on_npu = sum(
-        cost.on_npu + (0 if cost.by else _op_start_cycles(segment, npu)) for cost, segment in segment_costs
+        cost.on_npu + (0 if cost.by else BEGIN_CYCLES * sum(not npu.removes(op) for op in segment))
+        for cost, segment in segment_costs
     )
     members = {op for segment in segments for op in segment}
     left = (run for run in op_run_counts(graph.ops) if run.op not in members)
     return Placement(cut, ledger, on_npu + sum(run.times * _core_cycles([run.op], npu, isa) for run in left))
-
-
-def _op_start_cycles(segment: Sequence[Op], npu: Device) -> int:
-    """Returns the cycles of starting each op, which estimates of single ops omit."""
-    return BEGIN_CYCLES * sum(not npu.removes(op) for op in segment)
 
 
 def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
@@ -186,15 +178,9 @@ def _conversion_failure(graph: Graph, segment: list[Op], npu: Device, costs: Cos
     except ConverterError:
         raise
     except PillionError as error:
-        return Verdict(
-            "segment.converter", False, error.rule, f"{error.what}: {_first_message_lines(error.here)}"
-        )
+        first_lines = "; ".join(error.here.splitlines()[:2])
+        return Verdict("segment.converter", False, error.rule, f"{error.what}: {first_lines}")
     return None
-
-
-def _first_message_lines(message: str) -> str:
-    """Returns the first lines of a converter's message as one."""
-    return "; ".join(message.splitlines()[:2])
 
 
 def _segment_benefit(

@@ -244,14 +244,12 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: UniqueNames) -> Va
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:
     """Lists the ops that still compute in float, each with the reason."""
     inside = [inner for op in graph.ops if isinstance(op, Scan) for inner in float_ops(op.body)]
-    left = [op for op in graph.ops if _computes_in_float(op) and not _only_moves_detections(graph, op)]
-    return [*inside, *((op, _float_reason(graph, op)) for op in left)]
-
-
-def _computes_in_float(op: Op) -> bool:
-    return not isinstance(op, (Quantize, Dequantize, Cast, Detections)) and any(
-        r.dtype is DType.FLOAT32 for r in op.results
-    )
+    computing = (op for op in graph.ops if not isinstance(op, (Quantize, Dequantize, Cast, Detections)))
+    left = [op for op in computing if any(r.dtype is DType.FLOAT32 for r in op.results)]
+    return [
+        *inside,
+        *((op, _float_reason(graph, op)) for op in left if not _only_moves_detections(graph, op)),
+    ]
 
 
 def _only_moves_detections(graph: Graph, op: Op) -> bool:

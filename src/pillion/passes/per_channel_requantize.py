@@ -9,7 +9,7 @@ import numpy as np
 from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import PerChannel, Quant, constant
+from pillion.ir.types import PerChannel, Value, constant
 from pillion.ops import Concat, Conv2d, DepthwiseConv2d, Reshape
 
 FEW_CHANNELS = 8
@@ -63,12 +63,7 @@ def _convs_per_filter(op: DepthwiseConv2d, names: UniqueNames) -> Iterator[Op]:
     for number in range(multiplier):
         filters = slice(number, None, multiplier)
         weights, bias = (
-            constant(
-                names.fresh(f"{v.name}_{number}"),
-                v.constant[..., filters],
-                _quant_of_filters(v.type.quant, filters),
-            )
-            for v in (op.weights, op.bias)
+            _filters(v, filters, names.fresh(f"{v.name}_{number}")) for v in (op.weights, op.bias)
         )
         y = op.y.like(names.fresh(f"{op.name}_{number}"), shape=(n, h, w, op.in_channels))
         yield dataclasses.replace(op, weights=weights, bias=bias, y=y, given=())
@@ -79,5 +74,8 @@ def _convs_per_filter(op: DepthwiseConv2d, names: UniqueNames) -> Iterator[Op]:
     yield Reshape(x=side_by_side, y=op.y, source=op.source)
 
 
-def _quant_of_filters(quant: Quant | None, filters: slice) -> Quant | None:
-    return PerChannel(quant.scales[filters], quant.axis) if isinstance(quant, PerChannel) else quant
+def _filters(value: Value, filters: slice, name: str) -> Value:
+    """Slices weights or bias, with their scales, to some filters."""
+    quant = value.type.quant
+    quant = PerChannel(quant.scales[filters], quant.axis) if isinstance(quant, PerChannel) else quant
+    return constant(name, value.constant[..., filters], quant)

@@ -7,7 +7,7 @@ number of live bytes; the chosen plan is made in full."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -247,7 +247,8 @@ class TilingSearch:
                 return plan
             bound -= max((plan.bytes - room) // 2, ALIGNMENT)
         smallest = simplest
-        for plan in self._plans_by_price():
+        for share in PRICES:  # live bytes are an estimate, and a plan may be placed more tightly
+            plan = self.smallest_within_extra(share * self.ways.instructions)
             if plan.bytes <= room:
                 return plan
             smallest = min(smallest, plan, key=lambda candidate: candidate.bytes)
@@ -255,11 +256,6 @@ class TilingSearch:
         if smallest.bytes <= room:
             return smallest
         raise self._ram_limit_error(limit, beside, simplest.bytes, smallest.bytes)
-
-    def _plans_by_price(self) -> Iterator[TilingPlan]:
-        """Yields the smallest plans for rising prices: live bytes are an estimate, and a plan may be placed more
-        tightly."""
-        yield from (self.smallest_within_extra(share * self.ways.instructions) for share in PRICES)
 
     def _smallest_plan(self, simplest: TilingPlan) -> TilingPlan:
         """Returns the smallest of the plans for bounds from the least upwards: live bytes are a lower bound, and

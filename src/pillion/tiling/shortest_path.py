@@ -39,11 +39,6 @@ class TilingPath:
     """The parts; unpriced ones have no candidate yet."""
 
     @property
-    def unpriced_parts(self) -> list[Part]:
-        """The unpriced parts."""
-        return [part for part, candidate in self.parts if candidate is None]
-
-    @property
     def stripes(self) -> tuple[Stripe, ...]:
         """The stripes of a fully priced path."""
         return tuple(candidate.stripe for _, candidate in self.parts if candidate and candidate.stripe)
@@ -83,7 +78,7 @@ class TilingPathSearch:
         for part in parts:
             alike.setdefault(self.ways.key(*part), []).append(part)
         while path := self._shortest_path(parts, bound, budget):
-            unknown = path.unpriced_parts
+            unknown = [part for part, candidate in path.parts if candidate is None]
             if not unknown:
                 return path.stripes
             for part in unknown:

@@ -73,12 +73,8 @@ def estimate(op: Op, accelerator: Accelerator) -> int:
     if isinstance(op, Reshape):
         return 0
     wide = _MEASURED_MACS / accelerator.macs
-    return _SETUP + int(max(_compute_cycles(op, accelerator) * wide, _flash_read_cycles(op)))
-
-
-def _flash_read_cycles(op: Op) -> float:
-    """Returns the cycles of reading weights from flash, which overlaps with computing."""
-    return sum(v.type.size_bytes for v in op.operands if v.is_constant) / FLASH_BYTES_PER_CYCLE
+    read = sum(v.type.size_bytes for v in op.operands if v.is_constant) / FLASH_BYTES_PER_CYCLE
+    return _SETUP + int(max(_compute_cycles(op, accelerator) * wide, read))  # both at the same time
 
 
 def _compute_cycles(op: Op, accelerator: Accelerator) -> float:

@@ -33,7 +33,7 @@ def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Devi
     if len(operator.inputs) < BLOCKS or len(operator.outputs) < 2:
         raise unexpected_result_error(
             f"{NEUTRON_GRAPH} has data, microcode, weights and kernels, a result and scratch memory",
-            _tensor_counts_text(operator),
+            f"{len(operator.inputs)} inputs and {len(operator.outputs)} outputs",
         )
     data_outputs, version = _data_outputs(graph, operator)
     microcode, weights, kernels = (_data(file, graph, tensor) for tensor in operator.inputs[-BLOCKS:])
@@ -86,10 +86,6 @@ def _only_operator(file: tflite.Model, graph: tflite.SubGraph) -> tflite.Operato
 def _operator_name(file: tflite.Model, operator: tflite.Operator) -> str:
     code = _checked_item(file.operator_codes, operator.opcode_index, "operator code")
     return code.custom_code or _checked_item(tflite.OPERATORS, code.number, "operator")
-
-
-def _tensor_counts_text(operator: tflite.Operator) -> str:
-    return f"{len(operator.inputs)} inputs and {len(operator.outputs)} outputs"
 
 
 def _data_inputs(graph: tflite.SubGraph, operator: tflite.Operator) -> list[int]:
