@@ -131,18 +131,23 @@ class Convolution(ScaledOp):
     def check(self) -> None:
         require_rank(self, self.x, 4)
         require_rank(self, self.weights, 4)
-        if min(*self.stride, *self.dilation) < 1 or min(self.padding) < 0:
+        paddings = (*self.padding, *self.attributes.get("output_padding", ()))
+        if min(*self.stride, *self.dilation) < 1 or min(paddings) < 0:
             raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
-        if min(self.output_shape[1:3]) < 1:
-            raise self.refuse(
-                "the window fits into the padded image", f"image {self.x.shape[1:3]}, kernel {self.kernel}"
-            )
+        self.check_geometry()
         if self.bias.shape != (self.weights_out_channels,):
             raise self.refuse(
                 f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape)
             )
         if self.x.dtype is DType.INT8:
             self.check_integers()
+
+    def check_geometry(self) -> None:
+        """Raises if windows or weights do not fit the image."""
+        if min(self.output_shape[1:3]) < 1:
+            raise self.refuse(
+                "the window fits into the padded image", f"image {self.x.shape[1:3]}, kernel {self.kernel}"
+            )
 
     def check_integers(self) -> None:
         """Raises if types are wrong or an accumulator could exceed int32."""
@@ -266,9 +271,7 @@ class Conv2d(Convolution):
             weights = conv_weights(
                 (out, *kernel, shape[3] // groups), 0, number, power_of_two=number % 3 == 2
             )
-            yield _example_convolution(
-                cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"}
-            )
+            yield _example_convolution(cls, number, shape, weights, options)
 
 
 @op("depthwise_conv2d")
@@ -315,9 +318,7 @@ class DepthwiseConv2d(Convolution):
             weights = conv_weights(
                 (1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2
             )
-            yield _example_convolution(
-                cls, number, shape, weights, {k: v for k, v in options.items() if k != "kernel"}
-            )
+            yield _example_convolution(cls, number, shape, weights, options)
 
 
 CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
@@ -341,4 +342,5 @@ def _example_convolution(
     out = len(cast("PerChannel", weights.type.quant).scales)
     y = value("y", (), (0.25, 1.7, 0.03, 2.0**-2)[number % 4], ZERO_POINTS[(number + 1) % 4])
     bounds = ({}, {"low": y.zero_point}, {"low": min(max(-100, y.zero_point), 100), "high": 120})[number % 3]
+    options = {name: option for name, option in options.items() if name != "kernel"}
     return make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)

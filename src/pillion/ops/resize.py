@@ -59,21 +59,27 @@ class Resize(Op):
         return max(self.size[0] // self.x.shape[ROWS], 1)
 
     @property
-    def image_rows_per_result_row(self) -> int:
-        """The number of image rows per result row in downscaling."""
-        return max(self.x.shape[ROWS] // self.size[0], 1)
-
-    @property
     def why_not_periodic(self) -> str:
         """Explains why source positions are not periodic; empty if they are."""
         before, after = self.x.shape[ROWS], self.size[0]
-        if before * self.row_unit == after * self.image_rows_per_result_row:
+        if before * self.row_unit == after * max(before // after, 1):
             return ""
         return f"{before} to {after} rows: how many lie between two rows of the image has no fixed rhythm"
 
     @property
     def counts_rows(self) -> bool:
         return self.size[0] != self.x.shape[ROWS]
+
+    def whole_sizes(self, axis: int) -> Pair:
+        """Returns the size of the whole image and of the whole result along an axis."""
+        sides = self.x.shape[1 + axis], self.size[axis]
+        return self.heights if axis == 0 and self.heights is not None else sides
+
+    def whole_ratio(self, axis: int) -> tuple[np.float32, int]:
+        """Returns the distance between source positions in float32, and the size of the image, along an axis."""
+        before, after = self.whole_sizes(axis)
+        apart = int(self.align_corners and after > 1)
+        return np.float32(np.float32(before - apart) / np.float32(after - apart)), before
 
     def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
         if axis == ROWS + 1:
@@ -101,14 +107,8 @@ class Resize(Op):
         for number, (shape, size) in enumerate(RESIZES):
             for align_corners, half_pixel in ((False, False), (True, False), (False, True)):
                 x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
-                yield make(
-                    cls,
-                    value("y", (), 0.1, x.zero_point),
-                    x=x,
-                    size=size,
-                    align_corners=align_corners,
-                    half_pixel=half_pixel,
-                )
+                mode = {"align_corners": align_corners, "half_pixel": half_pixel}
+                yield make(cls, x.like("y", shape=()), x=x, size=size, **mode)
 
 
 @op("resize_nearest", quantization=Quantization.SHARED)
@@ -142,16 +142,9 @@ class ResizeNearest(Resize):
 
     def whole_sources(self, axis: int) -> Int64Array:
         """Returns `sources` of the whole result, with float32 positions."""
-        sides = self.x.shape[1 + axis], self.size[axis]
-        before, after = self.heights if axis == 0 and self.heights else sides
-        apart = self.align_corners and after > 1
-        scale = (
-            np.float32(before - 1) / np.float32(after - 1)
-            if apart
-            else np.float32(before) / np.float32(after)
-        )
+        (scale, before), after = self.whole_ratio(axis), self.whole_sizes(axis)[1]
         offset = np.float32(0.5 if self.half_pixel else 0)
-        position = (np.arange(after, dtype=np.float32) + offset) * np.float32(scale)
+        position = (np.arange(after, dtype=np.float32) + offset) * scale
         nearest = np.floor(position + np.float32(0.5)) if self.align_corners else np.floor(position)
         return np.asarray(np.clip(nearest.astype(np.int64), 0, before - 1), np.int64)
 
@@ -188,21 +181,16 @@ class ResizeBilinear(Resize):
 
     def _compute_sources(self, pixels: Int64Array, axis: int) -> Int64Array:
         """Returns `sources` of some rows or columns of the whole result."""
-        before, _ = self._whole_sizes(axis)
+        before, _ = self.whole_sizes(axis)
         step, start = self.source_step_and_start(axis)
         position = pixels * step + start
         first = np.maximum(position // ONE, 0)
         second = np.minimum(-(-position // ONE), before - 1)
         return np.stack([first, second, position - ONE * first], axis=1)
 
-    def _whole_sizes(self, axis: int) -> Pair:
-        """Returns the size of the whole image and of the whole result along an axis."""
-        is_part = axis == 0 and self.heights is not None
-        return self.heights if is_part and self.heights else (self.x.shape[1 + axis], self.size[axis])
-
     def source_step_and_start(self, axis: int) -> tuple[int, int]:
         """Returns the distance between source positions and the first position, in 1024ths of a pixel."""
-        before, after = self._whole_sizes(axis)
+        before, after = self.whole_sizes(axis)
         if self.align_corners and after > 1:
             return (((before - 1) << FRACTION_BITS) + (after - 1) // 2) // (after - 1), 0
         step = ((before << FRACTION_BITS) + after // 2) // after
@@ -255,10 +243,7 @@ class ResizeBilinearFloat(Resize):
 
     def whole_places(self, axis: int) -> tuple[Int64Array, NDArray[np.float32]]:
         """Returns `places` of the whole result."""
-        sides = self.x.shape[1 + axis], self.size[axis]
-        before, after = self.heights if axis == 0 and self.heights else sides
-        apart = self.align_corners and after > 1
-        scale = np.float32(before - apart) / np.float32(after - apart)
+        (scale, before), after = self.whole_ratio(axis), self.whole_sizes(axis)[1]
         position = np.arange(after, dtype=np.float32)
         if self.half_pixel:
             position = (position + np.float32(0.5)) * scale - np.float32(0.5)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir.access import ROWS, AxisMap, Span
-from pillion.ir.op import Op, op, require_rank
-from pillion.ir.types import Array, DType, Pair, Shape
+from pillion.ir.op import Op, op
+from pillion.ir.types import Array, Pair, Shape
 from pillion.ops.conv import Convolution
 from pillion.ops.example_values import (
     DEVIATION,
@@ -95,26 +95,16 @@ class TransposeConv2d(Convolution):
     def macs(self) -> int:
         return self.x.type.elements // max(self.in_channels, 1) * self.weights.type.elements
 
-    def check(self) -> None:
-        require_rank(self, self.x, 4)
-        require_rank(self, self.weights, 4)
-        if min(*self.stride, *self.dilation) < 1 or min(*self.padding, *self.output_padding) < 0:
-            raise self.refuse("strides and dilations are positive, paddings not negative", self.attributes)
+    def check_geometry(self) -> None:
+        """Raises if padding leaves nothing of the result, or if weights do not fit the image."""
         steps = zip(self.output_padding, self.stride, self.dilation, strict=True)
         if any(more >= max(s, d) for more, s, d in steps):
             raise self.refuse("output_padding is smaller than the stride or the dilation", self.attributes)
         if min(self.output_shape[1:3]) < 1:
-            raise self.refuse(
-                "padding leaves something of the result", f"{self.whole}, padding {self.padding}"
-            )
+            here = f"{self.whole}, padding {self.padding}"
+            raise self.refuse("padding leaves something of the result", here)
         if self.weights.shape[3] != self.in_channels:
             raise self.refuse(f"weights are [out, h, w, {self.in_channels}]", list(self.weights.shape))
-        if self.bias.shape != (self.weights_out_channels,):
-            raise self.refuse(
-                f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape)
-            )
-        if self.x.dtype is DType.INT8:
-            self.check_integers()
 
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
         pixels, filters = x.astype(np.float64) - self.x.zero_point, weights.astype(np.float64)
@@ -133,17 +123,10 @@ class TransposeConv2d(Convolution):
         for number, (shape, out, kernel, options) in enumerate((*TRANSPOSE_CONV_CASES, DILATED_CASE)):
             x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
             weights = conv_weights((out, *kernel, shape[3]), 0, number, power_of_two=number % 3 == 2)
-            taps = (
-                math.prod(-(-k // s) for k, s in zip(kernel, options.get("stride", (1, 1)), strict=True))
-                * shape[3]
-            )
-            spread = (
-                math.sqrt(taps)
-                * 73
-                * math.hypot(DEVIATION, center(x))
-                * x.scale
-                * float(weights.channel_scales.mean())
-            )
+            sides = zip(kernel, options.get("stride", (1, 1)), strict=True)
+            taps = math.prod(-(-k // s) for k, s in sides) * shape[3]
+            scale = x.scale * float(weights.channel_scales.mean())
+            spread = math.sqrt(taps) * 73 * math.hypot(DEVIATION, center(x)) * scale
             y = result_for(0, spread, number)
             bounds = ({}, {"low": y.zero_point}, {"low": -100, "high": 90})[number % 3]
             yield make(
