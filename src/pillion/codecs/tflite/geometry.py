@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -50,6 +51,13 @@ def axis_of(call: ReadOperator, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise call.refuse(f"an axis is from {-rank} to {rank - 1}", axis)
     return axis % rank
+
+
+def single_axis(call: ReadOperator, axes: Sequence[int], rank: int) -> int:
+    """Returns the only one of some axes as a non-negative number."""
+    if len(axes) != 1:
+        raise call.refuse("there is one axis", list(axes))
+    return axis_of(call, axes[0], rank)
 
 
 def axes_in_order(call: ReadOperator) -> tuple[int, ...]:

@@ -96,9 +96,12 @@ def _require_bias_scale(call: ReadOperator, bias: Value, x: Value, weights: Valu
 
 
 def checked(call: ReadOperator, op: Op) -> Op:
-    """Returns the op; raises if the file declares another result."""
+    """Returns the op, with the sizes that the file leaves open; raises if the file declares another result."""
     op.check()
     inferred, declared = op.infer(), op.results[0]
+    if declared in call.open and inferred.shape != declared.shape:
+        declared = call.with_shape(declared, inferred.shape)
+        op = op.substitute({op.results[0]: declared})
     if (inferred.shape, inferred.dtype) != (declared.shape, declared.dtype):
         raise call.refuse(f"the result is {inferred.dtype.value}{list(inferred.shape)}", repr(declared))
     check_sizes(op)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pillion.errors import PillionError
@@ -61,6 +61,21 @@ class ReadOperator:
         if len(self.outputs) != 1:
             raise self.refuse("there is one result", len(self.outputs))
         return self.outputs[0]
+
+    def with_shape(self, y: Value, shape: Shape) -> Value:
+        """Returns a result with its computed shape. Raises if the declared shape differs, unless the file leaves a size
+        open (-1 in the signature)."""
+        if y.shape == shape:
+            return y
+        if y not in self.open:
+            raise self.refuse(f"the result has the shape {list(shape)}", f"the file declares {y!r}")
+        result = Value(y.name, replace(y.type, shape=shape))
+        self.bind(y, result)
+        return result
+
+    def result_of_shape(self, shape: Shape) -> Value:
+        """Returns the only result with its computed shape."""
+        return self.with_shape(self.result, shape)
 
     def optional(self, number: int) -> Value | None:
         """Returns an operand, or None if it is omitted."""

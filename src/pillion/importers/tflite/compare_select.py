@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.codecs.tflite.geometry import axis_of
+from pillion.codecs.tflite.geometry import axis_of, single_axis
 from pillion.codecs.tflite.operands import require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.op_chain import OpChain
@@ -50,11 +50,9 @@ def arg_extremum(cls: type[Op]) -> Reading:
     """Returns the reader of an arg-extremum."""
 
     def row(call: ReadOperator) -> list[Op]:
-        x, axes = call.operand(0), call.integers(1)
+        x = call.operand(0)
         require_one_of(call, x, DType.INT8)
-        if len(axes) != 1:
-            raise call.refuse("there is one axis", axes)
-        axis = axis_of(call, axes[0], x.type.rank)
+        axis = single_axis(call, call.integers(1), x.type.rank)
         fields: dict[str, Any] = {"x": x, "y": call.result, "axis": axis, "source": call.source}
         return [cls(**fields)]
 
@@ -116,7 +114,10 @@ def cast(call: ReadOperator) -> list[Op]:
 
 def tile(call: ReadOperator) -> list[Op]:
     """Reads a repetition as concatenations of the operand with itself, axis by axis."""
-    return _tile_by_concat(OpChain(call), call.operand(0), call.integers(1))
+    x, counts = call.operand(0), call.integers(1)
+    if len(counts) != x.type.rank or min(counts, default=1) < 1:
+        raise call.refuse(f"there are {x.type.rank} counts, each at least 1", counts)
+    return _tile_by_concat(OpChain(call), x, counts)
 
 
 def broadcast_to(call: ReadOperator) -> list[Op]:
@@ -143,13 +144,16 @@ def _tile_by_concat(chain: OpChain, x: Value, counts: list[int]) -> list[Op]:
     for axis in axes:
         x = chain.concat((x,) * counts[axis], axis, y if axis == axes[-1] else "tiled")
     if not axes:
-        chain.reshape(x, y.shape, y)
+        chain.reshape(x, x.shape, y)
     return chain.ops
 
 
 def fill(call: ReadOperator) -> list[Op]:
     """Reads a tensor of one known number as a constant."""
-    element, y = call.constant(1), call.result
+    element, sizes = call.constant(1), call.integers(0)
+    if min(sizes, default=1) < 1:
+        raise call.refuse("sizes are positive", sizes)
+    y = call.result_of_shape(tuple(sizes))
     if element.type.elements != 1:
         raise call.refuse("there is one element", repr(element))
     if element.type.quant != y.type.quant and element.dtype is DType.INT8:

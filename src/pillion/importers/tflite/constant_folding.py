@@ -18,11 +18,11 @@ MOST_BYTES = 2**16
 
 def fold_constant_ops(call: ReadOperator, ops: list[Op]) -> list[Op]:
     """Returns an operator's ops; none if all its results are folded to constants."""
-    results = _constant_results(ops)
-    if results is None or not ops or not all(y in results for y in call.outputs):
+    results = {y.name: (y, data) for y, data in (_constant_results(ops) or {}).items()}
+    if not results or not all(y.name in results for y in call.outputs):
         return ops
-    for y in call.outputs:
-        call.bind(y, constant(y.name, results[y], y.type.quant))
+    for y, data in (results[y.name] for y in call.outputs):
+        call.bind(y, constant(y.name, data, y.type.quant))
     return []
 
 

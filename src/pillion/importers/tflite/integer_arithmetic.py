@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.codecs.tflite.geometry import axis_of, sorted_axes
+from pillion.codecs.tflite.geometry import single_axis, sorted_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.file_diagnosis import OTHER_WAY
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Value, constant
+from pillion.ir.types import DType, Shape, Value, constant
 from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
 from pillion.schemas import tflite
 
@@ -36,9 +36,9 @@ class _Calculations(OpChain):
         before = tuple(places if i == axis else 0 for i in range(x.type.rank))
         return self.pad(self.cut(x, axis, 0, size - places), before, none, "moved")
 
-    def end(self, x: Value) -> list[Op]:
-        """Returns all ops; the last one writes the operator's result."""
-        self.reshape(x, x.shape, self.call.result)
+    def end(self, x: Value, shape: Shape | None = None) -> list[Op]:
+        """Returns all ops; the last one writes the operator's result, in another shape if one is given."""
+        self.reshape(x, x.shape if shape is None else shape, self.call.result)
         return self.ops
 
 
@@ -57,19 +57,19 @@ def by_type(of_int8: Reading, of_whole_numbers: Reading) -> Reading:
 
 def sums(call: ReadOperator) -> list[Op]:
     """Reads a sum of several tensors."""
-    chain = _Calculations(call)
-    x = _operand(call)
-    for number in range(1, len(call.inputs)):
-        x = chain.calculated(Calculation.ADD, x, _operand(call, number))
+    chain, xs = _Calculations(call), [_operand(call, number) for number in range(len(call.inputs))]
+    if len({x.shape for x in xs}) != 1:
+        raise call.refuse("operands have one shape", xs)
+    x = xs[0]
+    for other in xs[1:]:
+        x = chain.calculated(Calculation.ADD, x, other)
     return chain.end(x)
 
 
 def cumulative_sum(call: ReadOperator) -> list[Op]:
     """Reads a cumulative sum, in steps of 1, 2, 4, … positions."""
-    x, axes, options = _operand(call), call.integers(1), call.options_as(tflite.CumsumOptions)
-    if len(axes) != 1:
-        raise call.refuse("there is one axis", axes)
-    axis, chain = axis_of(call, axes[0], x.type.rank), _Calculations(call)
+    x, options, chain = _operand(call), call.options_as(tflite.CumsumOptions), _Calculations(call)
+    axis = single_axis(call, call.integers(1), x.type.rank)
     x = chain.flip(x, axis, "turned") if options.reverse else x
     x = chain.moved(x, axis, 1) if options.exclusive else x
     distance = 1
@@ -113,12 +113,10 @@ def int32_reduction(calculation: Calculation) -> Reading:
         x, chain = _operand(call), _Calculations(call)
         axes = sorted_axes(call)
         keepdims = call.options_as(tflite.ReducerOptions).keep_dims
-        reduced_shape = [1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes]
-        if tuple(reduced_shape) != call.result.shape:
-            raise call.refuse(f"the result has the shape {reduced_shape}", repr(call.result))
+        shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes)
         for axis in axes:
             x = _reduce_by_halves(chain, x, axis, calculation)
-        return chain.end(x)
+        return chain.end(x, shape)
 
     return row
 

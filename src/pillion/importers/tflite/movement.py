@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
-from pillion.codecs.tflite.geometry import axes_in_order, axis_of, strides
+from pillion.codecs.tflite.geometry import axes_in_order, axis_of, single_axis, strides
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Value, constant
+from pillion.ir.types import PerTensor, Shape, Value, constant
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice
 from pillion.schemas import tflite
 
@@ -37,8 +40,34 @@ def concat(call: ReadOperator) -> list[Op]:
 
 
 def reshape(call: ReadOperator) -> list[Op]:
-    """Reads a change of shape."""
-    return [Reshape(x=call.operand(0), y=call.result, source=call.source)]
+    """Reads a change to the shape in the second operand, or in the options if that is omitted; one size may be -1."""
+    options = call.options_as(tflite.ReshapeOptions)
+    sizes = call.integers(1) if call.optional(1) is not None else list(options.new_shape)
+    elements, known = call.operand(0).type.elements, math.prod(n for n in sizes if n != -1)
+    if sizes.count(-1) > 1 or min(sizes, default=1) < -1 or (-1 in sizes and (not known or elements % known)):
+        raise call.refuse(f"a shape for {elements} elements", sizes)
+    return _reshaped(call, tuple(elements // known if n == -1 else n for n in sizes))
+
+
+def squeeze(call: ReadOperator) -> list[Op]:
+    """Reads a shape without some axes of size 1, or without all of them."""
+    shape = call.operand(0).shape
+    axes = {axis_of(call, a, len(shape)) for a in call.options_as(tflite.SqueezeOptions).squeeze_dims}
+    if any(shape[axis] != 1 for axis in axes):
+        raise call.refuse("only axes of size 1 are dropped", f"{sorted(axes)} of {list(shape)}")
+    left = (n for axis, n in enumerate(shape) if n != 1 or (axes and axis not in axes))
+    return _reshaped(call, tuple(left))
+
+
+def expand_dims(call: ReadOperator) -> list[Op]:
+    """Reads a shape with another axis of size 1."""
+    shape = call.operand(0).shape
+    axis = single_axis(call, call.integers(1), len(shape) + 1)
+    return _reshaped(call, (*shape[:axis], 1, *shape[axis:]))
+
+
+def _reshaped(call: ReadOperator, shape: Shape) -> list[Op]:
+    return [Reshape(x=call.operand(0), y=call.result_of_shape(shape), source=call.source)]
 
 
 def reverse(call: ReadOperator) -> list[Op]:
@@ -70,15 +99,21 @@ def _pad_op(call: ReadOperator, x: Value, y: Value, value: float) -> Op:
 
 def slice(call: ReadOperator) -> list[Op]:
     """Reads a slice."""
-    chain, y = OpChain(call), call.result
-    chain.slice(call.operand(0), tuple(call.integers(1)), y.shape, y)
+    x, begin, sizes, chain = call.operand(0), call.integers(1), call.integers(2), OpChain(call)
+    if not len(begin) == len(sizes) == x.type.rank:
+        raise call.refuse(f"begin and size have {x.type.rank} numbers", f"{begin}, {sizes}")
+    taken = tuple(d - b if n == -1 else n for d, b, n in zip(x.shape, begin, sizes, strict=True))
+    if any(b < 0 or n < 1 or b + n > d for d, b, n in zip(x.shape, begin, taken, strict=True)):
+        raise call.refuse(f"the slice lies inside {list(x.shape)}", f"{begin}, {sizes}")
+    chain.slice(x, tuple(begin), taken, call.result)
     return chain.ops
 
 
 def strided_slice(call: ReadOperator) -> list[Op]:
     """Reads a strided slice; axes of one index may be dropped."""
-    x, y, chain = call.operand(0), call.result, OpChain(call)
+    x, chain = call.operand(0), OpChain(call)
     taken = strides(call, x.shape, call.options_as(tflite.StridedSliceOptions))
+    y = call.result_of_shape(taken.shape)
     is_whole = taken.sizes == y.shape
     part = chain.add(
         Slice, y if is_whole else "part", taken.sizes, x, x=x, begin=taken.begin, step=taken.step
@@ -90,40 +125,59 @@ def strided_slice(call: ReadOperator) -> list[Op]:
 
 def split(call: ReadOperator) -> list[Op]:
     """Reads a split into equal parts; the axis is the first operand."""
-    x = call.operand(1)
-    (axis,) = call.integers(0)
-    return _consecutive_slices(call, x, axis_of(call, axis, x.type.rank))
+    x, count = call.operand(1), call.options_as(tflite.SplitOptions).num_splits
+    axis = single_axis(call, call.integers(0), x.type.rank)
+    if count < 1 or x.shape[axis] % count:
+        raise call.refuse(f"axis {axis} has equal parts", f"{list(x.shape)} in {count} parts")
+    return _consecutive_slices(call, x, axis, [x.shape[axis] // count] * count)
 
 
 def split_v(call: ReadOperator) -> list[Op]:
     """Reads a split into parts of given sizes."""
-    x = call.operand(0)
-    (axis,) = call.integers(2)
-    return _consecutive_slices(call, x, axis_of(call, axis, x.type.rank))
+    x, sizes = call.operand(0), call.constant(1).constant.ravel().tolist()
+    axis = single_axis(call, call.integers(2), x.type.rank)
+    rest = x.shape[axis] - sum(n for n in sizes if n != -1)
+    if len(sizes) != call.options_as(tflite.SplitVOptions).num_splits:
+        raise call.refuse("there are as many sizes as parts", sizes)
+    if sizes.count(-1) > 1 or min(sizes, default=0) < -1 or rest < 0 or (rest and -1 not in sizes):
+        raise call.refuse(f"the parts have {x.shape[axis]} elements along axis {axis}", sizes)
+    return _consecutive_slices(call, x, axis, [rest if n == -1 else n for n in sizes])
 
 
-def _consecutive_slices(call: ReadOperator, x: Value, axis: int) -> list[Op]:
+def _consecutive_slices(call: ReadOperator, x: Value, axis: int, sizes: Sequence[int]) -> list[Op]:
     """Returns consecutive slices along an axis."""
     chain, begin = OpChain(call), 0
-    for y in call.outputs:
-        chain.cut(x, axis, begin, y.shape[axis], y)
-        begin += y.shape[axis]
+    for y, size in zip(_results(call, len(sizes)), sizes, strict=True):
+        chain.cut(x, axis, begin, size, y)
+        begin += size
     return chain.ops
+
+
+def _results(call: ReadOperator, count: int) -> tuple[Value, ...]:
+    if len(call.outputs) != count:
+        raise call.refuse(f"there are {count} results", len(call.outputs))
+    return call.outputs
 
 
 def pack(call: ReadOperator) -> list[Op]:
     """Reads a stack: each operand gets a new axis, along which they are concatenated."""
-    y, chain = call.result, OpChain(call)
-    axis = axis_of(call, call.options_as(tflite.PackOptions).axis, y.type.rank)
-    shape = tuple(1 if i == axis else size for i, size in enumerate(y.shape))
-    chain.concat([chain.reshape(call.operand(n), shape) for n in range(len(call.inputs))], axis, y)
+    options, chain = call.options_as(tflite.PackOptions), OpChain(call)
+    xs, shape = [call.operand(n) for n in range(len(call.inputs))], call.operand(0).shape
+    if options.values_count != len(xs) or any(x.shape != shape for x in xs):
+        raise call.refuse(f"there are {options.values_count} operands of one shape", xs)
+    axis = axis_of(call, options.axis, len(shape) + 1)
+    wide = (*shape[:axis], 1, *shape[axis:])
+    chain.concat([chain.reshape(x, wide) for x in xs], axis, call.result)
     return chain.ops
 
 
 def unpack(call: ReadOperator) -> list[Op]:
     """Reads an unpacking: consecutive slices along an axis, which is then dropped."""
-    x, chain = call.operand(0), OpChain(call)
-    axis = axis_of(call, call.options_as(tflite.UnpackOptions).axis, x.type.rank)
-    for number, y in enumerate(call.outputs):
-        chain.reshape(chain.cut(x, axis, number, 1), y.shape, y)
+    x, options, chain = call.operand(0), call.options_as(tflite.UnpackOptions), OpChain(call)
+    axis = axis_of(call, options.axis, x.type.rank)
+    if options.num != x.shape[axis]:
+        raise call.refuse(f"there are {x.shape[axis]} results", options.num)
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    for number, y in enumerate(_results(call, options.num)):
+        chain.reshape(chain.cut(x, axis, number, 1), shape, y)
     return chain.ops

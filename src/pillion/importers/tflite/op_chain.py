@@ -25,7 +25,9 @@ class OpChain:
 
     def add(self, cls: Any, y: Value | str, shape: Shape, like: Value, **fields: object) -> Value:
         """Adds an op of any class."""
-        result = self.call.intermediate(y, shape, like) if isinstance(y, str) else y
+        result = (
+            self.call.intermediate(y, shape, like) if isinstance(y, str) else self.call.with_shape(y, shape)
+        )
         self.ops.append(cls(y=result, source=self.call.source, **fields))
         return result
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from pillion.codecs.tflite.operands import require_int8
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.importers.tflite.output_shapes import OUTPUT_STATE
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import INT16_MAX, Arithmetic
 from pillion.ir.op import Op
@@ -34,7 +33,7 @@ WITHOUT = {
 INPUT, FORGET, CANDIDATE, OUTPUT = range(4)
 """Gates in operand order."""
 INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES = 1, 5, 12
-CELL_STATE = 19
+OUTPUT_STATE, CELL_STATE = 18, 19
 HIDDEN = 4
 """The index of the intermediate tensor with the quantization of a step's output."""
 
@@ -47,7 +46,7 @@ def lstm(call: ReadOperator) -> list[Op]:
     steps, batch = sequence.shape[:2]
     h, c = layer.h, layer.c
     last_h, last_c = (Value(call.fresh(f"{v.name}/next"), v.type) for v in (h, c))
-    y = call.result
+    y = call.result_of_shape((*call.operand(0).shape[:2], h.shape[1]))
     sequence_type = TensorType((steps, batch, h.shape[1]), DType.INT8, h.type.quant)
     stacked = Value(call.fresh(f"{y.name}/steps"), sequence_type)
     if steps == 1:
@@ -120,7 +119,8 @@ def _lstm_layer(call: ReadOperator) -> _LstmLayer:
     options = require_plain(call)
     h, c = call.operand(OUTPUT_STATE), call.operand(CELL_STATE)
     x, y = call.operand(0), call.result
-    if h.is_constant or c.is_constant or (h.dtype, c.dtype) != (DType.INT8, DType.INT16) or x.type.rank != 3:
+    types, ranks = (h.dtype, c.dtype), (x.type.rank, h.type.rank)
+    if h.is_constant or c.is_constant or types != (DType.INT8, DType.INT16) or ranks != (3, 2):
         raise call.refuse(
             "the input has three axes; the state of an int8 LSTM is int8 and int16, and no constant",
             f"{x!r}, {h!r}, {c!r}",

@@ -66,7 +66,7 @@ def reverse_sequence(call: ReadOperator) -> list[Op]:
     flat = np.ravel_multi_index(tuple(indices), outer).ravel().astype(np.int32)
     chain = OpChain(call)
     taken = chain.gather(chain.reshape(x, (flat.size, *inner)), chain.numbers(flat), "reversed")
-    chain.reshape(taken, call.result.shape, call.result)
+    chain.reshape(taken, x.shape, call.result)
     return chain.ops
 
 

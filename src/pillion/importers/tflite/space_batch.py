@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pillion.codecs.tflite.operands import with_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.op_chain import OpChain
-from pillion.importers.tflite.output_shapes import with_shape
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape, Value, constant
 from pillion.schemas import tflite
@@ -26,21 +26,27 @@ def _rearrange_blocks(
 
 def space_to_depth(call: ReadOperator) -> list[Op]:
     """Reads blocks of pixels as channels."""
-    x, block = call.operand(0), call.options_as(tflite.SpaceToDepthOptions).block_size
-    n, h, w, c = x.shape
-    return _of_image(call, (n, h // block, block, w // block, block, c))
+    n, h, w, c = with_axes(call, call.operand(0), 4).shape
+    block = call.options_as(tflite.SpaceToDepthOptions).block_size
+    if block < 1 or h % block or w % block:
+        raise call.refuse("rows and columns are whole blocks", f"{[n, h, w, c]} in blocks of {block}")
+    apart, shape = (n, h // block, block, w // block, block, c), (n, h // block, w // block, c * block**2)
+    return _of_image(call, apart, shape)
 
 
 def depth_to_space(call: ReadOperator) -> list[Op]:
     """Reads channels as blocks of pixels."""
-    x, block = call.operand(0), call.options_as(tflite.DepthToSpaceOptions).block_size
-    n, h, w, c = x.shape
-    return _of_image(call, (n, h, w, block, block, c // block**2))
+    n, h, w, c = with_axes(call, call.operand(0), 4).shape
+    block = call.options_as(tflite.DepthToSpaceOptions).block_size
+    if block < 1 or c % block**2:
+        raise call.refuse("channels are whole blocks", f"{[n, h, w, c]} in blocks of {block}")
+    left = c // block**2
+    return _of_image(call, (n, h, w, block, block, left), (n, h * block, w * block, left))
 
 
-def _of_image(call: ReadOperator, apart: Shape) -> list[Op]:
-    chain, y = OpChain(call), call.result
-    _rearrange_blocks(chain, call.operand(0), apart, (0, 1, 3, 2, 4, 5), y.shape, y)
+def _of_image(call: ReadOperator, apart: Shape, shape: Shape) -> list[Op]:
+    chain = OpChain(call)
+    _rearrange_blocks(chain, call.operand(0), apart, (0, 1, 3, 2, 4, 5), shape, call.result)
     return chain.ops
 
 
@@ -68,8 +74,9 @@ def space_to_batch(call: ReadOperator) -> list[Op]:
     count = len(block)
     order = (*(2 + 2 * i for i in range(count)), 0, *(1 + 2 * i for i in range(count)))
     apart = (shape[0], *pairs, *shape[1 + count :])
-    y = with_shape(call, call.result, (shape[0] * math.prod(block), *pairs[::2], *shape[1 + count :]))
-    _rearrange_blocks(chain, x, apart, (*order, *range(1 + 2 * count, len(apart))), y.shape, y)
+    result_shape = (shape[0] * math.prod(block), *pairs[::2], *shape[1 + count :])
+    order = (*order, *range(1 + 2 * count, len(apart)))
+    _rearrange_blocks(chain, x, apart, order, result_shape, call.result)
     return chain.ops
 
 
@@ -89,8 +96,7 @@ def batch_to_space(call: ReadOperator) -> list[Op]:
     apart = (*block, images, *x.shape[1:])
     order = [count, *(i for n in range(count) for i in (count + 1 + n, n))]
     order += range(2 * count + 1, len(apart))
-    y = with_shape(call, call.result, left)
-    chain = OpChain(call)
+    y, chain = call.result, OpChain(call)
     joined = _rearrange_blocks(chain, x, apart, order, full_shape, "joined" if any(crops) else y)
     if any(crops):
         chain.slice(joined, begin, left, y)
@@ -121,7 +127,7 @@ def mirror_pad(call: ReadOperator) -> list[Op]:
         y = call.result if axis == axes[-1] else "taken"
         x = chain.gather(x, chain.numbers(numbers), y, axis)
     if not axes:
-        chain.reshape(x, x.shape, with_shape(call, call.result, x.shape))
+        chain.reshape(x, x.shape, call.result)
     return chain.ops
 
 
@@ -151,7 +157,7 @@ def gather_nd(call: ReadOperator) -> list[Op]:
 
 def zeros_like(call: ReadOperator) -> list[Op]:
     """Reads a tensor of zeros as a constant."""
-    y = call.result
+    y = call.result_of_shape(call.operand(0).shape)
     if y.type.quant is not None:
         raise call.refuse("zeros are whole numbers or booleans", repr(y))
     call.bind(y, constant(y.name, np.zeros(y.shape, y.dtype.numpy)))

@@ -26,7 +26,6 @@ from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.constant_folding import fold_constant_ops
 from pillion.importers.tflite.matmul import batch_matmul
 from pillion.importers.tflite.op_chain import OpChain
-from pillion.importers.tflite.output_shapes import with_computed_shapes
 from pillion.importers.tflite.transpose_conv import transpose_conv
 from pillion.importers.tflite.uint8_ops import uint8_reader
 from pillion.importers.tflite.weight_zero_points import lower_weight_zero_points
@@ -43,7 +42,6 @@ def ops_of(call: ReadOperator) -> list[Op]:
     row = ROWS.get(call.code)
     if row is None:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)
-    call = with_computed_shapes(call)
     if call.is_unsigned:
         row = uint8_reader(call, row)
     try:
@@ -97,7 +95,7 @@ def _linear(call: ReadOperator) -> list[Op]:
     rows = x.shape if options.keep_num_dims else (x.type.elements // features, features)
     chain = OpChain(call)
     x = chain.reshape(x, rows)
-    chain.add(ops.Linear, y, y.shape, y, x=x, weights=weights, bias=bias, **bounds)
+    chain.add(ops.Linear, y, (*rows[:-1], out), y, x=x, weights=weights, bias=bias, **bounds)
     *before, linear = chain.ops
     return [*before, zero_dead_channel_biases(linear, call.fresh)]
 
@@ -173,8 +171,8 @@ ROWS: dict[str, Reading] = {
     "PADV2": shapes.padv2,
     "SHAPE": shapes.shape_of,
     "RESHAPE": shapes.reshape,
-    "SQUEEZE": shapes.reshape,
-    "EXPAND_DIMS": shapes.reshape,
+    "SQUEEZE": shapes.squeeze,
+    "EXPAND_DIMS": shapes.expand_dims,
     "REVERSE_V2": shapes.reverse,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,

@@ -12,8 +12,8 @@ import numpy as np
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.file_diagnosis import combined_error
-from pillion.importers.tflite.loop_analysis import Element, LoopRows, WhileLoop, loop_of
-from pillion.importers.tflite.model import TfliteReader
+from pillion.importers.tflite.loop_analysis import Element, LoopRows, WhileLoop, loop_of, subgraph
+from pillion.importers.tflite.model import TfliteReader, has_open_size, tensor_of
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -61,10 +61,27 @@ def loop(body_of: BodyOf) -> Reading:
     """Returns the reader of a loop."""
 
     def row(call: ReadOperator) -> list[Op]:
+        call = _with_shapes(call)
         while_loop, reader = loop_of(call)
         return _LoopConversion(call, while_loop).converted(reader, body_of)
 
     return row
+
+
+def _with_shapes(call: ReadOperator) -> ReadOperator:
+    """Returns the loop with results of the shapes that the body returns; where the body leaves them open, of those of the
+    operands."""
+    body = subgraph(call, call.options_as(tflite.WhileOptions).body_subgraph_index)
+    if not len(body.outputs) == len(call.inputs) == len(call.outputs):
+        raise call.refuse(
+            "a loop hands on as much as it takes", f"{len(call.inputs)} and {len(body.outputs)}"
+        )
+    tensors = [tensor_of(body, number) for number in body.outputs]
+    shapes = (
+        call.operand(number).shape if has_open_size(tensor) else tuple(tensor.shape)
+        for number, tensor in enumerate(tensors)
+    )
+    return dataclasses.replace(call, outputs=tuple(map(call.with_shape, call.outputs, shapes)))
 
 
 class _LoopConversion(OpChain):

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,7 +19,11 @@ from pillion.schemas import tflite
 
 def unary(compute: Callable[[Tensor], Tensor]) -> Reading:
     """Returns the reader of an elementwise function."""
-    return lambda call: float_call(call, compute)
+
+    def row(call: ReadOperator) -> FloatCall:
+        return replace(float_call(call, compute), results=(call.result_of_shape(call.operand(0).shape),))
+
+    return row
 
 
 def binary(compute: Callable[[Tensor, Tensor], Tensor]) -> Reading:
@@ -25,7 +31,12 @@ def binary(compute: Callable[[Tensor, Tensor], Tensor]) -> Reading:
 
     def row(call: ReadOperator) -> FloatCall:
         after = activation(call)
-        return float_call(call, lambda a, b: after(compute(a, b)), operands=(0, 1))
+        made = float_call(call, lambda a, b: after(compute(a, b)), operands=(0, 1))
+        try:
+            shape = np.broadcast_shapes(call.operand(0).shape, call.operand(1).shape)
+        except ValueError:
+            raise call.refuse("its operands fit together", call.inputs) from None
+        return replace(made, results=(call.result_of_shape(shape),))
 
     return row
 
@@ -85,7 +96,7 @@ def cast(call: ReadOperator) -> FloatCall:
     to = TORCH.get(call.result.dtype)
     if to is None:
         raise call.refuse("the result is float32, int32, uint8 or bool", repr(call.result))
-    return float_call(call, lambda x: x.to(to))
+    return unary(lambda x: x.to(to))(call)
 
 
 ROWS: dict[str, Reading] = {

@@ -16,7 +16,6 @@ from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite import while_loops
 from pillion.importers.tflite.model import TfliteReader
-from pillion.importers.tflite.output_shapes import with_computed_shapes
 from pillion.importers.tflite_float import elementwise, layers, op_functions, recurrent
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.reader import FloatReader
@@ -84,7 +83,7 @@ class FloatModule(nn.Module):
         self.forward = self._named_forward()
 
     def _add_operator(self, number: int, call: ReadOperator) -> None:
-        made = read_operator(with_computed_shapes(call))
+        made = read_operator(call)
         if not made.results:
             return
         operands = tuple(call.operand(n) for n in made.operands)

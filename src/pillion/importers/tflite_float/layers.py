@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -66,14 +68,20 @@ def transpose_conv(call: ReadOperator) -> FloatCall:
 def linear(call: ReadOperator) -> FloatCall:
     """Reads a fully connected layer on rows of features."""
     options, weights = call.options_as(tflite.FullyConnectedOptions), call.operand(1)
-    shape, after = call.result.shape, activation(call)
-    if options.weights_format or weights.type.rank != 2 or call.operand(0).type.elements % weights.shape[1]:
+    operand, after = call.operand(0), activation(call)
+    if options.weights_format or weights.type.rank != 2 or operand.type.elements % weights.shape[1]:
         raise call.refuse("weights are [out, in], and the operand is rows of them", repr(weights))
-    features = weights.shape[1]
+    out, features = weights.shape
+    if options.keep_num_dims and operand.shape[-1:] != (features,):
+        raise call.refuse(f"rows have {features} elements", repr(operand))
+    rows = operand.shape[:-1] if options.keep_num_dims else (operand.type.elements // features,)
+    y = call.result_of_shape((*rows, out))
+    shape = y.shape
     if not weights.is_constant:
-        return float_call(
+        product = float_call(
             call, lambda x, w: after(x.reshape(-1, features) @ w.T).reshape(shape), operands=(0, 1)
         )
+        return replace(product, results=(y,))
     parts: Parts = {"weight": parameter(weights.constant), "bias": bias_of(call, 2, weights.shape[0])}
 
     def forward(x: Tensor) -> Tensor:
@@ -81,7 +89,7 @@ def linear(call: ReadOperator) -> FloatCall:
         result = after(F.linear(rows, parts["weight"], parts["bias"]))
         return result if tuple(result.shape) == shape else result.reshape(shape)
 
-    return float_call(call, forward, parts=parts)
+    return replace(float_call(call, forward, parts=parts), results=(y,))
 
 
 def prelu(call: ReadOperator) -> FloatCall:

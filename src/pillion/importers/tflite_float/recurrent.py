@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from pillion.codecs.tflite.read_operator import ReadOperator
-from pillion.importers.tflite.output_shapes import OUTPUT_STATE
 from pillion.importers.tflite.recurrent import (
     BIASES,
     CELL_STATE,
     INPUT_WEIGHTS,
+    OUTPUT_STATE,
     RECURRENT_WEIGHTS,
     require_plain,
 )
@@ -38,6 +38,7 @@ def lstm(call: ReadOperator) -> FloatCall:
         or h.is_constant
         or c.is_constant
         or h.shape != c.shape
+        or (x.type.rank, h.type.rank) != (3, 2)
     ):
         raise call.refuse("input and states are float32, and states are no constants", f"{x!r}, {h!r}, {c!r}")
     cells = h.shape[1]
@@ -56,7 +57,8 @@ def lstm(call: ReadOperator) -> FloatCall:
         return y, last_h[0], last_c[0]
 
     states = {"h": torch.zeros(h.shape), "c": torch.zeros(c.shape)}
-    return FloatCall(call, forward, (0,), parts, states, call.outputs)
+    results = (call.result_of_shape((*x.shape[:2], cells)),)
+    return FloatCall(call, forward, (0,), parts, states, results)
 
 
 def _gates(call: ReadOperator, first: int, shape: tuple[int, ...]) -> Array:
