@@ -11,7 +11,7 @@ import numpy as np
 from pillion.codecs.tflite.geometry import axis_of, single_axis
 from pillion.codecs.tflite.operands import require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.importers.tflite.op_chain import OpChain
+from pillion.importers.tflite.op_chain import OpChain, as_constant
 from pillion.ir.op import Op
 from pillion.ir.size_limits import LARGEST
 from pillion.ir.types import DType, TensorType, Value, constant
@@ -150,18 +150,14 @@ def _tile_by_concat(chain: OpChain, x: Value, counts: list[int]) -> list[Op]:
 
 def fill(call: ReadOperator) -> list[Op]:
     """Reads a tensor of one known number as a constant."""
-    element, sizes = call.constant(1), call.integers(0)
-    if min(sizes, default=1) < 1:
-        raise call.refuse("sizes are positive", sizes)
-    y = call.result_of_shape(tuple(sizes))
+    element, sizes, y = call.constant(1), tuple(call.integers(0)), call.result
+    if min(sizes, default=1) < 1 or math.prod(sizes) * y.dtype.size_bytes > LARGEST:
+        raise call.refuse(f"sizes are positive, and a tensor has at most {LARGEST} bytes", sizes)
     if element.type.elements != 1:
         raise call.refuse("there is one element", repr(element))
     if element.type.quant != y.type.quant and element.dtype is DType.INT8:
         raise call.refuse("the result has the scale of the element", repr(y))
-    if y.type.size_bytes > LARGEST:
-        raise call.refuse(f"a tensor has at most {LARGEST} bytes", repr(y))
-    call.bind(y, constant(y.name, np.full(y.shape, element.constant.reshape(())), y.type.quant))
-    return []
+    return as_constant(call, np.full(sizes, element.constant.reshape(())))
 
 
 def one_hot(call: ReadOperator) -> list[Op]:

@@ -4,12 +4,14 @@ calculations on halves."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pillion.codecs.tflite.geometry import single_axis, sorted_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.file_diagnosis import OTHER_WAY
-from pillion.importers.tflite.op_chain import OpChain
+from pillion.importers.tflite.op_chain import OpChain, as_constant
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape, Value, constant
 from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
@@ -22,10 +24,24 @@ LONGEST = 2**16
 class _Calculations(OpChain):
     """The ops of one operator on int32."""
 
-    def calculated(self, calculation: Calculation, a: Value, b: Value) -> Value:
+    def operand(self, number: int = 0) -> Value:
+        """Returns an operand; raises unless it is int32."""
+        call, x = self.call, self.call.operand(number)
+        if x.dtype is not DType.INT32:
+            rule = f"{call.code} is computed of whole numbers (int32): of int8, LiteRT has none or rounds after each step"
+            raise call.refuse(rule, repr(x), f"cut it off the model, or {OTHER_WAY}")
+        return x
+
+    def calculated(self, calculation: Calculation, a: Value | int, b: Value | int) -> Value:
         """Adds a calculation and returns its result."""
+        a, b = (self.numbers(v, "number") if isinstance(v, int) else v for v in (a, b))
         shape = np.broadcast_shapes(a.shape, b.shape)
         return self.add(IntegerArithmetic, calculation.value, shape, a, a=a, b=b, calculation=calculation)
+
+    def clamped(self, x: Value, low: int, high: int) -> Value:
+        """Adds a maximum and a minimum, and returns the result."""
+        least = self.calculated(Calculation.MAXIMUM, x, low)
+        return self.calculated(Calculation.MINIMUM, least, high)
 
     def moved(self, x: Value, axis: int, places: int) -> Value:
         """Adds a shift along an axis that fills with zeros, and returns its result."""
@@ -42,76 +58,69 @@ class _Calculations(OpChain):
         return self.ops
 
 
-def _operand(call: ReadOperator, number: int = 0) -> Value:
-    x = call.operand(number)
-    if x.dtype is not DType.INT32:
-        rule = f"{call.code} is computed of whole numbers (int32): of int8, LiteRT has none or rounds after each step"
-        raise call.refuse(rule, repr(x), f"cut it off the model, or {OTHER_WAY}")
-    return x
-
-
 def by_type(of_int8: Reading, of_whole_numbers: Reading) -> Reading:
     """Returns a reader that selects by the operand's type: int32, or int8."""
     return lambda call: (of_whole_numbers if call.operand(0).dtype is DType.INT32 else of_int8)(call)
 
 
-def sums(call: ReadOperator) -> list[Op]:
-    """Reads a sum of several tensors."""
-    chain, xs = _Calculations(call), [_operand(call, number) for number in range(len(call.inputs))]
-    if len({x.shape for x in xs}) != 1:
-        raise call.refuse("operands have one shape", xs)
-    x = xs[0]
-    for other in xs[1:]:
+def _expression(compute: Callable[[_Calculations], Value]) -> Reading:
+    """Returns the reader of an operator that is an expression of its operands."""
+
+    def row(call: ReadOperator) -> list[Op]:
+        chain = _Calculations(call)
+        return chain.end(compute(chain))
+
+    return row
+
+
+def _sum(chain: _Calculations) -> Value:
+    """Adds the sum of several tensors of one shape."""
+    x, *others = (chain.operand(number) for number in range(len(chain.call.inputs)))
+    for other in others:
+        if other.shape != x.shape:
+            raise chain.call.refuse("operands have one shape", [x, other])
         x = chain.calculated(Calculation.ADD, x, other)
-    return chain.end(x)
+    return x
 
 
-def cumulative_sum(call: ReadOperator) -> list[Op]:
-    """Reads a cumulative sum, in steps of 1, 2, 4, … positions."""
-    x, options, chain = _operand(call), call.options_as(tflite.CumsumOptions), _Calculations(call)
-    axis = single_axis(call, call.integers(1), x.type.rank)
+def _cumulative_sum(chain: _Calculations) -> Value:
+    """Adds a cumulative sum, in steps of 1, 2, 4, … positions."""
+    x, call = chain.operand(), chain.call
+    options, axis = call.options_as(tflite.CumsumOptions), single_axis(call, call.integers(1), x.type.rank)
     x = chain.flip(x, axis, "turned") if options.reverse else x
     x = chain.moved(x, axis, 1) if options.exclusive else x
     distance = 1
     while distance < x.shape[axis]:
         x = chain.calculated(Calculation.ADD, x, chain.moved(x, axis, distance))
         distance *= 2
-    return chain.end(chain.flip(x, axis, "turned") if options.reverse else x)
+    return chain.flip(x, axis, "turned") if options.reverse else x
 
 
-def sign(call: ReadOperator) -> list[Op]:
-    """Reads a sign as a clamp to -1 and 1."""
-    chain = _Calculations(call)
-    least = chain.calculated(Calculation.MAXIMUM, _operand(call), chain.numbers(-1, "number"))
-    return chain.end(chain.calculated(Calculation.MINIMUM, least, chain.numbers(1, "number")))
+def _negative(chain: _Calculations) -> Value:
+    return chain.calculated(Calculation.SUB, 0, chain.operand())
 
 
-def negated(call: ReadOperator) -> list[Op]:
-    """Reads a negation as 0 - x."""
-    chain = _Calculations(call)
-    return chain.end(chain.calculated(Calculation.SUB, chain.numbers(0, "number"), _operand(call)))
+def _squared_difference(chain: _Calculations) -> Value:
+    apart = chain.calculated(Calculation.SUB, chain.operand(0), chain.operand(1))
+    return chain.calculated(Calculation.MUL, apart, apart)
 
 
-def absolute(call: ReadOperator) -> list[Op]:
-    """Reads an absolute value as max(x, -x)."""
-    chain, x = _Calculations(call), _operand(call)
-    negative = chain.calculated(Calculation.SUB, chain.numbers(0, "number"), x)
-    return chain.end(chain.calculated(Calculation.MAXIMUM, x, negative))
-
-
-def squared(call: ReadOperator) -> list[Op]:
-    """Reads squared differences."""
-    chain = _Calculations(call)
-    apart = chain.calculated(Calculation.SUB, _operand(call), _operand(call, 1))
-    return chain.end(chain.calculated(Calculation.MUL, apart, apart))
+def _right_shift(chain: _Calculations) -> Value:
+    """Adds a right shift, with the shift amount clamped to 0 to 31."""
+    x, amount = chain.operand(0), chain.operand(1)
+    if amount.is_constant:
+        places = chain.numbers(np.clip(amount.constant, 0, 31), "places")
+    else:
+        places = chain.clamped(amount, 0, 31)
+    return chain.calculated(Calculation.SHIFT_RIGHT, x, places)
 
 
 def int32_reduction(calculation: Calculation) -> Reading:
     """Returns the reader of an int32 reduction."""
 
     def row(call: ReadOperator) -> list[Op]:
-        x, chain = _operand(call), _Calculations(call)
-        axes = sorted_axes(call)
+        chain, axes = _Calculations(call), sorted_axes(call)
+        x = chain.operand()
         keepdims = call.options_as(tflite.ReducerOptions).keep_dims
         shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes)
         for axis in axes:
@@ -144,49 +153,34 @@ def range_constant(call: ReadOperator) -> list[Op]:
     numbers = range(begin, limit, step) if step else range(0)
     if y.shape != (len(numbers),) or len(numbers) > LONGEST:
         raise call.refuse(f"up to {LONGEST} numbers, as many as the result has", f"{bounds}, {y!r}")
-    call.bind(y, constant(y.name, np.array(numbers, np.int32)))
-    return []
+    return as_constant(call, np.array(numbers, np.int32))
 
 
 def broadcast_shape_constant(call: ReadOperator) -> list[Op]:
     """Reads the common broadcast shape of two known shapes as a constant."""
-    y, shapes = call.result, (call.integers(0), call.integers(1))
+    shapes = (call.integers(0), call.integers(1))
     try:
-        shape = np.array(np.broadcast_shapes(*map(tuple, shapes)), np.int32)
+        return as_constant(call, np.array(np.broadcast_shapes(*map(tuple, shapes)), np.int32))
     except ValueError:
         raise call.refuse("shapes fit each other", shapes) from None
-    if shape.shape != y.shape:
-        raise call.refuse(f"the result has {shape.size} numbers", repr(y))
-    call.bind(y, constant(y.name, shape))
-    return []
-
-
-def right_shift(call: ReadOperator) -> list[Op]:
-    """Reads a right shift, with the shift amount clamped to 0 to 31."""
-    x, amount, chain = _operand(call), _operand(call, 1), _Calculations(call)
-    if amount.is_constant:
-        clipped = np.clip(amount.constant, 0, 31)
-        amount = chain.numbers(clipped, "places")
-    else:
-        least = chain.calculated(Calculation.MAXIMUM, amount, chain.numbers(0, "number"))
-        amount = chain.calculated(Calculation.MINIMUM, least, chain.numbers(31, "number"))
-    return chain.end(chain.calculated(Calculation.SHIFT_RIGHT, x, amount))
 
 
 ROWS: dict[str, Reading] = {
-    "ADD_N": sums,
-    "CUMSUM": cumulative_sum,
-    "SIGN": sign,
+    "ADD_N": _expression(_sum),
+    "CUMSUM": _expression(_cumulative_sum),
+    "SIGN": _expression(lambda chain: chain.clamped(chain.operand(), -1, 1)),
     "REDUCE_PROD": int32_reduction(Calculation.MUL),
     "RANGE": range_constant,
     "BROADCAST_ARGS": broadcast_shape_constant,
-    "RIGHT_SHIFT": right_shift,
+    "RIGHT_SHIFT": _expression(_right_shift),
 }
 """The readers of int32-only operators, by operator name."""
 WHOLE: dict[str, Reading] = {
-    "NEG": negated,
-    "ABS": absolute,
-    "SQUARED_DIFFERENCE": squared,
+    "NEG": _expression(_negative),
+    "ABS": _expression(
+        lambda chain: chain.calculated(Calculation.MAXIMUM, chain.operand(), _negative(chain))
+    ),
+    "SQUARED_DIFFERENCE": _expression(_squared_difference),
     "SUM": int32_reduction(Calculation.ADD),
     "REDUCE_MAX": int32_reduction(Calculation.MAXIMUM),
     "REDUCE_MIN": int32_reduction(Calculation.MINIMUM),

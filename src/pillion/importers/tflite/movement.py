@@ -10,18 +10,16 @@ import numpy as np
 
 from pillion.codecs.tflite.geometry import axes_in_order, axis_of, single_axis, strides
 from pillion.codecs.tflite.read_operator import ReadOperator
-from pillion.importers.tflite.op_chain import OpChain
+from pillion.importers.tflite.op_chain import OpChain, as_constant
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Shape, Value, constant
+from pillion.ir.types import PerTensor, Shape, Value
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice
 from pillion.schemas import tflite
 
 
 def shape_of(call: ReadOperator) -> list[Op]:
     """Reads a shape as a constant."""
-    y, shape = call.result, call.operand(0).shape
-    call.bind(y, constant(y.name, np.array(shape, np.int32)))
-    return []
+    return as_constant(call, np.array(call.operand(0).shape, np.int32))
 
 
 def concat(call: ReadOperator) -> list[Op]:

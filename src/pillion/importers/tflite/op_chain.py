@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Shape, Value, constant
+from pillion.ir.types import Array, PerTensor, Shape, Value, constant
 from pillion.ops.indexing import Gather
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
@@ -73,6 +73,13 @@ class OpChain:
     def flip(self, x: Value, axis: int, y: Value | str) -> Value:
         """Reverses an axis."""
         return self.add(Flip, y, x.shape, x, x=x, axes=(axis,))
+
+
+def as_constant(call: ReadOperator, data: Array) -> list[Op]:
+    """Binds an operator's result to a constant of this shape, and returns no ops."""
+    y = call.result_of_shape(data.shape)
+    call.bind(y, constant(y.name, data, y.type.quant))
+    return []
 
 
 def _with_size(x: Value, axis: int, size: int) -> Shape:

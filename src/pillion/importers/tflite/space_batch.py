@@ -10,9 +10,9 @@ import numpy as np
 
 from pillion.codecs.tflite.operands import with_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.importers.tflite.op_chain import OpChain
+from pillion.importers.tflite.op_chain import OpChain, as_constant
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Shape, Value, constant
+from pillion.ir.types import DType, Shape, Value
 from pillion.schemas import tflite
 
 
@@ -157,18 +157,14 @@ def gather_nd(call: ReadOperator) -> list[Op]:
 
 def zeros_like(call: ReadOperator) -> list[Op]:
     """Reads a tensor of zeros as a constant."""
-    y = call.result_of_shape(call.operand(0).shape)
-    if y.type.quant is not None:
-        raise call.refuse("zeros are whole numbers or booleans", repr(y))
-    call.bind(y, constant(y.name, np.zeros(y.shape, y.dtype.numpy)))
-    return []
+    if call.result.type.quant is not None:
+        raise call.refuse("zeros are whole numbers or booleans", repr(call.result))
+    return as_constant(call, np.zeros(call.operand(0).shape, call.result.dtype.numpy))
 
 
 def rank_of(call: ReadOperator) -> list[Op]:
     """Reads the number of axes as a constant."""
-    y = call.result
-    call.bind(y, constant(y.name, np.array(call.operand(0).type.rank, np.int32)))
-    return []
+    return as_constant(call, np.array(call.operand(0).type.rank, np.int32))
 
 
 ROWS: dict[str, Reading] = {
