@@ -300,7 +300,7 @@ def test_files_that_make_no_sense_are_refused() -> None:
     pair = [misfit.input(2, 5), misfit.input(3, 4)]
     unfitting = misfit.bytes(misfit.add("ADD", pair, misfit.tensor(2, 5), schema.AddOptions()))
     for raw, words in (
-        (wrong, "the result is"),
+        (wrong, "the result has the shape"),
         (unmade, "before anything makes it"),
         (unfitting, "fit together"),
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,22 +42,14 @@ def binary(compute: Callable[[Tensor, Tensor], Tensor]) -> Reading:
     return row
 
 
-def softmax(call: ReadOperator) -> FloatCall:
-    """Reads a softmax over the last axis."""
-    beta = call.options_as(tflite.SoftmaxOptions).beta
-    return float_call(call, lambda x: F.softmax(x if beta == 1 else x * beta, -1))
+def with_options(cls: type[Any], compute: Callable[[Tensor, Any], Tensor]) -> Reading:
+    """Returns the reader of an elementwise function or a softmax with options."""
 
+    def row(call: ReadOperator) -> FloatCall:
+        options = call.options_as(cls)
+        return unary(lambda x: compute(x, options))(call)
 
-def leaky_relu(call: ReadOperator) -> FloatCall:
-    """Reads a leaky relu."""
-    alpha = call.options_as(tflite.LeakyReluOptions).alpha
-    return float_call(call, lambda x: F.leaky_relu(x, alpha))
-
-
-def gelu(call: ReadOperator) -> FloatCall:
-    """Reads a GELU, exact or with tanh."""
-    how = "tanh" if call.options_as(tflite.GeluOptions).approximate else "none"
-    return float_call(call, lambda x: F.gelu(x, approximate=how))
+    return row
 
 
 def floor_mod(call: ReadOperator) -> FloatCall:
@@ -99,35 +92,28 @@ def cast(call: ReadOperator) -> FloatCall:
     return unary(lambda x: x.to(to))(call)
 
 
+SAME_NAMES = ("EXP", "LOG", "SQRT", "RSQRT", "ABS", "NEG", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND")
+"""Functions of one tensor with PyTorch's names."""
 ROWS: dict[str, Reading] = {
     **{name: unary(compute) for name, compute in ACTIVATIONS.items() if name != "NONE"},
+    **{name: unary(getattr(torch, name.lower())) for name in SAME_NAMES},
+    **{
+        name: binary(getattr(torch, name.lower()))
+        for name in ("ADD", "SUB", "MUL", "DIV", "MINIMUM", "MAXIMUM", "POW")
+    },
     "LOGISTIC": unary(torch.sigmoid),
     "HARD_SWISH": unary(F.hardswish),
     "ELU": unary(F.elu),
-    "EXP": unary(torch.exp),
-    "LOG": unary(torch.log),
-    "SQRT": unary(torch.sqrt),
-    "RSQRT": unary(torch.rsqrt),
-    "ABS": unary(torch.abs),
-    "NEG": unary(torch.neg),
-    "SQUARE": unary(torch.square),
-    "SIN": unary(torch.sin),
-    "COS": unary(torch.cos),
-    "FLOOR": unary(torch.floor),
-    "CEIL": unary(torch.ceil),
-    "ROUND": unary(torch.round),
     "LOG_SOFTMAX": unary(lambda x: F.log_softmax(x, -1)),
     "DEQUANTIZE": unary(lambda x: x),
-    "LEAKY_RELU": leaky_relu,
-    "GELU": gelu,
-    "SOFTMAX": softmax,
-    "ADD": binary(torch.add),
-    "SUB": binary(torch.sub),
-    "MUL": binary(torch.mul),
-    "DIV": binary(torch.div),
-    "MINIMUM": binary(torch.minimum),
-    "MAXIMUM": binary(torch.maximum),
-    "POW": binary(torch.pow),
+    "LEAKY_RELU": with_options(tflite.LeakyReluOptions, lambda x, options: F.leaky_relu(x, options.alpha)),
+    "GELU": with_options(
+        tflite.GeluOptions,
+        lambda x, options: F.gelu(x, approximate="tanh" if options.approximate else "none"),
+    ),
+    "SOFTMAX": with_options(
+        tflite.SoftmaxOptions, lambda x, options: F.softmax(x if options.beta == 1 else x * options.beta, -1)
+    ),
     "SQUARED_DIFFERENCE": binary(lambda a, b: torch.square(a - b)),
     "BATCH_MATMUL": batch_matmul,
     "FLOOR_MOD": floor_mod,
