@@ -114,22 +114,8 @@ def linear(op: Linear, settings: PteSettings) -> list[KernelCall]:
     if settings.arithmetic is Arithmetic.TFLITE:
         return _rounded_once(op, settings)
     mantissas, shifts = (of.astype(np.int64) for of in op.multipliers)
-    return [
-        _linear_part_call(
-            op, settings, slice(None), _Scaling(mantissas, shifts, np.int64(0), 0), contiguous_view(op.y)
-        )
-    ]
-
-
-@dataclass(frozen=True)
-class _Scaling:
-    """The requantization of a fully connected layer: multipliers per feature, a term added to biases before,
-    and one subtracted from results after."""
-
-    mantissas: Int64Array
-    shifts: Int64Array
-    added: Int64Array | np.int64
-    lift: int
+    twice = SingleRounding(mantissas, shifts, np.zeros(1, np.int64), 0)
+    return [_linear_part_call(op, settings, slice(None), twice, contiguous_view(op.y))]
 
 
 def _rounded_once(op: Linear, settings: PteSettings) -> list[KernelCall]:
@@ -139,14 +125,14 @@ def _rounded_once(op: Linear, settings: PteSettings) -> list[KernelCall]:
     zeros = op.x.zero_point * numerics.row_sums(op.weights.constant)
     bias = op.bias.constant.astype(np.int64)
     limits = np.stack([low - zeros + bias, high - zeros + bias], axis=1)
-    parts: list[tuple[slice, _Scaling]] = []
+    parts: list[tuple[slice, SingleRounding]] = []
     waiting = [(0, op.out_features)]
     while waiting:
         first, end = waiting.pop()
         part = slice(first, end)
         solution = _single_rounding_numbers(op.ratios[part], limits[part], op.y.zero_point)
         if solution is not None:
-            parts.append((part, _Scaling(solution.mantissas, solution.shifts, solution.added, solution.lift)))
+            parts.append((part, solution))
         elif end - first > 1:
             middle = (first + end) // 2
             waiting += [(middle, end), (first, middle)]
@@ -177,7 +163,7 @@ def _single_rounding_numbers(
 
 
 def _linear_part_call(
-    op: Linear, settings: PteSettings, part: slice, scaling: _Scaling, y: NodeView
+    op: Linear, settings: PteSettings, part: slice, scaling: SingleRounding, y: NodeView
 ) -> KernelCall:
     """Returns the call for some features."""
     weights = op.weights.constant[part]

@@ -157,7 +157,7 @@ def extremum(op: Minimum | Maximum, settings: PteSettings) -> list[KernelCall]:
         return table
     if op.y.dtype is not DType.INT8:
         raise no_exact_kernel_error(op, "operands are int8", repr(op.a), "quantize the model")
-    calls, a, b, y = _axis_broadcast_operands(
+    calls, a, b, y = _broadcast_operands(
         contiguous_view(op.a), contiguous_view(op.b), contiguous_view(op.y), MOST_AXES
     )
     return [*calls, KernelCall(f"cortex_m::{op.kind}.out", (a, b), y)]
@@ -184,28 +184,25 @@ Operands = tuple[list[KernelCall], NodeView, NodeView, NodeView]
 
 def channel_broadcast_operands(a: NodeView, b: NodeView, y: NodeView) -> Operands:
     """Returns operands for kernels that broadcast only a vector over the channels of an image: the last axes
-    of the larger operand become channels. Other broadcasts are expanded first."""
-    for small, big, swap in ((b, a, False), (a, b, True)):
-        if small.elements != y.elements == big.elements and _ends_with(
-            y.sizes, _without_leading_ones(small.sizes)
-        ):
-            channels = small.elements
-            rows = y.elements // channels
-            full, vector = big.image(1, rows, 1, channels), small.image(1, 1, 1, channels)
-            first, second = (vector, full) if swap else (full, vector)
-            return [], first, second, y.image(1, rows, 1, channels)
-    return _axis_broadcast_operands(a, b, y, most_axes=0)
+    of the larger operand become channels."""
+    return _broadcast_operands(a, b, y, None)
 
 
-def _axis_broadcast_operands(a: NodeView, b: NodeView, y: NodeView, most_axes: int) -> Operands:
+def _broadcast_operands(a: NodeView, b: NodeView, y: NodeView, most_axes: int | None) -> Operands:
     """Returns operands of the same rank: as vectors if their shapes are equal, broadcast by the kernel along
-    at most `most_axes` axes, otherwise expanded by calls."""
+    at most `most_axes` axes (None: over channels alone), otherwise expanded by calls."""
     if a.elements == b.elements == y.elements:
         return [], flattened(a), flattened(b), flattened(y)
     a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
     for small, full, swap in ((b, a, False), (a, b, True)):
         few, all_of_them = _merge_broadcast_axes(small.sizes, y.sizes)
-        if full.sizes == y.sizes and len(few) <= most_axes:
+        if full.sizes != y.sizes:
+            continue
+        if most_axes is None and few in ((1,), (1, few[-1])):
+            rows, channels = y.elements // small.elements, small.elements
+            vector, whole = small.image(1, 1, 1, channels), full.image(1, rows, 1, channels)
+            return [], *((vector, whole) if swap else (whole, vector)), y.image(1, rows, 1, channels)
+        if most_axes is not None and len(few) <= most_axes:
             first, second = full.reshaped(*all_of_them), small.reshaped(*few)
             return [], *((second, first) if swap else (first, second)), y.reshaped(*all_of_them)
     calls: list[KernelCall] = []
@@ -245,12 +242,3 @@ def expanded_operand(view: NodeView, shape: Shape, calls: list[KernelCall]) -> N
     expanded = temp(shape, view.dtype)
     calls.append(KernelCall("aten::expand_copy.out", (view, shape, False), expanded))
     return expanded
-
-
-def _without_leading_ones(shape: Shape) -> Shape:
-    first = next((i for i, size in enumerate(shape) if size != 1), len(shape))
-    return shape[first:]
-
-
-def _ends_with(shape: Shape, end: Shape) -> bool:
-    return len(end) <= len(shape) and shape[len(shape) - len(end) :] == end

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pillion.devices.cortex_m import Isa
 from pillion.ir.types import Pair
@@ -37,18 +38,9 @@ class ScratchWindow:
     def turned(self) -> ScratchWindow:
         """The window with height and width exchanged: the same computation on the same bytes if one of them
         is 1."""
-        return ScratchWindow(
-            self.batch,
-            self.image[::-1],
-            self.in_channels,
-            self.result[::-1],
-            self.out_channels,
-            self.kernel[::-1],
-            self.stride[::-1],
-            self.padding[::-1],
-            self.dilation[::-1],
-            self.groups,
-        )
+        pairs = ("image", "result", "kernel", "stride", "padding", "dilation")
+        turned: dict[str, Any] = {name: getattr(self, name)[::-1] for name in pairs}
+        return replace(self, **turned)
 
     @property
     def sizes(self) -> tuple[int, ...]:
