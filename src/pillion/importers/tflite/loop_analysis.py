@@ -61,23 +61,13 @@ def loop_of(call: ReadOperator) -> tuple[WhileLoop, TfliteReader]:
     """Returns the loop of a WHILE, and the reader of its step's tensors."""
     options = call.options_as(tflite.WhileOptions)
     assert call.part is not None
-    cond, body = (
-        call.part(subgraph(call, number), f"of the {name} of a loop")
-        for name, number in (
-            ("condition", options.cond_subgraph_index),
-            ("body", options.body_subgraph_index),
-        )
-    )
-    count = len(call.outputs)
-    sizes = (
-        len(call.inputs),
-        len(cond.subgraph.inputs),
-        len(body.subgraph.inputs),
-        len(body.subgraph.outputs),
-    )
-    if set(sizes) != {count} or len(cond.subgraph.outputs) != 1:
+    cond = call.part(subgraph(call, options.cond_subgraph_index), "of the condition of a loop")
+    body = call.part(subgraph(call, options.body_subgraph_index), "of the body of a loop")
+    borders = (call.inputs, call.outputs, cond.subgraph.inputs, body.subgraph.inputs, body.subgraph.outputs)
+    if len({*map(len, borders)}) != 1 or len(cond.subgraph.outputs) != 1:
+        found = [*map(len, borders)]
         raise MalformedError(
-            f"a loop has as many operands as results and inputs of its subgraphs, found {sizes}"
+            f"a loop has as many operands as results and inputs of its subgraphs, found {found}"
         )
     if body.depth > DEEPEST:
         raise call.refuse(f"loops are at most {DEEPEST} inside of one another", body.depth)
@@ -304,42 +294,25 @@ class _StepAnalysis:
 
     def _require_equal_initial_values(self, duplicate: int, original: int) -> None:
         """Raises unless duplicates start with equal values; unread ones may start with any."""
-        a, b = self.call.inputs[duplicate], self.call.inputs[original]
-        alike = (
-            a is b
-            or not self.body.users(self.graph.inputs[duplicate])
-            or (
-                a is not None
-                and b is not None
-                and a.is_constant
-                and b.is_constant
-                and a.constant.tobytes() == b.constant.tobytes()
-            )
-        )
-        if not alike:
-            raise refused_loop(
-                self.call, "what a step hands on twice begins alike", f"operands {original} and {duplicate}"
-            )
+        a, b = self.call.operand(duplicate), self.call.operand(original)
+        same_data = a.is_constant and b.is_constant and a.constant.tobytes() == b.constant.tobytes()
+        if a is not b and not same_data and self.body.users(self.graph.inputs[duplicate]):
+            here = f"operands {original} and {duplicate}"
+            raise refused_loop(self.call, "what a step hands on twice begins alike", here)
 
     def _require_computed(self, tensors: list[int], live: list[tflite.Operator]) -> None:
-        computed = {y for operator in live for y in operator.outputs}
-        for tensor in tensors:
-            if tensor not in computed:
-                name = self.graph.tensors[tensor].name
-                raise refused_loop(
-                    self.call, "what a step hands on is computed by it", f"`{name}` was there before"
-                )
+        early = {*tensors} - {y for operator in live for y in operator.outputs}
+        if early:
+            here = f"`{self.graph.tensors[min(early)].name}` was there before"
+            raise refused_loop(self.call, "what a step hands on is computed by it", here)
 
     def _refuse_list_and_counter_reads(
         self, read: set[int], handed: set[int], live: list[tflite.Operator]
     ) -> None:
         """Raises if steps read a list that they write, or use counters as data."""
         computed = {y for operator in live for y in operator.outputs} | handed
-        for tensor in sorted(read - computed - {-1}):
-            if (
-                0 <= tensor < len(self.graph.tensors)
-                and self.body.reader.data(self.graph.tensors[tensor]) is None
-            ):
-                name = self.graph.tensors[tensor].name
+        others = (self.graph.tensors[tensor] for tensor in sorted(read - computed - {-1}))
+        for tensor in others:
+            if self.body.reader.data(tensor) is None:
                 rule = "a step reads slices by its number, and what the step before left: neither lists nor counters"
-                raise refused_loop(self.call, rule, f"`{name}`")
+                raise refused_loop(self.call, rule, f"`{tensor.name}`")

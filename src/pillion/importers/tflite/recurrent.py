@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,10 @@ def lstm(call: ReadOperator) -> list[Op]:
     """Returns a scan over the LSTM's step. The last output and cell are states."""
     layer = _lstm_layer(call)
     before: list[Op] = []
-    sequence = _time_first(call, call.operand(0), layer, before)
+    x = sequence = call.operand(0)
+    if not layer.is_time_major:
+        sequence = call.intermediate("in_time", (x.shape[1], x.shape[0], x.shape[2]), x)
+        before = [_in_order(layer, x, sequence)]
     steps, batch = sequence.shape[:2]
     h, c = layer.h, layer.c
     last_h, last_c = (Value(call.fresh(f"{v.name}/next"), v.type) for v in (h, c))
@@ -51,13 +55,14 @@ def lstm(call: ReadOperator) -> list[Op]:
     stacked = Value(call.fresh(f"{y.name}/steps"), sequence_type)
     if steps == 1:
         x = call.intermediate("step", sequence.shape[1:], sequence)
-        body = [Reshape(x=sequence, y=x, source=call.source), *layer.step(x, h, c, last_c, last_h)]
-        run = [*body, Reshape(x=last_h, y=stacked, source=call.source)]
+        first = Reshape(x=sequence, y=x, source=call.source)
+        last = Reshape(x=last_h, y=stacked, source=call.source)
+        run = [first, *layer.step(x, h, c, last_c, last_h), last]
     else:
         run = [_lstm_scan(call, layer, sequence, stacked, last_h, last_c)]
     call.keep(h.name, h, last_h, np.full(h.shape, h.zero_point, np.int8))
     call.keep(c.name, c, last_c, np.zeros(c.shape, np.int16))
-    return [*before, *run, _to_result_order(call, stacked, y, layer)]
+    return [*before, *run, _in_order(layer, stacked, y)]
 
 
 @dataclass(frozen=True)
@@ -69,34 +74,22 @@ class _LstmLayer:
     c: Value
     is_time_major: bool
     clip: int
-    first: tuple[Value, Value, Value]
+    first: dict[str, Any]
     """Weights and biases of the cell's gates."""
-    second: tuple[Value, Value, Value]
+    second: dict[str, Any]
     """Weights and bias of the output gate."""
 
     def step(self, x: Value, h: Value, c: Value, next_c: Value, next_h: Value) -> list[Op]:
         """Returns the ops of one step."""
-        source = self.call.source
-        w, r, b = self.first
-        cell = LstmCell(
-            x=x,
-            h=h,
-            c=c,
-            input_weights=w,
-            recurrent_weights=r,
-            bias=b,
-            y=next_c,
-            clip=self.clip,
-            source=source,
-        )
-        w, r, b = self.second
-        output = LstmOutput(
-            x=x, h=h, c=next_c, input_weights=w, recurrent_weights=r, bias=b, y=next_h, source=source
-        )
-        for op in (cell, output):
+        step: dict[str, Any] = {"x": x, "h": h, "source": self.call.source}
+        ops: list[Op] = [
+            LstmCell(**step, c=c, y=next_c, clip=self.clip, **self.first),
+            LstmOutput(**step, c=next_c, y=next_h, **self.second),
+        ]
+        for op in ops:
             op.check()
             op.check_scales(Arithmetic.TFLITE)
-        return [cell, output]
+        return ops
 
 
 def require_plain(call: ReadOperator) -> tflite.SequenceLstmOptions:
@@ -149,18 +142,21 @@ def _cell_clip(call: ReadOperator, bound: float, scale: float) -> int:
     return int(min(max(np.float32(bound) / np.float32(scale), -INT16_MAX), INT16_MAX)) if bound else 0
 
 
-def _concat_gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> tuple[Value, Value, Value]:
+def _concat_gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> dict[str, Any]:
     """Returns the weights and biases of some gates, concatenated, each gate with its own scale."""
-    both = [
-        _concat_weights(call, [call.constant(first + gate) for gate in gates], f"{name}/{what}")
-        for first, what in ((INPUT_WEIGHTS, "weights"), (RECURRENT_WEIGHTS, "recurrent"))
-    ]
+    both = {
+        field: _concat_weights(call, [call.constant(first + n) for n in gates], f"{name}/{what}")
+        for field, first, what in (
+            ("input_weights", INPUT_WEIGHTS, "weights"),
+            ("recurrent_weights", RECURRENT_WEIGHTS, "recurrent"),
+        )
+    }
     biases = [call.constant(BIASES + gate) for gate in gates]
     for bias in biases:
         if bias.type.rank != 1 or bias.dtype is not DType.INT32:
             raise call.refuse("biases are int32 vectors", repr(bias))
     data = np.concatenate([bias.constant for bias in biases])
-    return both[0], both[1], constant(call.fresh(f"{call.result.name}/{name}/bias"), data)
+    return {**both, "bias": constant(call.fresh(f"{call.result.name}/{name}/bias"), data)}
 
 
 def _concat_weights(call: ReadOperator, weights: list[Value], name: str) -> Value:
@@ -200,26 +196,11 @@ def _lstm_scan(
     )
 
 
-def _time_first(call: ReadOperator, x: Value, layer: _LstmLayer, ops: list[Op]) -> Value:
-    if layer.is_time_major:
-        return x
-    batch, steps, features = x.shape
-    y = call.intermediate("in_time", (steps, batch, features), x)
-    ops.append(_swap_batch_and_time(x, y, call.source))
-    return y
-
-
-def _to_result_order(call: ReadOperator, stacked: Value, y: Value, layer: _LstmLayer) -> Op:
-    if layer.is_time_major:
-        return Reshape(x=stacked, y=y, source=call.source)
-    return _swap_batch_and_time(stacked, y, call.source)
-
-
-def _swap_batch_and_time(x: Value, y: Value, source: str) -> Op:
-    """Returns an op that exchanges batch and time; a reshape if one of them is 1."""
-    if 1 in x.shape[:2]:
-        return Reshape(x=x, y=y, source=source)
-    return Transpose(x=x, y=y, order=(1, 0, 2), source=source)
+def _in_order(layer: _LstmLayer, x: Value, y: Value) -> Op:
+    """Returns an op that exchanges batch and time if time comes second in the file; a reshape if one of them is 1."""
+    if layer.is_time_major or 1 in x.shape[:2]:
+        return Reshape(x=x, y=y, source=layer.call.source)
+    return Transpose(x=x, y=y, order=(1, 0, 2), source=layer.call.source)
 
 
 def svdf(call: ReadOperator) -> list[Op]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pillion.errors import PillionError
 from pillion.ir.graph import UniqueNames, clean_name
@@ -18,19 +18,12 @@ from pillion.ir.types import Array, Value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
 
+if TYPE_CHECKING:
+    from pillion.importers.tflite.model import TfliteReader
+
 CODES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
 Key = tuple[str, str]
 """Container and name of a variable."""
-
-
-class Tensors(Protocol):
-    """The values of a subgraph's tensors."""
-
-    def value(self, number: int) -> Value:
-        """Returns the value of a tensor."""
-
-    def rename(self, number: int, value: Value) -> None:
-        """Replaces a tensor by an existing value."""
 
 
 @dataclass
@@ -45,7 +38,7 @@ class _Variable:
 class Variables:
     """The variables of one subgraph."""
 
-    def __init__(self, tensors: Tensors, subgraphs: int) -> None:
+    def __init__(self, tensors: TfliteReader, subgraphs: int) -> None:
         self.tensors, self.subgraphs = tensors, subgraphs
         self.keys: dict[int, Key] = {}
         """The variable of each handle tensor."""
