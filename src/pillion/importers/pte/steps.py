@@ -13,7 +13,7 @@ import numpy as np
 from pillion.importers.pte.tensor import ReadTensor, Table
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value, constant
+from pillion.ir.types import DType, PerTensor, Quant, TensorType, Unscaled, Value, constant
 from pillion.ops import Function, Linear, Lut, Segment
 from pillion.ops.conv import Convolution, zero_dead_channel_biases
 
@@ -108,14 +108,11 @@ class SameScaleStep:
 
     def emit(self, out: GraphCollector) -> None:
         """Adds the op with the parameters of its first computed operand."""
-        active = next(x for x in self.xs if not x.is_constant)
-        quant = out.values[active].type.quant
-        assert not isinstance(quant, PerChannel)  # programs have no such tensors
+        quant = out.values[next(x for x in self.xs if not x.is_constant)].type.quant
         values = tuple(out.value(x, quant, self.source) for x in self.xs)
-        operands = (
-            {"xs": values} if self.operands == ("xs",) else dict(zip(self.operands, values, strict=True))
-        )
-        out.ops.append(self.make(y=out.new(self.y, quant), source=self.source, **operands, **self.fields))
+        operands = {"xs": values} if self.operands == ("xs",) else zip(self.operands, values, strict=True)
+        fields = {**dict(operands), **self.fields}
+        out.ops.append(self.make(y=out.new(self.y, quant), source=self.source, **fields))
 
 
 @dataclass(eq=False)
