@@ -12,20 +12,16 @@ from collections.abc import Sequence
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
 from pillion.importers.pte.delegate import read_payload
-from pillion.importers.pte.instructions import ArenaMemory, Argument, ReadCall, argument_of_tensor
-from pillion.importers.pte.steps import AnyStep, Delegated, GraphCollector, SameScaleStep
+from pillion.importers.pte.instructions import ReadCall
+from pillion.importers.pte.program_state import ProgramState
+from pillion.importers.pte.steps import Delegated, GraphCollector
 from pillion.importers.pte.table import TABLE
 from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams
 from pillion.ir.graph import Graph, model_name
-from pillion.ir.types import DType, Shape
 from pillion.ir.verify import verify
-from pillion.ops import Reshape
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError, Table
 from pillion.schemas.ir_payload import is_ir
-
-MOST_STEPS = 20_000
-"""Far more than any model for these chips has."""
 
 
 def graph_of(container: Container) -> Graph:
@@ -82,119 +78,8 @@ def operator_name(container: Container, index: int) -> str:
     return f"{operators[index].name}.{operators[index].overload}"
 
 
-class PteReader:
+class PteReader(ProgramState):
     """Interprets the instructions and records their steps."""
-
-    def __init__(self, container: Container) -> None:
-        self.container = container
-        self.values = container.plan.values
-        self.memory = ArenaMemory()
-        self.constants: dict[int, ReadTensor] = {}
-        self.reshaped: dict[tuple[ReadTensor, Shape], ReadTensor] = {}
-        self.steps: list[AnyStep] = []
-
-    # Values
-
-    def entry(self, number: int) -> Table:
-        """Returns a value by its index; raises if it is missing or of an unknown kind."""
-        if not 0 <= number < len(self.values):
-            raise MalformedError(f"value {number} of {len(self.values)}")
-        value = self.values[number].val
-        if value is None:
-            raise MalformedError(f"value {number} is of no known kind")
-        return value
-
-    def border(self, number: int) -> Argument:
-        """Returns the description of an input or output, which must be a tensor."""
-        value = self.entry(number)
-        if not isinstance(value, pte.Tensor):
-            raise MalformedError("inputs and outputs are tensors")
-        return argument_of_tensor(number, value)
-
-    def input(self, number: int, index: int) -> ReadTensor:
-        """Places an input of the program in memory and returns it."""
-        argument = self.border(number)
-        if argument.held.data_buffer_idx or argument.dtype not in (DType.FLOAT32, DType.INT8):
-            raise MalformedError(
-                f"input {index} is a {argument.dtype.value} constant, or neither float32 nor int8"
-            )
-        tensor = ReadTensor(f"input{index}", argument.memory_shape, argument.dtype, SharedQuantParams())
-        self.write(argument, tensor)
-        return tensor
-
-    def output(self, number: int, index: int) -> ReadTensor:
-        """Returns the tensor at the place of an output after all calls."""
-        argument = self.border(number)
-        tensor = self.read(argument, "an output")
-        if tensor.is_constant:
-            raise MalformedError("an output is a constant")
-        if not tensor.name.startswith("input"):
-            tensor.name = f"output{index}"
-        return tensor
-
-    # Memory
-
-    def write(self, argument: Argument, tensor: ReadTensor) -> None:
-        """Places a result at the address of an argument."""
-        if argument.held.data_buffer_idx:
-            raise MalformedError(f"value {argument.number} is written, and a constant")
-        self.memory.write(argument.place, tensor)
-
-    def read(self, argument: Argument, source: str) -> ReadTensor:
-        """Returns the tensor at the address of an argument, in its shape in memory."""
-        if argument.held.data_buffer_idx:
-            return self.constant(argument)
-        tensor = self.memory.held.get(argument.place)
-        if tensor is None or tensor.nbytes != argument.nbytes or tensor.dtype is not argument.dtype:
-            raise PillionError(
-                f"value {argument.number} of `{self.container.name}` is read before it is made",
-                rule="what a call reads is a whole tensor that an earlier call has written",
-                here=f"{source}: {argument.dtype.value}{list(argument.sizes)}, memory {argument.place[0]}, "
-                f"offset {argument.place[1]}",
-                help="export the model again; programs that keep state between runs cannot be read",
-            )
-        return self.shaped(tensor, argument.memory_shape, source)
-
-    def constant(self, argument: Argument) -> ReadTensor:
-        """Returns the constant of an argument."""
-        if argument.number not in self.constants:
-            if argument.held.allocation_info is not None:
-                raise MalformedError(f"value {argument.number} is a constant, and planned")
-            raw = self.container.constant(argument.held.data_buffer_idx, argument.nbytes)
-            dtype = argument.dtype.numpy
-            data = raw.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(argument.memory_shape)
-            name = f"c{argument.held.data_buffer_idx}"
-            self.constants[argument.number] = ReadTensor(
-                name, data.shape, argument.dtype, SharedQuantParams(), data
-            )
-        return self.constants[argument.number]
-
-    def shaped(self, tensor: ReadTensor, shape: Shape, source: str) -> ReadTensor:
-        """Returns the same bytes in another shape."""
-        if tensor.shape == shape:
-            return tensor
-        key = (tensor, shape)
-        if key not in self.reshaped:
-            data = None if tensor.data is None else tensor.data.reshape(shape)
-            reshaped = ReadTensor(tensor.name, shape, tensor.dtype, tensor.label, data)
-            if data is None:
-                self.add(SameScaleStep(source, Reshape, ("x",), (tensor,), reshaped))
-            self.reshaped[key] = reshaped
-        return self.reshaped[key]
-
-    def copy(self, x: ReadTensor, y: ReadTensor, source: str) -> None:
-        """Records a copy as a reshape, which costs nothing."""
-        self.add(SameScaleStep(source, Reshape, ("x",), (x,), y))
-
-    def add(self, step: AnyStep) -> None:
-        """Records the step of a call."""
-        if len(self.steps) >= MOST_STEPS:
-            raise MalformedError(f"it has more than {MOST_STEPS} steps")
-        if isinstance(step, SameScaleStep) and all(x.is_constant for x in step.xs):
-            raise MalformedError(f"{step.source} has only constant operands")
-        self.steps.append(step)
-
-    # Instructions
 
     def run(self, number: int, instruction: Table | None) -> None:
         """Reads one instruction, a kernel call or a delegate call."""

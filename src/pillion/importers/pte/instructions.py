@@ -4,109 +4,29 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pillion.codecs.pte.signatures import RANGES, argument_names
 from pillion.errors import PillionError
+from pillion.importers.pte.program_state import Argument, ProgramState, argument_of_tensor
 from pillion.importers.pte.steps import OpStep, Seen
-from pillion.importers.pte.tensor import Layout, ReadTensor, SharedQuantParams, TensorView
+from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, TensorView
 from pillion.ir.numerics import Multiplier, Multipliers
 from pillion.ir.types import Array, DType, Pair, Shape
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError
-from pillion.schemas.pte import ScalarType
 
-if TYPE_CHECKING:
-    from pillion.importers.pte.foreign_program import PteReader
-
-MAX_RANK = 8
-MAX_ELEMENTS = 2**31 - 1
-DTYPES = {int(ScalarType[dtype.name]): dtype for dtype in DType}
 LONGEST_LIST = 64
 T = TypeVar("T")
-
-Place = tuple[int, int]
-"""Memory id and offset; memory -1 has the unplanned tensors, by their index."""
-
-
-class ArenaMemory:
-    """The tensors in memory. A write removes the tensors that it overlaps."""
-
-    def __init__(self) -> None:
-        self.held: dict[Place, ReadTensor] = {}
-        self.begins: list[Place] = []
-
-    def write(self, place: Place, tensor: ReadTensor) -> None:
-        """Places a tensor at an address and removes the tensors that it overlaps."""
-        memory, begin = place
-        at = bisect_left(self.begins, place)
-        if at and self.end(self.begins[at - 1]) > begin and self.begins[at - 1][0] == memory:
-            at -= 1
-        end = (memory, begin + tensor.nbytes)
-        last = bisect_left(self.begins, end)
-        for gone in self.begins[at:last]:
-            del self.held[gone]
-        del self.begins[at:last]
-        insort(self.begins, place)
-        self.held[place] = tensor
-
-    def end(self, place: Place) -> int:
-        """Returns the offset behind the tensor at an address."""
-        return place[1] + self.held[place].nbytes
-
-
-@dataclass(frozen=True)
-class Argument(Layout):
-    """The description of a tensor in the program's table."""
-
-    number: int
-    dtype: DType
-    held: pte.Tensor
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the tensor in bytes."""
-        return math.prod(self.sizes) * self.dtype.size_bytes
-
-    @property
-    def place(self) -> Place:
-        """The address of the tensor; an unplanned input has its own."""
-        planned = self.held.allocation_info
-        return (-1, self.number) if planned is None else (planned.memory_id, planned.offset)
-
-
-def argument_of_tensor(number: int, held: pte.Tensor) -> Argument:
-    """Returns the checked description of a tensor."""
-    sizes, order = tuple(held.sizes), tuple(held.dim_order)
-    if len(sizes) > MAX_RANK or any(size < 1 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
-        raise MalformedError(
-            f"value {number}: sizes {sizes[:MAX_RANK]}; axes are at most {MAX_RANK}, none empty"
-        )
-    if held.storage_offset:
-        raise MalformedError(f"value {number} begins {held.storage_offset} elements behind its place")
-    if sorted(order) != list(range(len(sizes))):
-        raise MalformedError(f"value {number}: {order[:MAX_RANK]} is no order of {len(sizes)} axes")
-    if held.scalar_type not in DTYPES:
-        kind = held.scalar_type
-        name = ScalarType(kind).name.lower() if kind in ScalarType._value2member_map_ else f"number {kind}"
-        raise PillionError(
-            f"value {number} of the program is of type {name}",
-            rule="tensors are int8, int32, uint8, int16, bool or float32",
-            here=f"sizes {list(sizes)}",
-            help="compile the model with Pillion, from PyTorch or .tflite",
-        )
-    return Argument(sizes, order, number, DTYPES[held.scalar_type], held)
 
 
 class ReadCall:
     """One kernel call. Its last two arguments are both the result."""
 
-    def __init__(self, reader: PteReader, operator: str, source: str, numbers: Sequence[int]) -> None:
+    def __init__(self, reader: ProgramState, operator: str, source: str, numbers: Sequence[int]) -> None:
         self.reader, self.operator, self.source = reader, operator, source
         if len(numbers) < 2 or numbers[-1] != numbers[-2]:
             raise MalformedError(f"{source}: the last two arguments are the result")

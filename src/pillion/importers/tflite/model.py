@@ -43,7 +43,7 @@ class TfliteReader:
         self.numbers: dict[Value, int] = {}
         self.unsigned: set[Value] = set()
         """The values whose tensors are uint8 in the file."""
-        self.variables = Variables(self, len(model.subgraphs))
+        self.variables = Variables(self.value, self.rename, len(model.subgraphs))
 
     def calls(self) -> Iterator[ReadOperator]:
         """Yields the operators in execution order; each is read after the previous ones are converted."""

@@ -5,9 +5,8 @@ assignment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pillion.errors import PillionError
 from pillion.ir.graph import UniqueNames, clean_name
@@ -17,9 +16,6 @@ from pillion.ir.state import State
 from pillion.ir.types import Array, Value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
-
-if TYPE_CHECKING:
-    from pillion.importers.tflite.model import TfliteReader
 
 CODES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
 Key = tuple[str, str]
@@ -38,8 +34,10 @@ class _Variable:
 class Variables:
     """The variables of one subgraph."""
 
-    def __init__(self, tensors: TfliteReader, subgraphs: int) -> None:
-        self.tensors, self.subgraphs = tensors, subgraphs
+    def __init__(
+        self, value: Callable[[int], Value], rename: Callable[[int, Value], None], subgraphs: int
+    ) -> None:
+        self.value, self.rename, self.subgraphs = value, rename, subgraphs
         self.keys: dict[int, Key] = {}
         """The variable of each handle tensor."""
         self.held: dict[Key, _Variable] = {}
@@ -68,9 +66,7 @@ class Variables:
             case "READ_VARIABLE":
                 self._read(self._variable_of_handle(operator.inputs[0], source), operator.outputs[0], source)
             case "ASSIGN_VARIABLE":
-                self._variable_of_handle(operator.inputs[0], source).now = self.tensors.value(
-                    operator.inputs[1]
-                )
+                self._variable_of_handle(operator.inputs[0], source).now = self.value(operator.inputs[1])
             case _:
                 self._call_once(operator, source)
 
@@ -99,14 +95,14 @@ class Variables:
 
     def _read(self, variable: _Variable, tensor: int, source: str) -> None:
         if variable.now is None:
-            variable.before = variable.now = self.tensors.value(tensor)
+            variable.before = variable.now = self.value(tensor)
             return
-        value = self.tensors.value(tensor)
+        value = self.value(tensor)
         if value.type != variable.now.type:
             raise _variable_type_error(
                 variable.name, f"{value!r} is read, {variable.now!r} is held  ({source})"
             )
-        self.tensors.rename(tensor, variable.now)
+        self.rename(tensor, variable.now)
 
     def _call_once(self, operator: tflite.Operator, source: str) -> None:
         options = operator.options
