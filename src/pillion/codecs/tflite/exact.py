@@ -62,7 +62,7 @@ def symmetric(op: Op, weights: Value) -> Value:
     return weights
 
 
-def bias_of(op: Convolution | Linear) -> Value:
+def scaled_bias(op: Convolution | Linear) -> Value:
     """Returns the bias with the accumulator's scale."""
     return constant(op.bias.name, op.bias.constant, accumulator(op.x, op.weights))
 

@@ -10,6 +10,7 @@ from pillion.codecs.tflite.exact import int8_only, refusal
 from pillion.codecs.tflite.geometry import axes_in_order, resized
 from pillion.codecs.tflite.operator_row import ANY, Row, readers, writers
 from pillion.codecs.tflite.read_operator import ReadOperator
+from pillion.codecs.tflite.window_row import WINDOW_ROWS
 from pillion.ir.types import DType, Value
 from pillion.ops.elementwise import AddOrSub
 from pillion.ops.softmax import OUTPUT
@@ -203,4 +204,4 @@ ROWS = (
     _resize("RESIZE_BILINEAR", ops.ResizeBilinear, tflite.ResizeBilinearOptions),
     _resize("RESIZE_NEAREST_NEIGHBOR", ops.ResizeNearest, tflite.ResizeNearestNeighborOptions),
 )
-READERS, WRITERS = readers(ROWS), writers(ROWS)
+READERS, WRITERS = readers((*ROWS, *WINDOW_ROWS)), writers((*ROWS, *WINDOW_ROWS))

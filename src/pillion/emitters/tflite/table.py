@@ -9,20 +9,20 @@ import numpy as np
 
 from pillion import ops
 from pillion.codecs.tflite.exact import (
-    bias_of,
     bounded,
     fused,
     int8_only,
     refusal,
     require_constants,
+    scaled_bias,
     symmetric,
 )
 from pillion.codecs.tflite.node import Node, Writing, integers
 from pillion.codecs.tflite.rows import MOST_AXES, WRITERS
 from pillion.codecs.tflite.rows import ROWS as ROWS_BOTH_WAYS
+from pillion.codecs.tflite.window_row import pad_node
 from pillion.emitters.tflite import compare_select
 from pillion.emitters.tflite.detections import detections
-from pillion.emitters.tflite.pool import avg_pool, avg_pool_up, max_pool, pad_node, padded
 from pillion.emitters.tflite.recurrent import RecurrentLayer, half, layer_nodes
 from pillion.emitters.tflite.transpose_conv import transpose_conv
 from pillion.emitters.tflite.uint8 import between_uint8, convolution_in_uint8
@@ -56,34 +56,11 @@ def nodes(op: Op) -> list[Node]:
     return row(op)
 
 
-def _conv(op: ops.Conv2d) -> list[Node]:
-    return _convolution(op, "CONV_2D", tflite.Conv2DOptions())
-
-
-def _depthwise(op: ops.DepthwiseConv2d) -> list[Node]:
-    options = tflite.DepthwiseConv2DOptions(depth_multiplier=op.depth_multiplier)
-    return _convolution(op, "DEPTHWISE_CONV_2D", options)
-
-
-def _convolution(
-    op: Convolution, code: str, options: tflite.Conv2DOptions | tflite.DepthwiseConv2DOptions
-) -> list[Node]:
-    """Returns a convolution with SAME or VALID if one of them is exactly the padding, otherwise a PAD with
-    the zero point and VALID."""
-    int8_only(op)
-    require_constants(op, op.weights, op.bias)
-    x, before, options.padding = padded(op, op.x.zero_point, op.dilation)
-    options.stride_h, options.stride_w = op.stride
-    options.dilation_h, options.dilation_w = op.dilation
-    inputs = (x, symmetric(op, op.weights), bias_of(op))
-    return [*before, *fused(op, Node(code, inputs, (op.y,), options))]
-
-
 def _linear(op: ops.Linear) -> list[Node]:
     int8_only(op)
     require_constants(op, op.weights, op.bias)
     _require_scaled_sums_fit(op)
-    inputs = (op.x, symmetric(op, op.weights), bias_of(op))
+    inputs = (op.x, symmetric(op, op.weights), scaled_bias(op))
     options = tflite.FullyConnectedOptions(keep_num_dims=True)
     return fused(op, Node("FULLY_CONNECTED", inputs, (op.y,), options))
 
@@ -131,6 +108,12 @@ def _clamp(op: ops.Clamp) -> list[Node]:
 
 
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
+
+
+def _avg_pool_up(op: ops.AvgPool2dUp) -> list[Node]:
+    """Returns the operators of an average pool with ties rounded up, as in the uint8 kernel."""
+    first, *bounds = WRITERS[ops.AvgPool2d](op)
+    return [*between_uint8(op, first), *bounds]
 
 
 def _resize_in_float(op: ops.ResizeBilinearFloat) -> list[Node]:
@@ -221,14 +204,10 @@ def _dequantize(op: ops.Dequantize) -> list[Node]:
 
 ROWS: dict[type[Op], Writing | None] = {
     **WRITERS,
-    ops.Conv2d: _conv,
-    ops.DepthwiseConv2d: _depthwise,
     ops.Linear: _linear,
     ops.Lut: _lut,
     ops.Clamp: _clamp,
-    ops.AvgPool2d: avg_pool,
-    ops.AvgPool2dUp: avg_pool_up,
-    ops.MaxPool2d: max_pool,
+    ops.AvgPool2dUp: _avg_pool_up,
     ops.Mean: _mean,
     ops.L2Normalize: _l2_normalize,
     # Decomposed by `passes.compose_norms`.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.codecs.tflite.exact import bias_of, fused, int8_only, refusal, require_constants, symmetric
+from pillion.codecs.tflite.exact import fused, int8_only, refusal, require_constants, scaled_bias, symmetric
 from pillion.codecs.tflite.node import Node, integers
 from pillion.ir.types import TensorType, Value
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -22,7 +22,7 @@ def transpose_conv(op: TransposeConv2d) -> list[Node]:
     uncropped = (
         Value(f"{op.name}/whole", TensorType(shape, op.y.dtype, op.y.type.quant)) if any(op.padding) else op.y
     )
-    inputs = (integers(f"{op.name}/shape", shape), symmetric(op, op.weights), op.x, bias_of(op))
+    inputs = (integers(f"{op.name}/shape", shape), symmetric(op, op.weights), op.x, scaled_bias(op))
     options = tflite.TransposeConvOptions(padding=Padding.VALID, stride_h=op.stride[0], stride_w=op.stride[1])
     return [*fused(op, Node("TRANSPOSE_CONV", inputs, (uncropped,), options)), *_crop_nodes(op, uncropped)]
 

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pillion import ops
-from pillion.codecs.tflite.geometry import levels, sides
+from pillion.codecs.tflite.geometry import levels
 from pillion.codecs.tflite.operands import bias_of, checked, require_int8, with_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.codecs.tflite.rows import READERS
@@ -30,7 +28,7 @@ from pillion.importers.tflite.transpose_conv import transpose_conv
 from pillion.importers.tflite.uint8_ops import uint8_reader
 from pillion.importers.tflite.weight_zero_points import lower_weight_zero_points
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Value
+from pillion.ir.types import DType, PerTensor
 from pillion.ops.conv import zero_dead_channel_biases
 from pillion.ops.l2_normalize import FRACTION_BITS
 from pillion.ops.lut_tflite import activation_levels
@@ -49,37 +47,6 @@ def ops_of(call: ReadOperator) -> list[Op]:
             return fold_constant_ops(call, [checked(call, op) for op in row(call)])
     except ValueError as error:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
-
-
-def _conv(call: ReadOperator) -> list[Op]:
-    options = call.options_as(tflite.Conv2DOptions)
-    groups = max(_image(call).shape[3] // _filters(call).shape[3], 1)
-    return [_convolution(call, ops.Conv2d, options, 0, groups=groups)]
-
-
-def _depthwise(call: ReadOperator) -> list[Op]:
-    return [_convolution(call, ops.DepthwiseConv2d, call.options_as(tflite.DepthwiseConv2DOptions), 3)]
-
-
-def _image(call: ReadOperator) -> Value:
-    return with_axes(call, call.operand(0), 4)
-
-
-def _filters(call: ReadOperator) -> Value:
-    return with_axes(call, call.constant(1), 4)
-
-
-def _convolution(call: ReadOperator, cls: Any, options: Any, channel_axis: int, **fields: object) -> Op:
-    require_int8(call)
-    x, weights, y = _image(call), _filters(call), with_axes(call, call.result, 4)
-    stride, dilation = (options.stride_h, options.stride_w), (options.dilation_h, options.dilation_w)
-    kernel = (weights.shape[1], weights.shape[2])
-    fields.update(stride=stride, dilation=dilation)
-    fields.update(padding=sides(call, options.padding, x.shape, kernel, stride, dilation))
-    fields.update(levels(call, y, options.fused_activation))
-    bias = bias_of(call, 2, x, weights, weights.shape[channel_axis])
-    op: Op = cls(x=x, weights=weights, bias=bias, y=y, source=call.source, **fields)
-    return op if call.is_float else zero_dead_channel_biases(op, call.fresh)
 
 
 def _linear(call: ReadOperator) -> list[Op]:
@@ -105,19 +72,6 @@ def _clamp(call: ReadOperator) -> list[Op]:
     y = call.result
     low, high = activation_levels(call.code, y.quant)
     return [ops.Clamp(x=call.operand(0), y=y, low=low, high=high, source=call.source)]
-
-
-def _pool_reader(cls: Any) -> Reading:
-    def row(call: ReadOperator) -> list[Op]:
-        require_int8(call)
-        options = call.options_as(tflite.Pool2DOptions)
-        x, y = call.operand(0), call.result
-        kernel, stride = (options.filter_h, options.filter_w), (options.stride_h, options.stride_w)
-        padding = sides(call, options.padding, x.shape, kernel, stride, (1, 1))
-        bounds = levels(call, y, options.fused_activation)
-        return [cls(x=x, y=y, kernel=kernel, stride=stride, padding=padding, source=call.source, **bounds)]
-
-    return row
 
 
 def _quantize(call: ReadOperator) -> list[Op]:
@@ -150,15 +104,11 @@ def _l2_normalize(call: ReadOperator) -> list[Op]:
 
 ROWS: dict[str, Reading] = {
     **READERS,
-    "CONV_2D": _conv,
-    "DEPTHWISE_CONV_2D": _depthwise,
     "FULLY_CONNECTED": lambda call: lower_weight_zero_points(call, _linear),
     "RELU": _clamp,
     "RELU6": _clamp,
     "RELU_N1_TO_1": _clamp,
     "RELU_0_TO_1": _clamp,
-    "AVERAGE_POOL_2D": _pool_reader(ops.AvgPool2d),
-    "MAX_POOL_2D": _pool_reader(ops.MaxPool2d),
     "L2_NORMALIZATION": _l2_normalize,
     "CONCATENATION": shapes.concat,
     "SPLIT": shapes.split,
