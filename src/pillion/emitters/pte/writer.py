@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from pillion.emitters.pte.lower import Lowered
-from pillion.emitters.pte.node import Arg, Delegate, KernelCall, NodeView, Temp
+from pillion.emitters.pte.node import Arg, Delegate, KernelCall, NodeView, Temp, contiguous_view
 from pillion.ir.state import State
 from pillion.ir.types import Array, Value
 from pillion.memory import MemoryLocation
 from pillion.schemas import pte
-from pillion.schemas.flatbuffer import Bytes, Table, pack
+from pillion.schemas.flatbuffer import Table, pack
 from pillion.schemas.pte import ALIGNMENT, ScalarType
 from pillion.schemas.pte_record import ProgramRecord
 
@@ -141,7 +141,7 @@ class Writer:
 
     def whole(self, value: Value) -> int:
         """Returns the number of an input or output of the program."""
-        return self.tensor(NodeView(value, value.dtype, value.shape, tuple(range(value.type.rank))))
+        return self.tensor(contiguous_view(value))
 
     def tensor(self, view: NodeView) -> int:
         """Returns the number of a tensor argument: constant data, or a place in the arena."""
@@ -193,14 +193,9 @@ def _operator(name: str) -> pte.Operator:
 
 
 def _backend_delegate(index: int, delegate: Delegate) -> pte.BackendDelegate:
-    specs = [pte.CompileSpec(key, _flatbuffer_bytes(value)) for key, value in delegate.specs]
-    return pte.BackendDelegate(
-        delegate.backend, pte.DataReference(pte.DelegateDataLocation.INLINE, index), specs
-    )
-
-
-def _flatbuffer_bytes(raw: bytes) -> Bytes:
-    return np.frombuffer(raw, np.uint8)
+    specs = [pte.CompileSpec(key, np.frombuffer(value, np.uint8)) for key, value in delegate.specs]
+    place = pte.DataReference(pte.DelegateDataLocation.INLINE, index)
+    return pte.BackendDelegate(delegate.backend, place, specs)
 
 
 def assemble(
@@ -220,7 +215,7 @@ def assemble(
     program = pte.Program(
         execution_plan=[plan],
         constant_buffer=None,
-        backend_delegate_data=[pte.InlineData(_flatbuffer_bytes(entry.payload)) for entry in delegates],
+        backend_delegate_data=[pte.InlineData(np.frombuffer(entry.payload, np.uint8)) for entry in delegates],
         segments=[*segments, pte.DataSegment(len(data), record.size)],
         constant_segment=pte.SubsegmentOffsets(0, constants.offsets),
         mutable_data_segments=[pte.SubsegmentOffsets(1, entry.offsets) for entry in initial] or None,

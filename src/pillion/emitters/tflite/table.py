@@ -154,10 +154,6 @@ def _l2_normalize(op: ops.L2Normalize) -> list[Node]:
     return between_uint8(op, node) if op.headroom else [node]
 
 
-def _concat(op: ops.Concat) -> list[Node]:
-    return [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))]
-
-
 def _slice(op: ops.Slice) -> list[Node]:
     begin = integers(f"{op.name}/begin", op.begin)
     if set(op.step) <= {1}:
@@ -218,7 +214,7 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.EmbeddingBag: None,
     # Decomposed by `passes.compose_magnitudes`.
     ops.Magnitude: None,
-    ops.Concat: _concat,
+    ops.Concat: lambda op: [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))],
     ops.Slice: _slice,
     ops.Pad: _pad,
     ops.Reshape: _reshape,

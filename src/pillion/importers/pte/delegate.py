@@ -20,20 +20,15 @@ def read_payload(payload: bytes) -> Graph:
             here=f"a payload of {len(payload)} bytes without the mark",
             help="a file that Pillion wrote and nobody changed runs with --on npu; else compile the model again",
         )
-    parsed = parse_ir(payload)
+    parsed, known = parse_ir(payload), [arithmetic.value for arithmetic in Arithmetic]
+    if parsed.arithmetic not in known:
+        raise damaged_payload_error(f"an arithmetic of {', '.join(known)}", repr(parsed.arithmetic))
     graph = read_tflite(parsed.tflite)
     return graph.replace(
         inputs=_order_by_names(graph.inputs, parsed.inputs),
         outputs=_order_by_names(graph.outputs, parsed.outputs),
-        arithmetic=_arithmetic_by_name(parsed.arithmetic),
+        arithmetic=Arithmetic(parsed.arithmetic),
     )
-
-
-def _arithmetic_by_name(name: str) -> Arithmetic:
-    known = {arithmetic.value: arithmetic for arithmetic in Arithmetic}
-    if name not in known:
-        raise damaged_payload_error(f"an arithmetic of {', '.join(known)}", repr(name))
-    return known[name]
 
 
 def _order_by_names(values: tuple[Value, ...], names: tuple[str, ...]) -> tuple[Value, ...]:

@@ -83,14 +83,10 @@ def _gather_op(call: ReadOperator, x: Value, indices: Value, axis: int, batch: i
     require_one_of(call, x, DType.INT8, DType.INT32, DType.BOOL, DType.FLOAT32)
     require_one_of(call, indices, DType.INT32)
     axis, batch = axis_of(call, axis, x.type.rank), batch % max(indices.type.rank, 1) if batch < 0 else batch
-    if indices.is_constant and not _are_indices_in_range(indices, x.shape[axis]):
+    known = indices.constant.astype(np.int64) if indices.is_constant else np.zeros(1, np.int64)
+    if known.min(initial=0) < 0 or known.max(initial=0) >= x.shape[axis]:
         raise call.refuse(f"numbers of slices are from 0 to {x.shape[axis] - 1}", repr(indices))
     return Gather(x=x, indices=indices, y=call.result, axis=axis, batch=batch, source=call.source)
-
-
-def _are_indices_in_range(indices: Value, size: int) -> bool:
-    values = indices.constant.astype(np.int64)
-    return bool(((values >= 0) & (values < size)).all())
 
 
 def embedding_lookup(call: ReadOperator) -> list[Op]:

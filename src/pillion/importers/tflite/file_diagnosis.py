@@ -10,7 +10,7 @@ from functools import cached_property
 
 from pillion.errors import PillionError
 from pillion.importers.tflite.float_files import is_partly_float
-from pillion.importers.tflite.model import operator_name
+from pillion.importers.tflite.model import has_scale, is_constant, operator_name, tensors_of
 from pillion.importers.tflite.refusal_reasons import REASONS
 from pillion.ir.graph import clean_name
 from pillion.schemas import tflite
@@ -64,13 +64,7 @@ class Diagnosis:
 
     def tensors(self, numbers: Sequence[int]) -> list[tflite.Tensor]:
         """Returns the tensors with these indices, ignoring invalid ones."""
-        return [self.graph.tensors[n] for n in numbers if 0 <= n < len(self.graph.tensors)]
-
-    def is_constant(self, tensor: tflite.Tensor) -> bool:
-        """Whether the file contains a tensor's data."""
-        there = tensor.buffer < len(self.model.buffers)
-        data = self.model.buffers[tensor.buffer].data if there else None
-        return data is not None and data.size > 0
+        return tensors_of(self.graph, numbers)
 
     def activations_of_type(self, *types: ElementType, quantized: bool = True) -> list[tflite.Tensor]:
         """Returns the operators' non-constant operands and results of these types; only quantized ones by
@@ -80,9 +74,9 @@ class Diagnosis:
             tensor
             for tensor in self.tensors(sorted(touched))
             if tensor.type in types
-            and not self.is_constant(tensor)
+            and not is_constant(self.model, tensor)
             and not tensor.is_variable
-            and (_has_scale(tensor) or not quantized)
+            and (has_scale(tensor) or not quantized)
         ]
 
     def users(self, tensors: Sequence[tflite.Tensor]) -> str:
@@ -93,10 +87,6 @@ class Diagnosis:
             for code, operator in zip(self.codes, self.graph.operators, strict=True)
             if any(id(t) in ids for t in self.tensors((*operator.inputs, *operator.outputs)))
         )
-
-
-def _has_scale(tensor: tflite.Tensor) -> bool:
-    return tensor.quantization is not None and bool(tensor.quantization.scale)
 
 
 def counted(codes: Iterator[str] | Sequence[str]) -> str:
@@ -170,9 +160,10 @@ def floating(file: Diagnosis) -> PillionError | None:
     if not computing:
         return None
     inside = file.activations_of_type(ElementType.INT8, ElementType.UINT8)
-    constants = [t for _, operator in computing for t in file.tensors(operator.inputs) if file.is_constant(t)]
+    read = (t for _, operator in computing for t in file.tensors(operator.inputs))
+    constants = [t for t in read if is_constant(file.model, t)]
     ops = counted([code for code, _ in computing])
-    if any(t.type in (ElementType.INT8, ElementType.UINT8) and _has_scale(t) for t in constants):
+    if any(t.type in (ElementType.INT8, ElementType.UINT8) and has_scale(t) for t in constants):
         what, rule = (
             "has int8 weights and float activations (dynamic range quantization)",
             "activations are int8 too",
@@ -227,31 +218,17 @@ def explained_error(
     """Returns an error that explains the whole file, or the original error if nothing more is known."""
     file = Diagnosis(model, name, known, compiled)
     diagnosis = compiled_already(file)
-    findings = (
-        [diagnosis] if diagnosis else [finding for kind in KINDS if (finding := kind(file)) is not None]
-    )
+    findings = [diagnosis] if diagnosis else [found for kind in KINDS if (found := kind(file)) is not None]
     if not findings:
-        return (
-            refused
-            if refused.help
-            else PillionError(
-                refused.what,
-                rule=refused.rule,
-                here=refused.here,
-                help=f"convert the model with a current TensorFlow, or {OTHER_WAY}",
-            )
-        )
+        help = refused.help or f"convert the model with a current TensorFlow, or {OTHER_WAY}"
+        return PillionError(refused.what, rule=refused.rule, here=refused.here, help=help)
+    first, *others = (finding.what for finding in findings)
     return PillionError(
-        "; ".join(_drop_repeated_file_name([finding.what for finding in findings], f"`{name}` ")),
+        "; ".join((first, *(what.removeprefix(f"`{name}` ") for what in others))),
         rule="\n".join(finding.rule for finding in findings),
         here="\n".join(finding.here for finding in findings),
         help="\n".join(dict.fromkeys(line for finding in findings for line in finding.help.split("\n"))),
     )
-
-
-def _drop_repeated_file_name(sentences: Sequence[str], begin: str) -> list[str]:
-    """Removes the repeated file name from all sentences except the first."""
-    return [sentence.removeprefix(begin) if number else sentence for number, sentence in enumerate(sentences)]
 
 
 def combined_error(refusals: Sequence[PillionError]) -> PillionError:

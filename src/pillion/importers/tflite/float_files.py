@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pillion.importers.tflite.model import operator_name
+from pillion.importers.tflite.model import has_scale, is_constant, operator_name, tensors_of
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
 
@@ -44,9 +44,7 @@ def is_partly_float(model: tflite.Model) -> bool:
 def arithmetics(model: tflite.Model) -> tuple[bool, bool]:
     """Whether operators of a file have quantized results, and whether some have float ones."""
     tensors = _computed_with(model, lambda operator: operator.outputs)
-    is_quantized = any(
-        t.type in INTEGERS and t.quantization is not None and t.quantization.scale for t in tensors
-    )
+    is_quantized = any(t.type in INTEGERS and has_scale(t) for t in tensors)
     return is_quantized, any(t.type == ElementType.FLOAT32 for t in tensors)
 
 
@@ -56,19 +54,16 @@ def _computed_with(model: tflite.Model, side: Callable[[tflite.Operator], list[i
         return []
     graph = model.subgraphs[0]
     of = [o for o in graph.operators if not operator_name(model, o.opcode_index).startswith(NEITHER)]
-    numbers = {number for operator in of for number in side(operator)}
-    return [graph.tensors[number] for number in numbers if 0 <= number < len(graph.tensors)]
+    return tensors_of(graph, {number for operator in of for number in side(operator)})
 
 
 def is_float_operator(model: tflite.Model, operator: tflite.Operator) -> bool:
     """Whether an operator of a file reads or makes real numbers, and does not convert activations."""
     graph = model.subgraphs[0]
     name = operator_name(model, operator.opcode_index)
-    touched = [graph.tensors[n] for n in (*operator.inputs, *operator.outputs) if 0 <= n < len(graph.tensors)]
+    touched = tensors_of(graph, (*operator.inputs, *operator.outputs))
     if name == "DEQUANTIZE":  # of constants, as weights of 16 bits
-        return all(
-            t.buffer < len(model.buffers) and model.buffers[t.buffer].data is not None for t in touched[:1]
-        )
+        return all(is_constant(model, t) for t in touched[:1])
     return not name.startswith(("QUANTIZE", "CUSTOM")) and any(t.type in FLOATS for t in touched)
 
 

@@ -5,7 +5,7 @@ operator."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -54,7 +54,8 @@ class TfliteReader:
                 continue
             inputs = tuple(None if n == -1 else self.value(n) for n in operator.inputs)
             outputs = self.outputs(operator)
-            in_bytes = {v in self.unsigned for v in (*inputs, *outputs) if _is_quantized_int8(v)}
+            bytes_ = (v for v in (*inputs, *outputs) if v and v.dtype is DType.INT8 and v.is_quantized)
+            in_bytes = {v in self.unsigned for v in bytes_}
             self.require_no_variable(code, operator)
             yield ReadOperator(
                 code=code,
@@ -190,11 +191,6 @@ def has_open_size(tensor: tflite.Tensor) -> bool:
     return -1 in (tensor.shape_signature or ())
 
 
-def _is_quantized_int8(value: Value | None) -> bool:
-    """Whether a value is quantized int8."""
-    return value is not None and value.dtype is DType.INT8 and value.is_quantized
-
-
 def unreadable(tensor: tflite.Tensor, rule: str, help: str = "") -> PillionError:
     """Returns the error that a tensor cannot be read."""
     here = f"{type_name(tensor)}{tensor.shape[:MAX_RANK]}"
@@ -207,13 +203,25 @@ def type_name(tensor: tflite.Tensor) -> str:
     return ElementType(tensor.type).name.lower() if known else f"type number {tensor.type}"
 
 
+def has_scale(tensor: tflite.Tensor) -> bool:
+    """Whether a tensor is quantized."""
+    return tensor.quantization is not None and bool(tensor.quantization.scale)
+
+
 def is_unsigned(tensor: tflite.Tensor) -> bool:
     """Whether a tensor is quantized uint8; it is read as int8, with all numbers reduced by 128."""
-    return (
-        tensor.type == ElementType.UINT8
-        and tensor.quantization is not None
-        and bool(tensor.quantization.scale)
-    )
+    return tensor.type == ElementType.UINT8 and has_scale(tensor)
+
+
+def is_constant(model: tflite.Model, tensor: tflite.Tensor) -> bool:
+    """Whether the file contains a tensor's data."""
+    data = model.buffers[tensor.buffer].data if tensor.buffer < len(model.buffers) else None
+    return data is not None and data.size > 0
+
+
+def tensors_of(graph: tflite.SubGraph, numbers: Iterable[int]) -> list[tflite.Tensor]:
+    """Returns the tensors with these indices, ignoring invalid ones."""
+    return [graph.tensors[n] for n in numbers if 0 <= n < len(graph.tensors)]
 
 
 def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.export import ExportedProgram
@@ -24,6 +23,7 @@ from pillion.importers.tflite_float import captured
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.float_module import FloatModule, check_shapes, examples
 from pillion.importers.tflite_float.reader import FloatReader
+from pillion.importers.tflite_float.readings import as_tensor
 from pillion.importers.torch.quantize.ptq import all_samples, no_calibration_data
 from pillion.importers.torch.user_inputs import Batches
 from pillion.ir.graph import Graph, model_name
@@ -82,7 +82,7 @@ class _PartlyFloat:
         reader.first = first - len(fixed)
         module = FloatModule(reader)
         check_shapes(module)
-        samples = [tuple(_tensor(values[n]) for n in part.inputs) for values in self.seen]
+        samples = [tuple(as_tensor(values[n]) for n in part.inputs) for values in self.seen]
         with torch.no_grad():
             for values, sample in zip(self.seen, samples, strict=True):
                 results = module(*sample)
@@ -111,10 +111,6 @@ class _PartlyFloat:
         for number, value in zip(part.outputs, graph.outputs, strict=True):
             self.reader.rename(number, instead[value])
         self.ops += graph.substitute(instead).ops
-
-
-def _tensor(array: Array) -> Tensor:
-    return torch.from_numpy(np.array(array))
 
 
 def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantize) -> Graph:
