@@ -111,30 +111,22 @@ def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> S
         raise call.refuse("a slice names each axis at most once", f"{begin}, {end}, {step} of {shape}")
     if min((step[n] for n in named), default=1) < 1:
         raise call.refuse("steps are positive", step, "tf.reverse, then a slice with positive steps")
-    indices: list[int | None] = list(named)
-    at = named.index(ellipses[0]) if ellipses else len(named)
-    indices[at : at + len(ellipses)] = [None] * missing
-    axes = [
-        (0, size, 1) if n is None else (*_axis(call, options, n, size, begin[n], end[n], step[n]), step[n])
-        for n, size in zip(indices, shape, strict=True)
-    ]
-    first, sizes, steps = zip(*axes, strict=True) if axes else ((), (), ())
-    shape = _left(options, len(begin), sizes, missing)
-    return Strides(tuple(first), tuple(steps), tuple(sizes), shape)
-
-
-def _left(options: StridedSliceOptions, positions: int, sizes: Shape, missing: int) -> Shape:
-    """Returns the result's shape: with new axes, without shrunk axes."""
-    rest, shape = iter(sizes), list[int]()
-    for n in range(positions):
-        if options.new_axis_mask >> n & 1:
-            shape.append(1)
-        elif options.ellipsis_mask >> n & 1:
-            shape += islice(rest, missing)
+    left, axes, result = iter(shape), list[tuple[int, int, int]](), list[int]()
+    for n in range(len(begin) + 1):  # the axes after the named ones are complete
+        bit = 1 << n
+        is_rest = n == len(begin)
+        if is_rest or (options.ellipsis_mask & bit and not options.new_axis_mask & bit):
+            complete = list(left if is_rest else islice(left, missing))
+            axes += [(0, size, 1) for size in complete]
+            result += complete
+        elif options.new_axis_mask & bit:
+            result.append(1)
         else:
-            size = next(rest)
-            shape += [] if options.shrink_axis_mask >> n & 1 else [size]
-    return (*shape, *rest)
+            first, size = _axis(call, options, n, next(left), begin[n], end[n], step[n])
+            axes.append((first, size, step[n]))
+            result += [] if options.shrink_axis_mask & bit else [size]
+    starts, sizes, steps = zip(*axes, strict=True) if axes else ((), (), ())
+    return Strides(starts, steps, sizes, tuple(result))
 
 
 def _axis(

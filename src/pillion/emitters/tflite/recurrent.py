@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import numpy as np
 
@@ -82,28 +83,24 @@ def _recurrent_layers(graph: Graph) -> Iterator[tuple[RecurrentLayer, tuple[Op, 
 def _single_step_layer(graph: Graph, first: LstmCell | SvdfMemory) -> RecurrentLayer | None:
     """Returns the layer of one step, if only its second half reads the first half's result."""
     users = graph.users.get(first.y, [])
-    second = users[0] if len(users) == 1 else None
+    second = users[0] if len(users) == 1 and first.y not in graph.outputs else None
+    pairs: tuple[tuple[Value, Value], ...]
     if isinstance(first, SvdfMemory) and isinstance(second, SvdfOutput):
-        states = _layer_states(graph, {first}, ((first.memory, first.y),))
-        is_alone = first.y not in graph.outputs
-        return (
-            RecurrentLayer(x=first.x, y=second.y, halves=(first, second), states=states)
-            if states and is_alone
-            else None
-        )
-    output = _lstm_output_half(first, second) if isinstance(first, LstmCell) else None
-    if not isinstance(first, LstmCell) or output is None or first.y in graph.outputs:
+        pairs = ((first.memory, first.y),)
+    elif isinstance(first, LstmCell) and _is_output_half(second, first):
+        pairs = ((first.h, second.y), (first.c, first.y))
+    else:
         return None
-    states = _layer_states(graph, {first, output}, ((first.h, output.y), (first.c, first.y)))
-    return RecurrentLayer(x=first.x, y=output.y, halves=(first, output), states=states) if states else None
+    states = _layer_states(graph, {first, second}, pairs)
+    return RecurrentLayer(x=first.x, y=second.y, halves=(first, second), states=states) if states else None
 
 
 def _sequence_lstm_layer(graph: Graph, scan: Scan) -> RecurrentLayer | None:
     """Returns the layer of a forward scan over an LSTM step whose states are the model's."""
     ops = scan.body.ops
     cell = ops[0] if len(ops) == 2 and not scan.reverse else None
-    output = _lstm_output_half(cell, ops[1]) if isinstance(cell, LstmCell) else None
-    if not isinstance(cell, LstmCell) or output is None:
+    output = ops[1] if cell is not None else None
+    if not isinstance(cell, LstmCell) or not _is_output_half(output, cell):
         return None
     expected = (cell.x, cell.h, cell.c), (output.y, output.y, cell.y)
     if (scan.body.inputs, scan.body.outputs) != expected or len(scan.ys) != 3:
@@ -116,10 +113,9 @@ def _sequence_lstm_layer(graph: Graph, scan: Scan) -> RecurrentLayer | None:
     return RecurrentLayer(x=x, y=stacked, halves=(cell, output), states=states) if states else None
 
 
-def _lstm_output_half(cell: LstmCell, output: Op | None) -> LstmOutput | None:
-    """Returns the output half of a cell, or None."""
-    is_it = isinstance(output, LstmOutput) and (output.x, output.h, output.c) == (cell.x, cell.h, cell.y)
-    return output if is_it and isinstance(output, LstmOutput) else None
+def _is_output_half(output: Op | None, cell: LstmCell) -> TypeGuard[LstmOutput]:
+    """Whether an op is the output half of a cell."""
+    return isinstance(output, LstmOutput) and (output.x, output.h, output.c) == (cell.x, cell.h, cell.y)
 
 
 def _layer_states(graph: Graph, own: set[Op], pairs: tuple[tuple[Value, Value], ...]) -> tuple[State, ...]:

@@ -216,21 +216,10 @@ def examples(inputs: Sequence[Value]) -> tuple[Tensor, ...]:
 
 
 def _example(value: Value, source: torch.Generator) -> Tensor:
-    if value.type.elements * 4 > LARGEST:
-        raise _unsupported_input_error(value, f"inputs have at most {LARGEST} bytes")
+    if value.type.elements * 4 > LARGEST or value.dtype is DType.INT8:
+        rule = f"inputs of files in float are float32, int32, uint8 without a scale, or bool, of at most {LARGEST} bytes"
+        what, help = f"input `{value.name}` cannot be quantized", "convert with float inputs"
+        raise PillionError(what, rule=rule, here=repr(value), help=help)
     if value.dtype is DType.FLOAT32:
         return torch.randn(value.shape, generator=source)
-    if value.dtype is DType.INT8:
-        raise _unsupported_input_error(
-            value, "inputs of files in float are float32, int32, uint8 without a scale, or bool"
-        )
     return torch.zeros(value.shape, dtype=TORCH[value.dtype])
-
-
-def _unsupported_input_error(value: Value, rule: str) -> PillionError:
-    return PillionError(
-        f"input `{value.name}` cannot be quantized",
-        rule=rule,
-        here=repr(value),
-        help="convert with float inputs",
-    )
