@@ -68,11 +68,7 @@ class AllocationDetails(Table):
 
 
 class ExtraTensorInfo(Table):
-    mutable_data_segments_idx: int = number_field(0, "Q")
     fully_qualified_name: str = text_field(1)
-    location: int = number_field(2, "b")
-    device_type: int = number_field(3, "b")
-    device_index: int = number_field(4, "b")
 
 
 class Null(Table):
@@ -98,16 +94,9 @@ class Tensor(Table):
     storage_offset: int = number_field(1, "i")
     sizes: list[int] = numbers_field(2, "i")
     dim_order: list[int] = numbers_field(3, "B")
-    requires_grad: bool = number_field(4, "?")
     data_buffer_idx: int = number_field(5, "I")
     allocation_info: AllocationDetails | None = table_field(6, lambda: AllocationDetails)
-    memory_layout: int = number_field(7, "b")
-    shape_dynamism: int = number_field(8, "b")
     extra_tensor_info: ExtraTensorInfo | None = table_field(9, lambda: ExtraTensorInfo)
-
-
-class String(Table):
-    string_val: str = text_field(0)
 
 
 class IntList(Table):
@@ -116,41 +105,19 @@ class IntList(Table):
     items: list[int] = numbers_field(0, "q")
 
 
-class DoubleList(Table):
-    items: list[float] = numbers_field(0, "d")
-
-
-class BoolList(Table):
-    items: list[bool] = numbers_field(0, "?")
-
-
 class TensorList(Table):
     items: list[int] = numbers_field(0, "i")
 
 
-class OptionalTensorList(Table):
-    items: list[int] = numbers_field(0, "i")
+def _unread(names: dict[int, str]) -> dict[int, type[Table]]:
+    """Returns tables that programs may have, without fields: only their names are read, for messages."""
+    members = {"__module__": __name__, "__annotations__": dict[str, object]()}
+    return {number: type(name, (Table,), {**members}) for number, name in names.items()}
 
 
-VALUES: dict[int, type[Table]] = dict(
-    enumerate(
-        (
-            Null,
-            Int,
-            Bool,
-            Double,
-            Tensor,
-            String,
-            IntList,
-            DoubleList,
-            BoolList,
-            TensorList,
-            OptionalTensorList,
-        ),
-        1,
-    )
-)
+VALUES: dict[int, type[Table]] = {1: Null, 2: Int, 3: Bool, 4: Double, 5: Tensor, 7: IntList, 10: TensorList}
 """The kinds of values by the format's number."""
+VALUES |= _unread({6: "String", 8: "DoubleList", 9: "BoolList", 11: "OptionalTensorList"})
 
 
 class EValue(Table):
@@ -177,23 +144,9 @@ class DelegateCall(Table):
     args: list[int] = numbers_field(1, "i")
 
 
-class MoveCall(Table):
-    move_from: int = number_field(0, "i")
-    move_to: int = number_field(1, "i")
-
-
-class JumpFalseCall(Table):
-    cond_value_index: int = number_field(0, "i")
-    destination_instruction: int = number_field(1, "i")
-
-
-class FreeCall(Table):
-    value_index: int = number_field(0, "i")
-
-
-INSTRUCTIONS: dict[int, type[Table]] = dict(
-    enumerate((KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall), 1)
-)
+INSTRUCTIONS: dict[int, type[Table]] = {1: KernelCall, 2: DelegateCall}
+"""The kinds of instructions by the format's number."""
+INSTRUCTIONS |= _unread({3: "MoveCall", 4: "JumpFalseCall", 5: "FreeCall"})
 
 
 class Instruction(Table):
