@@ -78,16 +78,15 @@ def _program(container: Container) -> ReadProgram:
 def _dim_orders(
     container: Container, numbers: Sequence[int], values: Sequence[Value]
 ) -> tuple[tuple[int, ...], ...]:
-    return tuple(_dim_order(container, number, value) for number, value in zip(numbers, values, strict=True))
-
-
-def _dim_order(container: Container, number: int, value: Value) -> tuple[int, ...]:
-    """Returns the dim order of an input or output."""
-    entry = container.plan.values[number].val if 0 <= number < len(container.plan.values) else None
-    order = tuple(entry.dim_order) if isinstance(entry, Tensor) else ()
-    if sorted(order) != list(range(value.type.rank)):
-        raise MalformedError(f"value {number} is no tensor of {value.type.rank} axes")
-    return order
+    """Returns the dim orders of inputs or outputs."""
+    orders = []
+    for number, value in zip(numbers, values, strict=True):
+        entry = container.plan.values[number].val if 0 <= number < len(container.plan.values) else None
+        order = tuple(entry.dim_order) if isinstance(entry, Tensor) else ()
+        if sorted(order) != list(range(value.type.rank)):
+            raise MalformedError(f"value {number} is no tensor of {value.type.rank} axes")
+        orders.append(order)
+    return tuple(orders)
 
 
 __all__ = ["ReadProgram", "read"]
