@@ -84,9 +84,10 @@ class KernelCall:
     args: tuple[Arg, ...]
     out: NodeView
 
-    def __post_init__(self) -> None:
-        names = argument_names(self.operator, len(self.args))
-        assert len(names) == len(self.args), (self.operator, names)
+    @property
+    def has_signature(self) -> bool:
+        """Whether there are as many arguments as the operator has."""
+        return len(argument_names(self.operator, len(self.args))) == len(self.args)
 
     @property
     def views(self) -> tuple[NodeView, ...]:

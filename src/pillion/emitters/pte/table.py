@@ -105,4 +105,7 @@ def steps(op: Op, settings: PteSettings) -> Sequence[Step]:
         raise no_exact_kernel_error(
             op, "the ExecuTorch runtime has kernels for it", op.kind, "write C: -o folder/"
         )
-    return row(op, settings)
+    calls = row(op, settings)
+    wrong = [call for call in calls if isinstance(call, KernelCall) and not call.has_signature]
+    assert not wrong, wrong
+    return calls
