@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row says once how an operator of the format and an op correspond; reading and writing follow from it."""
+"""A row states once how an operator of the format and an op correspond; reading and writing follow from it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Row:
     """Attributes of the op, and the options with the same values."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Attributes for which the operator stands."""
-    said: Mapping[str, Any] = field(default_factory=dict)
+    fixed_options: Mapping[str, Any] = field(default_factory=dict)
     """Options with a known value."""
     numbers: str = ""
     """The attribute in a constant behind the operands."""
@@ -54,14 +54,14 @@ class Row:
     check_written: Callable[[Any], None] = accept
     """Raises on an op that LiteRT computes in another way."""
 
-    def takes(self, call: ReadOperator) -> bool:
+    def matches(self, call: ReadOperator) -> bool:
         """Whether an operator has the row's element type and options."""
         if self.types and call.operand(0).dtype not in self.types:
             return False
-        options = call.options_as(self.options) if self.options and self.said else None
-        return all(getattr(options, name) == value for name, value in self.said.items())
+        options = call.options_as(self.options) if self.options and self.fixed_options else None
+        return all(getattr(options, name) == value for name, value in self.fixed_options.items())
 
-    def says(self, op: Op) -> bool:
+    def stands_for(self, op: Op) -> bool:
         """Whether the operator stands for an op."""
         return all(getattr(op, name) == value for name, value in self.fixed.items())
 
@@ -92,7 +92,7 @@ class Row:
         if self.numbers:
             inputs.append(integers(f"{op.name}/{self.numbers}", getattr(op, self.numbers)))
         option_values = {option: getattr(op, name) for name, option in self.fields.items()}
-        options = self.options(**option_values, **self.said) if self.options else None
+        options = self.options(**option_values, **self.fixed_options) if self.options else None
         node = Node(self.code, tuple(inputs), (op.y,), options)
         return fused(op, node) if self.is_bounded else [node]
 
@@ -101,7 +101,7 @@ def readers(rows: Sequence[Row]) -> dict[str, Reading]:
     """Returns the reader of each operator: the first row that takes it; otherwise the first one refuses it."""
 
     def reader(same: Sequence[Row]) -> Reading:
-        return lambda call: next((row for row in same if row.takes(call)), same[0]).read(call)
+        return lambda call: next((row for row in same if row.matches(call)), same[0]).read(call)
 
     ordered = sorted(rows, key=lambda row: row.code)
     return {code: reader(list(same)) for code, same in groupby(ordered, lambda row: row.code)}
@@ -111,7 +111,7 @@ def writers(rows: Sequence[Row]) -> dict[type[Op], Writing]:
     """Returns the writer of each op: by the row of its attributes and element type."""
 
     def writer(same: Sequence[Row], op: Op) -> list[Node]:
-        fitting, dtype = [row for row in same if row.says(op)], op.operands[0].dtype
+        fitting, dtype = [row for row in same if row.stands_for(op)], op.operands[0].dtype
         return next((row for row in fitting if dtype in row.types), fitting[0]).write(op)
 
     kinds = {row.op for row in rows}

@@ -29,7 +29,7 @@ def require_few_axes(op: Any, most: int = MOST_AXES) -> None:
         raise refusal(op, f"LiteRT broadcasts at most {most} axes", repr(op.y), "join axes by a reshape")
 
 
-def _sum_grows_little(op: AddOrSub) -> None:
+def _require_small_growth(op: AddOrSub) -> None:
     """Raises on left shifts: LiteRT's ADD aborts and its SUB is undefined if the ratio of the common scale to
     the result's does not round to less than 1."""
     if op.rescale[2].shift > 0:
@@ -37,14 +37,14 @@ def _sum_grows_little(op: AddOrSub) -> None:
         raise refusal(op, rule, f"{op.y.scale!r} of {max(op.a.scale, op.b.scale)!r}")
 
 
-def _quotients_are_defined(op: ops.Div) -> None:
+def _require_defined_quotients(op: ops.Div) -> None:
     """Raises if LiteRT's shift is undefined. LiteRT also fails if a computed divisor is zero."""
     if not op.is_defined_in_litert:
         rule = "DIV: the ratio of the scales lets LiteRT shift every quotient by at most 31 places"
         raise refusal(op, rule, f"{op.ratio!r}", "multiply by the reciprocal")
 
 
-def _has_steps_of_litert(op: ops.Softmax) -> None:
+def _require_litert_steps(op: ops.Softmax) -> None:
     if op.y.quant != OUTPUT:
         rule, help = (
             "LiteRT's softmax has steps of 1/256",
@@ -53,13 +53,13 @@ def _has_steps_of_litert(op: ops.Softmax) -> None:
         raise refusal(op, rule, f"steps of {op.y.scale:g}", help)
 
 
-def _is_read_div(call: ReadOperator, op: ops.Div) -> None:
+def _require_readable_div(call: ReadOperator, op: ops.Div) -> None:
     if not op.is_defined_in_litert:
         rule = "the ratio of the scales is so large that LiteRT defines every quotient"
         raise call.refuse(rule, repr(op.ratio))
 
 
-def _is_read_softmax(call: ReadOperator, op: ops.Softmax) -> None:
+def _require_readable_softmax(call: ReadOperator, op: ops.Softmax) -> None:
     beta = call.options_as(tflite.SoftmaxOptions).beta
     if beta != 1:
         help = "multiply by beta in the layer before, whose weights can hold it"
@@ -68,7 +68,7 @@ def _is_read_softmax(call: ReadOperator, op: ops.Softmax) -> None:
         raise call.refuse("the result has scale 1/256 and zero point -128", repr(op.y))
 
 
-def _is_compared(op: ops.Compare) -> None:
+def _require_comparable(op: ops.Compare) -> None:
     """Raises on operands that LiteRT does not compare. Booleans support only equality."""
     require_few_axes(op)
     if op.a.dtype is DType.INT8:
@@ -84,44 +84,52 @@ def _is_compared(op: ops.Compare) -> None:
         raise refusal(op, "int8, int32 or bool is compared", repr(op.a), "quantize the model")
 
 
-def _has_no_activation(call: ReadOperator, _: ops.IntegerArithmetic) -> None:
+def _require_no_activation(call: ReadOperator, _: ops.IntegerArithmetic) -> None:
     activation = getattr(call.options, "fused_activation", 0)
     if activation:
         raise call.refuse("calculations with whole numbers have no activation", activation)
 
 
-def _is_calculated(op: ops.IntegerArithmetic) -> None:
+def _require_calculable(op: ops.IntegerArithmetic) -> None:
     """Raises on calculations that LiteRT does not define. It fails on a division by 0."""
     require_few_axes(op)
     is_safe = op.b.is_constant and int(op.b.constant.min()) > 0
     if op.calculation in DIVISIONS and not is_safe:
         rule = "LiteRT stops at a divisor of 0: it is a constant above 0"
         raise refusal(op, rule, repr(op.b), "write C: -o folder/")
-    if op.calculation is ops.Calculation.SHIFT_RIGHT and not _is_amount(op.b):
+    if op.calculation is ops.Calculation.SHIFT_RIGHT and not _is_shift_amount(op.b):
         rule = "LiteRT moves by 0 to 31 places, and by one of these where more or less is asked for: the places are constants"
         raise refusal(op, rule, repr(op.b), "write C: -o folder/")
 
 
-def _is_amount(amount: Value) -> bool:
+def _is_shift_amount(amount: Value) -> bool:
     return amount.is_constant and int(amount.constant.min()) >= 0 and int(amount.constant.max()) < 32
 
 
 def _sum(code: str, op: type[Any], options: Any) -> Row:
     """Returns the row of a sum or difference. The option is for int16 tensors; LiteRT's default is true."""
     fixed_options = {"pot_scale_int16": False}
-    return Row(code, op, PAIR, options, said=fixed_options, is_bounded=True, check_written=_sum_grows_little)
+    return Row(
+        code,
+        op,
+        PAIR,
+        options,
+        fixed_options=fixed_options,
+        is_bounded=True,
+        check_written=_require_small_growth,
+    )
 
 
 def _calculation(code: str, calculation: ops.Calculation, options: Any = None) -> Row:
     fixed = {"calculation": calculation}
-    checks: Any = {"check_read": _has_no_activation, "check_written": _is_calculated}
+    checks: Any = {"check_read": _require_no_activation, "check_written": _require_calculable}
     return Row(code, ops.IntegerArithmetic, PAIR, options, fixed=fixed, types=INT32, **checks)
 
 
 def _comparison(relation: ops.Relation) -> Row:
     more = BOOL if relation in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL) else ()
     types, fixed = (DType.INT8, DType.INT32, *more), {"relation": relation}
-    return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, check_written=_is_compared)
+    return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, check_written=_require_comparable)
 
 
 def _function(code: str, function: ops.Function, options: Any = None, **more: Any) -> Row:
@@ -148,8 +156,8 @@ ROWS = (
         PAIR,
         tflite.DivOptions,
         is_bounded=True,
-        check_read=_is_read_div,
-        check_written=_quotients_are_defined,
+        check_read=_require_readable_div,
+        check_written=_require_defined_quotients,
     ),
     Row("MINIMUM", ops.Minimum, PAIR, tflite.MaximumMinimumOptions),
     Row("MAXIMUM", ops.Maximum, PAIR, tflite.MaximumMinimumOptions),
@@ -170,8 +178,8 @@ ROWS = (
     _function("LOGISTIC", ops.Function.SIGMOID),
     _function("TANH", ops.Function.TANH),
     _function("HARD_SWISH", ops.Function.HARDSWISH, tflite.HardSwishOptions),
-    _function("GELU", ops.Function.GELU, tflite.GeluOptions, said={"approximate": False}),
-    _function("GELU", ops.Function.GELU_TANH, tflite.GeluOptions, said={"approximate": True}),
+    _function("GELU", ops.Function.GELU, tflite.GeluOptions, fixed_options={"approximate": False}),
+    _function("GELU", ops.Function.GELU_TANH, tflite.GeluOptions, fixed_options={"approximate": True}),
     _function("EXP", ops.Function.EXP, tflite.ExpOptions),
     _function("LOG", ops.Function.LOG),
     _function("SQRT", ops.Function.SQRT),
@@ -182,9 +190,9 @@ ROWS = (
         "SOFTMAX",
         ops.Softmax,
         options=tflite.SoftmaxOptions,
-        said={"beta": 1.0},
-        check_read=_is_read_softmax,
-        check_written=_has_steps_of_litert,
+        fixed_options={"beta": 1.0},
+        check_read=_require_readable_softmax,
+        check_written=_require_litert_steps,
     ),
     Row("LOG_SOFTMAX", ops.LogSoftmax),
     _reduction("MEAN", ops.Mean),

@@ -75,16 +75,16 @@ class Writer:
         """Returns the file; `record` is called after all constants have numbers, and becomes named data."""
         graph = self.lowered.graph
         for state in graph.states:
-            self.begin(state)
-        inputs = [self.whole(v) for v in graph.inputs]
+            self.add_state(state)
+        inputs = [self.value_tensor(v) for v in graph.inputs]
         for step in self.lowered.steps:
             self.add(step)
-        outputs = [self.whole(v) for v in graph.outputs]
+        outputs = [self.value_tensor(v) for v in graph.outputs]
         return assemble(
             self.plan(inputs, outputs), self.delegates, self.constants, record(), self.initial.segments
         )
 
-    def begin(self, state: State) -> None:
+    def add_state(self, state: State) -> None:
         """Adds a tensor that the runtime initializes when it loads the program; other tensors at its place
         have no initial data."""
         number = self.initial.number(state.initial)
@@ -139,7 +139,7 @@ class Writer:
             self.values.append(pte.EValue(_class_tag(pte.VALUES, held), held))
         return self.numbers[key]
 
-    def whole(self, value: Value) -> int:
+    def value_tensor(self, value: Value) -> int:
         """Returns the number of an input or output of the program."""
         return self.tensor(contiguous_view(value))
 

@@ -27,12 +27,12 @@ def write(graph: Graph) -> bytes:
     """Returns the TFLite file of a graph."""
     file = _SharedFileTables()
     main = _SubgraphWriter(file, graph, graph.name)
-    once = _SubgraphWriter(file, graph, f"{graph.name}_begin") if graph.states else None
-    if once is not None:
+    initializer = _SubgraphWriter(file, graph, f"{graph.name}_begin") if graph.states else None
+    if initializer is not None:
         main.operator("CALL_ONCE", [], [], tflite.CallOnceOptions(init_subgraph_index=1))
         for state in graph.states:
             initial = dataclasses.replace(state.before, data=state.initial)
-            once.assign(once.handle(state), initial)
+            initializer.assign(initializer.handle(state), initial)
     handles = [main.handle(state) for state in graph.states]
     main.subgraph.inputs = [main.tensor(v) for v in graph.inputs]
     for state, handle in zip(graph.states, handles, strict=True):
@@ -44,7 +44,7 @@ def write(graph: Graph) -> bytes:
     for state, handle in zip(graph.states, handles, strict=True):
         main.assign(handle, state.after)
     main.subgraph.outputs = [main.tensor(v) for v in graph.outputs]
-    return file.packed([main.subgraph, *([once.subgraph] if once else [])])
+    return file.packed([main.subgraph, *([initializer.subgraph] if initializer else [])])
 
 
 class _SharedFileTables:

@@ -95,7 +95,7 @@ class PteReader(ProgramState):
         delegate = self.container.delegate(call.delegate_index)
         body = with_unique_names(read_payload(self.container.payload(delegate)), source)
         declared = (*body.inputs, *body.outputs)
-        arguments = [self.border(number) for number in call.args]
+        arguments = [self.boundary_tensor(number) for number in call.args]
         if [(a.nbytes, a.dtype) for a in arguments] != [(v.type.size_bytes, v.dtype) for v in declared]:
             raise MalformedError(f"{source}: it is handed {len(arguments)} tensors, not those of the segment")
         count = len(body.inputs)

@@ -118,7 +118,7 @@ class ProgramState:
             raise MalformedError(f"value {number} is of no known kind")
         return value
 
-    def border(self, number: int) -> Argument:
+    def boundary_tensor(self, number: int) -> Argument:
         """Returns the description of an input or output, which must be a tensor."""
         value = self.entry(number)
         if not isinstance(value, pte.Tensor):
@@ -127,7 +127,7 @@ class ProgramState:
 
     def input(self, number: int, index: int) -> ReadTensor:
         """Places an input of the program in memory and returns it."""
-        argument = self.border(number)
+        argument = self.boundary_tensor(number)
         if argument.held.data_buffer_idx or argument.dtype not in (DType.FLOAT32, DType.INT8):
             raise MalformedError(
                 f"input {index} is a {argument.dtype.value} constant, or neither float32 nor int8"
@@ -138,7 +138,7 @@ class ProgramState:
 
     def output(self, number: int, index: int) -> ReadTensor:
         """Returns the tensor at the place of an output after all calls."""
-        argument = self.border(number)
+        argument = self.boundary_tensor(number)
         tensor = self.read(argument, "an output")
         if tensor.is_constant:
             raise MalformedError("an output is a constant")

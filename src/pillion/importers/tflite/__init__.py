@@ -136,18 +136,18 @@ def _graph(model: tflite.Model, name: str) -> Graph:
             help=ONE_SIGNATURE,
         )
     reader = TfliteReader(model, main)
-    borders = Uint8Boundary(reader)
-    inputs = borders.inputs()
-    ops = [*borders.before(), *all_ops(reader, ops_of)]
-    outputs, last = borders.after()
+    boundary = Uint8Boundary(reader)
+    inputs = boundary.inputs()
+    ops = [*boundary.before(), *all_ops(reader, ops_of)]
+    outputs, last = boundary.after()
     if any(value.is_constant for value in inputs):
         raise MalformedError("an input of the model has data")
     initial: dict[Key, Array] = {}
     for number in reader.variables.called:
-        once = TfliteReader(model, model.subgraphs[number])
-        if once.subgraph.inputs or once.subgraph.outputs:
+        initializer = TfliteReader(model, model.subgraphs[number])
+        if initializer.subgraph.inputs or initializer.subgraph.outputs:
             raise MalformedError("the subgraph of CALL_ONCE has inputs or outputs")
-        initial |= assigned_values(once.variables, all_ops(once, ops_of))
+        initial |= assigned_values(initializer.variables, all_ops(initializer, ops_of))
     states = reader.variables.states(initial)
     return verify(Graph(name, inputs, (*ops, *last), outputs, Arithmetic.TFLITE, states).without_dead_ops())
 

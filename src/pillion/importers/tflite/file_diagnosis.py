@@ -143,7 +143,7 @@ def sixteen_bits(file: Diagnosis) -> PillionError | None:
     )
 
 
-BORDERS = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM TFLite_Detection_PostProcess")
+BOUNDARY = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM TFLite_Detection_PostProcess")
 """Operators between float and int8, including the detectors' last operator."""
 
 
@@ -154,7 +154,7 @@ def floating(file: Diagnosis) -> PillionError | None:
     computing = [
         (code, operator)
         for code, operator in zip(file.codes, file.graph.operators, strict=True)
-        if code not in BORDERS
+        if code not in BOUNDARY
         and any(id(t) in ids for t in file.tensors((*operator.inputs, *operator.outputs)))
     ]
     if not computing:

@@ -175,7 +175,7 @@ ROWS: dict[str, Reading] = {
     "RIGHT_SHIFT": _expression(_right_shift),
 }
 """The readers of int32-only operators, by operator name."""
-WHOLE: dict[str, Reading] = {
+OF_INT32: dict[str, Reading] = {
     "NEG": _expression(_negative),
     "ABS": _expression(
         lambda chain: chain.calculated(Calculation.MAXIMUM, chain.operand(), _negative(chain))

@@ -71,8 +71,8 @@ def loop_of(call: ReadOperator) -> tuple[WhileLoop, TfliteReader]:
         )
     if body.depth > DEEPEST:
         raise call.refuse(f"loops are at most {DEEPEST} inside of one another", body.depth)
-    taken_apart = LoopBody(body)
-    while_loop = _StepAnalysis(call, taken_apart, LoopCounters(call, cond, taken_apart)).loop()
+    checked_body = LoopBody(body)
+    while_loop = _StepAnalysis(call, checked_body, LoopCounters(call, cond, checked_body)).loop()
     reader = call.part(while_loop.step, f"of the body of a loop ({call.source})")
     return _with_constants(call, while_loop, reader), reader
 

@@ -137,5 +137,7 @@ ROWS: dict[str, Reading] = {
     **scatter.ROWS,
     "WHILE": while_loops.loop(while_loops.int8_body(ops_of)),
 }
-ROWS |= {code: integer_arithmetic.by_type(ROWS[code], row) for code, row in integer_arithmetic.WHOLE.items()}
+ROWS |= {
+    code: integer_arithmetic.by_type(ROWS[code], row) for code, row in integer_arithmetic.OF_INT32.items()
+}
 """The reader of each operator, by its name in the format."""

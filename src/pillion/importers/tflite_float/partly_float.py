@@ -117,8 +117,8 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
     """Returns the graph of a file, whose float operators `quantize` quantizes with what these samples become."""
     with opened.reading():
         reader = TfliteReader(opened.model, opened.model.subgraphs[0])
-        borders = Uint8Boundary(reader)
-        inputs, before = borders.inputs(), tuple(borders.before())
+        boundary = Uint8Boundary(reader)
+        inputs, before = boundary.inputs(), tuple(boundary.before())
         conversion = _PartlyFloat(opened, quantize, reader, ops=[*before])
         inner = Graph(
             "inputs", inputs, before, tuple(map(reader.value, reader.subgraph.inputs)), Arithmetic.TFLITE
@@ -135,7 +135,7 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
             operators = list(some)
             conversion.run(first, operators, is_float)
             first += len(operators)
-        outputs, after = borders.after()
+        outputs, after = boundary.after()
     ops = (*conversion.ops, *after)
     name = model_name(opened.name)
     return verify(Graph(name, inputs, ops, outputs, Arithmetic.TFLITE).without_dead_ops())
