@@ -51,7 +51,10 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
         raise call.refuse("weights have at least one element", repr(weights))
     if call.is_float:
         named = call.optional(number) is not None
-        return call.constant(number) if named else constant("", np.zeros(channels, np.float32))
+        bias = call.constant(number) if named else constant("", np.zeros(channels, np.float32))
+        if bias.shape != (channels,):
+            raise call.refuse(f"there are {channels} biases", list(bias.shape))
+        return bias
     weights_quant = weights.type.quant
     if not (
         isinstance(weights_quant, PerChannel)

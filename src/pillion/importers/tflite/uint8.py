@@ -38,14 +38,12 @@ class Uint8Boundary:
 
     def after(self) -> tuple[tuple[Value, ...], list[Op]]:
         """Returns the outputs in their type in the file, and the ops that convert int8 to uint8."""
-        values: dict[int, Value] = {}
-        ops: list[Op] = []
-        for number in dict.fromkeys(self.reader.subgraph.outputs):
-            values[number] = inner = self.reader.value(number)
+        graph, ops = self.reader.subgraph, list[Op]()
+        values = {number: self.reader.value(number) for number in graph.outputs}
+        for number, inner in values.items():
             outer = self.outer.get(number)
             if outer is not None:
-                is_input = number in self.reader.subgraph.inputs
-                name = self.reader.names.fresh(outer.name) if is_input else outer.name
+                name = self.reader.names.fresh(outer.name) if number in graph.inputs else outer.name
                 values[number] = Value(name, outer.type)
                 ops.append(Requantize(x=inner, y=values[number], to=DType.UINT8, source="uint8 output"))
-        return tuple(values[n] for n in self.reader.subgraph.outputs), ops
+        return tuple(values[n] for n in graph.outputs), ops

@@ -29,19 +29,14 @@ def lower_weight_zero_points(call: ReadOperator, row: Reading) -> list[Op]:
     if len(parts) == 1:
         return row(_with_operands(call, {1: _weight_constant(call, weights, parts[0])}))
     x = call.operand(WEIGHTED[call.code])
-    if call.code == "FULLY_CONNECTED" or (
-        x.type.rank == 4 and x.shape[-1] == weights.shape[-1] and _sums_channels(call)
-    ):
+    sums_channels = x.type.rank == 4 and x.shape[-1] == weights.shape[-1] and call.code != "DEPTHWISE_CONV_2D"
+    if call.code == "FULLY_CONNECTED" or sums_channels:
         return _repeat_channels(call, row, weights, parts)
     return [
         repeated
         for op in row(_with_operands(call, {1: _weight_constant(call, weights, parts[0])}))
         for repeated in _repeat_rows(call, op, weights, parts)
     ]
-
-
-def _sums_channels(call: ReadOperator) -> bool:
-    return call.code != "DEPTHWISE_CONV_2D"
 
 
 def _with_operands(call: ReadOperator, changed: dict[int, Value]) -> ReadOperator:

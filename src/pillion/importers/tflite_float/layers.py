@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from pillion.codecs.tflite.operands import with_axes
+from pillion.codecs.tflite.operands import bias_of, with_axes
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite_float.readings import (
     FloatCall,
@@ -21,29 +20,14 @@ from pillion.importers.tflite_float.readings import (
     nhwc,
     parameter,
 )
-from pillion.ir.types import Value
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Padding
 
 
-def bias_of(call: ReadOperator, number: int, count: int) -> nn.Parameter:
-    """Returns the bias; zeros if it is omitted."""
-    operand = call.optional(number)
-    bias = np.zeros(count, np.float32) if operand is None else call.constant(number).constant
-    if bias.shape != (count,):
-        raise call.refuse(f"there are {count} biases", list(bias.shape))
-    return parameter(bias)
-
-
-def weights_of(call: ReadOperator, number: int, rank: int) -> Value:
-    """Returns the weights, constants of this rank."""
-    return with_axes(call, call.constant(number), rank)
-
-
 def transpose_conv(call: ReadOperator) -> FloatCall:
     """Reads a transposed convolution; SAME crops beyond stride times image."""
-    options, weights = call.options_as(tflite.TransposeConvOptions), weights_of(call, 1, 4)
-    image, y = with_axes(call, call.operand(2), 4), with_axes(call, call.result, 4)
+    options = call.options_as(tflite.TransposeConvOptions)
+    weights, image, y = (with_axes(call, v, 4) for v in (call.constant(1), call.operand(2), call.result))
     stride, kernel = (options.stride_h, options.stride_w), weights.shape[1:3]
     if min(stride) < 1 or options.padding not in (Padding.SAME, Padding.VALID):
         raise call.refuse("strides are positive, padding is SAME or VALID", f"{stride}, {options.padding}")
@@ -51,8 +35,9 @@ def transpose_conv(call: ReadOperator) -> FloatCall:
     cut = [size - out for size, out in zip(full_size, y.shape[1:3], strict=True)]
     if min(cut) < 0 or weights.shape[3] != image.shape[3]:
         raise call.refuse("the result lies within what the filters reach", f"{full_size} to {list(y.shape)}")
-    filters = weights.constant.transpose(3, 0, 1, 2)
-    parts: Parts = {"weight": parameter(filters), "bias": bias_of(call, 3, filters.shape[1])}
+    bias = bias_of(call, 3, image, weights, weights.shape[0])
+    filters = parameter(weights.constant.transpose(3, 0, 1, 2))
+    parts: Parts = {"weight": filters, "bias": parameter(bias.constant)}
     after, first = activation(call), [c // 2 for c in cut]
 
     def forward(x: Tensor) -> Tensor:
@@ -82,7 +67,8 @@ def linear(call: ReadOperator) -> FloatCall:
             call, lambda x, w: after(x.reshape(-1, features) @ w.T).reshape(shape), operands=(0, 1)
         )
         return replace(product, results=(y,))
-    parts: Parts = {"weight": parameter(weights.constant), "bias": bias_of(call, 2, weights.shape[0])}
+    bias = parameter(bias_of(call, 2, operand, weights, out).constant)
+    parts: Parts = {"weight": parameter(weights.constant), "bias": bias}
 
     def forward(x: Tensor) -> Tensor:
         rows = x if x.shape[-1] == features and x.ndim > 1 else x.reshape(-1, features)
