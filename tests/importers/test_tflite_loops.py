@@ -68,7 +68,23 @@ def test_a_loop_is_the_file(name: str) -> None:
             assert (found.shape, found.tobytes()) == (wanted.shape, wanted.tobytes())
 
 
-@pytest.mark.turns(3)
+def test_a_counter_may_grow_in_any_way() -> None:
+    """1, 2, 4 and 8: the counter is multiplied."""
+    file = _Longer(first=1, pace=2, steps=4, writes="last")
+    file.bytes()
+    body = file.body.graph
+    place = next(n for n, o in enumerate(body.operators) if o.outputs == body.outputs[:1])
+    doubled = body.operators[place]
+    file.body.add("MUL", doubled.inputs, doubled.outputs, tflite.MulOptions())
+    body.operators[place] = body.operators.pop()
+    graph, interpreter = read(file.packed()), litert(file.packed())
+    assert [op.count for op in graph.ops if isinstance(op, Scan)] == [4]
+    for seed in range(5):
+        inputs = [noise(v.shape, seed) for v in graph.inputs]
+        for wanted, found in zip(answers(interpreter, inputs), graph.reference(*inputs), strict=True):
+            assert (found.shape, found.tobytes()) == (wanted.shape, wanted.tobytes())
+
+
 @pytest.mark.parametrize("name", ["two_states", "a_longer_list", "windows"])
 def test_it_runs_everywhere(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.tflite"

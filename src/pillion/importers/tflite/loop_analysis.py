@@ -147,16 +147,14 @@ class _StepAnalysis:
                 self._reshape(inputs[len(used) + carried.index(original)], self.graph.inputs[duplicate])
             )
         fixed = tuple(n for n in invariants if self.graph.inputs[n] in read)
-        self._refuse_list_and_counter_reads(
-            read, {*used, *(self.graph.inputs[n] for n in (*carried, *same, *fixed))}, live
-        )
+        handed = {*used, *(self.graph.inputs[n] for n in (*carried, *same, *fixed))}
+        self._refuse_list_and_counter_reads(read, handed, live)
         inputs += [self.graph.inputs[n] for n in fixed]
-        operators = [*self.front, *live]
+        step = replace(self.graph, tensors=self.tensors, inputs=inputs, outputs=outputs)
+        step.operators = [*self.front, *live]
         return WhileLoop(
             count=self.count,
-            step=replace(
-                self.graph, tensors=self.tensors, inputs=inputs, outputs=outputs, operators=operators
-            ),
+            step=step,
             elements=tuple(used.values()),
             carried=tuple(carried),
             fixed=fixed,
