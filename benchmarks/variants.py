@@ -11,8 +11,9 @@ from unittest import mock
 import numpy as np
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c import kernel_choice, portable
+from pillion.emitters.c import kernel_choice
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -199,7 +200,7 @@ def measured(label: str, core: str, board: str) -> Figures:
     graph, usual = graph_of(ops), kernel_choice.kernels
 
     def plain(isa: Isa) -> tuple[Kernel, ...]:
-        return tuple(k for k in usual(isa) if k in portable.KERNELS or not issubclass(k.op, kinds))
+        return tuple(k for k in usual(isa) if k in KERNELS_OF[Isa.PORTABLE] or not issubclass(k.op, kinds))
 
     def sums(each: list[tuple[Op, int]]) -> Figures:
         these = sum(n for op, n in each if isinstance(op, kinds))

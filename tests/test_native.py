@@ -16,7 +16,8 @@ from pillion import zoo
 from pillion.boards import toolchain
 from pillion.boards.build import Compiler
 from pillion.boards.toolchain import HOST_COMPILER, Processor, host_compiler, processor
-from pillion.emitters.c import host
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.c.manifest import MANIFEST, manifest_of
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -37,8 +38,8 @@ needs_vectors = pytest.mark.skipif(
 def examples() -> Graph:
     """One example of each op that has a kernel for vectors, as large as it comes."""
     ops = []
-    for cls in dict.fromkeys(kernel.op for kernel in host.KERNELS):
-        rows = [kernel for kernel in host.KERNELS if kernel.op is cls]
+    for cls in dict.fromkeys(kernel.op for kernel in KERNELS_OF[Isa.HOST]):
+        rows = [kernel for kernel in KERNELS_OF[Isa.HOST] if kernel.op is cls]
         taken = [op for op in cls.examples() if any(all_ok(k.check(op, Arithmetic.CMSIS_NN)) for k in rows)]
         ops += sorted(taken, key=lambda op: op.results[0].type.elements)[-1:]
     return side_by_side(ops, "vectors")

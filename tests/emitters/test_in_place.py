@@ -6,14 +6,14 @@ from __future__ import annotations
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c import portable
 from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import Add, Clamp, Div, Lut, Maximum, Minimum, Mul, Prelu, Requantize, Softmax, Sub
 
 ELEMENTWISE = (Add, Sub, Mul, Div, Minimum, Maximum, Lut, Prelu, Clamp, Requantize)
-PORTABLE = {kernel.op: kernel for kernel in portable.KERNELS}
+PORTABLE = {kernel.op: kernel for kernel in KERNELS_OF[Isa.PORTABLE]}
 
 
 @pytest.mark.parametrize("isa", Isa)

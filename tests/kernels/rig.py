@@ -18,9 +18,8 @@ import numpy as np
 
 from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.devices.cortex_m import CORES, Isa
-from pillion.emitters.c import dsp, mve, portable, scalar
-from pillion.emitters.c import host as host_kernels
 from pillion.emitters.c.kernel import Call, Kernel
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.c.params_structs import HEADERS, ParamsField, params_structs
 from pillion.ir.types import Array, Value
 
@@ -49,14 +48,7 @@ class Target:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The rows of the kernels that are made for this target."""
-        libraries = {
-            "portable": portable.KERNELS,
-            "scalar": scalar.KERNELS,
-            "dsp": dsp.KERNELS,
-            "mve": mve.KERNELS,
-        }
-        libraries["host"] = host_kernels.KERNELS
-        return libraries[self.folders[-1]]
+        return KERNELS_OF[Isa(self.folders[-1])]
 
     @property
     def pointer_bytes(self) -> int:

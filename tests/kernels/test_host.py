@@ -17,8 +17,9 @@ from kernels import rig
 from kernels.op_cases import Run, check, check_runs, kernel_of, refusals
 from kernels.rig import SANITIZED, Target, has_avx2, with_vectors
 from nightly import part_of
-from pillion.emitters.c import host
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.host import conv as host_conv
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Pair, PerChannel, Shape, constant
@@ -69,7 +70,7 @@ def windows(cls: Any, kernel: Pair, seed: int, shape: Shape, *out: int, flat: bo
 @pytest.mark.turns(10)
 @every_build
 def test_examples(build: Target) -> None:
-    for arithmetic, cls in product(Arithmetic, dict.fromkeys(kernel.op for kernel in host.KERNELS)):
+    for arithmetic, cls in product(Arithmetic, dict.fromkeys(kernel.op for kernel in KERNELS_OF[Isa.HOST])):
         taken = [op for op in cls.examples() if kernel_of(build, op, arithmetic) is not None]
         if taken:
             check(build, taken, arithmetic=arithmetic)

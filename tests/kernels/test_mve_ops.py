@@ -15,7 +15,8 @@ from scalar_operand_ops import operations
 from sum_ops import every_block, every_extreme
 
 from nightly import part_of
-from pillion.emitters.c import mve
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.c.mve import sum_factors as mve_pairs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -40,7 +41,7 @@ RNG_SCALES = np.random.default_rng(11)
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
 def test_examples(arithmetic: Arithmetic) -> None:
-    examples = (op for cls in dict.fromkeys(k.op for k in mve.KERNELS) for op in cls.examples())
+    examples = (op for cls in dict.fromkeys(k.op for k in KERNELS_OF[Isa.MVE]) for op in cls.examples())
     check((with_random_data(op) for op in examples if kernel_of(op, arithmetic) is not None), arithmetic)
 
 

@@ -21,8 +21,9 @@ from kernels.op_cases import case_of, reference
 from kernels.rig import KERNELS, SANITIZED, VECTORIZED, WARNINGS
 from kernels.scalar_operand_ops import operations
 from nightly import part_of, runs_all
-from pillion.emitters.c import portable
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -50,7 +51,7 @@ from pillion.ops.movement import Movement
 
 pytestmark = pytest.mark.slow
 
-ROWS = {op: [k for k in portable.KERNELS if k.op is op] for op in ALL_OPS}
+ROWS = {op: [k for k in KERNELS_OF[Isa.PORTABLE] if k.op is op] for op in ALL_OPS}
 BUILDS = {"sanitized": SANITIZED, **({"vectorized": VECTORIZED} if runs_all() else {})}
 SCALAR = (*SANITIZED, "-Wno-sign-conversion", "-D__ARM_ARCH_PROFILE='M'")
 """As on cores without vectors, whose products have code of their own. (Sanitizers take their sums apart, into signed ones.)"""
@@ -134,7 +135,7 @@ def check(every: Sequence[Case], flags: Sequence[str]) -> None:
 
 def test_every_op_has_a_kernel() -> None:
     assert all(ROWS.values())
-    assert sum(map(len, ROWS.values())) == len(portable.KERNELS)
+    assert sum(map(len, ROWS.values())) == len(KERNELS_OF[Isa.PORTABLE])
 
 
 @pytest.mark.turns(10)

@@ -13,7 +13,8 @@ from kernels import rig
 from kernels.op_cases import Run, case_of, check_runs, kernel_of, refusals
 from kernels.rig import M4, M33, M55, SANITIZED
 from nightly import part_of
-from pillion.emitters.c import dsp, mve, portable
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
 from pillion.ir.verdict import all_ok
@@ -199,7 +200,7 @@ def test_what_filters_remember_is_weighed(target: rig.Target, remembered: int) -
         weights=constant("weights", weights, PerTensor(0.0011)),
         bias=constant("bias", rng.integers(-9000, 9000, units).astype(np.int32)),
     )
-    kernel = next(k for k in portable.KERNELS if k.op is SvdfOutput)
+    kernel = next(k for k in KERNELS_OF[Isa.PORTABLE] if k.op is SvdfOutput)
     assert all_ok(kernel.check(op, Arithmetic.TFLITE))
     inputs = [data(op, seed) for seed in range(3)]
     wanted = [op.reference(Arithmetic.TFLITE, x, weights, op.bias.constant) for (x,) in inputs]
@@ -225,8 +226,8 @@ def test_what_cannot_be_summed_by_pairs_of_weights_is_left_to_the_portable_kerne
 def test_what_a_step_takes(target: rig.Target, most: float) -> None:
     """Of the instructions of the portable kernels, a layer of 128 cells that takes 128 numbers."""
     for cls in (LstmCell, LstmOutput):
-        op, fast = layer(cls, 1, 128, 128), {M33: dsp.KERNELS, M55: mve.KERNELS}[target]
-        kernels = (next(k for k in library if k.op is cls) for library in (fast, portable.KERNELS))
+        op, fast = layer(cls, 1, 128, 128), {M33: KERNELS_OF[Isa.DSP], M55: KERNELS_OF[Isa.MVE]}[target]
+        kernels = (next(k for k in library if k.op is cls) for library in (fast, KERNELS_OF[Isa.PORTABLE]))
         cases = [case_of(op, k, data(op, 1), Arithmetic.TFLITE) for k in kernels]
         now, before = (result.instructions for result in rig.run(target, cases))
         assert now < most * before * (1.2 if cls is LstmOutput else 1)

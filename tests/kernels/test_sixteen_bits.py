@@ -11,7 +11,8 @@ import pytest
 from kernels import rig
 from kernels.op_cases import Run, case_of, check_runs, kernel_of, reference, refusals
 from kernels.rig import M4, M33, M55, SANITIZED
-from pillion.emitters.c import portable
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
 from pillion.ops import Dequantize, Function
@@ -126,7 +127,7 @@ def test_products_of_every_ratio_of_scales(target: rig.Target) -> None:
 def test_products_of_rows_elsewhere_have_the_portable_kernel() -> None:
     apart = wide_product((4, 1), (1, 3), (INT16, INT16, INT16), 2)
     assert refusals(M55, apart) == refusals(M33, apart) == ["broadcast"]
-    (kernel,) = (k for k in portable.KERNELS if k.op is WideMul)
+    (kernel,) = (k for k in KERNELS_OF[Isa.PORTABLE] if k.op is WideMul)
     host, inputs = rig.host(*SANITIZED), data(apart, 0)
     rig.check(host, [case_of(apart, kernel, inputs)], [reference(apart, Arithmetic.CMSIS_NN, inputs)])
 
@@ -156,7 +157,7 @@ def test_functions_of_all_numbers(target: rig.Target) -> None:
 def test_numbers_of_16_bits_become_real(zero_point: int) -> None:
     x = Value("x", TensorType((3, 7), INT16, PerTensor(0.00037, zero_point)))
     op = Dequantize(x=x, y=Value("y", TensorType((3, 7), DType.FLOAT32)))
-    (kernel,) = (k for k in portable.KERNELS if k.op is Dequantize)
+    (kernel,) = (k for k in KERNELS_OF[Isa.PORTABLE] if k.op is Dequantize)
     held = np.random.default_rng(2).integers(*INT16.bounds, (3, 7), endpoint=True).astype(np.int16)
     host = rig.host(*SANITIZED)
     rig.check(host, [case_of(op, kernel, (held,))], [reference(op, Arithmetic.CMSIS_NN, (held,))])
@@ -198,7 +199,7 @@ def test_sums_of_any_ratio_have_the_portable_kernel() -> None:
     halves = wide_sum((5,), (5,), (INT16, INT16, INT16), 2, (1 - 2.0**-15, 1 - 2.0**-15, 1.0))
     assert refusals(M55, halves) == ["halves"]
     assert kernel_of(M33, halves) is not None
-    (kernel,) = (k for k in portable.KERNELS if k.op is WideAdd)
+    (kernel,) = (k for k in KERNELS_OF[Isa.PORTABLE] if k.op is WideAdd)
     host, inputs = rig.host(*SANITIZED), data(coarse, 0)
     case = case_of(coarse, kernel, inputs)
     rig.check(host, [case], [reference(coarse, Arithmetic.CMSIS_NN, inputs)])

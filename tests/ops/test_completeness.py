@@ -19,8 +19,8 @@ import pillion.ops
 from fuzz.attributes import ATTRIBUTES
 from fuzz.choices import from_seed
 from fuzz.recipes import SPECIAL, grown
-from pillion.devices.cortex_m import CORES
-from pillion.emitters.c import dsp, host, mve, portable, scalar
+from pillion.devices.cortex_m import CORES, Isa
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.pte.node import KernelCall, PteSettings
 from pillion.emitters.pte.table import TABLE as PTE_ROWS
 from pillion.emitters.pte.table import steps
@@ -43,7 +43,7 @@ def list_of_ops(cls: type[Op]) -> Iterator[str]:
 
 
 def portable_kernel(cls: type[Op]) -> Iterator[str]:
-    if cls not in {kernel.op for kernel in portable.KERNELS}:
+    if cls not in {kernel.op for kernel in KERNELS_OF[Isa.PORTABLE]}:
         yield f"src/pillion/emitters/c/portable/: a Kernel of {cls.__name__} in the KERNELS of its family"
 
 
@@ -201,16 +201,20 @@ def test_rows_that_are_taken_away_are_named(cls: type[Op], monkeypatch: pytest.M
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
 def test_what_is_taken_out_of_a_list_is_named(cls: type[Op], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ALL_OPS", tuple(op for op in ALL_OPS if op is not cls))
-    monkeypatch.setattr(portable, "KERNELS", tuple(k for k in portable.KERNELS if k.op is not cls))
-    for place in (list_of_ops, portable_kernel):
+    remaining = tuple(kernel for kernel in KERNELS_OF[Isa.PORTABLE] if kernel.op is not cls)
+    monkeypatch.setitem(KERNELS_OF, Isa.PORTABLE, remaining)
+    less = {
+        dataclasses.replace(npu, ops=npu.ops - {cls}, unsupported=npu.unsupported - {cls}) for npu in NPUS
+    }
+    monkeypatch.setattr(sys.modules[__name__], "NPUS", less)
+    for place in (list_of_ops, portable_kernel, *([npus] if less else [])):
         assert all(cls.__name__ in said for said in place(cls))
         assert list(place(cls))
 
 
-@pytest.mark.parametrize(
-    "variants", [scalar.KERNELS, dsp.KERNELS, mve.KERNELS, host.KERNELS], ids=["scalar", "dsp", "mve", "host"]
-)
-def test_variants_are_of_ops_and_names_are_unique(variants: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize("isa", Isa)
+def test_variants_are_of_ops_and_names_are_unique(isa: Isa) -> None:
+    variants = KERNELS_OF[isa]
     names = [(kernel.op, kernel.name) for kernel in variants]
     assert all(kernel.op in ALL_OPS for kernel in variants)
     assert len(set(names)) == len(names)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.params_structs import order_params_fields
 from pillion.ir.access import ROWS, AxisMap
 from pillion.ir.numerics import Arithmetic, Multiplier
@@ -125,5 +126,7 @@ class Kernel:
     has_private_constants: bool = False
     """Whether its constants are large and shared with no other kernel: either all variants of an op use it, or
     none."""
+    isa: Isa = Isa.PORTABLE
+    """The instruction set of its library."""
     row_unit: int = 1
     """The rows that are computed together: fewer rows take as long."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c import dsp, host, mve, portable, scalar
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -58,15 +58,10 @@ LOOP = Kernel("loop", Scan, calls=lambda op, arithmetic: ())
 
 def kernels(isa: Isa) -> tuple[Kernel, ...]:
     """Returns all kernels of an instruction set, the most specialized first, and those of plug-ins before ours."""
-    specialized = {
-        Isa.MVE: mve.KERNELS,
-        Isa.DSP: dsp.KERNELS,
-        Isa.SCALAR: scalar.KERNELS,
-        Isa.HOST: host.KERNELS,
-    }
     others = REGISTRY.kernels
-    first = (*others.get(isa, ()), *specialized[isa]) if isa in specialized else ()
-    return (*first, *others.get(Isa.PORTABLE, ()), *portable.KERNELS)
+    return tuple(
+        k for one in dict.fromkeys((isa, Isa.PORTABLE)) for k in (*others.get(one, ()), *KERNELS_OF[one])
+    )
 
 
 def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[KernelChoice, ...]:

@@ -143,6 +143,24 @@ def within(
     return Verdict(rule, least <= number <= most, f"{requirement} {unit}".rstrip(), str(number))
 
 
+def shifted_right(least: int, most: int) -> Check[Any]:
+    """Returns the condition that an op is rescaled by right shifts within limits."""
+
+    def check(op: Any, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+        single = getattr(op, "multiplier", None)
+        single = single(arithmetic) if callable(single) else single
+        shifts = [-m.shift for m in ((single,) if single is not None else op.rescale)]
+        fits = least <= min(shifts) and max(shifts) <= most
+        return (Verdict("right_shift", fits, f"{least} to {most}", ", ".join(map(str, shifts))),)
+
+    return check
+
+
+def is_tile(op: Op) -> Verdict:
+    """Checks whether an op reduces one tile of rows."""
+    return Verdict("rows", op.is_part, f"some of a {op.kind}'s", "all")
+
+
 def in_place_same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:
     """Returns the computed operands that have the shape of the result, which may overwrite their memory."""
     return tuple(v for v in dict.fromkeys(operands) if not v.is_constant and v.shape == op.results[0].shape)

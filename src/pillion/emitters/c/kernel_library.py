@@ -16,6 +16,7 @@ from pillion.emitters.c.kernel_conditions import (
     all_of,
     in_fields,
     in_place_same_shape,
+    is_tile,
     of_both,
 )
 from pillion.emitters.c.op_fields import with_op_fields
@@ -69,6 +70,7 @@ class Library:
         also: tuple[str, ...] = (),
         calls: Calls[OpClass] | None = None,
         name: str = "",
+        is_tiled: bool = False,
         **memory_and_cost: Any,
     ) -> Kernel:
         """Returns a kernel of this library. Its functions are called only with ops of the kernel's class.
@@ -94,8 +96,19 @@ class Library:
                 else in_place(op)
             )
 
-        functions: Any = {"calls": calls_for_elements, "check": all_of(*requires), "in_place": of_shape}
-        return Kernel(f"{name or op.kind}{self.suffix}", op, **functions, **memory_and_cost)
+        functions: Any = {
+            "calls": calls_for_elements,
+            "check": all_of(*[is_tile] * is_tiled, *requires),
+            "in_place": of_shape,
+        }
+        return Kernel(
+            f"{name or op.kind}{self.suffix}",
+            op,
+            isa=self.isa,
+            is_tiled=is_tiled,
+            **functions,
+            **memory_and_cost,
+        )
 
     def _one_call(
         self,

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.families.sliding_sums import RunningSums
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.loop_rolling import Action, ProgramItem, RolledLoop, RunStep, roll
-from pillion.emitters.c.running_sums import RunningSums
 from pillion.emitters.c.scan_calls import loaded_constants, repeat_items
 from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan
 from pillion.emitters.c.sliding_moves import sliding_buffer_moves

@@ -13,11 +13,11 @@ import numpy as np
 from pillion.emitters.c import row_input, stream_entry
 from pillion.emitters.c.body import NO_CALLBACK, StatementWriter, params_name
 from pillion.emitters.c.escaping import C_TYPES, commented, quoted
+from pillion.emitters.c.families.sliding_sums import RunningSums
 from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.literals import lines, literal
 from pillion.emitters.c.loop_rolling import Action, LoadConstant, MoveRows, RolledLoop
 from pillion.emitters.c.lower import Constant, CProgram, CStep
-from pillion.emitters.c.running_sums import RunningSums
 from pillion.host_io.atomic_files import LazyContent
 from pillion.ir.state import State
 from pillion.ir.types import Unscaled, Value

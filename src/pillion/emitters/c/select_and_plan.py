@@ -7,13 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.families.sliding_sums import RunningSums, place_sums_behind_states, running_sums
 from pillion.emitters.c.kernel_choice import KernelChoice, choose, choose_variant_kernels
-from pillion.emitters.c.running_sums import (
-    RunningSums,
-    place_sums_behind_states,
-    running_sums,
-    window_kernels,
-)
 from pillion.emitters.c.scan_calls import repeat_memory
 from pillion.emitters.c.sliding_moves import choices_without_kernel
 from pillion.emitters.c.tile_variants import RegionVariants, VariantCache, memory_of
@@ -74,7 +69,7 @@ def select_and_plan(
         op: RegionVariants(op, known) for op in graph.ops if isinstance(op, Region)
     }
     joints = tuple(sliding_buffers_of(graph))
-    sums = tuple(running_sums(graph, joints, window_kernels(isa)))
+    sums = tuple(running_sums(graph, joints, isa))
     chosen = _choose_all_kernels(graph, regions, isa, optimize, known.choices)
     chosen |= choices_without_kernel(joints) | {op_sums.op: op_sums.choice for op_sums in sums}
     left = states_to_copy(graph, _needs(graph, regions, chosen, workspaces)) if graph.states else ()

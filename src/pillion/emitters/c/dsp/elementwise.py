@@ -19,6 +19,7 @@ from pillion.emitters.c.kernel_conditions import (
     all_of,
     in_arithmetic,
     in_place_same_shape,
+    shifted_right,
     short_circuit,
     within,
 )
@@ -163,11 +164,6 @@ def wide_sum_params(op: WideAdd) -> Params:
     }
 
 
-def right_shift(op: Mul, arithmetic: Arithmetic) -> Verdict:
-    """Checks whether a product is rescaled by a right shift within the kernel's range."""
-    return within("right_shift", -op.multiplier(arithmetic).shift, 1, MOST_SHIFT)
-
-
 def mul_params(op: Mul) -> Params:
     """Returns the parameters of the product kernel, with the larger operand first."""
     first, second = ordered(op)
@@ -180,7 +176,7 @@ def mul_kernel(library: Library) -> Kernel:
         Mul,
         "mul_s8",
         mul_params,
-        requires=(short_circuit(SHAPES, right_shift),),
+        requires=(short_circuit(SHAPES, shifted_right(1, MOST_SHIFT)),),
         operands=ordered,
         in_place=in_place_full,
         also=clamped(library),

@@ -6,10 +6,9 @@ from __future__ import annotations
 from pillion.emitters.c.dsp import elementwise as dsp
 from pillion.emitters.c.host.conv import MOST_RIGHT
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.kernel_conditions import INT8_X, all_of, short_circuit, within
+from pillion.emitters.c.kernel_conditions import INT8_X, all_of, shifted_right, short_circuit
 from pillion.emitters.c.kernel_library import HOST
 from pillion.emitters.c.table_lookup import TableLookup
-from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Mul, Sub
@@ -19,11 +18,6 @@ from pillion.ops.movement import Transpose
 TABLE = TableLookup(HOST)
 MOST_ROWS = 4
 """The largest number of matrix rows whose columns fit a vector lane."""
-
-
-def right_shift(op: Mul, arithmetic: Arithmetic) -> Verdict:
-    """Checks whether a product is rescaled by a right shift."""
-    return within("right_shift", -op.multiplier(arithmetic).shift, 1, MOST_RIGHT)
 
 
 def few_planes(op: Transpose) -> Verdict:
@@ -41,7 +35,7 @@ KERNELS: tuple[Kernel, ...] = (
         Mul,
         "mul_s8",
         dsp.mul_params,
-        requires=(short_circuit(dsp.SHAPES, right_shift),),
+        requires=(short_circuit(dsp.SHAPES, shifted_right(1, MOST_RIGHT)),),
         operands=dsp.ordered,
         in_place=dsp.in_place_full,
     ),

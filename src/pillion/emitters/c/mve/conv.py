@@ -13,14 +13,11 @@ from pillion.emitters.c.kernel import A_CALL, CallCost, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import LAYER, all_of, fixed_point, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips, pack, pack_3x3
-from pillion.emitters.c.mve.pack import ConvGeometry
+from pillion.emitters.c.mve.pack import OVERREAD_BYTES, ConvGeometry
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
-
-OVERREAD_BYTES = 15
-"""Loads are 16 bytes wide; bytes behind an operand meet weights of zero."""
 
 
 def geometry(op: Convolution) -> ConvGeometry:

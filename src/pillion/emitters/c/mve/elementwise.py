@@ -17,9 +17,11 @@ from pillion.emitters.c.kernel_conditions import (
     all_of,
     dtypes,
     in_arithmetic,
+    shifted_right,
     short_circuit,
 )
 from pillion.emitters.c.kernel_library import MVE
+from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.emitters.c.mve.sum_factors import LEVELS, Factors, find_factors
 from pillion.emitters.c.portable import elementwise as portable
 from pillion.emitters.c.portable import pool as portable_pool
@@ -41,7 +43,6 @@ from pillion.ops.wide_lut import WideLut
 
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
 """The largest window: row sums of int8 fit 16 bits, and the mean of that many pixels is exact in float32."""
-OVERREAD_BYTES = 15
 
 
 TABLE = TableLookup(MVE, is_unsigned=True)
@@ -72,18 +73,6 @@ def sum_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
     factors = exact_sum_factors(op, arithmetic)
     assert factors is not None
     return {"a_factor": factors.a, "b_factor": factors.b, "constant": factors.kernel_constant}
-
-
-def no_left_shift(*shifts: int) -> Verdict:
-    """Checks whether all shifts are right shifts of at most 31."""
-    return Verdict(
-        "right_shift", max(shifts) <= 0 and min(shifts) >= -31, "0 to 31", ", ".join(str(-s) for s in shifts)
-    )
-
-
-def sign_correction(shift: int) -> int:
-    """Returns 1 for a right shift, whose rounding needs the sign correction, otherwise 0."""
-    return int(shift < 0)
 
 
 def rescaled_params(op: AddOrSub) -> Params:
@@ -145,7 +134,7 @@ def prelu_params(op: Prelu, arithmetic: Arithmetic) -> Params:
         for prefix, m in zip(("", "slope_"), op.multipliers(arithmetic), strict=True)
         for name, number in (
             *(("multiplier", m.mantissa), ("right", min(m.shift, 0)), ("left", max(m.shift, 0))),
-            ("fix", sign_correction(m.shift)),
+            ("fix", int(m.shift < 0)),
         )
     }
     return {"rows": op.x.type.elements // count, "count": count, **scales}
@@ -186,7 +175,7 @@ KERNELS: tuple[Kernel, ...] = (
             op,
             "add_rescaled_s8",
             rescaled_params,
-            requires=(short_circuit(ROWS, lambda op: no_left_shift(*(m.shift for m in op.rescale))),),
+            requires=(short_circuit(ROWS, shifted_right(0, 31)),),
             name=f"{op.kind}_rescaled",
             in_place="a b",
         )
@@ -207,9 +196,7 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
         Mul,
         "mul_s8",
-        requires=(
-            short_circuit(ROWS, lambda op, arithmetic: no_left_shift(op.multiplier(arithmetic).shift)),
-        ),
+        requires=(short_circuit(ROWS, shifted_right(0, 31)),),
         in_place="a b",
     ),
     reciprocals.kernel(MVE),

@@ -7,7 +7,7 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_conditions import INT8_ABY, short_circuit, within
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.matmul_walk import MatmulSide, held_and_moving, matmul_sides, operands, walk_params
-from pillion.emitters.c.mve.elementwise import OVERREAD_BYTES
+from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
 from pillion.ops.matmul import BatchMatmul

@@ -16,6 +16,8 @@ from pillion.ir.verdict import Verdict
 
 Params = dict[str, "int | float | NDArray[np.generic]"]
 
+OVERREAD_BYTES = 15
+"""Loads are 16 bytes wide; bytes behind an operand meet weights of zero or are not used."""
 EVEN, ODD = [0, 2, 4, 6], [1, 3, 5, 7]
 """Channels of a group of eight: narrowing into bottom and top halves interleaves the two."""
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of each instruction set, from the modules of all families; the most specialized of an op first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel import Kernel
+
+FAMILIES = {
+    "families": ("recurrent", "reduce"),
+    "portable": (
+        *("compare_select", "conv", "detections", "div", "elementwise", "magnitude", "matmul", "movement"),
+        *("normalize", "pool", "prelu", "resize", "transpose_conv"),
+    ),
+    "scalar": ("conv", "depthwise", "elementwise"),
+    "dsp": ("conv", "depthwise", "elementwise", "linear", "matmul", "normalize"),
+    "mve": ("compare_select", "conv", "elementwise", "matmul", "normalize", "resize"),
+    "host": ("conv", "elementwise"),
+}
+"""Folder → its modules with kernels."""
+
+
+def _all_kernels() -> Iterator[Kernel]:
+    for folder, names in FAMILIES.items():
+        for name in names:
+            yield from import_module(f"pillion.emitters.c.{folder}.{name}").KERNELS
+
+
+_ALL = tuple(_all_kernels())
+KERNELS_OF: dict[Isa, tuple[Kernel, ...]] = {isa: tuple(k for k in _ALL if k.isa is isa) for isa in Isa}
