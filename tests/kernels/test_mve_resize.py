@@ -10,7 +10,7 @@ import pytest
 from mve_ops import Run, check, kernel_of, refusals, with_random_data
 
 from kernels.op_cases import random_operands
-from pillion.emitters.c.portable.resize import source_column_runs
+from pillion.emitters.c.families.resize import source_column_runs
 from pillion.ir.numerics import Arithmetic
 from pillion.ops.example_values import make, value
 from pillion.ops.resize import ResizeBilinearFloat

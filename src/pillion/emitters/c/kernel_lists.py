@@ -10,14 +10,14 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
 
 FAMILIES = {
-    "families": ("recurrent", "reduce"),
+    "families": ("compare_select", "matmul", "normalize", "recurrent", "reduce", "resize"),
     "portable": (
-        *("compare_select", "conv", "detections", "div", "elementwise", "magnitude", "matmul", "movement"),
-        *("normalize", "pool", "prelu", "resize", "transpose_conv"),
+        *("conv", "detections", "div", "elementwise", "magnitude", "movement", "pool", "prelu"),
+        "transpose_conv",
     ),
     "scalar": ("conv", "depthwise", "elementwise"),
-    "dsp": ("conv", "depthwise", "elementwise", "linear", "matmul", "normalize"),
-    "mve": ("compare_select", "conv", "elementwise", "matmul", "normalize", "resize"),
+    "dsp": ("conv", "depthwise", "elementwise", "linear"),
+    "mve": ("conv", "elementwise"),
     "host": ("conv", "elementwise"),
 }
 """Folder → its modules with kernels."""

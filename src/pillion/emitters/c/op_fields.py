@@ -81,6 +81,11 @@ def operand_walk(op: Binary, names: Collection[str]) -> dict[str, Any]:
     return {**rows.params, "a_step": a_step, "b_step": b_step, **rows.axes, **steps}
 
 
+def high_and_low(number: int) -> tuple[int, int]:
+    """Returns the upper half of a 64-bit number, and the lower one, as signed words."""
+    return number >> 32, (number & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
+
+
 def _array(op: Any, name: str) -> Any:
     """Returns multipliers or shifts of all channels of a layer; None for other arrays."""
     both = getattr(op, "multipliers", None)
@@ -103,7 +108,7 @@ def _field(op: Any, name: str, arithmetic: Arithmetic) -> Any:
     if part in PARTS and (multiplier := _multiplier(op, prefix, arithmetic)):
         return PARTS[part](multiplier, op.results[0].zero_point)
     if part in ("high", "low") and isinstance(number := getattr(op, prefix, None), int):
-        return number >> 32 if part == "high" else (number & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
+        return high_and_low(number)[part == "low"]
     if name in ELEMENT_BYTES:
         value = getattr(op, ELEMENT_BYTES[name], None)
         return None if value is None else value.dtype.size_bytes

@@ -24,6 +24,7 @@ from pillion.emitters.c.kernel_conditions import (
     within,
 )
 from pillion.emitters.c.kernel_library import DSP, Library
+from pillion.emitters.c.op_fields import high_and_low
 from pillion.emitters.c.portable.elementwise import (
     INT8_Y,
     TO_FLOAT,
@@ -33,7 +34,6 @@ from pillion.emitters.c.portable.elementwise import (
     quantize_routine,
     real_scale,
 )
-from pillion.emitters.c.portable.normalize import int64_fields
 from pillion.emitters.c.portable.pool import pool_routine
 from pillion.emitters.c.strides import collapsed, contiguous_steps
 from pillion.emitters.c.table_lookup import EVERY_INT8, TableLookup
@@ -160,7 +160,7 @@ def wide_sum_params(op: WideAdd) -> Params:
     return {
         **sums_int16.row_params(ordered.op),
         **{"a_multiplier": first, "b_multiplier": second, "left": left, "right": right},
-        **int64_fields(op.offset << left, "offset"),
+        **dict(zip(("offset_high", "offset_low"), high_and_low(op.offset << left), strict=True)),
     }
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of comparisons, selections, extrema positions, gathers and integer arithmetic."""
+"""The kernels of comparisons, selections, extrema positions, gathers and integer arithmetic."""
 
 from __future__ import annotations
 
 import math
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_X, check_all_int8, check_constants, dtypes
-from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.kernel_conditions import INT8_X, check_all_int8, check_constants, dtypes, within
+from pillion.emitters.c.kernel_library import MVE, PORTABLE
 from pillion.emitters.c.portable.elementwise import TABLE, few_axes
 from pillion.emitters.c.strides import as_int32_array, broadcast_steps
 from pillion.emitters.c.table_lookup import check_scalar, scalar_operands
@@ -142,6 +142,13 @@ def castable(op: Cast) -> Verdict:
     return Verdict("x", op.x.dtype in SOURCES, ", ".join(t.value for t in SOURCES), op.x.dtype.value)
 
 
+LEAST_RESULTS, MOST_SIZE = 2, 8192
+"""The fewest rows for which Helium pays, and the longest row of which the offsets of eight elements fit 16 bits."""
+IN_EIGHTS = (
+    INT8_X,
+    lambda op: within("results", op.y.type.elements, LEAST_RESULTS),
+    lambda op: within("size", op.x.shape[op.axis], most=MOST_SIZE),
+)
 INT32_INDICES = dtypes("indices", DType.INT32)
 
 KERNELS: tuple[Kernel, ...] = (
@@ -173,7 +180,11 @@ KERNELS: tuple[Kernel, ...] = (
         where_params,
         requires=(dtypes("condition", DType.BOOL), one_type, lambda op: where_walk(op).few_axes),
     ),
-    *(PORTABLE.kernel(op, f"{op.kind}_s8", axis_sizes, requires=(INT8_X,)) for op in (ArgMax, ArgMin)),
+    *(
+        library.kernel(op, f"{op.kind}_s8", axis_sizes, requires=requires)
+        for op in (ArgMax, ArgMin)
+        for library, requires in ((PORTABLE, (INT8_X,)), (MVE, IN_EIGHTS))
+    ),
     PORTABLE.kernel(TopValues, f"{TopValues.kind}_s8", top_params, requires=(check_all_int8,)),
     PORTABLE.kernel(TopPlaces, f"{TopPlaces.kind}_s8", top_params, requires=(INT8_X,)),
     PORTABLE.kernel(Gather, "gather", gather_params, requires=(INT32_INDICES,)),

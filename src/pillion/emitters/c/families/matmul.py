@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of matrix products of two tensors. On cores with vectors, one operand's vectors are held in scratch
+memory, and the other's stream past them; a cost estimate decides which operand is held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import (
+    INT8_ABY,
+    Condition,
+    all_of,
+    check_all_int8,
+    shifted_right,
+    short_circuit,
+)
+from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE, Library
+from pillion.emitters.c.mve.pack import OVERREAD_BYTES
+from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict
+from pillion.ops.matmul import BatchMatmul
+
+
+def portable_params(op: BatchMatmul) -> Params:
+    """Returns the parameters of the portable kernel; transposed operands are read with other steps."""
+    a, b = matmul_sides(op)
+    return {
+        "batch": op.a.shape[0],
+        **{"a_row_step": a.step, "a_depth_step": a.element_step},
+        **{"b_depth_step": b.element_step, "b_column_step": b.step},
+    }
+
+
+@dataclass(frozen=True)
+class MatmulSide:
+    """The vectors of one operand in a batch: their number, and the steps between vectors, elements and results."""
+
+    value: Value
+    count: int
+    step: int
+    element_step: int
+    y_step: int
+
+    @property
+    def fours(self) -> int:
+        """The number of groups of four vectors."""
+        return -(-self.count // 4)
+
+
+def matmul_sides(op: BatchMatmul) -> tuple[MatmulSide, MatmulSide]:
+    """Returns both operands as vectors: the rows of a and the columns of b."""
+    rows, depth, columns = op.rows, op.depth, op.columns
+    row_step, a_step = (1, rows) if op.adj_x else (depth, 1)
+    column_step, b_step = (depth, 1) if op.adj_y else (1, columns)
+    a = MatmulSide(op.a, rows, row_step, a_step, columns)
+    return a, MatmulSide(op.b, columns, column_step, b_step, 1)
+
+
+Cost = Callable[[MatmulSide, MatmulSide, int], int]
+"""Estimated instructions for a held side, a moving side and the vector length."""
+ScratchBytes = Callable[[MatmulSide, MatmulSide, int], int]
+
+
+def held_and_moving(cost: Cost, op: BatchMatmul) -> tuple[MatmulSide, MatmulSide]:
+    """Chooses the operand to hold in scratch, and the one to stream past it, by the cheaper cost."""
+    a, b = matmul_sides(op)
+    return (a, b) if cost(a, b, op.depth) <= cost(b, a, op.depth) else (b, a)
+
+
+def walk_params(cost: Cost, op: BatchMatmul) -> Params:
+    """Returns the sizes and steps of both operands as parameters."""
+    sides = dict(zip(("held", "moving"), held_and_moving(cost, op), strict=True))
+    walk: dict[str, int] = {"batch": op.a.shape[0], "depth": op.depth}
+    for name, side in sides.items():
+        walk |= {name: side.count, f"{name}_step": side.step, f"{name}_element_step": side.element_step}
+        walk |= {f"y_{name}_step": side.y_step, f"{name}_zp": side.value.zero_point}
+    return walk
+
+
+def held_kernel(
+    library: Library, cost: Cost, scratch: ScratchBytes, limits: Condition[BatchMatmul], **more: Any
+) -> Kernel:
+    """Returns the kernel of a library that holds one operand's vectors."""
+    return library.kernel(
+        BatchMatmul,
+        "batch_matmul_s8",
+        partial(walk_params, cost),
+        requires=(short_circuit(INT8_ABY, limits),),
+        operands=lambda op: tuple(side.value for side in held_and_moving(cost, op)),
+        scratch_bytes=lambda op: scratch(*held_and_moving(cost, op), op.depth),
+        **more,
+    )
+
+
+# --- DSP --------------------------------------------------------------------------------------------------------------
+
+DSP_OVERREAD_BYTES = 7
+"""Moving vectors are read in eights; elements behind the end meet held zeros."""
+
+
+def dsp_cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
+    """Estimates the instructions if one operand is held in scratch and the other streams past it."""
+    eights = -(-depth // 8)
+    each_moving = 50 + (10 if moving.element_step == 1 else 24) * eights
+    group = (29 if held.y_step == 1 else 33) + 23 * eights
+    return held.count * (45 + 38 * eights) + moving.count * (each_moving + held.fours * group)
+
+
+def dsp_scratch_bytes(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
+    """Returns the scratch bytes: held vectors with their initial accumulators, and one moving vector, 16 bits for
+    each element, in eights."""
+    eights = -(-depth // 8)
+    return held.fours * (16 + 64 * eights) + 16 * eights
+
+
+def sum_fits(op: BatchMatmul) -> Verdict:
+    """Checks whether sums are within the DSP kernel's limits."""
+    return Verdict("sum", op.largest_sum < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {op.largest_sum}")
+
+
+# --- Helium -----------------------------------------------------------------------------------------------------------
+
+FURTHEST_LANE = 7
+"""Elements are gathered in eights with 16-bit offsets."""
+
+
+def mve_cost(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
+    """Estimates the instructions if one operand is held in scratch and the other streams past it."""
+    eights, vectors, copied = -(-depth // 8), -(-depth // 16), moving.element_step != 1
+    pair = 37 if vectors == 1 else 39 + 16 * vectors
+    each_moving = 30 + (7 * eights if copied else 3 * vectors)
+    groups = moving.fours * (110 + -(-held.count // 2) * pair)
+    return held.count * (40 + 7 * eights) + moving.count * each_moving + groups
+
+
+def mve_scratch_bytes(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
+    """Returns the scratch bytes: pairs of held vectors with their biases, repeated four times, and four moving
+    vectors if these are copied."""
+    vector = 16 * -(-depth // 16)
+    return -(-held.count // 2) * (32 + 2 * vector) + (4 * vector if moving.element_step != 1 else 0)
+
+
+def steps_fit(op: BatchMatmul) -> Verdict:
+    """Checks whether steps are within the Helium kernel's limits."""
+    furthest = FURTHEST_LANE * max(side.element_step for side in matmul_sides(op))
+    return Verdict("step", furthest < 2**16, f"{FURTHEST_LANE} of them below {2**16}", str(furthest))
+
+
+DSP_LIMITS = all_of(sum_fits, shifted_right(1, MOST_SHIFT))
+MVE_LIMITS = all_of(steps_fit, shifted_right(1, 31))
+KERNELS: tuple[Kernel, ...] = (
+    PORTABLE.kernel(BatchMatmul, "batch_matmul_s8", portable_params, requires=(check_all_int8,)),
+    held_kernel(
+        DSP, dsp_cost, dsp_scratch_bytes, DSP_LIMITS, overread_bytes=DSP_OVERREAD_BYTES, also=("clamp",)
+    ),
+    held_kernel(MVE, mve_cost, mve_scratch_bytes, MVE_LIMITS, overread_bytes=OVERREAD_BYTES),
+)
