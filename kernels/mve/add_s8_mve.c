@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * y = saturate((a * a_factor + b * b_factor + constant) >> 21): the compiler has found factors for which this is the sum,
- * or the difference, of the two numbers at their scales for all 65536 pairs of int8 values (emitters/c/mve/sum_factors.py).
+ * or the difference, of the two numbers at their scales for all 65536 pairs of int8 values (emitters/c/families/sum_formulas.py).
  *
  * Four elements are two widening loads, VMLAS, VMLA and two rounding and saturating narrowing shifts, by 16 and by 5, whose
  * rounding is in the constant. Rows of b may be the same for all rows of a. y may be either operand. */

@@ -107,7 +107,7 @@ def test_boards_give_the_reference(group: int, board: str) -> None:
 @pytest.mark.parametrize("isa", Isa, ids=lambda i: i.value)
 def test_every_op_has_a_kernel_for_every_core(isa: Isa) -> None:
     lacking = set(ALL_OPS) - {kernel.op for kernel in kernels(isa)}
-    assert not lacking, "add rows to emitters/c/portable.py"
+    assert not lacking, "add rows to emitters/c/families/"
     for cls in ALL_OPS:
         graph = examples_graph(cls)
         assert len(choose(graph, isa)) == len(graph.ops) > 0

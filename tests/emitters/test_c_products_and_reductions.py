@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from nightly import in_turn, part_of
-from pillion.emitters.c.families import matmul, reduce, resize
+from pillion.emitters.c.families import div, matmul, prelu, reduce, resize
 from pillion.emitters.c.lower import lower
-from pillion.emitters.c.portable import div, prelu, transpose_conv
+from pillion.emitters.c.portable import transpose_conv
 from pillion.emitters.c.project import project_files, write_project
 from pillion.emitters.c.strides import broadcast_steps, collapsed
 from pillion.ir.graph import Graph

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.dsp import elementwise as dsp_elementwise
+from pillion.emitters.c.families.sum_formulas import SHIFTED, sum_formula
 from pillion.emitters.c.kernel_choice import choose
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -34,7 +34,7 @@ def test_a_formula_is_found_and_right(
     cls: type[AddOrSub], scales: tuple[float, float, float], low: int
 ) -> None:
     op = total(cls, scales, low)
-    found = dsp_elementwise.formula(op, Arithmetic.CMSIS_NN)
+    found = sum_formula(op, Arithmetic.CMSIS_NN, SHIFTED)
     assert found is not None
     sums = found.a * LEVELS[:, None] + found.b * LEVELS[None, :] + found.c
     assert abs(sums).max() < 2**31

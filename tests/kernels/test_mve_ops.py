@@ -16,8 +16,8 @@ from sum_ops import every_block, every_extreme
 
 from nightly import part_of
 from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.families.sum_formulas import LEVELS, ROUNDED_TWICE
 from pillion.emitters.c.kernel_lists import KERNELS_OF
-from pillion.emitters.c.mve import sum_factors as mve_pairs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
@@ -128,8 +128,8 @@ def test_sums_that_tie(cls: Any) -> None:
 
 
 def test_no_factors_for_what_is_no_sum() -> None:
-    levels = mve_pairs.LEVELS
-    assert mve_pairs.find_factors(np.minimum(levels[:, None], levels), 0.5, 0.5) is None
+    wanted = np.minimum(LEVELS[:, None], LEVELS)
+    assert ROUNDED_TWICE.find(wanted, (0.5, 0.5), -128, 127) is None
 
 
 @pytest.mark.parametrize(("scale", "rule"), [(4.0, ["right_shift"]), (0.9, []), (0.3, [])])

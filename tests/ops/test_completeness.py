@@ -44,7 +44,7 @@ def list_of_ops(cls: type[Op]) -> Iterator[str]:
 
 def portable_kernel(cls: type[Op]) -> Iterator[str]:
     if cls not in {kernel.op for kernel in KERNELS_OF[Isa.PORTABLE]}:
-        yield f"src/pillion/emitters/c/portable/: a Kernel of {cls.__name__} in the KERNELS of its family"
+        yield f"src/pillion/emitters/c/families/: a Kernel of {cls.__name__} in the KERNELS of its family"
 
 
 def tflite_writer(cls: type[Op]) -> Iterator[str]:

@@ -10,15 +10,24 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
 
 FAMILIES = {
-    "families": ("compare_select", "matmul", "normalize", "recurrent", "reduce", "resize"),
-    "portable": (
-        *("conv", "detections", "div", "elementwise", "magnitude", "movement", "pool", "prelu"),
-        "transpose_conv",
+    "families": (
+        *(
+            "elementwise",
+            "sums_and_products",
+            "compare_select",
+            "div",
+            "matmul",
+            "movement",
+            "normalize",
+            "pool",
+        ),
+        *("prelu", "recurrent", "reduce", "resize"),
     ),
-    "scalar": ("conv", "depthwise", "elementwise"),
-    "dsp": ("conv", "depthwise", "elementwise", "linear"),
-    "mve": ("conv", "elementwise"),
-    "host": ("conv", "elementwise"),
+    "portable": ("conv", "detections", "magnitude", "transpose_conv"),
+    "scalar": ("conv", "depthwise"),
+    "dsp": ("conv", "depthwise", "linear"),
+    "mve": ("conv",),
+    "host": ("conv",),
 }
 """Folder → its modules with kernels."""
 

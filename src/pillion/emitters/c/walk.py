@@ -70,5 +70,18 @@ def broadcast_walk(op: Binary) -> WalkRows:
     return rows_of(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
 
 
+def few_walk_axes(op: Binary) -> tuple[Verdict, ...]:
+    """Checks whether the walk over two operands has few enough axes."""
+    return broadcast_walk(op).few_axes
+
+
+def rows_verdict(op: Binary) -> Verdict:
+    """Checks whether both operands consist of rows of contiguous elements with one step from row to row."""
+    rows = broadcast_walk(op)
+    is_plain = rows.step == (1, 1) and len(rows.extent) <= 1
+    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
+    return Verdict("broadcast", is_plain, "equal shapes, or whole rows again and again", got)
+
+
 def _without(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])

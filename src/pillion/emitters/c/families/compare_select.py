@@ -8,10 +8,9 @@ import math
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_X, check_all_int8, check_constants, dtypes, within
 from pillion.emitters.c.kernel_library import MVE, PORTABLE
-from pillion.emitters.c.portable.elementwise import TABLE, few_axes
 from pillion.emitters.c.strides import as_int32_array, broadcast_steps
-from pillion.emitters.c.table_lookup import check_scalar, scalar_operands
-from pillion.emitters.c.walk import WalkRows, rows_of
+from pillion.emitters.c.table_lookup import TableLookup, check_scalar, scalar_operands
+from pillion.emitters.c.walk import WalkRows, few_walk_axes, rows_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
@@ -155,7 +154,7 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
         Compare,
         "lut_s8",
-        TABLE.scalar_binary_call,
+        TableLookup(PORTABLE).scalar_binary_call,
         requires=(check_compare_scalar,),
         operands=scalar_operands,
         name="compare_by_table",
@@ -164,14 +163,14 @@ KERNELS: tuple[Kernel, ...] = (
         Compare,
         lambda op: "compare_s32" if op.a.dtype is DType.INT32 else "compare_s8",
         compare_params,
-        requires=(comparable, few_axes),
+        requires=(comparable, few_walk_axes),
         in_place=in_place_compare,
     ),
     PORTABLE.kernel(
         IntegerArithmetic,
         "integer_arithmetic_s32",
         integer_params,
-        requires=(all_int32, few_axes),
+        requires=(all_int32, few_walk_axes),
         in_place="a b",
     ),
     PORTABLE.kernel(

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,13 +69,14 @@ LEAST_CHANNELS = 2
 """For one channel, portable C takes fewer instructions than Helium."""
 CHANNELS = (check_all_int8, lambda op: within("channels", op.x.shape[-1], LEAST_CHANNELS))
 
+RESIZES: tuple[tuple[type[Resize], Callable[[Any], Params]], ...] = (
+    *((ResizeNearest, resize_params), (ResizeBilinear, resize_params)),
+    (ResizeBilinearFloat, float_params),
+)
 KERNELS: tuple[Kernel, ...] = (
     *(
         PORTABLE.kernel(op, routine, params, requires=(check_all_int8,), counts_rows=is_tile)
-        for op, params in (
-            *((ResizeNearest, resize_params), (ResizeBilinear, resize_params)),
-            (ResizeBilinearFloat, float_params),
-        )
+        for op, params in RESIZES
     ),
     MVE.kernel(ResizeBilinearFloat, routine, float_params, requires=CHANNELS, counts_rows=is_tile),
 )

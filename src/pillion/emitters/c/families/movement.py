@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of data movement: one strided copy serves transposes, slices, flips, concatenations and
+"""The kernels of data movement: one strided copy serves transposes, slices, flips, concatenations and
 pads."""
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params
-from pillion.emitters.c.kernel_library import PORTABLE, Calls, Library
-from pillion.emitters.c.strides import as_int32_array, contiguous_steps
+from pillion.emitters.c.kernel_conditions import INT8_X, all_of, short_circuit
+from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, Calls, Library
+from pillion.emitters.c.strides import as_int32_array, collapsed, contiguous_steps
 from pillion.emitters.c.walk import WalkRows, rows_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
@@ -159,10 +160,50 @@ def copy_kernel(library: Library, op: type[Copying], call_cost: CallCost = A_CAL
     return library.kernel(op, calls=copies_by(library), requires=(few_copy_axes,), call_cost=call_cost)
 
 
+MOST_ROWS = 4
+"""The largest number of matrix rows whose columns fit a vector lane."""
+
+
+def transposed_matrices(op: Transpose) -> tuple[int, int, int] | None:
+    """Returns batch, rows and columns if the op transposes matrices, otherwise None."""
+    steps = contiguous_steps(op.x.shape)
+    walk = tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)
+    extent, (x_steps, _) = collapsed(op.y.shape, list(walk))
+    batch, columns, rows = (1,) * (3 - len(extent)) + extent if len(extent) <= 3 else (0, 0, 0)
+    return (batch, rows, columns) if x_steps[-2:] == (1, columns) else None
+
+
+def two_axes(op: Transpose) -> Verdict:
+    """Checks whether a transpose exchanges two axes, or two groups of adjacent axes."""
+    requirement = "two axes or groups of axes change places"
+    return Verdict("order", transposed_matrices(op) is not None, requirement, str(op.order))
+
+
+def transpose_params(op: Transpose) -> Params:
+    """Returns the parameters of the kernel that transposes matrices."""
+    return dict(zip(("batch", "rows", "columns"), transposed_matrices(op) or (), strict=True))
+
+
+def few_planes(op: Transpose) -> Verdict:
+    """Checks whether a transpose interleaves a few planes, as from channels first to channels last."""
+    _, rows, columns = transposed_matrices(op) or (0, 0, 0)
+    fits = 2 <= rows <= MOST_ROWS <= columns
+    return Verdict("rows", fits, f"2 to {MOST_ROWS}, and more columns", f"{rows} of {columns}")
+
+
 KERNELS: tuple[Kernel, ...] = (
-    *(copy_kernel(PORTABLE, op) for op in (Concat, Slice, Flip, Pad)),
+    *(copy_kernel(PORTABLE, op) for op in (Concat, Slice, Flip, Pad, Transpose)),
     PORTABLE.kernel(  # the memory planner puts both values at one address
         Reshape, calls=lambda op, arithmetic: (), in_place=lambda op: () if op.x.is_constant else (op.x,)
     ),
-    copy_kernel(PORTABLE, Transpose),
+    DSP.kernel(Transpose, "transpose_s8", transpose_params, requires=(INT8_X, two_axes)),
+    HOST.kernel(
+        Transpose,
+        "interleave_s8",
+        transpose_params,
+        requires=(short_circuit(all_of(INT8_X, two_axes), few_planes),),
+        name="interleave",
+    ),
+    copy_kernel(MVE, Concat, CallCost(180.0)),
+    *(copy_kernel(MVE, op) for op in (Slice, Pad, Transpose)),
 )

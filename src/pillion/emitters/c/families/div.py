@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divisions as multiplications: a factor for each of the 256 divisors, proven for all dividends."""
+"""The kernels of divisions by a tensor. With vectors, they are multiplications: a factor for each of the 256 divisors,
+proven for all dividends."""
 
 from __future__ import annotations
 
@@ -11,16 +12,40 @@ import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import check_all_int8, short_circuit
-from pillion.emitters.c.kernel_library import Library
+from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
+from pillion.emitters.c.strides import as_int32_array, broadcast_steps, collapsed, few_axes
+from pillion.emitters.c.table_lookup import EVERY_INT8
 from pillion.emitters.c.walk import broadcast_walk
 from pillion.ir.numerics import INT32_MAX, Arithmetic, Int64Array
+from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
-from pillion.ops.div import Div
+from pillion.ops.div import Div, reciprocals
+
+
+def params(op: Div, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a division in the graph's arithmetic."""
+    extent, (a_step, b_step) = quotient_axes(op)
+    walk: Params = {"elements": op.y.type.elements, "axes": len(extent)}
+    walk = {
+        **walk,
+        "extent": as_int32_array(extent),
+        "a_step": as_int32_array(a_step),
+        "b_step": as_int32_array(b_step),
+    }
+    if arithmetic.is_tflite:
+        return {**walk, "reciprocals": as_int32_array(reciprocals())}
+    return {**walk, "ratio": np.array([op.ratio], np.float32)}
+
+
+def quotient_axes(op: Div) -> tuple[Shape, list[Shape]]:
+    """Returns the merged axes of the result, and the operands' steps along them."""
+    return collapsed(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
+
 
 PLACES = 23
 """The right shift of a product: slopes below 256 fit 32 bits."""
 HALF = 1 << PLACES >> 1
-LEVELS = np.arange(-128, 128, dtype=np.int64)
+LEVELS = EVERY_INT8.astype(np.int64)
 TABLE_BYTES = 1024
 
 
@@ -28,7 +53,7 @@ TABLE_BYTES = 1024
 def factors(op: Div, arithmetic: Arithmetic) -> Int64Array | None:
     """Returns the factors with which (a * factor + HALF) >> PLACES are the levels of all quotients, for b from -128
     on; None if one divisor has none."""
-    grid = LEVELS.astype(np.int8)
+    grid = EVERY_INT8
     full_range: Any = {"low": -128, "high": 127}
     quotients = (
         replace(op, **full_range).reference(arithmetic, grid, grid[:, None]).astype(np.int64)
@@ -66,7 +91,7 @@ def has_factors(op: Div, arithmetic: Arithmetic) -> Verdict:
     return Verdict("factors", is_found, "exact for all pairs", "found" if is_found else "none")
 
 
-def params(op: Div, arithmetic: Arithmetic) -> Params:
+def factor_params(op: Div, arithmetic: Arithmetic) -> Params:
     """Returns the walk and the factors, for b from 0 to 127 and from -128 on."""
     factor_table, walk = factors(op, arithmetic), broadcast_walk(op)
     assert factor_table is not None
@@ -78,14 +103,25 @@ def params(op: Div, arithmetic: Arithmetic) -> Params:
     }
 
 
-def kernel(library: Library, *also: str) -> Kernel:
-    """Returns the kernel of a library."""
-    return library.kernel(
+EXACT_FACTORS = short_circuit(check_all_int8, rows, has_factors)
+KERNELS: tuple[Kernel, ...] = (
+    PORTABLE.kernel(
         Div,
-        "div_s8",
+        lambda op, arithmetic: "div_tflite_s8" if arithmetic.is_tflite else "div_s8",
         params,
-        requires=(short_circuit(check_all_int8, rows, has_factors),),
+        requires=(check_all_int8, lambda op: few_axes(len(quotient_axes(op)[0]))),
         in_place="a b",
-        also=also,
-        extra_flash=lambda op: TABLE_BYTES,
-    )
+    ),
+    *(
+        library.kernel(
+            Div,
+            "div_s8",
+            factor_params,
+            requires=(EXACT_FACTORS,),
+            in_place="a b",
+            also=also,
+            extra_flash=lambda op: TABLE_BYTES,
+        )
+        for library, also in ((DSP, ("clamp",)), (MVE, ()))
+    ),
+)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The portable kernels of pooling, softmax and L2 normalization."""
+"""The kernels of pooling, softmax and L2 normalization."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_XY, within
-from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
+from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
@@ -28,6 +30,27 @@ def pool_routine(op: Pool, arithmetic: Arithmetic) -> str:
     """Returns the routine of a pool: rounding half up exists in LiteRT's arithmetic only."""
     is_up = arithmetic.is_tflite or not isinstance(op, AvgPool2dUp)
     return f"{op.kind if is_up else AvgPool2d.kind}_s8"
+
+
+MOST_ROW_PIXELS = 255
+"""The widest window whose row sums of int8 fit 16 bits in the DSP kernels."""
+MOST_COLUMNS, MOST_PIXELS = 256, 4096
+"""The largest window of the Helium kernels: row sums of int8 fit 16 bits, and the mean of that many pixels is exact in
+float32."""
+AVERAGES = (AvgPool2d, AvgPool2dUp)
+
+
+def narrow_window(op: Pool) -> Verdict:
+    """Checks whether the row sums of an average pool fit 16 bits."""
+    return within("kernel_width", op.kernel[1], most=MOST_ROW_PIXELS)
+
+
+def small_window(op: Pool) -> Verdict:
+    """Checks whether an average pool's window is small enough for exact sums and means."""
+    rows, columns = op.kernel
+    fits = columns <= MOST_COLUMNS and rows * columns <= MOST_PIXELS
+    requirement = f"at most {MOST_COLUMNS} wide and {MOST_PIXELS} pixels"
+    return Verdict("window", fits, requirement, f"{rows}x{columns}")
 
 
 # --- softmax ----------------------------------------------------------------------------------------------------------
@@ -71,8 +94,19 @@ def short_rows(op: Softmax) -> Verdict:
     return within("elements", op.x.shape[-1], most=LONGEST_SOFTMAX)
 
 
+LOADS: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES}
+
 KERNELS: tuple[Kernel, ...] = (
-    *(PORTABLE.kernel(op, pool_routine, requires=(INT8_XY,)) for op in (AvgPool2d, AvgPool2dUp, MaxPool2d)),
+    *(PORTABLE.kernel(op, pool_routine, requires=(INT8_XY,)) for op in (*AVERAGES, MaxPool2d)),
+    *(
+        DSP.kernel(op, pool_routine, requires=requires, also=("clamp",))
+        for op, requires in (
+            *((op, (INT8_XY, narrow_window)) for op in AVERAGES),
+            (MaxPool2d, (INT8_XY,)),
+        )
+    ),
+    *(MVE.kernel(op, pool_routine, requires=(INT8_XY, small_window), **LOADS) for op in AVERAGES),
+    MVE.kernel(MaxPool2d, pool_routine, requires=(INT8_XY,), call_cost=CallCost(60.0), **LOADS),
     PORTABLE.kernel(
         Softmax,
         "softmax_few_s8",
@@ -88,6 +122,17 @@ KERNELS: tuple[Kernel, ...] = (
         lambda op: {**row_sizes(op), **exponentials(op)},
         requires=(INT8_XY, short_rows),
         in_place="x",
+    ),
+    MVE.kernel(
+        Softmax,
+        "softmax_s8",
+        row_sizes,
+        requires=(INT8_XY, short_rows),
+        scratch_bytes=lambda op: (
+            16 * -(-op.x.shape[-1] // 4)
+        ),  # the exponentials of a row, in complete vectors
+        in_place="x",
+        **LOADS,
     ),
     PORTABLE.kernel(LogSoftmax, "log_softmax_s8", log_softmax_params, requires=(INT8_XY,)),
     PORTABLE.kernel(L2Normalize, "l2_normalize_s8", row_sizes, requires=(INT8_XY,), in_place="x"),

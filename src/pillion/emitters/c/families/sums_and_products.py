@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of sums, differences and products of two tensors, of int8 and of 16 bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from pillion.emitters.c.channel_scaling import MOST_SHIFT
+from pillion.emitters.c.families.sum_formulas import (
+    ROUNDED_TWICE,
+    SHIFTED,
+    has_factors,
+    has_formula,
+    sum_formula,
+)
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import (
+    INT8_ABY,
+    Check,
+    all_of,
+    dtypes,
+    in_place_same_shape,
+    shifted_right,
+    short_circuit,
+    within,
+)
+from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR, Library
+from pillion.emitters.c.op_fields import high_and_low, operand_walk
+from pillion.emitters.c.walk import few_walk_axes, rows_verdict
+from pillion.ir.numerics import MOST_PLACES, INT32_MAX, Arithmetic, wrap32
+from pillion.ir.types import Shape, Value
+from pillion.ir.verdict import Verdict
+from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, AddOrSub, Binary, Mul, Sub
+from pillion.ops.squared_difference import SquaredDifference
+from pillion.ops.wide_add import TYPES, WideAdd
+from pillion.ops.wide_mul import WideMul
+
+ANY_BROADCAST = (INT8_ABY, few_walk_axes)
+
+# --- rows of the larger operand: DSP, scalar, host --------------------------------------------------------------------
+
+
+def ends_with(shape: Shape, end: Shape) -> bool:
+    """Whether `shape` ends with `end` without its leading ones, so that `end` broadcasts row by row."""
+    while end and end[0] == 1:
+        end = end[1:]
+    return not end or shape[-len(end) :] == end
+
+
+def full_and_broadcast(op: Binary) -> tuple[Value, Value] | None:
+    """Returns the operand with the shape of the result, and the one that broadcasts along its rows; None if there
+    are no such."""
+    for full, part in ((op.a, op.b), (op.b, op.a)):
+        is_full = math.prod(full.shape) == op.y.type.elements
+        if is_full and ends_with(op.y.shape, part.shape) and part.type.elements > 1:
+            return full, part
+    return None
+
+
+def fitting_shapes(op: Binary) -> Verdict:
+    """Checks whether the operands have equal shapes, or one broadcasts along the last axes of the other."""
+    requirement = "equal, or one repeats along the last axes of the other"
+    got = f"{list(op.a.shape)} and {list(op.b.shape)}"
+    return Verdict("shapes", full_and_broadcast(op) is not None, requirement, got)
+
+
+SHAPES = all_of(INT8_ABY, fitting_shapes)
+
+
+def ordered(op: Binary) -> tuple[Value, Value]:
+    """Returns the operands of an op with fitting shapes, the larger one first."""
+    operands = full_and_broadcast(op)
+    assert operands is not None
+    return operands
+
+
+def row_params(op: Binary) -> Params:
+    """Returns the parameters of a walk over the larger operand in rows as long as the smaller one."""
+    elements = ordered(op)[1].type.elements
+    return {"rows": op.y.type.elements // elements, "count": elements}
+
+
+def in_place_full(op: Binary) -> tuple[Value, ...]:
+    """Returns the operands whose memory the result may overwrite; a broadcast one must stay."""
+    full, part = full_and_broadcast(op) or (op.a, op.b)
+    return in_place_same_shape(op, full, *([part] if part.type.elements == op.y.type.elements else []))
+
+
+def shifted_sum_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a sum by one shift, with the larger operand first."""
+    formula = sum_formula(op, arithmetic, SHIFTED)
+    assert formula is not None
+    a, b = (formula.a, formula.b) if ordered(op)[0] is op.a else (formula.b, formula.a)
+    return {**row_params(op), "a": a, "b": b, "c": formula.c, "shift": formula.shift}
+
+
+def product_params(op: Mul) -> Params:
+    """Returns the parameters of a product, with the larger operand first."""
+    first, second = ordered(op)
+    return {**row_params(op), "zp1": first.zero_point, "zp2": second.zero_point}
+
+
+def kernels_in_rows(library: Library, most_shift: int, *also: str) -> tuple[Kernel, ...]:
+    """Returns the kernels of a library that walk over rows of the larger operand."""
+    common: Any = {"operands": ordered, "in_place": in_place_full, "also": also}
+    with_formula = short_circuit(SHAPES, has_formula)
+    shifted = short_circuit(SHAPES, shifted_right(1, most_shift))
+    return (
+        *(
+            library.kernel(op, "sum_s8", shifted_sum_params, requires=(with_formula,), name="sum", **common)
+            for op in (Add, Sub)
+        ),
+        library.kernel(Mul, "mul_s8", product_params, requires=(shifted,), **common),
+    )
+
+
+# --- Helium -----------------------------------------------------------------------------------------------------------
+
+ROWS = all_of(INT8_ABY, rows_verdict)
+
+
+def factor_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of the sum kernel with two factors."""
+    formula = sum_formula(op, arithmetic, ROUNDED_TWICE)
+    assert formula is not None
+    return {"a_factor": formula.a, "b_factor": formula.b, "constant": formula.c - ROUNDED_TWICE.rounding}
+
+
+def rescaled_params(op: AddOrSub) -> Params:
+    """Returns the parameters of the kernel that rescales both operands and then the sum."""
+    offsets = (("a_offset", op.a), ("b_offset", op.b))
+    return {name: -value.zero_point << ADD_LEFT_SHIFT for name, value in offsets}
+
+
+RIGHT_SHIFTS = short_circuit(ROWS, shifted_right(0, 31))
+FACTORS = short_circuit(ROWS, has_factors)
+
+# --- 16 bits ----------------------------------------------------------------------------------------------------------
+
+WIDE_ABY = dtypes("a b y", *TYPES)
+WIDE_WALK = all_of(WIDE_ABY, few_walk_axes)
+BitsOf = Callable[[int], int]
+"""The number of bits, without the sign, that a sum may have before a shift by a number of bits."""
+
+
+def in_place_wide(op: WideAdd | WideMul) -> tuple[Value, ...]:
+    """Returns the operands of the result's element type, whose memory it may overwrite."""
+    return in_place_same_shape(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
+
+
+def wide_multipliers(op: WideAdd) -> Params:
+    """Returns the factors of a 16-bit sum as parameters."""
+    return dict(zip(("a_multiplier", "b_multiplier"), op.multipliers, strict=True))
+
+
+@dataclass(frozen=True)
+class OrderedSum:
+    """A sum with the wider operand first, and the multipliers in that order."""
+
+    op: WideAdd
+    multipliers: tuple[int, int]
+
+    @property
+    def operands(self) -> tuple[Value, Value]:
+        """The operands, the wider one first."""
+        return self.op.a, self.op.b
+
+    @property
+    def params(self) -> Params:
+        """The walk over both operands in rows, with their element sizes, as parameters."""
+        sizes = {"a_bytes": self.op.a.dtype.size_bytes, "b_bytes": self.op.b.dtype.size_bytes}
+        return {**operand_walk(self.op, {"a_row_step", "b_row_step"}), **sizes}
+
+
+def wider_first(op: WideAdd) -> OrderedSum:
+    """Returns the sum with the wider operand first."""
+    first, second = op.multipliers
+    if op.a.dtype.size_bytes < op.b.dtype.size_bytes:
+        return OrderedSum(replace(op, a=op.b, b=op.a), (second, first))
+    return OrderedSum(op, (first, second))
+
+
+def sum_condition(least: int, most: int, bits_of: BitsOf) -> Check[WideAdd]:
+    """Returns the condition of the element types, the broadcasting, the shift and the bits of a sum."""
+
+    def sum_fits(op: WideAdd) -> Verdict:
+        first, second = op.multipliers
+        corners = product(op.a.dtype.bounds, op.b.dtype.bounds)
+        sums = [a * first + b * second + op.offset for a, b in corners]
+        sum_bits, bits = max(max(sums), -min(sums) - 1).bit_length(), bits_of(op.places)
+        return Verdict("sum", sum_bits <= bits, f"below 2^{bits}", f"up to 2^{sum_bits}")
+
+    of_sum = all_of(rows_verdict, lambda op: within("places", op.places, least, most), sum_fits)
+    return short_circuit(WIDE_WALK, of_sum)
+
+
+MOST_LEFT = 15
+"""The largest left shift of a 16-bit operand that fits 32 bits."""
+UPPER_WORD = sum_condition(32 - MOST_LEFT, MOST_PLACES, lambda places: 31 + min(places, 32))
+"""The operands can be shifted so far left that the result lies in the upper word of their sum."""
+
+
+def upper_word_params(op: WideAdd) -> Params:
+    """Returns the parameters of a 16-bit sum by long multiplication."""
+    ordered_sum, left = wider_first(op), max(32 - op.places, 0)
+    first, second = ordered_sum.multipliers
+    high, low = high_and_low(op.offset << left)
+    return {
+        **ordered_sum.params,
+        **{"a_multiplier": first, "b_multiplier": second, "left": left, "right": max(op.places - 32, 0)},
+        **{"offset_high": high, "offset_low": low},
+    }
+
+
+LOW_BITS = 16
+"""The bits of the lower halves of multipliers."""
+
+
+def halves(number: int) -> tuple[int, int]:
+    """Returns a number as a signed lower half and the upper half modulo 2^32."""
+    half = 1 << LOW_BITS >> 1
+    low = (number + half) % (1 << LOW_BITS) - half
+    return low, int(wrap32(number - low >> LOW_BITS))
+
+
+def halves_fit(op: WideAdd) -> Verdict:
+    """Checks whether products with lower halves, and the sum of the upper ones, fit 32 bits."""
+    parts = [abs(halves(number)[0]) for number in (*op.multipliers, op.offset)]
+    largest = parts[0] * -op.a.dtype.bounds[0] + parts[1] * -op.b.dtype.bounds[0] + parts[2]
+    return Verdict("halves", largest <= INT32_MAX, "below 2^31", f"up to {largest}")
+
+
+IN_HALVES = short_circuit(sum_condition(LOW_BITS, LOW_BITS + 31, lambda places: LOW_BITS + 31), halves_fit)
+
+
+def halves_params(op: WideAdd) -> Params:
+    """Returns the parameters of a 16-bit sum, with multipliers and offset in halves."""
+    ordered_sum = wider_first(op)
+    parts = {}
+    for name, number in zip(("a", "b", "offset"), (*ordered_sum.multipliers, op.offset), strict=True):
+        parts[f"{name}_low"], parts[f"{name}_high"] = halves(number)
+    return {**ordered_sum.params, **parts, "shift": LOW_BITS - op.places}
+
+
+def wide_kernels(
+    library: Library, params: Callable[[WideAdd], Params], requires: Check[WideAdd]
+) -> tuple[Kernel, ...]:
+    """Returns the kernels of 16-bit sums and products in rows."""
+    in_rows = (short_circuit(WIDE_WALK, rows_verdict),)
+    return (
+        library.kernel(
+            WideAdd,
+            "wide_add",
+            params,
+            requires=(requires,),
+            operands=lambda op: wider_first(op).operands,
+            in_place=in_place_wide,
+        ),
+        library.kernel(WideMul, "wide_mul", requires=in_rows, in_place=in_place_wide),
+    )
+
+
+KERNELS: tuple[Kernel, ...] = (
+    *(PORTABLE.kernel(op, "add_s8", requires=ANY_BROADCAST, in_place="a b") for op in (Add, Sub)),
+    PORTABLE.kernel(Mul, "mul_s8", requires=ANY_BROADCAST, in_place="a b"),
+    PORTABLE.kernel(
+        SquaredDifference,
+        "squared_difference_s8",
+        lambda op: {"low": -128, "high": 127},
+        requires=ANY_BROADCAST,
+        in_place="a b",
+    ),
+    PORTABLE.kernel(WideAdd, "wide_add", wide_multipliers, requires=(WIDE_WALK,), in_place=in_place_wide),
+    PORTABLE.kernel(WideMul, "wide_mul", requires=(WIDE_WALK,), in_place=in_place_wide),
+    *kernels_in_rows(SCALAR, MOST_SHIFT),
+    *kernels_in_rows(DSP, MOST_SHIFT, "clamp"),
+    *kernels_in_rows(HOST, 31),
+    *wide_kernels(DSP, upper_word_params, UPPER_WORD),
+    *(MVE.kernel(op, "add_s8", factor_params, requires=(FACTORS,), in_place="a b") for op in (Add, Sub)),
+    *(
+        MVE.kernel(
+            op,
+            "add_rescaled_s8",
+            rescaled_params,
+            requires=(RIGHT_SHIFTS,),
+            name=f"{op.kind}_rescaled",
+            in_place="a b",
+        )
+        for op in (Add, Sub)
+    ),
+    MVE.kernel(Mul, "mul_s8", requires=(RIGHT_SHIFTS,), in_place="a b"),
+    *wide_kernels(MVE, halves_params, IN_HALVES),
+)
