@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.operations import ConvolutionKind, Convolve, KernelWindow
 from pillion.devices.ethos_u.stream.stream_errors import StreamError, require
-from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarted
 from pillion.ir.numerics import Int64Array
 
 SECONDS = 60.0
@@ -32,9 +32,7 @@ _unpacker = restarted(
 @lru_cache(maxsize=512)
 def unpack(data: bytes) -> NDArray[np.int16]:
     """Returns the decompressed weights of one operation."""
-    if not _child:
-        _child.append(Child([sys.executable, "-I", str(Path(__file__).with_name("unpack_weights.py"))]))
-    child = _child[0]
+    child = _unpacker()
     try:
         child.send(struct.pack("<I", len(data)) + data, SECONDS)
         (count,) = struct.unpack("<I", child.receive(4, SECONDS))

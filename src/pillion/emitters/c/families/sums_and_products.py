@@ -31,7 +31,7 @@ from pillion.emitters.c.kernel_conditions import (
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR, Library
 from pillion.emitters.c.op_fields import high_and_low, operand_walk
 from pillion.emitters.c.walk import few_walk_axes, rows_verdict
-from pillion.ir.numerics import MOST_PLACES, INT32_MAX, Arithmetic, wrap32
+from pillion.ir.numerics import INT32_MAX, MOST_PLACES, Arithmetic, wrap32
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, AddOrSub, Binary, Mul, Sub
