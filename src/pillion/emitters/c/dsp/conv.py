@@ -82,7 +82,7 @@ def scratch_1x1(op: Conv2d) -> int:
     """Returns the scratch bytes of the 1x1 kernel: the widened blocks, and a jump for each iteration of the loop
     over them."""
     pairing = pack.pair_channels(scale_channels(channels_of(op)))
-    return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps
+    return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps(1)
 
 
 def scratch_conv(op: Conv2d) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,22 +69,14 @@ def _largest_windows(weights: Int8Array, length: int) -> Int64Array:
     return np.asarray((prefix_sums[:, last] - prefix_sums).max(axis=1))
 
 
-def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], bool]:
+def pair_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
     """Returns the first channels of the pairs, and whether the last channel is alone. A channel that does not fit
     B is computed there incorrectly, and again as A of the next pair, which overwrites the result."""
     starts, channel = [], 0
     while channel < len(fits_b):
         starts.append(channel)
         channel += 2 if channel + 1 < len(fits_b) and fits_b[channel + 1] else 1
-    return starts, starts[-1] == len(fits_b) - 1
-
-
-def begins_channel_run(starts: NDArray[np.intp], width: int, alone: int = 0) -> NDArray[np.bool_]:
-    """Returns which groups of `width` channels do not follow the group before; the last `alone` never do."""
-    begins = np.diff(starts, prepend=-1) != width
-    begins[len(starts) - alone :] = True
-    begins[:1] = True
-    return begins
+    return starts, int(starts[-1] == len(fits_b) - 1)
 
 
 def mark_run_ends(shifts: Int64Array, begins: NDArray[np.bool_]) -> Int64Array:
@@ -150,13 +143,17 @@ def join_word_stream(*parts: Int64Array | Int32Array) -> Int32Array:
 
 
 @dataclass(frozen=True)
-class Pairing:
-    """The channels that are computed together, and the inputs that these pairs repeat."""
+class ChannelGroups:
+    """The channels that are computed together: pairs of A and B, or groups of two pairs."""
 
-    a: NDArray[np.intp]
-    b: NDArray[np.intp]
-    lone: bool
+    firsts: NDArray[np.intp]
+    """The first channel of each group."""
+    pairs: NDArray[np.intp]
+    """The channels A of all first pairs, then those of all second pairs."""
+    rest: int
+    """The number of channels behind the groups; whether the last pair has a channel of zeros as B."""
     repeats: NDArray[np.intp]
+    """The inputs that pairs repeat."""
     inputs: int
     part_rounds: int
 
@@ -165,48 +162,74 @@ class Pairing:
         """The steps of four inputs, repeated ones included."""
         return groups_of_four(self.inputs + len(self.repeats))
 
+    def jumps(self, first: int = 0) -> int:
+        """Returns the length of the jump list that drives an unrolled loop from the step `first` on: one for each
+        iteration and one for the end; with spills, one for the beginning and one for each spill."""
+        rounds = -(-4 * (self.steps - first) // INPUTS_OF_ROUND)
+        return rounds + 1 + (1 + max(rounds - 1, 0) // self.part_rounds if self.part_rounds else 0)
+
     @property
-    def jumps(self) -> int:
-        """The entries of the jump list that drives the unrolled loop."""
-        return jumps(self.steps - 1, self.part_rounds)
+    def row_bytes(self) -> int:
+        """The scratch bytes of the fully connected kernel: the widened row and the jump list."""
+        return 8 * self.steps + 4 * self.jumps()
+
+    def begins_run(self, width: int, alone: int = 0) -> NDArray[np.bool_]:
+        """Returns which groups of `width` channels do not follow the group before; the last `alone` never do."""
+        begins = np.diff(self.firsts, prepend=-1) != width
+        begins[len(self.firsts) - alone :] = True
+        begins[:1] = True
+        return begins
+
+    def pack(self, scaled: ScaledChannels) -> Int32Array:
+        """Packs the weights of all pairs, with repeated inputs at the end."""
+        weights = with_zero_channel(scaled).weights
+        return pack_pairs(*split_repeats(weights[self.pairs], weights[self.pairs + 1], self.repeats))
+
+    def params(self, begins: NDArray[np.bool_], words: int) -> Params:
+        """Returns the fields that convolutions and fully connected layers share."""
+        runs = self.firsts[begins].astype(np.uint16)
+        return {
+            "runs": runs if len(runs) else np.zeros(1, np.uint16),  # C has no empty arrays
+            "repeats": repeated_input_moves(self.repeats, self.inputs, words),
+            **{"run_count": int(begins.sum()), "repeat_count": len(self.repeats)},
+            **{"steps": self.steps, "part_rounds": self.part_rounds},
+        }
 
 
-def pair_channels(scaled: ScaledChannels) -> Pairing:
+def pair_channels(scaled: ScaledChannels) -> ChannelGroups:
     """Returns pairs of adjacent channels; a lone last channel is paired with a channel of zeros."""
+    return _grouped(scaled, pair_starts, 1)
+
+
+def group_channels(scaled: ScaledChannels) -> ChannelGroups:
+    """Groups the channels of a fully connected layer by two pairs."""
+    return _grouped(scaled, group_starts, 2)
+
+
+def _grouped(
+    scaled: ScaledChannels, starts: Callable[[NDArray[np.bool_]], tuple[list[int], int]], pairs: int
+) -> ChannelGroups:
     parts = choose_spill_interval(scaled)
-    starts, lone = pair_starts(parts.fits_b)
-    a = np.array(starts)
+    found, rest = starts(parts.fits_b)
+    firsts = np.array(found, np.intp)
+    a = np.concatenate([firsts + 2 * pair for pair in range(pairs)])
     weights = with_zero_channel(scaled).weights
     repeats = repeated_inputs(weights[a], weights[a + 1])
-    return Pairing(a, a + 1, lone, repeats, weights.shape[1], parts.rounds)
-
-
-def jumps(steps: int, part_rounds: int) -> int:
-    """Returns the length of a loop's jump list: one for each iteration and one for the end; with spills, one for
-    the beginning and one for each spill."""
-    rounds = -(-4 * steps // INPUTS_OF_ROUND)
-    return rounds + 1 + (1 + max(rounds - 1, 0) // part_rounds if part_rounds else 0)
+    return ChannelGroups(firsts, a, rest, repeats, weights.shape[1], parts.rounds)
 
 
 def pack_dot(channels: OutputChannels) -> Params:
     """Returns the fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
     scaled = scale_channels(channels)
-    pairing = pair_channels(scaled)
-    a, b, scaled = pairing.a, pairing.b, with_zero_channel(scaled)
-    words = pack_pairs(*split_repeats(scaled.weights[a], scaled.weights[b], pairing.repeats))
-    begins = begins_channel_run(a, 2, int(pairing.lone))
-    shifts = mark_run_ends(scaled.rights[b] + 256 * scaled.rights[a], begins)
+    groups, padded = pair_channels(scaled), with_zero_channel(scaled)
+    a, b, begins = groups.firsts, groups.firsts + 1, groups.begins_run(2, groups.rest)
+    shifts = mark_run_ends(padded.rights[b] + 256 * padded.rights[a], begins)[:, None]
     return {
-        "stream": join_word_stream(initial_sums(scaled, a, b), words, scales(scaled, a, b), shifts[:, None]),
-        "runs": a[begins].astype(np.uint16),
-        "repeats": repeated_input_moves(pairing.repeats, pairing.inputs, 3),
-        "run_count": int(begins.sum()),
-        "repeat_count": len(pairing.repeats),
-        "lone": int(pairing.lone),
-        "steps": pairing.steps,
-        "out_c": len(channels.bias),
-        "rectified": int(channels.is_rectified),
-        "part_rounds": pairing.part_rounds,
+        "stream": join_word_stream(
+            initial_sums(padded, a, b), groups.pack(scaled), scales(padded, a, b), shifts
+        ),
+        **groups.params(begins, 3),
+        **{"lone": groups.rest, "out_c": len(channels.bias), "rectified": int(channels.is_rectified)},
     }
 
 
@@ -244,65 +267,19 @@ def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
     return starts, count - channel
 
 
-@dataclass(frozen=True)
-class Grouping:
-    """The channels that the fully connected kernel computes together."""
-
-    a: NDArray[np.intp]
-    """The first channel of each group."""
-    rest: int
-    """The number of channels behind the groups."""
-    repeats: NDArray[np.intp]
-    inputs: int
-    part_rounds: int
-
-    @property
-    def steps(self) -> int:
-        """The steps of four inputs, repeated ones included."""
-        return groups_of_four(self.inputs + len(self.repeats))
-
-    @property
-    def row_bytes(self) -> int:
-        """The scratch bytes of the fully connected kernel: the widened row and the jump list."""
-        return 8 * self.steps + 4 * jumps(self.steps, self.part_rounds)
-
-
-def group_channels(scaled: ScaledChannels) -> Grouping:
-    """Groups the channels of a fully connected layer."""
-    parts = choose_spill_interval(scaled)
-    starts, rest = group_starts(parts.fits_b)
-    a = np.array(starts, np.intp)
-    firsts = np.concatenate([a, a + 2])
-    weights = pad_inputs(scaled.weights)
-    repeats = repeated_inputs(weights[firsts], weights[firsts + 1])
-    return Grouping(a, rest, repeats, weights.shape[1], parts.rounds)
-
-
 def pack_linear(scaled: ScaledChannels) -> Params:
     """Packs the constants that both fully connected kernels share (PILLION_LINEAR_FIELDS)."""
-    group = group_channels(scaled)
-    begins = begins_channel_run(group.a, 4)
-    return {
-        "stream": np.concatenate(
-            [_pack_groups(scaled, group, begins), _pack_remaining_channels(scaled, group.rest)]
-        ),
-        "runs": group.a[begins].astype(np.uint16) if len(group.a) else np.zeros(1, np.uint16),
-        "repeats": repeated_input_moves(group.repeats, group.inputs, 1),
-        "run_count": int(begins.sum()),
-        "repeat_count": len(group.repeats),
-        "rest": group.rest,
-        "steps": group.steps,
-        "part_rounds": group.part_rounds,
-    }
+    groups = group_channels(scaled)
+    begins = groups.begins_run(4)
+    streams = [_pack_groups(scaled, groups, begins), _pack_remaining_channels(scaled, groups.rest)]
+    return {"stream": np.concatenate(streams), **groups.params(begins, 1), "rest": groups.rest}
 
 
-def _pack_groups(scaled: ScaledChannels, group: Grouping, begins: NDArray[np.bool_]) -> Int32Array:
-    a, c = group.a, group.a + 2
+def _pack_groups(scaled: ScaledChannels, groups: ChannelGroups, begins: NDArray[np.bool_]) -> Int32Array:
+    a, c = groups.firsts, groups.firsts + 2
     if not len(a):
         return np.zeros(0, np.int32)
-    weights, firsts = pad_inputs(scaled.weights), np.concatenate([a, c])
-    words = pack_pairs(*split_repeats(weights[firsts], weights[firsts + 1], group.repeats))
-    ab, cd = words.reshape(2, len(a), -1, 2)
+    ab, cd = groups.pack(scaled).reshape(2, len(a), -1, 2)
     bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
     shifts = mark_run_ends(sum(scaled.rights[part] << bit for part, bit in bytes_of_shifts), begins)
     heads = initial_sums(scaled, a, a + 1), initial_sums(scaled, c, c + 1)

@@ -15,7 +15,7 @@ from pillion.emitters.c.dsp.pack import B_LIMIT, pack_pairs
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import Condition, all_of, shifted_right, short_circuit
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE, Library
-from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES, as_words
+from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES, chunks_of, join_groups
 from pillion.ir import numerics
 from pillion.ir.numerics import INT16_MAX, Multiplier, Multipliers
 from pillion.ir.op import Op
@@ -208,8 +208,7 @@ FOURS = GroupedRows(4, 8, "eights", "stream", pack_fours, right_then_left, group
 def pack_eights(groups: Int8Array, biases: Int32Array) -> Int32Array:
     """Packs biases, then weights in chunks of 16 inputs, even rows first."""
     order = [*EVEN, *ODD]
-    chunks = groups[:, order].reshape(len(groups), len(order), -1, 16).swapaxes(1, 2)
-    return np.hstack([biases[:, order], as_words(chunks).reshape(len(groups), -1)])
+    return join_groups(biases[:, order], chunks_of(groups[:, order]))
 
 
 def right_fix_left(m: Multiplier) -> tuple[int, int, int, int]:

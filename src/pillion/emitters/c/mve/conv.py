@@ -210,7 +210,7 @@ def one_pixel(op: Conv2d) -> Iterator[Verdict]:
 
 def tflite_params(op: Linear) -> Params:
     """Returns the parameters of the fully connected kernel with single rounding."""
-    constants = pack.pack_channel_groups(pack.without_rescaling(channels_of(op)))
+    constants = pack.pack_linear(pack.without_rescaling(channels_of(op)))
     return {
         **{"chunks": pack.chunks(op.in_features), "constants": constants},
         "once": single_rounding.packed_numbers(op),

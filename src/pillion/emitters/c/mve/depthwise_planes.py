@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int32Array, OutputChannels
-from pillion.emitters.c.mve.pack import ConvGeometry, Params, as_words, check_right_shifts
+from pillion.emitters.c.mve.pack import ConvGeometry, Params, check_right_shifts, group_channels, join_groups
 from pillion.ir.verdict import Verdict
 
 PLANE_BYTES = 8192
@@ -123,12 +123,6 @@ def depthwise_params(g: ConvGeometry, channels: OutputChannels) -> Params:
 
 def _pack_wide(channels: OutputChannels) -> Int32Array:
     ready = channels.with_folded_zero_point
-    missing = -len(ready.wrapped_bias) % 16
-    weights = np.pad(_odd_taps(ready), ((0, missing), (0, 0)))
-    bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))
-    shifts = np.pad(ready.shifts, (0, missing), constant_values=-1).astype(np.int8)
-    parts = []
-    for c in range(0, len(bias), 16):
-        order = c + WIDE_ORDER
-        parts += [bias[order], as_words(weights[c : c + 16].T), multipliers[order], as_words(shifts[order])]
-    return np.concatenate(parts)
+    g = group_channels(replace(ready, weights=_odd_taps(ready)), range(16), unit=1)
+    bias, multipliers, shifts = (part[:, WIDE_ORDER] for part in (g.bias, g.multipliers, g.shifts))
+    return join_groups(bias, g.weights.swapaxes(1, 2), multipliers, shifts.astype(np.int8))

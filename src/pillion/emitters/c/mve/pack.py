@@ -4,7 +4,7 @@ which these loops are exact."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,8 @@ OVERREAD_BYTES = 15
 """Loads are 16 bytes wide; bytes behind an operand meet weights of zero or are not used."""
 EVEN, ODD = [0, 2, 4, 6], [1, 3, 5, 7]
 """Channels of a group of eight: narrowing into bottom and top halves interleaves the two."""
+FOUR_LANES = [0, 2, 1, 3]
+"""The order of four channels, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def chunks(bytes_: int) -> int:
     return -(-bytes_ // 16)
 
 
-def as_words(array: Int8Array) -> Int32Array:
+def as_words(array: Int8Array | Int32Array) -> Int32Array:
     """Views bytes as 32-bit words in memory order."""
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
@@ -61,32 +63,50 @@ def check_right_shifts(channels: OutputChannels) -> Verdict:
     return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
 
 
-def group_starts(out_c: int) -> list[int]:
-    """Returns the first channels of groups of eight; the last group ends with the last channel."""
-    return [min(c, max(out_c - 8, 0)) for c in range(0, out_c, 8)]
+@dataclass(frozen=True)
+class GroupedChannels:
+    """Channels with folded zero points in groups, as [groups, lanes] in the order in which a kernel reads them."""
+
+    weights: Int8Array
+    """[groups, lanes, inputs]"""
+    bias: Int32Array
+    multipliers: Int32Array
+    shifts: Int32Array
+
+
+def group_channels(
+    ready: OutputChannels, lanes: Sequence[int], unit: int = 16, overlap: bool = False
+) -> GroupedChannels:
+    """Groups channels by the lanes that compute them, with channels of zeros at the end, and inputs padded to a
+    multiple of `unit`. With `overlap`, the last group ends with the last channel if there are enough."""
+    count, inputs = ready.weights.shape
+    starts = np.arange(0, count, len(lanes))
+    starts = np.minimum(starts, max(count - len(lanes), 0)) if overlap else starts
+    order, behind = starts[:, None] + lanes, (0, max(int(starts[-1]) + len(lanes) - count, 0))
+    return GroupedChannels(
+        np.pad(ready.weights, (behind, (0, -inputs % unit)))[order],
+        np.pad(ready.wrapped_bias, behind)[order],
+        np.pad(ready.multipliers, behind)[order],
+        np.pad(ready.shifts, behind, constant_values=-1)[order],
+    )
+
+
+def chunks_of(weights: Int8Array) -> Int8Array:
+    """Returns weights [groups, rows, inputs] as [groups, chunks, rows, 16]."""
+    return weights.reshape(*weights.shape[:2], -1, 16).swapaxes(1, 2)
+
+
+def join_groups(*parts: Int8Array | Int32Array) -> Int32Array:
+    """Joins the parts of each group into one stream of 32-bit words."""
+    return np.hstack([as_words(part).reshape(len(part), -1) for part in parts]).reshape(-1)
 
 
 def pack_dot(channels: OutputChannels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream of pillion_mve_dot (kernels/mve/dot.h)."""
-    ready = channels.with_folded_zero_point
-    out_c, inputs = ready.weights.shape
-    missing = max(8 - out_c, 0)
-    weights = np.pad(ready.weights, ((0, missing), (0, -inputs % 16)))
-    bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))
-    shifts = np.pad(ready.shifts, (0, missing), constant_values=-1)
-    groups = [slice(c, c + 8) for c in group_starts(out_c)]
-    return np.concatenate([_dot_group(weights[g], bias[g], multipliers[g], shifts[g]) for g in groups])
-
-
-def _dot_group(
-    weights: Int8Array, bias: Int32Array, multipliers: Int32Array, shifts: Int32Array
-) -> Int32Array:
-    halves = (EVEN, ODD)
-    parts = [as_words((31 + shifts[half]).astype(np.int8)) for half in halves]
-    parts += [multipliers[half] for half in halves]
-    for half in halves:
-        parts += [bias[half], as_words(weights[half].reshape(4, -1, 16).swapaxes(0, 1))]
-    return np.concatenate(parts)
+    g = group_channels(channels.with_folded_zero_point, (*EVEN, *ODD), overlap=True)
+    even, odd = slice(0, 4), slice(4, 8)
+    halves = [p for half in (even, odd) for p in (g.bias[:, half], chunks_of(g.weights[:, half]))]
+    return join_groups((31 + g.shifts).astype(np.int8), g.multipliers, *halves)
 
 
 MOST_SHIFT_OF_FACTORS = 11
@@ -104,12 +124,9 @@ def negative_sum_mode(channels: OutputChannels, dot: bool = True) -> int:
 
 def pack_dot16(channels: OutputChannels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream of pillion_mve_dot16."""
-    ready = channels.with_folded_zero_point
-    out_c, inputs = ready.weights.shape
-    order = np.arange(out_c).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel()
-    numbers = np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1)
-    weights = np.pad(ready.weights, ((0, 0), (0, 16 - inputs))).view(np.int32)
-    return np.hstack([numbers, weights])[order].ravel()
+    g = group_channels(channels.with_folded_zero_point, FOUR_LANES)
+    numbers = np.stack([g.bias, g.multipliers, g.shifts], axis=2)
+    return np.concatenate([numbers, g.weights.view(np.int32)], axis=2).ravel()
 
 
 def without_rescaling(channels: OutputChannels) -> OutputChannels:
@@ -117,18 +134,10 @@ def without_rescaling(channels: OutputChannels) -> OutputChannels:
     return replace(channels, bias=channels.folded_bias, in_zp=0)
 
 
-def pack_channel_groups(ready: OutputChannels) -> Int32Array:
+def pack_linear(ready: OutputChannels) -> Int32Array:
     """Packs channels with folded zero points in groups of eight."""
-    missing = -len(ready.wrapped_bias) % 8
-    weights = np.pad(ready.weights, ((0, missing), (0, -ready.weights.shape[1] % 16)))
-    bias, multipliers = np.pad(ready.wrapped_bias, (0, missing)), np.pad(ready.multipliers, (0, missing))
-    shifts = np.pad(ready.shifts, (0, missing), constant_values=-1).astype(np.int8)
-    parts = []
-    for c in range(0, len(bias), 8):
-        order = [c + i for i in (*EVEN, *ODD)]
-        pieces = weights[order].reshape(8, -1, 16).swapaxes(0, 1)
-        parts += [bias[order], as_words(pieces), multipliers[order], as_words(shifts[order])]
-    return np.concatenate(parts)
+    g = group_channels(ready, (*EVEN, *ODD))
+    return join_groups(g.bias, chunks_of(g.weights), g.multipliers, g.shifts.astype(np.int8))
 
 
 def linear_params(rows: int, channels: OutputChannels) -> Params:
@@ -138,7 +147,7 @@ def linear_params(rows: int, channels: OutputChannels) -> Params:
     return {
         **sizes,
         "chunks": chunks(in_features),
-        "constants": pack_channel_groups(channels.with_folded_zero_point),
+        "constants": pack_linear(channels.with_folded_zero_point),
     }
 
 

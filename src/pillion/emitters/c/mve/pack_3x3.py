@@ -9,10 +9,12 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, OutputChannels
 from pillion.emitters.c.mve.pack import (
+    FOUR_LANES,
     ConvGeometry,
     Params,
-    as_words,
     check_right_shifts,
+    group_channels,
+    join_groups,
     negative_sum_mode,
     pack_dot,
     work_of_sums,
@@ -48,7 +50,7 @@ def conv2d_3x3_columns(g: ConvGeometry) -> int:
 def conv2d_3x3_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the 3x3 kernel."""
     order = [0, 1, 2] if g.stride[1] == 1 else [0, 2, 1]
-    weights = _weights_by_planes(g, channels)[:, :, :, order].reshape(g.out_c, -1)
+    weights = _weights_by_planes(channels.weights)[:, :, :, order].reshape(g.out_c, -1)
     constants = pack_dot(replace(channels, weights=weights))
     return {**_plane_params(g), "signs": negative_sum_mode(channels), "constants": constants}
 
@@ -65,19 +67,17 @@ def conv2d_3x3_fours_verdicts(g: ConvGeometry, channels: OutputChannels) -> tupl
 
 def conv2d_3x3_fours_params(g: ConvGeometry, channels: OutputChannels) -> Params:
     """Returns the parameters of the 3x3 kernel that computes four pixels at a time."""
-    ready = channels.with_folded_zero_point
-    order = np.arange(g.out_c).reshape(-1, 4)[:, [0, 2, 1, 3]]
-    numbers = [of_channels[order] for of_channels in (ready.wrapped_bias, ready.multipliers, ready.shifts)]
-    weights = _weights_by_planes(g, ready)[order].reshape(len(order), 2, 2, 3, -1, 3, 16)
-    words = as_words(np.moveaxis(weights, 2, 5)).reshape(len(order), -1)
-    constants = np.hstack([*numbers, words]).astype(np.int32).ravel()
+    groups = group_channels(channels.with_folded_zero_point, FOUR_LANES)
+    planes = _weights_by_planes(groups.weights)
+    weights = np.moveaxis(planes.reshape(-1, 2, 2, 3, g.in_c // 16, 3, 16), 2, 5)
+    constants = join_groups(groups.bias, groups.multipliers, groups.shifts, weights)
     signs = negative_sum_mode(channels, dot=False)
     return {**_plane_params(g), "signs": signs, "constants": constants}
 
 
-def _weights_by_planes(g: ConvGeometry, channels: OutputChannels) -> Int8Array:
+def _weights_by_planes(weights: Int8Array) -> Int8Array:
     """Returns the weights of each channel as [row][plane][column][16]."""
-    return channels.weights.reshape(g.out_c, 3, 3, -1, 16).swapaxes(2, 3)
+    return weights.reshape(*weights.shape[:-1], 3, 3, -1, 16).swapaxes(-3, -2)
 
 
 def _plane_params(g: ConvGeometry) -> dict[str, int]:
