@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from pillion.emitters.c.loop_rolling import (
     Action,
     CallSubroutine,
     MoveRows,
+    MovingLocation,
     ParameterLocation,
     ProgramItem,
     RolledLoop,
@@ -44,27 +46,27 @@ def done(
 ) -> Iterator[Done]:
     """What is done one after another, loops and passages unfolded."""
     for item in items:
-        yield from _done(item.what, [_placed(place, handed) for place in item.places], made)
+        yield from _done(item, made, handed, ())
 
 
-def _placed(place: object, handed: Sequence[object]) -> object:
-    if not isinstance(place, ParameterLocation):
-        return place
-    found = handed[place.number]
-    return replace(found, offset=found.offset + place.offset)  # type: ignore[type-var, attr-defined]
+def _placed(place: MovingLocation, handed: Sequence[Any], turns: Sequence[int]) -> Any:
+    """The location in these turns of the enclosing loops."""
+    start: Any = place.start
+    if isinstance(start, ParameterLocation):
+        found = handed[start.number]
+        start = replace(found, offset=found.offset + start.offset)
+    moved = sum(turn * stride for turn, stride in zip(turns, place.strides, strict=True))
+    return replace(start, offset=start.offset + moved) if moved else start
 
 
-def _done(what: Action, places: Sequence[object], made: Sequence[Subroutine]) -> Iterator[Done]:
+def _done(
+    item: ProgramItem, made: Sequence[Subroutine], handed: Sequence[object], turns: tuple[int, ...]
+) -> Iterator[Done]:
+    what, places = item.what, tuple(_placed(place, handed, turns) for place in item.places)
     if isinstance(what, RolledLoop):
-        for time in range(what.count):
-            at = 0
-            now = [
-                replace(p, offset=p.offset + time * s)  # type: ignore[type-var, attr-defined]
-                for p, s in zip(places, what.strides, strict=True)
-            ]
+        for turn in range(what.count):
             for part in what.body:
-                yield from _done(part.what, now[at : at + part.places], made)
-                at += part.places
+                yield from _done(part, made, handed, (*turns, turn))
     elif isinstance(what, CallSubroutine):
         yield from done(made[what.passage].items, made, places)
     elif isinstance(what, RunVariant):
@@ -72,7 +74,7 @@ def _done(what: Action, places: Sequence[object], made: Sequence[Subroutine]) ->
         assert isinstance(form, VariantSelector)
         yield RunStep(what.first.step, form.variant), tuple(rest)
     else:
-        yield what, tuple(places)
+        yield what, places
 
 
 def deepest(number: int, made: Sequence[Subroutine]) -> int:
@@ -96,6 +98,10 @@ def _statements(what: Action) -> int:
     return 1 + sum(_statements(part.what) for part in what.body) if isinstance(what, RolledLoop) else 1
 
 
+def moved_by(item: ProgramItem, offset: int) -> list[MovingLocation]:
+    return [MovingLocation(replace(p.start, offset=p.start.offset + offset)) for p in item.places]
+
+
 def words(chance: random.Random, depth: int) -> list[ProgramItem]:
     """Things at random: from a few sequences that come again, at other places, and among one another."""
     if not depth:
@@ -115,15 +121,12 @@ def words(chance: random.Random, depth: int) -> list[ProgramItem]:
         area = chance.choice(["arena", "arena", "state"])
         found = tuple(MemoryLocation(16 * chance.randrange(4), area) for _ in range(places))  # type: ignore[arg-type]
         rows = (RowIndex(chance.randrange(3)),) if what == RunStep(2) else ()
-        return [ProgramItem(what, (*found, *rows))]
+        return [ProgramItem.at(what, *found, *rows)]
     parts = [words(chance, depth - 1) for _ in range(chance.randint(1, 3))]
     found = []
     for _ in range(chance.randint(2, 6)):
         moved = 16 * chance.choice([0, 0, 1, 5])
-        found += [
-            replace(item, places=tuple(replace(p, offset=p.offset + moved) for p in item.places))  # type: ignore[type-var, attr-defined, misc]
-            for item in chance.choice(parts)
-        ]
+        found += [replace(item, places=tuple(moved_by(item, moved))) for item in chance.choice(parts)]
     return found
 
 
@@ -135,7 +138,7 @@ def test_the_same_is_done_in_the_same_order(seed: int) -> None:
     same = {RunStep(0, n): RunStep(0, 0) for n in (0, 1, 2)}
     found, made = outline(rolled, same)
     for items, program in zip(found, programs, strict=True):
-        assert list(done(items, made)) == [(item.what, item.places) for item in program]
+        assert list(done(items, made)) == list(done(program, ()))
     deep = [
         n for n, passage in enumerate(made) if any(_runs(i.what) or _waits(i.what) for i in passage.items)
     ]
@@ -149,7 +152,7 @@ def _waits(what: Action) -> bool:
 
 
 def test_what_is_done_once_stays() -> None:
-    items = [ProgramItem(RunStep(n), (MemoryLocation(16 * n),)) for n in range(9)]
+    items = [ProgramItem.at(RunStep(n), MemoryLocation(16 * n)) for n in range(9)]
     assert outline([items, []], {}) == ([items, []], [])
 
 

@@ -55,7 +55,9 @@ def test_new_rows_are_made_behind_the_kept_ones() -> None:
     assert memory.state_bytes == 64
     assert memory.arena_bytes == 32  # the input, then the output in its place
     moves = [item for item in program.items if isinstance(item.what, MoveRows)]
-    assert [(m.what, m.places[0].offset, m.places[1].offset) for m in moves] == [(MoveRows(30), at, at + 30)]
+    assert [(m.what, m.places[0].start.offset, m.places[1].start.offset) for m in moves] == [
+        (MoveRows(30), at, at + 30)
+    ]
     assert model_c(program).count("pillion_move_rows(") == 1
 
 

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from textwrap import indent
 
 from pillion.emitters.c.escaping import commented
@@ -12,10 +11,9 @@ from pillion.emitters.c.loop_rolling import (
     Action,
     CallSubroutine,
     LoadConstant,
-    Location,
     LocationType,
-    LoopPart,
     MoveRows,
+    MovingLocation,
     ParameterLocation,
     ProgramItem,
     RolledLoop,
@@ -37,29 +35,8 @@ BASES: Mapping[Area, str] = {"arena": "base", "state": "kept"}
 """The C variables that point to the memory areas."""
 
 
-@dataclass(frozen=True)
-class CLocation:
-    """A location with its stride in each enclosing loop, the outermost first."""
-
-    spot: Location
-    moves: tuple[tuple[str, int], ...] = ()
-    """The C counter of each loop, with the stride in bytes."""
-
-    def __str__(self) -> str:
-        moves = "".join(
-            f" {'+' if stride > 0 else '-'} {abs(stride)} * {count}" for count, stride in self.moves if stride
-        )
-        spot = self.spot
-        assert not isinstance(spot, VariantSelector)
-        if isinstance(spot, RowIndex):
-            return f"(uint32_t)({spot.offset}{moves})"
-        base = f"place{spot.number}" if isinstance(spot, ParameterLocation) else BASES[spot.area]
-        offset = f"{'+' if spot.offset >= 0 else '-'} {abs(spot.offset)}"
-        kind = "uint32_t" if type_of(spot) == "row" else "void *"
-        return f"({kind})({base} {offset}{moves})"
-
-
-CLocations = Sequence[CLocation]
+Texts = Sequence[str]
+"""The C expressions of locations."""
 
 
 NO_CALLBACK = """
@@ -167,14 +144,27 @@ class StatementWriter:
         step = self.program.steps[kind.step]
         return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type} *"
 
-    def _subroutine_argument(self, location: CLocation) -> str:
-        """Returns an argument: an address, a row index, or the params of a variant."""
-        spot = location.spot
-        if isinstance(spot, VariantSelector):
-            step = self.program.steps[spot.kind.step]
-            return f"&{params_name(step, step.variants[spot.variant].calls[0])}"
-        is_variant = isinstance(type_of(spot), RunStep)
-        return f"place{spot.number}" if isinstance(spot, ParameterLocation) and is_variant else str(location)
+    def _location(self, place: MovingLocation, counters: Sequence[str] = ()) -> str:
+        """Returns a location as a C expression: an address, a row index, or the params of a variant. `counters` are
+        those of the enclosing loops."""
+        start = place.start
+        if isinstance(start, VariantSelector):
+            step = self.program.steps[start.kind.step]
+            return f"&{params_name(step, step.variants[start.variant].calls[0])}"
+        if isinstance(type_of(start), RunStep):
+            assert isinstance(start, ParameterLocation)
+            return f"place{start.number}"
+        moves = "".join(
+            f" {'+' if stride > 0 else '-'} {abs(stride)} * {count}"
+            for count, stride in zip(counters, place.strides, strict=False)
+            if stride
+        )
+        if isinstance(start, RowIndex):
+            return f"(uint32_t)({start.offset}{moves})"
+        base = f"place{start.number}" if isinstance(start, ParameterLocation) else BASES[start.area]
+        offset = f"{'+' if start.offset >= 0 else '-'} {abs(start.offset)}"
+        kind = "uint32_t" if type_of(start) == "row" else "void *"
+        return f"({kind})({base} {offset}{moves})"
 
     def _common_parameters(self, is_left: bool) -> list[tuple[str, str]]:
         """Returns the name and the declaration of the parameters that every subroutine has."""
@@ -184,56 +174,47 @@ class StatementWriter:
         fed = [("feed", "pillion_feed *feed"), ("given", "pillion_rows *given"), ("at", "uint32_t *at")]
         return known + fed * is_left
 
-    def _item_statements(self, item: ProgramItem) -> str:
-        return self._action_statements(item.what, [CLocation(spot) for spot in item.places], 0)
-
-    def _action_statements(self, what: Action, locations: CLocations, depth: int) -> str:
+    def _item_statements(self, item: ProgramItem, counters: tuple[str, ...] = ()) -> str:
+        """Returns the statements of an item inside loops with these counters."""
+        what, places = item.what, [self._location(place, counters) for place in item.places]
         match what:
             case RunStep():
-                return self._run_step_statements(what, locations)
+                return self._run_step_statements(what, places)
             case RunVariant(first):
-                return self._run_step_statements(
-                    first, locations[1:], self._subroutine_argument(locations[0])
-                )
+                return self._run_step_statements(first, places[1:], places[0])
             case MoveRows(size):
-                to, source = locations
-                return f"pillion_move_rows({to}, {source}, {size});\n"
+                return f"pillion_move_rows({places[0]}, {places[1]}, {size});\n"
             case TakeRows(rows, _):
-                return self._take_rows_call(rows, locations)
+                return self._take_rows_call(rows, places)
             case LoadConstant(size, value):
-                return f"pillion_move_rows({locations[0]}, {self.program.operands[value]}, {size});\n"
+                return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
             case CallSubroutine():
-                return self._run(what, locations, depth)
+                return self._run(what, places, len(counters))
             case RolledLoop():
-                return self._loop(what, locations, depth)
+                return self._loop(what, counters)
 
-    def _loop(self, loop: RolledLoop, locations: CLocations, depth: int) -> str:
+    def _loop(self, loop: RolledLoop, counters: tuple[str, ...]) -> str:
+        depth = len(counters)
         count = f"at[{1 + depth}]" if loop.waits else f"i{depth}"
-        moving = [
-            CLocation(p.spot, (*p.moves, (count, s))) for p, s in zip(locations, loop.strides, strict=True)
-        ]
-        body = "".join(
-            self._action_statements(part.what, own, depth + 1)
-            for part, own in _distribute_locations(loop.body, moving)
-        )
+        body = "".join(self._item_statements(part, (*counters, count)) for part in loop.body)
         declared = count if loop.waits else f"uint32_t {count}"
         head = f"for ({declared} = 0; {count} < {loop.count}; {count}++) {{"
         return f"{head}\n{indent(body, '    ')}}}\n"
 
-    def _take_rows_call(self, rows: int, locations: CLocations) -> str:
+    def _take_rows_call(self, rows: int, locations: Texts) -> str:
         """Returns the call that takes rows from the caller."""
         assert self.program.feed is not None
-        to = str(locations[0]) if locations else "NULL"
+        to = locations[0] if locations else "NULL"
         return self._waiting_call(
             f"pillion_take_rows(feed, given, {to}, {rows}, {self.program.feed.row_bytes})"
         )
 
-    def _run(self, run: CallSubroutine, locations: CLocations, depth: int) -> str:
+    def _run(self, run: CallSubroutine, locations: Texts, depth: int) -> str:
         """Returns the call of a subroutine. One that waits for rows has its own resume point behind the counters
         of the enclosing loops."""
         inner = f"at + {1 + depth}"
         known = [inner if name == "at" else name for name, _ in self._common_parameters(run.waits)]
-        call = f"part_{run.passage}({', '.join([*known, *map(self._subroutine_argument, locations)])})"
+        call = f"part_{run.passage}({', '.join([*known, *locations])})"
         return f"at[{1 + depth}] = 0;\n{self._waiting_call(call)}" if run.waits else f"{call};\n"
 
     def _waiting_call(self, call: str) -> str:
@@ -243,7 +224,7 @@ class StatementWriter:
         left = f"    return{self.answer};\n"
         return f"at[0] = {self.waits};\nrows_{self.waits}:\nif (!{call}) {{\n{left}}}\n"
 
-    def _run_step_statements(self, fire: RunStep, locations: CLocations, params: str = "") -> str:
+    def _run_step_statements(self, fire: RunStep, locations: Texts, params: str = "") -> str:
         step = self.program.steps[fire.step]
         variant = step.variants[fire.variant]
         is_known = step.index in self.named
@@ -255,10 +236,10 @@ class StatementWriter:
         after = f"done({step.index});\n" if self.after_op else ""
         return "\n".join(lines) + "\n" + after
 
-    def _segment(self, number: int, variant: Variant, locations: CLocations) -> str:
+    def _segment(self, number: int, variant: Variant, locations: Texts) -> str:
         """Returns the call of a segment with the addresses of its operands and results."""
         count = len(variant.choice.op.activations)
-        inputs, outputs = (", ".join(map(str, some)) for some in (locations[:count], locations[count:]))
+        inputs, outputs = (", ".join(some) for some in (locations[:count], locations[count:]))
         return (
             f"{{\n    const void *const inputs_{number}[] = {{{inputs}}};\n"
             f"    void *const outputs_{number}[] = {{{outputs}}};\n"
@@ -268,22 +249,22 @@ class StatementWriter:
     def _workspace(self, variant: Variant) -> str:
         """Returns the last argument of a segment that works in the arena."""
         offset = self.program.memory.scratch_offsets.get(variant.choice.op)
-        return "" if offset is None else f", {CLocation(MemoryLocation(offset))}"
+        return "" if offset is None else f", {self._location(MovingLocation(MemoryLocation(offset)))}"
 
-    def _call(self, step: CStep, variant: Variant, number: int, locations: CLocations, params: str) -> str:
+    def _call(self, step: CStep, variant: Variant, number: int, locations: Texts, params: str) -> str:
         call = step.calls[number]
         rows = locations[len(variant.values) :]
         location_of = dict(zip(variant.values, locations[: len(variant.values)], strict=True))
         scratch = self.program.memory.scratch_location(step.choice.op)
         arguments = [params or f"&{params_name(step, number)}"]
         arguments += [self._argument(value, location_of) for value in call.inputs]
-        arguments += map(str, rows if call.counts_rows else ())
+        arguments += rows if call.counts_rows else ()
         arguments.append(self._argument(call.output, location_of))
-        arguments.append("NULL" if scratch is None else str(CLocation(scratch)))
+        arguments.append("NULL" if scratch is None else self._location(MovingLocation(scratch)))
         return f"{call.routine.name}({', '.join(arguments)});"
 
-    def _argument(self, value: Value, locations: dict[Value, CLocation]) -> str:
-        return self.program.operands[value] if value.is_constant else str(locations[value])
+    def _argument(self, value: Value, locations: Mapping[Value, str]) -> str:
+        return self.program.operands[value] if value.is_constant else locations[value]
 
 
 def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
@@ -303,16 +284,6 @@ def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
         for runs in firsts.values():
             first_runs |= {run: runs[0] for run in runs if len(runs) > 1}
     return first_runs
-
-
-def _distribute_locations(
-    parts: Sequence[LoopPart], locations: CLocations
-) -> Iterator[tuple[LoopPart, CLocations]]:
-    """Yields each part of a loop with its own locations."""
-    at = 0
-    for part in parts:
-        yield part, locations[at : at + part.places]
-        at += part.places
 
 
 def comment(step: CStep) -> str:

@@ -4,7 +4,7 @@ loops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,11 +48,10 @@ class LoadConstant:
 
 @dataclass(frozen=True)
 class RolledLoop:
-    """Runs a body `count` times; its locations are those of the first iteration, which advance by `strides`."""
+    """Runs a body `count` times; its locations are those of the first iteration, with their strides."""
 
     count: int
-    body: tuple[LoopPart, ...]
-    strides: tuple[int, ...]
+    body: tuple[ProgramItem, ...]
 
     @property
     def waits(self) -> bool:
@@ -129,19 +128,29 @@ def type_of(place: Location) -> LocationType:
 
 
 @dataclass(frozen=True)
-class LoopPart:
-    """An item in the body of a loop, with the number of locations that it uses."""
+class MovingLocation:
+    """A location with its stride in each enclosing loop, the outermost first."""
 
-    what: Action
-    places: int
+    start: Location
+    strides: tuple[int, ...] = ()
+
+    @property
+    def kind(self) -> object:
+        """What is equal for locations that a loop may merge: the base, and the strides of inner loops."""
+        return base_of(self.start), self.strides
 
 
 @dataclass(frozen=True)
 class ProgramItem:
-    """An action of the program with its memory locations."""
+    """An action of the program with its locations; those of a loop stand in its body."""
 
     what: Action
-    places: tuple[Location, ...]
+    places: tuple[MovingLocation, ...] = ()
+
+    @classmethod
+    def at(cls, what: Action, *places: Location) -> ProgramItem:
+        """Returns an action outside of loops."""
+        return cls(what, tuple(map(MovingLocation, places)))
 
 
 def base_of(place: Location) -> str | int:
@@ -149,35 +158,57 @@ def base_of(place: Location) -> str | int:
     return place.number if isinstance(place, ParameterLocation) else place.area
 
 
+@dataclass(frozen=True)
+class _Rollable:
+    """An item, with a key that is equal for items with the same effect at other offsets, and its offsets."""
+
+    item: ProgramItem
+    key: object
+    offsets: tuple[int, ...]
+
+
 def roll(items: Iterable[ProgramItem]) -> list[ProgramItem]:
     """Turns repetitions into loops, short ones first, so that they become parts of longer ones."""
-    rolled = list(items)
+    rolled = [
+        _Rollable(i, (i.what, [p.kind for p in i.places]), tuple(p.start.offset for p in i.places))
+        for i in items
+    ]
     period = 1
     while period <= min(len(rolled) // 2, LONGEST_PERIOD):
         shorter = _roll_with_period(rolled, period)
         period = 1 if len(shorter) < len(rolled) else period + 1
         rolled = shorter
-    return rolled
+    return [one.item for one in rolled]
 
 
-def _roll_with_period(items: Sequence[ProgramItem], period: int) -> list[ProgramItem]:
-    rolled: list[ProgramItem] = []
+def _roll_with_period(items: Sequence[_Rollable], period: int) -> list[_Rollable]:
+    rolled: list[_Rollable] = []
     at = 0
     while at < len(items):
         count, strides = _repetitions(items, at, period)
-        if count > 1:
-            body = items[at : at + period]
-            parts = tuple(LoopPart(item.what, len(item.places)) for item in body)
-            locations = tuple(location for item in body for location in item.places)
-            rolled.append(ProgramItem(RolledLoop(count, parts, strides), locations))
-            at += count * period
-        else:
-            rolled.append(items[at])
-            at += 1
+        rolled.append(_loop(items[at : at + period], count, strides) if count > 1 else items[at])
+        at += count * period if count > 1 else 1
     return rolled
 
 
-def _repetitions(items: Sequence[ProgramItem], at: int, period: int) -> tuple[int, tuple[int, ...]]:
+def _loop(body: Sequence[_Rollable], count: int, strides: tuple[int, ...]) -> _Rollable:
+    remaining = iter(strides)
+    inside = tuple(_inside_loop(one.item, remaining) for one in body)
+    key = (count, strides, [one.key for one in body])
+    offsets = tuple(offset for one in body for offset in one.offsets)
+    return _Rollable(ProgramItem(RolledLoop(count, inside)), key, offsets)
+
+
+def _inside_loop(item: ProgramItem, strides: Iterator[int]) -> ProgramItem:
+    """Returns an item whose locations advance by the next strides in one more enclosing loop."""
+    if isinstance(item.what, RolledLoop):
+        body = tuple(_inside_loop(part, strides) for part in item.what.body)
+        return ProgramItem(RolledLoop(item.what.count, body))
+    moved = (MovingLocation(p.start, (next(strides), *p.strides)) for p in item.places)
+    return ProgramItem(item.what, tuple(moved))
+
+
+def _repetitions(items: Sequence[_Rollable], at: int, period: int) -> tuple[int, tuple[int, ...]]:
     """Returns how often the items from `at` on repeat, and the stride of each of their locations."""
     strides: list[int] = []
     for i in range(at, at + period):
@@ -191,11 +222,8 @@ def _repetitions(items: Sequence[ProgramItem], at: int, period: int) -> tuple[in
     return count, tuple(strides)
 
 
-def _stride(items: Sequence[ProgramItem], i: int, period: int) -> tuple[int, ...] | None:
+def _stride(items: Sequence[_Rollable], i: int, period: int) -> tuple[int, ...] | None:
     """Returns the strides between an item and the one a period later; None if they differ otherwise."""
-    if i + period >= len(items):
+    if i + period >= len(items) or items[i].key != items[i + period].key:
         return None
-    item, later = items[i], items[i + period]
-    if item.what != later.what or list(map(base_of, item.places)) != list(map(base_of, later.places)):
-        return None
-    return tuple(b.offset - a.offset for a, b in zip(item.places, later.places, strict=True))
+    return tuple(b - a for a, b in zip(items[i].offsets, items[i + period].offsets, strict=True))

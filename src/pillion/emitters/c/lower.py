@@ -317,7 +317,7 @@ class _ItemWriter:
             yield from repeat_items(op, need, first, self.memory)
         else:
             yield from [self.moves[op]] if op in self.moves else []
-            yield ProgramItem(RunStep(first), tuple(map(self.memory.spot, (*op.activations, *op.results))))
+            yield ProgramItem.at(RunStep(first), *map(self.memory.spot, (*op.activations, *op.results)))
 
 
 def _feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | None:

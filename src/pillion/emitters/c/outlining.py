@@ -17,8 +17,8 @@ from pillion.emitters.c.loop_rolling import (
     LoadConstant,
     Location,
     LocationType,
-    LoopPart,
     MoveRows,
+    MovingLocation,
     ParameterLocation,
     ProgramItem,
     RolledLoop,
@@ -41,14 +41,6 @@ PASSAGE_BYTES = 16
 
 
 @dataclass(frozen=True)
-class OutlineTrack:
-    """A location with its stride in each enclosing loop, the outermost first."""
-
-    spot: Location
-    strides: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class Subroutine:
     """A subroutine: a sequence that the program runs in several places."""
 
@@ -62,7 +54,7 @@ class _Node:
     """An item, or a loop of items."""
 
     what: Action
-    tracks: tuple[OutlineTrack, ...] = ()
+    tracks: tuple[MovingLocation, ...] = ()
     children: list[_Node] = field(default_factory=list)
 
     def leaves(self) -> Iterator[_Node]:
@@ -119,7 +111,7 @@ class _RepeatedSequence:
     length: int
     spots: tuple[Location, ...]
     """The location of each leaf's operand inside the subroutine."""
-    handed: tuple[tuple[OutlineTrack, ...], ...]
+    handed: tuple[tuple[MovingLocation, ...], ...]
     """The arguments, for each occurrence."""
     saved: int
 
@@ -132,24 +124,18 @@ def outline(
     programs: Sequence[Sequence[ProgramItem]], alike: Alike
 ) -> tuple[list[list[ProgramItem]], list[Subroutine]]:
     """Returns the programs with repeated sequences replaced by calls, and the subroutines."""
-    nodes = [
-        [_node(item.what, [OutlineTrack(s) for s in item.places], alike, 0) for item in p] for p in programs
-    ]
+    nodes = [[_node(item, alike, 0) for item in items] for items in programs]
     return _OutlineSearch(nodes).done()
 
 
-def _node(what: Action, tracks: Sequence[OutlineTrack], alike: Alike, depth: int) -> _Node:
+def _node(item: ProgramItem, alike: Alike, depth: int) -> _Node:
+    what = item.what
+    if isinstance(what, RolledLoop):
+        return _Node(what, children=[_node(part, alike, depth + 1) for part in what.body])
     if isinstance(what, RunStep) and what in alike:
-        form = OutlineTrack(VariantSelector(what.variant, alike[what]), (0,) * depth)
-        return _Node(RunVariant(alike[what]), (form, *tracks))
-    if not isinstance(what, RolledLoop):
-        return _Node(what, tuple(tracks))
-    moving = [OutlineTrack(t.spot, (*t.strides, s)) for t, s in zip(tracks, what.strides, strict=True)]
-    children, at = [], 0
-    for part in what.body:
-        children.append(_node(part.what, moving[at : at + part.places], alike, depth + 1))
-        at += part.places
-    return _Node(what, children=children)
+        form = MovingLocation(VariantSelector(what.variant, alike[what]), (0,) * depth)
+        return _Node(RunVariant(alike[what]), (form, *item.places))
+    return _Node(what, item.places)
 
 
 class _OutlineSearch:
@@ -211,25 +197,25 @@ class _OutlineSearch:
         firsts: list[int] = []
         for number, tracks in enumerate(zip(*times, strict=True)):
             if _is_constant_location(tracks):
-                spots.append(tracks[0].spot)
+                spots.append(tracks[0].start)
                 continue
-            first = tracks[0].spot
+            first = tracks[0].start
             group = groups.setdefault(_distance_key(tracks), len(groups))
             if group == len(firsts):
                 firsts.append(number)
             spots.append(
-                ParameterLocation(group, first.offset - times[0][firsts[group]].spot.offset, type_of(first))
+                ParameterLocation(group, first.offset - times[0][firsts[group]].start.offset, type_of(first))
             )
         handed = tuple(tuple(tracks[number] for number in firsts) for tracks in times)
         argument_bytes = sum(_bytes_of(_Node(CallSubroutine(0), tracks)) - RUN_BYTES for tracks in handed)
         saved = most - argument_bytes
         return _RepeatedSequence(tuple(where), length, tuple(spots), handed, saved)
 
-    def _relative_locations(self, start: _SequenceStart, length: int) -> list[OutlineTrack]:
+    def _relative_locations(self, start: _SequenceStart, length: int) -> list[MovingLocation]:
         """Returns the locations of a sequence relative to the loops inside it."""
         nodes, depth = self.lists[start.nodes]
         leaves = [leaf for node in nodes[start.at : start.at + length] for leaf in node.leaves()]
-        return [OutlineTrack(t.spot, t.strides[:depth]) for leaf in leaves for t in leaf.tracks]
+        return [MovingLocation(t.start, t.strides[:depth]) for leaf in leaves for t in leaf.tracks]
 
     def _replace_by_calls(self, shared: _RepeatedSequence) -> None:
         """Outlines a sequence and replaces every occurrence by a call."""
@@ -246,9 +232,9 @@ class _OutlineSearch:
             self.lists[start.nodes][0][start.at : start.at + shared.length] = [_Node(run, tracks)]
         spots = iter(shared.spots)
         for leaf in leaves:
-            leaf.tracks = tuple(OutlineTrack(next(spots), t.strides[depth:]) for t in leaf.tracks)
+            leaf.tracks = tuple(MovingLocation(next(spots), t.strides[depth:]) for t in leaf.tracks)
         self.found.append(body)
-        self.handed.append(tuple(type_of(track.spot) for track in shared.handed[0]))
+        self.handed.append(tuple(type_of(track.start) for track in shared.handed[0]))
         self.depths.append(inside + 1 if waiting else 0)
 
 
@@ -293,20 +279,20 @@ def _non_overlapping(where: Iterable[_SequenceStart], length: int) -> Iterator[_
             yield start
 
 
-def _is_constant_location(tracks: Sequence[OutlineTrack]) -> bool:
+def _is_constant_location(tracks: Sequence[MovingLocation]) -> bool:
     """Whether a location is equal in all occurrences and does not advance."""
     first = tracks[0]
     return (
-        not isinstance(first.spot, ParameterLocation)
+        not isinstance(first.start, ParameterLocation)
         and not any(first.strides)
-        and all(track.spot == first.spot and not any(track.strides) for track in tracks)
+        and all(track.start == first.start and not any(track.strides) for track in tracks)
     )
 
 
-def _distance_key(tracks: Sequence[OutlineTrack]) -> object:
+def _distance_key(tracks: Sequence[MovingLocation]) -> object:
     """Returns a key that is equal for locations at a fixed distance in all occurrences."""
-    first = tracks[0].spot.offset
-    return tuple((_location_base_key(t.spot), t.strides, t.spot.offset - first) for t in tracks)
+    first = tracks[0].start.offset
+    return tuple((_location_base_key(t.start), t.strides, t.start.offset - first) for t in tracks)
 
 
 def _location_base_key(spot: Location) -> object:
@@ -315,19 +301,6 @@ def _location_base_key(spot: Location) -> object:
 
 
 def _item(node: _Node) -> ProgramItem:
-    what, tracks = _fold_node(node, 0)
-    return ProgramItem(what, tuple(track.spot for track in tracks))
-
-
-def _fold_node(node: _Node, depth: int) -> tuple[Action, list[OutlineTrack]]:
-    """Returns a node as an item inside `depth` loops, with its locations."""
-    if not isinstance(node.what, RolledLoop):
-        return node.what, list(node.tracks)
-    parts, tracks = [], []
-    for child in node.children:
-        what, own = _fold_node(child, depth + 1)
-        parts.append(LoopPart(what, len(own)))
-        tracks += own
-    strides = tuple(track.strides[depth] for track in tracks)
-    outside = [OutlineTrack(track.spot, track.strides[:depth]) for track in tracks]
-    return RolledLoop(node.what.count, tuple(parts), strides), outside
+    if isinstance(node.what, RolledLoop):
+        return ProgramItem(RolledLoop(node.what.count, tuple(map(_item, node.children))))
+    return ProgramItem(node.what, node.tracks)

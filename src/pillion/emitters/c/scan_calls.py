@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.loop_rolling import (
-    Action,
     LoadConstant,
-    LoopPart,
     MoveRows,
+    MovingLocation,
     ProgramItem,
     RolledLoop,
     RunStep,
@@ -19,21 +18,10 @@ from pillion.emitters.c.loop_rolling import (
 from pillion.emitters.c.tile_variants import memory_of
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory import MemoryLocation, MemoryPlan, RepeatMemory, carried_values_to_copy, storage_roots
+from pillion.memory import MemoryPlan, RepeatMemory, carried_values_to_copy, storage_roots
 from pillion.ops import Scan, flatten_ops
 
-
-@dataclass(frozen=True)
-class ScanTrack:
-    """The location of a value in the first iteration, with its stride in each enclosing loop, the outermost first."""
-
-    spot: MemoryLocation
-    strides: tuple[int, ...] = ()
-
-
-TrackOf = Callable[[Value], ScanTrack]
-LocatedAction = tuple[Action, tuple[ScanTrack, ...]]
-"""An item of the program with its locations."""
+LocationOf = Callable[[Value], MovingLocation]
 
 
 def repeat_memory(op: Scan, chosen: Mapping[Op, KernelChoice]) -> RepeatMemory:
@@ -49,8 +37,7 @@ def repeat_memory(op: Scan, chosen: Mapping[Op, KernelChoice]) -> RepeatMemory:
 
 def repeat_items(op: Scan, need: RepeatMemory, first: int, memory: MemoryPlan) -> Iterator[ProgramItem]:
     """Yields the items of a loop; the ops of its body are the program's steps from `first` on."""
-    for what, spots in _Writer(memory).loop_items(op, need, first, {}, 0):
-        yield ProgramItem(what, tuple(track.spot for track in spots))
+    yield from _Writer(memory).loop_items(op, need, first, {}, 0)
 
 
 class _Writer:
@@ -60,31 +47,28 @@ class _Writer:
         self.memory = memory
 
     def loop_items(
-        self, op: Scan, need: RepeatMemory, first: int, around: Mapping[Value, ScanTrack], depth: int
-    ) -> Iterator[LocatedAction]:
+        self, op: Scan, need: RepeatMemory, first: int, around: Mapping[Value, MovingLocation], depth: int
+    ) -> Iterator[ProgramItem]:
         """Yields the items of a loop inside `depth` loops; `around` are the values that advance with those."""
 
-        def spot(value: Value) -> ScanTrack:
-            return around.get(value) or ScanTrack(self.memory.spot(value), (0,) * depth)
+        def spot(value: Value) -> MovingLocation:
+            return around.get(value) or MovingLocation(self.memory.spot(value), (0,) * depth)
 
         for initial, carried in zip(op.initial, op.carried, strict=True):
             yield from _initialize_carried(initial, spot, self.plain(carried, depth))
         moving = self.body_locations(op, spot, depth)
-        body = [
+        body = (
             *self.body(op, need, first, moving, depth + 1),
             *self.end_of_iteration_copies(op, need, spot, moving, depth),
-        ]
-        parts = tuple(LoopPart(what, len(spots)) for what, spots in body)
-        tracks = [track for _, spots in body for track in spots]
-        outside = tuple(ScanTrack(track.spot, track.strides[:depth]) for track in tracks)
-        yield RolledLoop(op.count, parts, tuple(track.strides[depth] for track in tracks)), outside
-        yield RunStep(first + need.steps - 1), ()
+        )
+        yield ProgramItem(RolledLoop(op.count, body))
+        yield ProgramItem(RunStep(first + need.steps - 1))
 
-    def plain(self, value: Value, depth: int) -> ScanTrack:
+    def plain(self, value: Value, depth: int) -> MovingLocation:
         """Returns a location that does not advance."""
-        return ScanTrack(self.memory.spot(value), (0,) * depth)
+        return MovingLocation(self.memory.spot(value), (0,) * depth)
 
-    def body_locations(self, op: Scan, spot: TrackOf, depth: int) -> dict[Value, ScanTrack]:
+    def body_locations(self, op: Scan, spot: LocationOf, depth: int) -> dict[Value, MovingLocation]:
         """Returns the locations of the values inside the body that are parts of values outside."""
         moving = {
             inner: _first_element_location(op, inner, spot(sequence))
@@ -92,12 +76,12 @@ class _Writer:
         }
         for outer, inner in zip(op.invariants, op.fixed, strict=True):
             track = spot(outer)
-            moving[inner] = ScanTrack(track.spot, (*track.strides, 0))
-        return {v: moving[root] for v, root in storage_roots(op.body).items() if root in moving}
+            moving[inner] = MovingLocation(track.start, (*track.strides, 0))
+        return {v: moving[root] for v, root in storage_roots(op).items() if root in moving}
 
     def body(
-        self, op: Scan, need: RepeatMemory, first: int, moving: Mapping[Value, ScanTrack], depth: int
-    ) -> Iterator[LocatedAction]:
+        self, op: Scan, need: RepeatMemory, first: int, moving: Mapping[Value, MovingLocation], depth: int
+    ) -> Iterator[ProgramItem]:
         """Yields the items of one iteration."""
         for inner, inner_need in zip(op.body.ops, need.ops, strict=True):
             if isinstance(inner, Scan):
@@ -105,37 +89,45 @@ class _Writer:
                 yield from self.loop_items(inner, inner_need, first, moving, depth)
             else:
                 values = (*inner.activations, *inner.results)
-                yield RunStep(first), tuple(moving.get(v) or self.plain(v, depth) for v in values)
+                places = tuple(moving.get(v) or self.plain(v, depth) for v in values)
+                yield ProgramItem(RunStep(first), places)
             first += inner_need.steps
 
     def end_of_iteration_copies(
-        self, op: Scan, need: RepeatMemory, spot: TrackOf, moving: Mapping[Value, ScanTrack], depth: int
-    ) -> Iterator[LocatedAction]:
+        self,
+        op: Scan,
+        need: RepeatMemory,
+        spot: LocationOf,
+        moving: Mapping[Value, MovingLocation],
+        depth: int,
+    ) -> Iterator[ProgramItem]:
         """Yields the copies at the end of an iteration: elements into stacked results, and loop-carried values
         into place."""
         for result, element in zip(op.stacked, op.made, strict=True):
             target = _first_element_location(op, element, spot(result))
-            yield MoveRows(element.type.size_bytes), (target, self.plain(element, depth + 1))
+            source = self.plain(element, depth + 1)
+            yield ProgramItem(MoveRows(element.type.size_bytes), (target, source))
         for carried, value in carried_values_to_copy(need):
             size = value.type.size_bytes
-            yield MoveRows(size), (self.plain(carried, depth + 1), self.plain(value, depth + 1))
+            places = (self.plain(carried, depth + 1), self.plain(value, depth + 1))
+            yield ProgramItem(MoveRows(size), places)
 
 
-def _initialize_carried(initial: Value, spot: TrackOf, to: ScanTrack) -> Iterator[LocatedAction]:
+def _initialize_carried(initial: Value, spot: LocationOf, to: MovingLocation) -> Iterator[ProgramItem]:
     """Yields the initialization of a loop-carried value, from a constant or a computed value."""
     size = initial.type.size_bytes
     if initial.is_constant:
-        yield LoadConstant(size, initial), (to,)
+        yield ProgramItem(LoadConstant(size, initial), (to,))
     else:
-        yield MoveRows(size), (to, spot(initial))
+        yield ProgramItem(MoveRows(size), (to, spot(initial)))
 
 
-def _first_element_location(op: Scan, element: Value, sequence: ScanTrack) -> ScanTrack:
+def _first_element_location(op: Scan, element: Value, sequence: MovingLocation) -> MovingLocation:
     """Returns the location of an element in the first iteration."""
     size = element.type.size_bytes
     begin = (op.count - 1) * size if op.reverse else 0
-    spot = replace(sequence.spot, offset=sequence.spot.offset + begin)
-    return ScanTrack(spot, (*sequence.strides, -size if op.reverse else size))
+    spot = replace(sequence.start, offset=sequence.start.offset + begin)
+    return MovingLocation(spot, (*sequence.strides, -size if op.reverse else size))
 
 
 def loaded_constants(op: Op) -> Sequence[Value]:

@@ -38,6 +38,6 @@ def sliding_buffer_moves(
         buffer = joint.state.before
         to, now = memory.spot(buffer, joint.behind), memory.spot(joint.new)
         if to != now:
-            yield joint.join, ProgramItem(MoveRows(joint.new.type.size_bytes), (to, now))
+            yield joint.join, ProgramItem.at(MoveRows(joint.new.type.size_bytes), to, now)
         front, last = memory.spot(buffer), memory.spot(buffer, joint.moved)
-        yield joint.keep, ProgramItem(MoveRows(joint.behind), (front, last))
+        yield joint.keep, ProgramItem.at(MoveRows(joint.behind), front, last)

@@ -142,19 +142,18 @@ class RegionVariants:
         for event in self.schedule.events:
             if isinstance(event, RowMove):
                 value = event.value
-                yield ProgramItem(
-                    MoveRows(event.bytes), (memory.spot(value), memory.spot(value, event.source))
-                )
+                to, source = memory.spot(value), memory.spot(value, event.source)
+                yield ProgramItem.at(MoveRows(event.bytes), to, source)
             elif isinstance(event, RowFeed):
                 locations = () if event.start is None else (memory.spot(event.value, event.start),)
-                yield ProgramItem(TakeRows(event.rows, event.start is not None), locations)
+                yield ProgramItem.at(TakeRows(event.rows, event.start is not None), *locations)
             else:
                 yield self._firing_item(event, first, memory)
-        yield from (ProgramItem(RunStep(first + i), ()) for i, op in enumerate(self.body.ops) if is_alias(op))
+        yield from (ProgramItem(RunStep(first + i)) for i, op in enumerate(self.body.ops) if is_alias(op))
 
     def _firing_item(self, event: InnerOpRun, first: int, memory: MemoryPlan) -> ProgramItem:
         op, storage = self.body.ops[event.op], self.schedule.storage
         values = (*op.activations, *op.results)
         locations: tuple[Location, ...] = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
         locations += (RowIndex(event.span.first),) if op.counts_rows else ()
-        return ProgramItem(RunStep(first + event.op, self._form[event.op, event.span]), locations)
+        return ProgramItem.at(RunStep(first + event.op, self._form[event.op, event.span]), *locations)
