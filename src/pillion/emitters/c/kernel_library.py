@@ -4,6 +4,7 @@ suffix."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -73,7 +74,8 @@ class Library:
         is_tiled: bool = False,
         **memory_and_cost: Any,
     ) -> Kernel:
-        """Returns a kernel of this library. Its functions are called only with ops of the kernel's class.
+        """Returns a kernel of this library. Its functions are called only with ops of the kernel's class. Its name is
+        that of its routine if that begins with the op's kind, otherwise the kind.
 
         A kernel of one call names its routine, without prefix and suffix, perhaps by a function of the op; `also`
         names files that it shares with other kernels. `params` has the fields of its struct that do not follow
@@ -96,13 +98,15 @@ class Library:
                 else in_place(op)
             )
 
+        stem = re.sub("_[sf][0-9_s]+$", "", routine) if isinstance(routine, str) else ""
+        name = name or (stem if stem.startswith(op.kind) else op.kind)
         functions: Any = {
             "calls": calls_for_elements,
             "check": all_of(*[is_tile] * is_tiled, *requires),
             "in_place": of_shape,
         }
         return Kernel(
-            f"{name or op.kind}{self.suffix}",
+            f"{name}{self.suffix}",
             op,
             isa=self.isa,
             is_tiled=is_tiled,

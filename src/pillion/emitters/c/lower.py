@@ -6,13 +6,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.families.sliding_sums import RunningSums
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.loop_rolling import Action, ProgramItem, RolledLoop, RunStep, roll
@@ -33,7 +32,6 @@ from pillion.memory import (
     MemoryPlan,
     Needs,
     RepeatMemory,
-    region_state_words,
 )
 from pillion.ops import Region, Scan, Segment, flatten_ops
 from pillion.option_values import Optimize
@@ -106,37 +104,24 @@ class RowFeed:
         """The size of a row."""
         return row_bytes(self.value)
 
-    @property
-    def loop_depth(self) -> int:
-        """The largest nesting depth of loops around an item that waits for rows."""
-        return region_state_words(self.rows) - region_state_words(0)
-
 
 @dataclass(frozen=True)
-class CProgram:
-    """A lowered program: steps, constants and the memory plan, from which the text of a C project is written."""
+class CProgram(KernelPlan):
+    """A lowered program: a kernel plan with packed constants, from which the text of a C project is written."""
 
-    graph: Graph
-    isa: Isa
-    steps: tuple[CStep, ...]
-    items: tuple[ProgramItem, ...]
+    steps: tuple[CStep, ...] = ()
+    items: tuple[ProgramItem, ...] = ()
     """The actions of the program, in order."""
-    constants: tuple[Constant, ...]
-    operands: Mapping[Value, str]
+    constants: tuple[Constant, ...] = ()
+    operands: Mapping[Value, str] = field(default_factory=dict)
     """Constant operands that are passed as arguments → name of their array."""
-    memory: MemoryPlan
-    optimize: Optimize = "speed"
     begins: Mapping[str, str] = field(default_factory=dict)
     """State → name of the array with its initial value; other states are filled with one byte."""
-    sums: tuple[RunningSums, ...] = ()
-    """Running sums, stored behind the states."""
     sums_begin: Mapping[Op, str] = field(default_factory=dict)
     """Op → name of the array with its initial running sums; others are filled with one number."""
     feed: RowFeed | None = None
     hop: StreamEntry | None = None
     """How a stream receives new frames."""
-    workspaces: tuple[Workspace, ...] = ()
-    """The memory of each NPU segment that works in the arena."""
 
     @property
     def copied(self) -> tuple[frozenset[int], ...]:
@@ -222,60 +207,40 @@ def lower(
     return pack_constants(select_and_plan(graph, isa, optimize, workspaces=workspaces))
 
 
-def pack_constants(found: KernelPlan) -> CProgram:
+def pack_constants(plan: KernelPlan) -> CProgram:
     """Returns the program of a kernel plan, with packed constants."""
-    graph, regions, chosen, needs, memory = (
-        found.graph,
-        found.regions,
-        found.chosen,
-        found.needs,
-        found.memory,
-    )
+    graph, regions, memory = plan.graph, plan.regions, plan.memory
     constants = _Constants(graph.name)
     steps: list[CStep] = []
     for op in graph.ops:
         for uses in regions[op].of_ops if op in regions else map(OpVariants, flatten_ops([op])):
-            steps.append(_step(len(steps), uses, chosen, graph.arithmetic, constants))
+            steps.append(_step(len(steps), uses, plan.chosen, graph.arithmetic, constants))
+    arguments = [v for step in steps for call in step.calls for v in call.inputs if v.is_constant]
+    loaded = [value for op in graph.ops for value in loaded_constants(op)]
     operands = {
         value: constants.name(f"value_{value.name}", _as_stored_in_flash(value.constant))
-        for step in steps
-        for call in step.calls
-        for value in call.inputs
-        if value.is_constant
-    }
-    operands |= {
-        value: constants.name(f"value_{value.name}", value.constant)
-        for op in graph.ops
-        for value in loaded_constants(op)
+        for value in (*arguments, *loaded)
     }
     begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_uniform(s)}
     sums_begin = {
-        op_sums.op: constants.name(f"sums_{op_sums.op.name}", op_sums.stored)
-        for op_sums in found.sums
-        if not op_sums.is_uniform
+        sums.op: constants.name(f"sums_{sums.op.name}", sums.stored)
+        for sums in plan.sums
+        if not sums.is_uniform
     }
-    done_by = _ItemWriter(regions, needs, dict(sliding_buffer_moves(found.joints, memory)), memory)
-    items = tuple(tuple(done_by.items(op, first)) for op, first in _ops_with_step_index(graph, needs))
-    feed = _feed(graph, [len(some) for some in items], memory)
+    writer = _ItemWriter(regions, plan.needs, dict(sliding_buffer_moves(plan.joints, memory)), memory)
+    items = [list(writer.items(op, first)) for op, first in _ops_with_step_index(graph, plan.needs)]
     hop = stream_entry(graph, memory)
-    memory = replace(memory, state_bytes=hop.end) if hop else memory
-    done = tuple(item for items_of_op in items for item in items_of_op)
-    arrays = tuple(constants.by_content.values())
+    of_plan = {f.name: getattr(plan, f.name) for f in fields(KernelPlan)}
     return CProgram(
-        graph,
-        found.isa,
-        tuple(steps),
-        done,
-        arrays,
-        operands,
-        memory,
-        found.optimize,
-        begins,
-        found.sums,
-        sums_begin,
-        feed,
-        hop,
-        found.workspaces,
+        **{**of_plan, "memory": replace(memory, state_bytes=hop.end) if hop else memory},
+        steps=tuple(steps),
+        items=tuple(item for items_of_op in items for item in items_of_op),
+        constants=tuple(constants.by_content.values()),
+        operands=operands,
+        begins=begins,
+        sums_begin=sums_begin,
+        feed=_feed(graph, [len(some) for some in items], memory),
+        hop=hop,
     )
 
 

@@ -31,16 +31,18 @@ ARENA_BYTES = 2**32
 """The bound of arena offsets, which have 32 bits in a model's descriptor."""
 
 
-def _check_counts(record: object) -> None:
-    """Raises if a field that counts something is negative."""
-    for field in fields(record):  # type: ignore[arg-type]  # of dataclasses only
-        value = getattr(record, field.name)
-        if type(value) is int and value < 0 and field.name != "zero_point":
-            raise ValueError(f"{field.name} is {value}, less than nothing")
+class _Counts:
+    """A dataclass whose integers count something, zero points excepted."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # of dataclasses only
+            value = getattr(self, field.name)
+            if type(value) is int and value < 0 and field.name != "zero_point":
+                raise ValueError(f"{field.name} is {value}, less than nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ManifestBuffer:
+class ManifestBuffer(_Counts):
     """An input, output or state, with its offset in the arena or among the states. An input that is passed row by
     row has no offset."""
 
@@ -53,7 +55,7 @@ class ManifestBuffer:
     zero_point: int | None = None
 
     def __post_init__(self) -> None:
-        _check_counts(self)
+        super().__post_init__()
         if len(self.shape) > MOST_AXES:
             raise ValueError(f"{len(self.shape)} axes, and {MOST_AXES} are the most")
         if (self.scale is None) != (self.zero_point is None):
@@ -67,18 +69,15 @@ class ManifestBuffer:
 
 
 @dataclass(frozen=True)
-class NpuReferenceMemory:
+class NpuReferenceMemory(_Counts):
     """The memory and constants of the CPU references of NPU segments, used where there is no NPU."""
 
     constant_bytes: int
     arena_bytes: int
 
-    def __post_init__(self) -> None:
-        _check_counts(self)
-
 
 @dataclass(frozen=True)
-class NpuMemory:
+class NpuMemory(_Counts):
     """The bytes that NPU segments need on the chip in addition to the arena and the core's constants."""
 
     ram_bytes: int = 0
@@ -88,12 +87,9 @@ class NpuMemory:
     is_exact: bool = True
     """Whether the NPU's converter compiled the segments; if not, both figures are lower bounds."""
 
-    def __post_init__(self) -> None:
-        _check_counts(self)
-
 
 @dataclass(frozen=True)
-class ManifestMemory:
+class ManifestMemory(_Counts):
     """The bytes of a program, by purpose."""
 
     arena_bytes: int
@@ -110,7 +106,7 @@ class ManifestMemory:
     """None in projects of earlier versions."""
 
     def __post_init__(self) -> None:
-        _check_counts(self)
+        super().__post_init__()
         if self.arena_bytes >= ARENA_BYTES:
             raise ValueError(f"an arena of {self.arena_bytes:,} bytes has no 32-bit addresses")
 
@@ -133,7 +129,7 @@ class ManifestMemory:
 
 
 @dataclass(frozen=True)
-class ManifestOp:
+class ManifestOp(_Counts):
     """An op, its kernel, and the reason for that kernel."""
 
     name: str
@@ -145,9 +141,6 @@ class ManifestOp:
     macs: int
     scratch_bytes: int
 
-    def __post_init__(self) -> None:
-        _check_counts(self)
-
 
 def _require_within(buffers: Iterable[ManifestBuffer], what: str, size: int) -> None:
     for buffer in buffers:
@@ -157,7 +150,7 @@ def _require_within(buffers: Iterable[ManifestBuffer], what: str, size: int) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class Manifest(_Counts):
     """The machine-readable description of a project.
 
     `files` has the SHA-256 of every other file as written, and `checksum` that of the manifest itself: they
@@ -181,7 +174,7 @@ class Manifest:
     """The frames that a stream takes and returns."""
 
     def __post_init__(self) -> None:
-        _check_counts(self)
+        super().__post_init__()
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.model):
             raise ValueError("model is no identifier")
         check_paths(self.files)

@@ -58,7 +58,6 @@ KERNELS: tuple[Kernel, ...] = (
         LINEAR,
         lambda op: linear_params(channels_of(op), op.rows),
         requires=(fixed_point, DOT),
-        name="linear",
         scratch_bytes=scratch_linear,
     ),
     DSP.kernel(

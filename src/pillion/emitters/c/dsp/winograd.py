@@ -120,7 +120,6 @@ KERNEL = DSP.kernel(
     "conv2d_winograd_s8",
     params,
     requires=(short_circuit(LAYER, all_of(*CONDITIONS)),),
-    name="conv2d_winograd",
     scratch_bytes=scratch,
     overread_bytes=1,
     work=work,

@@ -112,7 +112,6 @@ KERNELS: tuple[Kernel, ...] = (
         "softmax_few_s8",
         softmax_few_params,
         requires=(INT8_XY, short_rows, few_elements),
-        name="softmax_few",
         scratch_bytes=lambda op: 4 * op.x.shape[-1],
         in_place="x",
     ),

@@ -227,7 +227,6 @@ KERNELS: tuple[Kernel, ...] = (
         "mean_rows_s8",
         tile_params,
         requires=(INT8_XY, mean_is_exact),
-        name="mean_rows",
         **partial_results(1),
     ),
     PORTABLE.kernel(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
