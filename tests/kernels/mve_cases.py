@@ -4,16 +4,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import OutputChannels
-from pillion.emitters.c.mve.pack import ConvGeometry
 from pillion.ir import numerics
-from pillion.ops.conv import windows
+from pillion.ir.numerics import Multiplier
+from pillion.ir.types import DType, Pair, PerTensor, Sides, TensorType, Value, constant
+from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d, windows
 
 Int8Array = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class ConvGeometry:
+    """The shapes of a convolution over NHWC images."""
+
+    images: int
+    in_size: Pair
+    in_c: int
+    out_size: Pair
+    out_c: int
+    kernel: Pair
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    pad_top: int = 0
+    pad_left: int = 0
+    groups: int = 1
+
+    @property
+    def padding(self) -> Sides:
+        """The padding, behind the image as much as the windows reach."""
+        ends = (
+            max((o - 1) * s + (k - 1) * d + 1 - size - pad, 0)
+            for o, s, k, d, size, pad in zip(
+                self.out_size,
+                self.stride,
+                self.kernel,
+                self.dilation,
+                self.in_size,
+                (self.pad_top, self.pad_left),
+                strict=True,
+            )
+        )
+        bottom, right = ends
+        return self.pad_top, self.pad_left, bottom, right
 
 
 @dataclass(frozen=True)
@@ -45,17 +82,31 @@ class Layer:
             acc[..., out] = part @ s.weights[out].astype(np.float64).T
         return self.finish(acc)
 
+    def op(self) -> Convolution:
+        """The layer as the compiler sees it."""
+        g, s = self.geometry, self.channels
+        multipliers = zip(s.multipliers.tolist(), s.shifts.tolist(), strict=True)
+        shape = (*g.kernel, g.out_c) if self.depthwise else (*g.kernel, g.in_c // g.groups)
+        weights = s.weights.T.reshape(1, *shape) if self.depthwise else s.weights.reshape(g.out_c, *shape)
+        operands: Any = {
+            "x": Value("x", TensorType(self.x.shape, DType.INT8, PerTensor(0.1, s.in_zp))),
+            "weights": constant("w", weights, PerTensor(0.01)),
+            "bias": constant("b", np.asarray(s.bias, np.int32), PerTensor(1e-3)),
+            "y": Value(
+                "y", TensorType((g.images, *g.out_size, g.out_c), DType.INT8, PerTensor(0.1, s.out_zp))
+            ),
+            "given": tuple(Multiplier(mantissa, shift) for mantissa, shift in multipliers),
+        }
+        sizes: Any = {"stride": g.stride, "dilation": g.dilation, "padding": g.padding}
+        bounds: Any = {"low": s.low, "high": s.high}
+        if self.depthwise:
+            return DepthwiseConv2d(**operands, **sizes, **bounds)
+        return Conv2d(**operands, **sizes, **bounds, groups=g.groups)
+
     def seen(self) -> NDArray[np.float64]:
         g = self.geometry
-        ends = [
-            max((o - 1) * s + (k - 1) * d + 1 - size - pad, 0)
-            for o, s, k, d, size, pad in zip(
-                g.out_size, g.stride, g.kernel, g.dilation, g.in_size, (g.pad_top, g.pad_left), strict=True
-            )
-        ]
-        padding = (g.pad_top, g.pad_left, ends[0], ends[1])
         x = self.x.astype(np.float64) - self.channels.in_zp
-        return windows(x, g.kernel, g.stride, g.dilation, padding)[:, : g.out_size[0], : g.out_size[1]]
+        return windows(x, g.kernel, g.stride, g.dilation, g.padding)[:, : g.out_size[0], : g.out_size[1]]
 
     def finish(self, acc: NDArray[np.int64]) -> Int8Array:
         s = self.channels

@@ -3,24 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from mve_cases import Layer, geometry, layer
 
 from kernels import rig
-from pillion.emitters.c.accumulators import OutputChannels
-from pillion.emitters.c.kernel import Call, Params, Routine
-from pillion.emitters.c.mve import conv as mve_conv
-from pillion.emitters.c.mve.pack import ConvGeometry
-from pillion.emitters.c.op_fields import with_op_fields
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import DType, TensorType, Value
-from pillion.ir.verdict import Verdict, all_ok
+from pillion.ir.verdict import failures
 
 CHANNELS = (*range(1, 34), 63, 64, 65)
 ZERO_POINTS = (-128, 0, 127)
@@ -29,38 +24,32 @@ CLAMPS = ((-128, 127), (-5, 127), (-5, 77), (-128, 30), (-3, -3))
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel with its row of functions."""
+    """A kernel, and what its layers are like."""
 
-    routine: Routine
-    verdicts: Callable[[ConvGeometry, OutputChannels], tuple[Verdict, ...]]
-    params: Callable[[ConvGeometry, OutputChannels], Params]
-    scratch: Callable[[ConvGeometry], int] = lambda g: 0
+    row: Kernel
     aligned: bool = False
     depthwise: bool = False
-    in_place: Callable[[ConvGeometry], bool] = lambda g: False
-    overread_bytes: int = 0
 
     @property
     def kernel(self) -> str:
         """The name of its function, as cases are named."""
-        return self.routine.name
+        return f"pillion_{self.row.name.removesuffix('_mve')}_s8_mve"
 
     def takes(self, case: Layer) -> bool:
-        return all_ok(self.verdicts(case.geometry, case.channels))
+        return not self.refusals(case)
+
+    def refusals(self, case: Layer) -> list[str]:
+        """The rules that keep a layer from this kernel."""
+        return [v.rule for v in failures(self.row.check(case.op(), Arithmetic.CMSIS_NN))]
+
+    def in_place(self, case: Layer) -> bool:
+        return bool(self.row.in_place(case.op()))
 
 
-def under_test(variant: mve_conv.ConvVariant, aligned: bool = False, depthwise: bool = False) -> Variant:
+def under_test(name: str, aligned: bool = False, depthwise: bool = False) -> Variant:
     """The variant as the compiler knows it."""
-    return Variant(
-        variant.routine,
-        variant.verdicts,
-        variant.params,
-        variant.scratch,
-        aligned,
-        depthwise,
-        variant.in_place,
-        variant.overread_bytes,
-    )
+    (row,) = (kernel for kernel in KERNELS_OF[Isa.MVE] if kernel.name == f"{name}_mve")
+    return Variant(row, aligned, depthwise)
 
 
 def check(variant: Variant, layers: Iterable[Layer], in_place: bool = False) -> None:
@@ -70,34 +59,15 @@ def check(variant: Variant, layers: Iterable[Layer], in_place: bool = False) -> 
     rig.check(rig.M55, placed, [case.expected() for case in cases], rig.fillings(placed))
 
 
-def op_of(g: ConvGeometry, channels: OutputChannels) -> Any:
-    """What params take from the op itself."""
-    return SimpleNamespace(
-        x=SimpleNamespace(shape=(g.images, *g.in_size, g.in_c), zero_point=channels.in_zp),
-        y=SimpleNamespace(shape=(g.images, *g.out_size, g.out_c), zero_point=channels.out_zp),
-        **{"kernel": g.kernel, "stride": g.stride, "dilation": g.dilation},
-        **{"padding": (g.pad_top, g.pad_left), "low": channels.low, "high": channels.high},
-    )
-
-
 def case_of(variant: Variant, case: Layer, number: int = 0, in_place: bool = False) -> rig.Case:
     """A layer by a variant, most of them off the alignment."""
-    g = case.geometry
+    op = case.op()
     assert variant.takes(case), case.label
-    assert not in_place or variant.in_place(g), case.label
-    x, y = (
-        Value(name, TensorType(a.shape, DType.INT8)) for name, a in (("x", case.x), ("y", case.expected()))
-    )
-    params = with_op_fields(
-        variant.routine.params_type,
-        variant.params(g, case.channels),
-        op_of(g, case.channels),
-        Arithmetic.CMSIS_NN,
-    )
-    call = Call(variant.routine, params, (x,), y)
-    sizes = variant.scratch(g), variant.overread_bytes
+    assert not in_place or variant.in_place(case), case.label
+    calls = variant.row.calls(op, Arithmetic.CMSIS_NN)
+    sizes = variant.row.scratch_bytes(op), variant.row.overread_bytes
     misalign = 0 if variant.aligned else number % 5
-    return rig.Case((call,), y, {x: case.x}, *sizes, x if in_place else None, misalign)
+    return rig.Case(calls, op.y, {op.x: case.x}, *sizes, op.x if in_place else None, misalign)
 
 
 def some(rng: np.random.Generator, values: Sequence[int]) -> int:

@@ -9,24 +9,21 @@ import mve_ops
 import numpy as np
 import pytest
 from dsp_ops import transpose_conv2d_of_every_kind
-from mve_cases import geometry, layer, with_dead_channel
+from mve_cases import ConvGeometry, geometry, layer, with_dead_channel
 from mve_variant import CHANNELS, Variant, check, random_layers, under_test
 
 from nightly import seeds
-from pillion.emitters.c.mve import conv as mve_conv
-from pillion.emitters.c.mve.pack import ConvGeometry
-from pillion.ir.verdict import failures
 
 pytestmark = pytest.mark.qemu
 
-POINTWISE = under_test(mve_conv.POINTWISE)
-POINTWISE_16 = under_test(mve_conv.POINTWISE_16, aligned=True)
-POINTWISE_FEW = tuple(map(under_test, mve_conv.POINTWISE_FEW.values()))
-IM2COL = under_test(mve_conv.IM2COL)
-IM2COL_16 = under_test(mve_conv.IM2COL_16, aligned=True)
-IM2COL_FEW = tuple(map(under_test, mve_conv.IM2COL_FEW.values()))
-PLANES = under_test(mve_conv.PLANES)
-FOURS = under_test(mve_conv.FOURS, aligned=True)
+POINTWISE = under_test("conv2d_1x1")
+POINTWISE_16 = under_test("conv2d_1x1_k16", aligned=True)
+POINTWISE_FEW = tuple(under_test(f"conv2d_1x1_k{inputs}") for inputs in (32, 48, 64))
+IM2COL = under_test("conv2d_im2col")
+IM2COL_16 = under_test("conv2d_im2col_k16", aligned=True)
+IM2COL_FEW = tuple(under_test(f"conv2d_im2col_k{inputs}") for inputs in (32, 48, 64))
+PLANES = under_test("conv2d_3x3")
+FOURS = under_test("conv2d_3x3_fours", aligned=True)
 VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES, FOURS)
 
 
@@ -145,7 +142,7 @@ NO_PADDING = (0, 0, 0, 0)
 )
 def test_refuses(variant: Variant, rules: list[str], refused: ConvGeometry) -> None:
     case = layer(np.random.default_rng(0), refused)
-    assert [v.rule for v in failures(variant.verdicts(refused, case.channels))] == rules
+    assert variant.refusals(case) == rules
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
@@ -153,7 +150,7 @@ def test_refuses(variant: Variant, rules: list[str], refused: ConvGeometry) -> N
 def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int) -> None:
     g = geometry((4, 5), 16, 12, (3, 3) if variant in (PLANES, FOURS) else (1, 1))
     case = layer(np.random.default_rng(0), g, extreme=True, shifts=(shift, shift))
-    assert [v.rule for v in failures(variant.verdicts(g, case.channels))] == ["right_shift"]
+    assert variant.refusals(case) == ["right_shift"]
 
 
 def test_transposed_convolutions() -> None:

@@ -8,20 +8,17 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from mve_cases import Layer, geometry, layer, with_a_tie, with_dead_channel
+from mve_cases import ConvGeometry, Layer, geometry, layer, with_a_tie, with_dead_channel
 from mve_variant import CHANNELS, Variant, check, random_layer, random_layers, under_test
 
-from pillion.emitters.c.mve import conv as mve_conv
-from pillion.emitters.c.mve import depthwise_planes, depthwise_strips
-from pillion.emitters.c.mve.pack import ConvGeometry
-from pillion.ir.verdict import failures
+from pillion.emitters.c.mve import depthwise_strips
 
 pytestmark = pytest.mark.qemu
 
-STRIPS = under_test(mve_conv.STRIPS, depthwise=True)
-STRIPS_2 = under_test(mve_conv.STRIPS_STRIDE_2, depthwise=True)
-WIDE = under_test(mve_conv.WIDE, depthwise=True)
-WIDE_3X3 = under_test(mve_conv.WIDE_3X3, depthwise=True)
+STRIPS = under_test("depthwise_3x3", depthwise=True)
+STRIPS_2 = under_test("depthwise_3x3_stride2", depthwise=True)
+WIDE = under_test("depthwise_any", depthwise=True)
+WIDE_3X3 = under_test("depthwise_3x3_wide", depthwise=True)
 VARIANTS = (STRIPS, STRIPS_2, WIDE, WIDE_3X3)
 ANY_KERNEL = ((1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (2, 2))
 
@@ -89,7 +86,7 @@ def test_a_few_rows_of_a_large_image(variant: Variant) -> None:
 
 def single_strip(made: Layer) -> int:
     """What the kernel is told of a single strip: its rows inside the image."""
-    return depthwise_strips._single_strip_rows(depthwise_strips.strips_of(made.geometry))
+    return depthwise_strips._single_strip_rows(depthwise_strips.strips_of(made.op()))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -123,7 +120,7 @@ def test_several_filters_for_each_channel(variant: Variant) -> None:
     taken = list(filter(variant.takes, layers))
     assert len(taken) >= 7
     check(variant, taken)
-    assert not any(variant.in_place(case.geometry) for case in taken)
+    assert not any(variant.in_place(case) for case in taken)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
@@ -159,8 +156,9 @@ def test_dead_channel(variant: Variant) -> None:
 def test_plane_in_blocks_of_rows() -> None:
     rng = np.random.default_rng(8)
     g = geometry((40, 41), 5, 5, (3, 3), dilation=(2, 2))
-    assert not depthwise_planes.depthwise_in_place(g)
-    check(WIDE, [layer(rng, g, depthwise=True)])
+    case = layer(rng, g, depthwise=True)
+    assert not WIDE.in_place(case)
+    check(WIDE, [case])
 
 
 def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> ConvGeometry:
@@ -184,13 +182,13 @@ def depthwise(size: tuple[int, int], **geometry_of: tuple[int, int]) -> ConvGeom
 )
 def test_refuses(variant: Variant, rules: Sequence[str], refused: ConvGeometry) -> None:
     case = layer(np.random.default_rng(0), refused, depthwise=True)
-    assert [v.rule for v in failures(variant.verdicts(refused, case.channels))] == rules
+    assert variant.refusals(case) == rules
 
 
 def test_refuses_two_taps_too_large_for_16_bits() -> None:
     case = layer(np.random.default_rng(0), depthwise((4, 4)), depthwise=True)
     case.channels.weights[1, :2] = -128
-    assert [v.rule for v in failures(WIDE.verdicts(case.geometry, case.channels))] == ["weights"]
+    assert WIDE.refusals(case) == ["weights"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
@@ -198,13 +196,13 @@ def test_refuses_two_taps_too_large_for_16_bits() -> None:
 def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int) -> None:
     g = geometry((16, 17), 3, 3, (3, 3), stride(variant))
     case = layer(np.random.default_rng(0), g, shifts=(shift, shift), depthwise=True)
-    assert [v.rule for v in failures(variant.verdicts(g, case.channels))] == ["right_shift"]
+    assert variant.refusals(case) == ["right_shift"]
 
 
 def test_refuses_sums_too_large_for_the_sign_fix() -> None:
     g = depthwise((16, 40))
     case = with_a_tie(g)
-    assert [v.rule for v in failures(STRIPS.verdicts(g, case.channels))] == ["sum"]
+    assert STRIPS.refusals(case) == ["sum"]
 
 
 def test_random_layer_covers_dilation_and_stride() -> None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int32Array, OutputChannels
+from pillion.emitters.c.accumulators import Int32Array, channels_of
 from pillion.emitters.c.mve.depthwise_strips import UINT16_MAX, channel_numbers, small_sums
-from pillion.emitters.c.mve.pack import ConvGeometry, Params, check_right_shifts
+from pillion.emitters.c.mve.pack import Params, check_right_shifts, has_sizes
 from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.conv import Convolution
 
 ROWS = 4
 """Output rows that are computed together."""
@@ -42,9 +43,9 @@ class Plane5x5:
         return self.row_bytes * self.rows
 
 
-def plane_of(g: ConvGeometry) -> Plane5x5:
+def plane_of(op: Convolution) -> Plane5x5:
     """Returns the layout of a padded channel."""
-    stride, (out_h, out_w) = g.stride[0], g.out_size
+    stride, (out_h, out_w) = op.stride[0], op.y.shape[1:3]
     groups = tuple(group for first in range(3 - stride) for group in _groups(range(first, out_h, 3 - stride)))
     rows = stride * max(group[0] for group in groups) + WINDOW_ROWS
     return Plane5x5(4 * ((out_w - 1) // _output_columns_per_block(stride)) + 8, groups, rows)
@@ -60,39 +61,39 @@ def _output_columns_per_block(stride: int) -> int:
     return 4 // stride
 
 
-def _copied_rows_and_columns(g: ConvGeometry) -> tuple[int, int]:
+def _copied_rows_and_columns(op: Convolution) -> tuple[int, int]:
     """Returns the rows and columns of the image that fit the plane, at least one each."""
-    plane = plane_of(g)
-    return min(g.in_size[0], plane.rows - g.pad_top), min(g.in_size[1], plane.row_bytes - g.pad_left)
+    plane = plane_of(op)
+    return min(op.x.shape[1], plane.rows - op.padding[0]), min(op.x.shape[2], plane.row_bytes - op.padding[1])
 
 
-def depthwise_5x5_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
+def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_5x5_s8_mve is exact."""
     shape = (
-        g.has("kernel", "5x5", (5, 5)),
-        g.has("stride", "1 or 2", (1, 1), (2, 2)),
-        g.has("dilation", "1", (1, 1)),
+        has_sizes(op, "kernel", "5x5", (5, 5)),
+        has_sizes(op, "stride", "1 or 2", (1, 1), (2, 2)),
+        has_sizes(op, "dilation", "1", (1, 1)),
         Verdict(
             "image",
-            g.out_size[0] >= ROWS and g.out_size[0] * g.out_size[1] >= LEAST_OUTPUTS,
+            op.y.shape[1] >= ROWS and op.y.shape[1] * op.y.shape[2] >= LEAST_OUTPUTS,
             f"at least {ROWS} rows and {LEAST_OUTPUTS} pixels of outputs",
-            "x".join(map(str, g.out_size)),
+            "x".join(map(str, op.y.shape[1:3])),
         ),
     )
     if not all_ok(shape):
         return shape
-    reach = (COLUMNS - 1) * g.in_c
+    reach = (COLUMNS - 1) * op.in_channels
     return (
         *shape,
         Verdict("row", reach <= UINT16_MAX, f"{COLUMNS} pixels within {UINT16_MAX} bytes", str(reach)),
-        check_right_shifts(channels),
-        small_sums(channels, _output_columns_per_block(g.stride[0])),
+        check_right_shifts(op),
+        small_sums(op, _output_columns_per_block(op.stride[0])),
     )
 
 
-def depthwise_5x5_scratch(g: ConvGeometry) -> int:
+def scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes: a channel's weights, then its plane."""
-    return KERNEL_BYTES + plane_of(g).bytes
+    return KERNEL_BYTES + plane_of(op).bytes
 
 
 WORK = (61.0, 8.2, 8.0, 12.8, 21.3, 28.0)
@@ -100,38 +101,38 @@ WORK = (61.0, 8.2, 8.0, 12.8, 21.3, 28.0)
 groups of output rows, blocks of output columns in these groups, and output columns."""
 
 
-def depthwise_5x5_work(g: ConvGeometry) -> float:
+def work(op: Convolution) -> float:
     """Estimates the instructions of the 5x5 kernel."""
-    (rows, columns), groups, out_w = _copied_rows_and_columns(g), len(plane_of(g).groups), g.out_size[1]
-    blocks, of_outputs = -(-columns // COLUMNS), -(-out_w // _output_columns_per_block(g.stride[0]))
+    (rows, columns), groups, out_w = _copied_rows_and_columns(op), len(plane_of(op).groups), op.y.shape[2]
+    blocks, of_outputs = -(-columns // COLUMNS), -(-out_w // _output_columns_per_block(op.stride[0]))
     counts = (1, blocks, rows * blocks, groups, groups * of_outputs, groups * out_w)
-    return g.images * g.out_c * float(np.dot(WORK, counts))
+    return op.x.shape[0] * op.out_channels * float(np.dot(WORK, counts))
 
 
-def depthwise_5x5_params(g: ConvGeometry, channels: OutputChannels) -> Params:
+def params(op: Convolution) -> Params:
     """Returns the parameters of the 5x5 kernel."""
     return {
-        "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,
-        "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
-        "filters": g.out_c // g.in_c,
-        "plane_bytes": plane_of(g).bytes,
-        "layout": np.concatenate([_plane_build_table(g), _output_table(g)]),
-        "kernels": np.pad(channels.with_folded_zero_point.weights, ((0, 0), (0, 1))).reshape(-1),
-        "numbers": channel_numbers(channels),
+        "image_bytes": op.x.shape[1] * op.x.shape[2] * op.in_channels,
+        "output_bytes": op.y.shape[1] * op.y.shape[2] * op.out_channels,
+        "filters": op.out_channels // op.in_channels,
+        "plane_bytes": plane_of(op).bytes,
+        "layout": np.concatenate([_plane_build_table(op), _output_table(op)]),
+        "kernels": np.pad(channels_of(op).with_folded_zero_point.weights, ((0, 0), (0, 1))).reshape(-1),
+        "numbers": channel_numbers(op),
     }
 
 
-def _plane_build_table(g: ConvGeometry) -> Int32Array:
+def _plane_build_table(op: Convolution) -> Int32Array:
     """Returns the table by which a channel is copied into the plane."""
-    row_bytes, (rows, columns) = plane_of(g).row_bytes, _copied_rows_and_columns(g)
+    row_bytes, (rows, columns) = plane_of(op).row_bytes, _copied_rows_and_columns(op)
     blocks = -(-columns // COLUMNS)
     second = columns - COLUMNS * (blocks - 1)
     words = [
-        *(g.in_size[1] * g.in_c, row_bytes, rows, blocks),
-        *(second * g.in_c, second, COLUMNS * g.in_c, COLUMNS),
-        *(g.pad_top * row_bytes + g.pad_left, (1 << min(columns, COLUMNS)) - 1),
+        *(op.x.shape[2] * op.in_channels, row_bytes, rows, blocks),
+        *(second * op.in_channels, second, COLUMNS * op.in_channels, COLUMNS),
+        *(op.padding[0] * row_bytes + op.padding[1], (1 << min(columns, COLUMNS)) - 1),
     ]
-    offsets = np.minimum(np.arange(COLUMNS), columns - 1) * g.in_c
+    offsets = np.minimum(np.arange(COLUMNS), columns - 1) * op.in_channels
     return np.concatenate([np.array(words, np.int32), _halfwords(offsets[0::2]), _halfwords(offsets[1::2])])
 
 
@@ -139,16 +140,16 @@ def _halfwords(offsets: NDArray[np.int64]) -> Int32Array:
     return offsets.astype(np.uint16).view(np.int32)
 
 
-def _output_table(g: ConvGeometry) -> Int32Array:
+def _output_table(op: Convolution) -> Int32Array:
     """Returns the table by which outputs are computed. A group of fewer than four rows writes its last row
     repeatedly, the correct outputs last."""
-    plane, stride, y_row = plane_of(g), g.stride[0], g.out_size[1] * g.out_c
+    plane, stride, y_row = plane_of(op), op.stride[0], op.y.shape[2] * op.out_channels
     words = [
         *(0, 4, plane.row_bytes, plane.row_bytes + 4),
-        g.out_size[1],
+        op.y.shape[2],
         _output_columns_per_block(stride),
         stride,
-        g.out_c,
+        op.out_channels,
     ]
     words += [*TAPS.view(np.int32), len(plane.groups)]
     for group in plane.groups:

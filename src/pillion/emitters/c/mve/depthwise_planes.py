@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int32Array, OutputChannels
-from pillion.emitters.c.mve.pack import ConvGeometry, Params, check_right_shifts, group_channels, join_groups
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of
+from pillion.emitters.c.mve.pack import Params, check_right_shifts, group_channels, has_sizes, join_groups
 from pillion.ir.verdict import Verdict
+from pillion.ops.conv import Convolution
 
 PLANE_BYTES = 8192
 """The target size of a plane, which limits the output rows for each block."""
@@ -24,20 +25,24 @@ WIDE_WORK = (154.0, 127.4, 12.6, 16.3, 4.6)
 rows of the plane, and columns copied into these."""
 
 
-def depthwise_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
+def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_any_s8_mve is exact: pairs of products fit 16 bits."""
-    taps = np.abs(_odd_taps(channels.with_folded_zero_point).astype(np.int64))
+    taps = np.abs(_odd_taps(channels_of(op).with_folded_zero_point).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (
         Verdict("weights", pair <= 255, "magnitudes of two taps add up to at most 255", str(pair)),
-        Verdict("columns", used_column_count(g) > 0, "windows reach the image", f"padding {g.pad_left}"),
-        check_right_shifts(channels),
+        Verdict("columns", used_column_count(op) > 0, "windows reach the image", f"padding {op.padding[1]}"),
+        check_right_shifts(op),
     )
 
 
-def depthwise_3x3_wide_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
+def verdicts_3x3(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
-    return (g.has("kernel", "3x3", (3, 3)), g.has("dilation", "1", (1, 1)), *depthwise_verdicts(g, channels))
+    return (
+        has_sizes(op, "kernel", "3x3", (3, 3)),
+        has_sizes(op, "dilation", "1", (1, 1)),
+        *verdicts(op),
+    )
 
 
 def _odd_taps(channels: OutputChannels) -> NDArray[np.int8]:
@@ -55,69 +60,69 @@ class Plane:
     bytes: int
 
 
-def plane_of(g: ConvGeometry) -> Plane:
+def plane_of(op: Convolution) -> Plane:
     """Returns the layout of a padded block of rows."""
-    h, w = ((k - 1) * d + 1 for k, d in zip(g.kernel, g.dilation, strict=True))
-    row_bytes = 16 * ((g.out_size[1] - 1) * g.stride[1] + w)
-    most = max((PLANE_BYTES // row_bytes - h) // g.stride[0] + 1, 1)
-    blocks = -(-g.out_size[0] // most)
-    block_rows = -(-g.out_size[0] // blocks)
-    return Plane((h, w), row_bytes, block_rows, ((block_rows - 1) * g.stride[0] + h) * row_bytes)
+    h, w = ((k - 1) * d + 1 for k, d in zip(op.kernel, op.dilation, strict=True))
+    row_bytes = 16 * ((op.y.shape[2] - 1) * op.stride[1] + w)
+    most = max((PLANE_BYTES // row_bytes - h) // op.stride[0] + 1, 1)
+    blocks = -(-op.y.shape[1] // most)
+    block_rows = -(-op.y.shape[1] // blocks)
+    return Plane((h, w), row_bytes, block_rows, ((block_rows - 1) * op.stride[0] + h) * row_bytes)
 
 
-def used_column_count(g: ConvGeometry) -> int:
+def used_column_count(op: Convolution) -> int:
     """Returns the image columns inside the windows; not positive if all windows see padding only."""
-    return min(plane_of(g).row_bytes // 16 - g.pad_left, g.in_size[1])
+    return min(plane_of(op).row_bytes // 16 - op.padding[1], op.x.shape[2])
 
 
-def depthwise_scratch(g: ConvGeometry) -> int:
+def scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes of the kernel of any window: one plane."""
-    return plane_of(g).bytes
+    return plane_of(op).bytes
 
 
-def depthwise_in_place(g: ConvGeometry) -> bool:
+def fits_in_place(op: Convolution) -> bool:
     """Whether the result may overwrite the image: all rows of 16 channels are read before they are written."""
-    return g.in_c == g.out_c and plane_of(g).block_rows == g.out_size[0]
+    return op.in_channels == op.out_channels and plane_of(op).block_rows == op.y.shape[1]
 
 
-def depthwise_3x3_wide_work(g: ConvGeometry) -> float:
+def work_3x3(op: Convolution) -> float:
     """Estimates the instructions of the 3x3 kernel."""
-    plane, (out_h, out_w) = plane_of(g), g.out_size
+    plane, (out_h, out_w) = plane_of(op), op.y.shape[1:3]
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
-    counts = (1, out_h * out_w, out_h, rows, rows * used_column_count(g))
-    return g.images * -(-g.out_c // 16) * float(np.dot(WIDE_WORK, counts))
+    counts = (1, out_h * out_w, out_h, rows, rows * used_column_count(op))
+    return op.x.shape[0] * -(-op.out_channels // 16) * float(np.dot(WIDE_WORK, counts))
 
 
-def depthwise_any_work(g: ConvGeometry) -> float:
+def work(op: Convolution) -> float:
     """Estimates the instructions of the kernel of any window."""
-    plane, (out_h, out_w) = plane_of(g), g.out_size
+    plane, (out_h, out_w) = plane_of(op), op.y.shape[1:3]
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
-    pairs = g.kernel[0] * g.kernel[1] // 2
-    counts = (1, out_h * out_w, out_h * out_w * pairs, out_h, rows, rows * used_column_count(g))
-    return g.images * -(-g.out_c // 16) * float(np.dot(ANY_WORK, counts))
+    pairs = op.kernel[0] * op.kernel[1] // 2
+    counts = (1, out_h * out_w, out_h * out_w * pairs, out_h, rows, rows * used_column_count(op))
+    return op.x.shape[0] * -(-op.out_channels // 16) * float(np.dot(ANY_WORK, counts))
 
 
-def depthwise_params(g: ConvGeometry, channels: OutputChannels) -> Params:
+def params(op: Convolution) -> Params:
     """Returns the parameters of both kernels."""
-    plane = plane_of(g)
-    rows, columns = (np.arange(k) * d for k, d in zip(g.kernel, g.dilation, strict=True))
+    plane = plane_of(op)
+    rows, columns = (np.arange(k) * d for k, d in zip(op.kernel, op.dilation, strict=True))
     taps = (rows[:, None] * plane.row_bytes + columns * 16).reshape(-1)
     taps = np.pad(taps, (0, 1 - len(taps) % 2))
     return {
-        "in_row_bytes": g.in_size[1] * g.in_c,
-        "channels": g.out_c,
-        "filters": g.out_c // g.in_c,
-        "left_bytes": 16 * g.pad_left,
-        "copy_w": used_column_count(g),
+        "in_row_bytes": op.x.shape[2] * op.in_channels,
+        "channels": op.out_channels,
+        "filters": op.out_channels // op.in_channels,
+        "left_bytes": 16 * op.padding[1],
+        "copy_w": used_column_count(op),
         "plane_row_bytes": plane.row_bytes,
         "window_rows": plane.window[0],
-        "window_step": 16 * g.stride[1],
-        "window_skip": g.stride[0] * plane.row_bytes - g.out_size[1] * g.stride[1] * 16,
+        "window_step": 16 * op.stride[1],
+        "window_skip": op.stride[0] * plane.row_bytes - op.y.shape[2] * op.stride[1] * 16,
         "block_rows": plane.block_rows,
         "scratch_bytes": plane.bytes,
         "tap_count": len(taps),
         "taps": taps.astype(np.int32),
-        "constants": _pack_wide(channels),
+        "constants": _pack_wide(channels_of(op)),
     }
 
 

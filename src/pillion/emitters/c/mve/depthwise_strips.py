@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int32Array, OutputChannels
-from pillion.emitters.c.mve.pack import ConvGeometry, Params, check_right_shifts
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of
+from pillion.emitters.c.mve.pack import Params, check_right_shifts, has_sizes
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
+from pillion.ops.conv import Convolution
 
 UINT16_MAX = 2**16 - 1
 
@@ -68,25 +70,29 @@ class Strips:
         return self.count * self.columns * 4
 
 
-def strips_of(g: ConvGeometry) -> Strips:
+def strips_of(op: Convolution) -> Strips:
     """Returns the layout in strips; the longer side of the output lies along them."""
-    (h, w), (out_h, out_w) = g.in_size, g.out_size
-    rows = ConvAxis(h, out_h, g.pad_top, w * g.in_c, out_w * g.out_c)
-    columns = ConvAxis(w, out_w, g.pad_left, g.in_c, g.out_c)
+    (h, w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
+    rows = ConvAxis(h, out_h, op.padding[0], w * op.in_channels, out_w * op.out_channels)
+    columns = ConvAxis(w, out_w, op.padding[1], op.in_channels, op.out_channels)
     transposed = out_h > out_w
-    return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, g.stride[0])
+    return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, op.stride[0])
 
 
-def depthwise_3x3_verdicts(g: ConvGeometry, channels: OutputChannels, stride: int = 1) -> tuple[Verdict, ...]:
-    """Checks the conditions under which the 3x3 kernel of a stride is exact."""
+def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
+    """Returns the conditions under which the 3x3 kernel of a stride is exact."""
+    return lambda op: _verdicts(op, stride)
+
+
+def _verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
     shape = (
-        g.has("kernel", "3x3", (3, 3)),
-        g.has("stride", str(stride), (stride, stride)),
-        g.has("dilation", "1", (1, 1)),
+        has_sizes(op, "kernel", "3x3", (3, 3)),
+        has_sizes(op, "stride", str(stride), (stride, stride)),
+        has_sizes(op, "dilation", "1", (1, 1)),
     )
     if not all_ok(shape):
         return shape  # strips exist for stride 1 and 2 only
-    s = strips_of(g)
+    s = strips_of(op)
     inner = s.down.before <= 2 and 2 * s.count - s.down.before <= s.down.in_size
     reach = max(
         s.along.x_step * 7 + s.down.x_step,
@@ -101,41 +107,43 @@ def depthwise_3x3_verdicts(g: ConvGeometry, channels: OutputChannels, stride: in
             "at most two rows before and behind",
             f"{s.down.before} before {s.down.in_size} rows",
         ),
-        Verdict("image", long_enough, f"8 long, outputs {s.block} long", f"{g.in_size} to {g.out_size}"),
+        Verdict(
+            "image", long_enough, f"8 long, outputs {s.block} long", f"{op.x.shape[1:3]} to {op.y.shape[1:3]}"
+        ),
         Verdict("row", reach <= UINT16_MAX, f"two rows within {UINT16_MAX} bytes", str(reach)),
-        check_right_shifts(channels),
-        small_sums(channels, s.along.out_size // s.block),
+        check_right_shifts(op),
+        small_sums(op, s.along.out_size // s.block),
     )
 
 
-def small_sums(channels: OutputChannels, factor: int) -> Verdict:
+def small_sums(op: Convolution, factor: int) -> Verdict:
     """Checks whether sums times `factor` fit 32 bits, as the sign correction needs."""
-    ready = channels.with_folded_zero_point
+    ready = channels_of(op).with_folded_zero_point
     w = numerics.row_magnitudes(ready.weights)
     largest = int((128 * w + np.abs(ready.wrapped_bias.astype(np.int64))).max())
     limit = 2**31 // max(factor, 1)
     return Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")
 
 
-def depthwise_3x3_params(g: ConvGeometry, channels: OutputChannels) -> Params:
+def params(op: Convolution) -> Params:
     """Returns the parameters of the 3x3 kernels, for either stride."""
-    s = strips_of(g)
+    s, channels = strips_of(op), channels_of(op)
     return {
-        "image_bytes": g.in_size[0] * g.in_size[1] * g.in_c,
-        "output_bytes": g.out_size[0] * g.out_size[1] * g.out_c,
-        "filters": g.out_c // g.in_c,
+        "image_bytes": op.x.shape[1] * op.x.shape[2] * op.in_channels,
+        "output_bytes": op.y.shape[1] * op.y.shape[2] * op.out_channels,
+        "filters": op.out_channels // op.in_channels,
         "strip_bytes": s.bytes,
         "build": _strip_build_table(s, channels.in_zp),
         "passes": np.concatenate(_pass_tables(s)),
         "kernels": _kernels(channels, s.transposed),
-        "numbers": channel_numbers(channels),
+        "numbers": channel_numbers(op),
         "relu": int(channels.is_rectified),
     }
 
 
-def depthwise_3x3_scratch(g: ConvGeometry) -> int:
+def scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes of the 3x3 kernels: a channel in strips."""
-    return strips_of(g).bytes
+    return strips_of(op).bytes
 
 
 STRIPS_WORK = {1: (50.0, 28.7, 7.1, 29.1, 10.4), 2: (75.0, 24.2, 7.2, 36.2, 6.3)}
@@ -147,15 +155,17 @@ SINGLE_BLOCK = 13.0
 """Instructions of a block of columns of a single strip without predication."""
 
 
-def strips_work(g: ConvGeometry) -> float:
+def work(op: Convolution) -> float:
     """Estimates the instructions of the 3x3 kernels."""
-    s = strips_of(g)
+    s = strips_of(op)
     channel, first, further, block, run = STRIPS_WORK[s.stride]
     of_columns = SINGLE_BLOCK if _single_strip_rows(s) else first + further * (s.count - 1)
     outputs = sum(
         (r.end - r.first) * (run + r.blocks * (block + LONE_ROW * (r.block > s.block))) for r in _runs(s)
     )
-    return g.images * (g.in_c * -(-s.image_columns // 8) * of_columns + g.out_c * (channel + outputs))
+    return op.x.shape[0] * (
+        op.in_channels * -(-s.image_columns // 8) * of_columns + op.out_channels * (channel + outputs)
+    )
 
 
 def _kernels(channels: OutputChannels, transposed: bool) -> NDArray[np.int8]:
@@ -165,9 +175,9 @@ def _kernels(channels: OutputChannels, transposed: bool) -> NDArray[np.int8]:
     return np.pad(np.pad(columns, ((0, 0), (0, 0), (0, 1))).reshape(-1), (1, 0))
 
 
-def channel_numbers(channels: OutputChannels) -> Int32Array:
+def channel_numbers(op: Convolution) -> Int32Array:
     """Returns bias, multiplier and shift of each channel."""
-    ready = channels.with_folded_zero_point
+    ready = channels_of(op).with_folded_zero_point
     return np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1).reshape(-1)
 
 

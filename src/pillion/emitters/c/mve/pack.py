@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
 from pillion.ir.types import Pair
 from pillion.ir.verdict import Verdict
+from pillion.ops.conv import Convolution
+from pillion.ops.linear import Linear
 
 Params = dict[str, "int | float | NDArray[np.generic]"]
 
@@ -24,26 +26,16 @@ FOUR_LANES = [0, 2, 1, 3]
 """The order of four channels, for the same reason."""
 
 
-@dataclass(frozen=True)
-class ConvGeometry:
-    """The shapes of a convolution over NHWC images."""
+def has_sizes(op: Convolution, field: str, wanted: str, *allowed: Pair) -> Verdict:
+    """Checks whether a pair of sizes is one of those that a kernel computes."""
+    sizes = getattr(op, field)
+    return Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
 
-    images: int
-    in_size: Pair
-    in_c: int
-    out_size: Pair
-    out_c: int
-    kernel: Pair
-    stride: Pair = (1, 1)
-    dilation: Pair = (1, 1)
-    pad_top: int = 0
-    pad_left: int = 0
-    groups: int = 1
 
-    def has(self, field: str, wanted: str, *allowed: Pair) -> Verdict:
-        """Checks whether a pair of sizes is one of those that a kernel computes."""
-        sizes = getattr(self, field)
-        return Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
+def one_group(op: Convolution) -> Verdict:
+    """Checks whether every output channel reads all input channels, or the only one."""
+    groups = getattr(op, "groups", 1)
+    return Verdict("groups", groups == 1, "1", str(groups))
 
 
 def chunks(bytes_: int) -> int:
@@ -56,9 +48,9 @@ def as_words(array: Int8Array | Int32Array) -> Int32Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
 
-def check_right_shifts(channels: OutputChannels) -> Verdict:
+def check_right_shifts(op: Convolution | Linear) -> Verdict:
     """Checks whether all shifts are right shifts of 1 to 31, for which the fast rounding is exact."""
-    shifts = channels.with_folded_zero_point.shifts
+    shifts = channels_of(op).with_folded_zero_point.shifts
     least, most = int(shifts.min()), int(shifts.max())
     return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
 
@@ -151,27 +143,30 @@ def linear_params(rows: int, channels: OutputChannels) -> Params:
     }
 
 
-def conv2d_1x1_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
+def pointwise_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_1x1_s8_mve is exact. Windows may not reach beyond the image
     on any side."""
-    reach = [(out - 1) * step < size for out, step, size in zip(g.out_size, g.stride, g.in_size, strict=True)]
-    inside = g.pad_top == g.pad_left == 0 and all(reach)
+    reach = [
+        (out - 1) * step < size
+        for out, step, size in zip(op.y.shape[1:3], op.stride, op.x.shape[1:3], strict=True)
+    ]
+    inside = op.padding[0] == op.padding[1] == 0 and all(reach)
     return (
-        g.has("kernel", "1x1", (1, 1)),
-        Verdict("groups", g.groups == 1, "1", str(g.groups)),
+        has_sizes(op, "kernel", "1x1", (1, 1)),
+        one_group(op),
         Verdict("padding", inside, "none", "none" if inside else "some"),
-        check_right_shifts(channels),
+        check_right_shifts(op),
     )
 
 
-def conv2d_1x1_k16_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
+def pointwise_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_1x1_k16_s8_mve is exact."""
     return (
-        *conv2d_1x1_verdicts(g, channels),
-        Verdict("in_channels", g.in_c <= 16, "at most 16", str(g.in_c)),
-        Verdict("out_channels", g.out_c % 4 == 0, "a multiple of 4", str(g.out_c)),
+        *pointwise_verdicts(op),
+        Verdict("in_channels", op.in_channels <= 16, "at most 16", str(op.in_channels)),
+        Verdict("out_channels", op.out_channels % 4 == 0, "a multiple of 4", str(op.out_channels)),
         Verdict(
-            "pixels", _merged_pixel_rows(g)[2] >= 4, "at least 4 in a row", str(_merged_pixel_rows(g)[2])
+            "pixels", _merged_pixel_rows(op)[2] >= 4, "at least 4 in a row", str(_merged_pixel_rows(op)[2])
         ),
     )
 
@@ -183,36 +178,35 @@ def check_input_chunks(pieces: int, window: int) -> Verdict:
     )
 
 
-def _merged_pixel_rows(g: ConvGeometry) -> tuple[int, int, int]:
+def _merged_pixel_rows(op: Convolution) -> tuple[int, int, int]:
     """Returns images, rows of an image and pixels of a row, after merging rows and images with equal pixel steps."""
-    if g.stride == (1, 1):
-        return 1, 1, g.images * g.in_size[0] * g.in_size[1]
-    return g.images, *g.out_size
+    if op.stride == (1, 1):
+        return 1, 1, op.x.shape[0] * op.x.shape[1] * op.x.shape[2]
+    return op.x.shape[0], op.y.shape[1], op.y.shape[2]
 
 
-def conv2d_1x1_params(g: ConvGeometry, channels: OutputChannels) -> Params:
+def pointwise_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel of 1x1 windows."""
-    return _pointwise(g, channels, pack_dot)
+    return _pointwise(op, pack_dot)
 
 
-def conv2d_1x1_k16_params(g: ConvGeometry, channels: OutputChannels) -> Params:
+def pointwise_16_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel of 1x1 windows with at most 16 input channels."""
-    return _pointwise(g, channels, pack_dot16)
+    return _pointwise(op, pack_dot16)
 
 
-def _pointwise(
-    g: ConvGeometry, channels: OutputChannels, pack: Callable[[OutputChannels], Int32Array]
-) -> Params:
-    image = g.in_size[0] * g.in_size[1]
-    images, rows, pixels = _merged_pixel_rows(g)
+def _pointwise(op: Convolution, pack: Callable[[OutputChannels], Int32Array]) -> Params:
+    channels = channels_of(op)
+    image = op.x.shape[1] * op.x.shape[2]
+    images, rows, pixels = _merged_pixel_rows(op)
     return {
         "images": images,
-        "image_bytes": image * g.in_c,
+        "image_bytes": image * op.in_channels,
         "rows": rows,
-        "row_bytes": g.stride[0] * g.in_size[1] * g.in_c,
+        "row_bytes": op.stride[0] * op.x.shape[2] * op.in_channels,
         "pixels": pixels,
-        "pixel_bytes": g.stride[1] * g.in_c,
-        "chunks": chunks(g.in_c),
+        "pixel_bytes": op.stride[1] * op.in_channels,
+        "chunks": chunks(op.in_channels),
         "signs": negative_sum_mode(channels, pack is pack_dot),
         "constants": pack(channels),
     }
@@ -222,72 +216,76 @@ BLOCK_BYTES = 4096
 """The target size of the windows that are gathered together."""
 
 
-def conv2d_im2col_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
+def im2col_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_im2col_s8_mve is exact."""
-    return (Verdict("groups", g.groups == 1, "1", str(g.groups)), check_right_shifts(channels))
+    return (one_group(op), check_right_shifts(op))
 
 
-def conv2d_im2col_k16_verdicts(g: ConvGeometry, channels: OutputChannels) -> tuple[Verdict, ...]:
+def im2col_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions of pillion_conv2d_im2col_k16_s8_mve; each block needs at least four pixels."""
-    window, pixels = g.kernel[0] * g.kernel[1] * g.in_c, g.out_size[0] * g.out_size[1]
+    window, pixels = op.kernel[0] * op.kernel[1] * op.in_channels, op.y.shape[1] * op.y.shape[2]
     return (
-        *conv2d_im2col_verdicts(g, channels),
+        *im2col_verdicts(op),
         Verdict("window", window <= 16, "at most 16 inputs", str(window)),
-        Verdict("out_channels", g.out_c % 4 == 0, "a multiple of 4", str(g.out_c)),
+        Verdict("out_channels", op.out_channels % 4 == 0, "a multiple of 4", str(op.out_channels)),
         Verdict("pixels", pixels >= 4, "at least 4", str(pixels)),
     )
 
 
-def conv2d_im2col_params(g: ConvGeometry, channels: OutputChannels) -> Params:
+def im2col_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel that gathers windows."""
-    return {**_windows(g), "signs": negative_sum_mode(channels), "constants": pack_dot(channels)}
-
-
-def conv2d_im2col_k16_params(g: ConvGeometry, channels: OutputChannels) -> Params:
-    """Returns the parameters of the kernel that gathers windows of at most 16 inputs."""
-    signs = negative_sum_mode(channels, dot=False)
-    return {**_windows(g), "signs": signs, "constants": pack_dot16(channels)}
-
-
-def _windows(g: ConvGeometry) -> dict[str, int]:
-    kernel_h, kernel_w = g.kernel
-    runs, run_bytes = (1, kernel_w * g.in_c) if g.dilation[1] == 1 else (kernel_w, g.in_c)
-    ring_rows = (kernel_h - 1) * g.dilation[0] + 1
-    columns = (g.out_size[1] - 1) * g.stride[1] + (kernel_w - 1) * g.dilation[1] + 1
-    copied = max(min(columns - g.pad_left, g.in_size[1]), 0)
-    patch_bytes = 16 * chunks((kernel_h * runs - 1) * run_bytes + 16 * chunks(run_bytes))
     return {
-        "in_row_bytes": g.in_size[1] * g.in_c,
-        "end_top": g.out_size[0] * g.stride[0] - g.pad_top,
-        "ring_rows": ring_rows,
-        "ring_row_bytes": columns * g.in_c,
-        "ring_bytes": 16 * chunks(ring_rows * columns * g.in_c) + 16,
-        "left_bytes": min(g.pad_left, columns) * g.in_c,
-        "copy_bytes": copied * g.in_c,
-        "column_bytes": g.stride[1] * g.in_c,
-        "runs": runs,
-        "run_step": g.dilation[1] * g.in_c,
-        "run_bytes": run_bytes,
-        "block": windows_per_block(g, patch_bytes),
-        "patch_bytes": patch_bytes,
-        "chunks": chunks(kernel_h * kernel_w * g.in_c),
+        **_windows(op),
+        "signs": negative_sum_mode(channels_of(op)),
+        "constants": pack_dot(channels_of(op)),
     }
 
 
-def windows_per_block(g: ConvGeometry, patch_bytes: int) -> int:
+def im2col_16_params(op: Convolution) -> Params:
+    """Returns the parameters of the kernel that gathers windows of at most 16 inputs."""
+    signs = negative_sum_mode(channels_of(op), dot=False)
+    return {**_windows(op), "signs": signs, "constants": pack_dot16(channels_of(op))}
+
+
+def _windows(op: Convolution) -> dict[str, int]:
+    kernel_h, kernel_w = op.kernel
+    runs, run_bytes = (1, kernel_w * op.in_channels) if op.dilation[1] == 1 else (kernel_w, op.in_channels)
+    ring_rows = (kernel_h - 1) * op.dilation[0] + 1
+    columns = (op.y.shape[2] - 1) * op.stride[1] + (kernel_w - 1) * op.dilation[1] + 1
+    copied = max(min(columns - op.padding[1], op.x.shape[2]), 0)
+    patch_bytes = 16 * chunks((kernel_h * runs - 1) * run_bytes + 16 * chunks(run_bytes))
+    return {
+        "in_row_bytes": op.x.shape[2] * op.in_channels,
+        "end_top": op.y.shape[1] * op.stride[0] - op.padding[0],
+        "ring_rows": ring_rows,
+        "ring_row_bytes": columns * op.in_channels,
+        "ring_bytes": 16 * chunks(ring_rows * columns * op.in_channels) + 16,
+        "left_bytes": min(op.padding[1], columns) * op.in_channels,
+        "copy_bytes": copied * op.in_channels,
+        "column_bytes": op.stride[1] * op.in_channels,
+        "runs": runs,
+        "run_step": op.dilation[1] * op.in_channels,
+        "run_bytes": run_bytes,
+        "block": windows_per_block(op, patch_bytes),
+        "patch_bytes": patch_bytes,
+        "chunks": chunks(kernel_h * kernel_w * op.in_channels),
+    }
+
+
+def windows_per_block(op: Convolution, patch_bytes: int) -> int:
     """Returns the number of windows that are gathered together: complete rows if they are short, otherwise an even
     number, so that no pair of pixels is computed twice. The last block has at least four if the image has."""
-    pixels = g.out_size[0] * g.out_size[1]
-    most, step = BLOCK_BYTES // patch_bytes, g.out_size[1] + g.out_size[1] % 2
+    pixels = op.y.shape[1] * op.y.shape[2]
+    most, step = BLOCK_BYTES // patch_bytes, op.y.shape[2] + op.y.shape[2] % 2
     block = max(most // step * step, most // 2 * 2 if most < step else 0, 8)
     while block < pixels and 0 < pixels % block < 4:
         block += 2
     return min(block, pixels)
 
 
-def conv2d_im2col_scratch(g: ConvGeometry) -> int:
+def im2col_scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes of the kernels that gather windows: a ring of rows, then the gathered windows."""
-    w = _windows(g)
+    w = _windows(op)
     return w["ring_bytes"] + w["block"] * w["patch_bytes"]
 
 
@@ -297,18 +295,20 @@ a pair of pixels of these, 16 inputs of such a pair; 16 bytes of a run for an ou
 pixels."""
 
 
-def work_of_sums(g: ConvGeometry, pairs: int, work: tuple[float, ...]) -> float:
+def work_of_sums(op: Convolution, pairs: int, work: tuple[float, ...]) -> float:
     """Estimates the instructions of sums; `work` has those for eight channels, a pair of pixels of these, and 16
     inputs of such a pair."""
     eights, pair, piece = work
-    pieces = chunks(g.kernel[0] * g.kernel[1] * g.in_c)
-    return -(-g.out_c // 8) * (eights + pairs * (pair + pieces * piece))
+    pieces = chunks(op.kernel[0] * op.kernel[1] * op.in_channels)
+    return -(-op.out_channels // 8) * (eights + pairs * (pair + pieces * piece))
 
 
-def conv2d_im2col_work(g: ConvGeometry) -> float:
+def im2col_work(op: Convolution) -> float:
     """Estimates the instructions of the kernel that gathers windows."""
     image, *sums, row, pixel = IM2COL_WORK
-    out_h, out_w = g.out_size
-    runs, run_bytes = (1, g.kernel[1] * g.in_c) if g.dilation[1] == 1 else (g.kernel[1], g.in_c)
-    gathered = g.kernel[0] * runs * chunks(run_bytes) * out_h * (row + pixel * out_w)
-    return g.images * (image + work_of_sums(g, -(-out_h * out_w // 2), tuple(sums)) + gathered)
+    out_h, out_w = op.y.shape[1:3]
+    runs, run_bytes = (
+        (1, op.kernel[1] * op.in_channels) if op.dilation[1] == 1 else (op.kernel[1], op.in_channels)
+    )
+    gathered = op.kernel[0] * runs * chunks(run_bytes) * out_h * (row + pixel * out_w)
+    return op.x.shape[0] * (image + work_of_sums(op, -(-out_h * out_w // 2), tuple(sums)) + gathered)
