@@ -68,7 +68,7 @@ def _done(
             for part in what.body:
                 yield from _done(part, made, handed, (*turns, turn))
     elif isinstance(what, CallSubroutine):
-        yield from done(made[what.passage].items, made, places)
+        yield from done(made[what.subroutine].items, made, places)
     elif isinstance(what, RunVariant):
         form, *rest = places
         assert isinstance(form, VariantSelector)
@@ -86,7 +86,7 @@ def deepest(number: int, made: Sequence[Subroutine]) -> int:
 def _runs(what: Action) -> list[int]:
     if isinstance(what, RolledLoop):
         return [n for part in what.body for n in _runs(part.what)]
-    return [what.passage] if isinstance(what, CallSubroutine) and what.waits else []
+    return [what.subroutine] if isinstance(what, CallSubroutine) and what.waits else []
 
 
 def statements(items: Iterable[ProgramItem]) -> int:

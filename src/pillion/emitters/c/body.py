@@ -75,7 +75,7 @@ class StatementWriter:
         self.waits = 0
         self.answer = ""
         fed = program.feed.items if program.feed is not None else range(0)
-        (self.before, self.fed, self.rest), self.passages = outline(
+        (self.before, self.fed, self.rest), self.subroutines = outline(
             [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]],
             interchangeable_variants(program),
         )
@@ -108,10 +108,10 @@ class StatementWriter:
         def put(what: Action) -> None:
             for part in what.body if isinstance(what, RolledLoop) else ():
                 put(part.what)
-            if isinstance(what, CallSubroutine) and what.passage not in order:
-                for item in self.passages[what.passage].items:
+            if isinstance(what, CallSubroutine) and what.subroutine not in order:
+                for item in self.subroutines[what.subroutine].items:
                     put(item.what)
-                order[what.passage] = None
+                order[what.subroutine] = None
 
         for item in (*self.before, *self.fed, *self.rest):
             put(item.what)
@@ -119,19 +119,19 @@ class StatementWriter:
 
     def _subroutine_function(self, number: int) -> str:
         """Returns the function of a subroutine. If it waits for rows, it returns whether there were enough."""
-        passage = self.passages[number]
-        is_left = any(waits(item.what) for item in passage.items)
+        subroutine = self.subroutines[number]
+        is_left = any(waits(item.what) for item in subroutine.items)
         self.answer = " 0"
         body = (
-            self._resumable_item_statements(passage.items)
+            self._resumable_item_statements(subroutine.items)
             if is_left
-            else "\n".join(map(self._item_statements, passage.items))
+            else "\n".join(map(self._item_statements, subroutine.items))
         )
         self.answer = ""
-        handed = range(len(passage.handed))
-        known = [name for name, _ in self._common_parameters(is_left)] + [f"place{n}" for n in handed]
+        numbers = range(len(subroutine.parameter_types))
+        known = [name for name, _ in self._common_parameters(is_left)] + [f"place{n}" for n in numbers]
         parameters = [declared for _, declared in self._common_parameters(is_left)]
-        parameters += [f"{self._type(passage.handed[n])}place{n}" for n in handed]
+        parameters += [f"{self._type(subroutine.parameter_types[n])}place{n}" for n in numbers]
         unused = "".join(f"(void){name};\n" for name in known)
         text = indent(f"{unused}{body}{'return 1;' * is_left}", "    ")
         kind = "uint32_t" if is_left else "void"
@@ -214,7 +214,7 @@ class StatementWriter:
         of the enclosing loops."""
         inner = f"at + {1 + depth}"
         known = [inner if name == "at" else name for name, _ in self._common_parameters(run.waits)]
-        call = f"part_{run.passage}({', '.join([*known, *locations])})"
+        call = f"part_{run.subroutine}({', '.join([*known, *locations])})"
         return f"at[{1 + depth}] = 0;\n{self._waiting_call(call)}" if run.waits else f"{call};\n"
 
     def _waiting_call(self, call: str) -> str:
@@ -224,9 +224,9 @@ class StatementWriter:
         left = f"    return{self.answer};\n"
         return f"at[0] = {self.waits};\nrows_{self.waits}:\nif (!{call}) {{\n{left}}}\n"
 
-    def _run_step_statements(self, fire: RunStep, locations: Texts, params: str = "") -> str:
-        step = self.program.steps[fire.step]
-        variant = step.variants[fire.variant]
+    def _run_step_statements(self, run: RunStep, locations: Texts, params: str = "") -> str:
+        step = self.program.steps[run.step]
+        variant = step.variants[run.variant]
         is_known = step.index in self.named
         self.named.add(step.index)
         lines = [] if is_known else [comment(step)]

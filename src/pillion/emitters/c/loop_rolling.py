@@ -63,7 +63,7 @@ class RolledLoop:
 class CallSubroutine:
     """Calls an outlined subroutine (outlining.py); its locations are the arguments."""
 
-    passage: int
+    subroutine: int
     waits: bool = False
     """Whether the subroutine takes rows from the caller."""
 
@@ -86,7 +86,7 @@ Action = RunStep | RunVariant | MoveRows | TakeRows | LoadConstant | RolledLoop 
 
 @dataclass(frozen=True)
 class VariantSelector:
-    """A variant as a pseudo-location, the selector of `FireAny`."""
+    """A variant as a pseudo-location, the selector of `RunVariant`."""
 
     variant: int
     kind: RunStep

@@ -32,11 +32,11 @@ from pillion.emitters.c.loop_rolling import (
 )
 from pillion.memory.op_memory import DEEPEST_PASSAGES
 
-FIRE_BYTES, MOVE_BYTES, TAKE_BYTES, LOOP_BYTES, RUN_BYTES = 22, 16, 36, 14, 10
+RUN_STEP_BYTES, MOVE_BYTES, TAKE_BYTES, LOOP_BYTES, CALL_BYTES = 22, 16, 36, 14, 10
 """The approximate code size of each kind of item without its locations."""
-PLACE_BYTES, MOVING_BYTES = 6, 8
+LOCATION_BYTES, MOVING_BYTES = 6, 8
 """The approximate code size of a location, and of one that advances in a loop."""
-PASSAGE_BYTES = 16
+FUNCTION_BYTES = 16
 """The approximate code size of a function's prologue and epilogue."""
 
 
@@ -45,7 +45,7 @@ class Subroutine:
     """A subroutine: a sequence that the program runs in several places."""
 
     items: tuple[ProgramItem, ...]
-    handed: tuple[LocationType, ...]
+    parameter_types: tuple[LocationType, ...]
     """The types of its parameters."""
 
 
@@ -81,18 +81,18 @@ def _loop_nesting(node: _Node) -> int:
 
 
 _BYTES: Mapping[type, int] = {
-    RunStep: FIRE_BYTES,
-    RunVariant: FIRE_BYTES,
+    RunStep: RUN_STEP_BYTES,
+    RunVariant: RUN_STEP_BYTES,
     MoveRows: MOVE_BYTES,
     LoadConstant: MOVE_BYTES,
     TakeRows: TAKE_BYTES,
-    CallSubroutine: RUN_BYTES,
+    CallSubroutine: CALL_BYTES,
 }
 
 
 def _bytes_of(leaf: _Node, depth: int = 0) -> int:
     moving = sum(MOVING_BYTES for track in leaf.tracks for stride in track.strides[depth:] if stride)
-    return _BYTES[type(leaf.what)] + PLACE_BYTES * len(leaf.tracks) + moving
+    return _BYTES[type(leaf.what)] + LOCATION_BYTES * len(leaf.tracks) + moving
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _RepeatedSequence:
     length: int
     spots: tuple[Location, ...]
     """The location of each leaf's operand inside the subroutine."""
-    handed: tuple[tuple[MovingLocation, ...], ...]
+    arguments: tuple[tuple[MovingLocation, ...], ...]
     """The arguments, for each occurrence."""
     saved: int
 
@@ -144,7 +144,7 @@ class _OutlineSearch:
     def __init__(self, programs: list[list[_Node]]) -> None:
         self.programs = programs
         self.found: list[list[_Node]] = []
-        self.handed: list[tuple[LocationType, ...]] = []
+        self.parameter_types: list[tuple[LocationType, ...]] = []
         self.depths: list[int] = []
         """For each subroutine, the nesting depth of subroutines in it that wait for rows; 0 if nothing in it
         waits."""
@@ -155,7 +155,7 @@ class _OutlineSearch:
             self._replace_by_calls(best)
         bodies = [[_item(node) for node in body] for body in self.found]
         subroutines = [
-            Subroutine(tuple(body), handed) for body, handed in zip(bodies, self.handed, strict=True)
+            Subroutine(tuple(body), types) for body, types in zip(bodies, self.parameter_types, strict=True)
         ]
         return [[_item(node) for node in program] for program in self.programs], subroutines
 
@@ -186,7 +186,7 @@ class _OutlineSearch:
         return id(node) if max(depths, default=0) >= DEEPEST_PASSAGES else node.key(depth)
 
     def _depth(self, leaf: _Node) -> int:
-        return self.depths[leaf.what.passage] if isinstance(leaf.what, CallSubroutine) else 0
+        return self.depths[leaf.what.subroutine] if isinstance(leaf.what, CallSubroutine) else 0
 
     def _make_subroutine(self, length: int, where: Sequence[_SequenceStart], most: int) -> _RepeatedSequence:
         """Makes a subroutine of a sequence. Locations that are equal in all occurrences stay; the others become
@@ -206,10 +206,10 @@ class _OutlineSearch:
             spots.append(
                 ParameterLocation(group, first.offset - times[0][firsts[group]].start.offset, type_of(first))
             )
-        handed = tuple(tuple(tracks[number] for number in firsts) for tracks in times)
-        argument_bytes = sum(_bytes_of(_Node(CallSubroutine(0), tracks)) - RUN_BYTES for tracks in handed)
+        arguments = tuple(tuple(tracks[number] for number in firsts) for tracks in times)
+        argument_bytes = sum(_bytes_of(_Node(CallSubroutine(0), tracks)) - CALL_BYTES for tracks in arguments)
         saved = most - argument_bytes
-        return _RepeatedSequence(tuple(where), length, tuple(spots), handed, saved)
+        return _RepeatedSequence(tuple(where), length, tuple(spots), arguments, saved)
 
     def _relative_locations(self, start: _SequenceStart, length: int) -> list[MovingLocation]:
         """Returns the locations of a sequence relative to the loops inside it."""
@@ -227,14 +227,14 @@ class _OutlineSearch:
         inside = max(map(self._depth, leaves), default=0)
         run = CallSubroutine(number, waiting)
         for start, tracks in sorted(
-            zip(shared.where, shared.handed, strict=True), key=lambda occurrence: -occurrence[0].at
+            zip(shared.where, shared.arguments, strict=True), key=lambda occurrence: -occurrence[0].at
         ):
             self.lists[start.nodes][0][start.at : start.at + shared.length] = [_Node(run, tracks)]
         spots = iter(shared.spots)
         for leaf in leaves:
             leaf.tracks = tuple(MovingLocation(next(spots), t.strides[depth:]) for t in leaf.tracks)
         self.found.append(body)
-        self.handed.append(tuple(type_of(track.start) for track in shared.handed[0]))
+        self.parameter_types.append(tuple(type_of(track.start) for track in shared.arguments[0]))
         self.depths.append(inside + 1 if waiting else 0)
 
 
@@ -265,7 +265,7 @@ def _repeated(
             apart = list(_non_overlapping(where, length))
             here = sum(sum(now[start.nodes][start.at : start.at + length]) for start in apart)
             there = sum(then[where[0].nodes][where[0].at : where[0].at + length])
-            most = here - there - len(apart) * RUN_BYTES - PASSAGE_BYTES
+            most = here - there - len(apart) * CALL_BYTES - FUNCTION_BYTES
             if most > 0 and len(apart) > 1:
                 yield most, length, apart
 

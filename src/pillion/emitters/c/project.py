@@ -62,12 +62,10 @@ def project_files(
     self-test, `npu` the memory that the NPU needs on the chip."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
-    files = _files_in_folders(program)
     host = lower(program.graph, workspaces=program.workspaces) if isa is not Isa.PORTABLE else None
+    files = _files_in_folders(program, host is not None)
     if host is not None:
         files |= _prefix_paths(HOST_FOLDER, _files_in_one_folder(host))
-        header = f"{MODEL_FOLDER}/model.h"
-        files[header] = model_source.with_host_alternative(str(files[header]), f"../{HOST_FOLDER}/model.h")
     sources = sorted(path for path in files if path.endswith(".c"))
     tests = _prefix_paths(SELFTEST_FOLDER, selftest_files(program, host, test)) if test else {}
     of_test = sorted(path for path in tests if path.endswith(".c"))
@@ -102,12 +100,12 @@ def boards_for(isa: Isa) -> list[Board]:
     return [board for board in BOARDS.values() if CORES[board.core].runs(isa)]
 
 
-def _files_in_folders(program: CProgram) -> dict[str, Content]:
+def _files_in_folders(program: CProgram, has_host: bool) -> dict[str, Content]:
     """Returns the model's files, and separately the references of NPU segments with the kernels that only they
     need."""
     reference, inner = segment_reference_files(program)
-    model: dict[str, Content] = {**_model_files(program), **npu_header(program), **_kernel_files([program])}
-    model |= _kernel_headers()
+    model: dict[str, Content] = {**_model_files(program, has_host), **npu_header(program)}
+    model |= {**_kernel_files([program]), **_kernel_headers()}
     stand_in = {**reference, **_kernel_files(inner, elsewhere=model)}
     return _prefix_paths(MODEL_FOLDER, model) | _prefix_paths(STAND_IN_FOLDER, stand_in)
 
@@ -123,9 +121,9 @@ def _prefix_paths(folder: str, files: Mapping[str, Content]) -> dict[str, Conten
     return {f"{folder}/{path}": content for path, content in files.items()}
 
 
-def _model_files(program: CProgram) -> dict[str, Content]:
+def _model_files(program: CProgram, has_host: bool = False) -> dict[str, Content]:
     return {
-        "model.h": model_source.model_h(program),
+        "model.h": model_source.model_h(program, has_host),
         "model.c": model_source.model_c(program),
         "weights.h": model_source.weights_h(program),
         "weights.c": model_source.weights_c(program),

@@ -102,7 +102,7 @@ def strip_rows(out_h: int, stride_h: int, reach: int, row_bytes: int) -> int:
     return max(1, min(out_h, (rows - reach) // stride_h + 1))
 
 
-def strips_of(op: Conv2d) -> Params:
+def image_params(op: Conv2d) -> Params:
     """Returns image and window of a convolution. A pointwise one has an image of one column."""
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, out_c = op.y.shape
@@ -128,7 +128,7 @@ def pointwise_image_params(pixels: int, in_c: int, out_c: int) -> Params:
     }
 
 
-def strip_bytes(place: Params) -> int:
+def image_strip_bytes(place: Params) -> int:
     """Returns the size of a strip of the image."""
     number = {key: int(value) for key, value in place.items() if not isinstance(value, np.ndarray)}
     reach = (number["kernel_h"] - 1) * number["dilation_h"] + 1
@@ -139,14 +139,14 @@ def conv_params(op: Conv2d) -> Params:
     """Returns the parameters of a convolution."""
     weights = op.weights_per_output
     packed = pack_blocks(weights.reshape(len(weights), op.kernel[0], -1))
-    return {**strips_of(op), "weights": packed, **sums_and_scales(op, weights, SIXTEEN)}
+    return {**image_params(op), "weights": packed, **sums_and_scales(op, weights, SIXTEEN)}
 
 
 # --- linear -----------------------------------------------------------------------------------------------------------
 
 
-def linear_strips(op: Linear) -> Params:
-    """Returns a fully connected layer as a pointwise convolution."""
+def linear_image_params(op: Linear) -> Params:
+    """Returns the image and the window of a fully connected layer, a convolution of one column of pixels."""
     return pointwise_image_params(op.rows, op.in_features, op.out_features)
 
 
@@ -154,7 +154,7 @@ def linear_params(op: Linear) -> Params:
     """Returns the parameters of a fully connected layer."""
     weights = op.weights.constant
     packed = pack_blocks(weights[:, None])
-    return {**linear_strips(op), "weights": packed, **sums_and_scales(op, weights, SIXTEEN)}
+    return {**linear_image_params(op), "weights": packed, **sums_and_scales(op, weights, SIXTEEN)}
 
 
 # --- depthwise --------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ KERNELS: tuple[Kernel, ...] = (
         "conv2d_s8",
         conv_params,
         requires=(equals("groups", 1), contiguous_rows, SCALES),
-        scratch_bytes=lambda op: strip_bytes(strips_of(op)),
+        scratch_bytes=lambda op: image_strip_bytes(image_params(op)),
     ),
     HOST.kernel(
         DepthwiseConv2d,
@@ -207,6 +207,6 @@ KERNELS: tuple[Kernel, ...] = (
         "conv2d_s8",
         linear_params,
         requires=(SCALES,),
-        scratch_bytes=lambda op: strip_bytes(linear_strips(op)),
+        scratch_bytes=lambda op: image_strip_bytes(linear_image_params(op)),
     ),
 )
