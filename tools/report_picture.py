@@ -13,7 +13,7 @@ import numpy as np
 import pillion
 from pillion.report.collect import collect
 from pillion.report.page import write_page
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "report.png"

@@ -26,7 +26,7 @@ from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page.summary import tiles
 from pillion.report.pictures.arena_picture import format_size
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 from pillion.targets import TARGETS, Target, find_target
 
 X = torch.linspace(-1, 1, 3 * 24 * 24).reshape(1, 3, 24, 24)

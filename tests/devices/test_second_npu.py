@@ -26,7 +26,7 @@ from pillion.ops import Conv2d, Linear, Lut, Reshape, Segment
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import render
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 from pillion.targets import Target, find_target
 
 REWRITTEN: list[str] = []

@@ -19,7 +19,7 @@ from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import write_page
 from pillion.report.report_facts import Facts
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from browser import Page
 from pillion.report.collect import collect
 from pillion.report.page import write_page
 from pillion.report.report_facts import Facts
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 
 pytestmark = pytest.mark.torch
 

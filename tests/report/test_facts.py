@@ -23,7 +23,7 @@ from pillion.report.arena import arena_facts
 from pillion.report.collect import collect
 from pillion.report.op_facts import op_facts
 from pillion.report.report_facts import Facts
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 
 pytestmark = pytest.mark.torch
 PLAIN = ReportOptions(measure=False)

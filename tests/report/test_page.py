@@ -28,7 +28,7 @@ from pillion.report.page import render, script_data_json
 from pillion.report.pictures.arena_picture import draw_arena, format_size, tick_sizes
 from pillion.report.pictures.network import draw_network
 from pillion.report.report_facts import ArenaFacts, Facts, PeakFacts, ResidentFacts, TimeFacts
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 from pillion.targets import find_target
 
 pytestmark = pytest.mark.torch

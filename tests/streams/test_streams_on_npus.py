@@ -13,7 +13,7 @@ from pillion.partition.processors import require_same_units
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import write_page
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
 from streams.stream_checks import require_windows, signals, steps

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from pillion.errors import escape_controls
-from pillion.host_io.progress import Advance, say, show_progress, stage
+from pillion.host_io.progress import say, show_progress, stage
 
 Facts = dict[str, Any]
 """Results as plain data that JSON can represent."""
@@ -27,29 +27,11 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def progress(quiet: bool, what: str = "") -> Iterator[Advance | None]:
+def progress(quiet: bool, what: str = "") -> Iterator[Any]:
     """Shows a progress bar on a terminal unless `quiet`. Compiling and running name their own stages; for other
     work, `what` names it, and the yielded function moves the bar."""
-    with show_progress(False if quiet else None):
-        if not what:
-            yield None
-            return
-        with stage(what) as advance:
-            yield advance
-
-
-@contextmanager
-def stages(quiet: bool, what: str) -> Iterator[tuple[Advance, Callable[[str], None]]]:
-    """Shows a progress bar for several stages. The first yielded function moves it, the second names the next
-    stage."""
-    with show_progress(False if quiet else None), ExitStack() as running:
-        advance = [running.enter_context(stage(what))]
-
-        def begin(words: str) -> None:
-            running.close()
-            advance[0] = running.enter_context(stage(words))
-
-        yield lambda done, total: advance[0](done, total), begin
+    with show_progress(False if quiet else None), stage(what) if what else nullcontext() as advance:
+        yield advance
 
 
 def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {}) -> None:  # never changed

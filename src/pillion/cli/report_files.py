@@ -17,7 +17,7 @@ from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import require_template_engine, write_page
 from pillion.report.report_facts import Facts
-from pillion.report.subject import ReportOptions
+from pillion.report.report_options import ReportOptions
 from pillion.run.time_estimate import TimingConditions
 
 PAGES = (".html", ".htm")
@@ -66,11 +66,10 @@ def collect_facts(
     is_calibration = data == request.options.quantize.calibrate
     source: Any = opened or (request.samples if is_calibration else None) or data
     command = join(["pillion", *sys.argv[1:]])
-    with console.stages(quiet, "looking") as (bar, stage):
-        files = _files(request, data)
+    files = _files(request, data)
+    with console.progress(quiet):
         return collect(
-            program,
-            ReportOptions(source, samples, measure, command, files, conditions, bar, stage, max_flash),
+            program, ReportOptions(source, samples, measure, command, files, conditions, max_flash)
         )
 
 

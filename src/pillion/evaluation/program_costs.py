@@ -8,12 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pillion.boards import qemu
-from pillion.boards.elf import read_elf
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.errors import PillionError
 from pillion.program import Program
-from pillion.run.emulated_board import board_of, run_on_board
+from pillion.run.emulated_board import board_of, firmware_sizes, run_on_board
 from pillion.run.executor import RunOptions
 from pillion.run.project_folder import temporary_project
 from pillion.run.random_inputs import samples_of_manifest
@@ -76,7 +74,7 @@ def _measure_costs(
 ) -> ProgramCosts:
     board = board_of(manifest)
     if flash:
-        sizes = read_elf(qemu.build(folder, replace(board, optimize=manifest.optimize), manifest.files))
+        sizes = firmware_sizes(folder, manifest, board)
         total = sizes.code + sizes.tables + sizes.constants
         known = replace(known, flash_bytes=total, board=board.name)
     if instructions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from pillion.compiled_program import CompiledProgram
 from pillion.emitters.c.lower import lower
 from pillion.ir.types import DType
 from pillion.memory import ArenaResident, MemoryPlan
@@ -12,7 +13,6 @@ from pillion.ops import flatten_ops
 from pillion.passes.int8_io import int8_io
 from pillion.report.op_facts import OUTSIDE
 from pillion.report.report_facts import ArenaFacts, OpFacts, PeakFacts, ResidentFacts
-from pillion.report.subject import ReportSubject
 
 MOST_OPS = 400
 """Largest program for which alternative plans are computed; each takes seconds."""
@@ -20,7 +20,7 @@ NAMED = 3
 """Residents that advice names."""
 
 
-def arena_facts(subject: ReportSubject, ops: Sequence[OpFacts], *, plans: bool = True) -> ArenaFacts:
+def arena_facts(subject: CompiledProgram, ops: Sequence[OpFacts], *, plans: bool = True) -> ArenaFacts:
     """Returns the memory plan for the picture. With `plans`, computes plans with other options, for advice."""
     plan, steps = subject.lowered.memory, flatten_ops(subject.lowered.graph.ops)
     first_of: dict[int, int] = {}
@@ -50,7 +50,7 @@ def arena_facts(subject: ReportSubject, ops: Sequence[OpFacts], *, plans: bool =
     )
 
 
-def _resident_facts(subject: ReportSubject, first_of: dict[int, int]) -> Iterator[ResidentFacts]:
+def _resident_facts(subject: CompiledProgram, first_of: dict[int, int]) -> Iterator[ResidentFacts]:
     ops = flatten_ops(subject.lowered.graph.ops)
     step_of = {result: step for step, op in enumerate(ops) for result in op.results}
     for resident in subject.lowered.memory.residents:
@@ -66,7 +66,7 @@ def _resident_facts(subject: ReportSubject, first_of: dict[int, int]) -> Iterato
         )
 
 
-def _describe_resident(resident: ArenaResident, subject: ReportSubject) -> str:
+def _describe_resident(resident: ArenaResident, subject: CompiledProgram) -> str:
     graph = subject.lowered.graph
     if any(v in graph.inputs for v in resident.values):
         return "input"
@@ -148,7 +148,7 @@ def _unused_live_tensors(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[st
                 )
 
 
-def _advice_from_other_plans(subject: ReportSubject, plan: MemoryPlan) -> Iterator[str]:
+def _advice_from_other_plans(subject: CompiledProgram, plan: MemoryPlan) -> Iterator[str]:
     """Yields advice from plans with other options."""
     graph, isa, workspaces = subject.graph, subject.target.isa, subject.payloads.workspaces
     if len(graph.ops) > MOST_OPS or subject.file is not None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pillion.compiled_program import CompiledProgram
+from pillion.host_io.progress import stage
 from pillion.ir.types import Array
 from pillion.ops import Segment
 from pillion.report import board_measurement, flash, quality
@@ -13,46 +15,40 @@ from pillion.report.arena import arena_facts
 from pillion.report.op_facts import edges, op_facts, segments, tensor_facts, with_boundary_bytes
 from pillion.report.provenance import origin
 from pillion.report.report_facts import Facts, QualityFacts, StateFacts, TimeFacts
+from pillion.report.report_options import ReportOptions
 from pillion.report.report_samples import report_samples
-from pillion.report.subject import ReportOptions, ReportSubject
 from pillion.run.float_interface import as_type, graph_inputs
 from pillion.run.random_inputs import random_samples
-from pillion.run.time_estimate import TimingConditions, estimate_program
-
-NOT_ASKED = "not asked for (--no-measure)"
+from pillion.run.time_estimate import estimate_program
 
 
-def collect(subject: ReportSubject, asked: ReportOptions) -> Facts:
+def collect(subject: CompiledProgram, asked: ReportOptions) -> Facts:
     """Returns all facts about a program. Facts that are unknown here carry the reason."""
-    stage = asked.stage or (lambda words: None)
-    stage("comparing with float" if subject.floats else "looking at samples")
     shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in subject.graph.inputs]
     samples = (
         [] if asked.data is None else report_samples(asked.data, subject.graph.inputs, shapes, asked.samples)
     )
-    measured = quality.measure_quality(subject, samples, asked.progress)
-    stage("counting instructions")
-    measurement = (
-        _measure_first_sample(subject, samples)
-        if asked.measure
-        else board_measurement.not_measured(NOT_ASKED)
-    )
-    stage("planning memory")
-    facts = _assemble_facts(subject, asked, measured, measurement)
+    with stage("comparing with float" if subject.floats else "looking at samples") as advance:
+        measured = quality.measure_quality(subject, samples, asked.progress or advance)
+    with stage("counting instructions"):
+        measurement = (
+            _measure_first_sample(subject, samples)
+            if asked.measure
+            else board_measurement.not_measured("not asked for (--no-measure)")
+        )
+    with stage("planning memory"):
+        facts = _assemble_facts(subject, asked, measured, measurement)
     if asked.conditions is None:
         return facts
-    stage("estimating time")
-    return replace(facts, time=_time_facts(subject, asked.conditions))
-
-
-def _time_facts(subject: ReportSubject, conditions: TimingConditions) -> TimeFacts:
-    estimate = estimate_program(subject, conditions)
-    band = estimate.milliseconds
-    return TimeFacts(str(estimate.clock), band.low, band.high, estimate.basis, estimate.left_out)
+    with stage("estimating time"):
+        estimate = estimate_program(subject, asked.conditions)
+    low, high = estimate.milliseconds.low, estimate.milliseconds.high
+    time = TimeFacts(str(estimate.clock), low, high, estimate.basis, estimate.left_out)
+    return replace(facts, time=time)
 
 
 def _assemble_facts(
-    subject: ReportSubject,
+    subject: CompiledProgram,
     options: ReportOptions,
     measured: QualityFacts,
     measurement: board_measurement.Measurement,
@@ -98,7 +94,7 @@ def _assemble_facts(
     )
 
 
-def _npu_name(subject: ReportSubject) -> str:
+def _npu_name(subject: CompiledProgram) -> str:
     """Returns the name of the chip's NPU, or of the NPU in the file."""
     if subject.target.npu:
         return subject.target.npu.name
@@ -106,7 +102,7 @@ def _npu_name(subject: ReportSubject) -> str:
 
 
 def _measure_first_sample(
-    subject: ReportSubject, samples: Sequence[Sequence[Array]]
+    subject: CompiledProgram, samples: Sequence[Sequence[Array]]
 ) -> board_measurement.Measurement:
     """Counts instructions on the first sample of the data, or on a random one."""
     if not samples:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pillion.boards.elf import ElfSizes
+from pillion.compiled_program import CompiledProgram
 from pillion.ops import Segment
 from pillion.report.op_facts import OUTSIDE
 from pillion.report.report_facts import OpFacts, PartFacts
-from pillion.report.subject import ReportSubject
 
 PARAMS = "parameters of kernels"
 NPU_WEIGHTS = "weights of the NPU (copied to SRAM)"
@@ -18,7 +18,7 @@ OF_COMPILER = ("__", "mem", "ldiv", "idiv")
 """Name prefixes of functions in the compiler's runtime library."""
 
 
-def constant_parts(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]:
+def constant_parts(subject: CompiledProgram, ops: Sequence[OpFacts]) -> tuple[PartFacts, ...]:
     """Returns the constants of the C project by purpose; shared constants count for the first op."""
     lowered = subject.lowered
     bytes_of = {c.name: c.elements * c.data.itemsize for c in lowered.constants}
@@ -45,7 +45,7 @@ def constant_parts(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[Part
     return tuple(sorted((*parts, *_npu_weights(subject, ops)), key=lambda part: -part.bytes))
 
 
-def _npu_weights(subject: ReportSubject, ops: Sequence[OpFacts]) -> list[PartFacts]:
+def _npu_weights(subject: CompiledProgram, ops: Sequence[OpFacts]) -> list[PartFacts]:
     if subject.payloads.flash_bytes:
         compiled = subject.payloads.segments
         return [
@@ -65,7 +65,7 @@ def _npu_weights(subject: ReportSubject, ops: Sequence[OpFacts]) -> list[PartFac
     return parts
 
 
-def code_parts(subject: ReportSubject, elf: ElfSizes) -> tuple[PartFacts, ...]:
+def code_parts(subject: CompiledProgram, elf: ElfSizes) -> tuple[PartFacts, ...]:
     """Returns the functions of a linked firmware, without those that measure it."""
     model, kernels = subject.lowered.graph.name, {r.name for r in subject.lowered.routines}
     has_npu = any(isinstance(op, Segment) for op in subject.graph.ops)

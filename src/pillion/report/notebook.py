@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+from pillion.compiled_program import CompiledProgram
 from pillion.report.arena import arena_facts
 from pillion.report.op_facts import op_facts
 from pillion.report.pictures.arena_picture import draw_arena, format_size
 from pillion.report.pictures.svg import element, markup
-from pillion.report.subject import ReportSubject
 
 
-def notebook_html(subject: ReportSubject) -> str:
+def notebook_html(subject: CompiledProgram) -> str:
     """Returns a summary of a program as HTML."""
     ops = op_facts(subject, None)
     arena = arena_facts(subject, ops, plans=False)
@@ -41,7 +41,7 @@ def notebook_html(subject: ReportSubject) -> str:
     return words.removesuffix("</div>") + picture + "</div>"
 
 
-def _ram_text(subject: ReportSubject, arena_bytes: int) -> str:
+def _ram_text(subject: CompiledProgram, arena_bytes: int) -> str:
     words = f"arena {format_size(arena_bytes)}"
     if subject.graph.states:
         words += f", state {format_size(subject.lowered.memory.state_bytes)}"

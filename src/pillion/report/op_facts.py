@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pillion.compiled_program import CompiledProgram
 from pillion.devices import cortex_m
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.ir.graph import Graph
@@ -16,7 +17,6 @@ from pillion.ir.verdict import Verdict
 from pillion.ops import Scan, Segment, flatten_ops
 from pillion.partition import LedgerEntry, ProcessingUnit
 from pillion.report.report_facts import EdgeFacts, KernelFacts, OpFacts, RuleFacts, SegmentFacts, TensorFacts
-from pillion.report.subject import ReportSubject
 from pillion.targets import NPUS
 
 LONGEST_ATTRIBUTE = 120
@@ -34,7 +34,7 @@ class PlacedOp:
     device: str
 
 
-def expand_segments(subject: ReportSubject) -> list[PlacedOp]:
+def expand_segments(subject: CompiledProgram) -> list[PlacedOp]:
     """Returns all ops in execution order, with segments expanded."""
     found: list[PlacedOp] = []
     numbers = itertools.count()
@@ -59,7 +59,7 @@ def tensor_facts(value: Value) -> TensorFacts:
     return TensorFacts(value.name, value.dtype.value, value.shape, value.type.size_bytes, words)
 
 
-def op_facts(subject: ReportSubject, instructions: Sequence[int] | None) -> tuple[OpFacts, ...]:
+def op_facts(subject: CompiledProgram, instructions: Sequence[int] | None) -> tuple[OpFacts, ...]:
     """Returns all ops. `instructions` are the counts per step, if measured."""
     entries = {entry.op: entry for entry in subject.ledger}
     choices = {step.choice.op: step.choice for step in subject.lowered.steps}
@@ -71,7 +71,7 @@ def op_facts(subject: ReportSubject, instructions: Sequence[int] | None) -> tupl
     return tuple(rows)
 
 
-def _entry_of_read_program(placed: PlacedOp, subject: ReportSubject) -> LedgerEntry:
+def _entry_of_read_program(placed: PlacedOp, subject: CompiledProgram) -> LedgerEntry:
     """Returns the ledger entry of an op in a program read from a file, which records the unit but no reason."""
     op, isa = placed.op, subject.target.isa
     npu = NPUS.get(placed.device)
@@ -140,7 +140,7 @@ def _value_in_words(value: object) -> str:
     return words if len(words) <= LONGEST_ATTRIBUTE else f"{words[:LONGEST_ATTRIBUTE]}…"
 
 
-def edges(subject: ReportSubject) -> tuple[EdgeFacts, ...]:
+def edges(subject: CompiledProgram) -> tuple[EdgeFacts, ...]:
     """Returns every tensor's edges, from its producer to its readers."""
     rows = expand_segments(subject)
     outer = _outer_names(subject)
@@ -161,7 +161,7 @@ def edges(subject: ReportSubject) -> tuple[EdgeFacts, ...]:
     return tuple(facts)
 
 
-def _outer_names(subject: ReportSubject) -> Mapping[Value, Value]:
+def _outer_names(subject: CompiledProgram) -> Mapping[Value, Value]:
     """Maps values inside segments to the values outside that they correspond to."""
     segments = [op for op in subject.graph.ops if isinstance(op, Segment)]
     loops = [op for op in flatten_ops(subject.graph.ops) if isinstance(op, Scan)]
@@ -175,7 +175,7 @@ def _facts_of_edge(rows: Sequence[PlacedOp], maker: int, reader: int, value: Val
     return EdgeFacts(maker, reader, value.name, value.type.size_bytes, sides[0] != sides[1])
 
 
-def segments(subject: ReportSubject, ops: Sequence[OpFacts]) -> tuple[SegmentFacts, ...]:
+def segments(subject: CompiledProgram, ops: Sequence[OpFacts]) -> tuple[SegmentFacts, ...]:
     """Returns the NPU's segments with the tensors that cross their boundaries."""
     facts = []
     for number, op in enumerate(o for o in subject.graph.ops if isinstance(o, Segment)):

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from pillion.compiled_program import CompiledProgram
-from pillion.devices.clock import Clock, parse_clock
+from pillion.devices.clock import Clock
 from pillion.host_io.progress import show_progress
 from pillion.ir.text import to_text
 from pillion.report.collect import collect
 from pillion.report.page import require_template_engine, write_page
-from pillion.report.subject import Progress, ReportOptions, ReportSubject
+from pillion.report.report_options import Progress, ReportOptions
 from pillion.run.arithmetic_change import ArithmeticChange
 from pillion.run.arithmetic_change import compare_arithmetics as arithmetic_change
-from pillion.run.time_estimate import TimingConditions
+from pillion.run.time_estimate import timing_conditions
 
 
 def report(
-    program: ReportSubject,
+    program: CompiledProgram,
     path: str | Path,
     data: Any = None,
     *,
@@ -34,7 +34,7 @@ def report(
     At most `samples` samples are used. With `measure`, instructions are counted if cross compiler and
     emulator are installed. With `clock` (`"160MHz"`, or hertz), the report estimates the time of a run."""
     require_template_engine()
-    conditions = TimingConditions(parse_clock(clock, "clock")) if clock is not None else None
+    conditions = timing_conditions(clock) if clock is not None else None
     facts = collect(program, ReportOptions(data, samples, measure, conditions=conditions, progress=progress))
     write_page(facts, Path(path))
     return Path(path)

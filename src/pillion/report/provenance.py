@@ -11,17 +11,18 @@ from pathlib import Path
 
 from pillion import __version__
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
+from pillion.compiled_program import CompiledProgram
 from pillion.host_io.atomic_files import file_sha256
 from pillion.ir.text import to_text
 from pillion.report.report_facts import OriginFacts
-from pillion.report.subject import ReportOptions, ReportSubject
+from pillion.report.report_options import ReportOptions
 
 PACKAGES = ("torch", "torchao", "numpy", "flatbuffers")
 MOST_BYTES = 1 << 30
 """Largest data that is hashed."""
 
 
-def origin(subject: ReportSubject, asked: ReportOptions) -> OriginFacts:
+def origin(subject: CompiledProgram, asked: ReportOptions) -> OriginFacts:
     """Returns what is needed to reproduce the report and to recognize the program."""
     hashes = {
         what: _hash_of_path(path) for what, path in (asked.named_files or {}).items() if _is_small(path)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.compiled_program import CompiledProgram
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, PerTensor, Value
 from pillion.ops import Segment
 from pillion.report.op_facts import OUTSIDE, expand_segments
 from pillion.report.report_facts import HistogramFacts, QualityFacts, TensorQuality
-from pillion.report.subject import Progress, ReportSubject
+from pillion.report.report_options import Progress
 from pillion.run.float_interface import as_type, graph_inputs, imported_name
 
 BINS = 64
@@ -26,7 +27,7 @@ NO_DATA = "no data was given: --data or --calibrate, `data` in Python"
 
 
 def measure_quality(
-    subject: ReportSubject, given: Sequence[Sequence[Array]], progress: Progress | None = None
+    subject: CompiledProgram, given: Sequence[Sequence[Array]], progress: Progress
 ) -> QualityFacts:
     """Runs the reference and the float model, if any, on samples, and compares them tensor by tensor."""
     if not given:
@@ -34,8 +35,7 @@ def measure_quality(
     tallies = {value: _Tally(value, number) for number, value in _quantized_tensors(subject)}
     for done, sample in enumerate(given, 1):
         _tally_sample(subject, sample, tallies, done)
-        if progress:
-            progress(done, len(given))
+        progress(done, len(given))
     seen = [tally for tally in tallies.values() if tally.count]
     without = tuple(t.value.name for t in seen if not t.floats.any()) if subject.floats else ()
     return QualityFacts(
@@ -43,7 +43,7 @@ def measure_quality(
     )
 
 
-def _quantized_tensors(subject: ReportSubject) -> Iterator[tuple[int, Value]]:
+def _quantized_tensors(subject: CompiledProgram) -> Iterator[tuple[int, Value]]:
     """Yields the quantized tensors with the numbers of their ops."""
     tensors = [(OUTSIDE, v) for v in subject.graph.sources]
     tensors += [(n, v) for n, placed in enumerate(expand_segments(subject)) for v in placed.op.results]
@@ -54,7 +54,7 @@ def _quantized_tensors(subject: ReportSubject) -> Iterator[tuple[int, Value]]:
 
 
 def _tally_sample(
-    subject: ReportSubject, sample: Sequence[Array], tallies: Mapping[Value, _Tally], number: int
+    subject: CompiledProgram, sample: Sequence[Array], tallies: Mapping[Value, _Tally], number: int
 ) -> None:
     floats: Mapping[str, Array] = {}
     if subject.floats is not None:

@@ -90,7 +90,7 @@ def _run_emulator(
     raw = b"".join(np.ascontiguousarray(x).tobytes() for sample in samples for x in sample)
     timeout = options.timeout * len(samples)
     run = qemu.run(folder, board, raw, profile=options.profile, timeout=timeout, files=manifest.files)
-    profile = _profile(manifest, run, _firmware_sizes(folder, manifest, board)) if options.profile else None
+    profile = _profile(manifest, run, firmware_sizes(folder, manifest, board)) if options.profile else None
     per_sample = len(run.outputs) // len(samples)
     for number in range(len(samples)):
         outputs = run.outputs[number * per_sample : (number + 1) * per_sample]
@@ -110,8 +110,9 @@ def _split_outputs(outputs: bytes, manifest: Manifest) -> list[bytes]:
     return [outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
-def _firmware_sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
-    """Returns the sizes of the linked firmware."""
+def firmware_sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
+    """Returns the sizes of a project's firmware, linked for a board."""
+    board = dataclasses.replace(board, optimize=manifest.optimize)
     return read_elf(qemu.build(folder, board, manifest.files))
 
 
@@ -156,7 +157,7 @@ def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile
     if len(ops) != len(manifest.ops):
         raise manifest_mismatch_error(manifest, f"{len(manifest.ops)} ops", f"{len(ops)} measured")
     on_core = sum(count for op, count in zip(manifest.ops, ops, strict=True) if op.kind != Segment.kind)
-    return Profile(on_core, ops, result.stack_bytes or 0, sizes.code, tuple(regions), manifest.ops)
+    return Profile(on_core, ops, result.stack_bytes or 0, sizes, tuple(regions), manifest.ops)
 
 
 def _constants(sizes: ElfSizes, model: str) -> dict[bool, int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pillion.boards.elf import ElfSizes
 from pillion.devices.payloads import Payloads
 from pillion.emitters.c.manifest import ManifestOp
 from pillion.errors import PillionError
@@ -49,10 +50,16 @@ class Profile:
     op_instructions: tuple[int, ...]
     """The instructions of each op; for a segment those of its stand-in."""
     stack_bytes: int
-    code_bytes: int
+    elf: ElfSizes
+    """The sizes of the linked firmware."""
     regions: tuple[DifferingRegion, ...]
     ops: tuple[ManifestOp, ...] = ()
     """The manifest's entry of each op."""
+
+    @property
+    def code_bytes(self) -> int:
+        """The code of the model and its kernels in bytes."""
+        return self.elf.code
 
 
 @dataclass(frozen=True)
