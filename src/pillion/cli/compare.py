@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 from pillion.cli import completion, console
 from pillion.cli.application import app
 from pillion.cli.dataclass_options import Without
-from pillion.cli.evaluate import FloatOption, NativeOption, OptionalTarget, WorkersOption
+from pillion.cli.evaluate import FloatOption, NativeOption, WorkersOption
 from pillion.cli.help import CHECK, DATA, argument, option
 from pillion.cli.option_groups import NamedProgram
-from pillion.cli.options import ImpliedOption, JsonOption
+from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
 from pillion.data.reading_options import Reading

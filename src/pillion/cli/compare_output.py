@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
+from pillion.cli.console import Facts
 from pillion.evaluation.compare import ComparedSide, TwoPrograms
 from pillion.evaluation.layer_chart import bar
 from pillion.evaluation.layer_errors import Comparison
 
-Facts = dict[str, Any]
 MOST_LAYERS = 15
 """Most layers shown on the screen; `--json` has all."""
 MOST_HELP = 5

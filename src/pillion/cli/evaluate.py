@@ -14,7 +14,7 @@ from pillion.cli.data_options import DataOption, LimitOption
 from pillion.cli.dataclass_options import Without
 from pillion.cli.help import CHECK, DATA, GATES, RUNNING, option
 from pillion.cli.option_groups import NamedProgram
-from pillion.cli.options import ImpliedOption, JsonOption
+from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
 from pillion.data.reading_options import Reading
@@ -22,10 +22,6 @@ from pillion.data.reading_options import Reading
 if TYPE_CHECKING:
     from pillion.evaluation.gates import Limits
 
-OptionalTarget = Annotated[
-    Optional[str],
-    option(None, "Target to compile a model for; for a .pte, another core than its own.", "-t --target"),
-]
 FloatOption = Annotated[
     Optional[str],
     option(None, "Float model to compare with: zoo name, file.py:Net, .pt2 (default: itself).", "--float"),

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
+from pillion.cli.console import Facts
 from pillion.evaluation.evaluation_result import Evaluation
 from pillion.evaluation.gates import Gate
 from pillion.evaluation.program_costs import ProgramCosts
 
-Facts = dict[str, Any]
 MOST_COLUMNS = 12
 """Largest confusion matrix shown completely; larger ones show the most frequent mistakes."""
 MOST_MISTAKES = 10

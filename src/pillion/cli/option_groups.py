@@ -6,7 +6,7 @@ Values are checked when a group is built, before the compiler is imported."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
 from pillion.cli import completion
 from pillion.cli.help import TIME, argument, option
@@ -18,20 +18,8 @@ if TYPE_CHECKING:
     from pillion.run.time_estimate import TimingConditions
 
 
-class NamedOptions:
-    """A name given as an argument or as an option."""
-
-    named: str | None
-    model: str | None
-
-    @property
-    def name(self) -> str:
-        """The typed name."""
-        return self.named or self.model or ""
-
-
 @dataclass(frozen=True)
-class NamedModel(NamedOptions):
+class NamedModel:
     """A model, given as an argument or with --model."""
 
     named: Annotated[
@@ -44,13 +32,27 @@ class NamedModel(NamedOptions):
         ),
     ] = None
     model: ModelOption = None
+    wanted: ClassVar = ("a model", "ds_cnn, or net.py:Net")
+    """What has to be named, and an example."""
 
     def __post_init__(self) -> None:
-        _require_one(self.named, self.model, "a model", "ds_cnn, or net.py:Net")
+        require_single_model(self.named, self.model)
+        if not self.name:
+            raise PillionError(
+                f"{self.wanted[0]} has to be named",
+                rule="a name that `pillion models` lists, or a path, before the options or with --model",
+                here="no name" if self.named is None and self.model is None else "an empty name",
+                help=self.wanted[1],
+            )
+
+    @property
+    def name(self) -> str:
+        """The typed name."""
+        return self.named or self.model or ""
 
 
 @dataclass(frozen=True)
-class NamedProgram(NamedOptions):
+class NamedProgram(NamedModel):
     """A compiled program, given as an argument, or a model to compile."""
 
     named: Annotated[
@@ -62,10 +64,7 @@ class NamedProgram(NamedOptions):
             show_default=False,
         ),
     ] = None
-    model: ModelOption = None
-
-    def __post_init__(self) -> None:
-        _require_one(self.named, self.model, "a program", "kws.pte, or ds_cnn with --target cortex-m55")
+    wanted: ClassVar = ("a program", "kws.pte, or ds_cnn with --target cortex-m55")
 
 
 def require_single_model(named: str | None, model: str | None) -> None:
@@ -76,18 +75,6 @@ def require_single_model(named: str | None, model: str | None) -> None:
             rule="one model: named by itself, or with --model",
             here=f"{named} --model {model}",
             help="leave one of them out",
-        )
-
-
-def _require_one(named: str | None, model: str | None, what: str, example: str) -> None:
-    """Raises unless exactly one of both is given."""
-    require_single_model(named, model)
-    if not (named or model):
-        raise PillionError(
-            f"{what} has to be named",
-            rule="a name that `pillion models` lists, or a path, before the options or with --model",
-            here="no name" if named is None and model is None else "an empty name",
-            help=example,
         )
 
 
@@ -122,6 +109,17 @@ class TimingOptions:
     @property
     def conditions(self) -> TimingConditions | None:
         """Conditions of the estimate; None without a clock."""
-        from pillion.cli.time_output import conditions
+        given = (("--npu-clock", self.npu_clock), ("--memories", self.memories))
+        useless = [f"{option} {value}" for option, value in given if value is not None]
+        if self.clock is None and useless:
+            raise PillionError(
+                f"{useless[0].split()[0]} says what an estimate of time rests on",
+                rule="it goes with --clock",
+                here=" ".join(useless),
+                help="add --clock 160MHz, or leave it out",
+            )
+        if self.clock is None:
+            return None
+        from pillion.run.time_estimate import timing_conditions
 
-        return conditions(self.clock, self.npu_clock, self.memories)
+        return timing_conditions(self.clock, self.npu_clock, self.memories, "--clock", "--npu-clock")

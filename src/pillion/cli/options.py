@@ -39,6 +39,16 @@ TargetOption = Annotated[
         complete=completion.targets,
     ),
 ]
+OptionalTarget = Annotated[
+    Optional[str],
+    option(
+        INPUT,
+        "Target to compile a model for; for a .pte, another core than its own.",
+        "-t --target",
+        metavar="TARGET",
+        complete=completion.targets,
+    ),
+]
 QuantizeOption = Annotated[
     bool,
     option(

@@ -11,7 +11,7 @@ from pillion.cli.application import app
 from pillion.cli.data_options import Fitting, opened, with_calibration_data
 from pillion.cli.help import LOOK, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
-from pillion.cli.options import ImpliedOption, JsonOption
+from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request, build, check_there, require_target
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
@@ -37,10 +37,7 @@ def report_command(
     output: Annotated[
         Optional[Path], option(None, "Write the report to this .html file.", "-o --output")
     ] = None,
-    target: Annotated[
-        Optional[str],
-        option(None, "Target to compile for (default for a .pte: as it was compiled).", "-t --target"),
-    ] = None,
+    target: OptionalTarget = None,
     data: Annotated[
         Optional[Path], option(None, "Samples for quantization quality (default: those of --calibrate).")
     ] = None,

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from pillion.cli import console
+from pillion.cli.console import Facts
 from pillion.emitters.c.selftest_source import size_of
 from pillion.errors import PillionError, one_of
 from pillion.host_io.atomic_files import form_of, suffix_of
@@ -17,8 +17,6 @@ from pillion.program import Program
 from pillion.run.executor import EXECUTORCH, LITERT, REFERENCE, check_timeout
 from pillion.run.executor_list import places, require_tools
 from pillion.run.selftest_samples import SelfTestOutcome, no_selftest_error, run_selftest, samples_of
-
-Facts = dict[str, Any]
 
 
 def require_selftest_format(samples: Path | None, output: Path) -> None:

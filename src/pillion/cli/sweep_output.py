@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,35 +33,8 @@ def check(plan: SweepFile, trials: int | None) -> None:
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress]:
     """Shows a bar on standard error if that is a terminal."""
-    told = Progress()
-    if quiet or not sys.stderr.isatty():
-        yield told
-    else:
-        with _bar(told):
-            yield told
-
-
-@contextmanager
-def _bar(told: Progress) -> Iterator[None]:
-    from rich import progress as bars
-    from rich.console import Console
-
-    columns = (
-        bars.TextColumn("compiling"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TextColumn("{task.description}", markup=False),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(now: Progress) -> None:
-            words = [f"{now.kept:,} kept"] * bool(now.kept) + [f"{now.failed:,} failed"] * bool(now.failed)
-            bar.update(task, completed=now.done, total=now.total, description=" · ".join(words))
-
-        told.changed = show
-        yield
+    with console.progress(quiet, "compiling") as advance:
+        yield Progress(changed=lambda now: advance(now.done, now.total))
 
 
 def interruption_message(told: Progress, folder: Path) -> str:

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from pillion.devices.clock import parse_clock
-from pillion.devices.cortex_m.memories import find_memories
+from pillion.cli import console
+from pillion.cli.console import Facts
 from pillion.devices.cycle_range import CycleRange
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import form_of
@@ -26,33 +23,7 @@ from pillion.run.time_estimate import (
     format_milliseconds,
 )
 
-Facts = dict[str, Any]
 COLUMN = "time_ms"
-
-
-def conditions(
-    clock: str | None, npu_clock: str | None = None, memories: str | None = None
-) -> TimingConditions | None:
-    """Parses the options of an estimate; returns None without a clock."""
-    if clock is None:
-        useless = {"--npu-clock": npu_clock, "--memories": memories}
-        _refuse_without_clock([f"{option} {value}" for option, value in useless.items() if value is not None])
-        return None
-    return TimingConditions(
-        parse_clock(clock),
-        find_memories(memories) if memories is not None else None,
-        parse_clock(npu_clock, "--npu-clock") if npu_clock is not None else None,
-    )
-
-
-def _refuse_without_clock(options: Sequence[str]) -> None:
-    if options:
-        raise PillionError(
-            f"{options[0].split()[0]} says what an estimate of time rests on",
-            rule="it goes with --clock",
-            here=" ".join(options),
-            help="add --clock 160MHz, or leave it out",
-        )
 
 
 def require_c_output(asked: TimingConditions | None, output: Path) -> None:
@@ -79,7 +50,7 @@ def estimate_program_time(
     """Estimates the time of a program, if requested."""
     if asked is None:
         return None
-    with _show_estimation_stage(quiet):
+    with console.progress(quiet, "counting instructions in the emulator"):
         return estimate_program(program, asked, on, sample, timeout)
 
 
@@ -88,18 +59,6 @@ def estimate_project_time(
 ) -> TimeEstimate | None:
     """Estimates the time of a C project, if requested."""
     return estimate_folder(folder, asked, sample, on, options.timeout) if asked else None
-
-
-@contextmanager
-def _show_estimation_stage(quiet: bool) -> Iterator[None]:
-    """Shows a stage on a terminal unless `quiet`."""
-    if quiet or not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("counting instructions in the emulator"):
-        yield
 
 
 def facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = False) -> Facts:

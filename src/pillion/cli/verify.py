@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from pillion import zoo
-from pillion.cli import completion, console
+from pillion.cli import console
 from pillion.cli.application import app
 from pillion.cli.data_options import Fitting, with_calibration_data
-from pillion.cli.help import CHECK, INPUT, RUNNING, option
+from pillion.cli.help import CHECK, RUNNING, option
 from pillion.cli.option_groups import NamedProgram
-from pillion.cli.options import JsonOption, QuantizeOption
+from pillion.cli.options import JsonOption, OptionalTarget, QuantizeOption
 from pillion.cli.request import (
     Request,
     build,
@@ -45,16 +45,7 @@ pillion verify ds_cnn -t cortex-m55 -q                compile and verify a model
 def verify(
     *,
     program: NamedProgram,
-    target: Annotated[
-        Optional[str],
-        option(
-            INPUT,
-            "Target to compile the model for; for a .pte, another core than its own.",
-            "-t --target",
-            metavar="TARGET",
-            complete=completion.targets,
-        ),
-    ] = None,
+    target: OptionalTarget = None,
     quantize: QuantizeOption = False,
     options: CompileOptions,
     fitting: Fitting,

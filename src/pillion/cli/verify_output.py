@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pillion.cli.console import Facts
 from pillion.errors import PillionError
 from pillion.run.verify import Difference, Verification, VerifiedRun
-
-Facts = dict[str, Any]
 
 
 def facts_of(verification: Verification) -> Facts:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pillion.boards.board import find_board
-from pillion.devices.clock import Clock, parse_clock
-from pillion.devices.cortex_m.memories import find_memories
+from pillion.devices.clock import Clock
 from pillion.host_io.progress import show_progress, stage
 from pillion.run.executor import (
     REFERENCE,
@@ -22,7 +21,7 @@ from pillion.run.executor import (
 from pillion.run.executor_list import find_executor
 from pillion.run.input_checks import check_fit, fit_to_graph
 from pillion.run.stream import StreamSession
-from pillion.run.time_estimate import TimeEstimate, TimingConditions, estimate_program
+from pillion.run.time_estimate import TimeEstimate, estimate_program, timing_conditions
 from pillion.run.verify import SAMPLES, Verification
 from pillion.run.verify import verify as verify_program
 
@@ -77,11 +76,7 @@ def time(
     arrays = fit_to_graph(program.graph, inputs)
     if arrays:
         check_fit(program.graph, arrays)
-    conditions = TimingConditions(
-        parse_clock(clock, "clock"),
-        find_memories(memories) if memories is not None else None,
-        parse_clock(npu_clock, "npu_clock") if npu_clock is not None else None,
-    )
+    conditions = timing_conditions(clock, npu_clock, memories)
     if on is not None:
         find_board(on)
     return estimate_program(program, conditions, on, arrays)

@@ -13,7 +13,7 @@ import numpy as np
 from pillion.boards import instruction_trace
 from pillion.boards.board import BOARDS, Board
 from pillion.boards.toolchain import ARM_COMPILER, DISASSEMBLER, QEMU, host_compiler
-from pillion.devices.clock import Clock
+from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m import CORES, Core
 from pillion.devices.cortex_m.classes import (
     Executed,
@@ -64,6 +64,21 @@ class TimingConditions:
     memories: MemoryAssumption | None = None
     npu_clock: Clock | None = None
     """The NPU's clock; by default the core's."""
+
+
+def timing_conditions(
+    clock: str | float | Clock,
+    npu_clock: str | float | Clock | None = None,
+    memories: str | None = None,
+    *names: str,
+) -> TimingConditions:
+    """Returns the conditions that a user gave; errors call the clocks by `names`."""
+    name, npu_name = names or ("clock", "npu_clock")
+    return TimingConditions(
+        parse_clock(clock, name),
+        find_memories(memories) if memories is not None else None,
+        parse_clock(npu_clock, npu_name) if npu_clock is not None else None,
+    )
 
 
 @dataclass(frozen=True)
