@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pillion.errors import PillionError
@@ -95,12 +95,19 @@ def parse_count(option: str, text: str | None) -> int | None:
 def _parse_number_with_unit(option: str, text: str | None, units: dict[str, int], example: str) -> int | None:
     if text is None:
         return None
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]*)", text.replace("_", "").replace(",", ""))
-    if match is None or match[2].upper() not in units:
+    number = number_with_unit(text.replace("_", "").replace(",", ""), units)
+    if number is None:
         raise PillionError(
             f"{option} {text} is no number",
             rule=f"a number, and perhaps one of {', '.join(unit for unit in units if unit)}",
             here=text,
             help=f"{option} {example}",
         )
-    return math.floor(float(match[1]) * units[match[2].upper()])
+    return math.floor(number)
+
+
+def number_with_unit(text: str, units: Mapping[str, int]) -> float | None:
+    """Returns the number in a text such as `1.5 M`; None if it is none of these units."""
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]*)", text)
+    known = match and match[2].upper() in units
+    return float(match[1]) * units[match[2].upper()] if match and known else None

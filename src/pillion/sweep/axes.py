@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pillion.compile_options import DEFAULT_OPTIONS, KEYWORDS
+from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
-from pillion.option_record import OptionField
+from pillion.option_parsers import parse_size
 from pillion.sweep.toml_tables import TomlTable, as_short_text
 from pillion.targets import find_target
 
@@ -123,54 +124,35 @@ def _read_range(table: TomlTable) -> AxisRange:
     return AxisRange(low, high, step, log)
 
 
-def _convert_text(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
+def _convert_path(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
+    return folder.data(_require_text(table, key, value))
+
+
+def _convert_target(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
+    return find_target(_require_text(table, key, value)).name
+
+
+def _require_text(table: TomlTable, key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise table.wrong(f"{key} = {as_short_text(value)}", "texts", f'{key} = "…"')
     return value
 
 
-def _convert_path(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
-    return folder.data(str(_convert_text(table, key, value, folder)))
-
-
-def _convert_target(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
-    return find_target(str(_convert_text(table, key, value, folder))).name
-
-
-def _choice_converter(allowed: tuple[str, ...]) -> Convert:
-    def convert(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
-        if value not in allowed:
-            raise table.wrong(
-                f"{key} = {as_short_text(value)}", f"one of {', '.join(allowed)}", f'{key} = "{allowed[0]}"'
-            )
-        return str(value)
-
-    return convert
-
-
-def _convert_size(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
-    parts = str(value).split("x") if isinstance(value, str) else [value]
-    numbers = [int(part) for part in parts if str(part).isdecimal() and not isinstance(part, bool)]
-    if len(numbers) != len(parts) or len(parts) > 2 or not all(numbers):
-        raise table.wrong(
-            f"{key} = {as_short_text(value)}", "one number, or height x width", f'{key} = [96, "96x128"]'
-        )
-    return numbers[0], numbers[-1]
-
-
-def _convert_patterns(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
-    several = [value] if isinstance(value, str) else value
-    if not isinstance(several, list) or not all(isinstance(pattern, str) for pattern in several):
-        raise table.wrong(
-            f"{key} = {as_short_text(value)}", "a pattern, or a list of them", f'{key} = ["softmax"]'
-        )
-    return tuple(several)
-
-
-def _convert_bool(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
-    if not isinstance(value, bool):
-        raise table.wrong(f"{key} = {as_short_text(value)}", "true or false", f"{key} = true")
-    return value
+def _convert_option(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
+    """Checks an option by its record. Sizes become pairs, patterns a list."""
+    default = KEYWORDS[key].default
+    several = value if isinstance(value, list) and default == () else [value]
+    given = f"{key} = {as_short_text(value)}"
+    is_flag = isinstance(default, bool)
+    if any(isinstance(one, bool) != is_flag or not isinstance(one, (str, int, float)) for one in several):
+        rule = "true or false" if is_flag else "as on the command line"
+        raise table.wrong(given, rule, f"{key} = {'true' if is_flag else '…'}")
+    converted: Any = tuple(several) if default == () else parse_size(value) if key == "input_size" else value
+    try:
+        DEFAULT_OPTIONS.with_keywords({key: converted})
+    except PillionError as error:
+        raise table.wrong(given, error.rule, error.help) from None
+    return converted
 
 
 def convert_argument(table: TomlTable, key: str, value: Any, place: SweepFolder) -> Value:
@@ -186,34 +168,20 @@ def convert_argument(table: TomlTable, key: str, value: Any, place: SweepFolder)
     return value
 
 
-def _typed(table: TomlTable, key: str, value: Any, folder: SweepFolder) -> Value:
-    """Checks an option by its record, and returns it unchanged."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise table.wrong(f"{key} = {as_short_text(value)}", "as on the command line", f'{key} = ["…"]')
-    DEFAULT_OPTIONS.with_keywords({key: value})
-    return value
-
-
-def _converter(field: OptionField) -> Convert:
-    """Returns the check of a compile option's values in a sweep."""
-    if field.choices:
-        return _choice_converter(field.choices)
-    if isinstance(field.default, bool):
-        return _convert_bool
-    if field.default == ():
-        return _convert_patterns
-    return {"calibrate": _convert_path, "weights": _convert_path, "input_size": _convert_size}.get(
-        field.keyword, _typed
-    )
-
-
 NO_AXES = ("trust_pickle", "name", "state", "stateful", "state_pairs", "stream", "hop", "rows_in", "rows_of")
 """Compile options that a sweep does not vary: what a program is, or how it is called, differs with them."""
-_AXES = [one for one in KEYWORDS.values() if one.keyword not in NO_AXES]
+_CONVERT = {"calibrate": _convert_path, "weights": _convert_path}
+_AXES = {
+    key: (option.record, _CONVERT.get(key, _convert_option))
+    for key, option in KEYWORDS.items()
+    if key not in NO_AXES
+}
 FOR_ALL: Mapping[str, Convert] = {
     "target": _convert_target,
-    **{one.keyword: _converter(one) for one in _AXES if one.record != "loading"},
+    **{key: convert for key, (record, convert) in _AXES.items() if record != "loading"},
 }
 """Compile options allowed in [options] and in a [[model]]."""
-OF_MODELS: Mapping[str, Convert] = {one.keyword: _converter(one) for one in _AXES if one.record == "loading"}
+OF_MODELS: Mapping[str, Convert] = {
+    key: convert for key, (record, convert) in _AXES.items() if record == "loading"
+}
 """Compile options allowed only in a [[model]]."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
 import sys
@@ -295,23 +294,14 @@ def _project_archive(program: Program) -> dict[str, bytes]:
     return {f"{program.graph.name}_c.zip": stream.getvalue()}
 
 
-def _program_file(program: Program, form: str) -> dict[str, bytes]:
+def _pte_files(program: Program) -> dict[str, bytes]:
     name = program.graph.name
-    if form == "tflite":
-        return {f"{name}.tflite": program.tflite()}
     firmware = {f"{name}_{key}": text.encode() for key, text in program.payloads.firmware_files.items()}
     return {f"{name}.pte": program.pte(), **firmware}
 
 
 _FORMS: Mapping[str, Callable[[Program], dict[str, bytes]]] = {
     "c": _project_archive,
-    "pte": lambda program: _program_file(program, "pte"),
-    "tflite": lambda program: _program_file(program, "tflite"),
+    "pte": _pte_files,
+    "tflite": lambda program: {f"{program.graph.name}.tflite": program.tflite()},
 }
-
-
-def import_job_modules() -> str:
-    """Imports the modules that jobs need, and returns the worker's version."""
-    with contextlib.suppress(ImportError):
-        import pillion.importers.torch.read  # noqa: F401  # before the first job is timed
-    return pillion_hash()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pillion.sweep.axes import ARGUMENTS, Value
+from pillion.sweep.axes import ARGUMENTS, FOR_ALL, OF_MODELS, Value
 from pillion.sweep.job_result import Figures
 from pillion.sweep.jobs import PATHS
 from pillion.sweep.runner import SweepRow
@@ -51,17 +51,7 @@ def column(key: str) -> str:
 _TAKEN = frozenset(
     {
         *("variant", "best", "model", "seconds", "left_out", "warnings", "failure", "folder"),
-        *(
-            "target",
-            "optimize",
-            "calibrate",
-            "io_dtype",
-            "io_layout",
-            "keep_on_cpu",
-            "only_npu",
-            "prefer_npu",
-        ),
-        *("weights", "input_size", *Figures.names()),
+        *(*FOR_ALL, *OF_MODELS, *Figures.names()),
     }
 )
 

@@ -51,27 +51,7 @@ class Store:
             shutil.rmtree(new, ignore_errors=True)
             for path, content in done.files.items():
                 write_parts(new / path, content)
-            write_parts(
-                new / JOB,
-                json.dumps(
-                    {
-                        "model": job.model,
-                        "source": job.source,
-                        "values": dict(job.values),
-                        **(
-                            {
-                                "measure": as_plain_data(job.measure),
-                                "contents": job.contents,
-                                "pillion": job.pillion,
-                                "tools": job.tools,
-                            }
-                        ),
-                    },
-                    indent=2,
-                    default=str,
-                )
-                + "\n",
-            )
+            write_parts(new / JOB, json.dumps(as_plain_data(job), indent=2, default=str) + "\n")
             if done.log:
                 write_parts(new / LOG, done.log)
             write_parts(new / RESULT, json.dumps(as_plain_data(done.result), indent=2) + "\n")

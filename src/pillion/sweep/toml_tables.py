@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pillion.errors import PillionError
-from pillion.evaluation.gates import BYTE_UNITS, COUNT_UNITS
+from pillion.evaluation.gates import BYTE_UNITS, COUNT_UNITS, number_with_unit
 from pillion.host_io.atomic_files import read_text
 
 MOST_BYTES = 1 << 20
@@ -137,9 +136,7 @@ def number_of(value: object, *, is_size: bool = False) -> float | None:
     multiples of 1000. None if the text is no number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value if abs(value) < float("inf") else None
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]*)", value) if isinstance(value, str) else None
-    units = BYTE_UNITS if is_size else COUNT_UNITS
-    if match is None or match[2].upper() not in units:
+    if not isinstance(value, str):
         return None
-    number = float(match[1]) * units[match[2].upper()]
-    return int(number) if number.is_integer() else number
+    number = number_with_unit(value, BYTE_UNITS if is_size else COUNT_UNITS)
+    return int(number) if number is not None and number.is_integer() else number
