@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from importlib import metadata
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
@@ -144,6 +145,14 @@ class Registry:
     def _revert(self) -> None:
         for undo in reversed(self.undo):
             undo()
+
+
+def installed_version(package: str) -> str | None:
+    """Returns the version of an installed package, which is not imported."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def installed_plugins() -> list[str]:

@@ -102,7 +102,8 @@ def _option(group: Any, name: str) -> Parameter:
     """Returns the option of one field: declared for the command line, or made from a compile option."""
     annotation = _hints(group)[name]
     if isinstance(get_args(annotation)[1], Option):
-        return _of_record(_record_field(group, name), HEADINGS.get(group, RESULT))
+        heading = HEADINGS.get(group, getattr(group, "heading", RESULT))
+        return _of_record(_record_field(group, name), heading)
     (default,) = [field.default for field in fields(group) if field.name == name]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 

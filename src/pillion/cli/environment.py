@@ -21,7 +21,7 @@ from pathlib import Path
 import pillion
 from pillion.boards.build import cache_folder
 from pillion.boards.toolchain import ARM_COMPILER, CXX, HOST_COMPILER, QEMU, Tool
-from pillion.registry import installed_plugins
+from pillion.registry import installed_plugins, installed_version
 
 SECONDS = 5.0
 """Time limit for a program to print its version."""
@@ -117,7 +117,9 @@ def versions() -> Iterator[str]:
 
 def _required_tools() -> Iterator[FoundTool]:
     for name, enables in NEEDED.items():
-        yield FoundTool(name, "package", enables, _version(name), ways={"pip": "pip install pillion"})
+        yield FoundTool(
+            name, "package", enables, installed_version(name), ways={"pip": "pip install pillion"}
+        )
 
 
 def _programs() -> list[FoundTool]:
@@ -177,7 +179,7 @@ def printed_version(path: str) -> str:
 def _extras() -> Iterator[FoundTool]:
     """Yields each extra that the installed package declares, with the version of its first package."""
     for extra, requirements in _declared_extras().items():
-        versions = {name: _version(name) for name in requirements}
+        versions = {name: installed_version(name) for name in requirements}
         missing = [name for name, version in versions.items() if version is None]
         wrong = [
             f"{name} {version}, and {requirements[name]} is asked for"
@@ -220,19 +222,12 @@ def _sdks() -> Iterator[FoundTool]:
     for file in SDKS:
         facts = json.loads(file.read_text("utf-8"))
         package = facts["package"]
-        version = None if importlib.util.find_spec(package) is None else _version(package) or "unknown"
+        version = (
+            None if importlib.util.find_spec(package) is None else installed_version(package) or "unknown"
+        )
         yield FoundTool(
             facts["name"], "package", facts["enables"], version, ways={facts["from"]: facts["way"]}
         )
-
-
-def _version(package: str) -> str | None:
-    from importlib import metadata  # it takes as long as the rest of this file
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def satisfies_requirement(version: str, wanted: str) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
 import typer
 
@@ -18,6 +18,7 @@ from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
 from pillion.data.reading_options import Reading
+from pillion.option_record import Option
 
 if TYPE_CHECKING:
     from pillion.evaluation.gates import Limits
@@ -38,18 +39,17 @@ WorkersOption = Annotated[
 class Gates:
     """Limits that a program must meet; otherwise the exit code is 1."""
 
+    heading: ClassVar = GATES
+
     min_accuracy: Annotated[
-        Optional[float], option(GATES, "Exit with 1 below this accuracy: 0.9.", metavar="SHARE")
+        Optional[float], Option("Exit with 1 below this accuracy: 0.9.", "SHARE", typed=Optional[float])
     ] = None
-    max_ram: Annotated[Optional[str], option(GATES, "Exit with 1 above this RAM: 256K.", metavar="SIZE")] = (
-        None
-    )
+    max_ram: Annotated[Optional[str], Option("Exit with 1 above this RAM: 256K.", "SIZE")] = None
     max_flash: Annotated[
-        Optional[str], option(GATES, "Exit with 1 above this flash of a linked firmware: 1M.", metavar="SIZE")
+        Optional[str], Option("Exit with 1 above this flash of a linked firmware: 1M.", "SIZE")
     ] = None
     max_instructions: Annotated[
-        Optional[str],
-        option(GATES, "Exit with 1 above this count on the emulated core: 20M.", metavar="COUNT"),
+        Optional[str], Option("Exit with 1 above this count on the emulated core: 20M.", "COUNT")
     ] = None
 
     @property

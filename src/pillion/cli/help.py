@@ -52,8 +52,10 @@ def argument(help: str, metavar: str, **settings: Any) -> Any:
     )
 
 
-class HelpfulCommand(TyperCommand):
-    """A command with grouped options in its help."""
+class _WithExamples:
+    """Writes grouped options, and examples to copy."""
+
+    epilog: str | None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes arguments and options."""
@@ -64,13 +66,17 @@ class HelpfulCommand(TyperCommand):
         _write_examples(formatter, self.epilog)
 
 
-class HelpfulGroup(TyperGroup):
+class HelpfulCommand(_WithExamples, TyperCommand):
+    """A command with grouped options in its help."""
+
+
+class HelpfulGroup(_WithExamples, TyperGroup):
     """The top-level command, with grouped commands in its help."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the commands before the options."""
         self.format_commands(ctx, formatter)
-        _write_groups(formatter, _options(self, ctx))
+        super().format_options(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes each command with the first sentence of its help."""
@@ -87,10 +93,6 @@ class HelpfulGroup(TyperGroup):
                 for name, command in shown
             ),
         )
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Writes the examples."""
-        _write_examples(formatter, self.epilog)
 
 
 def _options(command: Any, ctx: Any) -> Iterable[tuple[str, Row]]:

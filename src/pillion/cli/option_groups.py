@@ -13,6 +13,7 @@ from pillion.cli.help import TIME, argument, option
 from pillion.cli.options import ModelOption
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import MODEL_FILES
+from pillion.option_record import Option
 
 if TYPE_CHECKING:
     from pillion.run.time_estimate import TimingConditions
@@ -82,14 +83,12 @@ def require_single_model(named: str | None, model: str | None) -> None:
 class TimingOptions:
     """Options for time estimates."""
 
+    heading: ClassVar = TIME
+
     clock: Annotated[
-        Optional[str],
-        option(TIME, "Core clock: 160MHz. Also estimates the time of a run.", "--clock", metavar="CLOCK"),
+        Optional[str], Option("Core clock: 160MHz. Also estimates the time of a run.", "CLOCK")
     ] = None
-    npu_clock: Annotated[
-        Optional[str],
-        option(TIME, "NPU clock, if it differs from the core's.", "--npu-clock", metavar="CLOCK"),
-    ] = None
+    npu_clock: Annotated[Optional[str], Option("NPU clock, if it differs from the core's.", "CLOCK")] = None
     memories: Annotated[
         Optional[str],
         option(

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pillion.data.image_files import normalized
 from pillion.data.reading_options import LABEL_NAMES, Reading
-from pillion.data.sample import NUMBERS, Array, InputSpec, Sample, as_input_dtype, split_samples
+from pillion.data.sample import NUMBERS, Array, InputSpec, Sample, as_input_dtype, normalized, split_samples
 from pillion.errors import PillionError
 from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
 
@@ -108,7 +107,6 @@ def _prepare_input(part: Array, spec: InputSpec, source: str, reading: Reading) 
 def _normalize_input(real: Array, spec: InputSpec, reading: Reading) -> Array:
     """Normalizes numbers. Per-channel values apply to axis 1 of images, or to the last axis if only that has this
     many channels."""
-    real = real / np.float32(reading.divide or 1)
     channels = max(len(reading.mean), len(reading.std))
     first = channels > 1 and len(spec.of_one) > 1 and spec.of_one[0] == channels
     moved = np.moveaxis(real, 1, -1) if first else real

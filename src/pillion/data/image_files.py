@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pillion.data.reading_options import Reading
-from pillion.data.sample import Array, InputSpec, input_mismatch_error
+from pillion.data.sample import Array, InputSpec, input_mismatch_error, normalized
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -124,24 +124,6 @@ def geometry(wanted: InputSpec, place: str) -> tuple[int, int, int, bool]:
 
 def as_input(image: Array, wanted: InputSpec, reading: Reading) -> Array:
     """Converts a uint8 image to one sample of an input: divided by 255, normalized, in the input's layout."""
-    real = image.astype(np.float32) / np.float32(reading.divide or BYTES)
-    real = normalized(real, reading, real.shape[-1])
+    real = normalized(image.astype(np.float32), reading, image.shape[-1], divide=BYTES)
     _, _, _, channels_last = geometry(wanted, "an image")
     return (real if channels_last else real.transpose(2, 0, 1)).reshape(1, *wanted.of_one)
-
-
-def normalized(real: Array, reading: Reading, channels: int) -> Array:
-    """Subtracts the mean and divides by the standard deviation, per channel of the last axis or overall."""
-    for name, numbers in (("--mean", reading.mean), ("--std", reading.std)):
-        if len(numbers) not in (0, 1, channels):
-            raise PillionError(
-                f"{name} has {len(numbers)} numbers",
-                rule="one number, or one for each channel",
-                here=f"{channels} channels",
-                help=f"{name} {','.join(['0.5'] * channels)}",
-            )
-    if reading.mean:
-        real = real - np.asarray(reading.mean, np.float32)
-    if reading.std:
-        real = real / np.asarray(reading.std, np.float32)
-    return real

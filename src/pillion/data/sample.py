@@ -6,14 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from pillion.data.reading_options import Reading
 from pillion.errors import PillionError
+from pillion.host_io.npy_files import Array as Array
 from pillion.ir.types import DType
 
-Array = np.ndarray[Any, np.dtype[Any]]
 NUMBERS = "fiub"
 """numpy dtype kinds of numbers."""
 
@@ -217,3 +218,19 @@ def spread_samples(samples: Iterator[Sample], most: int | None) -> Iterator[Samp
 def elements(shape: Sequence[int]) -> int:
     """Returns the number of elements of a shape."""
     return math.prod(shape)
+
+
+def normalized(real: Array, reading: Reading, channels: int = 1, *, divide: float = 1.0) -> Array:
+    """Divides numbers, subtracts the mean and divides by the standard deviation, per channel of the last axis or
+    overall."""
+    for name, numbers in (("--mean", reading.mean), ("--std", reading.std)):
+        if len(numbers) not in (0, 1, channels):
+            raise PillionError(
+                f"{name} has {len(numbers)} numbers",
+                rule="one number, or one for each channel",
+                here=f"{channels} channels",
+                help=f"{name} {','.join(['0.5'] * channels)}",
+            )
+    real = real / real.dtype.type(reading.divide or divide)
+    real = real - np.asarray(reading.mean, real.dtype) if reading.mean else real
+    return real / np.asarray(reading.std, real.dtype) if reading.std else real

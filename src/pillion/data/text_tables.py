@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pillion.data.reading_options import LABEL_NAMES, Reading
-from pillion.data.sample import Array, InputSpec, Sample, elements
+from pillion.data.sample import Array, InputSpec, Sample, elements, normalized
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -158,7 +158,7 @@ def samples_of_table(
         place = f"line {line} of {table.path}"
         label = _label(cells.pop(table.label), numbers, table.path, line) if table.label is not None else None
         row = np.array([_number(cell, table.path, line) for cell in cells], np.float64)
-        real = _normalize_table_row(row, reading).astype(np.float32)
+        real = normalized(row, reading).astype(np.float32)
         yield Sample((real.reshape(1, *wanted.of_one),), label, place)
 
 
@@ -168,12 +168,6 @@ def labels_of_table(path: Path, reading: Reading) -> list[Array]:
     numbers = {name: number for number, name in enumerate(reading.classes or classes_of(table))}
     assert table.label is not None
     return [_label(cells[table.label], numbers, path, line) for line, cells in table.rows()]
-
-
-def _normalize_table_row(row: Array, reading: Reading) -> Array:
-    row = row / (reading.divide or 1)
-    row = row - np.asarray(reading.mean[0]) if reading.mean else row
-    return row / np.asarray(reading.std[0]) if reading.std else row
 
 
 def _number(cell: str, path: Path, line: int) -> float:

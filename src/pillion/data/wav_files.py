@@ -10,7 +10,7 @@ from shlex import quote
 import numpy as np
 
 from pillion.data.reading_options import Reading
-from pillion.data.sample import Array, InputSpec, elements, input_mismatch_error
+from pillion.data.sample import Array, InputSpec, elements, input_mismatch_error, normalized
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -87,12 +87,7 @@ def as_input(sound: Array, wanted: InputSpec, reading: Reading, place: str) -> A
         )
     if len(sound) != length:
         sound = _cut(sound, length, wanted, reading, place)
-    real = sound / np.float32(reading.divide or 1)
-    if reading.mean:
-        real = real - np.float32(reading.mean[0])
-    if reading.std:
-        real = real / np.float32(reading.std[0])
-    return real.reshape(1, *wanted.of_one)
+    return normalized(sound, reading).reshape(1, *wanted.of_one)
 
 
 def _cut(sound: Array, length: int, spec: InputSpec, reading: Reading, location: str) -> Array:

@@ -16,9 +16,10 @@ from pillion.errors import PillionError
 from pillion.evaluation.evaluate import MetricName, evaluate
 from pillion.evaluation.evaluation_result import Evaluation
 from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
-from pillion.evaluation.layer_errors import Comparison, LayerErrorMeasurement, Progress
+from pillion.evaluation.layer_errors import Comparison, LayerErrorMeasurement
 from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
 from pillion.evaluation.program_io import ProgramIo, program_io
+from pillion.host_io.progress import Advance
 from pillion.program import Program
 from pillion.run.executor import HOST, Outputs, RunOptions, verdict_of_checks
 from pillion.run.executor_list import require_tools
@@ -39,7 +40,7 @@ def compare_layers(
     *,
     limit: int = SAMPLES,
     reading: Reading = AS_IT_IS,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> Comparison:
     """Compares a program with its float model on data; `tensors` gives the float model's tensors."""
     borders = program_io(program)
@@ -102,7 +103,7 @@ def compare_programs(
     native: bool = False,
     workers: int | None = None,
     reading: Reading = AS_IT_IS,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> TwoPrograms:
     """Compares RAM, flash and instructions of two programs as far as they can be measured, and metrics if there is
     data."""

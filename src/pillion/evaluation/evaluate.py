@@ -22,12 +22,11 @@ from pillion.evaluation.evaluation_result import Agreement, Evaluation, FloatCom
 from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
 from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, default_metrics, metric_of
 from pillion.evaluation.program_io import ProgramIo, program_io
+from pillion.host_io.progress import Advance
 from pillion.program import Program
 from pillion.run.executor import HOST, Outputs, RunOptions
 from pillion.run.parallel_runs import check_workers, open_chunk_runner
 
-Progress = Callable[[int, "int | None"], None]
-"""Called with the number of samples done, and the total if known."""
 MOST_CLASSES = 1000
 """Most classes for which a confusion matrix is kept."""
 MetricName = str | Callable[..., Any]
@@ -103,7 +102,7 @@ def evaluate(
     agree_samples: int = 3,
     reading: Reading = AS_IT_IS,
     timeout: float = 60.0,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> Evaluation:
     """Runs a program, or the C project in a folder, on data, and returns its metrics.
 

@@ -8,7 +8,7 @@ model's tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,6 @@ from pillion.ir.types import Value
 if TYPE_CHECKING:
     from pillion.importers.torch.float_tensors import FloatTensors
 
-Progress = Callable[[int, "int | None"], None]
 TOO_FEW = 0.5
 """Least fraction of multiply-accumulate results with float counterparts."""
 

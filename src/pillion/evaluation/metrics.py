@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from pillion.errors import PillionError
+from pillion.host_io.npy_files import Array
 from pillion.host_io.user_code import function_of, run_user_code, split_spec
 
-Array = np.ndarray[Any, np.dtype[Any]]
 NAMES = ("top1", "top5", "auc", "mse", "mae")
 """Metrics with names; `top` accepts any number."""
 USER_RULE = "a metric is function(outputs, labels) → a number, or a dict of numbers by name"

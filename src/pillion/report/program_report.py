@@ -8,11 +8,11 @@ from typing import Any
 
 from pillion.compiled_program import CompiledProgram
 from pillion.devices.clock import Clock
-from pillion.host_io.progress import show_progress
+from pillion.host_io.progress import Advance, show_progress
 from pillion.ir.text import to_text
 from pillion.report.collect import collect
 from pillion.report.page import require_template_engine, write_page
-from pillion.report.report_options import Progress, ReportOptions
+from pillion.report.report_options import ReportOptions
 from pillion.run.arithmetic_change import ArithmeticChange
 from pillion.run.arithmetic_change import compare_arithmetics as arithmetic_change
 from pillion.run.time_estimate import timing_conditions
@@ -26,7 +26,7 @@ def report(
     samples: int = 16,
     measure: bool = True,
     clock: str | float | Clock | None = None,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> Path:
     """Writes an HTML report: graph, memory, work, placement and, with `data` (samples, or their path),
     quantization quality.

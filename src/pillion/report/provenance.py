@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import platform
 import sys
-from importlib import metadata
 from pathlib import Path
 
 from pillion import __version__
@@ -14,6 +13,7 @@ from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
 from pillion.compiled_program import CompiledProgram
 from pillion.host_io.atomic_files import file_sha256
 from pillion.ir.text import to_text
+from pillion.registry import installed_version
 from pillion.report.report_facts import OriginFacts
 from pillion.report.report_options import ReportOptions
 
@@ -38,11 +38,7 @@ def origin(subject: CompiledProgram, asked: ReportOptions) -> OriginFacts:
 def versions() -> dict[str, str]:
     """Returns the versions of Pillion and the packages it uses."""
     by_name = {"pillion": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            by_name[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    by_name |= {name: found for name in PACKAGES if (found := installed_version(name)) is not None}
     for tool in (ARM_COMPILER, QEMU):
         path = tool.find()
         if path:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from pillion.compiled_program import CompiledProgram
 from pillion.errors import PillionError
+from pillion.host_io.progress import Advance
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, PerTensor, Value
 from pillion.ops import Segment
 from pillion.report.op_facts import OUTSIDE, expand_segments
 from pillion.report.report_facts import HistogramFacts, QualityFacts, TensorQuality
-from pillion.report.report_options import Progress
 from pillion.run.float_interface import as_type, graph_inputs, imported_name
 
 BINS = 64
@@ -27,7 +27,7 @@ NO_DATA = "no data was given: --data or --calibrate, `data` in Python"
 
 
 def measure_quality(
-    subject: CompiledProgram, given: Sequence[Sequence[Array]], progress: Progress
+    subject: CompiledProgram, given: Sequence[Sequence[Array]], progress: Advance
 ) -> QualityFacts:
     """Runs the reference and the float model, if any, on samples, and compares them tensor by tensor."""
     if not given:

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pillion.host_io.progress import Advance
 from pillion.run.time_estimate import TimingConditions
-
-Progress = Callable[[int, "int | None"], None]
-"""Called after each sample with the number done and the total, if known."""
 
 
 @dataclass(frozen=True)
@@ -32,4 +30,4 @@ class ReportOptions:
     """The conditions of a time estimate; None for no estimate."""
     max_flash: int | None = None
     """The user's limit in bytes; None for the chip's flash, if it is known."""
-    progress: Progress | None = None
+    progress: Advance | None = None

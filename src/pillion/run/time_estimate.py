@@ -28,10 +28,10 @@ from pillion.devices.cycle_range import CycleRange, total
 from pillion.devices.device import Device
 from pillion.emitters.c.manifest import Manifest, ManifestOp, read_manifest
 from pillion.errors import PillionError
+from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment, flatten_ops, op_run_counts
-from pillion.ops.scan import OpRunCount
 from pillion.run.emulated_board import check_board
 from pillion.run.executor import TIMEOUT_SECONDS, Runnable, verdict_of_checks
 from pillion.run.project_folder import temporary_project
@@ -226,7 +226,11 @@ def _estimate_from_counts(
     pairs = [
         (op, op_counts) for op, op_counts in zip(manifest.ops, ran, strict=True) if op.kind != Segment.kind
     ]
-    ops = tuple(_op_time(op, op_counts, core, memories, conditions.clock) for op, op_counts in pairs)
+    clock = conditions.clock
+    ops = tuple(
+        _op_time(op, "cpu", counted_cycles(core, counts, memories, clock.hertz), clock, counts)
+        for op, counts in pairs
+    )
     segments = len(manifest.ops) - len(pairs)
     basis = f"instructions by class, counted on {board.name}"
     if board.core != core.name:
@@ -244,9 +248,10 @@ def _default_memories(target: Target, core: Core) -> MemoryAssumption:
     return find_memories(target.memories) if is_its_own else default_memories(core.name)
 
 
-def _op_time(op: ManifestOp, ran: Executed, core: Core, memories: MemoryAssumption, clock: Clock) -> OpTime:
-    cycles = counted_cycles(core, ran, memories, clock.hertz)
-    return OpTime(op.name, op.kind, "cpu", cycles, cycles * (1e3 / clock.hertz), ran)
+def _op_time(
+    op: ManifestOp | Op, unit: str, cycles: CycleRange, clock: Clock, ran: Executed | None = None
+) -> OpTime:
+    return OpTime(op.name, op.kind, unit, cycles, cycles * (1e3 / clock.hertz), ran)
 
 
 def _add_npu_times(estimate: TimeEstimate, program: Runnable, conditions: TimingConditions) -> TimeEstimate:
@@ -262,8 +267,7 @@ def _add_npu_times(estimate: TimeEstimate, program: Runnable, conditions: Timing
 def _segment_time(op: Segment, npu: Device | None, conditions: TimingConditions) -> OpTime:
     assert npu is not None
     cycles = npu.uncertainty * (npu.dispatch_cycles + sum(map(npu.estimate, op.body.ops)))
-    clock = conditions.npu_clock or conditions.clock
-    return OpTime(op.name, op.kind, "npu", cycles, cycles * (1e3 / clock.hertz))
+    return _op_time(op, "npu", cycles, conditions.npu_clock or conditions.clock)
 
 
 def _estimate_without_counts(
@@ -271,13 +275,10 @@ def _estimate_without_counts(
 ) -> TimeEstimate:
     """Returns an estimate from multiply-accumulates and elements, with a wider range."""
     cpu = [run for run in op_run_counts(program.graph.ops) if not isinstance(run.op, Segment)]
-    ops = tuple(_op_time_without_counts(run, core, conditions.clock) for run in cpu)
+    ops = tuple(
+        _op_time(run.op, "cpu", uncounted_cycles(core, run.op) * run.times, conditions.clock) for run in cpu
+    )
     memories = conditions.memories or _default_memories(program.target, core)
     basis = f"{MULTIPLICATIONS} and elements of each op, nothing was run: {why}"
     estimate = TimeEstimate(core.name, conditions.clock, memories, basis, ops)
     return _add_npu_times(estimate, program, conditions)
-
-
-def _op_time_without_counts(run: OpRunCount, core: Core, clock: Clock) -> OpTime:
-    op, cycles = run.op, uncounted_cycles(core, run.op) * run.times
-    return OpTime(op.name, op.kind, "cpu", cycles, cycles * (1e3 / clock.hertz))

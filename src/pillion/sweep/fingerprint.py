@@ -7,7 +7,6 @@ import ast
 import hashlib
 from collections.abc import Iterator
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 import pillion
@@ -15,7 +14,7 @@ from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
 from pillion.emitters.c.params_structs import kernel_folders
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import file_sha256, regular_file, suffix_of
-from pillion.registry import REGISTRY
+from pillion.registry import REGISTRY, installed_version
 
 _SHORT = 16
 _PACKAGES = ("torch", "torchao", "numpy")
@@ -105,15 +104,8 @@ def pillion_hash() -> str:
         for file in sorted(entry for entry in root.rglob("*") if entry.is_file() and entry.suffix != ".pyc"):
             total.update(f"{file.relative_to(root).as_posix()}\0".encode())
             total.update(file.read_bytes())
-    packages = (*map(_package_version, _PACKAGES), *REGISTRY.plugins)
-    return " ".join((pillion.__version__, total.hexdigest()[:_SHORT], *packages))
-
-
-def _package_version(package: str) -> str:
-    try:
-        return f"{package}-{metadata.version(package)}"
-    except metadata.PackageNotFoundError:
-        return f"no-{package}"
+    packages = [f"{name}-{installed_version(name)}" for name in _PACKAGES]
+    return " ".join((pillion.__version__, total.hexdigest()[:_SHORT], *packages, *REGISTRY.plugins))
 
 
 @cache
