@@ -68,6 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "run": FLOOR
     | FILES
     | {
+        "data",
         "schemas",
         "devices",
         "boards",

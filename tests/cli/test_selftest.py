@@ -207,13 +207,13 @@ def test_samples_may_be_named_stacked_or_single(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "another shape": (np.ones((2, 3, 9, 8), np.float32), "a multiple of the first axis"),
-    "no samples": (np.ones((0, 3, 9, 7), np.float32), "at least one"),
-    "not numbers": (np.array(["x"]), "a multiple of the first axis"),
-    "NaN": (np.full((1, 3, 9, 7), np.nan, np.float32), "all elements are finite"),
+    "another shape": (np.ones((2, 3, 9, 8), np.float32), "samples of [3, 9, 7]"),
+    "no samples": (np.ones((0, 3, 9, 7), np.float32), "samples of [3, 9, 7]"),
+    "not numbers": (np.array(["x"]), "numbers"),
+    "NaN": (np.full((1, 3, 9, 7), np.nan, np.float32), "every number is finite"),
     "beyond float32": (np.full((1, 3, 9, 7), 1e300), "all elements are finite"),
-    "complex": (np.ones((1, 3, 9, 7), np.complex64), "float32"),
-    "pickled": (np.array([{}], object), "a .npz file of arrays"),
+    "complex": (np.ones((1, 3, 9, 7), np.complex64), "numbers"),
+    "pickled": (np.array([{}], object), "an .npy or .npz file of numbers"),
     "too many": (np.zeros((10_001, 3, 9, 7), np.int8), "at most 10,000 samples"),
 }
 
@@ -258,7 +258,7 @@ def test_int8_borders_take_whole_numbers_only(tmp_path: Path) -> None:
     graph = two_inputs("cortex-m33", "int8").graph
     for x in (np.full((2, 7), 128), np.full((2, 7), 0.5), np.full((2, 7), -129, np.int64)):
         np.savez(tmp_path / "x.npz", x, np.zeros((2, 3), np.int8))
-        with pytest.raises(PillionError, match="do not fit") as raised:
+        with pytest.raises(PillionError, match="does not fit") as raised:
             samples_of(graph, tmp_path / "x.npz")
         assert "int8" in raised.value.rule
     np.savez(tmp_path / "x.npz", np.full((2, 7), -128), np.zeros((2, 3), np.uint8))

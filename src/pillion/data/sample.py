@@ -13,7 +13,7 @@ import numpy as np
 from pillion.data.reading_options import Reading
 from pillion.errors import PillionError
 from pillion.host_io.npy_files import Array as Array
-from pillion.ir.types import DType
+from pillion.ir.types import DType, Value
 
 NUMBERS = "fiub"
 """numpy dtype kinds of numbers."""
@@ -28,6 +28,12 @@ class InputSpec:
     dtype: DType = DType.FLOAT32
     scale: float | None = None
     zero_point: int = 0
+
+    @classmethod
+    def of(cls, value: Value, shape: tuple[int, ...] | None = None) -> InputSpec:
+        """Returns the description of a graph's input or output, or of its form with another shape."""
+        quantization = (value.scale, value.zero_point) if value.is_quantized else ()
+        return cls(value.name, value.shape if shape is None else shape, value.dtype, *quantization)
 
     @property
     def rows(self) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pillion.data.sample import InputSpec
 from pillion.emitters.c.manifest import ManifestBuffer, read_manifest
-from pillion.ir.types import DType, PerTensor, Value
 from pillion.partition import inline_segments
 from pillion.program import Program
 
@@ -33,8 +32,8 @@ def program_io(program: Program | str | Path) -> ProgramIo:
         return ProgramIo(
             graph.name,
             program.target.name,
-            _specs_of_values(graph.inputs),
-            _specs_of_values(graph.outputs),
+            tuple(map(InputSpec.of, graph.inputs)),
+            tuple(map(InputSpec.of, graph.outputs)),
             graph.macs,
             len(inline_segments(graph).ops),
         )
@@ -47,18 +46,6 @@ def program_io(program: Program | str | Path) -> ProgramIo:
         manifest.macs,
         len(manifest.ops),
     )
-
-
-def _specs_of_values(values: Sequence[Value]) -> tuple[InputSpec, ...]:
-    return tuple(_input_spec(v.name, v.shape, v.dtype, v.type.quant) for v in values)
-
-
-def _input_spec(name: str, shape: tuple[int, ...], dtype: DType, quant: object) -> InputSpec:
-    match quant:
-        case PerTensor(scale, zero_point):
-            return InputSpec(name, shape, dtype, scale, zero_point)
-        case _:
-            return InputSpec(name, shape, dtype)
 
 
 def _specs_of_buffers(buffers: Sequence[ManifestBuffer]) -> tuple[InputSpec, ...]:

@@ -16,10 +16,7 @@ def report_samples(
     given: Any, inputs: Sequence[Value], shapes: Sequence[Shape], most: int
 ) -> list[list[Array]]:
     """Returns at most `most` samples, each with an array per input: real numbers, or the input's integers."""
-    specs = [
-        InputSpec(v.name, shape, v.dtype, *((v.scale, v.zero_point) if v.is_quantized else ()))
-        for v, shape in zip(inputs, shapes, strict=True)
-    ]
+    specs = [InputSpec.of(v, shape) for v, shape in zip(inputs, shapes, strict=True)]
     samples = [list(arrays) for arrays, _ in batched(open_data(given).samples(specs, most), specs)]
     if not samples:
         raise PillionError(

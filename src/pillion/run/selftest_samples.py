@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 
 from pillion.boards import selftest_runner
 from pillion.boards.board import find_board
+from pillion.data.python_data import open_data
+from pillion.data.sample import InputSpec, batched
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.errors import PillionError
-from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Value
 from pillion.run.emulated_board import check_board
@@ -54,87 +56,20 @@ def _require_finite(values: Sequence[Value], arrays: Sequence[Array], where: str
 
 
 def _samples_of_file(graph: Graph, file: Path) -> list[list[Array]]:
-    columns = [
-        list(_split_input_array(graph, file, i, a)) for i, a in enumerate(_input_arrays_of_file(graph, file))
-    ]
-    counts = {len(column) for column in columns}
-    if len(counts) != 1 or 0 in counts:
-        raise _sample_mismatch_error(
-            file, "as many samples for each input, and at least one", f"{sorted(counts)} samples"
+    """Returns the samples in a file, whose numbers are the inputs' own: no integer is rounded."""
+    specs = [InputSpec(value.name, value.shape, value.dtype) for value in graph.inputs]
+    read = islice(batched(open_data(file).samples(specs), specs), MOST_SAMPLES + 1)
+    samples = [list(arrays) for arrays, _ in read]
+    for sample in samples:
+        _require_finite(graph.inputs, sample, str(file))
+    if len(samples) > MOST_SAMPLES:
+        raise PillionError(
+            f"{file} holds too many samples for a self-test",
+            rule=f"at most {MOST_SAMPLES:,} samples: they lie in a device's flash",
+            here="more",
+            help="save fewer with numpy.savez",
         )
-    return [list(sample) for sample in zip(*columns, strict=True)]
-
-
-def _input_arrays_of_file(graph: Graph, file: Path) -> list[Array]:
-    try:
-        content = read_arrays(file)
-    except UNREADABLE as error:
-        raise _sample_mismatch_error(
-            file, "a .npz file of arrays, or a .npy file of one", reason(error)
-        ) from None
-    arrays = list(content.values()) if isinstance(content, dict) else [content]
-    names = [value.name for value in graph.inputs]
-    if isinstance(content, dict) and set(content) == set(names):
-        arrays = [content[name] for name in names]
-    if len(arrays) != len(names):
-        raise _sample_mismatch_error(
-            file, f"an array for each of {', '.join(names)}", f"{len(arrays)} arrays"
-        )
-    return arrays
-
-
-def _split_input_array(graph: Graph, file: Path, number: int, array: Array) -> Iterator[Array]:
-    """Yields the samples of one input: an array of its shape, without the batch axis, or with a longer
-    one."""
-    value = graph.inputs[number]
-    shape = value.shape
-    if shape and array.shape == shape[1:] and shape[0] == 1:
-        array = array[np.newaxis]
-    is_whole = bool(shape) and array.ndim == len(shape) and array.shape[1:] == shape[1:]
-    if array.shape != shape and not (is_whole and shape[0] and array.shape[0] % shape[0] == 0):
-        rule = f"`{value.name}`: {list(shape)}, or a multiple of the first axis"
-        raise _sample_mismatch_error(file, rule, f"{list(array.shape)}")
-    exact = _convert_exactly(file, value, array)
-    _require_finite([value], [exact], str(file))
-    step = shape[0] if shape else 1
-    parts = [exact] if not shape else [exact[at : at + step] for at in range(0, len(exact), step)]
-    if len(parts) > MOST_SAMPLES:
-        raise _sample_mismatch_error(
-            file, f"at most {MOST_SAMPLES:,} samples: they lie in a device's flash", f"{len(parts):,}"
-        )
-    yield from parts
-
-
-def _convert_exactly(file: Path, value: Value, array: Array) -> Array:
-    """Returns the numbers in the input's type; floats may be rounded to float32, integers not at all."""
-    dtype = value.dtype.numpy
-    if array.dtype.kind not in "fiub":
-        raise _sample_mismatch_error(file, f"`{value.name}`: {value.dtype.value}", f"{array.dtype}")
-    with np.errstate(all="ignore"):
-        cast = array.astype(dtype)
-    is_float = np.dtype(dtype).kind == "f"
-    if not is_float and (
-        array.dtype.kind == "f" or not np.array_equal(cast.astype(np.int64), array.astype(np.int64))
-    ):
-        raise _sample_mismatch_error(
-            file,
-            f"`{value.name}`: {value.dtype.value}, as the program takes it",
-            f"{array.dtype} from {_ends(array)}",
-        )
-    return np.ascontiguousarray(cast)
-
-
-def _ends(array: Array) -> str:
-    return f"{array.min()} to {array.max()}" if array.size else "no element"
-
-
-def _sample_mismatch_error(file: Path, rule: str, here: str) -> PillionError:
-    return PillionError(
-        f"the samples of the self-test do not fit the model: {file}",
-        rule=rule,
-        here=here,
-        help="numpy.savez('samples.npz', x0=…, x1=…) with an array for each input, samples along the first axis",
-    )
+    return samples
 
 
 def no_selftest_error(path: Path) -> PillionError:
