@@ -86,6 +86,7 @@ def compile(
     check(request)
     request = with_calibration_data(request, fitting)
     from pillion.cli import report_files, selftest_output, time_output
+    from pillion.report.report_options import ReportOptions
 
     report_files.check_report_path(page)
     conditions = timing.conditions
@@ -103,7 +104,8 @@ def compile(
         **time_output.facts(time, as_json, in_short=True),
     }
     if page is not None:
-        facts |= report_files.write_program_report(
-            program, page, request, options.quantize.calibrate, quiet=as_json
+        told = report_files.collect_facts(
+            program, request, options.quantize.calibrate, ReportOptions(), quiet=as_json
         )
+        facts |= report_files.write_report(told, page)
     console.show(facts, as_json)

@@ -61,6 +61,7 @@ def report_command(
     placement."""
     from pillion.cli.report_files import check_report_path, collect_facts, write_report
     from pillion.evaluation.gates import parse_bytes
+    from pillion.report.report_options import ReportOptions
 
     _require_report_output(model.name, output, as_json)
     check_report_path(output)
@@ -76,11 +77,13 @@ def report_command(
         program,
         request,
         data or options.quantize.calibrate,
+        ReportOptions(
+            samples=samples,
+            measure=measure,
+            conditions=conditions,
+            max_flash=parse_bytes("--max-flash", max_flash),
+        ),
         opened=None if data is None else opened(data, fitting),
-        samples=samples,
-        measure=measure,
-        conditions=conditions,
-        max_flash=parse_bytes("--max-flash", max_flash),
         quiet=as_json,
     )
     page = write_report(facts, output) if output is not None else {}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -18,7 +19,6 @@ from pillion.report.collect import collect
 from pillion.report.page import require_template_engine, write_page
 from pillion.report.report_facts import Facts
 from pillion.report.report_options import ReportOptions
-from pillion.run.time_estimate import TimingConditions
 
 PAGES = (".html", ".htm")
 
@@ -37,13 +37,6 @@ def check_report_path(path: Path | None) -> None:
         )
 
 
-def write_program_report(
-    program: Program, path: Path, request: Request, data: Path | None, *, quiet: bool
-) -> console.Facts:
-    """Writes the report of a program, and returns its path and size."""
-    return write_report(collect_facts(program, request, data, quiet=quiet), path)
-
-
 def write_report(facts: Facts, path: Path) -> console.Facts:
     """Writes a report, and returns its path and size."""
     write_page(facts, path)
@@ -54,22 +47,18 @@ def collect_facts(
     program: Program,
     request: Request,
     data: Path | None,
+    asked: ReportOptions,
     *,
     opened: Source | None = None,
-    samples: int = ReportOptions.samples,
-    measure: bool = True,
-    conditions: TimingConditions | None = None,
-    max_flash: int | None = None,
     quiet: bool = False,
 ) -> Facts:
     """Collects a program's facts, with a progress bar for many samples. `opened` is data opened earlier."""
     is_calibration = data == request.options.quantize.calibrate
     source: Any = opened or (request.samples if is_calibration else None) or data
     command = join(["pillion", *sys.argv[1:]])
-    files = _files(request, data)
     with console.progress(quiet):
         return collect(
-            program, ReportOptions(source, samples, measure, command, files, conditions, max_flash)
+            program, replace(asked, data=source, command=command, named_files=_files(request, data))
         )
 
 

@@ -300,27 +300,17 @@ def _random_input(spec: InputTensor) -> Array:
 
 
 def _load(path: Path) -> Array:
-    import numpy as np
+    from pillion.data.array_samples import read_named
 
-    from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
-
-    try:
-        loaded = read_arrays(path)
-    except UNREADABLE as error:
-        raise PillionError(
-            f"{path} cannot be read",
-            rule="an input is an array in a .npy file",
-            here=reason(error),
-            help="numpy.save('x.npy', array)",
-        ) from None
-    if not isinstance(loaded, np.ndarray):
+    named = read_named(path)
+    if list(named) != [""]:
         raise PillionError(
             f"{path} is not a single array",
             rule="an input is an array in a .npy file",
             here="an archive of arrays",
             help="save with numpy.save, not numpy.savez",
         )
-    return loaded
+    return named[""]
 
 
 def write_outputs(paths: Sequence[Path], outputs: Sequence[Array]) -> None:

@@ -9,6 +9,7 @@ import importlib.util
 from collections.abc import Callable, Iterator
 
 from pillion.emitters import tflite
+from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -39,17 +40,9 @@ class LiteRtExecutor:
     def judge(self, program: Runnable) -> Verdict:
         """Returns whether the package exists and supports the graph's ops."""
         rule = "it runs the segments that go to the NPU, and models that come from a .tflite file"
-        if importlib.util.find_spec("ai_edge_litert") is None:
-            return Verdict(
-                "litert.package",
-                False,
-                rule,
-                "no package `ai_edge_litert` in this environment",
-                "LiteRT is not installed",
-                "pip install 'pillion[litert]'",
-            )
-        if not (opened := verdict_of_checks("litert.segments", lambda: require_open_segments(program))).ok:
-            return opened
+        checked = verdict_of_checks("litert.package", require_litert, lambda: require_open_segments(program))
+        if not checked.ok:
+            return checked
         if op := op_rounded_differently(program.graph):
             return Verdict(
                 "litert.arithmetic",
@@ -86,6 +79,17 @@ class LiteRtExecutor:
             for op in segments
         }
         return run_by_reference(graph, samples, options, instead)
+
+
+def require_litert() -> None:
+    """Raises if LiteRT is not installed. It is not imported."""
+    if importlib.util.find_spec("ai_edge_litert") is None:
+        raise PillionError(
+            "LiteRT is not installed",
+            rule="LiteRT's own kernels run the file",
+            here="no package `ai_edge_litert` in this environment",
+            help="pip install 'pillion[litert]'",
+        )
 
 
 def _run_whole_graph(graph: Graph, samples: Samples, options: RunOptions) -> Iterator[RunResult]:

@@ -4,7 +4,6 @@ importer."""
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,8 +14,16 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
-from pillion.run.executor import DEFAULTS, LITERT_FILE, Runnable, RunOptions, RunResult, Samples
-from pillion.run.litert import op_rounded_differently
+from pillion.run.executor import (
+    DEFAULTS,
+    LITERT_FILE,
+    Runnable,
+    RunOptions,
+    RunResult,
+    Samples,
+    verdict_of_checks,
+)
+from pillion.run.litert import op_rounded_differently, require_litert
 from pillion.run.litert_remote import LiteRtProcess, LiteRtTensor
 from pillion.run.process_messages import as_sendable
 from pillion.run.runtime_process import RuntimeRefusal
@@ -36,9 +43,8 @@ class LiteRtFileExecutor:
         if raw is None:
             where = f"`{program.graph.name}` was not read from a .tflite file"
             return _negative_verdict("there is no file", where, "compile a .tflite: -m net.tflite")
-        if importlib.util.find_spec("ai_edge_litert") is None:
-            here = "no package `ai_edge_litert` in this environment"
-            return _negative_verdict("LiteRT is not installed", here, "pip install 'pillion[litert]'")
+        if not (installed := verdict_of_checks("litert.file", require_litert)).ok:
+            return installed
         if part := differently_rounded_part(program.graph):
             return _negative_verdict(
                 "the program rounds otherwise than the file",
