@@ -90,8 +90,7 @@ class HostModel:
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
         """Runs one sample from the current states, and returns its outputs."""
-        self._check_inputs(inputs)
-        return self._run_with_crash_report(lambda: self._run(b"r" + b"".join(inputs)))
+        return self.run_many([inputs], stream=True)[0]
 
     def reset(self) -> None:
         """Resets the states to their initial values."""
@@ -133,11 +132,6 @@ class HostModel:
             return _description(self._child.receive(count, self._timeout))
         except (ValueError, struct.error) as error:
             raise _foreign_firmware_error(self._firmware, str(error)) from None
-
-    def _run(self, message: bytes) -> list[bytes]:
-        self._child.send(message, self._timeout)
-        sizes = [output.bytes for output in self.outputs]
-        return self._outputs(self._child.receive(_CHANGES.size + sum(sizes), self._timeout))
 
     def _run_many(self, samples: Sequence[Sequence[bytes]], what: bytes) -> list[list[bytes]]:
         size = _CHANGES.size + sum(output.bytes for output in self.outputs)

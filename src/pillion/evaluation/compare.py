@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,10 @@ from pillion.evaluation.evaluation_result import Evaluation
 from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
 from pillion.evaluation.layer_errors import Comparison, LayerErrorMeasurement
 from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
-from pillion.evaluation.program_io import ProgramIo, program_io
+from pillion.evaluation.program_io import program_io
 from pillion.host_io.progress import Advance
 from pillion.program import Program
-from pillion.run.executor import HOST, Outputs, RunOptions, verdict_of_checks
+from pillion.run.executor import HOST, RunOptions, verdict_of_checks
 from pillion.run.executor_list import require_tools
 from pillion.run.parallel_runs import check_workers, open_chunk_runner
 
@@ -109,7 +109,7 @@ def compare_programs(
     data."""
     evaluation: Evaluation | None = None
     if data is not None:
-        with OtherProgram(second, native, workers) as other:
+        with _as_float_model(second, native, workers) as other:
             evaluation = evaluate(
                 first,
                 data,
@@ -148,50 +148,33 @@ def _measure_compared_side(
     return ComparedSide(name, borders.model, borders.target, costs, macs, ops, metrics, reason)
 
 
-@dataclass
-class OtherProgram:
+@dataclass(frozen=True)
+class ProgramAsFloatModel:
     """A program that takes the place of a float model: real numbers in and out."""
 
-    program: Program | Path
-    native: bool = False
-    workers: int | None = None
-    borders: ProgramIo = field(init=False)
-    _running: AbstractContextManager[Any] | None = None
-    _run: Callable[..., Any] | None = None
+    name: str
+    input_shapes: tuple[tuple[int, ...], ...]
+    outputs: Callable[[Sequence[Sequence[Array]]], list[tuple[Array, ...]]]
 
-    def __post_init__(self) -> None:
-        self.borders = program_io(self.program)
 
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.borders.model
+@contextmanager
+def _as_float_model(
+    program: Program | Path, native: bool, workers: int | None
+) -> Iterator[ProgramAsFloatModel]:
+    """Starts a program for a block."""
+    io = program_io(program)
+    with open_chunk_runner(program, HOST, workers, RunOptions(native=native)) as run:
 
-    @property
-    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the inputs."""
-        return tuple(tensor.shape for tensor in self.borders.inputs)
+        def outputs(runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+            quantized = [
+                tuple(spec.quantized(x) for spec, x in zip(io.inputs, xs, strict=True)) for xs in runs
+            ]
+            each = -(-len(quantized) // check_workers(workers))
+            chunks = (quantized[at : at + each] for at in range(0, len(quantized), each))
+            return [
+                tuple(spec.real(y) for spec, y in zip(io.outputs, ys, strict=True))
+                for chunk in run(chunks)
+                for ys in chunk
+            ]
 
-    def __enter__(self) -> OtherProgram:
-        self._running = open_chunk_runner(self.program, HOST, self.workers, RunOptions(native=self.native))
-        self._run = self._running.__enter__()
-        return self
-
-    def __exit__(self, *reason: Any) -> None:
-        assert self._running is not None
-        self._running.__exit__(*reason)
-
-    def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
-        """Returns the outputs of each run as real numbers."""
-        assert self._run is not None
-        quantized = [
-            tuple(tensor.quantized(x) for tensor, x in zip(self.borders.inputs, xs, strict=True))
-            for xs in runs
-        ]
-        each = -(-len(quantized) // check_workers(self.workers))
-        chunks = (quantized[at : at + each] for at in range(0, len(quantized), each))
-        results: list[Outputs] = [ys for chunk in self._run(chunks) for ys in chunk]
-        return [
-            tuple(tensor.real(y) for tensor, y in zip(self.borders.outputs, ys, strict=True))
-            for ys in results
-        ]
+        yield ProgramAsFloatModel(io.model, tuple(spec.shape for spec in io.inputs), outputs)

@@ -129,10 +129,9 @@ def evaluate(
     first: list[tuple[Array, ...]] = []
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     count = check_workers(workers) if on == HOST else 1
-    watch = Stopwatch()
     with open_chunk_runner(runnable, on, count, RunOptions(timeout, native=native)) as run:
         total = _sample_count(source, limit)
-        watch.start()
+        begun, in_floats = time.perf_counter(), 0.0
         # Beside a float model the program waits for it, so that each has the computer for itself.
         for chunk, outputs in _run_chunks(
             run, chunks_of(source, borders, limit), 2 * count if reference else None
@@ -146,33 +145,17 @@ def evaluate(
                 )
             batch = _accumulate_outputs(gathered, chunk, outputs, borders)
             if reference is not None:
-                watch.stop()
+                paused = time.perf_counter()
                 _accumulate_float_outputs(gathered, chunk, batch, reference)
-                watch.start()
+                in_floats += time.perf_counter() - paused
             first += chunk.runs[: max(agree_samples - len(first), 0)]
             if progress is not None:
                 progress(gathered.samples, total)
-        watch.stop()
+        seconds = time.perf_counter() - begun - in_floats
     if gathered.scores is None:
         raise _no_samples_error(source)
     agreements = tuple(agreement(runnable, borders, first, executor, on, timeout) for executor in agree)
-    return _evaluation_result(gathered, source, borders, on, count, watch.seconds, agreements)
-
-
-@dataclass
-class Stopwatch:
-    """Sums the seconds between starts and stops."""
-
-    seconds: float = 0.0
-    _since: float = 0.0
-
-    def start(self) -> None:
-        """Starts or resumes counting."""
-        self._since = time.perf_counter()
-
-    def stop(self) -> None:
-        """Stops counting and keeps the sum."""
-        self.seconds += time.perf_counter() - self._since
+    return _evaluation_result(gathered, source, borders, on, count, seconds, agreements)
 
 
 def _run_chunks(

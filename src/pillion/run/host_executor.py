@@ -62,12 +62,8 @@ def run_on_model(
     manifest: Manifest, model: HostModel, samples: Samples, options: RunOptions
 ) -> list[RunResult]:
     """Runs samples in a started process."""
-    results = []
-    for sample in samples:
-        results.append(RunResult(outputs_from_bytes(manifest, model.run(input_bytes(sample)))))
-        if manifest.states and not options.stream:
-            model.reset()
-    return results
+    answers = model.run_many([input_bytes(sample) for sample in samples], stream=options.stream)
+    return [RunResult(outputs_from_bytes(manifest, raw)) for raw in answers]
 
 
 def start_host_model(folder: Path, manifest: Manifest, options: RunOptions) -> HostModel:
