@@ -59,7 +59,12 @@ def save(
             write_whole(path.with_suffix(".bpte"), bundle)
     elif form == ".tflite":
         if program.own_arithmetic is not None and program.graph.arithmetic is not Arithmetic.TFLITE:
-            raise _litert_rounds_by_itself(program)
+            raise PillionError(
+                f"a .tflite cannot compute `{program.graph.name}` in {program.graph.arithmetic.value} arithmetic",
+                rule="LiteRT computes a .tflite in tflite arithmetic, whatever it was compiled for",
+                here=f"--arithmetic {program.graph.arithmetic.value}",
+                help="leave --arithmetic out, or write a .pte or a C project: -o folder/",
+            )
         write_whole(path, tflite(program))
     else:
         firmware(program, path, force=force, selftest=selftest)
@@ -110,28 +115,14 @@ def pte(program: CompiledProgram, runtime: Runtime = "1.4") -> bytes:
 
 def bundled(program: CompiledProgram, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
     """Returns a .bpte: the ExecuTorch program bundled with sample inputs and expected outputs."""
-    taken, graph = samples_of(program.graph, samples), _in_files(program)
+    taken, graph = samples_of(program.graph, samples), legalize_for_runtime(program.graph)
     answers = list(run_stream_steps(graph, taken, RunOptions(stream=True), graph.reference_step))
     return in_bundle(pte(program, runtime), taken, answers)
-
-
-def _in_files(program: CompiledProgram) -> Graph:
-    """The graph for other runtimes: one scale per softmax and embedding table, 8-bit sums, norms decomposed."""
-    return legalize_for_runtime(program.graph)
 
 
 def _for_others(program: CompiledProgram, form: str) -> Graph:
     """Returns the graph for other runtimes, and warns of lost precision."""
     return legalize_for_runtime(program.graph, lambda words: warn(f"{form}: {words}"))
-
-
-def _litert_rounds_by_itself(program: CompiledProgram) -> PillionError:
-    return PillionError(
-        f"a .tflite cannot compute `{program.graph.name}` in {program.graph.arithmetic.value} arithmetic",
-        rule="LiteRT computes a .tflite in tflite arithmetic, whatever it was compiled for",
-        here=f"--arithmetic {program.graph.arithmetic.value}",
-        help="leave --arithmetic out, or write a .pte or a C project: -o folder/",
-    )
 
 
 def _whole_tensors(program: CompiledProgram, form: str) -> PillionError:

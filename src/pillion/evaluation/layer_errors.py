@@ -218,7 +218,12 @@ class LayerErrorMeasurement:
         computing = [v for v in candidates if self.steps.graph.producers[v].macs]
         matched = sum(v in self.layers for v in computing)
         if not self.layers or matched < TOO_FEW * len(computing):
-            raise _different_model_error(self.model, candidates, self.unmatched)
+            raise PillionError(
+                f"`{self.model}` was not made of this float model",
+                rule="the int8 tensors of a program have the names of the float model's, as Pillion gives them",
+                here=f"{len(self.unmatched)} of {len(candidates)} have no float tensor: {', '.join(self.unmatched[:4])} …",
+                help="name the model that the program was compiled from; programs of other tools have other names",
+            )
 
     def _float_tensor(self, values: Any, anchor: TensorMatch) -> Array:
         real = self.floats.tensor(values, anchor.name)
@@ -278,12 +283,3 @@ def _in_float_axis_order(expected: Array, got: Array) -> Array:
             return moved
         return min((got, moved), key=lambda candidate: float(((candidate - expected) ** 2).sum()))
     return got
-
-
-def _different_model_error(model: str, candidates: Sequence[Value], unmatched: Sequence[str]) -> PillionError:
-    return PillionError(
-        f"`{model}` was not made of this float model",
-        rule="the int8 tensors of a program have the names of the float model's, as Pillion gives them",
-        here=f"{len(unmatched)} of {len(candidates)} have no float tensor: {', '.join(unmatched[:4])} …",
-        help="name the model that the program was compiled from; programs of other tools have other names",
-    )

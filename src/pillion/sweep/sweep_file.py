@@ -105,7 +105,8 @@ def read_plan(path: Path) -> SweepFile:
     measure = _read_measure_options(measure_table, folder)
     search = _read_search_plan(search_table, measure)
     _require_names(top, models)
-    _require_targets(top, models, options)
+    if any("target" not in {**options, **model.axes} for model in models):
+        raise top.wrong("no target", "[options] names one or more", '[options]\ntarget = ["cortex-m33"]')
     return SweepFile(path, models, options, measure, search)
 
 
@@ -272,8 +273,3 @@ def _require_names(top: TomlTable, models: tuple[ModelPlan, ...]) -> None:
         raise top.wrong(
             f"two models are called {twice}", "each model has its own name", 'name = "…" in [[model]]'
         )
-
-
-def _require_targets(top: TomlTable, models: tuple[ModelPlan, ...], options: Mapping[str, Axis]) -> None:
-    if any("target" not in {**options, **model.axes} for model in models):
-        raise top.wrong("no target", "[options] names one or more", '[options]\ntarget = ["cortex-m33"]')

@@ -151,7 +151,12 @@ def _load_checkpoint(path: Path) -> Any:
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise _contains_code_error(path, _refused_object(str(error))) from None
+        raise PillionError(
+            f"{path} holds more than tensors",
+            rule="weights are tensors by name; a pickled module is code, and is never executed",
+            here=_refused_object(str(error)),
+            help=f"{_save_state_help(path)}; then --weights {quote(str(_suggested_path(path)))} -m file.py:factory",
+        ) from None
     except Exception as error:  # torch raises any exception for a broken file
         raise PillionError(
             f"{path} is not a file of weights",
@@ -187,15 +192,6 @@ def _refused_object(text: str) -> str:
 
 def _save_state_help(path: Path) -> str:
     return f"where the model is at hand: torch.save(model.state_dict(), {str(_suggested_path(path))!r})"
-
-
-def _contains_code_error(path: Path, actual: str) -> PillionError:
-    return PillionError(
-        f"{path} holds more than tensors",
-        rule="weights are tensors by name; a pickled module is code, and is never executed",
-        here=actual,
-        help=f"{_save_state_help(path)}; then --weights {quote(str(_suggested_path(path)))} -m file.py:factory",
-    )
 
 
 _READERS: Mapping[str, Callable[[Path], Any]] = {
