@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pillion.boards.build import kept
+from pillion.boards.build import cached_file
 from pillion.errors import PillionError
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -36,19 +36,19 @@ def test_a_kept_file_is_made_again_if_it_is_not_as_it_was(damage: str, cache: Pa
         out.write_bytes(b"program")
         out.chmod(0o755)
 
-    file = kept("abcd", "run", make)
-    assert kept("abcd", "run", make) == file
+    file = cached_file("abcd", "run", make)
+    assert cached_file("abcd", "run", make) == file
     assert len(made) == 1
     DAMAGES[damage](file)
-    assert kept("abcd", "run", make).read_bytes() == b"program"
+    assert cached_file("abcd", "run", make).read_bytes() == b"program"
     assert len(made) == 2
     assert file.stat().st_mode & 0o100
 
 
 def test_a_cache_that_others_can_write_is_refused(cache: Path) -> None:
-    kept("abcd", "run", lambda out: out.write_bytes(b"program") and None)
+    cached_file("abcd", "run", lambda out: out.write_bytes(b"program") and None)
     assert cache.stat().st_mode & 0o777 == 0o700
     cache.chmod(0o777)
     with pytest.raises(PillionError, match="other users can write the cache") as caught:
-        kept("abcd", "run", lambda out: None)
+        cached_file("abcd", "run", lambda out: None)
     assert "drwxrwxrwx" in caught.value.here

@@ -13,7 +13,7 @@ from pillion.devices.cortex_m import CORES, Core, Isa
 from pillion.devices.cortex_m.cycles import CYCLES
 from pillion.emitters.c.project import boards_for
 from pillion.errors import PillionError
-from pillion.run.time_estimate import STAND_INS
+from pillion.run.time_estimate import STAND_IN_BOARDS
 from pillion.targets import TARGETS, find_target
 
 UNKNOWN_TO_OLD_COMPILERS = ("cortex-m52", "cortex-m85")
@@ -85,7 +85,7 @@ def test_a_core_that_nobody_builds_is_refused(name: str, rule: str, instead: str
 
 def test_a_core_without_an_extension_runs_on_boards_that_have_its_kernels() -> None:
     assert "mps3-an547" not in [board.name for board in boards_for(find_target("cortex-m55+nomve").isa)]
-    for name, board in STAND_INS.items():
+    for name, board in STAND_IN_BOARDS.items():
         core = CORES[name]
         assert core.board is None
         assert CORES[BOARDS[board].core].runs(core.isa)

@@ -14,7 +14,7 @@ from pillion.devices.cortex_m.memories import MEMORIES, default_memories, find_m
 from pillion.devices.cortex_m.op_cycles import counted_cycles
 from pillion.devices.cycle_range import CycleRange, total
 from pillion.errors import PillionError
-from pillion.run.time_estimate import STAND_INS, counted_core, format_milliseconds
+from pillion.run.time_estimate import STAND_IN_BOARDS, counted_core, format_milliseconds
 
 NO_CLOCKS = [
     *("0", "0MHz", "-3", "-3MHz", "nan", "nanMHz", "inf", "infGHz", "1e400MHz", "1e2MHz", "160", "", " ", "MHz", "1 600 MHz"),
@@ -78,7 +78,7 @@ def test_milliseconds_in_words(band: CycleRange, words: str) -> None:
 
 def test_each_core_has_cycles_for_all_that_it_executes_and_a_board_with_its_kernels() -> None:
     for name, core in CORES.items():
-        assert CORES[BOARDS[core.board or STAND_INS[name]].core].isa is core.isa
+        assert CORES[BOARDS[core.board or STAND_IN_BOARDS[name]].core].isa is core.isa
         needs = (
             set(InstructionClass)
             if CORES[name].isa.value == "mve"

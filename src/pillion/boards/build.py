@@ -76,7 +76,7 @@ def _object(compiler: Compiler, folder: Path, name: str, headers: str) -> Path:
     source = read_whole(folder / name, "C source")
     key = digest((compiler.key(), headers.encode(), name.encode(), source))
     doing = f"compiling {name} of {folder}"
-    return kept(
+    return cached_file(
         key, Path(name).stem + ".o", lambda out: compiler.run(["-c", name, "-o", str(out)], folder, doing)
     )
 
@@ -94,7 +94,7 @@ def link(
         # Libraries, which are among the flags, come after the objects that need them.
         Compiler(compiler.command, ()).run([*arguments, *compiler.flags, "-o", str(out)], folder, doing)
 
-    return kept(digest((compiler.key(), *binaries, *contents)), name, make)
+    return cached_file(digest((compiler.key(), *binaries, *contents)), name, make)
 
 
 def digest(parts: Iterable[bytes]) -> str:
@@ -112,7 +112,7 @@ def cache_folder() -> Path:
     return Path(chosen).absolute() if chosen else Path.home() / ".cache" / "pillion"
 
 
-def kept(key: str, name: str, make: Callable[[Path], None]) -> Path:
+def cached_file(key: str, name: str, make: Callable[[Path], None]) -> Path:
     """Returns the file under a key, or makes it: `make` writes it to the given path. Its content's hash is
     stored next to it, and a changed file is made again."""
     file = cache_folder() / key[:2] / key / name

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pillion.boards import qemu
 from pillion.boards.board import Board
-from pillion.boards.build import Compiler, digest, kept
+from pillion.boards.build import Compiler, cached_file, digest
 from pillion.boards.disassembly import DisassembledInstruction, disassemble
 from pillion.boards.elf import ElfSizes, read_elf
 from pillion.boards.toolchain import QEMU, host_compiler, version
@@ -71,7 +71,7 @@ def count(
     key = digest(
         (RUNS.encode(), image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode())
     )
-    result_file = kept(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
+    result_file = cached_file(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
     text, _, named = result_file.read_text("utf-8").rpartition(RUNS)
     runs = [int(number) for number in named.split()]
     windows = list(_windows(text, disassemble(image, board.core)))
@@ -104,7 +104,7 @@ def _plugin() -> Path:
             ["-shared", "blocks.c", "-o", str(out)], out.parent, "compiling the plugin of the emulator"
         )
 
-    return kept(digest((compiler.key(), source)), PLUGIN, make)
+    return cached_file(digest((compiler.key(), source)), PLUGIN, make)
 
 
 def _plugin_version() -> int:

@@ -20,7 +20,7 @@ from pillion.option_values import Optimize
 
 SOURCES = ("main.c", "selftest.c")
 HEADERS = ("selftest.h", "../harness/harness.h", "../harness/semihosting.h")
-ENDS = (0, 1)
+COMPLETED_CODES = (0, 1)
 """The exit codes of a completed self-test: no difference, or a difference."""
 
 
@@ -40,7 +40,7 @@ def run(folder: Path, board: Board | None, files: Collection[str], optimize: Opt
             where, f"it did not end within {timeout:g} s", "give more --timeout, or fewer samples"
         ) from None
     text = printed.decode("utf-8", "replace")
-    if status not in ENDS:
+    if status not in COMPLETED_CODES:
         here = f"status {status}\n{text.strip()[-400:]}"
         raise _damaged_selftest_error(
             where, here, "`pillion run --on` the same place says more: a fault, or a project that was changed"

@@ -14,7 +14,7 @@ from pillion.registry import REGISTRY
 Complete = Callable[[str], list[str]]
 """Maps the typed text to the values that begin with it."""
 
-MODEL_ENDS = (".py", ".pt2", ".tflite", ".lite", ".pte")
+MODEL_SUFFIXES = (".py", ".pt2", ".tflite", ".lite", ".pte")
 
 
 def _values_with_prefix(typed: str, values: Iterable[str]) -> list[str]:
@@ -29,7 +29,7 @@ def complete_words(*values: str) -> Complete:
 def models(incomplete: str) -> list[str]:
     """Completes zoo names, model files, and folders."""
     names = [name for model in zoo.MODELS.values() for name in (model.name, *model.aliases)]
-    return [*_values_with_prefix(incomplete, names), *_files(incomplete, MODEL_ENDS)]
+    return [*_values_with_prefix(incomplete, names), *_files(incomplete, MODEL_SUFFIXES)]
 
 
 def targets(incomplete: str) -> list[str]:

@@ -20,7 +20,7 @@ from pillion.report.page import require_template_engine, write_page
 from pillion.report.report_facts import Facts
 from pillion.report.report_options import ReportOptions
 
-PAGES = (".html", ".htm")
+HTML_SUFFIXES = (".html", ".htm")
 
 
 def check_report_path(path: Path | None) -> None:
@@ -28,7 +28,7 @@ def check_report_path(path: Path | None) -> None:
     if path is None:
         return
     require_template_engine()
-    if suffix_of(path) not in PAGES or path.is_dir():
+    if suffix_of(path) not in HTML_SUFFIXES or path.is_dir():
         raise PillionError(
             f"{path} cannot be written",
             rule="a report is an .html file",

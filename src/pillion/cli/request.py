@@ -178,13 +178,13 @@ def _require_quantize(request: Request) -> None:
         warn("no --calibrate: ranges come from the example input alone, and accuracy suffers")
 
 
-CHATTY = ("torchao", "torch.utils._pytree", "torch.export")
+NOISY_LOGGERS = ("torchao", "torch.utils._pytree", "torch.export")
 """Loggers whose warnings users cannot act on."""
 
 
 def silence_loggers() -> None:
-    """Silences the loggers in `CHATTY`."""
-    for name in CHATTY:
+    """Silences the loggers in `NOISY_LOGGERS`."""
+    for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 

@@ -21,7 +21,7 @@ from pillion.compile_options import Loading
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import form_of, suffix_of
-from pillion.host_io.user_code import UserFile, beside, file_and_function, split_spec
+from pillion.host_io.user_code import UserFile, file_and_function, importing_from_folder_of, split_spec
 from pillion.program import Program
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def train(
     # What is not trained yet is not worth a warning.
     _check_compile_and_write(compile_for(request, module, inputs, quiet=True), output, force)
     prepared = prepare_qat(module, inputs, request.target)
-    with beside(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
+    with importing_from_folder_of(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
         trained = _run_training_loop(loop, prepared, function, file.path)
     program = compile_for(request, trained, inputs)
     write(program, output, force=force)

@@ -17,7 +17,7 @@ from pillion.run.parallel_runs import open_chunk_runner
 
 def agreement(
     program: Runnable | Path,
-    borders: ProgramIo,
+    io: ProgramIo,
     runs: Sequence[tuple[Array, ...]],
     other: str,
     on: str,

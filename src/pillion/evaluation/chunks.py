@@ -25,15 +25,15 @@ class Chunk:
     samples: tuple[tuple[Sample, ...], ...]
 
 
-def chunks_of(source: Source, borders: ProgramIo, limit: int | None) -> Iterator[Chunk]:
+def chunks_of(source: Source, io: ProgramIo, limit: int | None) -> Iterator[Chunk]:
     """Yields samples in chunks of a number of samples or bytes."""
-    samples = source.samples(borders.inputs, limit)
+    samples = source.samples(io.inputs, limit)
     runs: list[tuple[Array, ...]] = []
     made_of: list[tuple[Sample, ...]] = []
-    size = sum(elements(tensor.shape) * tensor.dtype.size_bytes for tensor in borders.inputs)
+    size = sum(elements(tensor.shape) * tensor.dtype.size_bytes for tensor in io.inputs)
     most = max(1, min(MOST_IN_CHUNK, CHUNK_BYTES // max(size, 1)))
-    for inputs, parts in batched(samples, borders.inputs):
-        runs.append(tuple(tensor.quantized(x) for tensor, x in zip(borders.inputs, inputs, strict=True)))
+    for inputs, parts in batched(samples, io.inputs):
+        runs.append(tuple(tensor.quantized(x) for tensor, x in zip(io.inputs, inputs, strict=True)))
         made_of.append(tuple(parts))
         if len(runs) == most:
             yield Chunk(tuple(runs), tuple(made_of))
@@ -52,13 +52,13 @@ def unquantized_inputs(chunk: Chunk) -> Iterator[tuple[Array, ...]]:
         yield tuple(np.concatenate(xs) for xs in zip(*(p.inputs for p in filled), strict=True))
 
 
-def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], borders: ProgramIo) -> Batch:
+def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], io: ProgramIo) -> Batch:
     """Returns outputs, labels and inputs of a chunk with a sample axis."""
     samples = [sample for parts in chunk.samples for sample in parts]
-    columns: list[list[Array]] = [[] for _ in borders.outputs]
+    columns: list[list[Array]] = [[] for _ in io.outputs]
     for parts, ys in zip(chunk.samples, outputs, strict=True):
         for column, y in zip(columns, ys, strict=False):
-            column.append(_output_rows_by_sample(y, len(parts), parts[0], borders))
+            column.append(_output_rows_by_sample(y, len(parts), parts[0], io))
     labels = [sample.label for sample in samples]
     if any(label is None for label in labels) and not all(label is None for label in labels):
         raise PillionError(
@@ -70,15 +70,15 @@ def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], borders: Progra
     return Batch(
         tuple(np.concatenate(column) for column in columns if column),
         None if labels[0] is None else _stack_samples(samples),
-        tuple(np.concatenate([s.inputs[i] for s in samples]) for i in range(len(borders.inputs))),
+        tuple(np.concatenate([s.inputs[i] for s in samples]) for i in range(len(io.inputs))),
         tuple(sample.place for sample in samples),
     )
 
 
-def _output_rows_by_sample(y: Array, count: int, first: Sample, borders: ProgramIo) -> Array:
+def _output_rows_by_sample(y: Array, count: int, first: Sample, io: ProgramIo) -> Array:
     """Returns an output's rows by sample; a sample that was a whole input owns all rows."""
-    rows = borders.inputs[0].rows
-    if rows == 1 or first.inputs[0].shape == borders.inputs[0].shape:
+    rows = io.inputs[0].rows
+    if rows == 1 or first.inputs[0].shape == io.inputs[0].shape:
         return y.reshape(1, -1) if y.ndim == 0 or y.shape[0] != 1 else y
     if y.ndim == 0 or y.shape[0] != rows:
         raise PillionError(

@@ -43,13 +43,13 @@ def compare_layers(
     progress: Advance | None = None,
 ) -> Comparison:
     """Compares a program with its float model on data; `tensors` gives the float model's tensors."""
-    borders = program_io(program)
-    reference = FloatReference(float_model, borders)
-    layers = LayerErrorMeasurement(borders.model, borders.target, program.graph, tensors)
-    samples = open_data(data, reading).samples(borders.inputs, limit)
-    for number, (inputs, _) in enumerate(batched(samples, borders.inputs), start=1):
-        quantized = [tensor.quantized(x) for tensor, x in zip(borders.inputs, inputs, strict=True)]
-        real = [tensor.real(x) for tensor, x in zip(borders.inputs, inputs, strict=True)]
+    io = program_io(program)
+    reference = FloatReference(float_model, io)
+    layers = LayerErrorMeasurement(io.model, io.target, program.graph, tensors)
+    samples = open_data(data, reading).samples(io.inputs, limit)
+    for number, (inputs, _) in enumerate(batched(samples, io.inputs), start=1):
+        quantized = [tensor.quantized(x) for tensor, x in zip(io.inputs, inputs, strict=True)]
+        real = [tensor.real(x) for tensor, x in zip(io.inputs, inputs, strict=True)]
         layers.add(quantized, reference.inputs(real))
         if progress is not None:
             progress(number, limit)
@@ -136,16 +136,16 @@ def compare_programs(
 def _measure_compared_side(
     program: Program | Path, name: str, metrics: dict[str, float], measure: bool
 ) -> ComparedSide:
-    borders = program_io(program)
+    io = program_io(program)
     reason = "" if measure else "--no-measure"
     if measure and not can_be_measured(program):
-        reason = f"{borders.target} has an NPU, which no emulator has"
+        reason = f"{io.target} has an NPU, which no emulator has"
     tools = verdict_of_checks("tools", lambda: require_tools("board"))
     if measure and not reason and not tools.ok:
         reason = tools.what
     costs = costs_of(program, flash=not reason, instructions=not reason)
-    macs, ops = borders.macs, borders.ops
-    return ComparedSide(name, borders.model, borders.target, costs, macs, ops, metrics, reason)
+    macs, ops = io.macs, io.ops
+    return ComparedSide(name, io.model, io.target, costs, macs, ops, metrics, reason)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class FloatModelDistance:
         self.samples += len(got)
         self.choices = got.shape[1]
 
-    def beside(self, metrics: dict[str, float]) -> FloatComparison:
+    def comparison(self, metrics: dict[str, float]) -> FloatComparison:
         """Returns the result with the float model's metrics."""
         ratio = 10 * np.log10(self.signal / self.noise) if self.signal and self.noise else None
         same = self.same / self.samples if self.choices > 1 else None
@@ -78,12 +78,12 @@ class FloatModelDistance:
 
 
 @dataclass
-class _EvaluationState:
+class _EvaluationTotals:
     """Everything accumulated during an evaluation."""
 
     scores: Scores | None = None
     floats: Scores | None = None
-    nearness: FloatModelDistance = field(default_factory=FloatModelDistance)
+    distance: FloatModelDistance = field(default_factory=FloatModelDistance)
     labels: set[int] = field(default_factory=set)
     samples: int = 0
 
@@ -114,8 +114,8 @@ def evaluate(
     evaluated too; `agree` names executors that also run the first samples."""
     _check_limit(limit)
     source = open_data(data, reading)
-    borders = program_io(program)
-    reference = FloatReference(float_model, borders) if float_model is not None else None
+    io = program_io(program)
+    reference = FloatReference(float_model, io) if float_model is not None else None
     names = tuple(metrics) if metrics is not None else None
     if names == ():
         raise PillionError(
@@ -125,7 +125,7 @@ def evaluate(
             help='metrics=("top1",)',
         )
     named = [metric_of(name) for name in names or ()]  # before anything is run
-    gathered = _EvaluationState()
+    totals = _EvaluationTotals()
     first: list[tuple[Array, ...]] = []
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     count = check_workers(workers) if on == HOST else 1
@@ -134,28 +134,26 @@ def evaluate(
         begun, in_floats = time.perf_counter(), 0.0
         # Beside a float model the program waits for it, so that each has the computer for itself.
         for chunk, outputs in _run_chunks(
-            run, chunks_of(source, borders, limit), 2 * count if reference else None
+            run, chunks_of(source, io, limit), 2 * count if reference else None
         ):
-            if gathered.scores is None:
+            if totals.scores is None:
                 is_compared = reference is not None or bool(agree)
-                gathered.scores = _initial_scores(named, chunk, borders, source, is_compared)
+                totals.scores = _initial_scores(named, chunk, io, source, is_compared)
                 again = [metric_of(name) for name in names or ()]
-                gathered.floats = (
-                    _initial_scores(again, chunk, borders, source, is_compared) if reference else None
-                )
-            batch = _accumulate_outputs(gathered, chunk, outputs, borders)
+                totals.floats = _initial_scores(again, chunk, io, source, is_compared) if reference else None
+            batch = _accumulate_outputs(totals, chunk, outputs, io)
             if reference is not None:
                 paused = time.perf_counter()
-                _accumulate_float_outputs(gathered, chunk, batch, reference)
+                _accumulate_float_outputs(totals, chunk, batch, reference)
                 in_floats += time.perf_counter() - paused
             first += chunk.runs[: max(agree_samples - len(first), 0)]
             if progress is not None:
-                progress(gathered.samples, total)
+                progress(totals.samples, total)
         seconds = time.perf_counter() - begun - in_floats
-    if gathered.scores is None:
+    if totals.scores is None:
         raise _no_samples_error(source)
-    agreements = tuple(agreement(runnable, borders, first, executor, on, timeout) for executor in agree)
-    return _evaluation_result(gathered, source, borders, on, count, seconds, agreements)
+    agreements = tuple(agreement(runnable, io, first, executor, on, timeout) for executor in agree)
+    return _evaluation_result(totals, source, io, on, count, seconds, agreements)
 
 
 def _run_chunks(
@@ -171,13 +169,11 @@ def _run_chunks(
 
 
 def _initial_scores(
-    named: list[Metric], chunk: Chunk, borders: ProgramIo, source: Source, is_compared: bool
+    named: list[Metric], chunk: Chunk, io: ProgramIo, source: Source, is_compared: bool
 ) -> Scores:
     """Returns the chosen or default metrics, and a confusion matrix for classes."""
     first = chunk.samples[0][0].label
-    inputs, outputs = (
-        [elements(tensor.of_one) for tensor in some] for some in (borders.inputs, borders.outputs)
-    )
+    inputs, outputs = ([elements(tensor.of_one) for tensor in some] for some in (io.inputs, io.outputs))
     defaults = () if named else default_metrics(outputs, first, inputs, is_compared=is_compared)
     metrics = named or [metric_of(name) for name in defaults]
     is_classes = any(isinstance(metric, TopK) for metric in metrics)
@@ -199,32 +195,32 @@ def _require_order_of_classes(source: Source, outputs: int) -> None:
 
 
 def _accumulate_outputs(
-    gathered: _EvaluationState, chunk: Chunk, outputs: Sequence[Outputs], borders: ProgramIo
+    totals: _EvaluationTotals, chunk: Chunk, outputs: Sequence[Outputs], io: ProgramIo
 ) -> Batch:
     """Adds the outputs of a chunk, and returns them as real numbers."""
-    assert gathered.scores is not None
-    real = [tuple(tensor.real(y) for tensor, y in zip(borders.outputs, ys, strict=True)) for ys in outputs]
-    batch = batch_of(chunk, real, borders)
-    gathered.samples += len(batch.places)
-    gathered.scores.add(batch)
+    assert totals.scores is not None
+    real = [tuple(tensor.real(y) for tensor, y in zip(io.outputs, ys, strict=True)) for ys in outputs]
+    batch = batch_of(chunk, real, io)
+    totals.samples += len(batch.places)
+    totals.scores.add(batch)
     if batch.labels is not None and batch.labels.ndim == 1 and batch.labels.dtype.kind in "iub":
-        gathered.labels |= set(np.unique(batch.labels).tolist())
+        totals.labels |= set(np.unique(batch.labels).tolist())
     return batch
 
 
 def _accumulate_float_outputs(
-    gathered: _EvaluationState, chunk: Chunk, batch: Batch, reference: FloatReference
+    totals: _EvaluationTotals, chunk: Chunk, batch: Batch, reference: FloatReference
 ) -> None:
     """Runs the float model on a chunk, and compares it with the program."""
-    assert gathered.floats is not None
-    borders = reference.borders
+    assert totals.floats is not None
+    io = reference.io
     runs = [
-        tuple(tensor.real(x) for tensor, x in zip(borders.inputs, xs, strict=True))
+        tuple(tensor.real(x) for tensor, x in zip(io.inputs, xs, strict=True))
         for xs in unquantized_inputs(chunk)
     ]
-    expected = batch_of(chunk, reference.outputs(runs), borders)
-    gathered.floats.add(expected)
-    gathered.nearness.add(batch, expected)
+    expected = batch_of(chunk, reference.outputs(runs), io)
+    totals.floats.add(expected)
+    totals.distance.add(batch, expected)
 
 
 def _sample_count(source: Source, limit: int | None) -> int | None:
@@ -252,36 +248,36 @@ def _no_samples_error(source: Source) -> PillionError:
 
 
 def _evaluation_result(
-    gathered: _EvaluationState,
+    totals: _EvaluationTotals,
     source: Source,
-    borders: ProgramIo,
+    io: ProgramIo,
     on: str,
     workers: int,
     seconds: float,
     agreements: tuple[Agreement, ...],
 ) -> Evaluation:
-    assert gathered.scores is not None
-    confusion = gathered.scores.confusion
+    assert totals.scores is not None
+    confusion = totals.scores.confusion
     counts = confusion.counts if confusion is not None else None
     return Evaluation(
-        model=borders.model,
-        target=borders.target,
+        model=io.model,
+        target=io.target,
         data=source.name,
         on=on,
-        metrics=gathered.scores.values(),
-        samples=gathered.samples,
+        metrics=totals.scores.values(),
+        samples=totals.samples,
         seconds=seconds,
         workers=workers,
-        labels=len(gathered.labels),
+        labels=len(totals.labels),
         confusion=None if counts is None else tuple(tuple(map(int, row)) for row in counts),
         classes=source.classes,
-        float_model=gathered.nearness.beside(gathered.floats.values()) if gathered.floats else None,
+        float_model=totals.distance.comparison(totals.floats.values()) if totals.floats else None,
         agreements=agreements,
-        notes=tuple(_result_caveats(gathered)),
+        notes=tuple(_result_caveats(totals)),
     )
 
 
-def _result_caveats(gathered: _EvaluationState) -> Iterator[str]:
+def _result_caveats(totals: _EvaluationTotals) -> Iterator[str]:
     """Yields caveats about the numbers."""
-    if len(gathered.labels) == 1:
-        yield f"all samples have the same label, {next(iter(gathered.labels))}: a model that always answers it would be right"
+    if len(totals.labels) == 1:
+        yield f"all samples have the same label, {next(iter(totals.labels))}: a model that always answers it would be right"

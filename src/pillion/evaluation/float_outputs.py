@@ -36,13 +36,13 @@ class FloatReference:
     """A float model with the inputs and outputs of a program, in real numbers."""
 
     model: FloatModelProtocol
-    borders: ProgramIo
+    io: ProgramIo
 
     def __post_init__(self) -> None:
         shapes = self.model.input_shapes
-        if len(shapes) != len(self.borders.inputs):
-            raise self._model_mismatch_error(f"{len(shapes)} inputs", f"{len(self.borders.inputs)} inputs")
-        for tensor, shape in zip(self.borders.inputs, shapes, strict=True):
+        if len(shapes) != len(self.io.inputs):
+            raise self._model_mismatch_error(f"{len(shapes)} inputs", f"{len(self.io.inputs)} inputs")
+        for tensor, shape in zip(self.io.inputs, shapes, strict=True):
             self._match_axis_order(np.zeros(tensor.shape, np.float32), shape)
 
     def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
@@ -58,11 +58,10 @@ class FloatReference:
         ]
 
     def _outputs_in_program_order(self, ys: Sequence[Array]) -> tuple[Array, ...]:
-        if len(ys) != len(self.borders.outputs):
-            raise self._model_mismatch_error(f"{len(ys)} outputs", f"{len(self.borders.outputs)} outputs")
+        if len(ys) != len(self.io.outputs):
+            raise self._model_mismatch_error(f"{len(ys)} outputs", f"{len(self.io.outputs)} outputs")
         return tuple(
-            self._match_axis_order(y, tensor.shape)
-            for y, tensor in zip(ys, self.borders.outputs, strict=True)
+            self._match_axis_order(y, tensor.shape) for y, tensor in zip(ys, self.io.outputs, strict=True)
         )
 
     def _match_axis_order(self, array: Array, shape: tuple[int, ...]) -> Array:
@@ -77,7 +76,7 @@ class FloatReference:
     def _model_mismatch_error(self, a: str, b: str) -> PillionError:
         return PillionError(
             f"the float model `{self.model.name}` is another one than the program was made of",
-            rule=f"inputs and outputs of the same shapes as those of `{self.borders.model}`",
+            rule=f"inputs and outputs of the same shapes as those of `{self.io.model}`",
             here=f"{a} and {b}",
             help="name the model that the program was compiled from, with the same --input-size",
         )

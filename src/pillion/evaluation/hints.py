@@ -14,10 +14,10 @@ from pillion.ir.types import Value
 PARTS = (0.2, 0.35, 0.5, 0.65, 0.8)
 CLIPS = ((1.0, 1.0), *((p, 1.0) for p in PARTS), *((1.0, p) for p in PARTS), *((p, p) for p in PARTS))
 """Fractions of a tensor's lower and upper range that are tried; the whole range first."""
-MOSTLY = 0.5
-CLEARLY_DB = 3.0
+DOMINANT_SHARE = 0.5
+LEAST_GAIN_DB = 3.0
 """Least gain in the tensor's signal-to-noise ratio for a hint."""
-UNEVEN = 16.0
+UNEVEN_CHANNEL_RATIO = 16.0
 """Ratio of the largest to a typical channel from which channels count as uneven."""
 TRAIN = "pillion train, or pillion.prepare_qat: train the model with int8 in the loop"
 
@@ -85,13 +85,13 @@ def hint_of(op: Op, value: Value, tensor: NoisyTensor, shares_with: str = "") ->
     if not tensor.noise:
         return Hint("nothing is lost", "", True)
     low, high = _representable_range(value)
-    if tensor.saturated > MOSTLY * tensor.noise:
+    if tensor.saturated > DOMINANT_SHARE * tensor.noise:
         return Hint(
             f"values from {tensor.low:.3g} to {tensor.high:.3g}, calibrated for {low:.3g} to {high:.3g}",
             "--calibrate with data that reaches them",
             True,
         )
-    if tensor.rounding > MOSTLY * tensor.noise:
+    if tensor.rounding > DOMINANT_SHARE * tensor.noise:
         return _range_hint(op, tensor, low, high, shares_with)
     return Hint("the rounding of its weights" if op.macs else "its arithmetic in integers", TRAIN, True)
 
@@ -99,12 +99,12 @@ def hint_of(op: Op, value: Value, tensor: NoisyTensor, shares_with: str = "") ->
 def _range_hint(op: Op, tensor: NoisyTensor, low: float, high: float, shares_with: str) -> Hint:
     """Returns the hint for rounding noise, by how well the range fits the values."""
     used = (max(tensor.high, 0) - min(tensor.low, 0)) / (high - low)
-    if used < MOSTLY:
+    if used < DOMINANT_SHARE:
         return _unused_range_hint(used, shares_with)
     assert tensor.clipped is not None
     best = int(np.argmin(tensor.clipped))
     gain = 10 * np.log10(max(tensor.clipped[0], 1e-300) / max(tensor.clipped[best], 1e-300))
-    if gain > CLEARLY_DB:
+    if gain > LEAST_GAIN_DB:
         low, high = CLIPS[best][0] * low, CLIPS[best][1] * high
         return Hint(
             f"few large values take the range: {low:.3g} to {high:.3g} would give the tensor {gain:.1f} dB more",
@@ -112,7 +112,7 @@ def _range_hint(op: Op, tensor: NoisyTensor, low: float, high: float, shares_wit
             False,
         )
     spread = _spread(tensor)
-    if spread > UNEVEN:
+    if spread > UNEVEN_CHANNEL_RATIO:
         return Hint(
             f"one channel is {spread:.0f} times as large as a usual one, and all share a scale",
             "change the model: equalize, dividing that channel's weights here and multiplying them in the layers behind"

@@ -32,10 +32,10 @@ from pillion.ir.types import Value
 if TYPE_CHECKING:
     from pillion.importers.torch.float_tensors import FloatTensors
 
-TOO_FEW = 0.5
+LEAST_MATCHED_SHARE = 0.5
 """Least fraction of multiply-accumulate results with float counterparts."""
 
-OTHER_WEIGHTS = 0.5
+WRONG_WEIGHTS_RATIO = 0.5
 """Noise-to-signal ratio of a layer from which its weights must differ from the model's; rounding to int8 causes
 far less."""
 
@@ -104,7 +104,7 @@ def decibels(noise_over_signal: float) -> float | None:
 class LayerStatistics:
     """The statistics of one layer, summed over samples."""
 
-    anchor: TensorMatch
+    match: TensorMatch
     op: Op
     running: SignalNoisePower = field(default_factory=SignalNoisePower)
     own: SignalNoisePower = field(default_factory=SignalNoisePower)
@@ -141,19 +141,17 @@ class LayerErrorMeasurement:
             self._match_float_tensors(values, program_values)
         expected = self.floats.outputs(values)
         self._add_output_errors(expected, program_values)
-        float_values = {v: self._float_tensor(values, m.anchor) for v, m in self.layers.items()}
+        float_values = {v: self._float_tensor(values, m.match) for v, m in self.layers.items()}
         for value, layer in self.layers.items():
             real = float_values[value]
-            layer.running.add(real, layer.anchor.real(program_values[value]))
+            layer.running.add(real, layer.match.real(program_values[value]))
             ops = self._ops_of_layer(value)
-            exact = self._float_result_of_layer(values, ops, layer.anchor, float_values)
-            alone = layer.anchor.real(self._isolated_layer_result(value, ops, float_values, program_inputs))
+            exact = self._float_result_of_layer(values, ops, layer.match, float_values)
+            alone = layer.match.real(self._isolated_layer_result(value, ops, float_values, program_inputs))
             layer.own.add(real, real + alone - exact)
-            layer.tensor.add(
-                exact, alone, layer.anchor.real(layer.anchor.quantized(exact)), layer.anchor.value
-            )
-            noisy = layer.anchor.in_model(real + alone - exact)
-            changed = self.floats.outputs_with(values, layer.anchor.name, noisy)
+            layer.tensor.add(exact, alone, layer.match.real(layer.match.quantized(exact)), layer.match.value)
+            noisy = layer.match.in_model(real + alone - exact)
+            changed = self.floats.outputs_with(values, layer.match.name, noisy)
             layer.outputs = layer.outputs or [SignalNoisePower() for _ in expected]
             for power, right, got in zip(layer.outputs, expected, changed, strict=True):
                 power.add(right, got)
@@ -173,7 +171,7 @@ class LayerErrorMeasurement:
             decibels(total),
             tuple(
                 LayerErrors(
-                    layer.anchor.name,
+                    layer.match.name,
                     layer.op.kind,
                     layer.op.source,
                     decibels(layer.running.ratio),
@@ -181,7 +179,7 @@ class LayerErrorMeasurement:
                     decibels(layer.damage),
                     layer.damage,
                     layer.damage / total if total else 0.0,
-                    hint_of(layer.op, layer.anchor.value, layer.tensor, self._scale_sharing_op(layer)),
+                    hint_of(layer.op, layer.match.value, layer.tensor, self._scale_sharing_op(layer)),
                 )
                 for layer in layers
             ),
@@ -190,7 +188,7 @@ class LayerErrorMeasurement:
 
     def _require_same_weights(self) -> None:
         computing = [layer for layer in self.layers.values() if layer.op.macs and layer.own.signal]
-        others = [layer.anchor.name for layer in computing if layer.unsaturated > OTHER_WEIGHTS]
+        others = [layer.match.name for layer in computing if layer.unsaturated > WRONG_WEIGHTS_RATIO]
         if len(others) > len(computing) / 2:
             raise PillionError(
                 f"the float model has other weights than `{self.model}`",
@@ -201,7 +199,7 @@ class LayerErrorMeasurement:
 
     def _scale_sharing_op(self, layer: LayerStatistics) -> str:
         """Returns the op at which a layer's tensor shares its scale with others."""
-        value = layer.anchor.value
+        value = layer.match.value
         for op in (layer.op, *self.steps.graph.users.get(value, [])):
             if op.quantization is Quantization.SHARED and len(op.activations) > 1:
                 return op.name
@@ -210,14 +208,14 @@ class LayerErrorMeasurement:
     def _match_float_tensors(self, values: Any, program_values: Mapping[Value, Array]) -> None:
         candidates = [v for op in self.steps.graph.ops for v in op.results if is_int8(v)]
         for value in candidates:
-            anchor = match_tensor(value, self.floats.tensor(values, float_name(value)), program_values[value])
-            if anchor is None:
+            match = match_tensor(value, self.floats.tensor(values, float_name(value)), program_values[value])
+            if match is None:
                 self.unmatched.append(value.name)
             else:
-                self.layers[value] = LayerStatistics(anchor, self.steps.graph.producers[value])
+                self.layers[value] = LayerStatistics(match, self.steps.graph.producers[value])
         computing = [v for v in candidates if self.steps.graph.producers[v].macs]
         matched = sum(v in self.layers for v in computing)
-        if not self.layers or matched < TOO_FEW * len(computing):
+        if not self.layers or matched < LEAST_MATCHED_SHARE * len(computing):
             raise PillionError(
                 f"`{self.model}` was not made of this float model",
                 rule="the int8 tensors of a program have the names of the float model's, as Pillion gives them",
@@ -225,10 +223,10 @@ class LayerErrorMeasurement:
                 help="name the model that the program was compiled from; programs of other tools have other names",
             )
 
-    def _float_tensor(self, values: Any, anchor: TensorMatch) -> Array:
-        real = self.floats.tensor(values, anchor.name)
+    def _float_tensor(self, values: Any, match: TensorMatch) -> Array:
+        real = self.floats.tensor(values, match.name)
         assert real is not None
-        return anchor.in_program(real)
+        return match.in_program(real)
 
     def _add_output_errors(self, expected: Sequence[Array], program_values: Mapping[Value, Array]) -> None:
         """Adds the program's outputs, in the float model's axis order."""
@@ -236,18 +234,17 @@ class LayerErrorMeasurement:
         for power, right, value in zip(self.whole, expected, self.steps.graph.outputs, strict=True):
             got = np.asarray(program_values[value])
             real = (got.astype(np.float64) - value.zero_point) * value.scale if value.is_quantized else got
-            anchor = _in_float_axis_order(right, real)
-            power.add(right, anchor)
+            power.add(right, _in_float_axis_order(right, real))
 
     def _float_result_of_layer(
-        self, values: Any, ops: Sequence[Op], anchor: TensorMatch, floats: Mapping[Value, Array]
+        self, values: Any, ops: Sequence[Op], match: TensorMatch, floats: Mapping[Value, Array]
     ) -> Array:
         """Returns the float model's result for a layer on rounded operands."""
         rounded = {}
         for operand in dict.fromkeys(v for op in ops for v in op.activations if v in self.layers):
-            before = self.layers[operand].anchor
+            before = self.layers[operand].match
             rounded[before.name] = before.in_model(before.real(before.quantized(floats[operand])))
-        return anchor.in_program(self.floats.tensor_with(values, rounded, anchor.name))
+        return match.in_program(self.floats.tensor_with(values, rounded, match.name))
 
     def _isolated_layer_result(
         self, value: Value, ops: Sequence[Op], floats: Mapping[Value, Array], inputs: Sequence[Array]
@@ -257,7 +254,7 @@ class LayerErrorMeasurement:
         for op in ops:
             for operand in op.activations:
                 if operand not in known:
-                    known[operand] = self.layers[operand].anchor.quantized(floats[operand])
+                    known[operand] = self.layers[operand].match.quantized(floats[operand])
             known.update(self.steps.compute(op, known))
         return known[value]
 

@@ -101,11 +101,11 @@ def match_tensor(value: Value, real: Array | None, held: Array) -> TensorMatch |
     if real is None or real.size != held.size:
         return None
     orders = _candidate_axis_orders(real.shape, value.shape)
-    anchors = [TensorMatch(value, float_name(value), order, real.shape) for order in orders]
-    if len(anchors) <= 1:
-        return anchors[0] if anchors else None
-    noises = [float(((a.real(held) - a.in_program(real)) ** 2).sum()) for a in anchors]
-    return anchors[int(np.argmin(noises))]
+    matches = [TensorMatch(value, float_name(value), order, real.shape) for order in orders]
+    if len(matches) <= 1:
+        return matches[0] if matches else None
+    noises = [float(((a.real(held) - a.in_program(real)) ** 2).sum()) for a in matches]
+    return matches[int(np.argmin(noises))]
 
 
 def _candidate_axis_orders(float_shape: tuple[int, ...], shape: tuple[int, ...]) -> list[tuple[int, ...]]:

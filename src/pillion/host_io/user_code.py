@@ -47,7 +47,7 @@ def open_file(path: Path) -> UserFile:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with beside(path):
+        with importing_from_folder_of(path):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise user_code_failed(f"{path}", error) from error
@@ -55,7 +55,7 @@ def open_file(path: Path) -> UserFile:
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[None]:
+def importing_from_folder_of(path: Path) -> Iterator[None]:
     """Makes files in this file's folder importable, as when Python runs it."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)

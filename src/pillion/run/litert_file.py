@@ -28,7 +28,7 @@ from pillion.run.litert_remote import LiteRtProcess, LiteRtTensor
 from pillion.run.process_messages import as_sendable
 from pillion.run.runtime_process import RuntimeRefusal
 
-ANEW = "`litert` runs the same graph, written anew by Pillion"
+REWRITTEN_HELP = "`litert` runs the same graph, written anew by Pillion"
 RULE = "it runs the .tflite file that a program was read from, as it came"
 
 
@@ -55,9 +55,11 @@ class LiteRtFileExecutor:
             file_io = _started_interpreter(raw).io
             file_types = (_tensor_types_text(file_io.inputs), _tensor_types_text(file_io.outputs))
         except RuntimeRefusal as error:
-            return _negative_verdict(f"LiteRT itself refuses the file: {error.what}", error.what, ANEW)
+            return _negative_verdict(
+                f"LiteRT itself refuses the file: {error.what}", error.what, REWRITTEN_HELP
+            )
         except PillionError as error:
-            return _negative_verdict(error.what, error.here, ANEW)
+            return _negative_verdict(error.what, error.here, REWRITTEN_HELP)
         program_types = (_value_types_text(program.graph.inputs), _value_types_text(program.graph.outputs))
         if program_types != file_types:
             here = f"the program: {program_types[0]} to {program_types[1]}; the file: {file_types[0]} to {file_types[1]}"
@@ -120,5 +122,5 @@ def _run_samples(raw: bytes, graph: Graph, samples: Samples, options: RunOptions
             yield RunResult(interpreter.run(sample, options.timeout))
         except RuntimeRefusal as error:
             raise PillionError(
-                "LiteRT stops on the file as it came", rule=RULE, here=error.what, help=ANEW
+                "LiteRT stops on the file as it came", rule=RULE, here=error.what, help=REWRITTEN_HELP
             ) from None

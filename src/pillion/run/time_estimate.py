@@ -38,7 +38,7 @@ from pillion.run.project_folder import temporary_project
 from pillion.run.random_inputs import random_samples
 from pillion.targets import Target, find_target
 
-STAND_INS: Mapping[str, str] = {
+STAND_IN_BOARDS: Mapping[str, str] = {
     "cortex-m0plus": "microbit",
     "cortex-m1": "microbit",
     "cortex-m23": "microbit",
@@ -168,7 +168,7 @@ def estimate_program(
 
 def can_count_instructions(core: Core, on: str | None = None) -> Verdict:
     """Returns whether the instructions of a core can be counted here, and on which board."""
-    board = on or core.board or STAND_INS[core.name]
+    board = on or core.board or STAND_IN_BOARDS[core.name]
     verdict = verdict_of_checks("time.tools", ARM_COMPILER.path, DISASSEMBLER.path, QEMU.path, host_compiler)
     return dataclasses.replace(verdict, got=board) if verdict.ok else verdict
 
@@ -199,7 +199,7 @@ def estimate_folder(
 
 def counted_core(core: Core, on: str | None) -> Core:
     """Returns the core whose cycles count: the board's, or the program's own if the board is its stand-in."""
-    stands_in = on is None or STAND_INS.get(core.name) == on
+    stands_in = on is None or STAND_IN_BOARDS.get(core.name) == on
     return core if stands_in or on is None else CORES[BOARDS[on].core]
 
 

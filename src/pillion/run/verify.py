@@ -39,7 +39,7 @@ __all__ = ["Difference", "ExecutorPair", "Verification", "VerifiedRun", "verify"
 SAMPLES = 3
 STEPS = 8
 """The steps per sample of programs with states, each sample from reset states."""
-PATIENT = RunOptions(timeout=600.0, stream=True)
+VERIFY_OPTIONS = RunOptions(timeout=600.0, stream=True)
 """The options of a verification: MobileNetV2 at 224 x 224 takes some seconds on a board."""
 
 
@@ -166,7 +166,7 @@ def _check_sample_count(samples: int) -> None:
 
 def _run_executor(executor: Executor, program: Runnable, streams: Streams) -> VerifiedRun:
     def run(stream: Samples) -> list[RunResult]:
-        made = executor.run(program, stream, PATIENT)
+        made = executor.run(program, stream, VERIFY_OPTIONS)
         for result in made:
             _check_types(executor.name, program.graph, result.outputs)
         return made
@@ -203,7 +203,7 @@ def _check_types(executor: str, graph: Graph, outputs: Outputs) -> None:
 
 def _run_folder(folder: Path, on: str, streams: Streams) -> VerifiedRun:
     verdict = verdict_of_checks("tools", lambda: require_tools(on))
-    return _run_streams(on, verdict, streams, lambda stream: run_folder(folder, stream, on, PATIENT))
+    return _run_streams(on, verdict, streams, lambda stream: run_folder(folder, stream, on, VERIFY_OPTIONS))
 
 
 def _differences(

@@ -17,7 +17,7 @@ from pillion.sweep.job_result import JobOutput, killed_worker_output
 from pillion.sweep.jobs import Job
 
 CONNECT_SECONDS, WORKER_SECONDS = 10.0, 60.0
-AHEAD = 4
+JOBS_PER_WORKER = 4
 """Queued jobs per worker, so that no worker idles while results are written."""
 
 CERTIFICATES = "tls:// needs certificates in Dask's configuration (distributed.comm.tls)"

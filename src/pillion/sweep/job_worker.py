@@ -22,7 +22,7 @@ from pillion.evaluation.evaluate import evaluate
 from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
 from pillion.host_io.atomic_files import parts_of
 from pillion.host_io.call_arguments import accepted_arguments
-from pillion.host_io.user_code import beside, function_of, run_user_code, split_spec
+from pillion.host_io.user_code import function_of, importing_from_folder_of, run_user_code, split_spec
 from pillion.model_names import is_int8_file
 from pillion.program import Program
 from pillion.sweep.axes import FOR_ALL, OF_MODELS
@@ -32,7 +32,7 @@ from pillion.sweep.jobs import Job, is_function_spec
 
 MOST_LOG = 100_000
 """Most characters kept of a job's output: the last ones."""
-ALONE = threading.Lock()
+JOB_LOCK = threading.Lock()
 """Serializes jobs in a worker: they print, import and draw random numbers process-wide."""
 
 
@@ -47,7 +47,7 @@ class WrongWorker(PillionError):
 
 def run_job(job: Job) -> JobOutput:
     """Runs a job. Every failure except `WrongWorker` becomes a result."""
-    with ALONE, _captured_output() as (log, warned):
+    with JOB_LOCK, _captured_output() as (log, warned):
         begun = time.perf_counter()
         files: dict[str, bytes] = {}
         try:
@@ -205,7 +205,7 @@ def _called(spec: str, job: Job, rule: str) -> Any:
     """Calls a user's function with the model's arguments that it accepts."""
     function = function_of(spec, rule)
     arguments = accepted_arguments(function, job.arguments)
-    with beside(split_spec(spec)[0]):
+    with importing_from_folder_of(split_spec(spec)[0]):
         return run_user_code(lambda: function(**arguments), spec, rule=rule)
 
 

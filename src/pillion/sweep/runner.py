@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pillion.sweep.cluster import AHEAD
+from pillion.sweep.cluster import JOBS_PER_WORKER
 from pillion.sweep.job_result import JobOutput, JobResult
 from pillion.sweep.jobs import Job
 from pillion.sweep.store import Store
@@ -124,7 +124,7 @@ def run_all(jobs: list[Job], runner: Runner) -> list[SweepRow]:
 
 def _run_jobs(jobs: list[Job], runner: Runner) -> Iterator[SweepRow]:
     """Yields results as jobs finish, with only a few more jobs submitted than there are workers."""
-    most = AHEAD * runner.workers.count if jobs else 0
+    most = JOBS_PER_WORKER * runner.workers.count if jobs else 0
     for job in jobs:
         while runner.workers.waiting >= most:
             yield runner.finished()

@@ -43,7 +43,7 @@ TYPES = {
 MOST_HEADER_BYTES = 100_000_000
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights", "params")
 """Keys under which checkpoints store weights, most common first; other keys follow."""
-BESIDE = frozenset({"n_averaged"})
+WRAPPER_TENSORS = frozenset({"n_averaged"})
 """Tensors that wrappers add to the model's."""
 DEEPEST = 3
 """The deepest nesting of wrappers."""
@@ -245,7 +245,7 @@ def _strip_key_prefix(table: dict[str, Tensor], keys: frozenset[str]) -> dict[st
         return table
     ((prefix, _),) = fits.most_common(1)
     inside = {key.removeprefix(prefix): value for key, value in table.items() if key.startswith(prefix)}
-    left_out = [key for key in table if not key.startswith(prefix) and key not in BESIDE]
+    left_out = [key for key in table if not key.startswith(prefix) and key not in WRAPPER_TENSORS]
     if left_out:
         more = ", …" if len(left_out) > 3 else ""
         warn(f"weights are those of `{prefix[:-1]}`; left out: {', '.join(left_out[:3])}{more}")
