@@ -38,7 +38,7 @@ def the_sum_is_right() -> None:
 
 
 def process() -> int:
-    return remote._runtime_process().child._process.pid
+    return remote._runtime_process().child.pid
 
 
 @pytest.mark.turns(3)

@@ -86,7 +86,7 @@ def test_a_refusal_is_said_in_litert_s_words() -> None:
 def test_a_process_that_is_gone_is_started_again() -> None:
     one = LiteRtProcess(RUNS)
     remote = litert_remote._litert_process()
-    os.kill(remote.child._process.pid, signal.SIGKILL)
+    os.kill(remote.child.pid, signal.SIGKILL)
     pair = [np.zeros((2, 3), np.int8)] * 2
     with pytest.raises(PillionError, match="LiteRT crashed"):
         one.run(pair)
@@ -109,7 +109,7 @@ def test_numbers_of_another_type_are_refused() -> None:
 
 def test_what_lasts_too_long_is_stopped() -> None:
     held = LiteRtProcess(RUNS)
-    os.kill(held._process.child._process.pid, signal.SIGSTOP)
+    os.kill(held._process.child.pid, signal.SIGSTOP)
     with pytest.raises(PillionError, match="did not finish") as caught:
         held.run([np.zeros((2, 3), np.int8)] * 2, seconds=0.2)
     assert "0.2 s" in caught.value.rule

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from pillion.evaluation.layer_errors import Comparison, LayerErrors
-from pillion.ir.graph import printable
+from pillion.report.pictures.svg import drawing, element, markup
 
 MOST_BARS = 40
 WIDTH, ROW, TOP, LEFT, RIGHT = 920, 22, 86, 300, 200
-STYLE = """text { font: 12px system-ui, sans-serif; fill: #1b1f24 } .title { font-size: 16px; font-weight: 600 }
-.faint { fill: #59636e } .bar { fill: #2f6feb } .track { fill: #eef1f4 } .back { fill: #ffffff }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .faint { fill: #9198a1 } .bar { fill: #6ea8fe }
-.track { fill: #262c36 } .back { fill: #0d1117 } }"""
+STYLE = (
+    "text { font: 12px system-ui, sans-serif; fill: #1b1f24 } .title { font-size: 16px; font-weight: 600 } "
+    ".faint { fill: #59636e } .bar { fill: #2f6feb } .track { fill: #eef1f4 } .back { fill: #ffffff } "
+    "@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .faint { fill: #9198a1 } "
+    ".bar { fill: #6ea8fe } .track { fill: #262c36 } .back { fill: #0d1117 } }"
+)
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
@@ -21,53 +23,37 @@ def svg(comparison: Comparison) -> str:
     """Draws the most harmful layers as SVG. Model names are escaped text."""
     layers = comparison.layers[:MOST_BARS]
     height = TOP + ROW * len(layers) + 20
-    root = ElementTree.Element(
-        "svg",
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {WIDTH} {height}",
-            "width": f"{WIDTH}",
-            "height": f"{height}",
-            "role": "img",
-        },
-    )
-    ElementTree.SubElement(root, "title").text = f"Damage by layer: {printable(comparison.model)}"
-    ElementTree.SubElement(root, "style").text = STYLE
-    ElementTree.SubElement(root, "rect", {"class": "back", "width": f"{WIDTH}", "height": f"{height}"})
-    _text(
-        root,
-        20,
-        30,
-        f"{comparison.model} for {comparison.target}: what each layer does to the outputs",
-        "title",
-    )
-    _text(root, 20, 50, _summary(comparison), "faint")
-    _text(root, 20, 72, "layer", "faint")
-    _text(root, LEFT, 72, "share of the damage", "faint")
-    _text(root, WIDTH - RIGHT + 12, 72, "outputs with its noise alone", "faint")
+    label = f"Damage by layer: {comparison.model}"
+    size = {"width": WIDTH, "height": height}
+    root = drawing(WIDTH, height, label, xmlns="http://www.w3.org/2000/svg", role="img", **size)
+    element(root, "title", label)
+    element(root, "style", STYLE)
+    element(root, "rect", class_="back", **size)
+    title = f"{comparison.model} for {comparison.target}: what each layer does to the outputs"
+    for x, y, text, kind in (
+        (20, 30, title, "title"),
+        (20, 50, _summary(comparison), "faint"),
+        (20, 72, "layer", "faint"),
+        (LEFT, 72, "share of the damage", "faint"),
+        (WIDTH - RIGHT + 12, 72, "outputs with its noise alone", "faint"),
+    ):
+        element(root, "text", text, x=x, y=y, class_=kind)
     largest = max((layer.share for layer in layers), default=0) or 1
     for number, layer in enumerate(layers):
-        _bar(root, TOP + ROW * number, layer, largest)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+        _draw_bar(root, TOP + ROW * number, layer, largest)
+    return markup(root) + "\n"
 
 
-def _bar(root: ElementTree.Element, y: int, layer: LayerErrors, largest: float) -> None:
+def _draw_bar(root: Element, y: int, layer: LayerErrors, largest: float) -> None:
     room = WIDTH - LEFT - RIGHT
-    group = ElementTree.SubElement(root, "g")
-    ElementTree.SubElement(group, "title").text = printable(
-        f"{layer.name}: {layer.hint.reason}. {layer.hint.help}"
-    )
+    group = element(root, "g")
+    element(group, "title", f"{layer.name}: {layer.hint.reason}. {layer.hint.help}")
     name = layer.name if len(layer.name) <= 26 else f"…{layer.name[-25:]}"
-    _text(group, 20, y + 14, f"{name}  {layer.kind}")
+    element(group, "text", f"{name}  {layer.kind}", x=20, y=y + 14)
     for kind, length in (("track", room), ("bar", max(1, round(room * layer.share / largest)))):
-        box = {"x": f"{LEFT}", "y": f"{y + 3}", "width": f"{length}", "height": f"{ROW - 8}", "rx": "2"}
-        ElementTree.SubElement(group, "rect", {"class": kind, **box})
-    _text(group, WIDTH - RIGHT + 12, y + 14, f"{_db(layer.output_db)}, {layer.share:.1%}")
-
-
-def _text(parent: ElementTree.Element, x: int, y: int, text: str, kind: str = "") -> None:
-    more = {"class": kind} if kind else {}
-    ElementTree.SubElement(parent, "text", {"x": f"{x}", "y": f"{y}", **more}).text = printable(text)
+        element(group, "rect", class_=kind, x=LEFT, y=y + 3, width=length, height=ROW - 8, rx=2)
+    words = f"{_db(layer.output_db)}, {layer.share:.1%}"
+    element(group, "text", words, x=WIDTH - RIGHT + 12, y=y + 14)
 
 
 def _summary(comparison: Comparison) -> str:

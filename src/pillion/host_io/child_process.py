@@ -78,6 +78,15 @@ class Child:
         """Whether it accepts requests, as far as is known."""
         return self.close.alive
 
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Returns the descriptor of its standard output, for `select`."""
+        return self._from
+
     def send(self, data: bytes, seconds: float) -> None:
         """Writes all data, or raises after `seconds`, at most `MOST_SECONDS`."""
         self._move(data, 0, seconds, time.monotonic() + seconds)

@@ -82,10 +82,10 @@ class SweepFolder:
 Convert = Callable[[TomlTable, str, Any, SweepFolder], Value]
 
 
-def read_options(table: TomlTable, place: SweepFolder) -> dict[str, Axis]:
-    """Reads the `pillion compile` options in a table."""
+def read_options(table: TomlTable, place: SweepFolder, known: Mapping[str, Convert]) -> dict[str, Axis]:
+    """Reads these options of `pillion compile` in a table."""
     axes = {}
-    for key, convert in FOR_ALL.items():
+    for key, convert in known.items():
         values = table.take(key)
         if values is not None:
             axes[key] = read_axis(table, key, values, convert, place)

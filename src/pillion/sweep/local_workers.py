@@ -6,14 +6,14 @@ from __future__ import annotations
 import os
 import pickle
 import select
-import subprocess
+import struct
 import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from pillion.errors import PillionError
-from pillion.host_io.process_guard import start, stop
+from pillion.host_io.child_process import MOST_SECONDS, Child, ChildEnded
 from pillion.run.parallel_runs import check_workers
 from pillion.sweep import job_worker
 from pillion.sweep.job_result import JobOutput, killed_worker_output
@@ -25,61 +25,44 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENB
 """Environment of a worker: one thread."""
 
 
-class _Process:
-    """A worker process: it reads pickled jobs from standard input and writes pickled results to standard output.
+_LENGTH = struct.Struct("=Q")
+"""The length before each pickled job and result."""
 
-    It has its own session, so that Ctrl-C does not reach it, and it ends with this process in any case."""
 
-    def __init__(self) -> None:
-        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve_jobs; serve_jobs()"
-        environment = {**os.environ, **ONE_THREAD}
-        command, pipe = [sys.executable, "-c", program], subprocess.PIPE
-        self._process, self._guard = start(command, stdin=pipe, stdout=pipe, env=environment)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._jobs, self._results = self._process.stdin, self._process.stdout
+def _start() -> Child:
+    """Starts a worker. It has its own session, so that Ctrl-C does not reach it."""
+    program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve_jobs; serve_jobs()"
+    return Child([sys.executable, "-c", program], env={**os.environ, **ONE_THREAD})
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
 
-    def fileno(self) -> int:
-        """Returns the descriptor of the result pipe, for `select`."""
-        return self._results.fileno()
+def _packed(thing: object) -> bytes:
+    data = pickle.dumps(thing)
+    return _LENGTH.pack(len(data)) + data
 
-    def send(self, job: Job) -> None:
-        """Sends the worker a job. If it has died, `receive` reports that."""
-        with suppress(BrokenPipeError), open(self._jobs.fileno(), "wb", closefd=False) as pipe:
-            pickle.dump(job, pipe)
 
-    def receive(self) -> JobOutput | PillionError | None:
-        """Returns the result of the job, or None if the worker died."""
-        with suppress(EOFError, pickle.UnpicklingError), open(self.fileno(), "rb", closefd=False) as pipe:
-            answer: JobOutput | PillionError = pickle.load(pipe)
-            return answer
+def _receive(child: Child) -> JobOutput | PillionError | None:
+    """Returns the result of the job, or None if the worker died."""
+    try:
+        (length,) = _LENGTH.unpack(child.receive(_LENGTH.size, MOST_SECONDS))
+        answer: JobOutput | PillionError = pickle.loads(child.receive(length, MOST_SECONDS))
+    except (ChildEnded, pickle.UnpicklingError):
         return None
-
-    def end(self) -> None:
-        """Kills the process and its children."""
-        stop(self._process, self._guard)
-        self._jobs.close()
-        self._results.close()
+    return answer
 
 
 class LocalWorkers:
     """Worker processes with one job each; dead ones are replaced."""
 
     def __init__(self, count: int) -> None:
-        self._idle = [_Process() for _ in range(count)]
-        self._busy: dict[_Process, Job] = {}
+        self._idle = [_start() for _ in range(count)]
+        self._busy: dict[Child, Job] = {}
         self._queue: deque[Job] = deque()
         self._attempts: dict[str, int] = {}
 
     @property
     def pids(self) -> set[int]:
         """The process ids."""
-        return {process.pid for process in (*self._idle, *self._busy)}
+        return {child.pid for child in (*self._idle, *self._busy)}
 
     @property
     def count(self) -> int:
@@ -100,13 +83,14 @@ class LocalWorkers:
         """Waits for the next job to finish, in any order. Raises the error of a worker that can run none of the
         jobs."""
         while True:
-            for process in select.select(list(self._busy), [], [])[0]:
-                job = self._busy.pop(process)
-                answer = process.receive()
+            dead = [child for child in self._busy if not child.alive]
+            for child in dead or select.select(list(self._busy), [], [])[0]:
+                job = self._busy.pop(child)
+                answer = _receive(child)
                 if answer is None:
-                    process.end()
-                    process, answer = _Process(), self._requeue_or_fail(job)
-                self._idle.append(process)
+                    child.close()
+                    child, answer = _start(), self._requeue_or_fail(job)
+                self._idle.append(child)
                 self._assign_jobs()
                 if isinstance(answer, PillionError):
                     raise answer
@@ -115,9 +99,10 @@ class LocalWorkers:
 
     def _assign_jobs(self) -> None:
         while self._idle and self._queue:
-            process, job = self._idle.pop(), self._queue.popleft()
-            self._busy[process] = job
-            process.send(job)
+            child, job = self._idle.pop(), self._queue.popleft()
+            self._busy[child] = job
+            with suppress(ChildEnded):  # `finished` reports it
+                child.send(_packed(job), MOST_SECONDS)
 
     def _requeue_or_fail(self, job: Job) -> JobOutput | None:
         """Requeues the job of a dead worker first, or returns it as failed."""
@@ -129,8 +114,8 @@ class LocalWorkers:
 
     def close(self) -> None:
         """Kills all processes."""
-        for process in (*self._idle, *self._busy):
-            process.end()
+        for child in (*self._idle, *self._busy):
+            child.close()
 
 
 def serve_jobs() -> None:
@@ -138,16 +123,12 @@ def serve_jobs() -> None:
     with os.fdopen(os.dup(0), "rb") as jobs, os.fdopen(os.dup(1), "wb") as results:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
-        while True:
+        while jobs.read(_LENGTH.size):
             try:
-                job = pickle.load(jobs)
-            except EOFError:
-                return
-            try:
-                answer: JobOutput | PillionError = job_worker.run_job(job)
+                answer: JobOutput | PillionError = job_worker.run_job(pickle.load(jobs))
             except PillionError as error:
                 answer = error
-            pickle.dump(answer, results)
+            results.write(_packed(answer))
             results.flush()
 
 

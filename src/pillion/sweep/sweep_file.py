@@ -14,8 +14,10 @@ from pillion.errors import PillionError
 from pillion.evaluation.metrics import metric_of
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
+from pillion.option_record import option_fields
 from pillion.sweep.axes import (
     ARGUMENTS,
+    FOR_ALL,
     OF_MODELS,
     Axis,
     SweepFolder,
@@ -99,7 +101,7 @@ def read_plan(path: Path) -> SweepFile:
     top.done()
     if not tables:
         raise top.wrong("it names no model", "[[model]] for each model", '[[model]]\nsource = "net.py:Net"')
-    options = read_options(options_table, folder)
+    options = read_options(options_table, folder, FOR_ALL)
     options_table.done()
     models = tuple(_read_model(table, folder) for table in tables)
     measure = _read_measure_options(measure_table, folder)
@@ -113,11 +115,7 @@ def read_plan(path: Path) -> SweepFile:
 def _read_model(table: TomlTable, folder: SweepFolder) -> ModelPlan:
     source = table.need("source", what=str, example='"net.py:Net", or a name of `pillion models`')
     name = table.take("name", what=str) or _short_model_name(source)
-    axes = read_options(table, folder)
-    for key, convert in OF_MODELS.items():
-        values = table.take(key)
-        if values is not None:
-            axes[key] = read_axis(table, key, values, convert, folder)
+    axes = read_options(table, folder, FOR_ALL) | read_options(table, folder, OF_MODELS)
     files = table.take("files", [], what=list)
     if not all(isinstance(file, str) for file in files):
         raise table.wrong(f"files = {as_short_text(files)}", "a list of paths", 'files = ["weights.pt"]')
@@ -169,26 +167,27 @@ def _read_measure_options(table: TomlTable | None, folder: SweepFolder) -> Measu
 
 def _read_data_options(table: TomlTable, folder: SweepFolder) -> Reading:
     """Reads the data options of `pillion eval`."""
-    labels, column = table.take("labels", what=str), table.take("label_column", what=str)
-    classes, divide = table.take("classes", [], what=list), table.take("divide", what=float)
-    lists = {key: table.take(key, []) for key in ("mean", "std")}
-    lists = {key: entry if isinstance(entry, list) else [entry] for key, entry in lists.items()}
-    for key, numbers in lists.items():
-        if any(number_of(entry) is None or isinstance(entry, str) for entry in numbers):
-            raise table.wrong(
-                f"{key} = {as_short_text(numbers)}", "a number, or a list of them", f"{key} = 0.5"
-            )
-    if not all(isinstance(entry, str) for entry in classes):
-        raise table.wrong(f"classes = {as_short_text(classes)}", "a list of names", 'classes = ["no", "yes"]')
-    return Reading(
-        labels=Path(folder.path(labels)) if labels else None,
-        label_column=column,
-        classes=tuple(classes),
-        fit=table.take("fit", "exact", what=str),
-        divide=divide,
-        mean=tuple(map(float, lists["mean"])),
-        std=tuple(map(float, lists["std"])),
-    )
+    given: dict[str, Any] = {}
+    for option in option_fields(Reading):
+        value = None if option.field == "transform" else table.take(option.field)
+        if value is None:
+            continue
+        kind, what, example = _KINDS.get(option.field, (str, "a text", "…"))
+        several = value if isinstance(value, list) and option.default == () else [value]
+        if any(isinstance(one, bool) or not isinstance(one, kind) for one in several):
+            raise table.wrong(f"{option.field} = {as_short_text(value)}", what, f"{option.field} = {example}")
+        given[option.field] = tuple(several) if option.default == () else value
+    if "labels" in given:
+        given["labels"] = Path(folder.path(given["labels"]))
+    return Reading(**given)
+
+
+_NUMBERS = ((int, float), "a number, or a list of them", "0.5")
+_KINDS: Mapping[str, tuple[Any, str, str]] = {
+    **dict.fromkeys(("mean", "std"), _NUMBERS),
+    "divide": ((int, float), "a number", "255"),
+    "classes": (str, "a list of names", '["no", "yes"]'),
+}
 
 
 def _check_measure(table: TomlTable, options: MeasureOptions) -> None:
