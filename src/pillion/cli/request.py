@@ -251,7 +251,10 @@ def check_program(program: Path) -> None:
         regular_file(program, ".pte")
         return
     if form not in (*NO_FOLDERS, ".tflite") or file.is_dir():
-        _check_project(program)
+        if not program.is_dir():
+            from pillion.emitters.c.manifest import read_manifest
+
+            read_manifest(program)  # raises
         return
     model = f"{program}" if form in (".py", ".pt2", ".tflite") else "MODEL"
     model += ":Net" if form == ".py" and file == program else ""
@@ -263,14 +266,6 @@ def check_program(program: Path) -> None:
         here=f"suffix {file.suffix}",
         help=f"pillion compile -m {quote(model)} -t TARGET{quantize} -o {folder}, and then {folder}",
     )
-
-
-def _check_project(folder: Path) -> None:
-    """Raises if a folder has no manifest and no interrupted write that would restore one."""
-    if not folder.is_dir():
-        from pillion.emitters.c.manifest import read_manifest
-
-        read_manifest(folder)
 
 
 def read_inputs(paths: Sequence[Path], wanted: Sequence[InputTensor] = ()) -> list[Array]:

@@ -22,34 +22,27 @@ class Chunk:
     """Several runs of a program: their inputs and samples."""
 
     runs: tuple[tuple[Array, ...], ...]
+    real: tuple[tuple[Array, ...], ...]
+    """The inputs of each run before quantization, if they were real numbers."""
     samples: tuple[tuple[Sample, ...], ...]
 
 
 def chunks_of(source: Source, io: ProgramIo, limit: int | None) -> Iterator[Chunk]:
     """Yields samples in chunks of a number of samples or bytes."""
-    samples = source.samples(io.inputs, limit)
     runs: list[tuple[Array, ...]] = []
-    made_of: list[tuple[Sample, ...]] = []
+    real: list[tuple[Array, ...]] = []
+    samples: list[tuple[Sample, ...]] = []
     size = sum(elements(tensor.shape) * tensor.dtype.size_bytes for tensor in io.inputs)
     most = max(1, min(MOST_IN_CHUNK, CHUNK_BYTES // max(size, 1)))
-    for inputs, parts in batched(samples, io.inputs):
+    for inputs, parts in batched(source.samples(io.inputs, limit), io.inputs):
         runs.append(tuple(tensor.quantized(x) for tensor, x in zip(io.inputs, inputs, strict=True)))
-        made_of.append(tuple(parts))
+        real.append(inputs)
+        samples.append(tuple(parts))
         if len(runs) == most:
-            yield Chunk(tuple(runs), tuple(made_of))
-            runs, made_of = [], []
+            yield Chunk(tuple(runs), tuple(real), tuple(samples))
+            runs, real, samples = [], [], []
     if runs:
-        yield Chunk(tuple(runs), tuple(made_of))
-
-
-def unquantized_inputs(chunk: Chunk) -> Iterator[tuple[Array, ...]]:
-    """Yields the inputs of each run before quantization, if they were real numbers."""
-    for run, parts in zip(chunk.runs, chunk.samples, strict=True):
-        if len(parts) == 1 and parts[0].inputs[0].shape == run[0].shape:
-            yield parts[0].inputs
-            continue
-        filled = [*parts, *[parts[-1]] * (len(run[0]) - len(parts))]
-        yield tuple(np.concatenate(xs) for xs in zip(*(p.inputs for p in filled), strict=True))
+        yield Chunk(tuple(runs), tuple(real), tuple(samples))
 
 
 def batch_of(chunk: Chunk, outputs: Sequence[tuple[Array, ...]], io: ProgramIo) -> Batch:

@@ -17,7 +17,7 @@ from pillion.data.reading_options import AS_IT_IS, Reading
 from pillion.data.sample import Array, Source, elements
 from pillion.errors import PillionError
 from pillion.evaluation.agreement import agreement
-from pillion.evaluation.chunks import Chunk, batch_of, chunks_of, unquantized_inputs
+from pillion.evaluation.chunks import Chunk, batch_of, chunks_of
 from pillion.evaluation.evaluation_result import Agreement, Evaluation, FloatComparison
 from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
 from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, default_metrics, metric_of
@@ -214,10 +214,7 @@ def _accumulate_float_outputs(
     """Runs the float model on a chunk, and compares it with the program."""
     assert totals.floats is not None
     io = reference.io
-    runs = [
-        tuple(tensor.real(x) for tensor, x in zip(io.inputs, xs, strict=True))
-        for xs in unquantized_inputs(chunk)
-    ]
+    runs = [tuple(tensor.real(x) for tensor, x in zip(io.inputs, xs, strict=True)) for xs in chunk.real]
     expected = batch_of(chunk, reference.outputs(runs), io)
     totals.floats.add(expected)
     totals.distance.add(batch, expected)

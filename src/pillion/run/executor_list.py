@@ -12,7 +12,7 @@ from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError, one_of
 from pillion.host_io.progress import show_progress, stage
 from pillion.ir.types import Array
-from pillion.option_values import EXECUTORS, HOST, NPU
+from pillion.option_values import EXECUTORS, HOST, LITERT_FILE, NPU
 from pillion.registry import REGISTRY
 from pillion.run.emulated_board import EmulatedBoard, run_on_board
 from pillion.run.executor import (
@@ -57,16 +57,10 @@ def find_executor(on: str) -> Executor:
 
 def executors_of(program: Runnable) -> list[Executor]:
     """Returns all executors for a program, the reference first; that of its file only if it has one."""
-    file: list[Executor] = [LiteRtFileExecutor()] if program.source is not None else []
-    built_in: list[Executor] = [
-        ReferenceExecutor(),
-        HostExecutor(),
-        EmulatedBoard(program.target.board),
-        ExecuTorchExecutor(),
-        LiteRtExecutor(),
-    ]
-    others = [executor for name, executor in REGISTRY.executors.items() if name not in EXECUTORS]
-    return [*built_in, *file, NpuCodeExecutor(), *others]
+    left_out = LITERT_FILE if program.source is None else ""
+    names = [name for name in dict.fromkeys((*EXECUTORS, *REGISTRY.executors)) if name != left_out]
+    reference, host, *others = (REGISTRY.executors[name] for name in names)
+    return [reference, host, EmulatedBoard(program.target.board), *others]
 
 
 def require_tools(on: str) -> None:

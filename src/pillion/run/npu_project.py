@@ -114,25 +114,16 @@ def _answer_requests(
     channel: socket.socket, answer: Callable[[bytes], bytes], refused: list[PillionError]
 ) -> None:
     """Answers requests until the other side closes."""
-    with suppress(OSError, EOFError):
-        while True:
-            (length,) = _LENGTH.unpack(_receive_exactly(channel, _LENGTH.size))
-            if length > _MOST_BYTES:
+    with suppress(OSError), channel.makefile("rwb") as stream:
+        while len(header := stream.read(_LENGTH.size)) == _LENGTH.size:
+            (length,) = _LENGTH.unpack(header)
+            question = stream.read(length) if length <= _MOST_BYTES else b""
+            if len(question) < length:
                 return
-            question = _receive_exactly(channel, length)
             try:
                 reply = answer(question)
             except PillionError as error:
                 refused.append(error)
                 reply = b""
-            channel.sendall(_LENGTH.pack(len(reply)) + reply)
-
-
-def _receive_exactly(channel: socket.socket, count: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < count:
-        part = channel.recv(min(count - len(parts), 1 << 20))
-        if not part:
-            raise EOFError
-        parts += part
-    return bytes(parts)
+            stream.write(_LENGTH.pack(len(reply)) + reply)
+            stream.flush()

@@ -32,7 +32,7 @@ from pillion.run.executorch.wheel import find_wheel
 from pillion.schemas.ir_payload import is_ir
 from pillion.targets import npu_interpreter
 
-__all__ = ["ExecuTorch", "run_executorch"]
+__all__ = ["ExecuTorchExecutor", "run_executorch"]
 
 
 class ExecuTorchExecutor:
