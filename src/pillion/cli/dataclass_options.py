@@ -13,9 +13,10 @@ from typing import Annotated, Any, Optional, get_args, get_origin, get_type_hint
 from typer.models import OptionInfo
 
 from pillion.cli import completion
-from pillion.cli.help import DATA, INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
+from pillion.cli.help import DATA, GATES, INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
 from pillion.compile_options import Loading, Memory, PlacementOptions, Quantization, Stream
 from pillion.data.reading_options import Reading
+from pillion.evaluation.gates import Limits
 from pillion.option_record import Option, OptionField, option_fields
 
 Command = Callable[..., None]
@@ -26,6 +27,7 @@ HEADINGS = {
     Memory: MEMORY,
     Stream: STREAM,
     Reading: DATA,
+    Limits: GATES,
 }
 """Headings of the compile options in the help; others are about the result."""
 

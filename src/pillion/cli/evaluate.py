@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -12,16 +11,13 @@ from pillion.cli import console
 from pillion.cli.application import app
 from pillion.cli.data_options import DataOption, LimitOption
 from pillion.cli.dataclass_options import Without
-from pillion.cli.help import CHECK, DATA, GATES, RUNNING, option
+from pillion.cli.help import CHECK, DATA, RUNNING, option
 from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
 from pillion.data.reading_options import Reading
-from pillion.option_record import Option
-
-if TYPE_CHECKING:
-    from pillion.evaluation.gates import Limits
+from pillion.evaluation.gates import Limits
 
 FloatOption = Annotated[
     Optional[str],
@@ -33,36 +29,6 @@ NativeOption = Annotated[
 WorkersOption = Annotated[
     Optional[int], option(RUNNING, "Processes that run the program (default: one per core).")
 ]
-
-
-@dataclass(frozen=True)
-class Gates:
-    """Limits that a program must meet; otherwise the exit code is 1."""
-
-    heading: ClassVar = GATES
-
-    min_accuracy: Annotated[
-        Optional[float], Option("Exit with 1 below this accuracy: 0.9.", "SHARE", typed=Optional[float])
-    ] = None
-    max_ram: Annotated[Optional[str], Option("Exit with 1 above this RAM: 256K.", "SIZE")] = None
-    max_flash: Annotated[
-        Optional[str], Option("Exit with 1 above this flash of a linked firmware: 1M.", "SIZE")
-    ] = None
-    max_instructions: Annotated[
-        Optional[str], Option("Exit with 1 above this count on the emulated core: 20M.", "COUNT")
-    ] = None
-
-    @property
-    def limits(self) -> Limits:
-        """The limits as numbers."""
-        from pillion.evaluation.gates import Limits, parse_bytes, parse_count
-
-        return Limits(
-            self.min_accuracy,
-            parse_bytes("--max-ram", self.max_ram),
-            parse_bytes("--max-flash", self.max_flash),
-            parse_count("--max-instructions", self.max_instructions),
-        )
 
 
 @app.command(
@@ -97,7 +63,7 @@ def evaluate(
         ),
     ] = None,
     agree_samples: Annotated[int, option(RUNNING, "Samples that --agree runs.", min=1)] = 3,
-    gates: Gates,
+    limits: Limits,
     on: Annotated[
         str,
         option(
@@ -127,7 +93,6 @@ def evaluate(
     from pillion.evaluation.evaluate import evaluate as run_evaluation
     from pillion.evaluation.program_costs import costs_of
 
-    limits = gates.limits
     limits.check(metric)
     source = open_data(data, reading)
     named = NamedProgramOptions(Request(program.name, target or "", True, options), float_model, reading)

@@ -7,10 +7,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Optional
 
 from pillion.errors import PillionError
-from pillion.evaluation.evaluation_result import Evaluation
-from pillion.evaluation.program_costs import ProgramCosts
+from pillion.option_record import Option
+
+if TYPE_CHECKING:
+    from pillion.evaluation.evaluation_result import Evaluation
+    from pillion.evaluation.program_costs import ProgramCosts
 
 BYTE_UNITS = {"": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2, "MIB": 1024**2}
 COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -28,14 +32,25 @@ class Gate:
 
 @dataclass(frozen=True)
 class Limits:
-    """The user's limits; None where unset."""
+    """The user's limits; None where unset. Numbers may be texts with units, as on the command line."""
 
-    min_accuracy: float | None = None
-    max_ram: int | None = None
-    max_flash: int | None = None
-    max_instructions: int | None = None
+    min_accuracy: Annotated[
+        float | None, Option("Exit with 1 below this accuracy: 0.9.", "SHARE", typed=Optional[float])
+    ] = None
+    max_ram: Annotated[int | None, Option("Exit with 1 above this RAM: 256K.", "SIZE")] = None
+    max_flash: Annotated[
+        int | None, Option("Exit with 1 above this flash of a linked firmware: 1M.", "SIZE")
+    ] = None
+    max_instructions: Annotated[
+        int | None, Option("Exit with 1 above this count on the emulated core: 20M.", "COUNT")
+    ] = None
 
     def __post_init__(self) -> None:
+        self.__dict__.update(
+            max_ram=parse_bytes("--max-ram", self.max_ram),
+            max_flash=parse_bytes("--max-flash", self.max_flash),
+            max_instructions=parse_count("--max-instructions", self.max_instructions),
+        )
         if self.min_accuracy is not None and not 0 <= self.min_accuracy <= 1:
             raise PillionError(
                 f"--min-accuracy {self.min_accuracy:g} cannot be reached",
@@ -82,19 +97,21 @@ def _missing_accuracy_error(actual: str) -> PillionError:
     )
 
 
-def parse_bytes(option: str, text: str | None) -> int | None:
+def parse_bytes(option: str, text: str | int | None) -> int | None:
     """Parses a number of bytes: 262144, 256K or 1.5M, in multiples of 1024."""
     return _parse_number_with_unit(option, text, BYTE_UNITS, "256K")
 
 
-def parse_count(option: str, text: str | None) -> int | None:
+def parse_count(option: str, text: str | int | None) -> int | None:
     """Parses a count: 20000000, or 20M, in multiples of 1000."""
     return _parse_number_with_unit(option, text, COUNT_UNITS, "20M")
 
 
-def _parse_number_with_unit(option: str, text: str | None, units: dict[str, int], example: str) -> int | None:
-    if text is None:
-        return None
+def _parse_number_with_unit(
+    option: str, text: str | int | None, units: dict[str, int], example: str
+) -> int | None:
+    if not isinstance(text, str):
+        return text
     number = number_with_unit(text.replace("_", "").replace(",", ""), units)
     if number is None:
         raise PillionError(
