@@ -75,7 +75,8 @@ def verify(
             verification = _verify_file(path, target, samples, seed, arrays)
         _show(verification, as_json)
         return
-    check_named(program.name)
+    if not target:
+        check_named(program.name)
     require_target(program.name, target)
     arrays = read_inputs(input) if input else None
     request = with_calibration_data(Request(program.name, target or "", quantize, options), fitting)
