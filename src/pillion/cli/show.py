@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -38,18 +37,18 @@ def show(
 
     payload = regular_file(file, ".bin").read_bytes()
     for npu in NPUS.values():
-        if npu.show is not None and (lines := _command_lines(npu.show(payload, commands))) is not None:
-            console.show(
-                {"file": str(file), "npu": lines[0], "steps": lines[1:]}, True
-            ) if as_json else print(*lines, sep="\n")
-            return
+        shown = npu.show(payload, commands) if npu.show is not None else None
+        if shown is None:
+            continue
+        name, *steps = shown
+        if as_json:
+            console.show({"file": str(file), "npu": name, "steps": steps}, as_json)
+        else:
+            print(name, *steps, sep="\n")
+        return
     raise PillionError(
         f"`{file}` is no code that can be shown",
         rule=f"code of {', '.join(npu.name for npu in NPUS.values() if npu.show)}",
         here=f"{len(payload)} bytes that begin with {payload[:16]!r}",
         help="compile for such an NPU with its compiler installed: `pillion doctor`; then show npu_segment_0.bin of the folder",
     )
-
-
-def _command_lines(lines: Iterator[str] | None) -> list[str] | None:
-    return None if lines is None else list(lines)

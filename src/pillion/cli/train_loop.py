@@ -145,15 +145,12 @@ def _user_errors(function: str, path: Path) -> Iterator[None]:
 
 
 def _user_traceback_lines(error: BaseException, path: Path) -> list[str]:
-    """Returns the lines of the user's files in a traceback, innermost last."""
+    """Returns the lines of the user's files in a traceback, innermost last: no generated code, no package."""
     folder = path.resolve().parent
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _lies_in(folder, frame.filename)]
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and "site-packages" not in frame.filename
+        if folder in Path(frame.filename).resolve().parents
+    ]
     return [f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {frame.line}" for frame in own]
-
-
-def _lies_in(folder: Path, filename: str) -> bool:
-    """Whether the file is the user's, not generated code or an installed package."""
-    if filename.startswith("<") or "site-packages" in filename:
-        return False
-    return folder in Path(filename).resolve().parents

@@ -35,7 +35,7 @@ def chunks_of(source: Source, io: ProgramIo, limit: int | None) -> Iterator[Chun
     size = sum(elements(tensor.shape) * tensor.dtype.size_bytes for tensor in io.inputs)
     most = max(1, min(MOST_IN_CHUNK, CHUNK_BYTES // max(size, 1)))
     for inputs, parts in batched(source.samples(io.inputs, limit), io.inputs):
-        runs.append(tuple(tensor.quantized(x) for tensor, x in zip(io.inputs, inputs, strict=True)))
+        runs.append(io.quantized(inputs))
         real.append(inputs)
         samples.append(tuple(parts))
         if len(runs) == most:

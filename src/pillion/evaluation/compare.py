@@ -48,9 +48,7 @@ def compare_layers(
     layers = LayerErrorMeasurement(io.model, io.target, program.graph, tensors)
     samples = open_data(data, reading).samples(io.inputs, limit)
     for number, (inputs, _) in enumerate(batched(samples, io.inputs), start=1):
-        quantized = [tensor.quantized(x) for tensor, x in zip(io.inputs, inputs, strict=True)]
-        real = [tensor.real(x) for tensor, x in zip(io.inputs, inputs, strict=True)]
-        layers.add(quantized, reference.inputs(real))
+        layers.add(io.quantized(inputs), reference.inputs(io.real_inputs(inputs)))
         if progress is not None:
             progress(number, limit)
     if not layers.samples:
@@ -166,15 +164,9 @@ def _as_float_model(
     with open_chunk_runner(program, HOST, workers, RunOptions(native=native)) as run:
 
         def outputs(runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
-            quantized = [
-                tuple(spec.quantized(x) for spec, x in zip(io.inputs, xs, strict=True)) for xs in runs
-            ]
+            quantized = list(map(io.quantized, runs))
             each = -(-len(quantized) // check_workers(workers))
             chunks = (quantized[at : at + each] for at in range(0, len(quantized), each))
-            return [
-                tuple(spec.real(y) for spec, y in zip(io.outputs, ys, strict=True))
-                for chunk in run(chunks)
-                for ys in chunk
-            ]
+            return [io.real(ys) for chunk in run(chunks) for ys in chunk]
 
         yield ProgramAsFloatModel(io.model, tuple(spec.shape for spec in io.inputs), outputs)

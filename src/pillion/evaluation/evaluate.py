@@ -199,8 +199,7 @@ def _accumulate_outputs(
 ) -> Batch:
     """Adds the outputs of a chunk, and returns them as real numbers."""
     assert totals.scores is not None
-    real = [tuple(tensor.real(y) for tensor, y in zip(io.outputs, ys, strict=True)) for ys in outputs]
-    batch = batch_of(chunk, real, io)
+    batch = batch_of(chunk, list(map(io.real, outputs)), io)
     totals.samples += len(batch.places)
     totals.scores.add(batch)
     if batch.labels is not None and batch.labels.ndim == 1 and batch.labels.dtype.kind in "iub":
@@ -214,8 +213,7 @@ def _accumulate_float_outputs(
     """Runs the float model on a chunk, and compares it with the program."""
     assert totals.floats is not None
     io = reference.io
-    runs = [tuple(tensor.real(x) for tensor, x in zip(io.inputs, xs, strict=True)) for xs in chunk.real]
-    expected = batch_of(chunk, reference.outputs(runs), io)
+    expected = batch_of(chunk, reference.outputs(list(map(io.real_inputs, chunk.real))), io)
     totals.floats.add(expected)
     totals.distance.add(batch, expected)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pillion.data.sample import InputSpec
+from pillion.data.sample import Array, InputSpec
 from pillion.emitters.c.manifest import ManifestBuffer, read_manifest
 from pillion.partition import inline_segments
 from pillion.program import Program
@@ -23,6 +23,18 @@ class ProgramIo:
     outputs: tuple[InputSpec, ...]
     macs: int
     ops: int
+
+    def quantized(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Returns the inputs of a run as the program takes them."""
+        return tuple(spec.quantized(x) for spec, x in zip(self.inputs, inputs, strict=True))
+
+    def real(self, outputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Returns the outputs of a run as real numbers."""
+        return tuple(spec.real(y) for spec, y in zip(self.outputs, outputs, strict=True))
+
+    def real_inputs(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Returns the inputs of a run as real numbers."""
+        return tuple(spec.real(x) for spec, x in zip(self.inputs, inputs, strict=True))
 
 
 def program_io(program: Program | str | Path) -> ProgramIo:
