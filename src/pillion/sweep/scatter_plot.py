@@ -37,6 +37,17 @@ class Dot:
     row: SweepRow
     is_best: bool
 
+    def figure(self, name: str) -> float | None:
+        """Returns a figure or metric; None if it is not known."""
+        return self.row.result.value(name)
+
+    def place(self, names: tuple[str, str]) -> tuple[float, float]:
+        """Returns two known figures."""
+        x, y = map(self.figure, names)
+        assert x is not None
+        assert y is not None
+        return x, y
+
 
 def draw(
     rows: Sequence[SweepRow], marked: Sequence[bool], goals: Mapping[str, bool], title: str
@@ -53,7 +64,7 @@ def draw(
 
 def _panel_figures(dots: Sequence[Dot], goals: Mapping[str, bool]) -> list[tuple[str, str]]:
     """Returns the pairs of figures (x, y): costs on x, metrics on y if known."""
-    known = [name for name in goals if any(dot.row.result.value(name) is not None for dot in dots)]
+    known = [name for name in goals if any(dot.figure(name) is not None for dot in dots)]
     bought = [name for name in known if name not in COSTS]
     costs = [name for name in known if name in COSTS]
     if bought:
@@ -134,12 +145,10 @@ def _draw_panel(
     ax: Any, dots: Sequence[Dot], names: tuple[str, str], goals: Mapping[str, bool], styles: _Styles
 ) -> None:
     """Draws all variants that have both figures, and the front through the best."""
-    there = [
-        dot for dot in dots if None not in (dot.row.result.value(names[0]), dot.row.result.value(names[1]))
-    ]
+    there = [dot for dot in dots if None not in map(dot.figure, names)]
     for dot in sorted(there, key=lambda dot: dot.is_best):
         ax.scatter(
-            *_dot_position(dot, names),
+            *dot.place(names),
             marker=styles.mark(dot.row.job),
             s=46 if dot.is_best else 26,
             color=styles.colour(dot.row.job),
@@ -150,19 +159,22 @@ def _draw_panel(
     for target in styles.targets:
         own = [dot for dot in there if dot.row.job.target == target]
         colour = styles.colour(own[0].row.job) if own and len(styles.targets) > 1 else "#444444"
-        line = staircase([_dot_position(dot, names) for dot in own], goals[names[1]])
+        line = staircase([dot.place(names) for dot in own], goals[names[1]])
         ax.step(*zip(*line, strict=True) if line else ([], []), where="post", color=colour, lw=0.8, zorder=1)
     _draw_dot_numbers(ax, [dot for dot in there if dot.is_best], names)
-    for axis, name in zip((ax.xaxis, ax.yaxis), names, strict=True):
-        _set_up_axis(axis, name, [_figure_of_dot(dot, name) for dot in there])
-    _plain_frame(ax)
+    for number, axis in enumerate((ax.xaxis, ax.yaxis)):
+        _set_up_axis(axis, names[number], [dot.place(names)[number] for dot in there])
+    ax.tick_params(axis="x", rotation=30)
+    ax.grid(color="#dddddd", lw=0.5)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_dot_numbers(ax: Any, dots: Sequence[Dot], names: tuple[str, str]) -> None:
     """Writes the numbers of variants next to their dots; numbers at one place share a row."""
     labels: dict[tuple[float, float], list[str]] = {}
     for dot in dots[:_MOST_LABELS]:
-        labels.setdefault(_dot_position(dot, names), []).append(str(dot.number))
+        labels.setdefault(dot.place(names), []).append(str(dot.number))
     for position, numbers in labels.items():
         text = ", ".join(numbers[:_MOST_AT_ONE_PLACE]) + ("…" if len(numbers) > _MOST_AT_ONE_PLACE else "")
         ax.annotate(text, position, (5, 5), textcoords="offset points", fontsize=8)
@@ -176,24 +188,6 @@ def _set_up_axis(axis: Any, name: str, values: Sequence[float]) -> None:
             axis.axes.set(**{f"{axis.axis_name}scale": "log"})
             axis.set_minor_formatter(lambda number, position: "")
         axis.set_major_formatter(lambda number, position: f"{number:,.0f}")
-
-
-def _plain_frame(ax: Any) -> None:
-    ax.tick_params(axis="x", rotation=30)
-    ax.grid(color="#dddddd", lw=0.5)
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
-
-def _dot_position(dot: Dot, names: tuple[str, str]) -> tuple[float, float]:
-    return _figure_of_dot(dot, names[0]), _figure_of_dot(dot, names[1])
-
-
-def _figure_of_dot(dot: Dot, name: str) -> float:
-    value = dot.row.result.value(name)
-    assert value is not None
-    return value
 
 
 def staircase(points: Sequence[tuple[float, float]], up_is_better: bool) -> list[tuple[float, float]]:
