@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.data.sample import Array
+from pillion.data.sample import Array, InputSpec
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -74,9 +74,7 @@ class TensorMatch:
 
     def quantized(self, real: Array) -> Array:
         """Quantizes real numbers, saturating."""
-        low, high = self.value.dtype.bounds
-        levels = np.rint(real.astype(np.float64) / self.value.scale) + self.value.zero_point
-        return np.clip(levels, low, high).astype(self.value.dtype.numpy)
+        return InputSpec.of(self.value).quantized(real)
 
     def real(self, held: Array) -> Array:
         """Dequantizes integers to real numbers."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
-
+from pillion.data.sample import InputSpec
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Shape, Value
 
@@ -38,8 +37,4 @@ def graph_inputs(graph: Graph, floats: Mapping[str, Array]) -> list[Array]:
 
 def as_type(value: Value, array: Array) -> Array:
     """Returns real numbers in a tensor's type, quantized if the tensor is."""
-    if not value.is_quantized or array.dtype == value.dtype.numpy:
-        return array.astype(value.dtype.numpy)
-    low, high = value.dtype.bounds
-    steps = np.round(array.astype(np.float64) / value.scale) + value.zero_point
-    return steps.clip(low, high).astype(value.dtype.numpy)
+    return InputSpec.of(value).quantized(array).astype(value.dtype.numpy)

@@ -109,20 +109,35 @@ def verify(
 ) -> Verification:
     """Runs a program on all executors. Without `inputs` the samples are random; for programs with states they
     are streams."""
-    _check_sample_count(samples)
-    graph = program.graph
-    steps = STEPS if graph.states and not inputs else 1
-    data = [list(inputs)] if inputs else random_samples(graph, samples * steps, seed)
+    graph, taking_part = program.graph, executors_of(program) if executors is None else executors
+    data, steps = _choose_samples(
+        samples, bool(graph.states), inputs, lambda n: random_samples(graph, n, seed)
+    )
     for sample in data:
         check_fit(graph, sample)
-    taking_part = executors_of(program) if executors is None else executors
     streams = _group_into_streams(data, steps)
     with show_progress():
         runs = tuple(_run_executor(executor, program, streams) for executor in taking_part)
         differences = tuple(_differences(program, taking_part, runs, streams))
-    return Verification(
-        graph.name, program.target.name, len(data) // steps, runs, _compare_pairs(runs), differences, steps
-    )
+    count, pairs = len(data) // steps, _compare_pairs(runs)
+    return Verification(graph.name, program.target.name, count, runs, pairs, differences, steps)
+
+
+def _choose_samples(
+    samples: int, has_states: bool, inputs: Sequence[Array] | None, draw: Callable[[int], Samples]
+) -> tuple[Samples, int]:
+    """Returns the user's inputs or random samples, and the steps of each; raises if there would be none."""
+    if samples < 1:
+        raise PillionError(
+            "nothing would be compared",
+            rule="at least one sample",
+            here=f"{samples} samples",
+            help="verify(3), or leave the number out",
+        )
+    if inputs:
+        return [list(inputs)], 1
+    steps = STEPS if has_states else 1
+    return draw(samples * steps), steps
 
 
 def _group_into_streams(data: Sequence[Sequence[Array]], steps: int) -> Streams:
@@ -136,32 +151,21 @@ def verify_project(
 ) -> Verification:
     """Runs a C project on this computer and on a board, and compares all bytes. A project has no graph, so
     the reference is missing."""
-    _check_sample_count(samples)
     manifest = read_manifest(folder)
-    steps = STEPS if manifest.states and not inputs else 1
-    data = [list(inputs)] if inputs else samples_of_manifest(manifest.inputs, samples * steps, seed)
+    data, steps = _choose_samples(
+        samples, bool(manifest.states), inputs, lambda n: samples_of_manifest(manifest.inputs, n, seed)
+    )
     streams = _group_into_streams(data, steps)
     with show_progress():
         runs = tuple(_run_folder(folder, name, streams) for name in _project_executors(folder, manifest))
-    return Verification(
-        manifest.model, manifest.target, len(data) // steps, runs, _compare_pairs(runs), (), steps
-    )
+    count, pairs = len(data) // steps, _compare_pairs(runs)
+    return Verification(manifest.model, manifest.target, count, runs, pairs, (), steps)
 
 
 def _project_executors(folder: Path, manifest: Manifest) -> tuple[str, ...]:
     """Returns this computer, a board and, if the project has NPU code, the NPU."""
     with_code = verdict_of_checks("npu.code", lambda: require_npu_code(folder, manifest)).ok
     return (HOST, board_of(manifest).name, *([NPU] if with_code else []))
-
-
-def _check_sample_count(samples: int) -> None:
-    if samples < 1:
-        raise PillionError(
-            "nothing would be compared",
-            rule="at least one sample",
-            here=f"{samples} samples",
-            help="verify(3), or leave the number out",
-        )
 
 
 def _run_executor(executor: Executor, program: Runnable, streams: Streams) -> VerifiedRun:
