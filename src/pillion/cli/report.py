@@ -15,6 +15,7 @@ from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request, build, check_there, require_target
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
+from pillion.evaluation.gates import parse_bytes
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
 
@@ -60,7 +61,6 @@ def report_command(
     Writes an .html file that needs no network: graph, memory over time, work per op, quantization quality,
     placement."""
     from pillion.cli.report_files import check_report_path, collect_facts, write_report
-    from pillion.evaluation.gates import parse_bytes
     from pillion.report.report_options import ReportOptions
 
     _require_report_output(model.name, output, as_json)
