@@ -96,6 +96,36 @@ def test_constants_of_tens_of_thousands_of_elements() -> None:
     assert ours >= plain - 1
 
 
+class ReadThroughViews(nn.Module):
+    """A constant that is written through some views and read through others."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = torch.zeros(4, 6)
+        rows = made[1:3]
+        if self.way == "one":
+            made[2] = 1.0
+        elif self.way == "rows":
+            for number, row in enumerate(made):
+                row[number] = 1.0
+        elif self.way == "halves":
+            left, right = made.chunk(2, 1)
+            left += 1.0
+            right -= 0.5
+        else:
+            torch.sin(torch.arange(24.0).reshape(4, 6), out=made)
+        return x * made + rows.sum(1, keepdim=True).mean()
+
+
+@pytest.mark.parametrize("way", ["one", "rows", "halves", "out"])
+def test_a_constant_that_is_computed_from_a_written_one_is_computed_after_the_write(way: str) -> None:
+    _, ours, plain = program_and_decibels(ReadThroughViews(way), numbers(4, 6))
+    assert ours >= min(plain, 45)
+
+
 class WrittenFromInput(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         made = torch.zeros(2, 5)

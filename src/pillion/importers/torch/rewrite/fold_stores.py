@@ -6,8 +6,7 @@ belong to the module, or receive values that depend on an input, are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from operator import getitem
 from typing import Any
 
 import torch
@@ -27,6 +26,7 @@ from pillion.importers.torch.fx_nodes import (
     fake_result,
     replace,
 )
+from pillion.importers.torch.rewrite.functionalize import is_write
 
 LIKE: dict[Any, int | None] = {
     aten.zeros_like.default: 0,
@@ -53,86 +53,82 @@ def lower_fill_like(module: GraphModule) -> None:
 
 def fold_constant_stores(module: GraphModule) -> None:
     """Replaces reads of written constants by their values at the time of the read, and removes the writes."""
-    computed = {node: None for node in _input_independent_calls(module)}
-    if not any(_is_write_call(node) for node in computed):
-        return
-    families = _StorageFamilies()
-    for _ in _run_stores(module, computed, families):
-        pass
-    settled = families.written - families.foreign
-    snapshots: dict[tuple[Node, Node], Tensor] = {}
-    for reader, read, tensor in _run_stores(module, computed, _StorageFamilies()):
-        if families.of.get(read) in settled:
-            snapshots[reader, read] = tensor.clone()
-    for (reader, read), tensor in snapshots.items():
-        reader.replace_input_with(read, constant(reader, tensor, f"{read.name}_made"))
-    for node in reversed(computed):
-        writes_elsewhere = _is_write_call(node) and _written_storage(node, families) not in settled
-        if not node.users and not writes_elsewhere:
-            module.graph.erase_node(node)
+    computed = _input_independent_calls(module)
+    if any(map(is_write, computed)):
+        stores = _StoreRun(module, computed)
+        folded = stores.written - stores.foreign
+        affected = stores.affected(folded)
+        if any(not stores.storages(node).isdisjoint(stores.foreign) for node in affected):
+            return  # a value that depends on a write is left alone, and so the write must stay
+        for (reader, read), tensor in stores.snapshots.items():
+            if read in affected:
+                reader.replace_input_with(read, constant(reader, tensor, f"{read.name}_made"))
+        for node in reversed(computed):
+            stays = is_write(node) and stores.storages(*_written_operands(node)).isdisjoint(folded)
+            if not node.users and not stays:
+                module.graph.erase_node(node)
 
 
-def _written_storage(write: Node, families: _StorageFamilies) -> int:
-    """Storage that a call writes to; 0 if it was not allocated by these calls."""
-    written = write.args[0]
-    return families.of.get(written, 0) if isinstance(written, Node) else 0
-
-
-@dataclass
-class _StorageFamilies:
-    """Storages of tensors, and which of them are written."""
-
-    of: dict[Node, int] = field(default_factory=dict)
-    written: set[int] = field(default_factory=set)
-    foreign: set[int] = field(default_factory=set)
-    """Storages of the module, and those that receive input-dependent values."""
-
-
-def _input_independent_calls(module: GraphModule) -> Iterator[Node]:
-    """Yields the calls that depend on no input, in order."""
-    known: set[Node] = set()
+def _input_independent_calls(module: GraphModule) -> dict[Node, None]:
+    """The calls that depend on no input, in order."""
+    known: dict[Node, None] = {}
     for node in calls(module.graph):
         is_known = all(source in known or constant_of(source) is not None for source in node.all_input_nodes)
-        if is_known and isinstance(node.target, torch._ops.OpOverload) and RANDOM not in node.target.tags:
-            known.add(node)
-            yield node
+        is_operator = node.target is getitem or isinstance(node.target, torch._ops.OpOverload)
+        if is_known and is_operator and RANDOM not in getattr(node.target, "tags", ()):
+            known[node] = None
+    return known
 
 
-def _is_write_call(node: Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and bool(schema.is_mutable)
+def _written_operands(write: Node) -> list[Node]:
+    declared = enumerate(write.target._schema.arguments)  # type: ignore[union-attr]  # a write has a schema
+    written = [argument(write, i) for i, a in declared if a.alias_info is not None and a.alias_info.is_write]
+    return [operand for operand in written if isinstance(operand, Node)]
 
 
-def _run_stores(
-    module: GraphModule, computed: dict[Node, None], families: _StorageFamilies
-) -> Iterator[tuple[Node, Node, Tensor]]:
-    """Runs the calls in order and yields each outside reader, the node that it reads, and the current tensor."""
-    values: dict[Node, Any] = {}
-    for node in module.graph.nodes:
-        if node in computed:
-            for source in node.all_input_nodes:
-                if source not in values:
-                    values[source] = constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant
-                    families.foreign.add(_storage_address(values[source]))
-            args, kwargs = map_arg((node.args, dict(node.kwargs)), values.__getitem__)
-            with torch.no_grad():
-                values[node] = node.target(*args, **kwargs)
-            _note_storage(node, values, families)
-            continue
+class _StoreRun:
+    """A run of the calls in order, on real tensors."""
+
+    def __init__(self, module: GraphModule, computed: dict[Node, None]) -> None:
+        self.computed = computed
+        self.values: dict[Node, Any] = {}
+        self.written: set[int] = set()
+        """Storages that the calls write to."""
+        self.foreign: set[int] = set()
+        """Storages of the module, and those that receive input-dependent values."""
+        self.snapshots: dict[tuple[Node, Node], Tensor] = {}
+        """Values at the time of each read, by reader and node read."""
+        for node in module.graph.nodes:
+            (self._compute if node in computed else self._note_reads)(node)
+
+    def _compute(self, node: Node) -> None:
+        for source in node.all_input_nodes:
+            if source not in self.values:
+                self.values[source] = constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant
+                self.foreign |= self.storages(source)
+        args, kwargs = map_arg((node.args, dict(node.kwargs)), self.values.__getitem__)
+        with torch.no_grad():
+            self.values[node] = node.target(*args, **kwargs)  # type: ignore[operator]  # a call
+        if is_write(node):
+            self.written |= self.storages(*_written_operands(node))
+
+    def _note_reads(self, node: Node) -> None:
         for read in node.all_input_nodes:
-            if isinstance(values.get(read), Tensor) and read in computed:
-                if _is_write_call(node):
-                    families.foreign.add(_storage_address(values[read]))
-                yield node, read, values[read]
+            if read in self.computed:
+                if is_write(node):
+                    self.foreign |= self.storages(read)
+                if isinstance(self.values[read], Tensor):
+                    self.snapshots[node, read] = self.values[read].clone()
 
+    def storages(self, *nodes: Node) -> set[int]:
+        """Returns the storages of results; a node that was not computed has none."""
+        leaves = pytree.tree_leaves([self.values.get(node) for node in nodes])
+        return {leaf.untyped_storage().data_ptr() for leaf in leaves if isinstance(leaf, Tensor)}
 
-def _note_storage(node: Node, values: dict[Node, Any], families: _StorageFamilies) -> None:
-    tensors = [leaf for leaf in pytree.tree_leaves(values[node]) if isinstance(leaf, Tensor)]
-    if tensors:
-        families.of[node] = _storage_address(tensors[0])
-    if _is_write_call(node) and isinstance(node.args[0], Node):
-        families.written.add(_storage_address(values[node.args[0]]))
-
-
-def _storage_address(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    def affected(self, storages: set[int]) -> set[Node]:
+        """Returns the nodes that lie in some storages or are computed from such nodes."""
+        nodes: set[Node] = set()
+        for node in self.computed:
+            if not nodes.isdisjoint(node.all_input_nodes) or not self.storages(node).isdisjoint(storages):
+                nodes.add(node)
+        return nodes
