@@ -22,6 +22,7 @@ from pillion.importers.torch.fx_nodes import (
     shape_of,
 )
 from pillion.importers.torch.rewrite.clamp_masks import MARGIN, path_to_softmax
+from pillion.importers.torch.rewrite.patterns import Call, Number, Operand, find_match, number_of
 
 FAR = -1e3
 """Numbers below this count as minus infinity."""
@@ -58,9 +59,14 @@ NUMBERS = frozenset(
 MOVES_OF_MASKS = (aten.reshape.default, aten.permute.default, aten.slice.Tensor)
 
 
+SELECTION = Call((aten.where.self,), (Operand("mask"), Number("first"), Number("second")))
+"""A selection between two numbers."""
+ADDED_MASK = Call((aten.add.Tensor,), (Operand("scores"), SELECTION), commutes=True)
+
+
 def _fold_into_selection(node: Node) -> Node | None:
     """Folds moves and arithmetic into a selection between two constants."""
-    if node.target in MOVES_OF_MASKS and _selects_between_numbers(node.args[0]):
+    if node.target in MOVES_OF_MASKS and _is_selection(node.args[0]):
         mask, a, b = node.args[0].args  # type: ignore[union-attr]  # a choice
         return call(node, aten.where.self, call(node, node.target, mask, *node.args[1:]), a, b)
     if node.target is aten.cat.default and _is_repeated(node.args[0]):
@@ -70,8 +76,8 @@ def _fold_into_selection(node: Node) -> Node | None:
     if node.target not in NUMBERS or node.kwargs or len(node.args) != 2:
         return None
     first, second = node.args
-    choice = first if _selects_between_numbers(first) else second
-    if not _selects_between_numbers(choice) or not all(n is choice or _is_number(n) for n in (first, second)):
+    choice = first if _is_selection(first) else second
+    if not _is_selection(choice) or any(n is not choice and number_of(n) is None for n in (first, second)):
         return None
     mask, *numbers = choice.args  # type: ignore[union-attr]  # a choice
     values = [_evaluate_with_choice(node, choice, number) for number in numbers]
@@ -80,7 +86,11 @@ def _fold_into_selection(node: Node) -> Node | None:
 
 
 def _is_repeated(operands: Any) -> bool:
-    return all(operand is operands[0] for operand in operands) and _selects_between_numbers(operands[0])
+    return all(operand is operands[0] for operand in operands) and _is_selection(operands[0])
+
+
+def _is_selection(node: Any) -> bool:
+    return find_match(SELECTION, node) is not None
 
 
 def _evaluate_with_choice(node: Node, choice: Any, number: Any) -> Tensor:
@@ -91,30 +101,14 @@ def _evaluate_with_choice(node: Node, choice: Any, number: Any) -> Tensor:
     return result.to(torch.float32)
 
 
-def _selects_between_numbers(node: Any) -> bool:
-    return isinstance(node, Node) and node.target is aten.where.self and all(map(_is_number, node.args[1:]))
-
-
-def _is_number(operand: Any) -> bool:
-    tensor = constant_of(operand)
-    if tensor is None:
-        return isinstance(operand, (int, float))
-    return tensor.numel() == 1 and tensor.is_floating_point()
-
-
 def _match_added_mask(node: Node) -> tuple[Node, Any, bool] | None:
     """Scores, mask and polarity of a sum that adds zero or minus infinity."""
-    for scores, added in (node.args[:2], node.args[1::-1]):
-        if (
-            _selects_between_numbers(added)
-            and isinstance(scores, Node)
-            and shape_of(scores) == shape_of(node)
-        ):
-            mask, *numbers = added.args  # type: ignore[union-attr]  # a choice
-            a, b = (float(constant_of(number)) for number in numbers)  # type: ignore[arg-type]  # constants
-            if {a, b} != {0.0} and 0.0 in (a, b) and min(a, b) < FAR:
-                return scores, mask, a < b
-    return None
+    found = find_match(ADDED_MASK, node)
+    if found is None or not isinstance(found["scores"], Node) or shape_of(found["scores"]) != shape_of(node):
+        return None
+    numbers = (found["first"], found["second"])
+    is_mask = max(numbers) == 0.0 and min(numbers) < FAR
+    return (found["scores"], found["mask"], numbers[0] < numbers[1]) if is_mask else None
 
 
 def _match_selected_mask(node: Node) -> tuple[Node, Any, bool] | None:

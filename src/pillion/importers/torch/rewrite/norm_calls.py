@@ -7,7 +7,7 @@ Norms written by hand, as language models have them, are recognized by their com
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,16 @@ from pillion.importers.torch.fx_nodes import (
     aten,
     call,
     constant,
-    constant_of,
     fake_result,
     is_constant,
     is_tensor,
     lower_calls,
     named_argument,
+    operators,
     shape_of,
     single_user,
 )
+from pillion.importers.torch.rewrite.patterns import Call, Number, Operand, Pattern, find_match
 
 
 def normalize_axes(
@@ -55,6 +56,13 @@ def normalize_groups(
     return y if bias is None else y + bias.reshape(shape)
 
 
+AFFINE = Call(
+    (aten.mul.Tensor, aten.add.Tensor),
+    (Call((normalize_axes,), (), "norm"), Operand("operand")),
+    commutes=True,
+)
+
+
 def lower_norms(module: GraphModule) -> None:
     """Lowers all norms to `normalize_axes` or `normalize_groups`."""
     lower_calls(module.graph, NORMS, is_tensor)
@@ -64,17 +72,17 @@ def lower_norms(module: GraphModule) -> None:
 
 def _merge_affine(node: Node) -> Node | None:
     """Merges a following constant multiplication or addition into a norm's weight or bias."""
-    for norm, operand in (node.args[:2], node.args[1::-1]):
-        if not _is_call(norm, normalize_axes) or single_user(norm) is not node or node.kwargs:  # type: ignore[arg-type]  # a node
-            continue
-        x, weight, bias, dims, centred, eps = norm.args  # type: ignore[union-attr]  # a node
-        if bias is not None or not _is_affine_constant(operand, shape_of(norm), dims):  # type: ignore[arg-type]  # a node
-            continue
-        if node.target is aten.add.Tensor:
-            return call(node, normalize_axes, x, weight, operand, dims, centred, eps)
-        if weight is None:
-            return call(node, normalize_axes, x, operand, None, dims, centred, eps)
-    return None
+    found = None if node.kwargs else find_match(AFFINE, node)
+    if found is None or single_user(found["norm"]) is not node:
+        return None
+    x, weight, bias, dims, centred, eps = found["norm"].args
+    if bias is not None or not _is_affine_constant(found["operand"], shape_of(found["norm"]), dims):
+        return None
+    if node.target is aten.add.Tensor:
+        return call(node, normalize_axes, x, weight, found["operand"], dims, centred, eps)
+    return (
+        call(node, normalize_axes, x, found["operand"], None, dims, centred, eps) if weight is None else None
+    )
 
 
 def _is_affine_constant(operand: Any, shape: Sequence[int], dims: Sequence[int]) -> bool:
@@ -129,25 +137,49 @@ def _norm_of_groups(node: Node) -> Node | None:
 
 # --- norms that are written by hand
 
+X, Y = Operand("x"), Operand("y")
+SQUARE = (
+    Call(operators("square"), (X,))
+    | Call((aten.pow.Tensor_Scalar,), (X, 2))
+    | Call((aten.mul.Tensor,), (X, X))
+)
+CENTRED = Call(
+    (aten.sub.Tensor,), (Y, Call((aten.mean.dim,), (Y,), "mean")), when=lambda node: not node.kwargs
+)
+VARIANCE = Call(
+    (aten.var.dim, aten.var.correction), (Y,), "statistic", when=lambda node: _is_population_variance(node)
+)
+LENGTH = Call(
+    operators("linalg_vector_norm"), (X,), "statistic", when=lambda node: named_argument(node, "ord") == 2
+)
+LIMITED = LENGTH | Call(operators("clamp_min"), (LENGTH, Number("least")))
 
-def _is_call(node: Any, *targets: Any) -> bool:
-    return isinstance(node, Node) and node.target in targets
 
-
-def _number(operand: Any) -> float | None:
-    """Value of a number or one-element constant."""
-    if isinstance(operand, (int, float)):
-        return float(operand)
-    tensor = constant_of(operand)
-    return (
-        float(tensor) if tensor is not None and tensor.numel() == 1 and tensor.is_floating_point() else None
+def _over_root(x: Pattern, statistic: Pattern) -> Pattern:
+    """Matches x / sqrt(statistic + eps), with or without eps, and products with its reciprocal."""
+    total = statistic | Call(
+        (aten.add.Tensor, aten.add.Scalar), (statistic, Number("eps")), when=lambda node: not node.kwargs
     )
+    product = Call((aten.mul.Tensor,), (x, Call(operators("rsqrt"), (total,))), commutes=True)
+    return product | Call((aten.div.Tensor,), (x, Call(operators("sqrt"), (total,))))
+
+
+def squared_operand(node: Any) -> Any:
+    """Returns the operand of a square; None for other calls."""
+    return (find_match(SQUARE, node) or {}).get("x")
+
+
+def _is_population_variance(node: Node) -> bool:
+    """Whether a variance divides by the number of all elements."""
+    if node.target is aten.var.dim:
+        return not named_argument(node, "unbiased")
+    return bool(named_argument(node, "correction") == 0)
 
 
 def _keepdim_axes(node: Node) -> list[int] | None:
     """Axes of a reduction with `keepdim`; None without."""
     rank = len(shape_of(node.args[0]))  # type: ignore[arg-type]  # a node
-    dims = named_argument(node, "dim")
+    dims = None if node.target is aten.sum.default else named_argument(node, "dim")
     dims = [dims] if isinstance(dims, int) else dims
     return sorted(d % rank for d in dims) if dims and named_argument(node, "keepdim") else None
 
@@ -160,113 +192,42 @@ def _all_dims(node: Node) -> list[int] | None:
     return [axis for axis, size in enumerate(shape) if size > 1] or [len(shape) - 1]
 
 
-def _is_same_computation(a: Any, b: Any, depth: int = 3) -> bool:
-    """Whether two operands are identical or equal computations of identical operands."""
-    if not (isinstance(a, Node) and isinstance(b, Node)) or a is b or not depth:
-        return a is b or (not isinstance(a, Node) and bool(a == b))
-    alike = a.op == "call_function" and (a.target, a.kwargs) == (b.target, b.kwargs)
-    pairs = zip(a.args, b.args, strict=False)
-    return alike and len(a.args) == len(b.args) and all(_is_same_computation(*p, depth - 1) for p in pairs)
-
-
-def squared_operand(node: Any) -> Any:
-    """Returns the operand of a square; None for other calls."""
-    is_square = (
-        _is_call(node, aten.square.default)
-        or (_is_call(node, aten.pow.Tensor_Scalar) and node.args[1] == 2)
-        or (_is_call(node, aten.mul.Tensor) and _is_same_computation(*node.args[:2]))
-    )
-    return node.args[0] if is_square else None
-
-
-def _split_eps(node: Any) -> tuple[Any, float | None]:
-    """Splits a sum with a constant; eps is 0 for other calls and None for other sums."""
-    if _is_call(node, aten.add.Tensor, aten.add.Scalar) and not node.kwargs:
-        return node.args[0], _number(node.args[1])
-    return node, 0.0
-
-
-def _mean_square(node: Any) -> tuple[Node, list[int], float] | None:
-    """Operand, axes and eps of a mean square plus eps."""
-    node, eps = _split_eps(node)
-    if eps is None or not _is_call(node, aten.mean.dim):
+def _by_mean_square(node: Node, x: Node, statistic: Node, eps: float = 0.0) -> Node | None:
+    dims, centre = _keepdim_axes(statistic), find_match(CENTRED, x)
+    if dims is None:
         return None
-    dims, squared = _keepdim_axes(node), squared_operand(node.args[0])
-    return None if dims is None or squared is None else (squared, dims, eps)
+    if centre is not None and _keepdim_axes(centre["mean"]) == dims:
+        return call(node, normalize_axes, centre["y"], None, None, dims, True, eps)
+    return call(node, normalize_axes, x, None, None, dims, False, eps)
 
 
-def _square_sum(node: Any) -> tuple[Node, list[int], float] | None:
-    """Operand, axes and least root of a sum of squares plus eps."""
-    node, eps = _split_eps(node)
-    if eps is None or eps < 0 or not _is_call(node, aten.sum.dim_IntList, aten.sum.default):
-        return None
-    dims = (_keepdim_axes(node) if node.target is aten.sum.dim_IntList else None) or _all_dims(node)
-    squared = squared_operand(node.args[0])
-    return None if dims is None or squared is None else (squared, dims, math.sqrt(eps))
+def _by_variance(node: Node, y: Node, mean: Node, statistic: Node, eps: float = 0.0) -> Node | None:
+    dims = _keepdim_axes(statistic)
+    is_norm = dims is not None and _keepdim_axes(mean) == dims
+    return call(node, normalize_axes, y, None, None, dims, True, eps) if is_norm else None
 
 
-def _variance(node: Any) -> tuple[Node, list[int], float] | None:
-    """Operand, axes and eps of a population variance plus eps."""
-    node, eps = _split_eps(node)
-    if eps is None or not _is_population_variance(node):
-        return None
-    dims = _keepdim_axes(node)
-    return None if dims is None else (node.args[0], dims, eps)
+def _by_length(node: Node, x: Node, statistic: Node, eps: float = 0.0, least: float = 0.0) -> Node | None:
+    dims = _keepdim_axes(statistic) or _all_dims(statistic)
+    return None if dims is None or eps < 0 else _normalize_to_unit(node, x, dims, least or math.sqrt(eps))
 
 
-def _is_population_variance(node: Any) -> bool:
-    """Whether a variance divides by the number of all elements."""
-    if _is_call(node, aten.var.dim):
-        return not named_argument(node, "unbiased")
-    return _is_call(node, aten.var.correction) and named_argument(node, "correction") == 0
+HANDWRITTEN: tuple[tuple[Pattern, Callable[..., Node | None]], ...] = (
+    (_over_root(X, Call((aten.mean.dim,), (SQUARE,), "statistic")), _by_mean_square),
+    (_over_root(X, Call((aten.sum.dim_IntList, aten.sum.default), (SQUARE,), "statistic")), _by_length),
+    (_over_root(CENTRED, VARIANCE), _by_variance),
+    (Call((aten.div.Tensor,), (X, LIMITED | Call(operators("expand expand_as"), (LIMITED,)))), _by_length),
+)
+"""Patterns of norms, and their lowerings, which receive the named operands."""
 
 
-def _match_centring(node: Any) -> tuple[Node, list[int]] | None:
-    """Operand and axes of a difference to the operand's own mean."""
-    if not _is_call(node, aten.sub.Tensor) or node.kwargs:
-        return None
-    x, mean = node.args
-    dims = _keepdim_axes(mean) if _is_call(mean, aten.mean.dim) and mean.args[0] is x else None
-    return None if dims is None else (x, dims)
-
-
-def _match_handwritten_norm(node: Node, x: Any, divisor: Any) -> Node | None:
-    """Matches a tensor over the root of its mean square, or of its variance if it is centred."""
-    mean_square, centre = _mean_square(divisor), _match_centring(x)
-    if mean_square is not None and _is_same_computation(mean_square[0], x):
-        _, dims, eps = mean_square
-        if centre is not None and centre[1] == dims:
-            return call(node, normalize_axes, centre[0], None, None, dims, True, eps)
-        return call(node, normalize_axes, x, None, None, dims, False, eps)
-    length = _square_sum(divisor)
-    if length is not None and _is_same_computation(length[0], x):
-        return _normalize_to_unit(node, x, *length[1:])
-    of_variance = _variance(divisor)
-    if of_variance is not None and centre == of_variance[:2]:
-        return call(node, normalize_axes, centre[0], None, None, centre[1], True, of_variance[2])
+def _lower_handwritten(node: Node) -> Node | None:
+    """Lowers the last call of a handwritten norm."""
+    for pattern, lower in HANDWRITTEN:
+        found = find_match(pattern, node)
+        if found is not None and (norm := lower(node, **found)) is not None:
+            return norm
     return None
-
-
-def _match_scaled(node: Node) -> Node | None:
-    """Matches x · rsqrt(mean(x²) + eps), x / sqrt(mean(x²) + eps), and F.normalize."""
-    is_product = node.target is aten.mul.Tensor
-    for x, root in (node.args[:2], node.args[1::-1])[: 1 + is_product]:
-        if _is_call(root, aten.rsqrt.default if is_product else aten.sqrt.default):
-            return _match_handwritten_norm(node, x, root.args[0])  # type: ignore[union-attr]  # a node
-    return None if is_product else _match_unit_vector(node, *node.args[:2])
-
-
-def _match_unit_vector(node: Node, x: Any, length: Any) -> Node | None:
-    """Matches x / max(|x|, eps)."""
-    while _is_call(length, aten.expand.default, aten.expand_as.default):
-        length = length.args[0]
-    least = 0.0
-    if _is_call(length, aten.clamp_min.default):
-        least, length = float(length.args[1]), length.args[0]
-    if not _is_call(length, aten.linalg_vector_norm.default) or length.args[0] is not x:
-        return None
-    dims = _keepdim_axes(length) or _all_dims(length) if named_argument(length, "ord") == 2 else None
-    return None if dims is None else _normalize_to_unit(node, x, dims, least)
 
 
 def _normalize_to_unit(node: Node, x: Node, dims: list[int], least: float) -> Node:
@@ -304,6 +265,6 @@ OPERATORS: dict[Any, CallLowering] = {
 """PyTorch's norms, and the cosine similarity, which normalizes twice."""
 NORMS: dict[Any, CallLowering] = {
     **OPERATORS,
-    **dict.fromkeys((aten.div.Tensor, aten.mul.Tensor), _match_scaled),
+    **dict.fromkeys((aten.div.Tensor, aten.mul.Tensor), _lower_handwritten),
 }
 """All lowerings, including the last calls of handwritten norms."""
