@@ -44,13 +44,15 @@ def magnitude(a: Tensor, b: Tensor, steps: tuple[Step, ...]) -> Tensor:
 
 def operator_of(name: str) -> Any:
     """Returns the operator named like `add.Tensor`."""
+    if name == expression.__name__:
+        return expression
     packet, _, overload = name.partition(".")
     return getattr(getattr(aten, packet), overload)
 
 
 def name_of(target: Any) -> str:
     """Returns the name that `operator_of` resolves."""
-    return str(target).removeprefix("aten.")
+    return expression.__name__ if target is expression else str(target).removeprefix("aten.")
 
 
 def _resolve(argument: Any, results: list[Tensor]) -> Any:

@@ -5,7 +5,6 @@ gradients. One op computes them in 32 bits; int8 squares would lose what a logar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -23,7 +22,6 @@ from pillion.importers.torch.fx_nodes import (
 from pillion.importers.torch.rewrite.norm_calls import squared_operand
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.scalar_function import (
-    RESULT,
     Step,
     expression,
     magnitude,
@@ -65,41 +63,17 @@ def _following_steps(total: Node) -> tuple[Node, tuple[Step, ...]]:
     """Last call, and steps, of a clamp and a function that follow a sum, as long as they are monotonic."""
     end: Node = total
     steps: tuple[Step, ...] = ()
-    for kinds in (Clamp.kind, Lut.kind):
+    for kind in (Clamp.kind, Lut.kind):
         user = single_user(end)
         rule = RULES.get(user.target) if user is not None else None
-        if (
-            user is None
-            or rule is None
-            or rule.kind != kinds
-            or user.args[0] is not end
-            or not is_tensor(user)
-        ):
+        is_next = rule is not None and rule.kind == kind
+        if user is None or not is_next or user.args[0] is not end or not is_tensor(user):
             continue
-        more = (*steps, *_function_steps(user, len(steps)))
+        arguments = (step_reference(len(steps)), *user.args[1:])
+        more = (*steps, (name_of(user.target), arguments, tuple(user.kwargs.items())))
         if is_monotonic(more):
             end, steps = user, more
     return end, steps
-
-
-def _function_steps(function: Node, before: int) -> tuple[Step, ...]:
-    """Steps of a function that follows `before` other steps."""
-    if function.target is not expression:
-        named = tuple((key, value) for key, value in function.kwargs.items())
-        return ((name_of(function.target), (step_reference(before), *function.args[1:]), named),)
-    steps: Any = function.args[1]
-    return tuple(
-        (name, tuple(_shift_step_references(argument, before) for argument in args), named)
-        for name, args, named in steps
-    )
-
-
-def _shift_step_references(argument: Any, by: int) -> Any:
-    """Argument with its step reference shifted."""
-    match argument:
-        case (str(kind), int(step)) if kind == RESULT:
-            return step_reference(step + by)
-    return argument
 
 
 def is_monotonic(steps: Sequence[Step]) -> bool:
