@@ -40,20 +40,10 @@ class FloatTensors:
 
     def run(self, inputs: Sequence[Array]) -> Values:
         """Computes all tensors of one sample."""
-        input_tensors = iter([torch.from_numpy(np.ascontiguousarray(x)) for x in inputs])
-        values: Values = {}
+        interpreter = LoopInterpreter(self.module)
         with torch.no_grad():
-            for item in self._items:
-                if isinstance(item, LoopNodes):
-                    values.update(self._loop_results(item, values))
-                else:
-                    is_input = item.op == "placeholder"
-                    values[item] = (
-                        next(input_tensors)
-                        if is_input
-                        else compute_node(self.module, item, values.__getitem__)
-                    )
-        return values
+            interpreter.run(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))
+        return {node: value for node, value in interpreter.env.items() if node in self._places}
 
     def tensor(self, values: Values, name: str) -> Array | None:
         """Returns a tensor by name; None if the model has no such tensor."""
@@ -88,17 +78,13 @@ class FloatTensors:
             for item in self._items[first + 1 : self._places[last] + 1]:
                 if isinstance(item, LoopNodes):
                     if any(source in changed for source in item.reads):
-                        again = self._loop_results(item, {**values, **changed})
+                        again = LoopInterpreter(self.module).steps(item, {**values, **changed})
                         changed.update((node, value) for node, value in again.items() if node not in changed)
                 elif item not in changed and any(source in changed for source in item.all_input_nodes):
                     changed[item] = compute_node(
                         self.module, item, lambda n: changed[n] if n in changed else values[n]
                     )
         return changed
-
-    def _loop_results(self, loop: LoopNodes, values: Values) -> Values:
-        """Results of a loop; tensors inside its steps have no single value."""
-        return LoopInterpreter(self.module).steps(loop, values)
 
 
 def _flatten_tensors(value: Any) -> list[Tensor]:
