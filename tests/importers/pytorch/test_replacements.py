@@ -72,10 +72,6 @@ WRITTEN: dict[str, list[tuple[nn.Module, tuple[Tensor, ...]]]] = {
     "torch.where chooses by a mask; put several parts one after another": [
         (Call(lambda x: x.index_put((torch.tensor([1]),), x[0]).index_put((torch.tensor([0]),), x[0])), (X,)),
     ],
-    "nn.Embedding, then a sum or mean over the words": [
-        (Call(lambda w, table: table(w).sum(0), nn.Embedding(5, 3)), (WORDS,)),
-        (Call(lambda w, table: table(w).mean(0), nn.Embedding(5, 3)), (WORDS,)),
-    ],
     "F.scaled_dot_product_attention answers zeros for such rows; a mask of -1e9 gives equal probabilities": [
         (Call(lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=MASK)), (X,)),
         (Call(lambda x: torch.softmax(x @ x.transpose(1, 2) + MASK.clamp(min=-1e9), -1) @ x), (X,)),

@@ -33,7 +33,6 @@ from pillion.importers.torch.rewrite.concat_stores import (
     places_of_put,
     written_value_with_axis,
 )
-from pillion.importers.torch.rewrite.decompositions.embedding_bag import BAGS
 
 MOST_PUT = 32
 """Maximum slices written at computed indices; each is compared with all indices of the axis."""
@@ -314,17 +313,7 @@ def _fuse_embedding_reduction(node: Node) -> Node | None:
     return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument(node, 2) else summed
 
 
-def _refuse_uneven_bags(node: Node) -> None:
-    raise _refuse(
-        node,
-        "bags hold as many words each",
-        "other numbers of words, or places where bags begin that are computed",
-        "nn.Embedding, then a sum or mean over the words",
-    )
-
-
 LOWERINGS: dict[Any, CallLowering] = {
-    **dict.fromkeys(BAGS, _refuse_uneven_bags),
     aten.sum.dim_IntList: _fuse_embedding_reduction,
     aten.mean.dim: _fuse_embedding_reduction,
     aten.index.Tensor: _index,

@@ -67,6 +67,12 @@ REASONS: Mapping[Any, RefusalReason] = {
     aten.xlogy.Tensor: RefusalReason(NEEDS_CONSTANT, "x * torch.log(y)"),
     **dict.fromkeys((aten._cdist_forward.default, aten.cdist.default), DIFFERENT),
     **dict.fromkeys((aten._fft_c2c.default, aten._fft_c2r.default, aten._fft_r2c.default), LARGE),
+    **dict.fromkeys(
+        operators("_embedding_bag _embedding_bag_forward_only"),
+        RefusalReason(
+            "bags hold as many words each, and begin at known places; elsewhere nn.Embedding, then a sum or mean over the words"
+        ),
+    ),
     aten.cumprod.default: RefusalReason(
         "it multiplies more than 64 numbers", "torch.exp(torch.cumsum(torch.log(x), 1))"
     ),
