@@ -230,24 +230,9 @@ def _replace_slices(node: Node, x: Node, source: Node, dim: int, indices: Sequen
     return _gather_constant_indices(node, both, dim, order)
 
 
-def _put_by_mask(node: Node, x: Node, indices: Sequence[Node | None], values: Node) -> Node | None:
-    """Lowers `x[x < 0] = 0` to a selection."""
-    mask = indices[0] if len(indices) == 1 else None
-    is_single = fake_result(values).numel() == 1 and not argument(node, 3)
-    if mask is None or not is_single or fake_result(mask).dtype != torch.bool:
-        return None
-    shape = [*shape_of(mask), *(1 for _ in shape_of(x)[len(shape_of(mask)) :])]
-    wide = call(node, aten.reshape.default, mask, shape) if list(shape_of(mask)) != shape else mask
-    number = call(node, aten.reshape.default, values, []) if shape_of(values) else values
-    return call(node, aten.where.self, wide, number, x)
-
-
 def _index_put(node: Node) -> Node:
     """Writes at constant indices: gathers from the concatenation of old and new elements."""
     x, indices, values = (argument(node, i) for i in range(3))
-    chosen = _put_by_mask(node, x, indices, values)
-    if chosen is not None:
-        return chosen
     tensors = [constant_of(index) for index in indices if index is not None]
     if any(h is None for h in tensors) or argument(node, 3):
         raise _refuse(

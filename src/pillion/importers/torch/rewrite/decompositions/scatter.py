@@ -158,7 +158,7 @@ def _put_by_mask(x: Tensor, indices: Indices, values: Tensor) -> Tensor:
 def _is_single_mask(x: Node, indices: Sequence[Any], values: Node) -> bool:
     """Whether there is one mask, and equal values for all that it selects."""
     (axis, mask), *more = [(axis, index) for axis, index in enumerate(indices) if index is not None]
-    if more or is_constant(mask):
+    if more:
         return False
     behind = fake_result(x).dim() - axis - fake_result(mask).dim()
     shape = [1] * (1 + behind) + list(fake_result(values).shape)
