@@ -12,16 +12,11 @@ from torch.fx import Node
 
 from pillion.importers.torch import capture
 from pillion.importers.torch.fx_nodes import CLAMPS
-from pillion.importers.torch.quantize import (
-    DEQUANTIZE,
-    QUANTIZE,
-    RULES,
-    QuantizationConstraints,
-    QuantizedProgram,
-    ptq,
-)
+from pillion.importers.torch.quantize import QuantizationConstraints, QuantizedProgram, ptq
 from pillion.importers.torch.quantize.annotate import handles_reals, operands_of
+from pillion.importers.torch.quantize.quantized_program import DEQUANTIZE, QUANTIZE
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
+from pillion.importers.torch.rows.quantization import RULES
 from pillion.ir.op import Quantization
 
 Parameters = tuple[float, int, int, int]

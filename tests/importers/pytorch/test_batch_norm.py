@@ -19,9 +19,6 @@ from training_loops import batches, train
 import pillion
 from nightly import part_of
 from pillion.importers.torch import capture
-from pillion.importers.torch.quantize import (
-    fold_batch_norms,
-)
 from pillion.importers.torch.rewrite import (
     canonical_clamps,
     constant_folding,
@@ -29,6 +26,7 @@ from pillion.importers.torch.rewrite import (
     functionalize,
     synonyms,
 )
+from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.types import Array
 

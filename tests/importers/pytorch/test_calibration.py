@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from pillion.errors import PillionError
-from pillion.importers.torch.quantize import FloatOp, load_calibration, ptq
+from pillion.importers.torch.calibration_data import load_calibration
+from pillion.importers.torch.quantize import FloatOp, ptq
 
 EXAMPLE = (torch.zeros(1, 3, 5, 7),)
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from pillion.importers.torch.fx_nodes import argument
-from pillion.importers.torch.quantize import module_of
+from pillion.importers.torch.fx_nodes import argument, module_of
 
 pytestmark = pytest.mark.torch
 

@@ -22,7 +22,6 @@ from nightly import pairwise, runs_all
 from pillion import passes
 from pillion.importers.torch import capture
 from pillion.importers.torch.quantize import (
-    PillionQuantizer,
     QatModule,
     QuantizationConstraints,
     QuantizedProgram,
@@ -30,6 +29,7 @@ from pillion.importers.torch.quantize import (
     prepare_qat,
     ptq,
 )
+from pillion.importers.torch.quantize.annotate import PillionQuantizer
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.to_graph import import_program
 from pillion.importers.torch.train.batch_norm_calls import scale_weight, unscale

@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pillion.importers.torch.export import export
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED
-from pillion.importers.torch.quantize import RULES, export, rewrite_for_quantization
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
+from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.importers.torch.rows import ROWS
+from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.rows.table import lowers
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.ir.op import Quantization
