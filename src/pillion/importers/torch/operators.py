@@ -41,15 +41,11 @@ def pytorch_operators() -> list[dict[str, str]]:
     becomes |= {_name(target): DECOMPOSED_OR_TABLE for target in WITH_CONSTANT_OPERAND if target in TABLE}
     becomes |= dict.fromkeys(map(_name, LAYERS), "scan, a loop over one step")
     becomes |= dict.fromkeys(map(_name, OPERATORS), Normalize.kind)
-    becomes |= {_name(target): rule.kind for target, rule in RULES.items() if _is_public(target)}
+    public = [t for t in RULES if isinstance(t, OpOverload) and t.namespace != "pillion"]
+    becomes |= {_name(target): RULES[target].kind for target in public}
     becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
-    public = sorted(name for name in becomes if not name.startswith("_"))
-    return [{"operator": name, "becomes": becomes[name]} for name in public]
-
-
-def _is_public(target: Any) -> bool:
-    """Tells whether models call the operator: PyTorch's, or a plug-in's."""
-    return isinstance(target, OpOverload) and target.namespace != "pillion"
+    names = sorted(name for name in becomes if not name.startswith("_"))
+    return [{"operator": name, "becomes": becomes[name]} for name in names]
 
 
 def _name(target: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
@@ -56,7 +57,7 @@ def _replace_observer(module: GraphModule, node: Node, observer: Any) -> None:
     replace(node, reals)
     tensor = constant_of(source)
     if tensor is not None:
-        _store_quantized_constant(module, integers, tensor, [_literal(p) for p in parameters])
+        _store_quantized_constant(module, integers, tensor, map_arg(parameters, constant_of))
 
 
 def _quantize_params(
@@ -80,12 +81,8 @@ def _buffer(module: GraphModule, before: Node, name: str, tensor: Tensor) -> Nod
         return module.graph.get_attr(name)
 
 
-def _literal(parameter: Any) -> Any:
-    return constant_of(parameter) if isinstance(parameter, Node) else parameter
-
-
 def _store_quantized_constant(
-    module: GraphModule, quantize: Node, tensor: Tensor, parameters: list[Any]
+    module: GraphModule, quantize: Node, tensor: Tensor, parameters: tuple[Any, ...]
 ) -> None:
     """Stores a constant's integers under the name of its quantize node."""
     name = quantize.name

@@ -40,15 +40,11 @@ def widen_constants(module: GraphModule) -> None:
     """Widens int8 and int16 constants read by torch operators."""
     for node in module.graph.find_nodes(op="get_attr"):
         tensor = constant_of(node)
-        if tensor is not None and tensor.dtype in NARROW and all(_is_of_torch(user) for user in node.users):
+        users = (getattr(user.target, "namespace", "") for user in node.users)  # others read narrow integers
+        if tensor is not None and tensor.dtype in NARROW and all(space == "aten" for space in users):
             wide = constant(node, tensor.to(torch.int64), f"{node.name}_wide")
             wide.meta["val"] = fake_result(node)
             replace(node, wide)
-
-
-def _is_of_torch(node: Node) -> bool:
-    """Whether a call is an aten operator; quantization operators read narrow integers directly."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
 
 
 def uint8_to_real(x: Tensor) -> Tensor:

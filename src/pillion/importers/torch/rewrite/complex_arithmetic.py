@@ -19,11 +19,6 @@ from pillion.importers.torch.rewrite.complex_pairs import (
 from pillion.importers.torch.rewrite.functionalize import CASTS
 
 
-def _lower_identity(pairs: ComplexPairs, node: Node) -> Node:
-    """Lowers a call that keeps all values."""
-    return pairs.of(node.args[0], node)
-
-
 def _lower_shape(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers a call to the shape of its result."""
     return call(node, node.target, pairs.of(node.args[0], node), [*shape_of(node), 2])  # type: ignore[arg-type]  # a call
@@ -128,11 +123,6 @@ def _lower_div(pairs: ComplexPairs, node: Node) -> Node | None:
     return call(node, aten.div.Tensor, pairs.of(a, node), divisor)
 
 
-def _lower_conj(pairs: ComplexPairs, node: Node) -> Node:
-    """Lowers the complex conjugate."""
-    return call(node, aten.mul.Tensor, pairs.of(node.args[0], node), pairs.numbers(node, 1.0, -1.0))
-
-
 def _lower_abs(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers the absolute value to a root of two squares, which later fuses into one op."""
     parts = (
@@ -203,14 +193,17 @@ SAME = (
 )
 ALONG_AXES = (*operators("flip index_select"), aten.mean.dim, aten.slice.Tensor, aten.sum.dim_IntList)
 LOWERINGS: dict[Any, PairLowering] = {
-    **dict.fromkeys(SAME, _lower_identity),
+    **dict.fromkeys(SAME, lambda pairs, node: pairs.of(node.args[0], node)),
     **dict.fromkeys(ALONG_AXES, _lower_over_axes),
     **dict.fromkeys((aten.select_scatter.default, aten.slice_scatter.default), _lower_slice_scatter),
     **dict.fromkeys((aten.add.Tensor, aten.add.Scalar, aten.sub.Tensor, aten.sub.Scalar), _lower_add),
     **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar), _lower_mul),
     **dict.fromkeys((aten.div.Tensor, aten.div.Scalar), _lower_div),
     **dict.fromkeys(
-        (aten._conj.default, aten._conj_physical.default, aten.conj_physical.default), _lower_conj
+        operators("_conj _conj_physical conj_physical"),
+        lambda pairs, node: call(
+            node, aten.mul.Tensor, pairs.of(node.args[0], node), pairs.numbers(node, 1.0, -1.0)
+        ),
     ),
     **dict.fromkeys((aten.bmm.default, aten.mm.default), _lower_matmul),
     aten.abs.default: _lower_abs,

@@ -8,6 +8,7 @@ an int8 sigmoid ends at 255/256, but its complement reaches 0."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -95,7 +96,7 @@ def _run_layer_direction(
 def _layers(
     step: Step,
     x: Tensor,
-    initial: State,
+    hx: State | Tensor,
     params: Weights,
     has_biases: bool,
     num_layers: int,
@@ -115,7 +116,7 @@ def _layers(
         ys = []
         for direction in range(directions):
             number = layer * directions + direction
-            state = [tensor.select(0, number) for tensor in initial]
+            state = [tensor.select(0, number) for tensor in _states(hx)]
             weights = params[number * each : (number + 1) * each]
             y, last = _run_layer_direction(step, x, count, state, weights, direction == 1)
             ys.append(y)
@@ -130,10 +131,6 @@ def _layers(
 def _states(hx: State | Tensor) -> State:
     """The states of an LSTM, or the state of another cell."""
     return [hx] if isinstance(hx, Tensor) else hx
-
-
-def _layer_decomposition(step: Step) -> Callable[..., tuple[Tensor, ...]]:
-    return lambda x, hx, params, *rest, **options: _layers(step, x, _states(hx), params, *rest, **options)
 
 
 def _cell_decomposition(step: Step) -> Callable[..., Any]:
@@ -151,7 +148,7 @@ _STEPS = {
     "rnn_relu": _rnn_step(torch.relu),
 }
 LAYERS: dict[Any, Callable[..., Any]] = {
-    getattr(aten, name).input: _layer_decomposition(step) for name, step in _STEPS.items()
+    getattr(aten, name).input: partial(_layers, step) for name, step in _STEPS.items()
 }
 CELLS: dict[Any, Callable[..., Any]] = {
     getattr(aten, f"{name}_cell").default: _cell_decomposition(step) for name, step in _STEPS.items()

@@ -34,10 +34,8 @@ def _split(x: Tensor, sizes: Sequence[int], dim: int = 0) -> Sequence[Tensor]:
 
 
 def _select(x: Tensor, dim: int, index: int) -> Tensor:
-    start = index % x.shape[dim]
     axis = dim % x.dim()
-    shape = [size for i, size in enumerate(x.shape) if i != axis]
-    return x.narrow(dim, start, 1).reshape(shape)
+    return x.narrow(dim, index % x.shape[dim], 1).reshape([*x.shape[:axis], *x.shape[axis + 1 :]])
 
 
 def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from torch.fx import Node
@@ -25,23 +26,16 @@ def _cast_refusal(node: Node) -> str:
     return "" if dtype is None or node.meta["val"].dtype == dtype else f"it casts to {dtype}"
 
 
-def _reduction_lowering(cls: type[Op]) -> Lowering:
-    """Returns the lowering of a reduction over some logical axes, or all."""
-    return lambda b, x, dim=(), keepdim=False: emit_reduction(b, cls, x, dim, keepdim)
-
-
 REDUCTIONS: dict[Any, tuple[type[Op], dict[str, Any]]] = {
     aten.mean.dim: (Mean, {"refusal": _cast_refusal}),
     aten.sum.dim_IntList: (ReduceSum, {"refusal": _cast_refusal}),
     aten.amax.default: (ReduceMax, {"numbers": True, "refusal": integer_refusal}),
     aten.amin.default: (ReduceMin, {"numbers": True, "refusal": integer_refusal}),
 }
-for _target, (_op, _fields) in REDUCTIONS.items():
-    lowers(_target, quantized=rule_of_op(_op, **_fields))(_reduction_lowering(_op))
 
 
 def emit_reduction(
-    b: Builder, cls: type[Op], x: LayoutValue, dim: Sequence[int] | None, keepdim: bool
+    b: Builder, x: LayoutValue, dim: Sequence[int] | None = None, keepdim: bool = False, *, cls: type[Op]
 ) -> LayoutValue:
     """Emits a reduction over some logical axes, or all, and keeps the layout of the others."""
     axes = tuple(sorted(x.axis(d) for d in (dim if dim else range(x.rank))))
@@ -50,6 +44,10 @@ def emit_reduction(
         return x.with_value(y)
     remaining = [axis for i, axis in enumerate(x.order) if i not in axes]
     return LayoutValue(y, tuple(sorted(remaining).index(axis) for axis in remaining))
+
+
+for _target, (_op, _fields) in REDUCTIONS.items():
+    lowers(_target, quantized=rule_of_op(_op, **_fields))(partial(emit_reduction, cls=_op))
 
 
 def _softmax_lowering(cls: type[Op]) -> Lowering:

@@ -27,14 +27,13 @@ def _is_real(node: Node) -> bool:
     return bool(fake_result(x).is_floating_point())
 
 
-def _sum(x: Tensor, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    return x.sum(list(range(x.dim())) if dim is None else dim, keepdim=keepdim)
-
-
 decompose_by(_min_and_max, aten.aminmax.default, when=_is_real)
 for _function, _target in ((torch.maximum, aten.cummax.default), (torch.minimum, aten.cummin.default)):
     decompose_by(lambda x, dim, f=_function: (running(f, x, dim), None), _target, when=reads_values_only)
 for _fill, _names in ((torch.ones, "isfinite"), (torch.zeros, "isinf isnan")):
     decompose_by(lambda x, fill=_fill: fill(x.shape, dtype=torch.bool), *operators(_names), when=_is_real)
 decompose_by(lambda x: x.reshape(-1).median(0)[0], aten.median.default, aten.nanmedian.default, when=_is_real)
-decompose_by(_sum, aten.nansum.default)
+decompose_by(
+    lambda x, dim=None, keepdim=False, dtype=None: x.sum(dim or list(range(x.dim())), keepdim=keepdim),
+    aten.nansum.default,
+)
