@@ -51,15 +51,15 @@ class LayerPair:
 @one_thread()
 def equalize(module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> int:
     """Equalizes the channels between all suitable layers. Returns the number of pairs."""
-    pairs = [pair for pair in map(_pair, calls(module.graph, LAYERS)) if pair is not None]
+    pairs = [pair for pair in map(_layer_pair, calls(module.graph, LAYERS)) if pair is not None]
     reach = _channel_maxima(module, {pair.seen: LAYERS[pair.maker.target] for pair in pairs}, samples)
     for pair in pairs:
-        _scale_layer_pair(pair, _factors(pair, reach[pair.seen]))
+        _scale_layer_pair(pair, _channel_divisors(pair, reach[pair.seen]))
     module.recompile()
     return len(pairs)
 
 
-def _pair(maker: Node) -> LayerPair | None:
+def _layer_pair(maker: Node) -> LayerPair | None:
     """A layer with its only consumer; None if there is no suitable one."""
     if not _has_own_constants(maker) or (LAYERS[maker.target] == 1 and len(shape_of(maker)) < 3):
         return None
@@ -116,10 +116,10 @@ def _reads_channels(reader: Node, maker: Node, repeats: int) -> bool:
     fits = (reader.target is not aten.linear.default) == (len(shape_of(reader)) > 2 and of_images)
     if reader.target is aten.linear.default and of_images:
         fits = len(shape_of(reader.args[0])) == 2  # type: ignore[arg-type]  # the schema says tensor
-    return fits and inputs == _outputs(maker) * repeats
+    return fits and inputs == _output_count(maker) * repeats
 
 
-def _outputs(layer: Node) -> int:
+def _output_count(layer: Node) -> int:
     weight: Any = layer.args[1]
     return shape_of(weight)[0]
 
@@ -141,7 +141,7 @@ def _channel_maxima(
     return found
 
 
-def _factors(pair: LayerPair, reach: Tensor) -> Tensor:
+def _channel_divisors(pair: LayerPair, reach: Tensor) -> Tensor:
     """Divisors of the channels: full equalization if each output reads one channel; otherwise the geometric mean
     of what activations and weights require."""
     weight, groups = _weight_and_axis(pair.reader)

@@ -41,7 +41,7 @@ def _monotonic_span_rule(function: Callable[[int, int], int]) -> Callable[[Span,
     return span
 
 
-def _remainder(a: Span, b: Span) -> Span | None:
+def _remainder_span(a: Span, b: Span) -> Span | None:
     return (0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1) if b[0] > 0 else None
 
 
@@ -55,7 +55,7 @@ SPANS: Mapping[Calculation, Callable[[Span, Span], Span | None]] = MappingProxyT
         Calculation.FLOOR_DIV: lambda a, b: (
             _monotonic_span_rule(lambda x, y: x // y)(a, b) if b[0] > 0 else None
         ),
-        Calculation.FLOOR_MOD: _remainder,
+        Calculation.FLOOR_MOD: _remainder_span,
     }
 )
 """Spans of the results of integer calculations."""
@@ -66,7 +66,7 @@ def widen_index_ranges(prepared: GraphModule) -> None:
     spans: dict[Node, Span] = {}
     reals: dict[Node, Tensor] = {}
     for node in prepared.graph.nodes:
-        span = _span(node, spans)
+        span = _integer_span(node, spans)
         if span is not None and -MOST <= span[0] <= span[1] <= MOST:
             spans[node] = span
         real = _possible_reals(prepared, node, spans, reals)
@@ -74,7 +74,7 @@ def widen_index_ranges(prepared: GraphModule) -> None:
             reals[node] = real
 
 
-def _span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
+def _integer_span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
     """Span of integers; None if unknown."""
     tensor = constant_of(node)
     if tensor is not None:

@@ -103,7 +103,7 @@ def _common_type(*operands: Any) -> torch.dtype:
     return torch.int64
 
 
-def _relation(target: Any) -> CallLowering:
+def _relation_lowering(target: Any) -> CallLowering:
     def lower(node: Node) -> Node:
         a, b = (_without_cast_of_bool(operand) for operand in node.args[:2])
         dtype = _common_type(a, b)
@@ -121,7 +121,7 @@ def _without_cast_of_bool(operand: Any) -> Any:
     return source if isinstance(source, Node) and dtype_of(source) == torch.bool else operand
 
 
-def _not(node: Node) -> Node | None:
+def _lower_not(node: Node) -> Node | None:
     x = node.args[0]
     if node.target is aten.bitwise_not.default and dtype_of(x) != torch.bool:
         return None
@@ -151,7 +151,7 @@ def _bool_reduction_lowering(target: Any) -> CallLowering:
     return lower
 
 
-def _where(node: Node) -> Node:
+def _lower_where(node: Node) -> Node:
     condition, a, b = node.args[:3]
     flags = as_type(node, condition, torch.bool)
     dtype = dtype_of(node)
@@ -168,14 +168,14 @@ def _as_one_number(operand: Any) -> Any:
     return tensor.reshape(-1)[0].item()
 
 
-def _masked_fill(node: Node) -> Node | None:
+def _lower_masked_fill(node: Node) -> Node | None:
     x, mask, number = (argument(node, i) for i in range(3))
     dtype = dtype_of(x)
     x = _as_one_number(x) if shape_of(mask) == shape_of(node) else x
     return call(node, aten.where.self, mask, *(as_type(node, v, dtype) for v in (number, x)))
 
 
-def _cast(node: Node) -> Node | None:
+def _lower_cast(node: Node) -> Node | None:
     source, dtype = node.args[0], dtype_of(node)
     if isinstance(source, Node) and dtype_of(source) == dtype:
         return source
@@ -291,11 +291,11 @@ def _lower_bool_count(node: Node) -> Node | None:
 RELATIONS = {getattr(aten, name): getattr(aten, name).Tensor for name in ("lt", "le", "eq", "ne", "ge", "gt")}
 LOWERINGS: dict[Any, CallLowering] = {
     **{
-        getattr(packet, kind): _relation(to)
+        getattr(packet, kind): _relation_lowering(to)
         for packet, to in RELATIONS.items()
         for kind in ("Tensor", "Scalar")
     },
-    **dict.fromkeys((aten.logical_not.default, aten.bitwise_not.default), _not),
+    **dict.fromkeys((aten.logical_not.default, aten.bitwise_not.default), _lower_not),
     **{
         target: _logic_lowering(to)
         for name, to in (("and", aten.minimum.default), ("or", aten.maximum.default), ("xor", aten.ne.Tensor))
@@ -307,10 +307,10 @@ LOWERINGS: dict[Any, CallLowering] = {
         for kind in ("default", "dim", "dims")
     },
     **dict.fromkeys(
-        (aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar), _where
+        (aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar), _lower_where
     ),
-    **dict.fromkeys((aten.masked_fill.Scalar, aten.masked_fill.Tensor), _masked_fill),
-    **dict.fromkeys(CASTS, _cast),
+    **dict.fromkeys((aten.masked_fill.Scalar, aten.masked_fill.Tensor), _lower_masked_fill),
+    **dict.fromkeys(CASTS, _lower_cast),
     **dict.fromkeys((*BROADCASTING, aten.rsub.Scalar, aten.rsub.Tensor), _cast_arithmetic_operands),
     **dict.fromkeys((aten.argmax.default, aten.argmin.default), _lower_arg_extremum),
     aten.max.dim: _extremum_lowering(aten.amax.default, aten.argmax.default),

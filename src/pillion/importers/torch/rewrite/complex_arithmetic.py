@@ -79,7 +79,7 @@ def _lower_mul(pairs: ComplexPairs, node: Node) -> Node:
     if is_constant(a) or not isinstance(a, Node):
         a, b = b, a
     if isinstance(b, complex):
-        return _by_number(pairs, node, a, b)
+        return _multiply_by_number(pairs, node, a, b)
     if not isinstance(b, Node):
         return call(node, aten.mul.Tensor, pairs.of(a, node), b)
     if not (is_complex(a) and is_complex(b)):
@@ -102,7 +102,7 @@ def _multiply_by_constants(before: Node, x: Node, straight: Node, across: Node) 
     return call(before, aten.add.Tensor, *(call(before, aten.mul.Tensor, *both) for both in factors))
 
 
-def _by_number(pairs: ComplexPairs, node: Node, a: Any, number: complex) -> Node:
+def _multiply_by_number(pairs: ComplexPairs, node: Node, a: Any, number: complex) -> Node:
     """Multiplies a real or complex tensor by a complex number."""
     if not is_complex(a):
         both = pairs.numbers(node, number.real, number.imag)
@@ -118,7 +118,7 @@ def _lower_div(pairs: ComplexPairs, node: Node) -> Node | None:
     if is_complex(b):
         return None
     if isinstance(b, complex):
-        return _by_number(pairs, node, a, 1 / b)
+        return _multiply_by_number(pairs, node, a, 1 / b)
     divisor = append_axis(node, b) if isinstance(b, Node) else b
     return call(node, aten.div.Tensor, pairs.of(a, node), divisor)
 
@@ -132,7 +132,7 @@ def _lower_abs(pairs: ComplexPairs, node: Node) -> Node:
     return call(node, aten.sqrt.default, call(node, aten.add.Tensor, *squares))
 
 
-def _angle(pairs: ComplexPairs, node: Node) -> Node:
+def _lower_angle(pairs: ComplexPairs, node: Node) -> Node:
     real, imaginary = pairs.parts(node.args[0], node)
     angle = call(node, aten.atan2.default, imaginary, real)
     return call(node, aten.reshape.default, angle, list(shape_of(node)))
@@ -148,13 +148,13 @@ def _lower_square(pairs: ComplexPairs, node: Node) -> Node | None:
     return join_parts(node, real, call(node, aten.mul.Tensor, squares[2], 2.0))
 
 
-def _exponential(pairs: ComplexPairs, node: Node) -> Node:
+def _lower_exp(pairs: ComplexPairs, node: Node) -> Node:
     real, imaginary = pairs.parts(node.args[0], node)
     turned = _unit_complex_pairs(node, imaginary)
     return call(node, aten.mul.Tensor, turned, call(node, aten.exp.default, real))
 
 
-def _from_polar(pairs: ComplexPairs, node: Node) -> Node:
+def _lower_polar(pairs: ComplexPairs, node: Node) -> Node:
     args: Any = node.args
     length, angle = (append_axis(node, x) for x in args[:2])
     return call(node, aten.mul.Tensor, _unit_complex_pairs(node, angle), length)
@@ -207,15 +207,15 @@ LOWERINGS: dict[Any, PairLowering] = {
     ),
     **dict.fromkeys((aten.bmm.default, aten.mm.default), _lower_matmul),
     aten.abs.default: _lower_abs,
-    aten.angle.default: _angle,
+    aten.angle.default: _lower_angle,
     aten.cat.default: _lower_concat,
     aten.complex.default: _lower_complex,
     aten.constant_pad_nd.default: _lower_pad,
-    aten.exp.default: _exponential,
+    aten.exp.default: _lower_exp,
     **dict.fromkeys(operators("expand reshape"), _lower_shape),
     **dict.fromkeys((aten.index.Tensor, aten.neg.default), _lower_on_pairs),
     aten.permute.default: _lower_permute,
-    aten.polar.default: _from_polar,
+    aten.polar.default: _lower_polar,
     **dict.fromkeys((aten.pow.Tensor_Scalar, aten.square.default), _lower_square),
     aten.view_as_complex.default: lambda pairs, node: node.all_input_nodes[0],
 }

@@ -105,7 +105,7 @@ def _lower_abs(node: Node) -> Node:
     return _insert_calculation(node, Calculation.MAXIMUM, node.args[0], negative)
 
 
-def _sign(node: Node) -> Node:
+def _lower_sign(node: Node) -> Node:
     above = _insert_calculation(node, Calculation.MAXIMUM, node.args[0], -1)
     return _insert_calculation(node, Calculation.MINIMUM, above, 1)
 
@@ -121,7 +121,7 @@ def _lower_clamp(node: Node) -> Node | None:
     return result if isinstance(result, Node) else None
 
 
-def _power(node: Node) -> Node | None:
+def _lower_power(node: Node) -> Node | None:
     exponent = node.args[1]
     if not isinstance(exponent, int) or not 1 <= exponent <= MOST_FACTORS:
         return None
@@ -135,7 +135,7 @@ MOST_FACTORS = 8
 """Largest exponent of an integer power."""
 
 
-def _cut(node: Node, x: Any, axis: int, begin: int, end: int) -> Node:
+def _insert_slice(node: Node, x: Any, axis: int, begin: int, end: int) -> Node:
     return call(node, aten.slice.Tensor, x, axis, begin, end)
 
 
@@ -144,10 +144,15 @@ def _reduce_by_halves(node: Node, x: Any, axis: int, calculation: Calculation) -
     while (size := shape_of(x)[axis]) > 1:
         half = size // 2
         combined = _insert_calculation(
-            node, calculation, _cut(node, x, axis, 0, half), _cut(node, x, axis, half, 2 * half)
+            node,
+            calculation,
+            _insert_slice(node, x, axis, 0, half),
+            _insert_slice(node, x, axis, half, 2 * half),
         )
         if size % 2:
-            combined = call(node, aten.cat.default, [combined, _cut(node, x, axis, size - 1, size)], axis)
+            combined = call(
+                node, aten.cat.default, [combined, _insert_slice(node, x, axis, size - 1, size)], axis
+            )
         x = combined
     return x if isinstance(x, Node) else node
 
@@ -174,7 +179,7 @@ def _lower_cumsum(node: Node) -> Node | None:
     while step < size:
         shape = [step if i == axis else n for i, n in enumerate(shape_of(x))]
         zeros = constant(node, torch.zeros(shape, dtype=torch.int64), f"{node.name}_zeros")
-        behind = call(node, aten.cat.default, [zeros, _cut(node, x, axis, 0, size - step)], axis)
+        behind = call(node, aten.cat.default, [zeros, _insert_slice(node, x, axis, 0, size - step)], axis)
         x, step = _insert_calculation(node, Calculation.ADD, x, behind), 2 * step
     return x
 
@@ -211,10 +216,10 @@ EXACT: dict[Any, CallLowering] = {
     **dict.fromkeys((aten.div.Tensor_mode, aten.div.Scalar_mode), _lower_div),
     aten.neg.default: lambda node: _insert_calculation(node, Calculation.SUB, 0, node.args[0]),
     aten.abs.default: _lower_abs,
-    **dict.fromkeys((aten.sign.default, aten.sgn.default), _sign),
+    **dict.fromkeys((aten.sign.default, aten.sgn.default), _lower_sign),
     aten.bitwise_not.default: lambda node: _insert_calculation(node, Calculation.SUB, -1, node.args[0]),
     **dict.fromkeys((aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default), _lower_clamp),
-    aten.pow.Tensor_Scalar: _power,
+    aten.pow.Tensor_Scalar: _lower_power,
     aten.square.default: lambda node: _insert_calculation(node, Calculation.MUL, *node.args * 2),
     aten.prod.dim_int: _reduction_lowering(Calculation.MUL),
     aten.sum.dim_IntList: _reduction_lowering(Calculation.ADD),

@@ -68,7 +68,7 @@ def _refuse(node: Node, what: str, here: object, help: str) -> PillionError:
 # --- taken by index
 
 
-def _index(node: Node) -> Node | None:
+def _lower_index(node: Node) -> Node | None:
     """Lowers `x[:, [0, 2]]`: any indices on one axis, constant ones on several."""
     x: Any = node.args[0]
     indices: Any = list(node.args[1])  # type: ignore[arg-type]  # the schema says a list
@@ -146,7 +146,7 @@ def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
     return [*others[:first], *axes, *others[first:]], first
 
 
-def _index_select(node: Node) -> Node | None:
+def _lower_index_select(node: Node) -> Node | None:
     """Lowers constant indices to slices, and a scalar index to a vector."""
     x, dim, index = (argument(node, i) for i in range(3))
     tensor = constant_of(index)
@@ -176,7 +176,7 @@ def _slice_of_indices(indices: Tensor) -> tuple[int, int, int] | None:
     return numbers[0], numbers[-1] + 1, step
 
 
-def _gather(node: Node) -> Node:
+def _lower_gather(node: Node) -> Node:
     """Moves the gathered axis to the end and trims the others to the indices' shape."""
     x, dim, index = (argument(node, i) for i in range(3))
     rank = len(shape_of(x))
@@ -190,7 +190,7 @@ def _gather(node: Node) -> Node:
     return permuted(node, taken, inverse(order))
 
 
-def _unfold(node: Node) -> Node:
+def _lower_unfold(node: Node) -> Node:
     """Lowers `x.unfold(dim, size, step)` to a gather of overlapping windows."""
     x, dim, size, step = (argument(node, i) for i in range(4))
     shape = list(shape_of(x))
@@ -206,7 +206,7 @@ def _unfold(node: Node) -> Node:
 # --- put by index
 
 
-def _put_slices(node: Node) -> Node:
+def _lower_put_slices(node: Node) -> Node:
     """Lowers a scatter into a slice or an element of an axis."""
     x, axis = argument(node, 0), axis_of_put(node)
     places = places_of_put(node, shape_of(x)[axis])
@@ -230,7 +230,7 @@ def _replace_slices(node: Node, x: Node, source: Node, dim: int, indices: Sequen
     return _gather_constant_indices(node, both, dim, order)
 
 
-def _index_put(node: Node) -> Node:
+def _lower_index_put(node: Node) -> Node:
     """Writes at constant indices: gathers from the concatenation of old and new elements."""
     x, indices, values = (argument(node, i) for i in range(3))
     tensors = [constant_of(index) for index in indices if index is not None]
@@ -261,7 +261,7 @@ def _index_put(node: Node) -> Node:
 # --- running sums
 
 
-def _cumsum(node: Node) -> Node | None:
+def _lower_cumsum(node: Node) -> Node | None:
     """Multiplies by a triangle of ones: exact sums, rounded once."""
     x, dim = (argument(node, i) for i in range(2))
     shape = shape_of(x)
@@ -301,12 +301,12 @@ def _fuse_embedding_reduction(node: Node) -> Node | None:
 LOWERINGS: dict[Any, CallLowering] = {
     aten.sum.dim_IntList: _fuse_embedding_reduction,
     aten.mean.dim: _fuse_embedding_reduction,
-    aten.index.Tensor: _index,
-    aten.index_select.default: _index_select,
-    aten.gather.default: _gather,
-    aten.unfold.default: _unfold,
-    **dict.fromkeys(PUTS, _put_slices),
-    aten.index_put.default: _index_put,
-    aten.cumsum.default: _cumsum,
+    aten.index.Tensor: _lower_index,
+    aten.index_select.default: _lower_index_select,
+    aten.gather.default: _lower_gather,
+    aten.unfold.default: _lower_unfold,
+    **dict.fromkeys(PUTS, _lower_put_slices),
+    aten.index_put.default: _lower_index_put,
+    aten.cumsum.default: _lower_cumsum,
 }
 """Lowerings by operator."""

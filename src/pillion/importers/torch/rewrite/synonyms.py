@@ -65,7 +65,7 @@ def merge_moves(module: GraphModule) -> None:
             replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
 
 
-def _transpose(node: Node) -> Node:
+def _lower_transpose(node: Node) -> Node:
     source = node.args[0]
     order = list(range(fake_result(node).dim()))
     if node.target is aten.transpose.int:
@@ -87,7 +87,7 @@ def _replace_if_first_read(node: Node, target: Any, *args: Any) -> Node | None:
     return new
 
 
-def _maximum(node: Node) -> Node | None:
+def _lower_maximum(node: Node) -> Node | None:
     """Replaces a maximum by `amax` if only values are read."""
     target = aten.amax.default if node.target in (aten.max.default, aten.max.dim) else aten.amin.default
     source, *rest = node.args
@@ -107,7 +107,7 @@ def _split_to_slices(node: Node) -> None:
         )
 
 
-def _batch_norm(node: Node) -> Node | None:
+def _lower_batch_norm(node: Node) -> Node | None:
     """Replaces a norm by running statistics; before the last two arguments, one may say that it is in training."""
     count = len(node.target._schema.arguments)  # type: ignore[union-attr]  # an OpOverload
     *given, momentum, eps = (argument(node, i) for i in range(count))
@@ -116,7 +116,7 @@ def _batch_norm(node: Node) -> Node | None:
     return _replace_if_first_read(node, aten.batch_norm.default, *given[:5], False, momentum, eps, False)
 
 
-def _batch_norm_3d(node: Node) -> Node | None:
+def _merge_depth_into_batch(node: Node) -> Node | None:
     """Merges depth into the batch axis of a 3-d batch norm."""
     source, *rest = node.args
     shape = shape_of(node)
@@ -140,7 +140,7 @@ def _adaptive_pool(node: Node) -> Node | None:
     return call(node, aten.avg_pool2d.default, source, kernel, kernel)
 
 
-def _power(node: Node) -> Node | None:
+def _lower_power(node: Node) -> Node | None:
     powers = {2: aten.square, 0.5: aten.sqrt, -0.5: aten.rsqrt, -1: aten.reciprocal}
     exponent: Any = node.args[1]
     return call(node, powers[exponent].default, node.args[0]) if exponent in powers else None
@@ -155,7 +155,7 @@ CONVOLUTIONS_BY_RANK: dict[tuple[int, bool], Any] = {
 """Convolutions by number of axes, and whether they are transposed."""
 
 
-def _convolution(node: Node) -> Node | None:
+def _lower_convolution(node: Node) -> Node | None:
     x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = (
         argument(node, i) for i in range(9)
     )
@@ -178,7 +178,7 @@ def _padded_convolution(node: Node) -> Node:
     return call(node, target, x, weight, bias, stride, [total // 2 for total in totals], dilation, groups)
 
 
-def _cat(node: Node) -> Node | None:
+def _drop_empty_operands(node: Node) -> Node | None:
     """Drops empty operands."""
     operands: Any = node.args[0]
     nonempty = [n for n in operands if fake_result(n).numel()]
@@ -201,7 +201,7 @@ RESIZES = {
 """Variants with an output size or factors, one of which is None."""
 
 
-def _resize(node: Node) -> Node | None:
+def _lower_resize(node: Node) -> Node | None:
     """Replaces factors by the output size if it follows from them exactly."""
     size = list(shape_of(node)[-2:])
     if not size_follows_factors(node) or (
@@ -219,36 +219,36 @@ SYNONYMS: dict[Any, CallLowering] = {
         lambda node: call(node, aten.reshape.default, node.args[0], list(shape_of(node))),
     ),
     aten._adaptive_avg_pool2d.default: _adaptive_pool,
-    aten._native_batch_norm_legit_no_training.default: _batch_norm,
+    aten._native_batch_norm_legit_no_training.default: _lower_batch_norm,
     aten._prelu_kernel.default: lambda node: call(
         node, aten.prelu.default, node.args[0], call(node, aten.reshape.default, node.args[1], [-1])
     ),
     aten._neg_view.default: lambda node: call(node, aten.neg.default, node.args[0]),
     aten._log_softmax.default: lambda node: call(node, aten.log_softmax.int, *node.args[:2]),
     aten._softmax.default: lambda node: call(node, aten.softmax.int, *node.args[:2]),
-    aten.native_batch_norm.default: _batch_norm,
+    aten.native_batch_norm.default: _lower_batch_norm,
     aten.adaptive_avg_pool2d.default: _adaptive_pool,
-    aten.batch_norm.default: _batch_norm_3d,
-    aten.cat.default: _cat,
+    aten.batch_norm.default: _merge_depth_into_batch,
+    aten.cat.default: _drop_empty_operands,
     aten.constant_pad_nd.default: lambda node: call(
         node, aten.pad.default, *node.args[:2], "constant", float(argument(node, 2, 0.0))
     ),
     aten.conv1d.padding: _padded_convolution,
     aten.conv2d.padding: _padded_convolution,
-    aten.convolution.default: _convolution,
-    aten.max.default: _maximum,
-    aten.max.dim: _maximum,
+    aten.convolution.default: _lower_convolution,
+    aten.max.default: _lower_maximum,
+    aten.max.dim: _lower_maximum,
     aten.max_pool2d_with_indices.default: lambda node: _replace_if_first_read(
         node, aten.max_pool2d.default, *node.args
     ),
     aten.mean.default: _reduce_all_axes,
-    aten.min.default: _maximum,
-    aten.min.dim: _maximum,
-    aten.numpy_T.default: _transpose,
-    aten.pow.Tensor_Scalar: _power,
+    aten.min.default: _lower_maximum,
+    aten.min.dim: _lower_maximum,
+    aten.numpy_T.default: _lower_transpose,
+    aten.pow.Tensor_Scalar: _lower_power,
     aten.sum.default: _reduce_all_axes,
-    aten.t.default: _transpose,
-    aten.transpose.int: _transpose,
+    aten.t.default: _lower_transpose,
+    aten.transpose.int: _lower_transpose,
     aten.unsafe_split.Tensor: _split_to_slices,
-    **dict.fromkeys((*RESIZES, *RESIZES.values()), _resize),
+    **dict.fromkeys((*RESIZES, *RESIZES.values()), _lower_resize),
 }

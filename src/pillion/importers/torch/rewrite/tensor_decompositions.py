@@ -27,22 +27,22 @@ from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, reads_inputs
 
 
-def _split(x: Tensor, sizes: Sequence[int], dim: int = 0) -> Sequence[Tensor]:
+def _decompose_split(x: Tensor, sizes: Sequence[int], dim: int = 0) -> Sequence[Tensor]:
     return [
         aten.slice.Tensor(x, dim, end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)
     ]
 
 
-def _select(x: Tensor, dim: int, index: int) -> Tensor:
+def _decompose_select(x: Tensor, dim: int, index: int) -> Tensor:
     axis = dim % x.dim()
     return x.narrow(dim, index % x.shape[dim], 1).reshape([*x.shape[:axis], *x.shape[axis + 1 :]])
 
 
-def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def _decompose_stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return torch.cat([t.unsqueeze(dim) for t in tensors], dim)
 
 
-def _repeat(x: Tensor, counts: Sequence[int]) -> Tensor:
+def _decompose_repeat(x: Tensor, counts: Sequence[int]) -> Tensor:
     x = x.reshape((1,) * (len(counts) - x.dim()) + tuple(x.shape))
     for dim, count in enumerate(counts):
         x = _repeat_axis(x, count, dim)
@@ -61,21 +61,23 @@ def _repeat_axis(x: Tensor, count: int, dim: int) -> Tensor:
     return torch.cat([many, *[x] * rest], dim) if rest else many
 
 
-def _expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:
+def _decompose_expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:
     shape = (1,) * (len(sizes) - x.dim()) + tuple(x.shape)
-    return _repeat(x, [1 if size in (-1, old) else size for size, old in zip(sizes, shape, strict=True)])
+    return _decompose_repeat(
+        x, [1 if size in (-1, old) else size for size, old in zip(sizes, shape, strict=True)]
+    )
 
 
-def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+def _decompose_roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
     if not dims:
-        return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+        return _decompose_roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
         cut = -shift % x.shape[dim]
         x = torch.cat([x.narrow(dim, cut, x.shape[dim] - cut), x.narrow(dim, 0, cut)], dim) if cut else x
     return x
 
 
-def _matmul(a: Tensor, b: Tensor) -> Tensor:
+def _decompose_matmul(a: Tensor, b: Tensor) -> Tensor:
     """Treats vectors as matrices of one row or column."""
     left, right = a.dim() == 1, b.dim() == 1
     y = torch.matmul(a.unsqueeze(0) if left else a, b.unsqueeze(1) if right else b)
@@ -83,7 +85,7 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
     return y.reshape(shape)
 
 
-def _attention(
+def _decompose_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -113,7 +115,7 @@ def _repeat_for_heads(x: Tensor, times: int) -> Tensor:
     return x.unsqueeze(-3).expand(shape).reshape(*x.shape[:-3], -1, *x.shape[-2:])
 
 
-def _masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+def _decompose_masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
     return x * (1 - mask.to(x.dtype)) + torch.where(mask, value, 0.0)
 
 
@@ -185,17 +187,17 @@ decompose_by(_clamp_to_tensors, aten.clamp.Tensor)
 decompose_by(copy_into, aten.copy.default, aten.fill.Tensor)
 decompose_by(lambda x, value: torch.full(x.shape, value, dtype=x.dtype), aten.fill.Scalar)
 decompose_by(lambda x: torch.zeros(x.shape, dtype=x.dtype), aten.zero.default)
-decompose_by(_matmul, aten.dot.default, aten.vdot.default, aten.matmul.default, aten.mv.default)
-decompose_by(_expand, aten.expand.default)
+decompose_by(_decompose_matmul, aten.dot.default, aten.vdot.default, aten.matmul.default, aten.mv.default)
+decompose_by(_decompose_expand, aten.expand.default)
 decompose_by(lambda x, y, weight: x + (y - x) * weight, aten.lerp.Scalar, aten.lerp.Tensor)
-decompose_by(_masked_fill, aten.masked_fill.Scalar, when=_masks_scores)
-decompose_by(_repeat, aten.repeat.default)
-decompose_by(_roll, aten.roll.default)
+decompose_by(_decompose_masked_fill, aten.masked_fill.Scalar, when=_masks_scores)
+decompose_by(_decompose_repeat, aten.repeat.default)
+decompose_by(_decompose_roll, aten.roll.default)
 decompose_by(
-    _attention,
+    _decompose_attention,
     aten.scaled_dot_product_attention.default,
     when=lambda node: not named_argument(node, "dropout_p"),
 )
-decompose_by(_select, aten.select.int)
-decompose_by(_split, aten.split_with_sizes.default)
-decompose_by(_stack, aten.stack.default)
+decompose_by(_decompose_select, aten.select.int)
+decompose_by(_decompose_split, aten.split_with_sizes.default)
+decompose_by(_decompose_stack, aten.stack.default)

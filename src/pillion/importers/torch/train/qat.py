@@ -60,7 +60,7 @@ def prepare_qat(
         as_inputs(example_inputs, "example_inputs"),
         constraints or QuantizationConstraints(),
     )
-    _warn(module.preparation)
+    _warn_about_preparation(module.preparation)
     return module
 
 
@@ -102,7 +102,7 @@ def restored(
     return module
 
 
-def _warn(how: Preparation) -> None:
+def _warn_about_preparation(how: Preparation) -> None:
     if how.float_ops:
         listed = "\n  ".join(str(op) for op in how.float_ops)
         warn(f"compile will refuse the trained module:\n  {listed}", UserWarning)

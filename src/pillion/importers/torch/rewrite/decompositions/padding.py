@@ -20,7 +20,9 @@ NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 """Numpy's names of PyTorch's modes."""
 
 
-def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+def _decompose_pad(
+    x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
     """Pads from the last axis backwards; negative numbers crop. Padding that no max pool window sees alone
     replicates the edge."""
     for number in range(len(pad) // 2):
@@ -49,7 +51,7 @@ def _pads_from_image(node: Node) -> bool:
     return all(plain) and all(most < min(per_axis(argument(user, 1), 2)) for user in node.users)
 
 
-decompose_by(_pad, aten.pad.default, when=_pads_from_image)
+decompose_by(_decompose_pad, aten.pad.default, when=_pads_from_image)
 for _rank in (1, 2, 3):
-    decompose_by(partial(_pad, mode="reflect"), getattr(aten, f"reflection_pad{_rank}d").default)
-    decompose_by(partial(_pad, mode="replicate"), getattr(aten, f"replication_pad{_rank}d").default)
+    decompose_by(partial(_decompose_pad, mode="reflect"), getattr(aten, f"reflection_pad{_rank}d").default)
+    decompose_by(partial(_decompose_pad, mode="replicate"), getattr(aten, f"replication_pad{_rank}d").default)

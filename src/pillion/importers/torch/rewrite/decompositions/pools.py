@@ -17,7 +17,11 @@ from torch.fx import Node
 from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, shape_of
 from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import batched, over_volumes, window_count
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import (
+    accept_unbatched,
+    over_volumes,
+    window_count,
+)
 
 Pool = Callable[..., Tensor]
 Ints = int | Sequence[int]
@@ -140,7 +144,7 @@ def is_dilated(node: Node) -> bool:
     return per_axis(named_argument(node, "dilation"), 2) != [1, 1]
 
 
-@batched(4)
+@accept_unbatched(4)
 def _average_pool_by_convolution(
     x: Tensor,
     kernel_size: Ints,

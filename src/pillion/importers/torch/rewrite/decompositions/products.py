@@ -11,13 +11,15 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, shape_of
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import running
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import running_reduction
 
 MOST = 64
 """Maximum factors of a product, and maximum distinct exponents."""
 
 
-def _product(x: Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+def _multiply_halves(
+    x: Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
     """Multiplies halves until one element is left, so that each partial product has its own scale."""
     while (size := x.shape[dim]) > 1:
         half = size // 2
@@ -50,8 +52,12 @@ def _are_few_exponents(node: Node) -> bool:
 
 
 decompose_by(
-    lambda x, dim, dtype=None: running(torch.mul, x, dim), aten.cumprod.default, when=_is_short_product
+    lambda x, dim, dtype=None: running_reduction(torch.mul, x, dim),
+    aten.cumprod.default,
+    when=_is_short_product,
 )
 decompose_by(_power_per_slice, aten.pow.Tensor_Tensor, when=_are_few_exponents)
-decompose_by(lambda x, dtype=None: _product(x.reshape(-1), 0), aten.prod.default, when=_is_short_product)
-decompose_by(_product, aten.prod.dim_int, when=_is_short_product)
+decompose_by(
+    lambda x, dtype=None: _multiply_halves(x.reshape(-1), 0), aten.prod.default, when=_is_short_product
+)
+decompose_by(_multiply_halves, aten.prod.dim_int, when=_is_short_product)

@@ -121,7 +121,7 @@ def _add_slices(x: Tensor, axis: int, positions: Tensor, values: Tensor) -> Tens
     return x + sums.reshape([x.shape[axis], *rows.shape[1:]]).movedim(0, axis)
 
 
-def _put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
+def _decompose_index_put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
     """Dispatches to masks, broadcast values, or indices."""
     if any(index is not None and index.dtype in MASKS for index in indices):
         return _put_by_mask(x, indices, values)
@@ -135,7 +135,7 @@ def _put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) 
     return scatter_by_index(x, indices, values, accumulate)
 
 
-def _put_flat(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+def _decompose_put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Writes values at indices of the flattened tensor."""
     flat, positions, values = (t.reshape(-1) for t in (x, index, source))
     put = flat.index_add(0, positions, values) if accumulate else flat.index_copy(0, positions, values)
@@ -200,5 +200,5 @@ def _is_nonnegative_index(index: Node) -> bool:
 
 
 decompose_by(gather_by_index, aten.index.Tensor, when=_is_computed_index)
-decompose_by(_put, aten.index_put.default, when=_is_computed_index_put)
-decompose_by(_put_flat, aten.put.default)
+decompose_by(_decompose_index_put, aten.index_put.default, when=_is_computed_index_put)
+decompose_by(_decompose_put, aten.put.default)

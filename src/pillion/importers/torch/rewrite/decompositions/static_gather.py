@@ -24,7 +24,7 @@ def gather_static(x: Tensor, dim: int, places: Sequence[int]) -> Tensor:
             here=f"{len(places)} of {x.shape[dim]} elements in {len(runs)} runs",
             help="a smaller image, or F.interpolate to a size that is a multiple of the image's",
         )
-    pieces = [_run(x, dim, *run) for run in runs]
+    pieces = [_gather_run(x, dim, *run) for run in runs]
     return torch.cat(pieces, dim) if len(pieces) > 1 else pieces[0]
 
 
@@ -59,7 +59,7 @@ def _index_runs(indices: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         first = last + 1
 
 
-def _run(x: Tensor, dim: int, first: int, step: int, count: int) -> Tensor:
+def _gather_run(x: Tensor, dim: int, first: int, step: int, count: int) -> Tensor:
     if step == 0:
         element = x.narrow(dim, first, 1)
         return torch.cat([element] * count, dim) if count > 1 else element

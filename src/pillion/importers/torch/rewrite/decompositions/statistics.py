@@ -12,7 +12,7 @@ from torch.fx import Node
 from pillion.importers.torch.fx_nodes import aten, fake_result, operators
 from pillion.importers.torch.rewrite.decompositions.pools import reads_values_only
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import running
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import running_reduction
 
 Axes = int | list[int] | None
 
@@ -29,7 +29,9 @@ def _is_real(node: Node) -> bool:
 
 decompose_by(_min_and_max, aten.aminmax.default, when=_is_real)
 for _function, _target in ((torch.maximum, aten.cummax.default), (torch.minimum, aten.cummin.default)):
-    decompose_by(lambda x, dim, f=_function: (running(f, x, dim), None), _target, when=reads_values_only)
+    decompose_by(
+        lambda x, dim, f=_function: (running_reduction(f, x, dim), None), _target, when=reads_values_only
+    )
 for _fill, _names in ((torch.ones, "isfinite"), (torch.zeros, "isinf isnan")):
     decompose_by(lambda x, fill=_fill: fill(x.shape, dtype=torch.bool), *operators(_names), when=_is_real)
 decompose_by(lambda x: x.reshape(-1).median(0)[0], aten.median.default, aten.nanmedian.default, when=_is_real)

@@ -11,7 +11,7 @@ from torch import Tensor
 Form = Callable[..., Tensor]
 
 
-def batched(rank: int) -> Callable[[Form], Form]:
+def accept_unbatched(rank: int) -> Callable[[Form], Form]:
     """Makes a function of tensors of `rank` axes take one without the batch axis, too."""
 
     def decorate(function: Form) -> Form:
@@ -43,7 +43,7 @@ def over_volumes(x: Tensor, images: Form, depth: Form) -> Tensor:
     return depth(flat.reshape(-1, 1, frames, height * width)).reshape(*lead, -1, height, width)
 
 
-def running(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, dim: int) -> Tensor:
+def running_reduction(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, dim: int) -> Tensor:
     """Reduces all elements up to each one: it meets those 1, 2, 4, … places before it."""
     step, size = 1, x.shape[dim]
     while step < size:

@@ -14,13 +14,13 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, shape_of
 from pillion.importers.torch.rewrite.decompositions.table import LATE, decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import batched, window_count
+from pillion.importers.torch.rewrite.decompositions.tensor_forms import accept_unbatched, window_count
 
 Ints = int | Sequence[int]
 
 
-@batched(5)
-def _conv3d(
+@accept_unbatched(5)
+def _decompose_conv3d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -64,7 +64,7 @@ def _transposed_conv_decomposition(rank: int) -> Callable[..., Tensor]:
     """Computes a transposed convolution as one whose channels are the output pixels between two input pixels,
     interleaved afterwards: with stride s, output s·m + r sees taps r, s + r, 2s + r … of the kernel."""
 
-    @batched(rank + 2)
+    @accept_unbatched(rank + 2)
     def form(
         x: Tensor,
         weight: Tensor,
@@ -143,7 +143,7 @@ def _is_grouped(node: Node) -> bool:
     return bool(named_argument(node, "groups") != 1)
 
 
-def _convolution(
+def _decompose_convolution(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -159,10 +159,10 @@ def _convolution(
         return _transposed_conv_decomposition(rank)(
             x, weight, bias, stride, padding, output_padding, groups, dilation
         )
-    return _conv3d(x, weight, bias, stride, padding, dilation, groups)
+    return _decompose_conv3d(x, weight, bias, stride, padding, dilation, groups)
 
 
-def _bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _decompose_bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Computes a matrix per sample from the first operand by a linear layer, and multiplies the second one by it."""
     out, left, right = weight.shape
     lead = a.shape[:-1]
@@ -171,8 +171,8 @@ def _bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) 
     return y if bias is None else y + bias
 
 
-@batched(3)
-def _fold(
+@accept_unbatched(3)
+def _decompose_col2im(
     x: Tensor, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
 ) -> Tensor:
     """Sums overlapping patches by a transposed convolution with one-hot filters."""
@@ -193,12 +193,12 @@ def _fold(
     return F.conv_transpose2d(patches, filters, None, step, border, more, channels, apart)
 
 
-decompose_by(_bilinear, aten.bilinear.default)
-decompose_by(_fold, aten.col2im.default)
-decompose_by(_conv3d, aten.conv3d.default, aten.conv3d.padding)
+decompose_by(_decompose_bilinear, aten.bilinear.default)
+decompose_by(_decompose_col2im, aten.col2im.default)
+decompose_by(_decompose_conv3d, aten.conv3d.default, aten.conv3d.padding)
 decompose_by(_transposed_conv_decomposition(3), aten.conv_transpose3d.input)
 decompose_by(
-    _convolution,
+    _decompose_convolution,
     aten.convolution.default,
     when=lambda node: len(shape_of(named_argument(node, "weight"))) == 5,
 )

@@ -16,7 +16,7 @@ BILINEAR, NEAREST = 0, 1
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
-def _reflected(positions: Tensor, size: int, align_corners: bool) -> Tensor:
+def _reflect_positions(positions: Tensor, size: int, align_corners: bool) -> Tensor:
     """Reflects positions outside at the centres or the ends of the border pixels."""
     low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
     if span == 0:
@@ -29,7 +29,7 @@ def _apply_padding_mode(positions: Tensor, size: int, padding: int, align_corner
     """Converts positions from −1…1 to pixels, those outside as the mode says."""
     pixels = (positions + 1) / 2 * (size - 1) if align_corners else ((positions + 1) * size - 1) / 2
     if padding == REFLECTION:
-        pixels = _reflected(pixels, size, align_corners)
+        pixels = _reflect_positions(pixels, size, align_corners)
     return pixels if padding == ZEROS else pixels.clamp(0, size - 1)
 
 
@@ -68,7 +68,7 @@ def _is_constant_warp(node: Node) -> bool:
     return is_constant(grid) and not is_constant(image) and fake_result(image).dim() == 4 and mode != 2  # type: ignore[arg-type]  # a node
 
 
-def _as_strided(
+def _decompose_as_strided(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """Gathers elements by their constant positions in memory."""
@@ -82,5 +82,5 @@ def _is_contiguous_tensor(node: Node) -> bool:
     return x.is_contiguous() and x.storage_offset() == 0 and not is_constant(node.args[0])
 
 
-decompose_by(_as_strided, aten.as_strided.default, when=_is_contiguous_tensor)
+decompose_by(_decompose_as_strided, aten.as_strided.default, when=_is_contiguous_tensor)
 decompose_by(grid_sample, aten.grid_sampler.default, aten.grid_sampler_2d.default, when=_is_constant_warp)
