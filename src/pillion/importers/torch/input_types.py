@@ -52,15 +52,12 @@ def cast_to_model(graph: Graph, inputs: Iterable[Tensor]) -> list[Tensor]:
 
 def like_examples(inputs: Iterable[Tensor], examples: Sequence[Tensor]) -> list[Tensor]:
     """Casts integer inputs to the examples' types."""
-    pairs = zip(inputs, examples, strict=True)
-    return [_cast_exactly(x, example.dtype) if _are_integers(x, example) else x for x, example in pairs]
-
-
-def _are_integers(*tensors: Tensor) -> bool:
-    return not any(t.is_floating_point() or t.dtype == torch.bool for t in tensors)
+    return [_cast_exactly(x, example.dtype) for x, example in zip(inputs, examples, strict=True)]
 
 
 def _cast_exactly(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Casts a tensor if no value changes."""
+    """Casts integers to another type of integers if no value changes."""
+    if any(t.is_floating_point or t == torch.bool for t in (x.dtype, dtype)):
+        return x
     cast = x.to(dtype)
     return cast if bool((cast == x).all()) else x

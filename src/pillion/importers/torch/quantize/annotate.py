@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e.quantizer import (
     QuantizationAnnotation,
     QuantizationSpecBase,
@@ -142,12 +143,7 @@ def _fix_states(plan: AnnotationPlan) -> None:
 
 def handles_reals(node: Node) -> bool:
     """Whether a call computes with real numbers, not only with shapes and indices."""
-    return any(_has_real_result(n) for n in (node, *node.all_input_nodes))
-
-
-def _has_real_result(node: Node) -> bool:
-    value = fake_result(node)
-    values = value if isinstance(value, (tuple, list)) else (value,)
+    values = tree_leaves([fake_result(n) for n in (node, *node.all_input_nodes)])
     return any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
 
 

@@ -76,7 +76,9 @@ def complete_values(module: GraphModule) -> None:
         if tensor is not None:
             node.meta["val"] = values.like(tensor, tensor.dtype)
         elif node.target in QUANTIZE | DEQUANTIZE:
-            node.meta["val"] = values.like(fake_result(node.args[0]), _result_type(node))
+            types = [torch.float32] if node.target in DEQUANTIZE else node.args
+            dtype = next(dtype for dtype in types if isinstance(dtype, torch.dtype))
+            node.meta["val"] = values.like(fake_result(node.args[0]), dtype)
         elif node.op == "call_function" and fake_result(node) is None:
             node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)
 
@@ -96,9 +98,3 @@ class _FakeTensors:
             bare = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
             self._known[kind] = FakeTensor(self._mode, bare, tensor.device)
         return self._known[kind]
-
-
-def _result_type(conversion: Node) -> torch.dtype:
-    if conversion.target in DEQUANTIZE:
-        return torch.float32
-    return next(dtype for dtype in conversion.args if isinstance(dtype, torch.dtype))

@@ -169,14 +169,15 @@ def embedding(b: Builder, weight: LayoutValue, indices: LayoutValue, *_: Any) ->
     return _gather_slices(b, weight, indices, 0, 0, order)
 
 
-def _computed_table_refusal(node: Node) -> str:
-    return "" if is_constant(node.args[0]) else "its table is computed from the input"
-
-
 @lowers(
     reduce_bags,
     quantized=rule_of_op(
-        EmbeddingBag, operands=(), weight=0, axis=0, numbers=True, refusal=_computed_table_refusal
+        EmbeddingBag,
+        operands=(),
+        weight=0,
+        axis=0,
+        numbers=True,
+        refusal=lambda node: "" if is_constant(node.args[0]) else "its table is computed from the input",
     ),
 )
 def bag(b: Builder, weight: LayoutValue, words: LayoutValue, mean: bool) -> LayoutValue:

@@ -33,7 +33,8 @@ def broadcast_operands(b: Builder, *operands: LayoutValue) -> tuple[list[Value],
     lead = operands[0]
     for candidate in operands[1:]:
         lead = lead if _determines_layout(lead, candidate) else candidate
-    order = _prepend_axes(lead, rank).order
+    extra = rank - lead.rank
+    order = (*range(extra), *(axis + extra for axis in lead.order))
     return [_with_rank(b, operand, order) for operand in operands], order
 
 
@@ -43,12 +44,6 @@ def _determines_layout(first: LayoutValue, second: LayoutValue) -> bool:
     if first.value.is_constant != second.value.is_constant:
         return second.value.is_constant
     return first.value.type.elements >= second.value.type.elements
-
-
-def _prepend_axes(x: LayoutValue, rank: int) -> LayoutValue:
-    """Prepends logical axes of size 1."""
-    extra = rank - x.rank
-    return LayoutValue(x.value, (*range(extra), *(axis + extra for axis in x.order)))
 
 
 def _with_rank(b: Builder, x: LayoutValue, order: Order) -> Value:

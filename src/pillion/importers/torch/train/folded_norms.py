@@ -100,18 +100,13 @@ def simulate_folding(prepared: GraphModule) -> bool:
 
 def _simulate_folded_layer(norm: Node, layer: Any) -> None:
     rounding, bias = layer.args[1], argument(layer, 2)
-    _hoist(*(n for n in (norm.args[1], norm.args[4], bias) if isinstance(n, Node)))
+    for read in (n for n in (norm.args[1], norm.args[4], bias) if isinstance(n, Node)):
+        next(iter(read.graph.nodes)).prepend(read)  # parameters are read in front
     layer.prepend(rounding)
     factors = call(rounding, safe_factor, norm.args[1], norm.args[4], norm.args[7])
     rounding.args = (call(rounding, scale_weight, rounding.args[0], factors, transposed_groups(layer)),)
     layer.args = (*layer.args[:2], None, *layer.args[3:])
     norm.replace_input_with(layer, call(norm, unscale, layer, factors, bias))
-
-
-def _hoist(*reads: Node) -> None:
-    """Moves parameter reads to the front of the graph."""
-    for read in reads:
-        next(iter(read.graph.nodes)).prepend(read)
 
 
 def fold_trained_norms(prepared: GraphModule) -> bool:

@@ -121,7 +121,8 @@ def finish_training(
     """Returns the int8 graph of a trained module, which stays unchanged. A module without training is calibrated,
     with a warning."""
     trained.check_parts()
-    is_measured = _is_measured(trained)
+    ranges = trained.ranges()
+    is_measured = not any(bool(o.min_val.isposinf().any() and o.max_val.isneginf().any()) for o in ranges)
     _check_finish_arguments(
         trained, None if not is_measured else calibrate, constraints or QuantizationConstraints()
     )
@@ -151,11 +152,6 @@ def finish_training(
     converted = convert(module.rounding)
     fix_shapes(converted, inputs)
     return QuantizedProgram(converted, trained.preparation.float_ops, notes)
-
-
-def _is_measured(trained: QatModule) -> bool:
-    """Whether every range has seen data."""
-    return not any(bool(o.min_val.isposinf().any() and o.max_val.isneginf().any()) for o in trained.ranges())
 
 
 def _check_finish_arguments(

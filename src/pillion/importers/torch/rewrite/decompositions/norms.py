@@ -26,12 +26,6 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(a.unsqueeze(1), b.unsqueeze(2)).reshape(-1, 1)
 
 
-def _instance_norm(x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> Tensor:
-    """Uses running statistics, as a batch norm does."""
-    _, momentum, eps, _ = rest
-    return F.batch_norm(x, mean, variance, weight, bias, False, momentum, eps)
-
-
 def _axes(x: Tensor, dim: Axes) -> list[int]:
     """Axes of a reduction; all axes by default."""
     if dim is None or dim in ((), []):
@@ -93,7 +87,12 @@ def _decompose_vector_norm(
     return (x.abs() ** ord).sum(axes, keepdim=keepdim) ** (1 / ord)
 
 
-decompose_by(_instance_norm, aten.instance_norm.default)
+decompose_by(
+    lambda x, weight, bias, mean, variance, _, momentum, eps, __: F.batch_norm(
+        x, mean, variance, weight, bias, False, momentum, eps
+    ),
+    aten.instance_norm.default,
+)
 decompose_by(
     _decompose_vector_norm,
     aten.linalg_vector_norm.default,

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, named_argument
+from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, named_argument, operators
 from pillion.importers.torch.rewrite.decompositions.static_gather import diagonal
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
@@ -46,11 +46,6 @@ def _pairwise_distances(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: int 
     return (apart.abs() ** p).sum(-1) ** (1 / p)
 
 
-def _is_supported_distance(node: Node) -> bool:
-    """Excludes norm 0, which counts differing elements and is meaningless between int8 numbers."""
-    return node.target is aten._euclidean_dist.default or bool(named_argument(node, "p") != 0)
-
-
 def _are_tensor_operands(node: Node) -> bool:
     """Whether neither operand is a single constant, which would make it a function of one number."""
     operands: Any = node.args[:2]
@@ -68,12 +63,9 @@ def _are_real_tensors(node: Node) -> bool:
     return len(values) == 2 and all(v.is_floating_point() for v in values) and _are_tensor_operands(node)
 
 
-decompose_by(
-    _pairwise_distances,
-    aten._cdist_forward.default,
-    aten._euclidean_dist.default,
-    aten.cdist.default,
-    when=_is_supported_distance,
+decompose_by(_pairwise_distances, aten._euclidean_dist.default)
+decompose_by(  # norm 0 counts the elements that differ, which means nothing between int8 numbers
+    _pairwise_distances, *operators("_cdist_forward cdist"), when=lambda node: named_argument(node, "p") != 0
 )
 decompose_by(torch.maximum, aten.fmax.default)
 decompose_by(torch.minimum, aten.fmin.default)
