@@ -14,7 +14,7 @@ from pillion.data.array_samples import as_array, inputs_and_label, samples_of_ar
 from pillion.data.file_formats import open_files
 from pillion.data.reading_options import AS_IT_IS, Reading
 from pillion.data.sample import Array, InputSpec, Sample, Source, spread, spread_samples
-from pillion.errors import PillionError
+from pillion.errors import PillionError, warn
 from pillion.host_io.user_code import function_of, run_user_code, split_spec
 
 FUNCTION = "--data file.py:function: a function without arguments that gives samples, (input, label), or a dataset or loader of them"
@@ -29,6 +29,8 @@ class PythonData:
     reading: Reading = AS_IT_IS
     name: str = "the data"
     classes: tuple[str, ...] = ()
+    most_unsized: int | None = None
+    """The number of items taken from things without a length; None for all."""
 
     def count(self) -> int | None:
         """Returns the number of samples of arrays or a dataset; None for batches."""
@@ -46,7 +48,8 @@ class PythonData:
             yield from spread_samples(self._of_items([(1, self.things)], wanted), most)
             return
         count = self.count() if most else None
-        items: Iterable[tuple[int, Any]] = enumerate(items_of(self.things, self.name), start=1)
+        things = self.things if self.most_unsized is None else limit_unsized(self.things, self.most_unsized)
+        items: Iterable[tuple[int, Any]] = enumerate(items_of(things, self.name), start=1)
         if count is not None:
             items = ((number + 1, self.things[number]) for number in spread(count, most))
         yield from islice(self._of_items(items, wanted), most)
@@ -96,6 +99,33 @@ def items_of(things: Any, name: str) -> Iterator[Any]:
     except TypeError:
         raise _no_samples_error(things, name) from None
     yield from iterator
+
+
+def limit_unsized(things: Any, most: int) -> Any:
+    """Returns things with a length as they are, and at most `most` items of others, with a warning if it stops
+    before their end."""
+    return (
+        things if length_of(things) is not None or not hasattr(things, "__iter__") else _first(things, most)
+    )
+
+
+def length_of(things: Any) -> int | None:
+    """Returns the length, or None; loaders of streams have a `len` that raises."""
+    try:
+        return len(things)
+    except TypeError:
+        return None
+
+
+def _first(things: Iterable[Any], most: int) -> Iterator[Any]:
+    for number, item in enumerate(things):
+        if number == most:
+            warn(
+                f"calibration takes the first {number:,} items of data without a length, and more are there: "
+                "itertools.islice(samples, 200) says how many to take, a list has its own length"
+            )
+            return
+        yield item
 
 
 def _arrays_by_name(item: Any, location: str, inputs: int) -> dict[str, Array]:
@@ -153,6 +183,8 @@ class UserFunctionData:
     spec: str
     reading: Reading
     classes: tuple[str, ...] = ()
+    most_unsized: int | None = None
+    """The number of items taken if the function gives no length; None for all."""
     _opened: list[Callable[..., Any]] = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -161,7 +193,7 @@ class UserFunctionData:
         return self.spec
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"spec": self.spec, "reading": self.reading, "classes": self.classes, "_opened": []}
+        return {**self.__dict__, "_opened": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -175,7 +207,7 @@ class UserFunctionData:
         if not self._opened:
             self._opened.append(function_of(self.spec, FUNCTION))
         items = run_user_code(self._opened[0], self.spec, rule=FUNCTION)
-        source = PythonData(items, self.reading, self.spec)
+        source = PythonData(items, self.reading, self.spec, most_unsized=self.most_unsized)
         yield from _report_generator_errors(source.samples(wanted, most), self.spec)
 
 

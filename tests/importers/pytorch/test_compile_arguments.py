@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import pillion
+from pillion.data.python_data import open_data
 from pillion.errors import PillionError, PillionWarning
 
 pytestmark = pytest.mark.torch
@@ -104,14 +105,70 @@ def test_data_is_taken_as_it_is_at_hand(name: str) -> None:
     assert compiled(calibrate=AT_HAND[name]).text() == compiled(calibrate=list(samples)).text()
 
 
-def test_data_without_an_end_is_taken_up_to_a_number_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pillion.importers.torch.user_inputs.MAX_UNSIZED_SAMPLES", len(SAMPLES))
-    with pytest.warns(PillionWarning, match=f"the first {len(SAMPLES)} items of data without a length"):
-        endless = compiled(calibrate=itertools.cycle(SAMPLES))
+class Endless(IterableDataset[Tensor]):
+    def __iter__(self) -> Any:
+        return itertools.cycle(SAMPLES)
+
+
+ENDLESS: dict[str, Callable[[Path], Any]] = {
+    "a generator": lambda folder: itertools.cycle(SAMPLES),
+    "a loader": lambda folder: DataLoader(Endless(), 1),
+    "a source": lambda folder: open_data(itertools.cycle(SAMPLES)),
+    "a function of a file": lambda folder: written(folder, "itertools.cycle(torch.load('samples.pt'))"),
+}
+
+
+def written(folder: Path, expression: str) -> str:
+    torch.save(SAMPLES, folder / "samples.pt")
+    file = folder / "samples.py"
+    file.write_text(f"import itertools, torch\ndef samples():\n    return {expression}\n")
+    return f"{file}:samples"
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
+    monkeypatch.setattr("pillion.importers.torch.calibration_data.MAX_UNSIZED_SAMPLES", len(SAMPLES))
+    monkeypatch.chdir(tmp_path)
+    return len(SAMPLES)
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_data_without_an_end_is_taken_up_to_a_number_with_a_word(name: str, few: int, tmp_path: Path) -> None:
+    with pytest.warns(PillionWarning, match=f"the first {few} items of data without a length"):
+        endless = compiled(calibrate=ENDLESS[name](tmp_path))
     assert endless.text() == compiled(calibrate=list(SAMPLES)).text()
+
+
+SIZED: dict[str, Callable[[Path], Any]] = {
+    "no more than that": lambda folder: iter(SAMPLES),
+    "a list": lambda folder: [*SAMPLES, *(SAMPLES * 3)],
+    "an array": lambda folder: open_data(torch.cat([SAMPLES, SAMPLES * 3])),
+    "a list of a file": lambda folder: written(
+        folder, "[*torch.load('samples.pt'), *(3 * torch.load('samples.pt'))]"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+@pytest.mark.parametrize("equalize", [False, True])
+def test_data_with_an_end_is_taken_whole(name: str, equalize: bool, few: int, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", PillionWarning)
-        assert compiled(calibrate=iter(SAMPLES)).text() == endless.text()
+        found = compiled(calibrate=SIZED[name](tmp_path), tuning=pillion.Tuning(equalize=equalize))
+    whole = list(SAMPLES) if name == "no more than that" else [*SAMPLES, *(SAMPLES * 3)]
+    assert scale_of_input(found) == scale_of_input(compiled(calibrate=whole))
+
+
+def scale_of_input(program: pillion.Program) -> float:
+    return program.graph.ops[0].results[0].scale
+
+
+def test_samples_with_fixed_arguments_are_taken_whole(few: int) -> None:
+    samples = [(x, True) for x in [*SAMPLES, *SAMPLES]]
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", PillionWarning)
+        compiled(Switched(), (X, True), calibrate=samples)
+    assert not any("without a length" in str(each.message) for each in seen)
 
 
 @pytest.mark.parametrize("batch", [1, 3])

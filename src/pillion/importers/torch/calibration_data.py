@@ -4,22 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pillion.data.python_data import open_data
+from pillion.data.python_data import PythonData, UserFunctionData, open_data
 from pillion.data.reading_options import AS_IT_IS, Reading
 from pillion.data.sample import InputSpec, Source, batched
 from pillion.importers.torch.input_types import dtype_of_input
 
+MAX_UNSIZED_SAMPLES = 2000
+"""Maximum number of samples taken from data without a length."""
+
 
 @dataclass(frozen=True)
 class CalibrationData:
-    """Samples in the shapes of the examples, without labels. Files are read one at a time, on demand."""
+    """Samples in the shapes of the examples, without labels. Files are read one at a time, on demand; of data
+    without a length, the first ones."""
 
     source: Source
     examples: tuple[Tensor, ...]
@@ -28,7 +32,10 @@ class CalibrationData:
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         specs = expected_inputs(self.examples, self.names)
-        for inputs, _ in batched(self.source.samples(specs), specs):
+        source = self.source
+        if isinstance(source, (PythonData, UserFunctionData)):
+            source = replace(source, most_unsized=MAX_UNSIZED_SAMPLES)
+        for inputs, _ in batched(source.samples(specs), specs):
             yield tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in inputs)
 
 

@@ -88,6 +88,9 @@ class Samples:
     def __iter__(self) -> Iterator[Any]:
         return map(self.arguments.tensors_of, self.given)
 
+    def __len__(self) -> int:
+        return len(self.given)  # type: ignore[arg-type]  # raises as that of the samples does
+
 
 def fix_arguments(
     model: Any, example_inputs: Any, calibrate: Any = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.optim.swa_utils import AveragedModel
 
-from pillion.data.python_data import open_data
+from pillion.data.python_data import limit_unsized, open_data
 from pillion.data.reading_options import LABEL_NAMES
-from pillion.errors import PillionError, warn
+from pillion.errors import PillionError
+from pillion.importers.torch import calibration_data
 from pillion.importers.torch.calibration_data import CalibrationData, load_calibration
 from pillion.importers.torch.input_types import like_examples
 
@@ -116,23 +118,21 @@ def as_calibration_batches(
             here=f"`calibrate` is {_describe_model(given)}",
             help="call it: calibrate=samples()" if callable(given) else "calibrate=[(x,) for x in samples]",
         ) from None
-    return given if hasattr(given, "__len__") else _limit_samples(given)
+    return (
+        given
+        if isinstance(given, LimitedSamples)
+        else limit_unsized(given, calibration_data.MAX_UNSIZED_SAMPLES)
+    )
 
 
-MAX_UNSIZED_SAMPLES = 2000
-"""Maximum number of samples taken from data without a length."""
+@dataclass(frozen=True)
+class LimitedSamples:
+    """Samples whose number is limited already."""
 
+    given: Iterable[Any]
 
-def _limit_samples(samples: Iterable[Any]) -> Iterator[Any]:
-    """Yields at most MAX_UNSIZED_SAMPLES items, and warns if it stops before the end."""
-    for number, item in enumerate(samples):
-        if number == MAX_UNSIZED_SAMPLES:
-            warn(
-                f"calibration takes the first {number:,} items of data without a length, and more are there: "
-                "itertools.islice(samples, 200) says how many to take, a list has its own length"
-            )
-            return
-        yield item
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.given)
 
 
 def _is_labelled_batch(sample: Any, examples: Sequence[Tensor]) -> bool:

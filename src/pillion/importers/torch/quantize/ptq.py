@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from pillion.compile_options import Quantization
-from pillion.data.python_data import items_of
+from pillion.data.python_data import items_of, length_of
 from pillion.errors import PillionError, warn
 from pillion.host_io.progress import stage
 from pillion.importers.torch.export import check_examples, export, quiet
@@ -35,7 +35,13 @@ from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_sof
 from pillion.importers.torch.quantize.written_states import StateMemory
 from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
-from pillion.importers.torch.user_inputs import Batches, as_calibration_batches, as_inputs, split_into_samples
+from pillion.importers.torch.user_inputs import (
+    Batches,
+    LimitedSamples,
+    as_calibration_batches,
+    as_inputs,
+    split_into_samples,
+)
 from pillion.ir.constraints import QuantizationConstraints
 
 Inputs = Sequence[Tensor]
@@ -112,7 +118,7 @@ def first_samples(
     few = list(islice(samples, FEW))
     for number, sample in enumerate(few, start=1):
         require_finite(sample, number)
-    return few, chain(few, samples)
+    return few, LimitedSamples(chain(few, samples))
 
 
 def all_samples(
@@ -160,7 +166,7 @@ def observe(
     seen: list[tuple[Tensor, ...]] = []
     names = names_of_inputs(prepared)
     samples = as_calibration_batches(batches, examples, names)
-    total = _count(samples)
+    total = length_of(samples)
     done = 0
     with stage("calibrating", total) as advance, torch.no_grad():
         for done, item in enumerate(items_of(samples, "calibrate"), start=1):
@@ -184,14 +190,6 @@ def no_calibration_data() -> PillionError:
         here="the iterable was empty",
         help="give inputs like those that the model will see, or leave `calibrate` out",
     )
-
-
-def _count(samples: Iterable[Any]) -> int | None:
-    """Number of samples, if known; a streaming DataLoader's `len` raises."""
-    try:
-        return len(samples) if isinstance(samples, Sized) else None
-    except TypeError:
-        return None
 
 
 def _observe_one(
