@@ -77,7 +77,7 @@ class _Writer:
         for outer, inner in zip(op.invariants, op.fixed, strict=True):
             track = spot(outer)
             moving[inner] = MovingLocation(track.start, (*track.strides, 0))
-        return {v: moving[root] for v, root in storage_roots(op).items() if root in moving}
+        return {v: moving[root] for v, root in storage_roots(op.body).items() if root in moving}
 
     def body(
         self, op: Scan, need: RepeatMemory, first: int, moving: Mapping[Value, MovingLocation], depth: int
