@@ -10,6 +10,7 @@ import numpy as np
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
+from pillion.ir.rewriting import Replacement, Sweep, rewrite
 from pillion.ir.state import State
 from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops.formats import Dequantize, Quantize, Requantize
@@ -24,91 +25,55 @@ def bind_states(graph: Graph, pairs: Pairs) -> Graph:
     taken = list(pairs.values())
     for name, number in pairs.items():
         if taken.count(number) > 1:
-            raise _state_pair_error(
-                graph, f"{name}:{number}", "an output goes to one input", f"output {number} goes to several"
-            )
+            here = f"output {number} goes to several"
+            raise _state_pair_error(graph, f"{name}:{number}", "an output goes to one input", here)
     names = UniqueNames(graph.values)
-    state_pairs = [_StatePair(graph, name, number, names) for name, number in pairs.items()]
-    ops = [
-        replacement
-        for op in graph.ops
-        for replacement in next((p.readers[op] for p in state_pairs if op in p.readers), (op,))
-    ]
-    gone = {p.given for p in state_pairs}
-    outputs = tuple(v for number, v in enumerate(graph.outputs) if number not in taken)
-    changed = graph.replace(
-        inputs=tuple(v for v in graph.inputs if v not in gone),
-        ops=tuple(ops),
-        outputs=outputs,
-        states=(*graph.states, *(p.state for p in state_pairs)),
+    states = dict(_bound_state(graph, name, number, names) for name, number in pairs.items())
+    befores = {given: state.before for given, state in states.items()}
+
+    def read_state(op: Op, at: Sweep) -> Replacement:
+        before = befores.get(op.x) if isinstance(op, Quantize) else None
+        if before is None or not isinstance(op, Quantize):
+            return None
+        if op.y.type == before.type:
+            return at.read_instead(op, before)
+        return [Requantize(x=before, y=op.y, source=op.source)]
+
+    bound = graph.replace(
+        inputs=tuple(v for v in graph.inputs if v not in states),
+        outputs=tuple(v for number, v in enumerate(graph.outputs) if number not in taken),
+        states=(*graph.states, *states.values()),
     )
-    for pair in state_pairs:
-        changed = changed.substitute(pair.same)
-    return changed.without_dead_ops()
+    return rewrite(bound, read_state).substitute(befores)
 
 
-class _StatePair:
-    """One input-output pair that becomes a state."""
+def _bound_state(graph: Graph, name: str, number: int, names: UniqueNames) -> tuple[Value, State]:
+    """Returns an input, and the state that it becomes."""
 
-    def __init__(self, graph: Graph, name: str, number: int, names: UniqueNames) -> None:
-        self.graph, self.spelled = graph, f"{name}:{number}"
-        self.given = self._find_input(name)
-        after = self._integers(self._find_output(number))
-        if after.shape != self.given.shape:
-            raise self.refused("both have one shape", f"{list(self.given.shape)} and {list(after.shape)}")
-        if not isinstance(after.type.quant, PerTensor):
-            raise self.refused("the output is int8 with a scale", repr(after))
-        before = Value(names.fresh(f"{name}_before"), after.type)
-        zeros = np.full(after.shape, after.zero_point, after.dtype.numpy)
-        self.state = State(name, before, after, zeros)
-        self.same: dict[Value, Value] = {}
-        """Values that equal the state."""
-        self.readers: dict[Op, tuple[Op, ...]] = {}
-        """Ops that quantized the input, and their replacements."""
-        self._read_from_state(before)
+    def require(holds: object, rule: str, here: object) -> None:
+        if not holds:
+            raise _state_pair_error(graph, f"{name}:{number}", rule, str(here))
 
-    def _find_input(self, name: str) -> Value:
-        value = next((v for v in self.graph.inputs if v.name == name), None)
-        if value is None:
-            raise self.refused(f"inputs are {', '.join(v.name for v in self.graph.inputs)}", f"`{name}`")
-        return value
-
-    def _find_output(self, number: int) -> Value:
-        if not 0 <= number < len(self.graph.outputs):
-            raise self.refused(f"outputs are 0 to {len(self.graph.outputs) - 1}", str(number))
-        return self.graph.outputs[number]
-
-    def _integers(self, value: Value) -> Value:
-        maker = self.graph.producers.get(value)
-        return maker.x if isinstance(maker, Dequantize) else value
-
-    def _read_from_state(self, before: Value) -> None:
-        if self.given.dtype is not DType.FLOAT32:
-            self._settle(self.given, before, None)
-            return
-        for op in self.graph.users.get(self.given, []):
-            if not isinstance(op, Quantize):
-                raise self.refused(
-                    "the input is quantized where it is read", f"{op.kind} `{op.name}` reads it"
-                )
-            self._settle(op.y, before, op)
-
-    def _settle(self, read: Value, before: Value, quantize: Op | None) -> None:
-        """Redirects the readers of the integers to the state, requantized to their parameters."""
-        if read.type == before.type:
-            self.same[read] = before
-            if quantize is not None:
-                self.readers[quantize] = ()
-        elif quantize is None:
-            raise self.refused(
-                "both have one scale and zero point", f"{read.type.quant} and {before.type.quant}"
+    inputs, count = {v.name: v for v in graph.inputs}, len(graph.outputs)
+    require(name in inputs, f"inputs are {', '.join(inputs)}", f"`{name}`")
+    require(0 <= number < count, f"outputs are 0 to {count - 1}", number)
+    given, after = inputs[name], graph.outputs[number]
+    maker = graph.producers.get(after)
+    after = maker.x if isinstance(maker, Dequantize) else after
+    same_shape = after.shape == given.shape
+    require(same_shape, "both have one shape", f"{list(given.shape)} and {list(after.shape)}")
+    require(isinstance(after.type.quant, PerTensor), "the output is int8 with a scale", repr(after))
+    if given.dtype is DType.FLOAT32:
+        for op in graph.users.get(given, []):
+            is_quantized = isinstance(op, Quantize)
+            require(
+                is_quantized, "the input is quantized where it is read", f"{op.kind} `{op.name}` reads it"
             )
-        else:
-            self.readers[quantize] = (Requantize(x=before, y=read, source=quantize.source),)
-
-    def refused(self, rule: str, here: str) -> PillionError:
-        """Returns the error for an invalid pair."""
-        return _state_pair_error(self.graph, self.spelled, rule, here)
+    else:
+        both = f"{given.type.quant} and {after.type.quant}"
+        require(given.type == after.type, "both have one scale and zero point", both)
+    zeros = np.full(after.shape, after.zero_point, after.dtype.numpy)
+    return given, State(name, after.like(names.fresh(f"{name}_before")), after, zeros)
 
 
 def _state_pair_error(graph: Graph, spelled: str, rule: str, here: str) -> PillionError:
