@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,8 @@ from pillion.ops.elementwise import Mul, Sub
 from pillion.ops.square_root import inverse_square_root
 from pillion.ops.unary_functions import Function
 
-if TYPE_CHECKING:
-    from pillion.ops.lut import Lut
-
+Lut = Any
+"""An op of the class `Lut`, whose module imports this one."""
 Floats = NDArray[np.float32]
 
 
