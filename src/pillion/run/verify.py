@@ -109,6 +109,7 @@ def verify(
 ) -> Verification:
     """Runs a program on all executors. Without `inputs` the samples are random; for programs with states they
     are streams."""
+    _check_sample_count(samples)
     graph, taking_part = program.graph, executors_of(program) if executors is None else executors
     data, steps = _choose_samples(
         samples, bool(graph.states), inputs, lambda n: random_samples(graph, n, seed)
@@ -123,10 +124,7 @@ def verify(
     return Verification(graph.name, program.target.name, count, runs, pairs, differences, steps)
 
 
-def _choose_samples(
-    samples: int, has_states: bool, inputs: Sequence[Array] | None, draw: Callable[[int], Samples]
-) -> tuple[Samples, int]:
-    """Returns the user's inputs or random samples, and the steps of each; raises if there would be none."""
+def _check_sample_count(samples: int) -> None:
     if samples < 1:
         raise PillionError(
             "nothing would be compared",
@@ -134,6 +132,12 @@ def _choose_samples(
             here=f"{samples} samples",
             help="verify(3), or leave the number out",
         )
+
+
+def _choose_samples(
+    samples: int, has_states: bool, inputs: Sequence[Array] | None, draw: Callable[[int], Samples]
+) -> tuple[Samples, int]:
+    """Returns the user's inputs or random samples, and the steps of each."""
     if inputs:
         return [list(inputs)], 1
     steps = STEPS if has_states else 1
@@ -151,6 +155,7 @@ def verify_project(
 ) -> Verification:
     """Runs a C project on this computer and on a board, and compares all bytes. A project has no graph, so
     the reference is missing."""
+    _check_sample_count(samples)
     manifest = read_manifest(folder)
     data, steps = _choose_samples(
         samples, bool(manifest.states), inputs, lambda n: samples_of_manifest(manifest.inputs, n, seed)
