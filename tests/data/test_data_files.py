@@ -18,7 +18,7 @@ from PIL import Image
 
 from pillion.data.python_data import open_data
 from pillion.data.reading_options import Reading
-from pillion.data.sample import InputSpec, Sample, batched
+from pillion.data.sample import InputSpec, Sample, batched, spread
 from pillion.errors import PillionError
 from pillion.ir.types import DType
 
@@ -445,8 +445,8 @@ def test_the_most_samples_are_spread_over_data_sorted_by_class(tmp_path: Path) -
             numbers = [int(s.inputs[0][0, 0]) // 5 for s in found]
             assert numbers == sorted(set(numbers))
             assert [int(s.label) for s in found if s.label is not None] == [n // 11 for n in numbers]
-            steps = np.diff(numbers)
-            assert not len(steps) or steps.max() <= 2 * math.ceil(101 / most)
+            exact = spread(101, most)
+            assert all(0 <= e - n < 101 / most for n, e in zip(numbers, exact, strict=True))
     folder = tmp_path / "images"
     for number in range(9):
         image(folder / f"{number}.png", seed=number)

@@ -212,13 +212,13 @@ def spread_samples(samples: Iterator[Sample], most: int | None) -> Iterator[Samp
         yield from samples
         return
     buffer: list[Sample] = []
-    step = 1
-    for number, sample in enumerate(samples):
-        if number % step == 0:
+    step, count = 1, 0
+    for count, sample in enumerate(samples, start=1):
+        if (count - 1) % step == 0:
             buffer.append(sample)
         if len(buffer) > 2 * most:
             buffer, step = buffer[::2], 2 * step
-    yield from (buffer[number] for number in spread(len(buffer), most))
+    yield from (buffer[number // step] for number in spread(count, most))
 
 
 def elements(shape: Sequence[int]) -> int:
