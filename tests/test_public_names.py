@@ -45,6 +45,8 @@ def test_names_of_the_api_stay(module: str) -> None:
         ("rp2040", "--target cortex-m0plus,"),
         ("imxrt1062", "--target cortex-m7,"),
         ("imxrt7000", "did you mean `imxrt700`?"),
+        ("ethos-u55-128", "--target cortex-m55+ethos-u55-128,"),
+        ("neutron-n3-64", "--target imxrt700,"),
         ("esp32", "`pillion targets` lists all targets"),
     ],
 )

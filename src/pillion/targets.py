@@ -181,6 +181,11 @@ def _suggest_target(name: str) -> str:
         return (
             f"--target {CORE_OF_CHIPS[chip]}, the core of {chip} chips; `pillion targets` lists all targets"
         )
+    if name in ethos_u.ETHOS_U:
+        return f"--target cortex-m55+{name}, a core and this NPU; `pillion targets` lists all targets"
+    with_this = [target.name for target in with_npu() if target.npu is NPUS.get(name)]
+    if with_this:
+        return f"--target {with_this[0]}, which has this NPU; `pillion targets` lists all targets"
     close = difflib.get_close_matches(name, [*TARGETS, *CORES, *_aliases()], n=1)
     return f"did you mean `{close[0]}`?" if close else "`pillion targets` lists all targets"
 
