@@ -157,7 +157,7 @@ def test_what_cannot_be_evaluated_is_refused(
     refused(pillion("eval", project, "-d", data, "--on", "hots"), "hots")
     refused(pillion("eval", project, "-d", data, "--float", project), "no model in float")
     refused(pillion("eval", project, "-d", data, "--calibrate", data), "compiled already", "--calibrate")
-    refused(pillion("eval", NET, "-d", data), "compiled for nothing", "--target")
+    refused(pillion("eval", NET, "-d", data), "no chip or core", "--target")
     refused(pillion("eval", tmp_path / "none", "-d", data, *TARGET), "none")
     refused(pillion("eval", project, "-d", data, "--classes", "a,,b"), "--classes")
     refused(pillion("eval", project, "-d", data, "--std", "x"), "--std x")

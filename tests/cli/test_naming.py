@@ -78,8 +78,8 @@ def test_the_same_bytes_are_compiled(pillion: Call, tiny: Path) -> None:
 def test_verify_tells_models_from_programs(pillion: Call, tiny: Path) -> None:
     facts = pillion("verify", "tiny.py:Net", *TARGET, "-q", "--samples", 1, "--json").facts
     assert facts["target"] == "cortex-m33+int8"
-    refused(pillion("verify", "tiny.py:Net"), "compiled for nothing", "--target")
-    refused(pillion("verify", "resnet8"), "compiled for nothing", "--target")
+    refused(pillion("verify", "tiny.py:Net"), "no chip or core", "--target")
+    refused(pillion("verify", "resnet8"), "no chip or core", "--target")
     refused(pillion("verify", "gone.tflite"), "cannot be read")
     refused(pillion("verify", "gone_fw/"), "not a project")
     (tiny / "resnet8").mkdir()  # a folder of that name is a program, not the network of the zoo

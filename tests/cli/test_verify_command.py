@@ -140,7 +140,7 @@ def test_nothing_to_compare_is_no_mismatch(
     [
         ([], "a program has to be named"),
         (["x.pte", "-m", "ds_cnn"], "x.pte and ds_cnn are two models"),
-        (["-m", "ds_cnn"], "compiled for nothing"),
+        (["-m", "ds_cnn"], "no chip or core"),
         (["missing.pte"], "cannot be read"),
         (["missing"], "missing"),
     ],

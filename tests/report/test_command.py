@@ -120,7 +120,7 @@ def test_a_large_network_is_a_small_page(tmp_path: Path, call: Any) -> None:
 
 WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     "nowhere": (("ds_cnn", "-t", "cortex-m55"), "-o names an .html file"),
-    "no target": (("ds_cnn", "-o", "r.html"), "or a model with --target"),
+    "no target": (("ds_cnn", "-o", "r.html"), "no chip or core to be compiled for"),
     "folder": (("ds_cnn", "-t", "cortex-m55", "-o", "."), "a report is an .html file"),
     "suffix": (("ds_cnn", "-t", "cortex-m55", "-o", "r.pdf"), "suffix .pdf"),
     "no data": (
@@ -153,3 +153,10 @@ def test_a_page_that_cannot_be_is_refused_before_compiling(tmp_path: Path, call:
     assert answer.code == 2
     assert "a report is an .html file" in answer.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_c_project_is_refused_as_one(tmp_path: Path, call: Any) -> None:
+    refused = call("report", tmp_path, "-o", tmp_path / "r.html")
+    assert refused.code == 2
+    assert "holds C, and not the model that it was made of" in refused.err
+    assert "C project" not in refused.err.split("rule")[1].split("here")[0]

@@ -155,13 +155,21 @@ def refuse_build_options(
 
 def require_target(model: str, target: str | None) -> None:
     """Raises if a model that is compiled now has no target."""
-    if not target:
+    if target:
+        return
+    if Path(model).is_dir():
         raise PillionError(
-            f"`{model}` is compiled for nothing",
-            rule="a program that `pillion compile` wrote (.pte, C project), or a model with --target",
-            here="no --target",
-            help="--target cortex-m55 (`pillion targets` lists all)",
+            f"`{model}` holds C, and not the model that it was made of",
+            rule="this command takes a .pte file that `pillion compile` wrote, or a model with --target",
+            here="a folder",
+            help="name the model that the C was made of, with --target",
         )
+    raise PillionError(
+        f"`{model}` has no chip or core to be compiled for",
+        rule="a .pte file that `pillion compile` wrote, or a model with --target",
+        here="no --target",
+        help="--target cortex-m55 (`pillion targets` lists all)",
+    )
 
 
 def _require_quantize(request: Request) -> None:
