@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import pillion
 from faulty_executors import Faulty, net, program, tampered, with_segment
@@ -338,3 +339,15 @@ def test_a_search_that_fails_does_not_hide_the_difference() -> None:
     found = only_difference(verify(program(net()), executors=[ReferenceExecutor(), executor]))
     assert found.op is None
     assert "too short" in difference_lines(found)
+
+
+def test_own_inputs_need_no_list_and_are_not_the_number_of_samples() -> None:
+    x = np.ones((1, 3, 5, 7), np.float32)
+    made = pillion.compile(torch.nn.Conv2d(3, 2, 3).eval(), torch.from_numpy(x), target="cortex-m3")
+    listed, alone = made.verify(inputs=[x]), made.verify(inputs=torch.from_numpy(x))
+    assert listed.ok
+    assert alone.ok
+    assert listed.samples == alone.samples == 1
+    for wrong in (x, torch.from_numpy(x), 2.5):
+        with pytest.raises(PillionError, match="the number of samples is none"):
+            made.verify(wrong)

@@ -86,7 +86,9 @@ def verify(
     program: Runnable, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Any] | None = None
 ) -> Verification:
     """Runs the program on every installed executor and compares all bytes. Without `inputs`, samples are
-    random; for a program with states, each is a sequence of several steps."""
+    random; for a program with states, each is a sequence of several steps. `inputs` holds an array per input; one
+    array needs no list."""
+    given = [inputs] if hasattr(inputs, "shape") else inputs
     return verify_program(
-        program, samples, seed=seed, inputs=fit_to_graph(program.graph, inputs) if inputs else None
+        program, samples, seed=seed, inputs=fit_to_graph(program.graph, given) if given else None
     )

@@ -173,6 +173,23 @@ def _project_executors(folder: Path, manifest: Manifest) -> tuple[str, ...]:
     return (HOST, board_of(manifest).name, *([NPU] if with_code else []))
 
 
+def _check_sample_count(samples: int) -> None:
+    if not isinstance(samples, int):
+        raise PillionError(
+            "the number of samples is none",
+            rule="verify(3) takes 3 random samples, verify(inputs=[x]) your own, an array for each input",
+            here=f"a {type(samples).__name__}",
+            help="verify(inputs=[x.numpy()])",
+        )
+    if samples < 1:
+        raise PillionError(
+            "nothing would be compared",
+            rule="at least one sample",
+            here=f"{samples} samples",
+            help="verify(3), or leave the number out",
+        )
+
+
 def _run_executor(executor: Executor, program: Runnable, streams: Streams) -> VerifiedRun:
     def run(stream: Samples) -> list[RunResult]:
         made = executor.run(program, stream, VERIFY_OPTIONS)
