@@ -78,11 +78,13 @@ class PillionQuantizer(Quantizer):
 
     specs: Specs = field(default_factory=Specs)
     constraints: QuantizationConstraints = field(default_factory=QuantizationConstraints)
+    states: int = 0
+    """Number of last inputs and outputs that are buffers which forward writes to."""
     float_ops: list[FloatOp] = field(default_factory=list)
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotates how each tensor is quantized; called by torch."""
-        plan = plan_of(model, self.constraints, counted=self.specs.counted)
+        plan = plan_of(model, self.constraints, counted=self.specs.counted, states=self.states)
         self.float_ops = [
             FloatOp(operator_name(n), source_line(n), reason, n.name, module_of(n))
             for n, reason in plan.reasons.items()
@@ -106,10 +108,12 @@ class AnnotationPlan:
     reasons: dict[Node, str] = field(default_factory=dict)
     fused: set[Node] = field(default_factory=set)
     sharing: Sharing = field(default_factory=Sharing)
+    written: dict[Node, Node] = field(default_factory=dict)
+    """By the read of a buffer, the value that forward writes to it."""
 
 
 def plan_of(
-    model: GraphModule, constraints: QuantizationConstraints, *, counted: bool = False
+    model: GraphModule, constraints: QuantizationConstraints, *, counted: bool = False, states: int = 0
 ) -> AnnotationPlan:
     """Decides for each call which rule quantizes it, or why it stays in float. With `counted` (calibration data
     exists), operands that not only a concatenation reads keep their own range, and softmax outputs of the model
@@ -127,6 +131,7 @@ def plan_of(
     _leave_moves_between_floats(plan)
     plan.fused = {node for node in plan.rules if _takes_range_from_reader(node, plan)}
     _fix_states(plan)
+    plan.written = _written_buffers(model, states)
     for node in plan.rules:
         _add_to_sharing_groups(node, plan, constraints, counted=counted)
     return plan
@@ -139,6 +144,13 @@ def _fix_states(plan: AnnotationPlan) -> None:
         if node.target is CARRIED:
             rule = plan.rules.get(leaves[loop_of(node), node.args[3]])  # type: ignore[arg-type]  # a node
             plan.sharing.add(node, rule.fixed if rule is not None else None)
+
+
+def _written_buffers(model: GraphModule, states: int) -> dict[Node, Node]:
+    """Written values of buffers, by their reads."""
+    inputs: Any = list(model.graph.find_nodes(op="placeholder"))
+    outputs: Any = model.graph.output_node().args[0]
+    return dict(zip(inputs[-states:], outputs[-states:], strict=True)) if states else {}
 
 
 def handles_reals(node: Node) -> bool:
@@ -227,7 +239,9 @@ def _add_to_sharing_groups(
         own = set()
         if counted and Concat.kind not in constraints.fixed and node.target is aten.cat.default:
             own = {
-                operand for operand in operands if is_read_by_others(_before_dropouts(operand), plan.rules)
+                operand
+                for operand in operands
+                if is_read_by_others(_before_dropouts(operand), plan.rules, plan.written)
             }
         _share_operands_and_result(node, operands, sharing, own)
     else:

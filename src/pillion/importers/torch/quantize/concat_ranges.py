@@ -21,11 +21,13 @@ NEARLY = 1.5
 element."""
 
 
-def is_read_by_others(joined: Node, rules: Mapping[Node, Any]) -> bool:
-    """Whether a concatenated tensor also reaches other ops, directly or through moves."""
-    source = joined
-    while _is_move(source, rules):
-        source = source.all_input_nodes[0]
+def is_read_by_others(joined: Node, rules: Mapping[Node, Any], written: Mapping[Node, Node]) -> bool:
+    """Whether a concatenated tensor also reaches other ops, directly or through moves. `written` maps the
+    read of a buffer to its written value: computed buffers keep their range, windows of the last elements that only
+    move through concatenations share it."""
+    source = _source_before_moves(joined, rules)
+    if source in written:
+        return _source_before_moves(written[source], rules).target is not aten.cat.default
     waiting = [source]
     while waiting:
         for user in waiting.pop().users:
@@ -34,6 +36,12 @@ def is_read_by_others(joined: Node, rules: Mapping[Node, Any]) -> bool:
             elif user.op == "output" or (user in rules and user.target is not aten.cat.default):
                 return True
     return False
+
+
+def _source_before_moves(node: Node, rules: Mapping[Node, Any]) -> Node:
+    while _is_move(node, rules):
+        node = node.all_input_nodes[0]
+    return node
 
 
 def _is_move(node: Node, rules: Mapping[Node, Any]) -> bool:

@@ -79,7 +79,8 @@ def ptq(
     exported = model if isinstance(model, ExportedProgram) else export(model, all_inputs)
     ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
     specs = Specs(counted=ranges != "minmax")
-    quantizer = PillionQuantizer(specs, constraints=constraints or QuantizationConstraints())
+    states = len(all_inputs) - len(inputs)
+    quantizer = PillionQuantizer(specs, constraints or QuantizationConstraints(), states)
     batches: Batches = [inputs] if calibrate is None else calibrate
     with stage("preparing"):
         module = rewrite_for_quantization(exported.module(check_guards=False), quantizer.constraints)
@@ -105,7 +106,6 @@ def ptq(
         converted = convert(prepared)
         if calibrate is not None and in_float is not None:
             answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
-            states = len(all_inputs) - len(inputs)
             warn_of_loss(converted, in_float, seen, answers, outputs=len(answers[0][0]) - states)
         return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float)
 
