@@ -3,8 +3,9 @@
 
 The others are torchao's flow with the quantizers of ExecuTorch for XNNPACK and for Cortex-M, and a plain simulation in which each layer has int8 weights with a
 scale for each output, and reads and makes int8 tensors with one scale. The gate: ours is at most 1 dB below the best of the three, and trained networks that
-choose a class choose that of the float model as often as the best, but for two of 60 samples. `--update` records the figures in benchmarks/quality.json, from
-which docs/quality.md is made. `--trained` names the folder with the weights of MLPerf Tiny."""
+choose a class choose that of the float model as often as the best, but for two of 60 samples. Models that remember run for 240 steps, and are judged over all
+of them and over the last 24. `--update` records the figures in benchmarks/quality.json, from which docs/quality.md is made. `--trained` names the folder with
+the weights of MLPerf Tiny."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ import argparse
 import copy
 import importlib.util
 import json
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,11 @@ from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, LoopInter
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from quality_page import RECORD, ROOT, WAYS, passes
+from quality_states import CALIBRATING, END, JUDGING, STATEFUL, Buffered, Cell, run_steps, signal
 from quality_trained import FILES, TRAINED, trained_network
 
-ROOT = Path(__file__).resolve().parents[1]
-RECORD = ROOT / "benchmarks" / "quality.json"
 EXAMPLES: dict[str, str] = {
     "images": "examples/images/net.py:Net",
     "keyword-spotting": "examples/keyword-spotting/net.py:Net",
@@ -60,41 +62,16 @@ CALIBRATED, JUDGED = 8, 6
 TRAINED_CALIBRATED, TRAINED_JUDGED = 16, 60
 LEAST = -99.9
 """Decibels of what is not even finite."""
-MARGIN = 1.0
-"""Decibels by which the best of the others may be ahead."""
-CLASSES_MARGIN = 2 / TRAINED_JUDGED
-"""The part of the samples by which the best of the others may agree with float more often."""
+EXACT = 120.0
+"""More decibels than these are those of floats in another order: nothing is rounded."""
 MOST_CLASSES = 20
 """More outputs than these are no scores of classes."""
-WAYS = ("ours", "cortex_m", "xnnpack", "plain")
 LAYERS = {aten.linear.default: 0, aten.conv1d.default: 0, aten.conv2d.default: 0}
 
 
-@dataclass(frozen=True)
-class Quality:
-    """Signal to noise of one network's outputs against float, in decibels. Of trained networks that choose a class, also by way the part of
-    samples for which it is that of the float model."""
-
-    name: str
-    ours: float
-    xnnpack: float
-    plain: float
-    cortex_m: float
-    same_class: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def passes(self) -> bool:
-        """Whether ours is near the best of the others or better."""
-        best = max(self.xnnpack, self.plain, self.cortex_m)
-        agree = self.same_class
-        return self.ours >= best - MARGIN and (
-            not agree or agree["ours"] >= max(agree.values()) - CLASSES_MARGIN - 1e-3
-        )
-
-
 def names() -> list[str]:
-    """Gives trained networks, those of the zoo, of the examples and of benchmarks/quality_nets.py and quality_spectra.py, and recurrences."""
-    return [*TRAINED, *(model.name for model in zoo.MODELS.values()), *EXAMPLES, *RECURRENT]
+    """Gives trained networks, those of the zoo, of the examples and of benchmarks/quality_nets.py and quality_spectra.py, recurrences, and networks with states."""
+    return [*TRAINED, *(model.name for model in zoo.MODELS.values()), *EXAMPLES, *RECURRENT, *STATEFUL]
 
 
 class Recurrence(nn.Module):
@@ -159,9 +136,12 @@ def samples(shape: Sequence[int], count: int, seed: int) -> Iterator[Tensor]:
         yield (x + x.roll(1, -1) + (x.roll(1, -2) if len(shape) > 2 else 0)) / 1.7
 
 
-def measure(name: str, folder: Path | None = None) -> Quality:
-    """Quantizes a network in four ways, and compares each with float."""
+def measure(name: str, folder: Path | None = None) -> dict[str, Any]:
+    """Quantizes a network in four ways, and compares each with float. Returns decibels by way; for trained networks that choose a class,
+    also the part of samples that agree with float (`same_class`); for models that remember, the decibels of the last steps (`at_end`)."""
     torch.set_num_threads(1)  # sums of floats are those of any machine
+    if name in STATEFUL:
+        return measure_states(Cell(STATEFUL[name]).eval(), STATEFUL[name].shape)
     trained = name in TRAINED
     if trained:
         net, draw = trained_network(name, folder)
@@ -176,15 +156,49 @@ def measure(name: str, folder: Path | None = None) -> Quality:
         "ours": lambda x: tuple(
             map(torch.from_numpy, program.measure(x, on="host", profile=False, native=True).outputs)
         ),
-        "xnnpack": xnnpack(net, data),
-        "plain": plain(net, data),
-        "cortex_m": cortex_m(net, data),
+        **others(net, [(x,) for x in data]),
     }
     with torch.no_grad():
         answers = {way: [outputs(one(x)) for x in judged] for way, one in ways.items()}
-    chooses = trained and real[0][0].dim() == 2 and real[0][0].shape[1] <= MOST_CLASSES
-    same_class = {way: same_classes(real, found) for way, found in answers.items()} if chooses else {}
-    return Quality(name, **{way: worst(real, found) for way, found in answers.items()}, same_class=same_class)
+    figures: dict[str, Any] = {way: worst(real, found) for way, found in answers.items()}
+    if trained and real[0][0].dim() == 2 and real[0][0].shape[1] <= MOST_CLASSES:
+        figures["same_class"] = {way: same_classes(real, found) for way, found in answers.items()}
+    return figures
+
+
+def measure_states(cell: Cell, shape: Sequence[int]) -> dict[str, Any]:
+    """Compares all steps and the last ones of several signals with float. The others quantize one step, whose states are inputs and outputs."""
+    data = [x for seed in range(CALIBRATING) for x in signal(shape, seed)]
+    judged = [signal(shape, CALIBRATING + seed) for seed in range(JUDGING)]
+    model = Buffered(cell).eval()
+    program = pillion.compile(model, data[0], target="cortex-m55", calibrate=data, progress=False)
+    with torch.no_grad():
+        seen = [step[:-1] for step in run_steps(cell, cell.first, data)]
+        ways = {"float": cell, **others(cell, seen)}
+        answers = {
+            way: [[step[-1:] for step in run_steps(one, cell.first, xs)] for xs in judged]
+            for way, one in ways.items()
+        }
+    answers["ours"] = [
+        [(torch.from_numpy(stream.step(x)[0]),) for x in xs]
+        for xs, stream in zip(judged, (program.stream("reference") for _ in judged), strict=True)
+    ]
+    over_all, at_end = (
+        {way: over_steps(answers["float"], answers[way], part) for way in WAYS}
+        for part in (slice(None), slice(-END, None))
+    )
+    rounds = [way for way in WAYS if over_all[way] < EXACT]
+    return {**{way: over_all[way] for way in rounds}, "at_end": {way: at_end[way] for way in rounds}}
+
+
+def over_steps(real: Sequence[Any], found: Sequence[Any], steps: slice) -> float:
+    """Gives the ratio of signal to noise over some steps of all signals."""
+    return worst(*([step for run in side for step in run[steps]] for side in (real, found)))
+
+
+def others(net: nn.Module, data: Sequence[tuple[Tensor, ...]]) -> dict[str, Callable[..., Any]]:
+    """Quantizes a network in the three other ways."""
+    return {"xnnpack": xnnpack(net, data), "plain": plain(net, data), "cortex_m": cortex_m(net, data)}
 
 
 def same_classes(real: Sequence[tuple[Tensor, ...]], found: Sequence[tuple[Tensor, ...]]) -> float:
@@ -209,10 +223,12 @@ def decibels(real: Sequence[Tensor], found: Sequence[Tensor]) -> float:
     """Gives the ratio of signal to noise of one output."""
     signal = sum(float(y.double().square().sum()) for y in real)
     noise = sum(float((y.double() - z.double()).square().sum()) for y, z in zip(real, found, strict=True))
+    if noise == 0:
+        return math.inf
     return max(round(float(10 * torch.log10(torch.tensor(signal / noise))), 1), LEAST)
 
 
-def xnnpack(net: nn.Module, data: Sequence[Tensor]) -> Any:
+def xnnpack(net: nn.Module, data: Sequence[tuple[Tensor, ...]]) -> Any:
     """Gives what torchao makes of a network with the quantizer for XNNPACK."""
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
@@ -223,24 +239,24 @@ def xnnpack(net: nn.Module, data: Sequence[Tensor]) -> Any:
     return _by_torchao(net, data, quantizer)
 
 
-def cortex_m(net: nn.Module, data: Sequence[Tensor]) -> Any:
+def cortex_m(net: nn.Module, data: Sequence[tuple[Tensor, ...]]) -> Any:
     """Gives what torchao makes of a network with the quantizer for Cortex-M, which takes images with their channels last in memory."""
     from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 
     last = copy.deepcopy(net).to(memory_format=torch.channels_last)
-    rounded = _by_torchao(last, [_channels_last(x) for x in data], CortexMQuantizer())
-    return lambda x: rounded(_channels_last(x))
+    rounded = _by_torchao(last, [tuple(map(_channels_last, inputs)) for inputs in data], CortexMQuantizer())
+    return lambda *inputs: rounded(*map(_channels_last, inputs))
 
 
 def _channels_last(x: Tensor) -> Tensor:
     return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
 
 
-def _by_torchao(net: nn.Module, data: Sequence[Tensor], quantizer: Any) -> Any:
+def _by_torchao(net: nn.Module, data: Sequence[tuple[Tensor, ...]], quantizer: Any) -> Any:
     with quiet(), torch.no_grad():
-        prepared = prepare_pt2e(export(net, (data[0],)).module(check_guards=False), quantizer)
-        for x in data:
-            prepared(x)
+        prepared = prepare_pt2e(export(net, data[0]).module(check_guards=False), quantizer)
+        for inputs in data:
+            prepared(*inputs)
         return convert_pt2e(prepared)
 
 
@@ -303,15 +319,15 @@ def _made_by(read: Any) -> Any:
     return read
 
 
-def plain(net: nn.Module, data: Sequence[Tensor]) -> Any:
+def plain(net: nn.Module, data: Sequence[tuple[Tensor, ...]]) -> Any:
     """Gives a simulation in which layers compute in int8 and everything else in float."""
-    module = rewrite_for_quantization(export(net, (data[0],)).module(check_guards=False))
+    module = rewrite_for_quantization(export(net, data[0]).module(check_guards=False))
     seen = _Ranges(module)
     with torch.no_grad():
-        for x in data:
-            seen.run(x)
+        for inputs in data:
+            seen.run(*inputs)
     rounded = _Rounded(module, seen.ranges)
-    return lambda x: rounded.run(x)
+    return lambda *inputs: rounded.run(*inputs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -322,16 +338,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--update", action="store_true", help="record the figures")
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     failed = []
     for name in asked.names or [one for one in names() if asked.trained or one not in FILES]:
-        found = measure(name, asked.trained)
-        shown = (f"{way} {getattr(found, way):5.1f}" for way in WAYS)
-        print(f"{name:28} {'  '.join(shown)} dB  {found.same_class or ''}", flush=True)
-        record[name] = {k: v for k, v in asdict(found).items() if k != "name" and v != {}}
-        failed += [name] * (not found.passes)
+        figures = measure(name, asked.trained)
+        shown = (f"{way} {figures[way]:5.1f}" if way in figures else f"{way}     –" for way in WAYS)
+        print(
+            f"{name:36} {'  '.join(shown)} dB  {figures.get('same_class', figures.get('at_end', ''))}",
+            flush=True,
+        )
+        failed += [name] * (not passes(name, figures))
         if asked.update:
-            RECORD.write_text(json.dumps(record, indent=2) + "\n")
+            record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+            RECORD.write_text(json.dumps({**record, name: figures}, indent=2) + "\n")
     if failed:
         print(f"below the gate: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

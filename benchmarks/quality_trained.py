@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trained networks for benchmarks/quality.py: digits, trained here, and three of MLPerf Tiny from a folder of float weights (`--trained FOLDER`).
+"""Trained networks for benchmarks/quality.py: digits, trained here, and the four of MLPerf Tiny from a folder of float weights (`--trained FOLDER`).
 
 The folder has, for each, a `.json` list of TFLite's layers beside an `.npz` of their constants. Images are cut out of the photos that scikit-learn and
-matplotlib bring along; log-mel frames come from the folder."""
+matplotlib bring along; log-mel frames, and one recorded word, come from the folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from PIL import Image
 from torch import Tensor, nn
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = {"persons, trained": "vww", "objects, trained": "ic", "machines, trained": "ad"}
+FILES = {
+    "persons, trained": "vww",
+    "objects, trained": "ic",
+    "machines, trained": "ad",
+    "words, trained": "kws",
+}
 DIGITS = {"digits small, trained": "Small", "digits stack, trained": "Stack"}
 EXAMPLES = {
     f"{name}, trained": name
@@ -33,6 +38,8 @@ TRAINED = (*FILES, *DIGITS, *EXAMPLES)
 EPOCHS = 8
 FRAMES = 5
 """Log-mel frames in a row that the network for machines sees."""
+WORD_SCALE, WORD_ZERO_POINT = 0.5847029, 83
+"""Of the recorded word, whose numbers are int8."""
 
 
 class Layers(nn.Module):
@@ -98,6 +105,11 @@ def trained_network(name: str, folder: Path | None) -> tuple[nn.Module, Callable
     if name in EXAMPLES:
         return _example(EXAMPLES[name])
     assert folder is not None
+    if FILES[name] == "kws":
+        sys.path.insert(0, str(ROOT / "tools"))
+        from load_mlperf_tiny import trained_model
+
+        return trained_model(folder, "ds_cnn").eval(), lambda count, seed: _words(folder, count, seed)
     net, stem = Layers(folder, FILES[name]).eval(), FILES[name]
     if stem == "ad":
         return net, lambda count, seed: _drawn(_machines(folder), count, seed)
@@ -168,3 +180,16 @@ def _machines(folder: Path) -> Tensor:
     """Frames in a row."""
     frames = torch.from_numpy(np.load(folder / "ad_frames.npy").astype(np.float32))
     return torch.stack([frames[at : at + FRAMES].reshape(1, -1) for at in range(len(frames) - FRAMES + 1)])
+
+
+def _words(folder: Path, count: int, seed: int) -> list[Tensor]:
+    """One recorded word at other times, louder or quieter, and with noise."""
+    recorded = np.load(folder / "kws_inputs.npy")[0].astype(np.float32)
+    word = torch.from_numpy((recorded - WORD_ZERO_POINT) * WORD_SCALE).permute(2, 0, 1)[None]
+    made = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(count):
+        shift, loud = int(torch.randint(-8, 9, (1,), generator=made)), torch.rand(1, generator=made)
+        noise = torch.randn(word.shape, generator=made) * word.std((2,), keepdim=True)
+        found.append(word.roll(shift, 2) * (0.85 + 0.3 * loud) + noise * 0.1)
+    return found
