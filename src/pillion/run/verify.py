@@ -124,16 +124,6 @@ def verify(
     return Verification(graph.name, program.target.name, count, runs, pairs, differences, steps)
 
 
-def _check_sample_count(samples: int) -> None:
-    if samples < 1:
-        raise PillionError(
-            "nothing would be compared",
-            rule="at least one sample",
-            here=f"{samples} samples",
-            help="verify(3), or leave the number out",
-        )
-
-
 def _choose_samples(
     samples: int, has_states: bool, inputs: Sequence[Array] | None, draw: Callable[[int], Samples]
 ) -> tuple[Samples, int]:
