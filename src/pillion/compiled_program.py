@@ -165,7 +165,7 @@ class CompiledProgram:
         """Files of the C project: path to content."""
         return self.project(None)
 
-    def _copied(self) -> list[Copied]:
+    def _copied_tensors(self) -> list[Copied]:
         """Returns the tensors copied for each segment, in the target's program or in the host's."""
         host = lower(self.graph, workspaces=self.payloads.workspaces)
         return [
@@ -182,7 +182,7 @@ class CompiledProgram:
                 more[f"npu_segment_{number}.bin"] = segment.payload
         more |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
         if self.payloads.sources:
-            sources = self.payloads.sources(self.lowered.graph.name, self._copied())
+            sources = self.payloads.sources(self.lowered.graph.name, self._copied_tensors())
             more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
         return project_files(self.lowered, self.target.name, more, test, self.npu_memory)
 

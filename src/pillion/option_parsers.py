@@ -84,7 +84,7 @@ def parse_streams(given: Any) -> tuple[tuple[str, int], ...]:
     if isinstance(given, Mapping):
         pairs = tuple(given.items())
     else:
-        pairs = tuple(map(_stream, [given] if isinstance(given, str) else given or ()))
+        pairs = tuple(map(_parse_stream_axis, [given] if isinstance(given, str) else given or ()))
     names = [name for name, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -97,7 +97,7 @@ def parse_streams(given: Any) -> tuple[tuple[str, int], ...]:
     return pairs
 
 
-def _stream(option: str | tuple[str, int]) -> tuple[str, int]:
+def _parse_stream_axis(option: str | tuple[str, int]) -> tuple[str, int]:
     if isinstance(option, tuple):
         return option
     match = _STREAM.fullmatch(option)

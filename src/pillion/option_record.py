@@ -72,10 +72,10 @@ def _option_fields(record: type[Any], name: str) -> Iterator[OptionField]:
             yield from _option_fields(hint, field.name)  # type: ignore[arg-type]  # it is a class
             continue
         kind, option = get_args(hint)
-        yield OptionField(name, field.name, field.default, option, _choices(kind))
+        yield OptionField(name, field.name, field.default, option, _literal_choices(kind))
 
 
-def _choices(kind: Any) -> tuple[str, ...]:
+def _literal_choices(kind: Any) -> tuple[str, ...]:
     """Returns the texts of a Literal, or of an optional one."""
     literals = [k for k in (kind, *get_args(kind)) if get_origin(k) is Literal]
     return get_args(literals[0]) if literals else ()

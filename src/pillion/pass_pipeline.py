@@ -59,7 +59,7 @@ def _no_arguments(options: CompileOptions) -> tuple[Any, ...]:
     return ()
 
 
-def _streams(graph: Graph, options: CompileOptions) -> bool:
+def _has_stream_inputs(graph: Graph, options: CompileOptions) -> bool:
     return bool(options.stream.inputs)
 
 
@@ -83,12 +83,12 @@ def integer_steps() -> tuple[Step, ...]:
 CONSTANTS = Step(passes.materialize_constants, arguments=_no_arguments)
 """The step after which no graph output is a constant or an input."""
 STATE_STEPS = (
-    Step(to_stream_graph, "--stream", _streams, lambda options: (options.stream,)),
-    *(Step(one, "--stream", _streams) for one in passes.AFTER_STREAMING),
+    Step(to_stream_graph, "--stream", _has_stream_inputs, lambda options: (options.stream,)),
+    *(Step(one, "--stream", _has_stream_inputs) for one in passes.AFTER_STREAMING),
     Step(
         with_persistent_states,
         "--stateful, without --stream",
-        lambda graph, options: options.io.stateful and not _streams(graph, options),
+        lambda graph, options: options.io.stateful and not _has_stream_inputs(graph, options),
         _no_arguments,
     ),
     Step(

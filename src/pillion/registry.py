@@ -62,7 +62,7 @@ class Registry:
 
     def add_op(self, op: Any) -> None:
         """Adds an op class: a `pillion.ir.op.Op` with its shape rule and reference."""
-        self._add(self.ops, op.kind, op)
+        self._register_entry(self.ops, op.kind, op)
 
     def add_kernels(self, isa: Any, *kernels: Any, folder: Path | None = None) -> None:
         """Adds kernels of an instruction set, which come before Pillion's own. `folder` holds their C like the folder `kernels` of Pillion:
@@ -71,34 +71,34 @@ class Registry:
         lists[isa] = (*lists.get(isa, ()), *kernels)
         self.undo.append(lambda: lists.update({isa: tuple(k for k in lists[isa] if k not in kernels)}))
         if folder is not None:
-            self._add(self.kernel_folders, folder, folder)
+            self._register_entry(self.kernel_folders, folder, folder)
 
     def add_torch_rows(self, module: str) -> None:
         """Adds a module whose functions lower PyTorch operators (`pillion.importers.torch.rows.table.lowers`). It
         is imported with PyTorch."""
-        self._add(self.torch_rows, module, module)
+        self._register_entry(self.torch_rows, module, module)
 
     def add_pass(self, step: Any) -> None:
         """Adds a `pillion.pass_pipeline.Step`, which runs behind the integer passes."""
-        self._add(self.passes, step.name, step)
+        self._register_entry(self.passes, step.name, step)
 
     def add_target(self, target: Any) -> None:
         """Adds a `pillion.targets.Target`."""
-        self._add(self.targets, target.name, target)
+        self._register_entry(self.targets, target.name, target)
 
     def add_npu(self, npu: Any) -> None:
         """Adds a `pillion.devices.device.Device`; `core+NAME` is a target with it."""
-        self._add(self.npus, npu.name, npu)
+        self._register_entry(self.npus, npu.name, npu)
 
     def add_importer(self, suffix: str, read: Callable[[Path], Any]) -> None:
         """Adds the reader of int8 files with a suffix: path to `pillion.ir.graph.Graph`."""
-        self._add(self.importers, suffix, read)
+        self._register_entry(self.importers, suffix, read)
 
     def add_executor(self, executor: Any) -> None:
         """Adds an executor (`pillion.run.executor.Executor`), which `on` names and `verify` asks."""
-        self._add(self.executors, executor.name, executor)
+        self._register_entry(self.executors, executor.name, executor)
 
-    def _add(self, table: Table[K, V], key: K, value: V) -> None:
+    def _register_entry(self, table: Table[K, V], key: K, value: V) -> None:
         """Adds an entry; raises if there is one of this name."""
         if key in table.entries:
             raise PillionError(
@@ -115,34 +115,34 @@ class Registry:
         if self.is_loaded:
             return
         self.is_loaded = True
-        view = self._view()
+        view = self._transactional_view()
         for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
             try:
                 point.load()(view)
-                self.plugins.append(_package(point))
+                self.plugins.append(_plugin_package(point))
             except Exception as error:
-                view._revert()
+                view._undo_additions()
                 self.plugins.clear()
                 self.is_loaded = False
-                raise _failed(point, error) from error
+                raise _plugin_load_error(point, error) from error
 
     @contextmanager
     def changed(self) -> Iterator[Registry]:
         """Yields the registry for a block, and undoes at its end what was added by way of it."""
         self.load()
-        view = self._view()
+        view = self._transactional_view()
         try:
             yield view
         finally:
-            view._revert()
+            view._undo_additions()
 
-    def _view(self) -> Registry:
+    def _transactional_view(self) -> Registry:
         """Returns the same tables with a list of additions of its own."""
         view = copy(self)
         view.undo = []
         return view
 
-    def _revert(self) -> None:
+    def _undo_additions(self) -> None:
         for undo in reversed(self.undo):
             undo()
 
@@ -157,21 +157,21 @@ def installed_version(package: str) -> str | None:
 
 def installed_plugins() -> list[str]:
     """Returns the packages of the installed plug-ins, with their versions; none of them is loaded."""
-    return sorted({_package(point) for point in entry_points(group=GROUP)})
+    return sorted({_plugin_package(point) for point in entry_points(group=GROUP)})
 
 
-def _package(point: EntryPoint) -> str:
+def _plugin_package(point: EntryPoint) -> str:
     """Returns the package of a plug-in, with its version."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.name
 
 
-def _failed(point: EntryPoint, error: Exception) -> PillionError:
+def _plugin_load_error(point: EntryPoint, error: Exception) -> PillionError:
     """Returns the error for a plug-in that cannot be loaded."""
     message = error.what if isinstance(error, PillionError) else str(error)
     return PillionError(
         f"the plug-in `{point.name}` cannot be loaded",
         rule=f"an entry point of `{GROUP}` is a function that fills the registry",
-        here=f"{point.value} of {_package(point)}: {type(error).__name__}: {message}",
+        here=f"{point.value} of {_plugin_package(point)}: {type(error).__name__}: {message}",
         help=f"mend it, or pip uninstall {point.dist.name if point.dist else point.name}",
     )
 

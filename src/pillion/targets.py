@@ -133,7 +133,7 @@ TARGETS: Mapping[str, Target] = REGISTRY.targets
 """Targets by name, those of plug-ins included."""
 
 
-def _aliases() -> dict[str, str]:
+def _targets_by_alias() -> dict[str, str]:
     """Returns the name of the target of each alias."""
     return {alias: target.name for target in TARGETS.values() for alias in target.aliases}
 
@@ -142,7 +142,7 @@ def find_target(name: str) -> Target:
     """Returns the target of this name; `+int8` is optional."""
     key = str(name).lower()
     for candidate in (key, key + NUMBER_FORMAT, key.removesuffix(NUMBER_FORMAT)):
-        candidate = _aliases().get(candidate, candidate)
+        candidate = _targets_by_alias().get(candidate, candidate)
         if candidate in TARGETS:
             return TARGETS[candidate]
     if (target := _core_plus_npu_target(key.replace(NUMBER_FORMAT, ""))) is not None:
@@ -186,7 +186,7 @@ def _suggest_target(name: str) -> str:
     with_this = [target.name for target in with_npu() if target.npu is NPUS.get(name)]
     if with_this:
         return f"--target {with_this[0]}, which has this NPU; `pillion targets` lists all targets"
-    close = difflib.get_close_matches(name, [*TARGETS, *CORES, *_aliases()], n=1)
+    close = difflib.get_close_matches(name, [*TARGETS, *CORES, *_targets_by_alias()], n=1)
     return f"did you mean `{close[0]}`?" if close else "`pillion targets` lists all targets"
 
 

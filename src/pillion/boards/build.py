@@ -69,10 +69,12 @@ def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
     flags = (*compiler.flags, *(f"-I{folder}" for folder in sources.includes))
     compiler = replace(compiler, flags=flags)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda name: _object(compiler, sources.folder, name, headers), sources.files))
+        return list(
+            pool.map(lambda name: _compile_object(compiler, sources.folder, name, headers), sources.files)
+        )
 
 
-def _object(compiler: Compiler, folder: Path, name: str, headers: str) -> Path:
+def _compile_object(compiler: Compiler, folder: Path, name: str, headers: str) -> Path:
     source = read_whole(folder / name, "C source")
     key = digest((compiler.key(), headers.encode(), name.encode(), source))
     doing = f"compiling {name} of {folder}"

@@ -64,8 +64,8 @@ def read_elf(path: Path) -> ElfSizes:
     """Returns the sizes and symbols of a linked firmware."""
     try:
         image = path.read_bytes()
-        sections = list(_sections(image))
-        return _sizes(image, sections, _HEADER.unpack_from(image)[-1])
+        sections = list(_read_section_table(image))
+        return _elf_sizes(image, sections, _HEADER.unpack_from(image)[-1])
     except (OSError, struct.error, ValueError, IndexError) as error:
         raise PillionError(
             f"{path} cannot be read as a linked firmware",
@@ -75,10 +75,10 @@ def read_elf(path: Path) -> ElfSizes:
         ) from error
 
 
-def _sizes(image: bytes, sections: list[_Section], name_section: int) -> ElfSizes:
+def _elf_sizes(image: bytes, sections: list[_Section], name_section: int) -> ElfSizes:
     names = [_string_at(image, sections[name_section], section.name_at) for section in sections]
     size = {name: section.size for name, section in zip(names, sections, strict=True)}
-    symbols = {symbol.name: symbol for symbol in _symbols(image, sections, names)}
+    symbols = {symbol.name: symbol for symbol in _read_symbols(image, sections, names)}
     return ElfSizes(
         code=size.get(".text", 0),
         tables=size.get(".rodata", 0),
@@ -95,7 +95,7 @@ def _sizes(image: bytes, sections: list[_Section], name_section: int) -> ElfSize
     )
 
 
-def _sections(image: bytes) -> Iterator[_Section]:
+def _read_section_table(image: bytes) -> Iterator[_Section]:
     if not image.startswith(_MAGIC):
         raise ValueError(f"it begins with {image[:7]!r}")
     header = _HEADER.unpack_from(image)
@@ -107,7 +107,7 @@ def _sections(image: bytes) -> Iterator[_Section]:
         yield _Section(name_at, kind, address, offset, size, link)
 
 
-def _symbols(image: bytes, sections: list[_Section], names: list[str]) -> Iterator[Symbol]:
+def _read_symbols(image: bytes, sections: list[_Section], names: list[str]) -> Iterator[Symbol]:
     for table in (section for section in sections if section.kind == _SYMBOL_TABLE):
         for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
             name_at, address, size, info, _, section = _SYMBOL.unpack_from(image, at)

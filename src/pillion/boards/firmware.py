@@ -100,7 +100,7 @@ class _Reader:
             model=self._program(model),
             kernels=self._kernels(model),
             stand_ins=tuple(sources for sources in apart if sources.files),
-            harness=self._harness(),
+            harness=self._harness_sources(),
         )
 
     def _program(self, folder: str) -> Sources:
@@ -108,7 +108,7 @@ class _Reader:
         files = _names_in_folder(self._files_in_folder(folder), "", ".c")
         return self._sources(folder, [name for name in files if name not in _harness_names()])
 
-    def _harness(self) -> Sources:
+    def _harness_sources(self) -> Sources:
         """Returns the program for boards around the model."""
         folder = self.layout.harness
         files = _names_in_folder(self._files_in_folder(folder), "", ".c")

@@ -82,7 +82,7 @@ class HostModel:
             env = {**os.environ, **{name: str(number) for name, number in channels.items()}}
             passed = (shared, *channels.values())
             self._child = Child([str(image), str(shared), str(os.getpid())], pass_fds=passed, env=env)
-        self._described = self._run_with_crash_report(lambda: self._describe(image.stat().st_size))
+        self._described = self._run_with_crash_report(lambda: self._read_description(image.stat().st_size))
         self.name, self.arena_bytes = self._described.name, self._described.arena_bytes
         self.state_bytes = self._described.state_bytes
         self.inputs, self.outputs = list(self._described.inputs), list(self._described.outputs)
@@ -110,7 +110,7 @@ class HostModel:
 
     def nanoseconds(self, repeat: int) -> list[int]:
         """Returns the times of consecutive runs in nanoseconds."""
-        return self._run_with_crash_report(lambda: self._times(repeat))
+        return self._run_with_crash_report(lambda: self._measure_run_times(repeat))
 
     def close(self) -> None:
         """Ends the process, which otherwise ends with this object."""
@@ -123,13 +123,13 @@ class HostModel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _describe(self, most: int) -> ModelDescription:
+    def _read_description(self, most: int) -> ModelDescription:
         (count,) = _WORD.unpack(self._child.receive(_WORD.size, self._timeout))
         # The linked file contains every name in it.
         if count > most:
             raise _foreign_firmware_error(self._firmware, f"it describes itself in {count} bytes")
         try:
-            return _description(self._child.receive(count, self._timeout))
+            return _parse_description(self._child.receive(count, self._timeout))
         except (ValueError, struct.error) as error:
             raise _foreign_firmware_error(self._firmware, str(error)) from None
 
@@ -146,7 +146,7 @@ class HostModel:
         ends = [_CHANGES.size + sum(sizes[: i + 1]) for i in range(len(sizes))]
         return [answer[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
-    def _times(self, repeat: int) -> list[int]:
+    def _measure_run_times(self, repeat: int) -> list[int]:
         self._child.send(b"t" + _WORD.pack(repeat), self._timeout)
         return [struct.unpack("=q", self._child.receive(8, self._timeout))[0] for _ in range(repeat)]
 
@@ -221,7 +221,7 @@ def build(firmware: Path, *, native: bool = False, files: Collection[str] | None
     command = host_compiler()
     all_of_it = processor(command) if native else Processor((), "")
     compiler = Compiler(command, ("-O3", *all_of_it.flags, *C_FLAGS), all_of_it.macros)
-    runner = replace(compiler, flags=(*compiler.flags, f"-DPILLION_MODEL={_descriptor(parts.header)}"))
+    runner = replace(compiler, flags=(*compiler.flags, f"-DPILLION_MODEL={_descriptor_name(parts.header)}"))
     objects = [
         *compile_objects(runner, replace(parts.kernels, files=(str(RUNNER),))),
         *(object_file for sources in parts.inference for object_file in compile_objects(compiler, sources)),
@@ -229,7 +229,7 @@ def build(firmware: Path, *, native: bool = False, files: Collection[str] | None
     return link(Compiler(compiler.command, ()), objects, parts.folder, (), _NAME)
 
 
-def _descriptor(header: Path) -> str:
+def _descriptor_name(header: Path) -> str:
     """Returns the C name of the model's descriptor, which `model.h` declares."""
     match = re.search(r"^extern const pillion_model (\w+);", read_text(header, "C header"), re.MULTILINE)
     if match is None:
@@ -242,7 +242,7 @@ def _descriptor(header: Path) -> str:
     return match[1]
 
 
-def _description(data: bytes) -> ModelDescription:
+def _parse_description(data: bytes) -> ModelDescription:
     """Returns the description in these bytes; raises ValueError or struct.error if they are not valid."""
     at = 0
 

@@ -67,14 +67,14 @@ def count(
 ) -> list[CountedWindow]:
     """Returns the instructions of each op on one sample; results are cached by firmware and sample."""
     image = qemu.build(firmware, board, files)
-    plugin = _plugin()
+    plugin = _build_plugin()
     key = digest(
         (RUNS.encode(), image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode())
     )
     result_file = cached_file(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
     text, _, named = result_file.read_text("utf-8").rpartition(RUNS)
     runs = [int(number) for number in named.split()]
-    windows = list(_windows(text, disassemble(image, board.core)))
+    windows = list(_parse_counted_windows(text, disassemble(image, board.core)))
     # The last window follows the last op.
     if len(windows) <= len(runs) or set(runs) != set(range(ops)):
         raise _not_counted_error(board, f"{len(windows)} windows for {len(runs)} runs of {ops} ops")
@@ -92,7 +92,7 @@ def _merge_windows(windows: Sequence[CountedWindow]) -> CountedWindow:
     return CountedWindow(lines, touched)
 
 
-def _plugin() -> Path:
+def _build_plugin() -> Path:
     """Returns the plugin, compiled for this computer and the installed emulator."""
     source = (resources.files("pillion.boards") / "plugin" / "blocks.c").read_bytes()
     flags = (*_FLAGS, f"-DPILLION_PLUGIN_VERSION={_plugin_version()}")
@@ -118,7 +118,7 @@ def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, time
         # Names have no comma, which would end an option.
         (Path(folder) / PLUGIN).symlink_to(plugin)
         (Path(folder) / "input.bin").write_bytes(inputs)
-        options = ",".join([f"./{PLUGIN}", f"out={COUNTS}", *_options(read_elf(image))])
+        options = ",".join([f"./{PLUGIN}", f"out={COUNTS}", *_plugin_options(read_elf(image))])
         command = [*qemu.command_line(image, board, profile=True), "-plugin", options]
         try:
             status, output = run_to_end(command, Path(folder), timeout)
@@ -133,7 +133,7 @@ def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, time
         out.write_bytes(counts.read_bytes() + RUNS.encode() + runs + b"\n")
 
 
-def _options(elf: ElfSizes) -> Iterator[str]:
+def _plugin_options(elf: ElfSizes) -> Iterator[str]:
     """Yields the plugin's options: the model's code ranges, the mark, and the counted sections."""
     if MARK not in elf.symbols or ".text" not in elf.places:
         return
@@ -148,7 +148,7 @@ def _options(elf: ElfSizes) -> Iterator[str]:
         yield f"range={addresses.start:#x}-{addresses.stop:#x}"
 
 
-def _windows(text: str, code: Mapping[int, DisassembledInstruction]) -> Iterator[CountedWindow]:
+def _parse_counted_windows(text: str, code: Mapping[int, DisassembledInstruction]) -> Iterator[CountedWindow]:
     lines: list[TracedInstruction] = []
     touched: list[tuple[int, int]] = []
     for word, *rest in map(str.split, text.splitlines()):

@@ -83,12 +83,14 @@ def run(
         (Path(folder) / "input.bin").write_bytes(inputs)
         status, console = _emulate(image, board, Path(folder), profile, timeout)
         try:
-            return _result(status, console, image, board, Path(folder), profile)
+            return _parse_run_result(status, console, image, board, Path(folder), profile)
         except (ValueError, KeyError, OverflowError, ZeroDivisionError) as error:
             raise _malformed_output_error(board, console, f"{type(error).__name__}: {error}") from None
 
 
-def _result(status: int, console: str, image: Path, board: Board, folder: Path, profile: bool) -> QemuResult:
+def _parse_run_result(
+    status: int, console: str, image: Path, board: Board, folder: Path, profile: bool
+) -> QemuResult:
     """Returns the printed and written results of a run, which are untrusted because a firmware may be
     changed."""
     facts = _console_json_lines(console)

@@ -85,7 +85,7 @@ def _round_decibels(decibels: float | None) -> float | None:
 def program_comparison_facts(two: TwoPrograms) -> Facts:
     """Returns the differences between two programs."""
     sides = (two.first, two.second)
-    rows = [_row(what, *(_number(side, what) for side in sides)) for what in _quantities(*sides)]
+    rows = [_row(what, *(_number(side, what) for side in sides)) for what in _compared_quantities(*sides)]
     facts: Facts = {
         "first": _describe_side(two.first),
         "second": _describe_side(two.second),
@@ -108,7 +108,7 @@ def _describe_side(side: ComparedSide) -> str:
     return f"{side.program} (`{side.model}` for {side.target})"
 
 
-def _quantities(first: ComparedSide, second: ComparedSide) -> list[str]:
+def _compared_quantities(first: ComparedSide, second: ComparedSide) -> list[str]:
     costs = [name for name in asdict(first.costs) if name != "board"]
     known = [n for n in costs if getattr(first.costs, n) is not None or getattr(second.costs, n) is not None]
     return [*known, "macs", "ops", *dict.fromkeys([*first.metrics, *second.metrics])]

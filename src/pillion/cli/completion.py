@@ -29,7 +29,7 @@ def complete_words(*values: str) -> Complete:
 def models(incomplete: str) -> list[str]:
     """Completes zoo names, model files, and folders."""
     names = [name for model in zoo.MODELS.values() for name in (model.name, *model.aliases)]
-    return [*_values_with_prefix(incomplete, names), *_files(incomplete, MODEL_SUFFIXES)]
+    return [*_values_with_prefix(incomplete, names), *_complete_paths(incomplete, MODEL_SUFFIXES)]
 
 
 def targets(incomplete: str) -> list[str]:
@@ -54,10 +54,10 @@ def devices(incomplete: str) -> list[str]:
 
 def programs(incomplete: str) -> list[str]:
     """Completes .pte files and folders."""
-    return _files(incomplete, (".pte",))
+    return _complete_paths(incomplete, (".pte",))
 
 
-def _files(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:
+def _complete_paths(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:
     """Returns files with the given suffixes and folders with a trailing slash; hidden ones only after a typed dot."""
     folder, _, start = incomplete.rpartition("/")
     prefix = f"{folder}/" if "/" in incomplete else ""

@@ -79,7 +79,7 @@ UNSHORTENED = frozenset(
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Formats rows in aligned columns; numbers are right-aligned."""
     cells = [
-        [_cell(row.get(c)) if c in UNSHORTENED else _shortened(_cell(row.get(c))) for c in columns]
+        [_cell(row.get(c)) if c in UNSHORTENED else _shorten_cell(_cell(row.get(c))) for c in columns]
         for row in rows
     ]
     widths = [
@@ -111,5 +111,5 @@ def _cell(value: Any) -> str:
     return escape_controls(", ".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
-def _shortened(cell: str) -> str:
+def _shorten_cell(cell: str) -> str:
     return cell if len(cell) <= LONGEST_NAME else "…" + cell[1 - LONGEST_NAME :]

@@ -40,12 +40,12 @@ def dataclass_options(command: Command) -> Command:
     """Returns the command with dataclass parameters, nested ones included, expanded to options. It builds the
     dataclasses from the typed values."""
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(_kind(hint))}
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(_strip_annotated(hint))}
     parameters = [
         expanded
         for parameter in signature(command).parameters.values()
         for expanded in (
-            _options(groups[parameter.name])
+            _dataclass_parameters(groups[parameter.name])
             if parameter.name in groups
             else [parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])]
         )
@@ -53,7 +53,7 @@ def dataclass_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        instances = {name: _build_dataclass(_kind(hint), given) for name, hint in groups.items()}
+        instances = {name: _build_dataclass(_strip_annotated(hint), given) for name, hint in groups.items()}
         command(**given, **instances)
 
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks for
@@ -70,39 +70,39 @@ def changed_options(group: Any) -> dict[str, Any]:
         if is_dataclass(value):
             changed |= changed_options(value)
         elif value != field.default:
-            changed[_long_name(_option(kind, field.name))] = value
+            changed[_long_name(_field_parameter(kind, field.name))] = value
     return changed
 
 
-def _kind(hint: Any) -> Any:
+def _strip_annotated(hint: Any) -> Any:
     """Returns the type that an annotation is about."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _options(hint: Any) -> Iterator[Parameter]:
+def _dataclass_parameters(hint: Any) -> Iterator[Parameter]:
     """Yields an option for each field of a dataclass and of those in it."""
     left_out = [name for marker in get_args(hint)[1:] if isinstance(marker, Without) for name in marker]
-    hints = _hints(_kind(hint))
+    hints = _field_annotations(_strip_annotated(hint))
     for name in hints:
         if name in left_out:
             continue
         if is_dataclass(hints[name]):
-            yield from _options(Annotated[hints[name], Without(left_out)])
+            yield from _dataclass_parameters(Annotated[hints[name], Without(left_out)])
         else:
-            yield _option(_kind(hint), name)
+            yield _field_parameter(_strip_annotated(hint), name)
 
 
 @cache
-def _hints(group: Any) -> dict[str, Any]:
+def _field_annotations(group: Any) -> dict[str, Any]:
     """Returns the annotation of each field."""
     hints = get_type_hints(group, include_extras=True)
     return {field.name: hints[field.name] for field in fields(group)}
 
 
 @cache
-def _option(group: Any, name: str) -> Parameter:
+def _field_parameter(group: Any, name: str) -> Parameter:
     """Returns the option of one field: declared for the command line, or made from a compile option."""
-    annotation = _hints(group)[name]
+    annotation = _field_annotations(group)[name]
     if isinstance(get_args(annotation)[1], Option):
         heading = HEADINGS.get(group, getattr(group, "heading", RESULT))
         return _of_record(_record_field(group, name), heading)
@@ -135,11 +135,11 @@ def _of_record(field: OptionField, heading: str) -> Parameter:
 def _build_dataclass(group: Any, typed: dict[str, Any]) -> Any:
     """Builds a dataclass from its typed values, and removes these from the arguments."""
     values: dict[str, Any] = {}
-    for name, hint in _hints(group).items():
+    for name, hint in _field_annotations(group).items():
         if is_dataclass(hint):
             values[name] = _build_dataclass(hint, typed)
             continue
-        parameter = _option(group, name)
+        parameter = _field_parameter(group, name)
         value = typed.pop(parameter.name, None)
         if value in (None, []):
             continue  # the default

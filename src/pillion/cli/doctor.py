@@ -36,7 +36,7 @@ def doctor(as_json: JsonOption = False) -> None:
     print(
         console.table([_tool_row_on_screen(tool) for tool in tools], ("here", "name", "version", "enables"))
     )
-    for line in _advice(tools):
+    for line in _install_advice(tools):
         print(line)
 
 
@@ -49,7 +49,7 @@ def _tool_row_on_screen(tool: FoundTool) -> dict[str, Any]:
     return {"here": tool.is_ready, "name": tool.name, "version": where, "enables": tool.enables}
 
 
-def _advice(tools: list[FoundTool]) -> Iterator[str]:
+def _install_advice(tools: list[FoundTool]) -> Iterator[str]:
     """Yields how to install missing items and how to mend unsuitable ones."""
     rest = [tool for tool in tools if not tool.is_ready]
     if not rest:

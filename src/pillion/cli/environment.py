@@ -82,7 +82,7 @@ class FoundTool:
 
 def optional_tools() -> list[FoundTool]:
     """Lists every item that Pillion can use, installed or not."""
-    return [*_required_tools(), *_programs(), *_extras(), *_sdks()]
+    return [*_required_tools(), *_check_all_programs(), *_check_extras(), *_check_sdks()]
 
 
 def system_facts() -> dict[str, str]:
@@ -122,7 +122,7 @@ def _required_tools() -> Iterator[FoundTool]:
         )
 
 
-def _programs() -> list[FoundTool]:
+def _check_all_programs() -> list[FoundTool]:
     """Checks all programs concurrently, because each takes a moment to print its version."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -176,7 +176,7 @@ def printed_version(path: str) -> str:
     return numbers[-1] if numbers and done.returncode == 0 else ""
 
 
-def _extras() -> Iterator[FoundTool]:
+def _check_extras() -> Iterator[FoundTool]:
     """Yields each extra that the installed package declares, with the version of its first package."""
     for extra, requirements in _declared_extras().items():
         versions = {name: installed_version(name) for name in requirements}
@@ -218,7 +218,7 @@ def _declared_extras() -> dict[str, dict[str, str]]:
     }
 
 
-def _sdks() -> Iterator[FoundTool]:
+def _check_sdks() -> Iterator[FoundTool]:
     for file in SDKS:
         facts = json.loads(file.read_text("utf-8"))
         package = facts["package"]

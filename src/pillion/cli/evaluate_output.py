@@ -27,7 +27,7 @@ def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate])
         "seconds": round(evaluation.seconds, 3),
         "samples_per_second": round(evaluation.samples_per_second, 1),
         "processes": evaluation.workers,
-        "metrics": _metrics(evaluation),
+        "metrics": _metric_rows(evaluation),
         **_agreement_facts(evaluation),
         **{name: value for name, value in asdict(costs).items() if value is not None},
         **(
@@ -35,12 +35,12 @@ def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate])
             if evaluation.agreements
             else {}
         ),
-        **_confusion(evaluation),
+        **_confusion_facts(evaluation),
         **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
     }
 
 
-def _metrics(evaluation: Evaluation) -> list[Facts]:
+def _metric_rows(evaluation: Evaluation) -> list[Facts]:
     float_model = evaluation.float_model
     rows = []
     for name, number in evaluation.metrics.items():
@@ -62,7 +62,7 @@ def _agreement_facts(evaluation: Evaluation) -> Facts:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _confusion(evaluation: Evaluation) -> Facts:
+def _confusion_facts(evaluation: Evaluation) -> Facts:
     if evaluation.confusion is None:
         return {}
     return {"classes": list(names_of(evaluation)), "confusion": [list(row) for row in evaluation.confusion]}
@@ -83,7 +83,7 @@ def with_confusion_table(facts: Facts) -> Facts:
         return shown
     names, counts = facts["classes"], facts["confusion"]
     if len(names) <= MOST_COLUMNS:
-        return {**shown, "confusion": _matrix(names, counts)}
+        return {**shown, "confusion": _confusion_rows(names, counts)}
     mistakes = [
         {"label": a, "answer": b, "samples": counts[i][j]}
         for i, a in enumerate(names)
@@ -94,7 +94,7 @@ def with_confusion_table(facts: Facts) -> Facts:
     return {**shown, "most frequent mistakes": mistakes[:MOST_MISTAKES] or "none"}
 
 
-def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Facts]:
+def _confusion_rows(names: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Facts]:
     """Returns one row per label seen, with its share of right answers."""
     rows = []
     for number, (name, row) in enumerate(zip(names, counts, strict=True)):

@@ -59,7 +59,7 @@ class _WithExamples:
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes arguments and options."""
-        _write_groups(formatter, _options(self, ctx))
+        _write_groups(formatter, _grouped_option_rows(self, ctx))
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Writes the examples."""
@@ -95,7 +95,7 @@ class HelpfulGroup(_WithExamples, TyperGroup):
         )
 
 
-def _options(command: Any, ctx: Any) -> Iterable[tuple[str, Row]]:
+def _grouped_option_rows(command: Any, ctx: Any) -> Iterable[tuple[str, Row]]:
     """Yields each argument and option with its group."""
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)

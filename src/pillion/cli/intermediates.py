@@ -32,10 +32,10 @@ class Intermediates:
 
     def keep(self, program: Program) -> None:
         """Writes the results of the finished program."""
-        self._json("ledger.json", [entry.as_row() for entry in program.ledger])
-        self._json("memory.json", memory_facts(program))
+        self._write_json("ledger.json", [entry.as_row() for entry in program.ledger])
+        self._write_json("memory.json", memory_facts(program))
 
-    def _json(self, name: str, facts: object) -> None:
+    def _write_json(self, name: str, facts: object) -> None:
         self._write_file(name, json.dumps(facts, indent=1) + "\n")
 
     def _write_file(self, name: str, content: str | bytes) -> None:

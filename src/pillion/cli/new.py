@@ -53,7 +53,7 @@ def new(
     chip = find_target(target)
     name = "".join(mark if mark.isprintable() else " " for mark in folder.resolve().name)
     words = {"@NAME@": name or "A project", "@TARGET@": target, "@BOARD@": chip.board or ANY_BOARD}
-    _write(folder, {name: _filled_template(name, words) for name in FILES})
+    _write_project_files(folder, {name: _filled_template(name, words) for name in FILES})
     facts = {"project": str(folder), "target": target, "files": list(FILES)}
     console.show(facts, as_json)
     if not as_json:
@@ -84,7 +84,7 @@ def _filled_template(name: str, words: dict[str, str]) -> str:
     return text
 
 
-def _write(folder: Path, files: dict[str, str]) -> None:
+def _write_project_files(folder: Path, files: dict[str, str]) -> None:
     """Writes all files, or removes those already written if one fails."""
     was_there, written = folder.exists(), []
     try:

@@ -64,7 +64,7 @@ def arithmetic_change_facts(program: Program, *, quiet: bool) -> Facts:
 
 def _stream_facts(program: Program) -> Facts:
     """Returns the states and, for a stream, the inputs and outputs of each run."""
-    facts, streaming = _states(program), program.streaming
+    facts, streaming = _state_facts(program), program.streaming
     if streaming is None:
         return facts
     return facts | {
@@ -74,7 +74,7 @@ def _stream_facts(program: Program) -> Facts:
     }
 
 
-def _states(program: Program) -> Facts:
+def _state_facts(program: Program) -> Facts:
     """Returns the states, if any."""
     states = program.graph.states
     return (
@@ -88,14 +88,14 @@ def _output_format_facts(program: Program, output: Path, runtime: str) -> Facts:
     """Returns the facts that depend on the output format."""
     match form_of(output):
         case ".pte":
-            return _pte(output.read_bytes(), runtime)
+            return _pte_facts(output.read_bytes(), runtime)
         case ".tflite":
             return {"file_bytes": output.stat().st_size}
         case _:
             return _c_project(program)
 
 
-def _pte(file: bytes, runtime: str) -> Facts:
+def _pte_facts(file: bytes, runtime: str) -> Facts:
     from pillion.emitters.pte.file_facts import facts_of
 
     facts = facts_of(file)
@@ -128,7 +128,7 @@ def _c_project(program: Program) -> Facts:
         **_speed_constant_facts(lowered),
         "params_bytes": lowered.params_bytes,
         **_npu_copy_facts(program),
-        **_stripes(program),
+        **_stripe_facts(program),
     }
 
 
@@ -137,7 +137,7 @@ def _npu_copy_facts(program: Program) -> Facts:
     return {"npu_copied_bytes": program.lowered.copied_bytes} if program.lowered.workspaces else {}
 
 
-def _stripes(program: Program) -> Facts:
+def _stripe_facts(program: Program) -> Facts:
     """Returns the ops that run a few rows at a time, and the RAM saved."""
     from pillion.ops.region import rows_made
     from pillion.tiling.search import price
@@ -264,7 +264,7 @@ def explanation_facts(program: Program) -> Facts:
         **_npu_copy_facts(program),
         **({"loops": [_loop_row(loop) for loop in ledger.copied]} if ledger.copied else {}),
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
-        **_stripes(program),
+        **_stripe_facts(program),
         "ops": rows,
     }
 
@@ -287,7 +287,7 @@ def _segment_row(number: int, entries: Sequence[LedgerEntry]) -> Facts:
 
 def run_facts(model: str, on: str, result: RunResult, streaming: Streaming | None = None) -> Facts:
     """Returns the facts about a run."""
-    facts: Facts = {"model": model, "on": on, "outputs": [_summary(o) for o in result.outputs]}
+    facts: Facts = {"model": model, "on": on, "outputs": [_array_summary(o) for o in result.outputs]}
     if result.profile is None:
         return facts
     profile = result.profile
@@ -325,7 +325,7 @@ def _stream_call_facts(instructions: int, streaming: Streaming) -> Facts:
     }
 
 
-def _summary(array: Any) -> Facts:
+def _array_summary(array: Any) -> Facts:
     flat = array.ravel()
     return {
         "dtype": array.dtype.name,

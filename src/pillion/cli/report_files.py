@@ -58,11 +58,11 @@ def collect_facts(
     command = join(["pillion", *sys.argv[1:]])
     with console.progress(quiet):
         return collect(
-            program, replace(asked, data=source, command=command, named_files=_files(request, data))
+            program, replace(asked, data=source, command=command, named_files=_input_files(request, data))
         )
 
 
-def _files(request: Request, data: Path | None) -> dict[str, Path]:
+def _input_files(request: Request, data: Path | None) -> dict[str, Path]:
     """Returns the input files by purpose."""
     model = Path(request.model.partition(".py:")[0] + ".py" if ".py:" in request.model else request.model)
     paths: dict[str, Any] = {

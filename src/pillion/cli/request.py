@@ -280,7 +280,7 @@ def read_inputs(paths: Sequence[Path], wanted: Sequence[InputTensor] = ()) -> li
     """Reads arrays from .npy files, or returns random inputs if there are no files."""
     if not paths:
         return [_random_input(spec) for spec in wanted]
-    return [_load(path) for path in paths]
+    return [_load_array(path) for path in paths]
 
 
 def _random_input(spec: InputTensor) -> Array:
@@ -302,7 +302,7 @@ def _random_input(spec: InputTensor) -> Array:
         ) from None
 
 
-def _load(path: Path) -> Array:
+def _load_array(path: Path) -> Array:
     from pillion.data.array_samples import read_named
 
     named = read_named(path)

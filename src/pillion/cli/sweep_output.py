@@ -71,7 +71,7 @@ def show(view: SweepOutput, as_json: bool) -> None:
         print(json.dumps(view.facts, indent=2))
         return
     rows = [{**row, "variant": f"{row['variant']:,}{'*' * row['best']}"} for row in view.table]
-    shown = [row for row in rows if not row["failure"]] if len(rows) <= MOST_ROWS else _best(rows)
+    shown = [row for row in rows if not row["failure"]] if len(rows) <= MOST_ROWS else _best_rows(rows)
     if shown:
         print(console.table(shown, view.columns))
     elsewhere = len(rows) - len(shown) - view.facts["failed"]
@@ -81,10 +81,10 @@ def show(view: SweepOutput, as_json: bool) -> None:
         many = f"{failure['variants']:,} variants" if failure["variants"] > 1 else "1 variant"
         console.print_line(f"\n{many} failed (variant {failure['first_variant']:,}): {failure['message']}")
     _print_missing_reasons(view.table)
-    print(f"\n{_summary(view)}")
+    print(f"\n{_summary_text(view)}")
 
 
-def _best(rows: list[Cells]) -> list[Cells]:
+def _best_rows(rows: list[Cells]) -> list[Cells]:
     return [row for row in rows if row["best"]][:MOST_ROWS]
 
 
@@ -98,7 +98,7 @@ def _print_missing_reasons(table: list[Cells]) -> None:
         console.print_line(f"\nleft out of {count:,}: {reason}")
 
 
-def _summary(view: SweepOutput) -> str:
+def _summary_text(view: SweepOutput) -> str:
     facts = view.facts
     words = [f"{facts['variants']:,} variants", f"{facts['failed']:,} failed"]
     if facts["usable"]:

@@ -52,11 +52,11 @@ def _target_row(target: str, program: Program) -> dict[str, Any]:
         "cpu_cycles_estimate": sum(e.cpu_cycles for e in entries if e.unit is ProcessingUnit.CPU),
         "sram_bytes": program.sram_bytes,
         "npu": program.payloads.summary if on_npu else "no segment",
-        "arithmetic_on_npu": _arithmetic(program),
+        "arithmetic_on_npu": _npu_arithmetic(program),
     }
 
 
-def _arithmetic(program: Program) -> str | None:
+def _npu_arithmetic(program: Program) -> str | None:
     """Returns the arithmetic of the NPU's segments, if any."""
     bodies: list[Arithmetic] = [op.body.arithmetic for op in program.graph.ops if isinstance(op, Segment)]
     return bodies[0].value if bodies else None
@@ -65,11 +65,13 @@ def _arithmetic(program: Program) -> str | None:
 def _row(name: str, entries: Mapping[str, Mapping[str, LedgerEntry]]) -> dict[str, Any]:
     present = {target: by_name[name] for target, by_name in entries.items() if name in by_name}
     first = next(iter(present.values()))
-    units = {target: _placement(present[target]) if target in present else NOT_THERE for target in entries}
+    units = {
+        target: _placement_text(present[target]) if target in present else NOT_THERE for target in entries
+    }
     return {"op": name, "kind": first.op.kind, **units}
 
 
-def _placement(entry: LedgerEntry) -> str:
+def _placement_text(entry: LedgerEntry) -> str:
     """Returns the unit of an op, and the reason if it is not the NPU."""
     if entry.unit is ProcessingUnit.NPU:
         return "npu"

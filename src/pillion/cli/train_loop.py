@@ -43,7 +43,7 @@ def train(
     from pillion.importers.torch import capture
 
     silence_loggers()
-    file, loop = _loop(function)
+    file, loop = _load_training_loop(function)
     spec = _require_trainable_model(request.model) or f"{file.path}:{MODEL}"
     loading = request.options.loading
     module, inputs, name = capture.build(spec, input_size=loading.size, weights=loading.weights, opened=file)
@@ -80,7 +80,7 @@ def _require_trainable_model(model: str) -> str:
     return model
 
 
-def _loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
+def _load_training_loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
     """Returns the user's function and its file."""
     example = f"pillion train {quote(function.split(':')[0].removesuffix('.py') + '.py:train')} …"
     file, loop = file_and_function(function, TRAINING, example)

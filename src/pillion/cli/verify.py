@@ -73,7 +73,7 @@ def verify(
         arrays = read_inputs(input) if input else None
         with console.progress(quiet=as_json):
             verification = _verify_file(path, target, samples, seed, arrays)
-        _show(verification, as_json)
+        _show_verification(verification, as_json)
         return
     if not target:
         check_named(program.name)
@@ -82,7 +82,7 @@ def verify(
     request = with_calibration_data(Request(program.name, target or "", quantize, options), fitting)
     with console.progress(quiet=as_json):
         verification = build(request).verify(samples, seed=seed, inputs=arrays)
-    _show(verification, as_json)
+    _show_verification(verification, as_json)
 
 
 def _is_model(named: str, target: str | None) -> bool:
@@ -118,7 +118,7 @@ def _verify_file(
     return program.verify(samples, seed=seed, inputs=arrays)
 
 
-def _show(verification: Verification, as_json: bool) -> None:
+def _show_verification(verification: Verification, as_json: bool) -> None:
     """Prints the table and the differences, and sets the exit code."""
     from pillion.cli.verify_output import difference_lines, facts_of
 

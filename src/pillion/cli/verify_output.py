@@ -23,7 +23,7 @@ def facts_of(verification: Verification) -> Facts:
         ],
         "verdict": verdict(verification),
         **(
-            {"differences": [_difference(d) for d in differences]}
+            {"differences": [_difference_facts(d) for d in differences]}
             if (differences := verification.differences)
             else {}
         ),
@@ -54,7 +54,7 @@ def _executor_row(run: VerifiedRun, verification: Verification) -> Facts:
         "bytes": sum(array.nbytes for outputs in run.outputs for array in outputs) if run.has_run else None,
         "different": _differing_bytes_text(others) if run.has_run else None,
         "seconds": round(run.seconds, 2) if run.has_run else None,
-        "note": _note(run),
+        "note": _skip_or_failure_note(run),
     }
 
 
@@ -64,7 +64,7 @@ def _differing_bytes_text(others: dict[str, int]) -> str:
     return ", ".join(f"{count:,} from {name}" for name, count in different.items()) or "0"
 
 
-def _note(run: VerifiedRun) -> str:
+def _skip_or_failure_note(run: VerifiedRun) -> str:
     if run.skipped:
         return f"skipped: {run.skipped.what}; {run.skipped.help}"
     return _in_one_line(run.failed) if run.failed else ""
@@ -75,7 +75,7 @@ def _in_one_line(error: PillionError) -> str:
     return "failed: " + "; ".join(" ".join(part.split()) for part in parts if part)
 
 
-def _difference(difference: Difference) -> Facts:
+def _difference_facts(difference: Difference) -> Facts:
     op = difference.op
     return {
         "executor": difference.executor,

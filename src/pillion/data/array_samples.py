@@ -69,7 +69,7 @@ def samples_of_arrays(
         raise _unequal_counts_error(
             place, f"{counts} samples of the inputs", "the same number of samples for each input"
         )
-    answers = _labels(labels, counts[0], place)
+    answers = _check_labels(labels, counts[0], place)
     for number in range(counts[0]):
         at = f"sample {number + 1} of {place}" if counts[0] > 1 else place
         parts = (np.asarray(column[number]) for column in columns)
@@ -77,7 +77,7 @@ def samples_of_arrays(
         yield Sample(fit, answers[number] if answers is not None else None, at)
 
 
-def _labels(labels: Array | None, count: int, source: str) -> Array | None:
+def _check_labels(labels: Array | None, count: int, source: str) -> Array | None:
     """Checks for one label per sample; a single sample's label may be a scalar."""
     if labels is None:
         return None

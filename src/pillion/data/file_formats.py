@@ -29,13 +29,13 @@ def _array_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Ite
     only = _single_input(specs, path)
     for number, x in enumerate(inputs[0]):
         label = None if labels is None else labels[number]
-        yield _transformed(x, label, only, source.reading, f"sample {number + 1} of {path}")
+        yield _transform_sample(x, label, only, source.reading, f"sample {number + 1} of {path}")
 
 
 def _image_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
     only = _single_input(specs, path)
     if source.reading.transform is not None:
-        yield _transformed(image_files.read_image_as_it_is(path), None, only, source.reading, str(path))
+        yield _transform_sample(image_files.read_image_as_it_is(path), None, only, source.reading, str(path))
         return
     image = image_files.read_image(path, only, source.reading)
     yield Sample((image_files.as_input(image, only, source.reading),), None, str(path))
@@ -47,7 +47,7 @@ def _sound_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Ite
     if source.first_sound is not None:
         wav_files.require_same_rate(path, source.first_sound)
     if source.reading.transform is not None:
-        yield _transformed(sound, None, only, source.reading, str(path))
+        yield _transform_sample(sound, None, only, source.reading, str(path))
         return
     yield Sample((wav_files.as_input(sound, only, source.reading, str(path)),), None, str(path))
 
@@ -84,7 +84,9 @@ def _single_input(specs: Sequence[InputSpec], path: Path) -> InputSpec:
     return specs[0]
 
 
-def _transformed(raw: Array, label: Array | None, spec: InputSpec, reading: Reading, location: str) -> Sample:
+def _transform_sample(
+    raw: Array, label: Array | None, spec: InputSpec, reading: Reading, location: str
+) -> Sample:
     """Returns the sample that the user's function makes of a file's content."""
     assert reading.transform is not None
     array = as_array(run_user_code(reading.transform, "--transform", raw, rule=TRANSFORM))
@@ -117,8 +119,10 @@ class Files:
         """The files, each with its class folder."""
         if not self.path.is_dir():
             return ((regular_file(self.path, "data"), None),)
-        flat = [(file, None) for file in _readable(self.path)]
-        of_class = [[(file, folder.name) for file in _all_readable(folder)] for folder in _folders(self.path)]
+        flat = [(file, None) for file in _data_files(self.path)]
+        of_class = [
+            [(file, folder.name) for file in _all_readable(folder)] for folder in _visible_folders(self.path)
+        ]
         has_order = self.reading.labels is not None  # its lines follow the names
         mixed = chain(*of_class) if has_order else chain(*zip_longest(*of_class))
         classed = [file for file in mixed if file is not None]
@@ -236,11 +240,11 @@ def open_files(path: Path, reading: Reading) -> Files:
     return source
 
 
-def _readable(folder: Path) -> list[Path]:
+def _data_files(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if _is_data(f.name) and f.is_file())
 
 
-def _folders(folder: Path) -> list[Path]:
+def _visible_folders(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith("."))
 
 

@@ -42,7 +42,7 @@ def read_image(path: Path, wanted: InputSpec, reading: Reading) -> Array:
     image = _decode_image(path)
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
-        image = _resized(image, width, height, reading, path, wanted)
+        image = _fit_to_size(image, width, height, reading, path, wanted)
     return np.asarray(image, np.uint8).reshape(height, width, channels)
 
 
@@ -78,7 +78,7 @@ def _decode_image(path: Path) -> Any:
     return image
 
 
-def _resized(image: Any, width: int, height: int, reading: Reading, path: Path, spec: InputSpec) -> Any:
+def _fit_to_size(image: Any, width: int, height: int, reading: Reading, path: Path, spec: InputSpec) -> Any:
     from PIL import Image
 
     if reading.fit == "exact":

@@ -58,7 +58,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         parsed = {"classes": _words(self.classes)} | {
-            n: _numbers(n, getattr(self, n)) for n in ("mean", "std")
+            n: _parse_numbers(n, getattr(self, n)) for n in ("mean", "std")
         }
         if isinstance(self.transform, str):
             parsed["transform"] = function_of(self.transform, TRANSFORM)
@@ -86,7 +86,7 @@ def _words(text: str | tuple[str, ...]) -> Any:
     return names
 
 
-def _numbers(name: str, text: str | tuple[float, ...]) -> Any:
+def _parse_numbers(name: str, text: str | tuple[float, ...]) -> Any:
     if not text or not isinstance(text, str):
         return text or ()
     try:

@@ -46,7 +46,7 @@ class TextTable:
 
 def open_table(path: Path, numbers: int | None, reading: Reading) -> TextTable:
     """Determines the table's layout from its first lines, and from the number of columns if that is known."""
-    separator = _separator(path)
+    separator = _detect_separator(path)
     lines = [cells for _, cells in itertools.islice(_rows(path, separator), 2)]
     if not lines:
         raise _damaged_table_error(path, 1, "an empty file", "a line for each sample")
@@ -76,7 +76,7 @@ def _are_names(cells: Sequence[str]) -> bool:
     return len(words) > 1 or any(word.lower() in LABEL_NAMES for word in words)
 
 
-def _separator(path: Path) -> str:
+def _detect_separator(path: Path) -> str:
     regular_file(path, "table", MOST_BYTES)
     with path.open("rb") as file:
         line = file.readline(MOST_LINE).decode("utf-8", "replace")
@@ -156,7 +156,11 @@ def samples_of_table(
     numbers = {name: number for number, name in enumerate(classes)}
     for line, cells in table.rows():
         place = f"line {line} of {table.path}"
-        label = _label(cells.pop(table.label), numbers, table.path, line) if table.label is not None else None
+        label = (
+            _parse_label(cells.pop(table.label), numbers, table.path, line)
+            if table.label is not None
+            else None
+        )
         row = np.array([_number(cell, table.path, line) for cell in cells], np.float64)
         real = normalized(row, reading).astype(np.float32)
         yield Sample((real.reshape(1, *wanted.of_one),), label, place)
@@ -167,7 +171,7 @@ def labels_of_table(path: Path, reading: Reading) -> list[Array]:
     table = open_table(path, None, Reading(label_column=reading.label_column or "1"))
     numbers = {name: number for number, name in enumerate(reading.classes or classes_of(table))}
     assert table.label is not None
-    return [_label(cells[table.label], numbers, path, line) for line, cells in table.rows()]
+    return [_parse_label(cells[table.label], numbers, path, line) for line, cells in table.rows()]
 
 
 def _number(cell: str, path: Path, line: int) -> float:
@@ -182,7 +186,7 @@ def _number(cell: str, path: Path, line: int) -> float:
     return number
 
 
-def _label(cell: str, numbers: dict[str, int], path: Path, line: int) -> Array:
+def _parse_label(cell: str, numbers: dict[str, int], path: Path, line: int) -> Array:
     if numbers:
         if cell not in numbers:
             raise _damaged_table_error(

@@ -86,11 +86,11 @@ def as_input(sound: Array, wanted: InputSpec, reading: Reading, place: str) -> A
             help="--transform file.py:function makes features of a sound, for instance a spectrogram",
         )
     if len(sound) != length:
-        sound = _cut(sound, length, wanted, reading, place)
+        sound = _crop_or_pad(sound, length, wanted, reading, place)
     return normalized(sound, reading).reshape(1, *wanted.of_one)
 
 
-def _cut(sound: Array, length: int, spec: InputSpec, reading: Reading, location: str) -> Array:
+def _crop_or_pad(sound: Array, length: int, spec: InputSpec, reading: Reading, location: str) -> Array:
     if reading.fit != "crop":
         raise input_mismatch_error(
             location,

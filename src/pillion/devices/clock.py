@@ -38,7 +38,7 @@ def parse_clock(text: str | float | Clock, option: str = "--clock") -> Clock:
     if isinstance(text, Clock):
         return text
     try:
-        return Clock(_hertz(text))
+        return Clock(_parse_hertz(text))
     except (ValueError, OverflowError, TypeError):
         pass
     raise PillionError(
@@ -49,7 +49,7 @@ def parse_clock(text: str | float | Clock, option: str = "--clock") -> Clock:
     )
 
 
-def _hertz(text: str | float) -> float:
+def _parse_hertz(text: str | float) -> float:
     if isinstance(text, bool):
         raise ValueError("truth is no number")
     if not isinstance(text, str):

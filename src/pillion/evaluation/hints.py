@@ -111,7 +111,7 @@ def _range_hint(op: Op, tensor: NoisyTensor, low: float, high: float, shares_wit
             f"change the model: clamp there, torch.clamp(x, {low:.3g}, {high:.3g}), and train on",
             False,
         )
-    spread = _spread(tensor)
+    spread = _channel_magnitude_ratio(tensor)
     if spread > UNEVEN_CHANNEL_RATIO:
         return Hint(
             f"one channel is {spread:.0f} times as large as a usual one, and all share a scale",
@@ -134,7 +134,7 @@ def _unused_range_hint(used: float, shares_with: str) -> Hint:
     return Hint(f"{reason}: it was calibrated for larger values", "--calibrate with data like this", True)
 
 
-def _spread(tensor: NoisyTensor) -> float:
+def _channel_magnitude_ratio(tensor: NoisyTensor) -> float:
     channels = tensor.channels
     if channels is None or len(channels) < 2:
         return 1.0

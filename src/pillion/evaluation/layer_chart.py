@@ -32,7 +32,7 @@ def svg(comparison: Comparison) -> str:
     title = f"{comparison.model} for {comparison.target}: what each layer does to the outputs"
     for x, y, text, kind in (
         (20, 30, title, "title"),
-        (20, 50, _summary(comparison), "faint"),
+        (20, 50, _comparison_summary(comparison), "faint"),
         (20, 72, "layer", "faint"),
         (LEFT, 72, "share of the damage", "faint"),
         (WIDTH - RIGHT + 12, 72, "outputs with its noise alone", "faint"),
@@ -52,18 +52,18 @@ def _draw_bar(root: Element, y: int, layer: LayerErrors, largest: float) -> None
     element(group, "text", f"{name}  {layer.kind}", x=20, y=y + 14)
     for kind, length in (("track", room), ("bar", max(1, round(room * layer.share / largest)))):
         element(group, "rect", class_=kind, x=LEFT, y=y + 3, width=length, height=ROW - 8, rx=2)
-    words = f"{_db(layer.output_db)}, {layer.share:.1%}"
+    words = f"{_format_decibels(layer.output_db)}, {layer.share:.1%}"
     element(group, "text", words, x=WIDTH - RIGHT + 12, y=y + 14)
 
 
-def _summary(comparison: Comparison) -> str:
+def _comparison_summary(comparison: Comparison) -> str:
     return (
-        f"{comparison.samples} samples; signal to noise of the outputs {_db(comparison.output_db)}, "
-        f"{_db(comparison.expected_db)} by the sum of all layers"
+        f"{comparison.samples} samples; signal to noise of the outputs {_format_decibels(comparison.output_db)}, "
+        f"{_format_decibels(comparison.expected_db)} by the sum of all layers"
     )
 
 
-def _db(decibels: float | None) -> str:
+def _format_decibels(decibels: float | None) -> str:
     return "exact" if decibels is None else f"{decibels:.1f} dB"
 
 

@@ -154,7 +154,7 @@ class MeanError:
     def add(self, batch: Batch) -> None:
         """Adds the errors of a batch."""
         outputs = batch.flat.astype(np.float64)
-        difference = outputs - _targets(batch, self.name)
+        difference = outputs - _expected_output(batch, self.name)
         self.total += float((difference**2 if self.name == "mse" else np.abs(difference)).sum())
         self.elements += difference.size
 
@@ -296,7 +296,7 @@ def _binary_labels(batch: Batch) -> Array:
     return labels[:, 0].astype(np.int64)
 
 
-def _targets(batch: Batch, metric: str) -> Array:
+def _expected_output(batch: Batch, metric: str) -> Array:
     """Returns the expected first output: the labels, or the input."""
     targets = batch.flat
     if batch.labels is not None:

@@ -89,17 +89,17 @@ class Child:
 
     def send(self, data: bytes, seconds: float) -> None:
         """Writes all data, or raises after `seconds`, at most `MOST_SECONDS`."""
-        self._move(data, 0, seconds, time.monotonic() + seconds)
+        self._exchange_bytes(data, 0, seconds, time.monotonic() + seconds)
 
     def receive(self, count: int, seconds: float) -> bytes:
         """Reads exactly `count` bytes, or raises after `seconds`."""
-        return self._move(b"", count, seconds, time.monotonic() + seconds)
+        return self._exchange_bytes(b"", count, seconds, time.monotonic() + seconds)
 
     def exchange(self, data: bytes, count: int, seconds: float) -> bytes:
         """Writes data while reading exactly `count` bytes. Raises if nothing moves for `seconds`."""
-        return self._move(data, count, seconds, math.inf)
+        return self._exchange_bytes(data, count, seconds, math.inf)
 
-    def _move(self, data: bytes, count: int, seconds: float, deadline: float) -> bytes:
+    def _exchange_bytes(self, data: bytes, count: int, seconds: float, deadline: float) -> bytes:
         if not self.alive:  # its descriptors may belong to other files by now
             raise ChildEnded("it has ended before")
         left, parts = memoryview(data), bytearray()
@@ -119,10 +119,10 @@ class Child:
                     raise self._ended_error()
                 parts += part
             if self._to in ready:
-                left = left[self._write(left) :]
+                left = left[self._write_to_pipe(left) :]
         return bytes(parts)
 
-    def _write(self, left: memoryview) -> int:
+    def _write_to_pipe(self, left: memoryview) -> int:
         """Writes as much as the pipe accepts, possibly nothing."""
         try:
             return os.write(self._to, left[:_MOST_AT_ONCE])

@@ -62,13 +62,13 @@ def _build_value(declared: Any, data: object, where: str) -> Any:
             key: _build_value(arguments[1], item, _nested_location(where, key)) for key, item in pairs.items()
         }
     if dataclasses.is_dataclass(declared):
-        return _dataclass(declared, _require_exact_type(dict, data, where), where)
+        return _build_dataclass(declared, _require_exact_type(dict, data, where), where)
     if issubclass(declared, Enum):
         return declared(_require_allowed_value([member.value for member in declared], data, where))
-    return _scalar(declared, data, where)
+    return _build_scalar(declared, data, where)
 
 
-def _dataclass(declared: Any, data: dict[str, Any], where: str) -> Any:
+def _build_dataclass(declared: Any, data: dict[str, Any], where: str) -> Any:
     hints, fields = _field_types(declared), {field.name: field for field in dataclasses.fields(declared)}
     unknown = [key for key in data if key not in fields]
     missing = [
@@ -93,7 +93,7 @@ def _field_types(declared: Any) -> dict[str, Any]:
     return get_type_hints(declared)
 
 
-def _scalar(declared: type, data: object, where: str) -> object:
+def _build_scalar(declared: type, data: object, where: str) -> object:
     if declared is float and type(data) is int:
         try:
             return float(data)

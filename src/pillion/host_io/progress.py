@@ -48,7 +48,7 @@ class Display:
         self._file = file
         self._is_shown = self._is_closed = False
         self._lock = threading.RLock()
-        self._timer = threading.Timer(patience, self._show)
+        self._timer = threading.Timer(patience, self._show_stages)
         self._timer.daemon = True
         self._timer.start()
 
@@ -83,7 +83,7 @@ class Display:
             self._is_closed = True
             self._bars.stop()
 
-    def _show(self) -> None:
+    def _show_stages(self) -> None:
         """Draws the current stages, in the timer's thread."""
         with self._lock:
             if not self._is_closed:

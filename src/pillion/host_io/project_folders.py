@@ -106,7 +106,7 @@ class ProjectWrite:
                     finish_interrupted_write(folder)
                     journal = self.allowed_changes()
                     self.stage(journal)
-                    _apply(folder, journal)
+                    _apply_journal(folder, journal)
             except BaseException:
                 if is_new:
                     with suppress(OSError):
@@ -161,7 +161,7 @@ class ProjectWrite:
             write_parts(new / MARK_FILE, MARK)
             for path in journal.changed:
                 write_parts(new / STAGED / path, self.files[path])
-                mode = _mode(self.folder / path)
+                mode = _file_mode(self.folder / path)
                 if stat.S_ISREG(mode):
                     os.chmod(new / STAGED / path, stat.S_IMODE(mode) & 0o777 | stat.S_IWUSR)
             write_parts(new / JOURNAL, json.dumps(as_plain_data(journal), indent=1) + "\n")
@@ -242,11 +242,11 @@ def _hash_or_none(folder: Path, path: str) -> str:
 def _hash_of(folder: Path, path: str) -> str:
     """Returns the hash of a file; empty if it is missing. Raises if the path is a folder, or behind a link."""
     for parent in reversed(PurePosixPath(path).parents[:-1]):
-        mode = _mode(folder / parent)
+        mode = _file_mode(folder / parent)
         if mode and not stat.S_ISDIR(mode):
             what = "a symbolic link" if stat.S_ISLNK(mode) else "a file"
             raise _path_blocked_error(folder / parent, what, "a folder")
-    mode = _mode(folder / path)
+    mode = _file_mode(folder / path)
     if stat.S_ISLNK(mode):
         return f"link to {hashlib.sha256(os.fsencode(os.readlink(folder / path))).hexdigest()}"
     if mode and not stat.S_ISREG(mode):
@@ -256,7 +256,7 @@ def _hash_of(folder: Path, path: str) -> str:
     return file_sha256(folder / path) if mode else ""
 
 
-def _mode(path: Path) -> int:
+def _file_mode(path: Path) -> int:
     """Returns the file mode; 0 if the path is missing."""
     try:
         return path.lstat().st_mode
@@ -273,7 +273,7 @@ def _path_blocked_error(path: Path, actual: str, expected: str) -> PillionError:
     )
 
 
-def _apply(folder: Path, journal: Journal) -> None:
+def _apply_journal(folder: Path, journal: Journal) -> None:
     """Moves staged files into place, skipping those moved already, so that it can be repeated."""
     staged = folder / COMMIT / STAGED
     for path in journal.changed:
@@ -297,14 +297,14 @@ def _remove_empty(folder: Path, path: str) -> None:
 
 def finish_interrupted_write(folder: Path) -> None:
     """Completes an interrupted write after its commit, and discards one before it."""
-    if _mode(folder / NEW):
+    if _file_mode(folder / NEW):
         _remove_pillion_folder(folder / NEW)
-    if not _mode(folder / COMMIT):
+    if not _file_mode(folder / COMMIT):
         return
     _require_pillion_folder(folder / COMMIT)
     journal = _read_journal(folder)
     for path, was in journal.changed.items():
-        if _mode(folder / COMMIT / STAGED / path) and _hash_of(folder, path) not in ("", was):
+        if _file_mode(folder / COMMIT / STAGED / path) and _hash_of(folder, path) not in ("", was):
             raise PillionError(
                 f"{folder} was being written when that was stopped, and changed since",
                 rule="a file that waits for its new content stays as it was",
@@ -312,7 +312,7 @@ def finish_interrupted_write(folder: Path) -> None:
                 help=f"move {folder / path} away, then the same command again; "
                 f"or remove {folder / COMMIT}, and compile the model again with --force",
             )
-    _apply(folder, journal)
+    _apply_journal(folder, journal)
 
 
 def _read_journal(folder: Path) -> Journal:
@@ -344,6 +344,6 @@ def _remove_pillion_folder(folder: Path) -> None:
 
 def finish_write_before_reading(folder: Path) -> None:
     """Completes an interrupted write. Readers of a project call it first, so that they never see a mixture."""
-    if _mode(folder / COMMIT):
+    if _file_mode(folder / COMMIT):
         with errors_naming_path(folder), folder_lock(folder):
             finish_interrupted_write(folder)

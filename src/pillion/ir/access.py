@@ -63,25 +63,25 @@ class AxisMap:
     not_streamed: str = ""
     """Why an op cannot compute rows of an endless signal one after another; empty if it can."""
 
-    def _ends(self, span: Span) -> Pair:
+    def _operand_range(self, span: Span) -> Pair:
         """Returns the operand's first element for a span of the result, and the one behind the last."""
         first = (span.first * self.stride + self.low) // self.unit
         return first, ((span.first + span.count - 1) * self.stride + self.high) // self.unit + 1
 
     def reach(self, span: Span) -> Span:
         """Returns the operand's elements for a span of the result, padding included: the first may be negative."""
-        first, end = self._ends(span)
+        first, end = self._operand_range(span)
         return Span(first, end - first)
 
     def inside(self, span: Span, size: int) -> Span:
         """Returns the part of `reach` inside an operand of `size` elements, at least `least` elements."""
-        first, end = self._ends(span)
+        first, end = self._operand_range(span)
         first = min(max(first, 0), size - self.least)
         return Span(first, max(min(end, size) - first, self.least))
 
     def missing(self, span: Span, size: int) -> Pair:
         """Counts the elements of `reach` before and behind an operand of `size` elements."""
-        first, end = self._ends(span)
+        first, end = self._operand_range(span)
         return min(max(-first, 0), end - first), min(max(end - size, 0), end - first)
 
     @property
@@ -114,7 +114,7 @@ class ListedMap(AxisMap):
     firsts: Sequence[int]
     lasts: Sequence[int]
 
-    def _ends(self, span: Span) -> Pair:
+    def _operand_range(self, span: Span) -> Pair:
         """Returns an empty range for elements behind the result's last one, which planners may ask for."""
         rows = slice(span.first, span.end)
         firsts, behind = self.firsts[rows], self.lasts[-1] + 1

@@ -117,9 +117,9 @@ class _FirstFitSearch:
             (candidate for candidate in placed if candidate), key=lambda candidate: candidate.size
         )[:STARTS]
         for start in starts:
-            self._climb(start, len(easy), tries // len(starts))
+            self._hill_climb(start, len(easy), tries // len(starts))
 
-    def _climb(self, now: _PlacedOrder, easy: int, tries: int) -> None:
+    def _hill_climb(self, now: _PlacedOrder, easy: int, tries: int) -> None:
         dice = random.Random(0)
         chain = self._critical_chain(now)
         for number in range(tries):

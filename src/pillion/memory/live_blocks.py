@@ -56,7 +56,7 @@ class LiveBlock:
             return shift == 0
         moved = {block: at + shift for block, at in theirs.items()}
         works = [block for block in (*ours, *moved) if block.held]
-        if any(_collide(a, b, moved[b] - ours[a], works) for a in ours for b in moved):
+        if any(_blocks_overlap(a, b, moved[b] - ours[a], works) for a in ours for b in moved):
             return False
         first = min((*ours.values(), *moved.values()))
         together = {block: at - first for block, at in (*ours.items(), *moved.items())}
@@ -87,7 +87,7 @@ class LiveBlock:
         return self.reach(other) is not None
 
 
-def _collide(a: LiveBlock, b: LiveBlock, distance: int, works: Iterable[LiveBlock]) -> bool:
+def _blocks_overlap(a: LiveBlock, b: LiveBlock, distance: int, works: Iterable[LiveBlock]) -> bool:
     """Whether two blocks at a fixed distance overlap while both are live. While an NPU works in the workspace that
     holds them, they may."""
     if not -b.size < distance < a.size or not a.meets(b):

@@ -121,13 +121,13 @@ def plan_memory(graph: Graph, needs: Needs, effort: PlanningEffort = PlanningEff
         floor_bytes=min(floor, activation_bytes, arena_bytes),
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
-        residents=tuple(_residents(blocks, scratch, clock)),
+        residents=tuple(_arena_residents(blocks, scratch, clock)),
         state_offsets=state_offsets,
         state_bytes=state_bytes,
     )
 
 
-def _residents(
+def _arena_residents(
     blocks: Mapping[Value, LiveBlock], scratch: Mapping[Op, LiveBlock], clock: _OpTicks
 ) -> Iterator[ArenaResident]:
     """Yields activations, of which outputs live until the end, and scratch."""

@@ -103,9 +103,11 @@ class IntegerArithmetic(Binary):
 
     @property
     def is_identity(self) -> bool:
-        return self._keeps(self.a, self.b) or (self.calculation in EITHER_WAY and self._keeps(self.b, self.a))
+        return self._passes_operand_through(self.a, self.b) or (
+            self.calculation in EITHER_WAY and self._passes_operand_through(self.b, self.a)
+        )
 
-    def _keeps(self, passed_on: Value, neutral: Value) -> bool:
+    def _passes_operand_through(self, passed_on: Value, neutral: Value) -> bool:
         array = neutral.constant if neutral.is_constant and passed_on.type == self.y.type else None
         return array is not None and np.array_equal(array, np.full_like(array, NEUTRAL[self.calculation]))
 

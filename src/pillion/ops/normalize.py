@@ -111,7 +111,7 @@ class Normalize(Op):
     @property
     def places(self) -> int:
         """Fraction bits of a result before it is rounded."""
-        weights, bias = self._reals()
+        weights, bias = self._broadcast_weights_and_bias()
         most = (np.abs(weights).max() * math.sqrt(self.elements) + np.abs(bias).max()) / self.y.scale
         most += 2.0 ** (8 * self.y.dtype.size_bytes)
         places = RESULT_BITS - math.ceil(math.log2(most))
@@ -122,7 +122,7 @@ class Normalize(Op):
     def factors_and_offsets(self) -> tuple[Int64Array, Int64Array]:
         """Returns, per index of the last axis or for all, the integer factor of a normalized element, and the
         constant that is added to the upper half of the product: bias, zero point, and one half for rounding."""
-        weights, bias = self._reals()
+        weights, bias = self._broadcast_weights_and_bias()
         fraction_bits = self.places
         factors = numerics.round_half_away(weights * (self.step * 2.0 ** (32 + fraction_bits) / self.y.scale))
         if np.abs(factors).max() > numerics.INT32_MAX:
@@ -134,7 +134,7 @@ class Normalize(Op):
             1 << fraction_bits >> 1
         )
 
-    def _reals(self) -> tuple[Reals, Reals]:
+    def _broadcast_weights_and_bias(self) -> tuple[Reals, Reals]:
         """Weights and bias, each as long as the other."""
         weights = np.ones(1) if self.weights is None else self.weights.constant.astype(np.float64)
         bias = np.zeros(1) if self.bias is None else self.bias.constant.astype(np.float64)
@@ -217,7 +217,7 @@ class Normalize(Op):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield from _examples(cls)
+        yield from _norm_examples(cls)
         yield from _wide_examples(cls)
 
 
@@ -247,7 +247,7 @@ CASES: tuple[tuple[Shape, float, dict[str, object]], ...] = (
 )
 
 
-def _examples(cls: type[Op]) -> Iterator[Op]:
+def _norm_examples(cls: type[Op]) -> Iterator[Op]:
     """Yields examples with weights and bias per channel, with one of both, one for all, and none."""
     for number, (shape, scale, attributes) in enumerate(CASES):
         rng = np.random.default_rng(number)

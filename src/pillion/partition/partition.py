@@ -215,7 +215,9 @@ class _SegmentCycles:
 
 
 def _segment_cycles(graph: Graph, segment: list[Op], npu: Device, isa: Isa, costs: Costs) -> _SegmentCycles:
-    border = sum(v.type.size_bytes for v in (*_inputs(graph, segment), *_outputs(graph, segment)))
+    border = sum(
+        v.type.size_bytes for v in (*_segment_inputs(graph, segment), *_segment_outputs(graph, segment))
+    )
     known = costs(_segment_op(graph, segment, npu).body)
     work = known.cycles if known else sum(npu.estimate(op) for op in segment)
     on_npu = npu.dispatch_cycles + work + border // CPU_BYTES_PER_CYCLE
@@ -232,12 +234,12 @@ def _core_cycles(ops: Sequence[Op], npu: Device, isa: Isa) -> int:
     return cycles + int(sum(v.type.size_bytes for v in constants) / npu.flash_bytes_per_cycle)
 
 
-def _inputs(graph: Graph, segment: list[Op]) -> list[Value]:
+def _segment_inputs(graph: Graph, segment: list[Op]) -> list[Value]:
     results = {r for op in segment for r in op.results}
     return list(dict.fromkeys(v for op in segment for v in op.activations if v not in results))
 
 
-def _outputs(graph: Graph, segment: list[Op]) -> list[Value]:
+def _segment_outputs(graph: Graph, segment: list[Op]) -> list[Value]:
     members = set(segment)
     return [
         r
@@ -285,9 +287,9 @@ def _crossing_bytes(graph: Graph, segment: list[Op]) -> Counter[Op]:
     reader = {v: op for op in reversed(segment) for v in op.activations}
     maker = {v: op for op in segment for v in op.results}
     crossing: Counter[Op] = Counter()
-    for value in _inputs(graph, segment):
+    for value in _segment_inputs(graph, segment):
         crossing[reader[value]] += value.type.size_bytes
-    for value in _outputs(graph, segment):
+    for value in _segment_outputs(graph, segment):
         crossing[maker[value]] += value.type.size_bytes
     return crossing
 
@@ -320,7 +322,7 @@ def _replace_by_segments(graph: Graph, segments: list[list[Op]], npu: Device) ->
 
 
 def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
-    inputs, outputs = _inputs(graph, segment), _outputs(graph, segment)
+    inputs, outputs = _segment_inputs(graph, segment), _segment_outputs(graph, segment)
     body = Graph(
         f"{graph.name}_{segment[0].name}", tuple(inputs), tuple(segment), tuple(outputs), npu.arithmetic
     )

@@ -24,11 +24,11 @@ def merge_movement(graph: Graph) -> Graph:
 @rewrite_pass(Transpose, Reshape)
 def _merge_with_producers(op: Move, at: Sweep) -> Replacement:
     """Merges each move with the ops before it. What a change makes possible behind it is found in the same sweep."""
-    ops = _merged(op, at)
+    ops = _merge_move(op, at)
     return None if ops == [op] else ops
 
 
-def _merged(move: Move, at: Sweep) -> list[Op]:
+def _merge_move(move: Move, at: Sweep) -> list[Op]:
     while (composed := _compose_moves(move, at.producers.get(move.x))) is not None:
         at.shared.update({composed.x} - {move.x})
         move = composed
@@ -40,7 +40,7 @@ def _merged(move: Move, at: Sweep) -> list[Op]:
     if type(at.producers.get(pointwise.x)) is not type(move):
         return [move]
     moved = pointwise.x.like(f"{move.y.name}_moved", shape=move.y.shape)
-    early = _merged(dataclasses.replace(move, x=pointwise.x, y=moved), at)
+    early = _merge_move(dataclasses.replace(move, x=pointwise.x, y=moved), at)
     return [*early, dataclasses.replace(pointwise, x=moved, y=move.y).substitute(at.same)]
 
 

@@ -14,12 +14,12 @@ def require_sums_fit_32_bits(op: Op) -> None:
     try:
         largest = max((sum_ << max(shift, 0) for sum_, shift in op.largest_sums()), default=0)
     except ValueError as error:  # no shift is large enough
-        raise _refusal(op, str(error)) from None
+        raise _overflow_error(op, str(error)) from None
     if largest > numerics.INT32_MAX:
-        raise _refusal(op, f"up to {largest}")
+        raise _overflow_error(op, f"up to {largest}")
 
 
-def _refusal(op: Op, here: str) -> PillionError:
+def _overflow_error(op: Op, here: str) -> PillionError:
     refusal = op.refuse("sums times the ratio of scales fit 32 bits", here)
     return PillionError(
         refusal.what,

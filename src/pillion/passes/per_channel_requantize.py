@@ -63,7 +63,7 @@ def _convs_per_filter(op: DepthwiseConv2d, names: UniqueNames) -> Iterator[Op]:
     for number in range(multiplier):
         filters = slice(number, None, multiplier)
         weights, bias = (
-            _filters(v, filters, names.fresh(f"{v.name}_{number}")) for v in (op.weights, op.bias)
+            _slice_filters(v, filters, names.fresh(f"{v.name}_{number}")) for v in (op.weights, op.bias)
         )
         y = op.y.like(names.fresh(f"{op.name}_{number}"), shape=(n, h, w, op.in_channels))
         yield dataclasses.replace(op, weights=weights, bias=bias, y=y, given=())
@@ -74,7 +74,7 @@ def _convs_per_filter(op: DepthwiseConv2d, names: UniqueNames) -> Iterator[Op]:
     yield Reshape(x=side_by_side, y=op.y, source=op.source)
 
 
-def _filters(value: Value, filters: slice, name: str) -> Value:
+def _slice_filters(value: Value, filters: slice, name: str) -> Value:
     """Slices weights or bias, with their scales, to some filters."""
     quant = value.type.quant
     quant = PerChannel(quant.scales[filters], quant.axis) if isinstance(quant, PerChannel) else quant

@@ -12,7 +12,7 @@ APART = 128
 """Difference between a tensor's zero points in uint8 and in int8."""
 
 
-def _unsigned(value: Value) -> Value:
+def _uint8_counterpart(value: Value) -> Value:
     """Returns the uint8 value whose numbers represent the same real numbers as those of an int8 value."""
     quant = PerTensor(value.scale, value.zero_point + APART)
     return value.like(value.name, dtype=DType.UINT8, quant=quant)
@@ -23,10 +23,10 @@ def uint8_io(graph: Graph) -> Graph:
     graph = int8_io(graph)
     names = UniqueNames(list(graph.values))
     inside = {v: v.like(names.fresh(f"{v.name}_i8")) for v in graph.inputs if _is_int8(v)}
-    outer = {v: _unsigned(v) for v in inside}
+    outer = {v: _uint8_counterpart(v) for v in inside}
     first = [Requantize(x=outer[v], y=inside[v]) for v in inside]
     results = [v for v in dict.fromkeys(graph.outputs) if _is_int8(v) and v in graph.producers]
-    uint8_results = {v: _unsigned(v) for v in results}
+    uint8_results = {v: _uint8_counterpart(v) for v in results}
     int8_results = {v: v.like(names.fresh(f"{v.name}_i8")) for v in results}
     moved = graph.substitute({**inside, **int8_results})
     last: list[Op] = [Requantize(x=int8_results[v], y=uint8_results[v], to=DType.UINT8) for v in results]

@@ -45,7 +45,7 @@ def arena_facts(subject: CompiledProgram, ops: Sequence[OpFacts], *, plans: bool
         next_peak=following,
         advice=(
             *(_advice_from_other_plans(subject, plan) if plans else ()),
-            *_advice(plan, peak, following, ops),
+            *_arena_advice(plan, peak, following, ops),
         ),
     )
 
@@ -108,7 +108,7 @@ def _next_peak(
     )
 
 
-def _advice(
+def _arena_advice(
     plan: MemoryPlan, peak: PeakFacts, following: PeakFacts | None, ops: Sequence[OpFacts]
 ) -> Iterator[str]:
     yield from _unused_live_tensors(peak, ops)

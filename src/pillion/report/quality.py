@@ -121,9 +121,9 @@ class _Tally:
         self.levels = counts if not self.count else self.levels + counts
         self.count += integers.size
         if real is not None:
-            self._compare(levels, real.ravel().astype(np.float64))
+            self._accumulate_errors(levels, real.ravel().astype(np.float64))
 
-    def _compare(self, levels: NDArray[np.int64], real: NDArray[np.float64]) -> None:
+    def _accumulate_errors(self, levels: NDArray[np.int64], real: NDArray[np.float64]) -> None:
         low, high = self.value.dtype.bounds
         is_finite = np.isfinite(real)  # a mask of minus infinity has no error that counts
         real, levels = real[is_finite], levels[is_finite]

@@ -90,7 +90,11 @@ def _run_emulator(
     raw = b"".join(np.ascontiguousarray(x).tobytes() for sample in samples for x in sample)
     timeout = options.timeout * len(samples)
     run = qemu.run(folder, board, raw, profile=options.profile, timeout=timeout, files=manifest.files)
-    profile = _profile(manifest, run, firmware_sizes(folder, manifest, board)) if options.profile else None
+    profile = (
+        _execution_profile(manifest, run, firmware_sizes(folder, manifest, board))
+        if options.profile
+        else None
+    )
     per_sample = len(run.outputs) // len(samples)
     for number in range(len(samples)):
         outputs = run.outputs[number * per_sample : (number + 1) * per_sample]
@@ -139,9 +143,9 @@ def check_board(manifest: Manifest, board: Board) -> None:
     )
 
 
-def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile:
+def _execution_profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile:
     memory = manifest.memory
-    constants = _constants(sizes, manifest.model)
+    constants = _linked_constant_bytes(sizes, manifest.model)
     regions = [
         DifferingRegion("arena", memory.arena_bytes, sizes.arena),
         *([DifferingRegion("state", memory.state_bytes, sizes.state)] if manifest.states else []),
@@ -160,7 +164,7 @@ def _profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) -> Profile
     return Profile(on_core, ops, result.stack_bytes or 0, sizes, tuple(regions), manifest.ops)
 
 
-def _constants(sizes: ElfSizes, model: str) -> dict[bool, int]:
+def _linked_constant_bytes(sizes: ElfSizes, model: str) -> dict[bool, int]:
     """Returns the bytes of the model's arrays in the linked file: its own (False), and those of the NPU's
     stand-in (True)."""
     totals: dict[bool, int] = {}

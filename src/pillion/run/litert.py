@@ -52,13 +52,13 @@ class LiteRtExecutor:
                 "LiteRT would round otherwise",
                 "--on npu executes the NPU's own code, where its compiler is installed",
             )
-        if not _segments(program.graph):
+        if not _npu_segments(program.graph):
             has_operators = verdict_of_checks(
                 "litert.operators", lambda: tflite.require_operators(program.graph)
             )
             if not has_operators.ok:
                 return has_operators
-        knows = bool(_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
+        knows = bool(_npu_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
         return Verdict(
             "litert.graph",
             knows,
@@ -70,7 +70,7 @@ class LiteRtExecutor:
 
     def run(self, program: Runnable, samples: Samples, options: RunOptions = DEFAULTS) -> list[RunResult]:
         """Returns the results of the samples."""
-        segments = _segments(program.graph)
+        segments = _npu_segments(program.graph)
         graph = program.graph
         if not segments and graph.arithmetic is Arithmetic.TFLITE:
             return list(_run_whole_graph(graph, samples, options))
@@ -103,11 +103,11 @@ def _run_whole_graph(graph: Graph, samples: Samples, options: RunOptions) -> Ite
 
 def op_rounded_differently(graph: Graph) -> Op | None:
     """Returns an op of a segment that LiteRT rounds differently than the NPU, or None."""
-    inner = (op for s in _segments(graph) if s.body.arithmetic is not Arithmetic.TFLITE for op in s.body)
+    inner = (op for s in _npu_segments(graph) if s.body.arithmetic is not Arithmetic.TFLITE for op in s.body)
     return next((op for op in inner if isinstance(op, (Linear, ReduceSum))), None)
 
 
-def _segments(graph: Graph) -> list[Segment]:
+def _npu_segments(graph: Graph) -> list[Segment]:
     return [op for op in graph.ops if isinstance(op, Segment)]
 
 

@@ -32,7 +32,7 @@ def require_npu_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[byt
     """Returns the driver for a project's NPU and the code of its segments; raises if either is missing."""
     npu = find_target(manifest.target).npu
     payloads = [read_whole(folder / name, ".bin") for name in _segment_files(manifest)]
-    if npu is None or not payloads or not _sources(manifest):
+    if npu is None or not payloads or not _npu_source_files(manifest):
         raise PillionError(
             f"`{manifest.model}` holds no code for an NPU",
             rule=f"--on {NPU} executes segments that the NPU's own compiler has made, and the C that calls its driver",
@@ -76,7 +76,7 @@ def _segment_files(manifest: Manifest) -> list[str]:
     return sorted(names, key=lambda name: int("".join(filter(str.isdigit, name)) or 0))
 
 
-def _sources(manifest: Manifest) -> list[str]:
+def _npu_source_files(manifest: Manifest) -> list[str]:
     return [name for name in manifest.files if name.startswith(f"{NPU_FOLDER}/")]
 
 

@@ -43,7 +43,7 @@ class RuntimeProcess:
         command = [sys.executable, "-m", module, *arguments]
         self.child = Child(command, env={**os.environ, "PYTHONPATH": path})
         self._words = words
-        self._exchange(b"", seconds)
+        self._exchange_messages(b"", seconds)
 
     @property
     def alive(self) -> bool:
@@ -52,15 +52,15 @@ class RuntimeProcess:
 
     def ask(self, arrays: Sequence[Array], seconds: float, **facts: Any) -> tuple[Facts, list[Array]]:
         """Returns the facts and arrays of the answer to a request; raises on anything else."""
-        return self._exchange(write_message(arrays, seconds=seconds, **facts), seconds)
+        return self._exchange_messages(write_message(arrays, seconds=seconds, **facts), seconds)
 
-    def _exchange(self, question: bytes, seconds: float) -> tuple[Facts, list[Array]]:
+    def _exchange_messages(self, question: bytes, seconds: float) -> tuple[Facts, list[Array]]:
         try:
             self.child.send(question, seconds)
             facts, arrays = read_message(lambda count: self.child.receive(count, seconds))
             refused = build(dict[str, str], facts["error"], "error") if "error" in facts else None
         except ChildEnded as ended:
-            raise self._crashed(str(ended)) from None
+            raise self._crash_error(str(ended)) from None
         except ChildTimeoutError:
             raise PillionError(
                 self._words.late,
@@ -80,9 +80,9 @@ class RuntimeProcess:
 
     def malformed_answer_error(self, error: ValueError) -> PillionError:
         """Returns the error for a malformed answer."""
-        return self._crashed(f"its answer makes no sense: {error}")
+        return self._crash_error(f"its answer makes no sense: {error}")
 
-    def _crashed(self, how: str) -> PillionError:
+    def _crash_error(self, how: str) -> PillionError:
         return PillionError(
             self._words.crashed,
             rule="it answers, or says why it does not run a file",

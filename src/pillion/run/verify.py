@@ -119,7 +119,7 @@ def verify(
     streams = _group_into_streams(data, steps)
     with show_progress():
         runs = tuple(_run_executor(executor, program, streams) for executor in taking_part)
-        differences = tuple(_differences(program, taking_part, runs, streams))
+        differences = tuple(_first_differences(program, taking_part, runs, streams))
     count, pairs = len(data) // steps, _compare_pairs(runs)
     return Verification(graph.name, program.target.name, count, runs, pairs, differences, steps)
 
@@ -222,7 +222,7 @@ def _run_folder(folder: Path, on: str, streams: Streams) -> VerifiedRun:
     return _run_streams(on, verdict, streams, lambda stream: run_folder(folder, stream, on, VERIFY_OPTIONS))
 
 
-def _differences(
+def _first_differences(
     program: Runnable,
     executors: Sequence[Executor],
     runs: Sequence[VerifiedRun],

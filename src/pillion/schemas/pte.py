@@ -109,7 +109,7 @@ class TensorList(Table):
     items: list[int] = numbers_field(0, "i")
 
 
-def _unread(names: dict[int, str]) -> dict[int, type[Table]]:
+def _name_only_tables(names: dict[int, str]) -> dict[int, type[Table]]:
     """Returns tables that programs may have, without fields: only their names are read, for messages."""
     members = {"__module__": __name__, "__annotations__": dict[str, object]()}
     return {number: type(name, (Table,), {**members}) for number, name in names.items()}
@@ -117,7 +117,7 @@ def _unread(names: dict[int, str]) -> dict[int, type[Table]]:
 
 VALUES: dict[int, type[Table]] = {1: Null, 2: Int, 3: Bool, 4: Double, 5: Tensor, 7: IntList, 10: TensorList}
 """The kinds of values by the format's number."""
-VALUES |= _unread({6: "String", 8: "DoubleList", 9: "BoolList", 11: "OptionalTensorList"})
+VALUES |= _name_only_tables({6: "String", 8: "DoubleList", 9: "BoolList", 11: "OptionalTensorList"})
 
 
 class EValue(Table):
@@ -146,7 +146,7 @@ class DelegateCall(Table):
 
 INSTRUCTIONS: dict[int, type[Table]] = {1: KernelCall, 2: DelegateCall}
 """The kinds of instructions by the format's number."""
-INSTRUCTIONS |= _unread({3: "MoveCall", 4: "JumpFalseCall", 5: "FreeCall"})
+INSTRUCTIONS |= _name_only_tables({3: "MoveCall", 4: "JumpFalseCall", 5: "FreeCall"})
 
 
 class Instruction(Table):

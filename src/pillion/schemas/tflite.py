@@ -98,7 +98,7 @@ OPTIONS: dict[int, Any] = {}
 """Option tables by the format's number."""
 
 
-def _options(name: str, number: int, fields: str = "", first: int = 0) -> Any:
+def _define_options_table(name: str, number: int, fields: str = "", first: int = 0) -> Any:
     """Returns an option table with fields `name:kind` that are numbered in order. A kind is a letter of `struct`,
     `[i]` for a vector or `text`; a default other than 0 follows `=`."""
     kinds = {
@@ -116,81 +116,87 @@ def _options(name: str, number: int, fields: str = "", first: int = 0) -> Any:
     return table_class
 
 
-Conv2DOptions = _options(
+Conv2DOptions = _define_options_table(
     "Conv2DOptions", 1, "padding:b stride_w:i stride_h:i fused_activation:b dilation_w:i=1 dilation_h:i=1"
 )
-DepthwiseConv2DOptions = _options(
+DepthwiseConv2DOptions = _define_options_table(
     "DepthwiseConv2DOptions",
     2,
     "padding:b stride_w:i stride_h:i depth_multiplier:i fused_activation:b dilation_w:i=1 dilation_h:i=1",
 )
-Pool2DOptions = _options(
+Pool2DOptions = _define_options_table(
     "Pool2DOptions", 5, "padding:b stride_w:i stride_h:i filter_w:i filter_h:i fused_activation:b"
 )
-FullyConnectedOptions = _options(
+FullyConnectedOptions = _define_options_table(
     "FullyConnectedOptions", 8, "fused_activation:b weights_format:b keep_num_dims:?"
 )
-SoftmaxOptions = _options("SoftmaxOptions", 9, "beta:f")
-ConcatenationOptions = _options("ConcatenationOptions", 10, "axis:i fused_activation:b")
-AddOptions = _options("AddOptions", 11, "fused_activation:b pot_scale_int16:?=1")
-SubOptions = _options("SubOptions", 28, "fused_activation:b pot_scale_int16:?=1")
-MulOptions = _options("MulOptions", 21, "fused_activation:b")
-ReshapeOptions = _options("ReshapeOptions", 17, "new_shape:[i]")
-PadOptions = _options("PadOptions", 22)
-PadV2Options = _options("PadV2Options", 43)
-TransposeOptions = _options("TransposeOptions", 26)
-ReducerOptions = _options("ReducerOptions", 27, "keep_dims:?")
-SqueezeOptions = _options("SqueezeOptions", 30, "squeeze_dims:[i]")
-StridedSliceOptions = _options(
+SoftmaxOptions = _define_options_table("SoftmaxOptions", 9, "beta:f")
+ConcatenationOptions = _define_options_table("ConcatenationOptions", 10, "axis:i fused_activation:b")
+AddOptions = _define_options_table("AddOptions", 11, "fused_activation:b pot_scale_int16:?=1")
+SubOptions = _define_options_table("SubOptions", 28, "fused_activation:b pot_scale_int16:?=1")
+MulOptions = _define_options_table("MulOptions", 21, "fused_activation:b")
+ReshapeOptions = _define_options_table("ReshapeOptions", 17, "new_shape:[i]")
+PadOptions = _define_options_table("PadOptions", 22)
+PadV2Options = _define_options_table("PadV2Options", 43)
+TransposeOptions = _define_options_table("TransposeOptions", 26)
+ReducerOptions = _define_options_table("ReducerOptions", 27, "keep_dims:?")
+SqueezeOptions = _define_options_table("SqueezeOptions", 30, "squeeze_dims:[i]")
+StridedSliceOptions = _define_options_table(
     "StridedSliceOptions",
     32,
     "begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i offset:?",
 )
-ExpOptions = _options("ExpOptions", 33)
-SplitOptions = _options("SplitOptions", 35, "num_splits:i")
-SplitVOptions = _options("SplitVOptions", 79, "num_splits:i")
-DivOptions = _options("DivOptions", 29, "fused_activation:b")
-TransposeConvOptions = _options(
+ExpOptions = _define_options_table("ExpOptions", 33)
+SplitOptions = _define_options_table("SplitOptions", 35, "num_splits:i")
+SplitVOptions = _define_options_table("SplitVOptions", 79, "num_splits:i")
+DivOptions = _define_options_table("DivOptions", 29, "fused_activation:b")
+TransposeConvOptions = _define_options_table(
     "TransposeConvOptions", 49, "padding:b stride_w:i stride_h:i fused_activation:b quantized_bias_type:b"
 )
-ResizeBilinearOptions = _options("ResizeBilinearOptions", 15, "align_corners:? half_pixel_centers:?", first=2)
-ResizeNearestNeighborOptions = _options(
+ResizeBilinearOptions = _define_options_table(
+    "ResizeBilinearOptions", 15, "align_corners:? half_pixel_centers:?", first=2
+)
+ResizeNearestNeighborOptions = _define_options_table(
     "ResizeNearestNeighborOptions", 74, "align_corners:? half_pixel_centers:?"
 )
-BatchMatMulOptions = _options("BatchMatMulOptions", 101, "adj_x:? adj_y:? asymmetric_quantize_inputs:?")
-DequantizeOptions = _options("DequantizeOptions", 38)
-MaximumMinimumOptions = _options("MaximumMinimumOptions", 39)
-SliceOptions = _options("SliceOptions", 48)
-PackOptions = _options("PackOptions", 59, "values_count:i axis:i")
-UnpackOptions = _options("UnpackOptions", 64, "num:i axis:i")
-LeakyReluOptions = _options("LeakyReluOptions", 75, "alpha:f")
-AbsOptions = _options("AbsOptions", 78)
-QuantizeOptions = _options("QuantizeOptions", 89)
-HardSwishOptions = _options("HardSwishOptions", 91)
-GeluOptions = _options("GeluOptions", 116, "approximate:?")
-GatherOptions = _options("GatherOptions", 23, "axis:i batch_dims:i")
-ArgMaxOptions = _options("ArgMaxOptions", 40, "output_type:b")
-ArgMinOptions = _options("ArgMinOptions", 57, "output_type:b")
-CastOptions = _options("CastOptions", 37, "in_data_type:b out_data_type:b")
-OneHotOptions = _options("OneHotOptions", 61, "axis:i")
-SequenceLstmOptions = _options(
+BatchMatMulOptions = _define_options_table(
+    "BatchMatMulOptions", 101, "adj_x:? adj_y:? asymmetric_quantize_inputs:?"
+)
+DequantizeOptions = _define_options_table("DequantizeOptions", 38)
+MaximumMinimumOptions = _define_options_table("MaximumMinimumOptions", 39)
+SliceOptions = _define_options_table("SliceOptions", 48)
+PackOptions = _define_options_table("PackOptions", 59, "values_count:i axis:i")
+UnpackOptions = _define_options_table("UnpackOptions", 64, "num:i axis:i")
+LeakyReluOptions = _define_options_table("LeakyReluOptions", 75, "alpha:f")
+AbsOptions = _define_options_table("AbsOptions", 78)
+QuantizeOptions = _define_options_table("QuantizeOptions", 89)
+HardSwishOptions = _define_options_table("HardSwishOptions", 91)
+GeluOptions = _define_options_table("GeluOptions", 116, "approximate:?")
+GatherOptions = _define_options_table("GatherOptions", 23, "axis:i batch_dims:i")
+ArgMaxOptions = _define_options_table("ArgMaxOptions", 40, "output_type:b")
+ArgMinOptions = _define_options_table("ArgMinOptions", 57, "output_type:b")
+CastOptions = _define_options_table("CastOptions", 37, "in_data_type:b out_data_type:b")
+OneHotOptions = _define_options_table("OneHotOptions", 61, "axis:i")
+SequenceLstmOptions = _define_options_table(
     "SequenceLstmOptions",
     71,
     "fused_activation:b cell_clip:f projection_clip:f time_major:? "
     "asymmetric_quantize_inputs:? diagonal_recurrent_tensors:?",
 )
-SpaceToDepthOptions = _options("SpaceToDepthOptions", 19, "block_size:i")
-DepthToSpaceOptions = _options("DepthToSpaceOptions", 94, "block_size:i")
-MirrorPadOptions = _options("MirrorPadOptions", 77, "mode:b")
-SvdfOptions = _options("SvdfOptions", 6, "rank:i fused_activation:b asymmetric_quantize_inputs:?")
-CallOnceOptions = _options("CallOnceOptions", 103, "init_subgraph_index:i")
-WhileOptions = _options("WhileOptions", 93, "cond_subgraph_index:i body_subgraph_index:i")
-DynamicUpdateSliceOptions = _options("DynamicUpdateSliceOptions", 117)
-VarHandleOptions = _options("VarHandleOptions", 111, "container:text shared_name:text")
-ReadVariableOptions = _options("ReadVariableOptions", 112)
-ShapeOptions = _options("ShapeOptions", 55, "out_type:b")
-CumsumOptions = _options("CumsumOptions", 102, "exclusive:? reverse:?")
-ReverseSequenceOptions = _options("ReverseSequenceOptions", 87, "seq_dim:i batch_dim:i")
-L2NormOptions = _options("L2NormOptions", 12, "fused_activation:b")
-AssignVariableOptions = _options("AssignVariableOptions", 113)
+SpaceToDepthOptions = _define_options_table("SpaceToDepthOptions", 19, "block_size:i")
+DepthToSpaceOptions = _define_options_table("DepthToSpaceOptions", 94, "block_size:i")
+MirrorPadOptions = _define_options_table("MirrorPadOptions", 77, "mode:b")
+SvdfOptions = _define_options_table(
+    "SvdfOptions", 6, "rank:i fused_activation:b asymmetric_quantize_inputs:?"
+)
+CallOnceOptions = _define_options_table("CallOnceOptions", 103, "init_subgraph_index:i")
+WhileOptions = _define_options_table("WhileOptions", 93, "cond_subgraph_index:i body_subgraph_index:i")
+DynamicUpdateSliceOptions = _define_options_table("DynamicUpdateSliceOptions", 117)
+VarHandleOptions = _define_options_table("VarHandleOptions", 111, "container:text shared_name:text")
+ReadVariableOptions = _define_options_table("ReadVariableOptions", 112)
+ShapeOptions = _define_options_table("ShapeOptions", 55, "out_type:b")
+CumsumOptions = _define_options_table("CumsumOptions", 102, "exclusive:? reverse:?")
+ReverseSequenceOptions = _define_options_table("ReverseSequenceOptions", 87, "seq_dim:i batch_dim:i")
+L2NormOptions = _define_options_table("L2NormOptions", 12, "fused_activation:b")
+AssignVariableOptions = _define_options_table("AssignVariableOptions", 113)
 OPTION_NUMBERS = {cls: number for number, cls in OPTIONS.items()}

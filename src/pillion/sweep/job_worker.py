@@ -158,7 +158,7 @@ def _compile_and_measure(job: Job, files: dict[str, bytes]) -> JobResult:
     for form in job.measure.artefacts:
         with _record_left_out(left_out, form):
             files.update(_FORMS[form](program))
-    return JobResult(_figures(program, costs), metrics, left_out=left_out)
+    return JobResult(_program_figures(program, costs), metrics, left_out=left_out)
 
 
 def compile_job(job: Job) -> Program:
@@ -193,7 +193,11 @@ def _load_model(job: Job) -> tuple[Any, Any, str | None]:
 def _load_calibration(job: Job) -> Any:
     """Returns a calibration path, or the result of the user's function."""
     named = job.option("calibrate")
-    return _called(named, job, CALIBRATION) if named is not None and is_function_spec(named) else named
+    return (
+        _call_user_function(named, job, CALIBRATION)
+        if named is not None and is_function_spec(named)
+        else named
+    )
 
 
 CALIBRATION = (
@@ -201,7 +205,7 @@ CALIBRATION = (
 )
 
 
-def _called(spec: str, job: Job, rule: str) -> Any:
+def _call_user_function(spec: str, job: Job, rule: str) -> Any:
     """Calls a user's function with the model's arguments that it accepts."""
     function = function_of(spec, rule)
     arguments = accepted_arguments(function, job.arguments)
@@ -238,7 +242,7 @@ def _evaluate_metrics(program: Program, job: Job, left_out: dict[str, str]) -> d
     measure = job.measure
     if measure.data is None:
         return {}
-    data = _called(measure.data, job, DATA) if is_function_spec(measure.data) else measure.data
+    data = _call_user_function(measure.data, job, DATA) if is_function_spec(measure.data) else measure.data
     evaluation = evaluate(
         program, data, measure.metrics, limit=measure.limit, workers=1, reading=measure.reading
     )
@@ -265,7 +269,7 @@ def _error_summary(error: PillionError) -> str:
     return f"{error.what}: {error.here}" if error.here else error.what
 
 
-def _figures(program: Program, costs: ProgramCosts) -> Figures:
+def _program_figures(program: Program, costs: ProgramCosts) -> Figures:
     return Figures(
         ram_bytes=costs.ram_bytes,
         arena_bytes=program.memory.arena_bytes,

@@ -29,18 +29,18 @@ _LENGTH = struct.Struct("=Q")
 """The length before each pickled job and result."""
 
 
-def _start() -> Child:
+def _start_worker() -> Child:
     """Starts a worker. It has its own session, so that Ctrl-C does not reach it."""
     program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve_jobs; serve_jobs()"
     return Child([sys.executable, "-c", program], env={**os.environ, **ONE_THREAD})
 
 
-def _packed(thing: object) -> bytes:
+def _pack_message(thing: object) -> bytes:
     data = pickle.dumps(thing)
     return _LENGTH.pack(len(data)) + data
 
 
-def _receive(child: Child) -> JobOutput | PillionError | None:
+def _receive_result(child: Child) -> JobOutput | PillionError | None:
     """Returns the result of the job, or None if the worker died."""
     try:
         (length,) = _LENGTH.unpack(child.receive(_LENGTH.size, MOST_SECONDS))
@@ -54,7 +54,7 @@ class LocalWorkers:
     """Worker processes with one job each; dead ones are replaced."""
 
     def __init__(self, count: int) -> None:
-        self._idle = [_start() for _ in range(count)]
+        self._idle = [_start_worker() for _ in range(count)]
         self._busy: dict[Child, Job] = {}
         self._queue: deque[Job] = deque()
         self._attempts: dict[str, int] = {}
@@ -86,10 +86,10 @@ class LocalWorkers:
             dead = [child for child in self._busy if not child.alive]
             for child in dead or select.select(list(self._busy), [], [])[0]:
                 job = self._busy.pop(child)
-                answer = _receive(child)
+                answer = _receive_result(child)
                 if answer is None:
                     child.close()
-                    child, answer = _start(), self._requeue_or_fail(job)
+                    child, answer = _start_worker(), self._requeue_or_fail(job)
                 self._idle.append(child)
                 self._assign_jobs()
                 if isinstance(answer, PillionError):
@@ -102,7 +102,7 @@ class LocalWorkers:
             child, job = self._idle.pop(), self._queue.popleft()
             self._busy[child] = job
             with suppress(ChildEnded):  # `finished` reports it
-                child.send(_packed(job), MOST_SECONDS)
+                child.send(_pack_message(job), MOST_SECONDS)
 
     def _requeue_or_fail(self, job: Job) -> JobOutput | None:
         """Requeues the job of a dead worker first, or returns it as failed."""
@@ -128,7 +128,7 @@ def serve_jobs() -> None:
                 answer: JobOutput | PillionError = job_worker.run_job(pickle.load(jobs))
             except PillionError as error:
                 answer = error
-            results.write(_packed(answer))
+            results.write(_pack_message(answer))
             results.flush()
 
 

@@ -82,13 +82,13 @@ class TilingPathSearch:
             if not unknown:
                 return path.stripes
             for part in unknown:
-                if not self._price(part, alike[self.ways.key(*part)], parts, bound, budget):
+                if not self._price_equal_parts(part, alike[self.ways.key(*part)], parts, bound, budget):
                     break  # the others may not lie on the next path
             if any_will_do and (stripes := self._stripes_if_priced(path, parts, budget)) is not None:
                 return stripes
         return None
 
-    def _price(
+    def _price_equal_parts(
         self,
         part: Part,
         alike: Sequence[Part],

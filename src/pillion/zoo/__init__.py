@@ -59,7 +59,7 @@ class ZooModel:
                 f"{self.name} has a fixed input",
                 rule=f"input shape {self.input_shape}",
                 here=f"input size {input_size}",
-                help=f"leave the size out, or take one of {', '.join(_resizable())}",
+                help=f"leave the size out, or take one of {', '.join(_resizable_models())}",
             )
         return shape
 
@@ -207,7 +207,7 @@ def require_model(name: str) -> ZooModel:
     return entry
 
 
-def _resizable() -> list[str]:
+def _resizable_models() -> list[str]:
     return [entry.name for entry in _ALL if entry.resizable]
 
 

@@ -110,16 +110,18 @@ def _mismatch_messages(
         "shape": list(shapes.values()),
         "differing": _differing_shared_tensors(weights, aliases),
         "dtype": [
-            f"{key} has {_dtype(weights[key])}" for key in alike if not _is_like(weights[key], state[key])
+            f"{key} has {_dtype_with_layout(weights[key])}"
+            for key in alike
+            if not _is_like(weights[key], state[key])
         ],
         "not finite": [
             key for key in alike if _is_like(weights[key], state[key]) and not _is_finite(weights[key])
         ],
     }
-    return [f"{name}: {_shorten(keys)}" for name, keys in groups.items() if keys]
+    return [f"{name}: {_shorten_list(keys)}" for name, keys in groups.items() if keys]
 
 
-def _dtype(tensor: Tensor) -> str:
+def _dtype_with_layout(tensor: Tensor) -> str:
     import torch
 
     layout = "" if tensor.layout is torch.strided else f"{tensor.layout} ".removeprefix("torch.")
@@ -141,6 +143,6 @@ def _is_finite(tensor: Tensor) -> bool:
     return not tensor.is_floating_point() or bool(torch.isfinite(tensor.float()).all())
 
 
-def _shorten(items: list[str]) -> str:
+def _shorten_list(items: list[str]) -> str:
     more = len(items) - SHOWN
     return ", ".join(items[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -122,14 +122,14 @@ def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> S
         elif options.new_axis_mask & bit:
             result.append(1)
         else:
-            first, size = _axis(call, options, n, next(left), begin[n], end[n], step[n])
+            first, size = _resolve_axis_slice(call, options, n, next(left), begin[n], end[n], step[n])
             axes.append((first, size, step[n]))
             result += [] if options.shrink_axis_mask & bit else [size]
     starts, sizes, steps = zip(*axes, strict=True) if axes else ((), (), ())
     return Strides(starts, steps, sizes, tuple(result))
 
 
-def _axis(
+def _resolve_axis_slice(
     call: ReadOperator,
     options: StridedSliceOptions,
     position: int,
@@ -140,8 +140,8 @@ def _axis(
 ) -> Pair:
     """Returns the first element and the number of elements of an axis."""
     bit = 1 << position
-    first = 0 if options.begin_mask & bit else _inside(begin, size)
-    last = size if options.end_mask & bit else _inside(begin + end if options.offset else end, size)
+    first = 0 if options.begin_mask & bit else _clamp_position(begin, size)
+    last = size if options.end_mask & bit else _clamp_position(begin + end if options.offset else end, size)
     if options.shrink_axis_mask & bit:
         last = first + 1
     if not 0 <= first < last <= size:
@@ -151,6 +151,6 @@ def _axis(
     return first, -(-(last - first) // step)
 
 
-def _inside(position: int, size: int) -> int:
+def _clamp_position(position: int, size: int) -> int:
     """Returns a position counted from the start and clamped to the axis."""
     return min(max(position + size if position < 0 else position, 0), size)

@@ -120,13 +120,13 @@ def _sum(code: str, op: type[Any], options: Any) -> Row:
     )
 
 
-def _calculation(code: str, calculation: ops.Calculation, options: Any = None) -> Row:
+def _calculation_row(code: str, calculation: ops.Calculation, options: Any = None) -> Row:
     fixed = {"calculation": calculation}
     checks: Any = {"check_read": _require_no_activation, "check_written": _require_calculable}
     return Row(code, ops.IntegerArithmetic, PAIR, options, fixed=fixed, types=INT32, **checks)
 
 
-def _comparison(relation: ops.Relation) -> Row:
+def _comparison_row(relation: ops.Relation) -> Row:
     more = BOOL if relation in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL) else ()
     types, fixed = (DType.INT8, DType.INT32, *more), {"relation": relation}
     return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, check_written=_require_comparable)
@@ -136,7 +136,7 @@ def _function(code: str, function: ops.Function, options: Any = None, **more: An
     return Row(code, ops.Lut, options=options, fixed={"function": function}, **more)
 
 
-def _reduction(code: str, op: type[Any], types: tuple[DType, ...] = (DType.INT8,)) -> Row:
+def _reduction_row(code: str, op: type[Any], types: tuple[DType, ...] = (DType.INT8,)) -> Row:
     fields = {"keepdims": "keep_dims"}
     return Row(code, op, options=tflite.ReducerOptions, fields=fields, numbers="axes", types=types)
 
@@ -165,16 +165,16 @@ ROWS = (
     Row("PRELU", ops.Prelu, ("x", "slope")),
     Row("LOGICAL_AND", ops.Minimum, PAIR, types=BOOL),
     Row("LOGICAL_OR", ops.Maximum, PAIR, types=BOOL),
-    *map(_comparison, ops.Relation),
-    _calculation("ADD", ops.Calculation.ADD, tflite.AddOptions),
-    _calculation("SUB", ops.Calculation.SUB, tflite.SubOptions),
-    _calculation("MUL", ops.Calculation.MUL, tflite.MulOptions),
-    _calculation("MINIMUM", ops.Calculation.MINIMUM, tflite.MaximumMinimumOptions),
-    _calculation("MAXIMUM", ops.Calculation.MAXIMUM, tflite.MaximumMinimumOptions),
-    _calculation("FLOOR_DIV", ops.Calculation.FLOOR_DIV),
-    _calculation("FLOOR_MOD", ops.Calculation.FLOOR_MOD),
-    _calculation("BITWISE_XOR", ops.Calculation.XOR),
-    _calculation("RIGHT_SHIFT", ops.Calculation.SHIFT_RIGHT),
+    *map(_comparison_row, ops.Relation),
+    _calculation_row("ADD", ops.Calculation.ADD, tflite.AddOptions),
+    _calculation_row("SUB", ops.Calculation.SUB, tflite.SubOptions),
+    _calculation_row("MUL", ops.Calculation.MUL, tflite.MulOptions),
+    _calculation_row("MINIMUM", ops.Calculation.MINIMUM, tflite.MaximumMinimumOptions),
+    _calculation_row("MAXIMUM", ops.Calculation.MAXIMUM, tflite.MaximumMinimumOptions),
+    _calculation_row("FLOOR_DIV", ops.Calculation.FLOOR_DIV),
+    _calculation_row("FLOOR_MOD", ops.Calculation.FLOOR_MOD),
+    _calculation_row("BITWISE_XOR", ops.Calculation.XOR),
+    _calculation_row("RIGHT_SHIFT", ops.Calculation.SHIFT_RIGHT),
     _function("LOGISTIC", ops.Function.SIGMOID),
     _function("TANH", ops.Function.TANH),
     _function("HARD_SWISH", ops.Function.HARDSWISH, tflite.HardSwishOptions),
@@ -195,12 +195,12 @@ ROWS = (
         check_written=_require_litert_steps,
     ),
     Row("LOG_SOFTMAX", ops.LogSoftmax),
-    _reduction("MEAN", ops.Mean),
-    _reduction("SUM", ops.ReduceSum),
-    _reduction("REDUCE_MAX", ops.ReduceMax),
-    _reduction("REDUCE_MIN", ops.ReduceMin),
-    _reduction("REDUCE_ANY", ops.ReduceMax, BOOL),
-    _reduction("REDUCE_ALL", ops.ReduceMin, BOOL),
+    _reduction_row("MEAN", ops.Mean),
+    _reduction_row("SUM", ops.ReduceSum),
+    _reduction_row("REDUCE_MAX", ops.ReduceMax),
+    _reduction_row("REDUCE_MIN", ops.ReduceMin),
+    _reduction_row("REDUCE_ANY", ops.ReduceMax, BOOL),
+    _reduction_row("REDUCE_ALL", ops.ReduceMin, BOOL),
     Row(
         "TRANSPOSE",
         ops.Transpose,

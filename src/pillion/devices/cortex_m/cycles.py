@@ -13,7 +13,7 @@ from pillion.devices.cycle_range import CycleRange
 Cycles = Mapping[InstructionClass, CycleRange]
 
 
-def _cycles(base: Cycles, **rows: tuple[float, float]) -> Cycles:
+def _override_cycles(base: Cycles, **rows: tuple[float, float]) -> Cycles:
     """Returns a table with other cycles for the named classes."""
     return {**base, **{InstructionClass[name]: CycleRange(*ends) for name, ends in rows.items()}}
 
@@ -30,7 +30,7 @@ class CoreCycles:
     source: str
 
 
-_ARMV7M = _cycles(
+_ARMV7M = _override_cycles(
     {},
     ALU=(1, 1),
     MULTIPLY=(1, 1),
@@ -45,11 +45,11 @@ _ARMV7M = _cycles(
     FLOAT=(1, 3),
     FLOAT_DIVIDE=(14, 14),
 )
-_HELIUM = _cycles(_ARMV7M, VECTOR=(1, 2), VECTOR_MEMORY=(1, 2), VECTOR_GATHER=(4, 16))
+_HELIUM = _override_cycles(_ARMV7M, VECTOR=(1, 2), VECTOR_MEMORY=(1, 2), VECTOR_GATHER=(4, 16))
 """Two beats per cycle: two cycles for 128 bits, half of which overlaps between neighbours in different
 units."""
 
-_ARMV6M = _cycles(_ARMV7M, MULTIPLY=(1, 32), LOAD=(2, 2), STORE=(2, 2))
+_ARMV6M = _override_cycles(_ARMV7M, MULTIPLY=(1, 32), LOAD=(2, 2), STORE=(2, 2))
 """The chip has a fast or a small multiplier."""
 
 CYCLES: Mapping[str, CoreCycles] = {
@@ -66,7 +66,7 @@ CYCLES: Mapping[str, CoreCycles] = {
         source="Arm, Cortex-M0+ Technical Reference Manual (DDI 0484), instruction set summary",
     ),
     "cortex-m3": CoreCycles(
-        _cycles(_ARMV7M, MULTIPLY=(1, 2), MULTIPLY_LONG=(3, 7)),
+        _override_cycles(_ARMV7M, MULTIPLY=(1, 2), MULTIPLY_LONG=(3, 7)),
         per_register=CycleRange(1, 1),
         taken=CycleRange(1, 3),
         source="Arm, Cortex-M3 Technical Reference Manual (DDI 0337), instruction set summary",
@@ -78,14 +78,14 @@ CYCLES: Mapping[str, CoreCycles] = {
         source="Arm, Cortex-M4 Technical Reference Manual (100166), table of processor instructions",
     ),
     "cortex-m33": CoreCycles(
-        _cycles(_ARMV7M, ALU=(0.75, 1), MULTIPLY_LONG=(1, 2)),
+        _override_cycles(_ARMV7M, ALU=(0.75, 1), MULTIPLY_LONG=(1, 2)),
         per_register=CycleRange(1, 1),
         taken=CycleRange(1, 3),
         source="the table of Cortex-M4, which LLVM's scheduler uses for this core, too: Arm publishes none; "
         "pairs of short instructions may issue together (Arm, Cortex-M33 datasheet): assumed for up to every second one",
     ),
     "cortex-m7": CoreCycles(
-        _cycles(
+        _override_cycles(
             _ARMV7M,
             ALU=(0.5, 1),
             MULTIPLY_LONG=(1, 2),
@@ -101,7 +101,7 @@ CYCLES: Mapping[str, CoreCycles] = {
         "the predictor of branches assumed right in the best case, wrong for about every second jump in the worst",
     ),
     "cortex-m55": CoreCycles(
-        _cycles(
+        _override_cycles(
             _HELIUM,
             ALU=(0.75, 1),
             MULTIPLY=(1, 2),
@@ -116,7 +116,7 @@ CYCLES: Mapping[str, CoreCycles] = {
         "some pairs of short instructions together",
     ),
     "cortex-m85": CoreCycles(
-        _cycles(
+        _override_cycles(
             _HELIUM,
             ALU=(0.5, 1),
             MULTIPLY=(0.5, 1),
@@ -144,7 +144,7 @@ CYCLES = {
     "cortex-m35p": CYCLES["cortex-m33"],
     "cortex-m52": replace(
         CYCLES["cortex-m55"],
-        cycles=_cycles(
+        cycles=_override_cycles(
             CYCLES["cortex-m55"].cycles, VECTOR=(1, 4), VECTOR_MEMORY=(1, 4), VECTOR_GATHER=(4, 32)
         ),
         source=f"the table of Cortex-M55, with one beat a cycle in the worst case: {_NO_TABLE}",

@@ -30,15 +30,15 @@ def settings_of(accelerator: Accelerator, chip: str) -> VelaSettings:
 
 def payloads_for(accelerator: Accelerator) -> Callable[[Sequence[SegmentFile], str], Payloads]:
     """Returns the function that converts segments to payloads for one size of NPU."""
-    return partial(_payloads, accelerator)
+    return partial(_compile_payloads, accelerator)
 
 
 def cost_for(accelerator: Accelerator) -> Callable[[bytes, str], SegmentCost | None]:
     """Returns the function that estimates a segment's cost on one size of NPU."""
-    return partial(_cost, accelerator)
+    return partial(_estimate_segment_cost, accelerator)
 
 
-def _cost(accelerator: Accelerator, tflite: bytes, chip: str) -> SegmentCost | None:
+def _estimate_segment_cost(accelerator: Accelerator, tflite: bytes, chip: str) -> SegmentCost | None:
     """Returns Vela's estimate, or None if Vela is not installed."""
     if not available():
         return None
@@ -55,13 +55,13 @@ def _converter_name() -> str:
     return f"{VELA} {version()}"
 
 
-def _payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str) -> Payloads:
+def _compile_payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str) -> Payloads:
     if not files or not available():
         return marked_tflite_payloads(files, missing=f"{VELA} (pip install 'pillion[ethos-u]')")
     settings = settings_of(accelerator, chip)
     segments = [_compiled(file.tflite, settings) for file in files]
     return Payloads(
-        tuple(_segment(file, segment) for file, segment in zip(files, segments, strict=True)),
+        tuple(_segment_payload(file, segment) for file, segment in zip(files, segments, strict=True)),
         converter=f"{_converter_name()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
         sources=lambda model, copied: sources(model, segments, copied),
         workspaces=tuple(segment.workspace for segment in segments),
@@ -72,7 +72,7 @@ def _payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str)
     )
 
 
-def _segment(file: SegmentFile, compiled: CompiledSegment) -> SegmentPayload:
+def _segment_payload(file: SegmentFile, compiled: CompiledSegment) -> SegmentPayload:
     """Returns a segment with its executor, or with the reason why it has none."""
     reason = compiled.why_not_executed
     run = None if reason else compiled.run

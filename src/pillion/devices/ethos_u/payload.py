@@ -27,16 +27,16 @@ def compose(made: CompiledSegment) -> bytes:
         made.commands,
         made.constants,
         struct.pack("<I", made.scratch_bytes),
-        _ports(made.inputs),
-        _ports(made.outputs),
+        _pack_ports(made.inputs),
+        _pack_ports(made.outputs),
         b"",
     )
-    return b"".join(_block(name, data) for name, data in zip(_ORDER, blocks, strict=True))
+    return b"".join(_pack_block(name, data) for name, data in zip(_ORDER, blocks, strict=True))
 
 
 def parse(payload: bytes) -> CompiledSegment:
     """Returns the segment in a payload; raises on blocks that the delegate does not know."""
-    blocks = dict(_blocks(payload))
+    blocks = dict(_parse_blocks(payload))
     if tuple(blocks) != _ORDER:
         raise _damaged_payload_error("the blocks " + ", ".join(_ORDER), ", ".join(blocks))
     if len(blocks["scratch_size"]) != 4:
@@ -75,16 +75,16 @@ def executable_of(payload: bytes) -> Executable | None:
     return Executable(segment.interpreter.accelerator.name, inputs, outputs, segment.run)
 
 
-def _block(name: str, data: bytes) -> bytes:
+def _pack_block(name: str, data: bytes) -> bytes:
     return _HEADER.pack(name.encode(), len(data), 0) + data + bytes(-len(data) % _UNIT)
 
 
-def _ports(ports: tuple[VelaPort, ...]) -> bytes:
+def _pack_ports(ports: tuple[VelaPort, ...]) -> bytes:
     rows = (_PORT.pack(*port.shape, port.element_bytes, port.offset, port.region) for port in ports)
     return struct.pack("<i", len(ports)) + b"".join(rows)
 
 
-def _blocks(payload: bytes) -> Iterator[tuple[str, bytes]]:
+def _parse_blocks(payload: bytes) -> Iterator[tuple[str, bytes]]:
     at = 0
     while at < len(payload):
         if at + _HEADER.size > len(payload):

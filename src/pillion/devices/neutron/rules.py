@@ -60,7 +60,7 @@ SUPPORTED: tuple[type[Op], ...] = (
 scale."""
 
 
-def _window(attribute: str) -> Limit:
+def _window_limit(attribute: str) -> Limit:
     return predicates.sides_at_most(MAX_WINDOW, attribute, f"height and width at most {MAX_WINDOW}")
 
 
@@ -77,14 +77,14 @@ def _convolution_rules(geometry: NeutronGeometry) -> Iterator[RuleRow]:
     dot_product = limits.dot_product_length(geometry)
     yield from TENSORS
     yield from (
-        (CONVOLUTIONS, field, _window(field), CONVERTER) for field in ("kernel", "stride", "dilation")
+        (CONVOLUTIONS, field, _window_limit(field), CONVERTER) for field in ("kernel", "stride", "dilation")
     )
     yield CONVOLUTIONS, "dot_product", dot_product, CONVERTER
     yield CONVOLUTIONS, "zero_point", predicates.symmetric_weights, QUANTIZER
     yield Conv2d, "groups", predicates.equal(1, "groups", "1 (a pass splits others)"), CONVERTER
     one = predicates.equal(1, "depth_multiplier", "1 (a pass expands others)")
     yield DepthwiseConv2d, "multiplier", one, CONVERTER
-    yield TransposeConv2d, "kernel", _window("kernel"), CONVERTER
+    yield TransposeConv2d, "kernel", _window_limit("kernel"), CONVERTER
     yield TransposeConv2d, "stride", limits.short_stride, CONVERTER
     yield TransposeConv2d, "dilation", predicates.sides_at_most(1, "dilation", "1"), CONVERTER
     yield TransposeConv2d, "padding", limits.little_padding, CONVERTER
@@ -109,8 +109,8 @@ OTHERS: tuple[RuleRow, ...] = (
     (BatchMatmul, "zero_points", limits.symmetric_operands, CONVERTER),
     (Linear, "zero_point", predicates.symmetric_weights, QUANTIZER),
     (Linear, "weights", predicates.per_tensor_weights, QUANTIZER),
-    (AvgPool2d, "kernel", _window("kernel"), CONVERTER),
-    (POOLS, "stride", _window("stride"), CONVERTER),
+    (AvgPool2d, "kernel", _window_limit("kernel"), CONVERTER),
+    (POOLS, "stride", _window_limit("stride"), CONVERTER),
     (AvgPool2d, "padding", _NO_PADDING, CONVERTER),
     (RESIZES, "factor", limits.resize_factor, CONVERTER),
     (ResizeNearest, "mode", _NEITHER, IR),

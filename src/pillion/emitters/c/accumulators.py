@@ -91,11 +91,11 @@ def channels_of(op: Convolution | Linear) -> OutputChannels:
     known = _CHANNELS.setdefault(op.weights, {})
     key = (type(op), op.bias, op.x.type.quant, op.y.type.quant, op.low, op.high, op.given)
     if key not in known:
-        known[key] = _channels(op)
+        known[key] = _output_channels(op)
     return known[key]
 
 
-def _channels(op: Convolution | Linear) -> OutputChannels:
+def _output_channels(op: Convolution | Linear) -> OutputChannels:
     weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
     bias, levels = np.asarray(op.bias.constant, np.int32), (op.x.zero_point, op.y.zero_point, op.low, op.high)
     return OutputChannels(np.ascontiguousarray(weights, np.int8), bias, *op.multipliers, *levels)

@@ -144,7 +144,7 @@ class StatementWriter:
         step = self.program.steps[kind.step]
         return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type} *"
 
-    def _location(self, place: MovingLocation, counters: Sequence[str] = ()) -> str:
+    def _location_expression(self, place: MovingLocation, counters: Sequence[str] = ()) -> str:
         """Returns a location as a C expression: an address, a row index, or the params of a variant. `counters` are
         those of the enclosing loops."""
         start = place.start
@@ -176,7 +176,7 @@ class StatementWriter:
 
     def _item_statements(self, item: ProgramItem, counters: tuple[str, ...] = ()) -> str:
         """Returns the statements of an item inside loops with these counters."""
-        what, places = item.what, [self._location(place, counters) for place in item.places]
+        what, places = item.what, [self._location_expression(place, counters) for place in item.places]
         match what:
             case RunStep():
                 return self._run_step_statements(what, places)
@@ -231,25 +231,27 @@ class StatementWriter:
         self.named.add(step.index)
         lines = [] if is_known else [comment(step)]
         if step.index in self.segments:
-            lines.append(self._segment(self.segments[step.index], variant, locations))
+            lines.append(self._segment_call(self.segments[step.index], variant, locations))
         lines += [self._call(step, variant, n, locations, params) for n in variant.calls]
         after = f"done({step.index});\n" if self.after_op else ""
         return "\n".join(lines) + "\n" + after
 
-    def _segment(self, number: int, variant: Variant, locations: Texts) -> str:
+    def _segment_call(self, number: int, variant: Variant, locations: Texts) -> str:
         """Returns the call of a segment with the addresses of its operands and results."""
         count = len(variant.choice.op.activations)
         inputs, outputs = (", ".join(some) for some in (locations[:count], locations[count:]))
         return (
             f"{{\n    const void *const inputs_{number}[] = {{{inputs}}};\n"
             f"    void *const outputs_{number}[] = {{{outputs}}};\n"
-            f"    {segment_function(self.program, number)}(inputs_{number}, outputs_{number}{self._workspace(variant)});\n}}"
+            f"    {segment_function(self.program, number)}(inputs_{number}, outputs_{number}{self._workspace_argument(variant)});\n}}"
         )
 
-    def _workspace(self, variant: Variant) -> str:
+    def _workspace_argument(self, variant: Variant) -> str:
         """Returns the last argument of a segment that works in the arena."""
         offset = self.program.memory.scratch_offsets.get(variant.choice.op)
-        return "" if offset is None else f", {self._location(MovingLocation(MemoryLocation(offset)))}"
+        return (
+            "" if offset is None else f", {self._location_expression(MovingLocation(MemoryLocation(offset)))}"
+        )
 
     def _call(self, step: CStep, variant: Variant, number: int, locations: Texts, params: str) -> str:
         call = step.calls[number]
@@ -257,13 +259,13 @@ class StatementWriter:
         location_of = dict(zip(variant.values, locations[: len(variant.values)], strict=True))
         scratch = self.program.memory.scratch_location(step.choice.op)
         arguments = [params or f"&{params_name(step, number)}"]
-        arguments += [self._argument(value, location_of) for value in call.inputs]
+        arguments += [self._kernel_argument(value, location_of) for value in call.inputs]
         arguments += rows if call.counts_rows else ()
-        arguments.append(self._argument(call.output, location_of))
-        arguments.append("NULL" if scratch is None else self._location(MovingLocation(scratch)))
+        arguments.append(self._kernel_argument(call.output, location_of))
+        arguments.append("NULL" if scratch is None else self._location_expression(MovingLocation(scratch)))
         return f"{call.routine.name}({', '.join(arguments)});"
 
-    def _argument(self, value: Value, locations: Mapping[Value, str]) -> str:
+    def _kernel_argument(self, value: Value, locations: Mapping[Value, str]) -> str:
         return self.program.operands[value] if value.is_constant else locations[value]
 
 

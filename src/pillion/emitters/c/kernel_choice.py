@@ -128,7 +128,9 @@ def _handles_op(kernel: Kernel, op: Op) -> bool:
     return kernel.op is type(op) and kernel.is_tiled is op.is_part
 
 
-def _cheaper(first: KernelChoice, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> KernelChoice:
+def _choose_cheaper_kernel(
+    first: KernelChoice, arithmetic: Arithmetic, candidates: Sequence[Kernel]
+) -> KernelChoice:
     """Returns the first kernel that takes an op, or a later one with a lower estimate."""
     op, kernel = first.op, first.kernel
     if kernel.work is None:
@@ -149,7 +151,9 @@ def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) ->
     for kernel in candidates:
         verdicts = kernel.check(op, arithmetic)
         if all_ok(verdicts):
-            return _cheaper(KernelChoice(op, kernel, tuple(passed_over)), arithmetic, candidates)
+            return _choose_cheaper_kernel(
+                KernelChoice(op, kernel, tuple(passed_over)), arithmetic, candidates
+            )
         passed_over += [(kernel.name, verdict) for verdict in failures(verdicts)]
     raise PillionError(
         f"{op.kind} `{op.name}` has no C kernel",

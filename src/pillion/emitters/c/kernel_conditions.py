@@ -32,7 +32,9 @@ def of_both(function: OfOp[OpClass, Found]) -> Callable[[OpClass, Arithmetic], F
 def all_of(*conditions: Condition[OpClass]) -> Check[OpClass]:
     """Returns the condition that has the verdicts of all conditions."""
     functions = [of_both(condition) for condition in conditions]
-    return lambda op, arithmetic: tuple(v for each in functions for v in _tuple(each(op, arithmetic)))
+    return lambda op, arithmetic: tuple(
+        v for each in functions for v in _as_verdict_tuple(each(op, arithmetic))
+    )
 
 
 def short_circuit(*conditions: Condition[OpClass]) -> Check[OpClass]:
@@ -43,7 +45,7 @@ def short_circuit(*conditions: Condition[OpClass]) -> Check[OpClass]:
     def check(op: OpClass, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
         verdicts: tuple[Verdict, ...] = ()
         for each in functions:
-            verdicts += _tuple(each(op, arithmetic))
+            verdicts += _as_verdict_tuple(each(op, arithmetic))
             if not all_ok(verdicts):
                 break
         return verdicts
@@ -51,7 +53,7 @@ def short_circuit(*conditions: Condition[OpClass]) -> Check[OpClass]:
     return check
 
 
-def _tuple(verdicts: Verdicts) -> tuple[Verdict, ...]:
+def _as_verdict_tuple(verdicts: Verdicts) -> tuple[Verdict, ...]:
     return (verdicts,) if isinstance(verdicts, Verdict) else tuple(verdicts)
 
 

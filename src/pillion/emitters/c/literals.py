@@ -34,12 +34,14 @@ def lines(data: NDArray[np.generic]) -> Iterator[bytes]:
     step = LINES_AT_ONCE * per_line
     for start in range(0, full_lines, step):
         some = numbers[start : min(start + step, full_lines)]
-        yield _formatted(some, ("    " + ", ".join(["%s"] * per_line) + ",\n") * (some.size // per_line))
+        yield _format_literals(
+            some, ("    " + ", ".join(["%s"] * per_line) + ",\n") * (some.size // per_line)
+        )
     last = numbers[full_lines:] if numbers.size else np.zeros(1, np.int8)
-    yield _formatted(last, "    " + ", ".join(["%s"] * last.size))
+    yield _format_literals(last, "    " + ", ".join(["%s"] * last.size))
 
 
-def _formatted(numbers: NDArray[np.generic], layout: str) -> bytes:
+def _format_literals(numbers: NDArray[np.generic], layout: str) -> bytes:
     """Formats integers by one call, which takes a fraction of the time of single literals."""
     if numbers.dtype.kind == "f":
         return (layout % tuple(map(literal, numbers.tolist()))).encode()

@@ -185,13 +185,13 @@ def _roll_with_period(items: Sequence[_Rollable], period: int) -> list[_Rollable
     rolled: list[_Rollable] = []
     at = 0
     while at < len(items):
-        count, strides = _repetitions(items, at, period)
-        rolled.append(_loop(items[at : at + period], count, strides) if count > 1 else items[at])
+        count, strides = _count_repetitions(items, at, period)
+        rolled.append(_roll_loop(items[at : at + period], count, strides) if count > 1 else items[at])
         at += count * period if count > 1 else 1
     return rolled
 
 
-def _loop(body: Sequence[_Rollable], count: int, strides: tuple[int, ...]) -> _Rollable:
+def _roll_loop(body: Sequence[_Rollable], count: int, strides: tuple[int, ...]) -> _Rollable:
     remaining = iter(strides)
     inside = tuple(_inside_loop(one.item, remaining) for one in body)
     key = (count, strides, [one.key for one in body])
@@ -208,21 +208,23 @@ def _inside_loop(item: ProgramItem, strides: Iterator[int]) -> ProgramItem:
     return ProgramItem(item.what, tuple(moved))
 
 
-def _repetitions(items: Sequence[_Rollable], at: int, period: int) -> tuple[int, tuple[int, ...]]:
+def _count_repetitions(items: Sequence[_Rollable], at: int, period: int) -> tuple[int, tuple[int, ...]]:
     """Returns how often the items from `at` on repeat, and the stride of each of their locations."""
     strides: list[int] = []
     for i in range(at, at + period):
-        moved = _stride(items, i, period)
+        moved = _location_strides(items, i, period)
         if moved is None or min(moved, default=0) < 0:
             return 1, ()
         strides += moved
-    count, expected = 2, [_stride(items, i, period) for i in range(at, at + period)]
-    while all(_stride(items, at + (count - 1) * period + i, period) == expected[i] for i in range(period)):
+    count, expected = 2, [_location_strides(items, i, period) for i in range(at, at + period)]
+    while all(
+        _location_strides(items, at + (count - 1) * period + i, period) == expected[i] for i in range(period)
+    ):
         count += 1
     return count, tuple(strides)
 
 
-def _stride(items: Sequence[_Rollable], i: int, period: int) -> tuple[int, ...] | None:
+def _location_strides(items: Sequence[_Rollable], i: int, period: int) -> tuple[int, ...] | None:
     """Returns the strides between an item and the one a period later; None if they differ otherwise."""
     if i + period >= len(items) or items[i].key != items[i + period].key:
         return None

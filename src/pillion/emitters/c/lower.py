@@ -239,7 +239,7 @@ def pack_constants(plan: KernelPlan) -> CProgram:
         operands=operands,
         begins=begins,
         sums_begin=sums_begin,
-        feed=_feed(graph, [len(some) for some in items], memory),
+        feed=_find_row_feed(graph, [len(some) for some in items], memory),
         hop=hop,
     )
 
@@ -285,7 +285,7 @@ class _ItemWriter:
             yield ProgramItem.at(RunStep(first), *map(self.memory.spot, (*op.activations, *op.results)))
 
 
-def _feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | None:
+def _find_row_feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | None:
     """Returns the input that is passed row by row, if any; `counts` are the numbers of items for each op."""
     for number, region in enumerate(graph.ops):
         if isinstance(region, Region) and region.fed_value is not None:

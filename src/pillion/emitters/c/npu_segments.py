@@ -35,7 +35,7 @@ def renamed_graph(graph: Graph, name: str) -> Graph:
 
 def npu_header(program: CProgram) -> dict[str, Content]:
     """Returns the header that declares all segments; empty without segments."""
-    return {"npu.h": _header(program)} if segment_steps(program) else {}
+    return {"npu.h": _npu_header(program)} if segment_steps(program) else {}
 
 
 def segment_reference_files(program: CProgram) -> tuple[dict[str, Content], list[CProgram]]:
@@ -48,11 +48,11 @@ def segment_reference_files(program: CProgram) -> tuple[dict[str, Content], list
         stem = f"npu_segment_{number}"
         files[f"{stem}_weights.h"] = model_source.weights_h(reference)
         files[f"{stem}_weights.c"] = model_source.weights_c(reference, f"{stem}_weights.h")
-        files[f"{stem}_reference.c"] = _reference(program, reference, number, stem)
+        files[f"{stem}_reference.c"] = _reference_segment_definition(program, reference, number, stem)
     return files, inner
 
 
-def _header(program: CProgram) -> str:
+def _npu_header(program: CProgram) -> str:
     declarations = []
     for number, step in segment_steps(program):
         op = step.choice.op
@@ -68,7 +68,7 @@ def _workspace_part(program: CProgram) -> str:
     return "workspace" if program.workspaces else "no_workspace"
 
 
-def _reference(program: CProgram, reference: CProgram, number: int, stem: str) -> str:
+def _reference_segment_definition(program: CProgram, reference: CProgram, number: int, stem: str) -> str:
     """Returns the definition of a segment by its reference program."""
     graph, offsets = reference.graph, reference.memory.offsets
     signature = f"static void run_{number}(uint8_t *base)"

@@ -60,7 +60,11 @@ def with_op_fields(struct: str, params: Mapping[str, Any], op: Op, arithmetic: A
     for field in fields:
         if field.name in params or field.name in found:
             continue
-        value = _array(op, field.name) if field.is_pointer else _field(op, field.name, arithmetic)
+        value = (
+            _channel_multiplier_array(op, field.name)
+            if field.is_pointer
+            else _field_value(op, field.name, arithmetic)
+        )
         if value is None and field.name == "count" and "rows" not in names:
             value = op.results[0].type.elements
         found |= {} if value is None else {field.name: value}
@@ -86,7 +90,7 @@ def high_and_low(number: int) -> tuple[int, int]:
     return number >> 32, (number & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
 
 
-def _array(op: Any, name: str) -> Any:
+def _channel_multiplier_array(op: Any, name: str) -> Any:
     """Returns multipliers or shifts of all channels of a layer; None for other arrays."""
     both = getattr(op, "multipliers", None)
     return both[name == "shift"] if isinstance(both, tuple) and name in ("multiplier", "shift") else None
@@ -102,7 +106,7 @@ def _multiplier(op: Any, prefix: str, arithmetic: Arithmetic) -> Multiplier | No
     return found if isinstance(found, Multiplier) else None
 
 
-def _field(op: Any, name: str, arithmetic: Arithmetic) -> Any:
+def _field_value(op: Any, name: str, arithmetic: Arithmetic) -> Any:
     """Returns the number that an op has for a field; None if it has none."""
     prefix, _, part = name.rpartition("_")
     if part in PARTS and (multiplier := _multiplier(op, prefix, arithmetic)):

@@ -124,14 +124,14 @@ def outline(
     programs: Sequence[Sequence[ProgramItem]], alike: Alike
 ) -> tuple[list[list[ProgramItem]], list[Subroutine]]:
     """Returns the programs with repeated sequences replaced by calls, and the subroutines."""
-    nodes = [[_node(item, alike, 0) for item in items] for items in programs]
+    nodes = [[_build_outline_node(item, alike, 0) for item in items] for items in programs]
     return _OutlineSearch(nodes).done()
 
 
-def _node(item: ProgramItem, alike: Alike, depth: int) -> _Node:
+def _build_outline_node(item: ProgramItem, alike: Alike, depth: int) -> _Node:
     what = item.what
     if isinstance(what, RolledLoop):
-        return _Node(what, children=[_node(part, alike, depth + 1) for part in what.body])
+        return _Node(what, children=[_build_outline_node(part, alike, depth + 1) for part in what.body])
     if isinstance(what, RunStep) and what in alike:
         form = MovingLocation(VariantSelector(what.variant, alike[what]), (0,) * depth)
         return _Node(RunVariant(alike[what]), (form, *item.places))
@@ -151,20 +151,20 @@ class _OutlineSearch:
 
     def done(self) -> tuple[list[list[ProgramItem]], list[Subroutine]]:
         """Outlines sequences until none saves code."""
-        while (best := self._best()) is not None:
+        while (best := self._find_best_sequence()) is not None:
             self._replace_by_calls(best)
-        bodies = [[_item(node) for node in body] for body in self.found]
+        bodies = [[_build_program_item(node) for node in body] for body in self.found]
         subroutines = [
             Subroutine(tuple(body), types) for body, types in zip(bodies, self.parameter_types, strict=True)
         ]
-        return [[_item(node) for node in program] for program in self.programs], subroutines
+        return [[_build_program_item(node) for node in program] for program in self.programs], subroutines
 
-    def _best(self) -> _RepeatedSequence | None:
+    def _find_best_sequence(self) -> _RepeatedSequence | None:
         """Returns the sequence that saves most code."""
         self.lists = list(_node_sequences([*self.programs, *self.found], 0))
         numbers: dict[object, int] = {}
         keys = [
-            [numbers.setdefault(self._key(node, depth), len(numbers)) for node in nodes]
+            [numbers.setdefault(self._outlining_key(node, depth), len(numbers)) for node in nodes]
             for nodes, depth in self.lists
         ]
         now = [[node.bytes() for node in nodes] for nodes, _ in self.lists]
@@ -179,13 +179,13 @@ class _OutlineSearch:
                 best = shared
         return best
 
-    def _key(self, node: _Node, depth: int) -> object:
+    def _outlining_key(self, node: _Node, depth: int) -> object:
         """Returns a key that is equal for nodes that may be outlined together. A node that waits for rows too deep
         inside subroutines equals no other."""
-        depths = [self._depth(leaf) for leaf in node.leaves()]
+        depths = [self._subroutine_depth(leaf) for leaf in node.leaves()]
         return id(node) if max(depths, default=0) >= DEEPEST_PASSAGES else node.key(depth)
 
-    def _depth(self, leaf: _Node) -> int:
+    def _subroutine_depth(self, leaf: _Node) -> int:
         return self.depths[leaf.what.subroutine] if isinstance(leaf.what, CallSubroutine) else 0
 
     def _make_subroutine(self, length: int, where: Sequence[_SequenceStart], most: int) -> _RepeatedSequence:
@@ -224,7 +224,7 @@ class _OutlineSearch:
         body, number = nodes[first.at : first.at + shared.length], len(self.found)
         leaves = [leaf for node in body for leaf in node.leaves()]
         waiting = any(waits(leaf.what) for leaf in leaves)
-        inside = max(map(self._depth, leaves), default=0)
+        inside = max(map(self._subroutine_depth, leaves), default=0)
         run = CallSubroutine(number, waiting)
         for start, tracks in sorted(
             zip(shared.where, shared.arguments, strict=True), key=lambda occurrence: -occurrence[0].at
@@ -300,7 +300,7 @@ def _location_base_key(spot: Location) -> object:
     return spot if isinstance(spot, VariantSelector) else base_of(spot)
 
 
-def _item(node: _Node) -> ProgramItem:
+def _build_program_item(node: _Node) -> ProgramItem:
     if isinstance(node.what, RolledLoop):
-        return ProgramItem(RolledLoop(node.what.count, tuple(map(_item, node.children))))
+        return ProgramItem(RolledLoop(node.what.count, tuple(map(_build_program_item, node.children))))
     return ProgramItem(node.what, node.tracks)

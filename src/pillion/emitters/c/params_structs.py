@@ -96,13 +96,13 @@ def _structs_of(headers: tuple[Path, ...]) -> Mapping[str, tuple[ParamsField, ..
     structs: dict[str, tuple[ParamsField, ...]] = {}
     for body, name, same, others in _STRUCT.findall(_MACRO.sub("", text)):
         if name:
-            structs[name] = tuple(_fields(_expanded(body, macros)))
+            structs[name] = tuple(_fields(_expand_field_macros(body, macros)))
         else:
             structs.update({other.strip(): structs[same] for other in others.split(",")})
     return structs
 
 
-def _expanded(body: str, macros: Mapping[str, str]) -> str:
+def _expand_field_macros(body: str, macros: Mapping[str, str]) -> str:
     """Returns the fields of a struct with all `_FIELDS` macros expanded."""
     while any(macro in body for macro in macros):
         body = re.sub(r"\b\w+_FIELDS\b", lambda match: macros[match[0]], body)

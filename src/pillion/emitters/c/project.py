@@ -176,8 +176,8 @@ def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Ma
         arithmetic=program.graph.arithmetic,
         optimize=program.optimize,
         kernels=instruction_set(program),
-        inputs=tuple(_buffer(program, value) for value in program.graph.inputs),
-        outputs=tuple(_buffer(program, value) for value in program.graph.outputs),
+        inputs=tuple(_manifest_buffer(program, value) for value in program.graph.inputs),
+        outputs=tuple(_manifest_buffer(program, value) for value in program.graph.outputs),
         memory=ManifestMemory(
             arena_bytes=memory.arena_bytes,
             activation_bytes=memory.activation_bytes,
@@ -190,7 +190,7 @@ def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Ma
             npu_copied_bytes=program.copied_bytes,
             npu=npu,
         ),
-        states=tuple(_buffer(program, state.before) for state in program.graph.states),
+        states=tuple(_manifest_buffer(program, state.before) for state in program.graph.states),
         stream=program.graph.streaming,
         macs=program.graph.macs,
         ops=tuple(_op(program, i) for i in range(len(program.steps))),
@@ -204,7 +204,7 @@ def _npu_reference_memory(program: CProgram) -> NpuReferenceMemory:
     return NpuReferenceMemory(sum(p.constant_bytes for p in inner), sum(p.memory.arena_bytes for p in inner))
 
 
-def _buffer(program: CProgram, value: Value) -> ManifestBuffer:
+def _manifest_buffer(program: CProgram, value: Value) -> ManifestBuffer:
     quant = value.type.quant if isinstance(value.type.quant, PerTensor) else None
     is_fed = program.feed is not None and value is program.feed.value
     return ManifestBuffer(

@@ -72,11 +72,11 @@ def select_and_plan(
     sums = tuple(running_sums(graph, joints, isa))
     chosen = _choose_all_kernels(graph, regions, isa, optimize, known.choices)
     chosen |= choices_without_kernel(joints) | {op_sums.op: op_sums.choice for op_sums in sums}
-    left = states_to_copy(graph, _needs(graph, regions, chosen, workspaces)) if graph.states else ()
+    left = states_to_copy(graph, _memory_needs(graph, regions, chosen, workspaces)) if graph.states else ()
     if left:
         graph = copy_new_states(graph, left)
         chosen |= _choose_all_kernels(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize, {})
-    needs = _needs(graph, regions, chosen, workspaces)
+    needs = _memory_needs(graph, regions, chosen, workspaces)
     memory = place_sums_behind_states(sums, plan_memory(graph, needs))
     if memory.arena_bytes + memory.state_bytes > LARGEST:
         raise _arena_too_large_error(graph, memory)
@@ -108,7 +108,7 @@ def _choose_all_kernels(
     return choices
 
 
-def _needs(
+def _memory_needs(
     graph: Graph,
     regions: Mapping[Op, RegionVariants],
     chosen: Mapping[Op, KernelChoice],
@@ -117,10 +117,10 @@ def _needs(
     segments = (op for op in graph.ops if isinstance(op, Segment))
     work = zip(segments, workspaces, strict=True) if workspaces else ()
     own = {op: OpMemory(workspace.bytes, workspace=workspace) for op, workspace in work}
-    return {op: _need(op, regions, chosen) for op in graph.ops} | own
+    return {op: _op_memory_need(op, regions, chosen) for op in graph.ops} | own
 
 
-def _need(
+def _op_memory_need(
     op: Op, regions: Mapping[Op, RegionVariants], chosen: Mapping[Op, KernelChoice]
 ) -> OpMemory | RegionMemory | RepeatMemory:
     if op in regions:

@@ -68,7 +68,7 @@ class SelfTestSize:
 
 def size_of(graph: Graph, samples: int) -> SelfTestSize:
     """Returns the size of a self-test without building it. Raises if it is too large."""
-    results = _results(graph, samples)
+    results = _stored_results(graph, samples)
     total = samples * _sample_bytes(graph, results)
     if total > MOST_BYTES:
         raise _selftest_too_large_error(graph, results, samples)
@@ -86,7 +86,7 @@ def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
             help="give one input or more",
         )
     size_of(graph, len(samples))
-    results = _results(graph, len(samples))
+    results = _stored_results(graph, len(samples))
     rows = list(_expected_bytes(graph, results, samples))
     inputs = [np.concatenate([_bytes(x) for x in sample]) for sample in samples]
     return SelfTest(
@@ -97,7 +97,7 @@ def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
     )
 
 
-def _results(graph: Graph, samples: int) -> tuple[SelfTestResult, ...]:
+def _stored_results(graph: Graph, samples: int) -> tuple[SelfTestResult, ...]:
     """Returns all results with their offsets among the stored bytes: all are stored if they are small enough,
     otherwise the outputs."""
     op_results = list(_op_results(graph))
@@ -172,38 +172,38 @@ def selftest_files(program: CProgram, host: CProgram | None, test: SelfTest) -> 
     }
     return {
         "selftest.h": fill_template("selftest.h", names),
-        "selftest.c": LazyContent(partial(_source, program, host, test, names)),
+        "selftest.c": LazyContent(partial(_selftest_source, program, host, test, names)),
         "main.c": selftest_main(name),
     }
 
 
-def _source(
+def _selftest_source(
     program: CProgram, host: CProgram | None, test: SelfTest, names: Mapping[str, str]
 ) -> Iterator[bytes]:
     facts = {
         **names,
         **{"samples": test.samples, "results": len(test.results)},
         **{"input_bytes": test.inputs.shape[1], "kept_bytes": test.kept.shape[1]},
-        **{"expectations": _expectations(program, test), "places": _result_place_table(program, test)},
+        **{"expectations": _expectation_table(program, test), "places": _result_place_table(program, test)},
         "host_places": _result_place_table(host, test) if host is not None else "",
         "arrays": "\0",
     }
     text = fill_template("selftest.c", facts, {"host"} if host is not None else ())
     before, after = text.split("\0\n")
     yield before.encode()
-    yield from _array("uint8_t inputs", test.inputs)
-    yield from _array("uint8_t kept", test.kept)
-    yield from _array("uint32_t checks", test.checks)
+    yield from _array_definition("uint8_t inputs", test.inputs)
+    yield from _array_definition("uint8_t kept", test.kept)
+    yield from _array_definition("uint32_t checks", test.checks)
     yield f"\n{after}".encode()
 
 
-def _array(declared: str, rows: NDArray[np.generic]) -> Iterator[bytes]:
+def _array_definition(declared: str, rows: NDArray[np.generic]) -> Iterator[bytes]:
     yield f"\nstatic const {declared}[] = {{\n".encode()
     yield from lines(rows)
     yield b"\n};\n"
 
 
-def _expectations(program: CProgram, test: SelfTest) -> str:
+def _expectation_table(program: CProgram, test: SelfTest) -> str:
     runs = program.runs()
     return "\n".join(
         f"    {{{r.op}, {r.number}, {r.value.type.size_bytes}, {r.value.dtype.numpy.itemsize}, "

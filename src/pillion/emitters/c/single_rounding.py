@@ -37,14 +37,16 @@ def single_rounding_constants(op: Linear) -> Int32Array | None:
         return None
     fraction_bits = 31 + rights
     sums = _distinguishing_sums(op, bounds)
-    expected = np.clip(_rounded(sums, op.ratios) + op.y.zero_point, -128, 127) if sums is not None else None
+    expected = (
+        np.clip(_scale_and_round(sums, op.ratios) + op.y.zero_point, -128, 127) if sums is not None else None
+    )
     if sums is None or expected is None:
         return None
     multipliers, offsets = mantissas.astype(np.int64), (2 * op.y.zero_point + 1) << (fraction_bits - 1)
     missing = np.ones(len(multipliers), bool)
     for step in STEPS:
         products = sums * (mantissas + step)[:, None] + (sums >> 63)
-        least, most = _offsets(products, expected, fraction_bits)
+        least, most = _valid_offset_range(products, expected, fraction_bits)
         now = missing & (least <= most) & (mantissas + np.int64(step) < 2**31)
         multipliers[now] += step
         offsets[now] = np.clip(offsets, least, most)[now]
@@ -64,7 +66,7 @@ def _distinguishing_sums(op: Linear, bounds: Int64Array) -> Int64Array | None:
     return np.concatenate([around, bounds], axis=1)
 
 
-def _offsets(
+def _valid_offset_range(
     products: Int64Array, expected: Int64Array, fraction_bits: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """Returns the smallest and the largest offset of each channel with which all results are correct after
@@ -79,11 +81,11 @@ def _has_near_thresholds(begins: Int64Array, op: Linear) -> bool:
     """Whether each result changes within `NEAR` of the estimate: the double rounds below it before, and to it
     after."""
     levels = np.arange(-127, 128) - op.y.zero_point
-    before, after = (_rounded(begins + step, op.ratios) for step in (NEAR[0], NEAR[-1]))
+    before, after = (_scale_and_round(begins + step, op.ratios) for step in (NEAR[0], NEAR[-1]))
     return bool(((before < levels) & (after >= levels)).all())
 
 
-def _rounded(sums: Int64Array, ratios: NDArray[np.float64]) -> Int64Array:
+def _scale_and_round(sums: Int64Array, ratios: NDArray[np.float64]) -> Int64Array:
     return numerics.round_half_away(sums * ratios[:, None]).astype(np.int64)
 
 

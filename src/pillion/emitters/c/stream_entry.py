@@ -71,11 +71,11 @@ def declaration(name: str, feed: StreamEntry) -> str:
 
 def definition(name: str, feed: StreamEntry, memory: MemoryPlan) -> str:
     """Returns the definition of the entry point."""
-    body = "".join(f"    {line}\n" for line in _lines(name, feed, memory))
+    body = "".join(f"    {line}\n" for line in _stream_function_lines(name, feed, memory))
     return f"\n{signature(name, feed)} {{\n{body}}}\n"
 
 
-def _lines(name: str, feed: StreamEntry, memory: MemoryPlan) -> Iterator[str]:
+def _stream_function_lines(name: str, feed: StreamEntry, memory: MemoryPlan) -> Iterator[str]:
     calls, first = feed.streaming.calls, feed.streaming.first
     yield "uint8_t *const base = arena;"
     yield "uint8_t *const kept = state;"

@@ -61,8 +61,8 @@ def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last_axis) -> Walk
     if not extent:
         return WalkRows(1, (1,) * len(steps), (), ((),) * len(steps))
     axis = inner(extent, steps)
-    row_step = tuple(_without(s, axis) for s in steps)
-    return WalkRows(extent[axis], tuple(s[axis] for s in steps), _without(extent, axis), row_step)
+    row_step = tuple(_shape_without_axis(s, axis) for s in steps)
+    return WalkRows(extent[axis], tuple(s[axis] for s in steps), _shape_without_axis(extent, axis), row_step)
 
 
 def broadcast_walk(op: Binary) -> WalkRows:
@@ -83,5 +83,5 @@ def rows_verdict(op: Binary) -> Verdict:
     return Verdict("broadcast", is_plain, "equal shapes, or whole rows again and again", got)
 
 
-def _without(shape: Shape, axis: int) -> Shape:
+def _shape_without_axis(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])

@@ -29,8 +29,8 @@ def in_bundle(
     output_tensors = [_tensor_of(plan, number) for number in plan.outputs]
     cases = [
         bundled.MethodCase(
-            [_value(tensor, x) for tensor, x in zip(taken, sample, strict=True)],
-            [_value(tensor, y) for tensor, y in zip(output_tensors, outputs, strict=True)],
+            [_bundled_value(tensor, x) for tensor, x in zip(taken, sample, strict=True)],
+            [_bundled_value(tensor, y) for tensor, y in zip(output_tensors, outputs, strict=True)],
         )
         for sample, outputs in zip(samples, expected, strict=True)
     ]
@@ -56,7 +56,7 @@ def _tensor_of(plan: pte.ExecutionPlan, number: int) -> pte.Tensor:
     return tensor
 
 
-def _value(tensor: pte.Tensor, array: Array) -> bundled.Value:
+def _bundled_value(tensor: pte.Tensor, array: Array) -> bundled.Value:
     """Returns an array's bytes as a tensor in the program's dim order."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     bundled_tensor: Table = bundled.Tensor(

@@ -61,7 +61,11 @@ class AccumulatorScaling:
 def conv2d(op: Conv2d, settings: PteSettings) -> list[KernelCall]:
     """Returns the call of a convolution."""
     _require_constants(op)
-    window, weights, sums = _window(op, op.groups), contiguous_view(op.weights), _accumulator_scaling(op)
+    window, weights, sums = (
+        _convolution_window(op, op.groups),
+        contiguous_view(op.weights),
+        _accumulator_scaling(op),
+    )
     folding = best_folding(window) if settings.isa is Isa.MVE else None
     if folding:
         window, weights = folding.window, constant_view(folding.weights(op.weights.constant))
@@ -81,8 +85,8 @@ def depthwise_conv2d(op: DepthwiseConv2d, settings: PteSettings) -> list[KernelC
         weights = constant_view(
             np.moveaxis(op.weights.constant, 3, 0).reshape(op.out_channels, *op.kernel, 1)
         )
-        return [regular_conv_call(op, settings, _window(op, op.in_channels), x, weights, sums, y)]
-    window = _window(op, 1)
+        return [regular_conv_call(op, settings, _convolution_window(op, op.in_channels), x, weights, sums, y)]
+    window = _convolution_window(op, 1)
     # With one input channel, Helium runs it as a regular convolution, with that kernel's limits.
     if window.in_channels == 1 and window.row_kernel_fails:
         window = window.turned
@@ -103,8 +107,8 @@ def depthwise_conv_call(
     need = scratch_argument(scratch.depthwise_conv2d_scratch_bytes(window, settings.isa))
     geometry = (window.stride, window.padding, window.dilation, window.out_channels // window.in_channels)
     weights = weights.reshaped(1, *window.kernel, window.out_channels)
-    args = (_image(x, window), weights, sums.bias, *geometry, *sums.args, need)
-    return KernelCall("cortex_m::quantized_depthwise_conv2d.out", args, _result(y, window))
+    args = (_view_as_image(x, window), weights, sums.bias, *geometry, *sums.args, need)
+    return KernelCall("cortex_m::quantized_depthwise_conv2d.out", args, _view_as_result(y, window))
 
 
 def linear(op: Linear, settings: PteSettings) -> list[KernelCall]:
@@ -178,7 +182,7 @@ def _linear_part_call(
         sums = AccumulatorScaling(
             bias_view, op.x.zero_point, zero_point, scaling.mantissas, scaling.shifts, *bounds(op)
         )
-        return _pointwise(op, settings, weights_view, sums, y)
+        return _pointwise_conv_call(op, settings, weights_view, sums, y)
     ((mantissa, shift),) = pairs
     low, high = bounds(op)
     x = contiguous_view(op.x).reshaped(op.rows, op.in_features)
@@ -195,7 +199,7 @@ def _bias_with_zero_points(op: Linear, weights: Array, bias: Array) -> NodeView:
     return constant_view(folded_bias.astype(np.int32).reshape(1, -1))
 
 
-def _pointwise(
+def _pointwise_conv_call(
     op: Linear, settings: PteSettings, weights: NodeView, sums: AccumulatorScaling, y: NodeView
 ) -> KernelCall:
     count, inner, outer = op.rows, op.in_features, y.sizes[1]
@@ -208,7 +212,7 @@ def transpose_conv2d(op: TransposeConv2d, settings: PteSettings) -> list[KernelC
     windows; other cases are a convolution with reversed weights over the image with zero points between its
     pixels."""
     _require_constants(op)
-    window = _window(op, 1)
+    window = _convolution_window(op, 1)
     if not (_is_supported_by_kernel(op) and library_limits.is_transposed_conv_exact(window)):
         return _over_spread_image(op, settings)
     _require_sizes(op, window)
@@ -235,8 +239,12 @@ def _over_spread_image(op: TransposeConv2d, settings: PteSettings) -> list[Kerne
             op, "padding is smaller than the window", op.attributes, "write C: -o folder/"
         )
     calls: list[KernelCall] = []
-    x = _spread(contiguous_view(op.x).reshaped(n * h * w, 1, c), op.stride[1], op.x.zero_point, calls)
-    x = _spread(x.reshaped(n * h, 1, w * op.stride[1] * c), op.stride[0], op.x.zero_point, calls)
+    x = _insert_zero_point_rows(
+        contiguous_view(op.x).reshaped(n * h * w, 1, c), op.stride[1], op.x.zero_point, calls
+    )
+    x = _insert_zero_point_rows(
+        x.reshaped(n * h, 1, w * op.stride[1] * c), op.stride[0], op.x.zero_point, calls
+    )
     sides = (h * op.stride[0], w * op.stride[1])
     padding = (reach[0], reach[1])
     result = (op.y.shape[1], op.y.shape[2])
@@ -248,7 +256,7 @@ def _over_spread_image(op: TransposeConv2d, settings: PteSettings) -> list[Kerne
     ]
 
 
-def _spread(x: NodeView, stride: int, zero_point: int, calls: list[KernelCall]) -> NodeView:
+def _insert_zero_point_rows(x: NodeView, stride: int, zero_point: int, calls: list[KernelCall]) -> NodeView:
     """Returns [outer, 1, inner] with stride - 1 rows of zero points behind each row."""
     if stride == 1:
         return x
@@ -280,7 +288,7 @@ def regular_conv_call(
     need = scratch_argument(scratch.conv2d_scratch_bytes(window, settings.isa))
     weights = weights.reshaped(window.out_channels, *window.kernel, window.in_channels // window.groups)
     args = (
-        _image(x, window),
+        _view_as_image(x, window),
         weights,
         sums.bias,
         window.stride,
@@ -289,20 +297,20 @@ def regular_conv_call(
         *sums.args,
         need,
     )
-    return KernelCall("cortex_m::quantized_conv2d.out", args, _result(y, window))
+    return KernelCall("cortex_m::quantized_conv2d.out", args, _view_as_result(y, window))
 
 
-def _image(view: NodeView, window: ScratchWindow) -> NodeView:
+def _view_as_image(view: NodeView, window: ScratchWindow) -> NodeView:
     """Returns the bytes as the image of a window."""
     return view.image(window.batch, *window.image, window.in_channels)
 
 
-def _result(view: NodeView, window: ScratchWindow) -> NodeView:
+def _view_as_result(view: NodeView, window: ScratchWindow) -> NodeView:
     """Returns the bytes as the result of a window."""
     return view.image(window.batch, *window.result, window.out_channels)
 
 
-def _window(op: Convolution, groups: int) -> ScratchWindow:
+def _convolution_window(op: Convolution, groups: int) -> ScratchWindow:
     n, h, w, c = op.x.shape
     result = (op.y.shape[1], op.y.shape[2])
     return ScratchWindow(

@@ -104,7 +104,7 @@ def sub(op: Sub, settings: PteSettings) -> list[KernelCall]:
         raise no_exact_kernel_error(
             op, "the multiplier of an operand is one half", f"{op.rescale[0]}, {op.rescale[1]}"
         )
-    calls, mirrored = _mirrored(op.b if mirror_b else op.a)
+    calls, mirrored = _invert_levels(op.b if mirror_b else op.a)
     if mirror_b:
         return [*calls, *_sum(op, contiguous_view(op.a), op.a.zero_point, mirrored, -1 - op.b.zero_point)]
     if op.rescale[2].shift > 2:
@@ -119,7 +119,7 @@ def sub(op: Sub, settings: PteSettings) -> list[KernelCall]:
     ]
 
 
-def _mirrored(x: Value) -> tuple[list[KernelCall], NodeView]:
+def _invert_levels(x: Value) -> tuple[list[KernelCall], NodeView]:
     if x.is_constant:
         return [], constant_view(np.invert(x.constant))
     y = temp(x.shape)

@@ -41,22 +41,25 @@ def lower(graph: Graph, settings: PteSettings) -> Lowered:
     require_computed_outputs(graph)
     graph = copy_new_states(graph)
     calls = {op: steps(op, settings) for op in graph.ops}
-    left = states_to_copy(graph, _needs(calls)) if graph.states else ()
+    left = states_to_copy(graph, _memory_needs(calls)) if graph.states else ()
     if left:
         graph = copy_new_states(graph, left)
         calls |= {op: steps(op, settings) for op in graph.ops if op not in calls}
-    memory = plan_memory(graph, _needs(calls))
+    memory = plan_memory(graph, _memory_needs(calls))
     offsets: dict[Temp, int] = {}
     for op, op_calls in calls.items():
         at = memory.scratch_offsets.get(op, 0)
-        for temporary in _temps(op_calls):
+        for temporary in _temporary_buffers(op_calls):
             offsets[temporary] = at if temporary.nbytes else 0
-            at += _aligned(temporary.nbytes)
+            at += _align_size(temporary.nbytes)
     return Lowered(graph, tuple(step for op in graph.ops for step in calls[op]), memory, offsets)
 
 
-def _needs(calls: Mapping[Op, Sequence[KernelCall | Delegate]]) -> Needs:
-    return {op: OpMemory(sum(_aligned(t.nbytes) for t in _temps(op_calls))) for op, op_calls in calls.items()}
+def _memory_needs(calls: Mapping[Op, Sequence[KernelCall | Delegate]]) -> Needs:
+    return {
+        op: OpMemory(sum(_align_size(t.nbytes) for t in _temporary_buffers(op_calls)))
+        for op, op_calls in calls.items()
+    }
 
 
 def copies_as_reshapes(graph: Graph) -> Graph:
@@ -78,11 +81,11 @@ def copies_as_reshapes(graph: Graph) -> Graph:
     return rewrite(graph, rule)
 
 
-def _temps(calls: Sequence[KernelCall | Delegate]) -> list[Temp]:
+def _temporary_buffers(calls: Sequence[KernelCall | Delegate]) -> list[Temp]:
     """Returns the temps of an op in order of their first use."""
     views: list[NodeView] = [view for step in calls for view in step.views]
     return list(dict.fromkeys(view.of for view in views if isinstance(view.of, Temp)))
 
 
-def _aligned(size: int) -> int:
+def _align_size(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT

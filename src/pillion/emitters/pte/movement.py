@@ -171,7 +171,7 @@ def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, .
     merged."""
     runs: list[list[int]] = []
     for axis in (a for a in order if shape[a] != 1):
-        if runs and _adjoins(shape, runs[-1][-1], axis):
+        if runs and _are_axes_adjacent(shape, runs[-1][-1], axis):
             runs[-1].append(axis)
         else:
             runs.append([axis])
@@ -180,6 +180,6 @@ def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, .
     return sizes, tuple(ranked.index(i) for i in range(len(runs)))
 
 
-def _adjoins(shape: Shape, axis: int, next_axis: int) -> bool:
+def _are_axes_adjacent(shape: Shape, axis: int, next_axis: int) -> bool:
     """Whether only axes of size 1 lie between two axes in memory."""
     return axis < next_axis and all(shape[a] == 1 for a in range(axis + 1, next_axis))

@@ -36,7 +36,7 @@ class ResizeAxis:
 
 def resize_nearest(op: ResizeNearest, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a resize: copies that drop rows and columns, and one that repeats them."""
-    axes = [_axis(op, 0), _axis(op, 1)]
+    axes = [_resize_axis(op, 0), _resize_axis(op, 1)]
     repeats_any = any(axis.repeats > 1 for axis in axes)
     cuts = [(1 + i, axis) for i, axis in enumerate(axes) if axis.kept != op.x.shape[1 + i]]
     calls: list[KernelCall] = []
@@ -47,10 +47,12 @@ def resize_nearest(op: ResizeNearest, settings: PteSettings) -> list[KernelCall]
         y = contiguous_view(op.y) if is_last else temp(sizes, op.x.dtype)
         calls.append(strided_slice_call(x, i, axis.begin, axis.step, y.reshaped(*sizes)))
         x = y.reshaped(*sizes)
-    return [*calls, _repeat(x, axes, contiguous_view(op.y))] if repeats_any or not calls else calls
+    return (
+        [*calls, _repeat_pixels_call(x, axes, contiguous_view(op.y))] if repeats_any or not calls else calls
+    )
 
 
-def _repeat(x: NodeView, axes: list[ResizeAxis], y: NodeView) -> KernelCall:
+def _repeat_pixels_call(x: NodeView, axes: list[ResizeAxis], y: NodeView) -> KernelCall:
     n, h, w, c = x.sizes
     expanded_shape = (n, h, axes[0].repeats, w, axes[1].repeats, c)
     return KernelCall(
@@ -60,7 +62,7 @@ def _repeat(x: NodeView, axes: list[ResizeAxis], y: NodeView) -> KernelCall:
     )
 
 
-def _axis(op: ResizeNearest, axis: int) -> ResizeAxis:
+def _resize_axis(op: ResizeNearest, axis: int) -> ResizeAxis:
     sources, before, after = op.sources(axis), op.x.shape[1 + axis], op.size[axis]
     repeats = max(after // before, 1)
     if np.array_equal(sources, np.arange(before).repeat(repeats)):

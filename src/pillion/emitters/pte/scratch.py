@@ -94,7 +94,7 @@ class ScratchWindow:
         return self.uses_row_kernel and 2 * self.padding[1] + math.fmod(self.row_excess, 2) != self.row_excess
 
 
-def _aligned(size: int, to: int) -> int:
+def _align_size(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
@@ -112,7 +112,7 @@ def conv2d_scratch_bytes(window: ScratchWindow, isa: Isa) -> int:
 def _general_kernel_scratch_bytes(window: ScratchWindow, isa: Isa) -> int:
     """Returns the scratch bytes of the general kernel: the elements under four windows."""
     taps = window.kernel[0] * window.kernel[1] * window.in_channels
-    return 4 * _aligned(taps, 16 if isa is Isa.MVE else 4)
+    return 4 * _align_size(taps, 16 if isa is Isa.MVE else 4)
 
 
 def _row_kernel_scratch_bytes(window: ScratchWindow) -> int | None:

@@ -77,13 +77,13 @@ def find_single_rounding(
     if begins is None or -shifts.min() > MOST_SHIFT or not mantissas.all():
         return None
     channels = [
-        _channel(int(m), int(s), at, levels, end)
+        _candidate_multipliers(int(m), int(s), at, levels, end)
         for m, s, at, end in zip(mantissas, shifts, begins, ends, strict=True)
     ]
     room = 2**30 / 2.0 ** np.maximum(shifts, 0) - np.abs(ends).max(axis=1)
     most = int(min(2**24, (room * ratios).min()))
     lifts = np.unique(np.linspace(LEAST_LIFT, max(most, LEAST_LIFT), MOST_LIFTS).astype(np.int64))
-    lift = _lift(channels, lifts) if most > 2 * LEAST_LIFT else None
+    lift = _find_least_lift(channels, lifts) if most > 2 * LEAST_LIFT else None
     if lift is None:
         return None
     pairs = [_multiplier_and_addend(channel, lift) for channel in channels]
@@ -107,7 +107,7 @@ def _result_thresholds(
     return np.asarray(around[..., 0] + reached.argmax(axis=-1), np.int64)
 
 
-def _channel(
+def _candidate_multipliers(
     mantissa: int, shift: int, begins: Int64Array, levels: Int64Array, bounds: Int64Array
 ) -> _Channel:
     """Returns all multipliers near the nearest one that leave an interval for the addend."""
@@ -121,7 +121,7 @@ def _channel(
         least = np.where(begins <= bounds[1], lower, -(2**61)).max(axis=1)
         return least, np.where(begins > bounds[0], upper, 2**61).min(axis=1)
 
-    tried = _mantissas(mantissa + offsets)
+    tried = _normalized_mantissas(mantissa + offsets)
     least, end = room(tried)
     fitting = tried[least < end]
     if not fitting.size:
@@ -131,11 +131,11 @@ def _channel(
     return _Channel(chosen, *room(chosen), unit, rounded)
 
 
-def _mantissas(numbers: Int64Array) -> Int64Array:
+def _normalized_mantissas(numbers: Int64Array) -> Int64Array:
     return numbers[(numbers >= 2**30) & (numbers < 2**31)]
 
 
-def _lift(channels: list[_Channel], lifts: Int64Array) -> int | None:
+def _find_least_lift(channels: list[_Channel], lifts: Int64Array) -> int | None:
     """Returns the least lift that is valid for all channels. Channels with the fewest multipliers are tested
     first."""
     channels = sorted(channels, key=lambda candidate: candidate.mantissas.size)

@@ -167,7 +167,7 @@ class Writer:
             inputs=inputs,
             outputs=outputs,
             chains=[pte.Chain(instructions=self.instructions)],
-            operators=[_operator(name) for name in self.operators],
+            operators=[_pte_operator(name) for name in self.operators],
             delegates=[_backend_delegate(i, delegate) for i, delegate in enumerate(self.delegates)],
             non_const_buffer_sizes=[
                 0,
@@ -187,7 +187,7 @@ def _class_tag(classes: Mapping[int, type[Table]], table: Table) -> int:
     return next(number for number, cls in classes.items() if isinstance(table, cls))
 
 
-def _operator(name: str) -> pte.Operator:
+def _pte_operator(name: str) -> pte.Operator:
     base, _, overload = name.rpartition(".")
     return pte.Operator(base, overload)
 

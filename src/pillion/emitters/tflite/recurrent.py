@@ -138,20 +138,20 @@ def layer_nodes(layer: RecurrentLayer) -> list[Node]:
     """Returns the operator of a layer."""
     first, second = layer.halves
     if isinstance(first, SvdfMemory) and isinstance(second, SvdfOutput):
-        return [_svdf(layer, first, second)]
+        return [_svdf_node(layer, first, second)]
     assert isinstance(first, LstmCell)
     assert isinstance(second, LstmOutput)
-    return [_lstm(layer, first, second)]
+    return [_lstm_node(layer, first, second)]
 
 
-def _svdf(layer: RecurrentLayer, first: SvdfMemory, second: SvdfOutput) -> Node:
+def _svdf_node(layer: RecurrentLayer, first: SvdfMemory, second: SvdfOutput) -> Node:
     memory = layer.states[0].before
     options = tflite.SvdfOptions(rank=second.filters // second.units, fused_activation=Activation.RELU)
     inputs = layer.x, first.weights, second.weights, second.bias, memory
     return Node("SVDF", inputs, (layer.y,), options, variables=(memory,))
 
 
-def _lstm(layer: RecurrentLayer, cell: LstmCell, output: LstmOutput) -> Node:
+def _lstm_node(layer: RecurrentLayer, cell: LstmCell, output: LstmOutput) -> Node:
     h, c = (state.before for state in layer.states)
     gates = [*_gate_tensors(cell), *_gate_tensors(output)]
     weights = [gate[number] for number in (0, 1) for gate in gates]

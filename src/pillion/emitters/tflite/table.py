@@ -56,7 +56,7 @@ def nodes(op: Op) -> list[Node]:
     return row(op)
 
 
-def _linear(op: ops.Linear) -> list[Node]:
+def _linear_nodes(op: ops.Linear) -> list[Node]:
     int8_only(op)
     require_constants(op, op.weights, op.bias)
     _require_scaled_sums_fit(op)
@@ -74,12 +74,12 @@ def _require_scaled_sums_fit(op: ops.Linear) -> None:
         raise refusal(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
 
 
-def _lut(op: ops.Lut) -> list[Node]:
+def _lut_nodes(op: ops.Lut) -> list[Node]:
     int8_only(op)
     tflite_entries(op)  # refuses what LiteRT would refuse or leave undefined
     match op.function:
         case ops.Function.CLAMP:
-            return _clamp(as_clamp(op))
+            return _clamp_nodes(as_clamp(op))
         case ops.Function.NEG:
             zero = constant(f"{op.name}/zero", np.full(1, op.x.zero_point, np.int8), op.x.quant)
             return [Node("SUB", (zero, op.x), (op.y,), tflite.SubOptions(pot_scale_int16=False))]
@@ -92,7 +92,7 @@ def _leaky_relu(x: Value, y: Value, alpha: float) -> Node:
     return Node("LEAKY_RELU", (x,), (y,), tflite.LeakyReluOptions(alpha=alpha))
 
 
-def _clamp(op: ops.Clamp) -> list[Node]:
+def _clamp_nodes(op: ops.Clamp) -> list[Node]:
     """Returns one of the relu family, or a minimum and a maximum. A leaky relu with slope 1 requantizes as
     the relu family does, without bounds."""
     int8_only(op)
@@ -123,10 +123,10 @@ def _resize_in_float(op: ops.ResizeBilinearFloat) -> list[Node]:
 
 def _mean(op: ops.Mean) -> list[Node]:
     """Returns a mean; without axes, a requantization."""
-    return WRITERS[ops.Mean](op) if op.axes else _quantize(op)
+    return WRITERS[ops.Mean](op) if op.axes else _quantize_nodes(op)
 
 
-def _whole(op: ops.IntegerArithmetic) -> list[Node]:
+def _integer_arithmetic_nodes(op: ops.IntegerArithmetic) -> list[Node]:
     known = [row.fixed["calculation"] for row in ROWS_BOTH_WAYS if row.op is ops.IntegerArithmetic]
     if op.calculation not in known:
         rule = f"LiteRT computes {', '.join(calculation.value for calculation in known)} of whole numbers"
@@ -154,7 +154,7 @@ def _l2_normalize(op: ops.L2Normalize) -> list[Node]:
     return between_uint8(op, node) if op.headroom else [node]
 
 
-def _slice(op: ops.Slice) -> list[Node]:
+def _slice_nodes(op: ops.Slice) -> list[Node]:
     begin = integers(f"{op.name}/begin", op.begin)
     if set(op.step) <= {1}:
         size = integers(f"{op.name}/size", op.y.shape)
@@ -168,13 +168,13 @@ def _slice(op: ops.Slice) -> list[Node]:
 MAX_RANK_PAD = 5
 
 
-def _pad(op: ops.Pad) -> list[Node]:
+def _pad_nodes(op: ops.Pad) -> list[Node]:
     if op.x.type.rank > MAX_RANK_PAD:
         raise refusal(op, f"PAD takes at most {MAX_RANK_PAD} axes", repr(op.x), "join axes by a reshape")
     return [pad_node(op.name, op.x, op.y, op.before, op.after, op.value)]
 
 
-def _reshape(op: ops.Reshape) -> list[Node]:
+def _reshape_nodes(op: ops.Reshape) -> list[Node]:
     """Returns a RESHAPE; a SQUEEZE for a scalar result, whose shape has no data."""
     if not op.y.shape and op.x.shape:
         return [Node("SQUEEZE", (op.x,), (op.y,), tflite.SqueezeOptions())]
@@ -182,27 +182,27 @@ def _reshape(op: ops.Reshape) -> list[Node]:
     return [Node("RESHAPE", (op.x, shape), (op.y,), tflite.ReshapeOptions(new_shape=list(op.y.shape)))]
 
 
-def _flip(op: ops.Flip) -> list[Node]:
+def _flip_nodes(op: ops.Flip) -> list[Node]:
     """Returns an operator per axis: LiteRT supports several only if they are adjacent."""
     between = [Value(f"{op.name}/{axis}", op.y.type) for axis in op.axes[1:]]
     steps = zip(op.axes, (op.x, *between), (*between, op.y), strict=True)
     return [Node("REVERSE_V2", (x, integers(f"{op.name}/axis", [axis])), (y,)) for axis, x, y in steps]
 
 
-def _quantize(op: ops.Quantize | ops.Requantize | ops.Mean) -> list[Node]:
+def _quantize_nodes(op: ops.Quantize | ops.Requantize | ops.Mean) -> list[Node]:
     return [Node("QUANTIZE", (op.x,), (op.y,), tflite.QuantizeOptions())]
 
 
-def _dequantize(op: ops.Dequantize) -> list[Node]:
+def _dequantize_nodes(op: ops.Dequantize) -> list[Node]:
     int8_only(op, op.x)
     return [Node("DEQUANTIZE", (op.x,), (op.y,), tflite.DequantizeOptions())]
 
 
 ROWS: dict[type[Op], Writing | None] = {
     **WRITERS,
-    ops.Linear: _linear,
-    ops.Lut: _lut,
-    ops.Clamp: _clamp,
+    ops.Linear: _linear_nodes,
+    ops.Lut: _lut_nodes,
+    ops.Clamp: _clamp_nodes,
     ops.AvgPool2dUp: _avg_pool_up,
     ops.Mean: _mean,
     ops.L2Normalize: _l2_normalize,
@@ -215,17 +215,17 @@ ROWS: dict[type[Op], Writing | None] = {
     # Decomposed by `passes.compose_magnitudes`.
     ops.Magnitude: None,
     ops.Concat: lambda op: [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))],
-    ops.Slice: _slice,
-    ops.Pad: _pad,
-    ops.Reshape: _reshape,
-    ops.Flip: _flip,
-    ops.Quantize: _quantize,
-    ops.Dequantize: _dequantize,
-    ops.Requantize: _quantize,
+    ops.Slice: _slice_nodes,
+    ops.Pad: _pad_nodes,
+    ops.Reshape: _reshape_nodes,
+    ops.Flip: _flip_nodes,
+    ops.Quantize: _quantize_nodes,
+    ops.Dequantize: _dequantize_nodes,
+    ops.Requantize: _quantize_nodes,
     ops.TransposeConv2d: transpose_conv,
     ops.BatchMatmul: _batch_matmul,
     ops.Gather: compare_select.gather,
-    ops.IntegerArithmetic: _whole,
+    ops.IntegerArithmetic: _integer_arithmetic_nodes,
     ops.Where: compare_select.where,
     ops.ArgMax: compare_select.arg_extremum,
     ops.ArgMin: compare_select.arg_extremum,

@@ -236,15 +236,15 @@ def mul(call: ReadCall) -> None:
 
 def minimum(call: ReadCall) -> None:
     """Reads the minimum of two tensors."""
-    _extremum(call, Minimum, np.minimum)
+    _record_extremum(call, Minimum, np.minimum)
 
 
 def maximum(call: ReadCall) -> None:
     """Reads the maximum of two tensors."""
-    _extremum(call, Maximum, np.maximum)
+    _record_extremum(call, Maximum, np.maximum)
 
 
-def _extremum(call: ReadCall, make: Any, numbers: Numbers) -> None:
+def _record_extremum(call: ReadCall, make: Any, numbers: Numbers) -> None:
     first, second = call.view("a"), call.view("b")
     a, b, shape = _extremum_operands(call, first, second)
     call.int8(a), call.int8(b)

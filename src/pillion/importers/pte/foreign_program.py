@@ -28,14 +28,14 @@ def graph_of(container: Container) -> Graph:
     """Returns the graph of a program's kernel calls."""
     refuse_unknown(container)
     try:
-        return _read(container)
+        return _read_foreign_graph(container)
     except MalformedError:
         raise
     except (ValueError, LookupError, ArithmeticError) as error:
         raise MalformedError(f"its calls make no sense together: {error}") from None
 
 
-def _read(container: Container) -> Graph:
+def _read_foreign_graph(container: Container) -> Graph:
     reader = PteReader(container)
     inputs = [reader.input(number, i) for i, number in enumerate(container.plan.inputs)]
     for number, instruction in enumerate(container.plan.chains[0].instructions):

@@ -27,7 +27,7 @@ def _record_move(call: ReadCall, make: Any, x: ReadTensor, shape: Shape, **field
     return y
 
 
-def _axis(call: ReadCall, rank: int, axis: int | None = None) -> int:
+def _non_negative_axis(call: ReadCall, rank: int, axis: int | None = None) -> int:
     """Returns the argument `axis`, or the given one, as a non-negative number."""
     axis = call.number("axis") if axis is None else axis
     if not -rank <= axis < rank:
@@ -51,7 +51,7 @@ def _require_result_sizes(call: ReadCall, declared: tuple[int, ...]) -> None:
 def squeezed(call: ReadCall) -> None:
     """Reads a reshape that drops axes of size 1."""
     sizes = call.view("x").sizes
-    gone = {_axis(call, len(sizes), axis) for axis in call.integers("axes")}
+    gone = {_non_negative_axis(call, len(sizes), axis) for axis in call.integers("axes")}
     _require_result_sizes(call, tuple(d for axis, d in enumerate(sizes) if axis not in gone or d != 1))
     copy_memory(call)
 
@@ -59,7 +59,7 @@ def squeezed(call: ReadCall) -> None:
 def unsqueezed(call: ReadCall) -> None:
     """Reads a reshape that adds an axis of size 1."""
     sizes = call.view("x").sizes
-    at = _axis(call, len(sizes) + 1)
+    at = _non_negative_axis(call, len(sizes) + 1)
     _require_result_sizes(call, (*sizes[:at], 1, *sizes[at:]))
     copy_memory(call)
 
@@ -93,19 +93,22 @@ def transpose(call: ReadCall) -> None:
     rank = len(x.shape)
     if not all(-rank <= axis < rank for axis in order):
         raise call.refuse(f"an order of {rank} axes", order)
-    _transposed(call, x, tuple(axis % rank for axis in order))
+    _record_transpose(call, x, tuple(axis % rank for axis in order))
 
 
 def transpose_two(call: ReadCall) -> None:
     """Reads an exchange of two axes."""
     x = call.plain("x")
     order = list(range(len(x.shape)))
-    first, second = _axis(call, len(order)), _axis(call, len(order), call.number("other_axis"))
+    first, second = (
+        _non_negative_axis(call, len(order)),
+        _non_negative_axis(call, len(order), call.number("other_axis")),
+    )
     order[first], order[second] = second, first
-    _transposed(call, x, tuple(order))
+    _record_transpose(call, x, tuple(order))
 
 
-def _transposed(call: ReadCall, x: ReadTensor, order: tuple[int, ...]) -> None:
+def _record_transpose(call: ReadCall, x: ReadTensor, order: tuple[int, ...]) -> None:
     if sorted(order) != list(range(len(x.shape))):
         raise call.refuse(f"an order of {len(x.shape)} axes", order)
     if order == (0, 1) and call.operator.startswith("cortex_m"):
@@ -168,7 +171,7 @@ def cat(call: ReadCall) -> None:
     for x in xs:
         if not x.is_constant:
             x.label.join(active.label)
-    axis = _axis(call, rank)
+    axis = _non_negative_axis(call, rank)
     y = call.make(call.contiguous_out_shape, active.dtype, active.label)
     call.reader.add(SameScaleStep(call.source, Concat, ("xs",), xs, y, {"axis": axis}))
 
@@ -176,7 +179,7 @@ def cat(call: ReadCall) -> None:
 def slice_copy(call: ReadCall) -> None:
     """Reads a slice along one axis."""
     x = call.plain("x")
-    axis = _axis(call, len(x.shape))
+    axis = _non_negative_axis(call, len(x.shape))
     size, step = x.shape[axis], call.number("step")
     begin = 0 if call.is_null("begin") else call.number("begin")
     end = size if call.is_null("end") else call.number("end")
@@ -185,21 +188,21 @@ def slice_copy(call: ReadCall) -> None:
     chosen = range(*slice(begin, end, step).indices(size))
     if not chosen:
         raise call.refuse("something is left", (begin, end, step))
-    _sliced(call, x, axis, chosen)
+    _record_slice(call, x, axis, chosen)
 
 
 def select(call: ReadCall) -> None:
     """Reads one index of an axis, which is dropped."""
     x = call.plain("x")
-    axis = _axis(call, len(x.shape))
+    axis = _non_negative_axis(call, len(x.shape))
     index = call.number("index")
     if not -x.shape[axis] <= index < x.shape[axis]:
         raise call.refuse("the index is inside the axis", (index, x.shape))
     begin = index % x.shape[axis]
-    _sliced(call, x, axis, range(begin, begin + 1))
+    _record_slice(call, x, axis, range(begin, begin + 1))
 
 
-def _sliced(call: ReadCall, x: ReadTensor, axis: int, chosen: range) -> None:
+def _record_slice(call: ReadCall, x: ReadTensor, axis: int, chosen: range) -> None:
     shape = tuple(len(chosen) if a == axis else size for a, size in enumerate(x.shape))
     begin = tuple(chosen.start if a == axis else 0 for a in range(len(shape)))
     step = tuple(chosen.step if a == axis else 1 for a in range(len(shape)))

@@ -59,7 +59,7 @@ def conv2d(call: ReadCall) -> None:
     if x.shape[3] % weights.shape[3]:
         raise call.refuse("weights are [out, h, w, in / groups]", (weights.shape, x.shape))
     groups = x.shape[3] // weights.shape[3]
-    _convolution(call, Conv2d, x, weights, 0, groups=groups)
+    _record_convolution(call, Conv2d, x, weights, 0, groups=groups)
 
 
 def depthwise_conv2d(call: ReadCall) -> None:
@@ -67,10 +67,12 @@ def depthwise_conv2d(call: ReadCall) -> None:
     x, weights = call.image("x"), conv_weights(call)
     if x.shape[0] != 1 or weights.shape[3] != x.shape[3] * call.number("channel_multiplier"):
         raise call.refuse("one image; weights are [1, h, w, in * multiplier]", (x.shape, weights.shape))
-    _convolution(call, DepthwiseConv2d, x, weights, 3)
+    _record_convolution(call, DepthwiseConv2d, x, weights, 3)
 
 
-def _convolution(call: ReadCall, make: Any, x: ReadTensor, weights: Array, axis: int, **fields: Any) -> None:
+def _record_convolution(
+    call: ReadCall, make: Any, x: ReadTensor, weights: Array, axis: int, **fields: Any
+) -> None:
     """Records a convolution."""
     stride, before, dilation = map(call.pair, ("stride", "padding", "dilation"))
     kernel, shape = (weights.shape[1], weights.shape[2]), call.out_image
@@ -149,7 +151,7 @@ def batch_matmul(call: ReadCall) -> None:
 
 def avg_pool2d(call: ReadCall) -> None:
     """Reads an average pool; the kernel ignores zero point and multiplier."""
-    _pool(call, AvgPool2d, {})
+    _record_pool(call, AvgPool2d, {})
 
 
 def max_pool2d(call: ReadCall) -> None:
@@ -158,10 +160,10 @@ def max_pool2d(call: ReadCall) -> None:
     if dilation != (1, 1) or call.flag("ceil_mode") or zero != call.number("y_zero"):
         raise call.refuse("no dilation, no ceil mode, one zero point", dilation)
     call.image("x").label.add_known_params(zero)
-    _pool(call, MaxPool2d, call.bounds())
+    _record_pool(call, MaxPool2d, call.bounds())
 
 
-def _pool(call: ReadCall, make: Any, fields: dict[str, Any]) -> None:
+def _record_pool(call: ReadCall, make: Any, fields: dict[str, Any]) -> None:
     x, shape = call.image("x"), call.out_image
     kernel, stride, before = map(call.pair, ("kernel", "stride", "padding"))
     padding = sides(call, before, x.shape, shape, kernel, stride, (1, 1))

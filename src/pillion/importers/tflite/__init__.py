@@ -68,7 +68,7 @@ class OpenedTflite:
         try:
             yield
         except MalformedError as error:
-            raise _malformed(self.name, self.place, error) from None
+            raise _malformed_file_error(self.name, self.place, error) from None
 
     @property
     def is_hybrid(self) -> bool:
@@ -95,10 +95,10 @@ def open_file(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str
         resolve_buffers(model, raw)
         return OpenedTflite(model, name, location, raw, compiled)
     except MalformedError as error:
-        raise _malformed(name, location, error) from None
+        raise _malformed_file_error(name, location, error) from None
 
 
-def _malformed(name: str, location: str, error: MalformedError) -> PillionError:
+def _malformed_file_error(name: str, location: str, error: MalformedError) -> PillionError:
     return PillionError(
         f"`{name}` is not a valid TensorFlow Lite file",
         rule=str(error),

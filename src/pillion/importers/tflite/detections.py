@@ -36,7 +36,7 @@ def detections(call: ReadOperator) -> list[Op]:
     op = Detections(
         boxes=boxes,
         scores=scores,
-        anchors=_anchors(call),
+        anchors=_float_anchors(call),
         y=combined,
         most=most,
         classes=int(options["num_classes"]),
@@ -61,7 +61,7 @@ def _float_operand(call: ReadOperator, x: Value, before: list[Op]) -> Value:
     return y
 
 
-def _anchors(call: ReadOperator) -> Value:
+def _float_anchors(call: ReadOperator) -> Value:
     """Returns the anchors in float32; the file may have them quantized."""
     anchors, boxes = call.constant(2), call.operand(0)
     if anchors.dtype is boxes.dtype is DType.FLOAT32:

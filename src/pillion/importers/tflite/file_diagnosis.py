@@ -188,7 +188,7 @@ def unknown_operators(file: Diagnosis) -> PillionError | None:
     unknown = [code for code in file.codes if code and code not in (*file.known, *CONTROL)]
     if not unknown:
         return None
-    advice = dict.fromkeys(_advice(code) for code in dict.fromkeys(unknown))
+    advice = dict.fromkeys(_operator_advice(code) for code in dict.fromkeys(unknown))
     return PillionError(
         f"`{file.name}` has operators that are not read",
         rule=f"operators are among the {len(set(file.known))} that are read: docs/reference/tflite.md lists them",
@@ -197,7 +197,7 @@ def unknown_operators(file: Diagnosis) -> PillionError | None:
     )
 
 
-def _advice(code: str) -> str:
+def _operator_advice(code: str) -> str:
     advice = next((words for begin, words in ADVICE.items() if code.startswith(begin)), None)
     why = f" ({REASONS[code]})" if code in REASONS else ""
     return advice or f"write {code} with operators that are read{why}, or {OTHER_WAY}"

@@ -63,7 +63,7 @@ def by_type(of_int8: Reading, of_whole_numbers: Reading) -> Reading:
     return lambda call: (of_whole_numbers if call.operand(0).dtype is DType.INT32 else of_int8)(call)
 
 
-def _expression(compute: Callable[[_Calculations], Value]) -> Reading:
+def _expression_reader(compute: Callable[[_Calculations], Value]) -> Reading:
     """Returns the reader of an operator that is an expression of its operands."""
 
     def row(call: ReadOperator) -> list[Op]:
@@ -96,7 +96,7 @@ def _cumulative_sum(chain: _Calculations) -> Value:
     return chain.flip(x, axis, "turned") if options.reverse else x
 
 
-def _negative(chain: _Calculations) -> Value:
+def _negate_operand(chain: _Calculations) -> Value:
     return chain.calculated(Calculation.SUB, 0, chain.operand())
 
 
@@ -166,21 +166,21 @@ def broadcast_shape_constant(call: ReadOperator) -> list[Op]:
 
 
 ROWS: dict[str, Reading] = {
-    "ADD_N": _expression(_sum),
-    "CUMSUM": _expression(_cumulative_sum),
-    "SIGN": _expression(lambda chain: chain.clamped(chain.operand(), -1, 1)),
+    "ADD_N": _expression_reader(_sum),
+    "CUMSUM": _expression_reader(_cumulative_sum),
+    "SIGN": _expression_reader(lambda chain: chain.clamped(chain.operand(), -1, 1)),
     "REDUCE_PROD": int32_reduction(Calculation.MUL),
     "RANGE": range_constant,
     "BROADCAST_ARGS": broadcast_shape_constant,
-    "RIGHT_SHIFT": _expression(_right_shift),
+    "RIGHT_SHIFT": _expression_reader(_right_shift),
 }
 """The readers of int32-only operators, by operator name."""
 OF_INT32: dict[str, Reading] = {
-    "NEG": _expression(_negative),
-    "ABS": _expression(
-        lambda chain: chain.calculated(Calculation.MAXIMUM, chain.operand(), _negative(chain))
+    "NEG": _expression_reader(_negate_operand),
+    "ABS": _expression_reader(
+        lambda chain: chain.calculated(Calculation.MAXIMUM, chain.operand(), _negate_operand(chain))
     ),
-    "SQUARED_DIFFERENCE": _expression(_squared_difference),
+    "SQUARED_DIFFERENCE": _expression_reader(_squared_difference),
     "SUM": int32_reduction(Calculation.ADD),
     "REDUCE_MAX": int32_reduction(Calculation.MAXIMUM),
     "REDUCE_MIN": int32_reduction(Calculation.MINIMUM),

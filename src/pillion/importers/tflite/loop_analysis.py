@@ -144,7 +144,9 @@ class _StepAnalysis:
         inputs += [self._carried_step_input(n, sources[n]) for n in carried]
         for duplicate, original in same.items():
             self.front.append(
-                self._reshape(inputs[len(used) + carried.index(original)], self.graph.inputs[duplicate])
+                self._reshape_operator(
+                    inputs[len(used) + carried.index(original)], self.graph.inputs[duplicate]
+                )
             )
         fixed = tuple(n for n in invariants if self.graph.inputs[n] in read)
         handed = {*used, *(self.graph.inputs[n] for n in (*carried, *same, *fixed))}
@@ -266,14 +268,14 @@ class _StepAnalysis:
         self.tensors.append(
             tflite.Tensor(shape=shape, type=source.type, quantization=source.quantization, name=name)
         )
-        self.front.append(self._reshape(len(self.tensors) - 1, tensor))
+        self.front.append(self._reshape_operator(len(self.tensors) - 1, tensor))
         return len(self.tensors) - 1
 
     def _carried_step_input(self, number: int, source: int) -> int:
         """Returns the step input of a carried value, in the shape in which it was computed."""
         return self._add_step_input(self.graph.inputs[number], (source, self.body.shape(source)))
 
-    def _reshape(self, x: int, y: int) -> tflite.Operator:
+    def _reshape_operator(self, x: int, y: int) -> tflite.Operator:
         codes = self.body.reader.model.operator_codes
         reshape_code = tflite.OPERATOR_NUMBERS["RESHAPE"]
         index = next(

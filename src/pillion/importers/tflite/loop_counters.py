@@ -25,7 +25,7 @@ FEW = 16
 """The largest number of elements of a tensor of counters."""
 
 
-def _vector(rank: int) -> Callable[..., Int64Array]:
+def _make_vector_concatenation(rank: int) -> Callable[..., Int64Array]:
     """Returns a function that joins tensors of this rank, scalars or vectors, to a vector."""
 
     def joined(*parts: Int64Array) -> Int64Array:
@@ -51,8 +51,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "LOGICAL_AND": np.logical_and,
     "LOGICAL_OR": np.logical_or,
     "LOGICAL_NOT": np.logical_not,
-    "CONCATENATION": _vector(1),
-    "PACK": _vector(0),
+    "CONCATENATION": _make_vector_concatenation(1),
+    "PACK": _make_vector_concatenation(0),
 }
 RESHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "CAST")
 """Operators that preserve the numbers of their first operand."""

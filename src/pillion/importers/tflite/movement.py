@@ -44,7 +44,7 @@ def reshape(call: ReadOperator) -> list[Op]:
     elements, known = call.operand(0).type.elements, math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) > 1 or min(sizes, default=1) < -1 or (-1 in sizes and (not known or elements % known)):
         raise call.refuse(f"a shape for {elements} elements", sizes)
-    return _reshaped(call, tuple(elements // known if n == -1 else n for n in sizes))
+    return _reshape_ops(call, tuple(elements // known if n == -1 else n for n in sizes))
 
 
 def squeeze(call: ReadOperator) -> list[Op]:
@@ -54,17 +54,17 @@ def squeeze(call: ReadOperator) -> list[Op]:
     if any(shape[axis] != 1 for axis in axes):
         raise call.refuse("only axes of size 1 are dropped", f"{sorted(axes)} of {list(shape)}")
     left = (n for axis, n in enumerate(shape) if n != 1 or (axes and axis not in axes))
-    return _reshaped(call, tuple(left))
+    return _reshape_ops(call, tuple(left))
 
 
 def expand_dims(call: ReadOperator) -> list[Op]:
     """Reads a shape with another axis of size 1."""
     shape = call.operand(0).shape
     axis = single_axis(call, call.integers(1), len(shape) + 1)
-    return _reshaped(call, (*shape[:axis], 1, *shape[axis:]))
+    return _reshape_ops(call, (*shape[:axis], 1, *shape[axis:]))
 
 
-def _reshaped(call: ReadOperator, shape: Shape) -> list[Op]:
+def _reshape_ops(call: ReadOperator, shape: Shape) -> list[Op]:
     return [Reshape(x=call.operand(0), y=call.result_of_shape(shape), source=call.source)]
 
 
@@ -145,13 +145,13 @@ def split_v(call: ReadOperator) -> list[Op]:
 def _consecutive_slices(call: ReadOperator, x: Value, axis: int, sizes: Sequence[int]) -> list[Op]:
     """Returns consecutive slices along an axis."""
     chain, begin = OpChain(call), 0
-    for y, size in zip(_results(call, len(sizes)), sizes, strict=True):
+    for y, size in zip(_require_result_count(call, len(sizes)), sizes, strict=True):
         chain.cut(x, axis, begin, size, y)
         begin += size
     return chain.ops
 
 
-def _results(call: ReadOperator, count: int) -> tuple[Value, ...]:
+def _require_result_count(call: ReadOperator, count: int) -> tuple[Value, ...]:
     if len(call.outputs) != count:
         raise call.refuse(f"there are {count} results", len(call.outputs))
     return call.outputs
@@ -176,6 +176,6 @@ def unpack(call: ReadOperator) -> list[Op]:
     if options.num != x.shape[axis]:
         raise call.refuse(f"there are {x.shape[axis]} results", options.num)
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    for number, y in enumerate(_results(call, options.num)):
+    for number, y in enumerate(_require_result_count(call, options.num)):
         chain.reshape(chain.cut(x, axis, number, 1), shape, y)
     return chain.ops

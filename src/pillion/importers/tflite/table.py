@@ -49,7 +49,7 @@ def ops_of(call: ReadOperator) -> list[Op]:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
 
 
-def _linear(call: ReadOperator) -> list[Op]:
+def _read_linear(call: ReadOperator) -> list[Op]:
     """Reads a fully connected layer on rows of features; without keep_num_dims, all axes before the features
     become one."""
     require_int8(call)
@@ -67,14 +67,14 @@ def _linear(call: ReadOperator) -> list[Op]:
     return [*before, zero_dead_channel_biases(linear, call.fresh)]
 
 
-def _clamp(call: ReadOperator) -> list[Op]:
+def _read_clamp(call: ReadOperator) -> list[Op]:
     require_int8(call)
     y = call.result
     low, high = activation_levels(call.code, y.quant)
     return [ops.Clamp(x=call.operand(0), y=y, low=low, high=high, source=call.source)]
 
 
-def _quantize(call: ReadOperator) -> list[Op]:
+def _read_quantize(call: ReadOperator) -> list[Op]:
     x, y = call.operand(0), call.result
     if y.dtype is not DType.INT8 or not isinstance(y.type.quant, PerTensor):
         raise call.refuse("the result is int8 with one scale", repr(y))
@@ -84,7 +84,7 @@ def _quantize(call: ReadOperator) -> list[Op]:
     return [ops.Requantize(x=x, y=y, source=call.source)]
 
 
-def _dequantize(call: ReadOperator) -> list[Op]:
+def _read_dequantize(call: ReadOperator) -> list[Op]:
     x = call.operand(0)
     if x.dtype is not DType.INT8 or x.type.quant is None:
         raise call.refuse("the operand is quantized int8", repr(x))
@@ -104,11 +104,11 @@ def _l2_normalize(call: ReadOperator) -> list[Op]:
 
 ROWS: dict[str, Reading] = {
     **READERS,
-    "FULLY_CONNECTED": lambda call: lower_weight_zero_points(call, _linear),
-    "RELU": _clamp,
-    "RELU6": _clamp,
-    "RELU_N1_TO_1": _clamp,
-    "RELU_0_TO_1": _clamp,
+    "FULLY_CONNECTED": lambda call: lower_weight_zero_points(call, _read_linear),
+    "RELU": _read_clamp,
+    "RELU6": _read_clamp,
+    "RELU_N1_TO_1": _read_clamp,
+    "RELU_0_TO_1": _read_clamp,
     "L2_NORMALIZATION": _l2_normalize,
     "CONCATENATION": shapes.concat,
     "SPLIT": shapes.split,
@@ -124,8 +124,8 @@ ROWS: dict[str, Reading] = {
     "SQUEEZE": shapes.squeeze,
     "EXPAND_DIMS": shapes.expand_dims,
     "REVERSE_V2": shapes.reverse,
-    "QUANTIZE": _quantize,
-    "DEQUANTIZE": _dequantize,
+    "QUANTIZE": _read_quantize,
+    "DEQUANTIZE": _read_dequantize,
     "BATCH_MATMUL": batch_matmul,
     "TRANSPOSE_CONV": transpose_conv,
     **compare_select.ROWS,

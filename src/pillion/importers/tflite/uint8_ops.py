@@ -80,11 +80,11 @@ def concat_with_rescaling(call: ReadOperator, row: Reading) -> list[Op]:
     for number, x in enumerate(call.inputs):
         if x is not None and x.type.quant != y.type.quant and x.is_quantized and y.is_quantized:
             inputs[number] = rescaled = call.intermediate("rescaled", x.shape, y)
-            before.append(_rescale(call, x, rescaled))
+            before.append(_requantize_or_lookup(call, x, rescaled))
     return [*before, *row(dataclasses.replace(call, inputs=tuple(inputs)))]
 
 
-def _rescale(call: ReadOperator, x: Value, y: Value) -> Op:
+def _requantize_or_lookup(call: ReadOperator, x: Value, y: Value) -> Op:
     """Returns a requantization if it agrees for all 256 numbers, otherwise a lookup table."""
     requantize, numbers = Requantize(x=x, y=y, source=call.source), np.arange(-128, 128).astype(np.int8)
     expected = _rescaled_numbers(x, y)

@@ -77,7 +77,7 @@ class Variables:
     def states(self, initial: Mapping[Key, Array]) -> tuple[State, ...]:
         """Returns the states of all variables that a run reads before it assigns them."""
         read = ((key, variable) for key, variable in self.held.items() if variable.before is not None)
-        return (*(_state(variable, initial.get(key)) for key, variable in read), *self.kept)
+        return (*(_variable_state(variable, initial.get(key)) for key, variable in read), *self.kept)
 
     def _handle(self, operator: tflite.Operator) -> None:
         options = operator.options
@@ -112,7 +112,7 @@ class Variables:
         self.called.append(number)
 
 
-def _state(variable: _Variable, initial: Array | None) -> State:
+def _variable_state(variable: _Variable, initial: Array | None) -> State:
     before, after = variable.before, variable.now
     assert before is not None
     assert after is not None

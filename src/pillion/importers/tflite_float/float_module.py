@@ -212,10 +212,10 @@ def read_operator(call: ReadOperator) -> FloatCall:
 def examples(inputs: Sequence[Value]) -> tuple[Tensor, ...]:
     """Returns random inputs; only their shapes and types matter."""
     source = torch.Generator().manual_seed(0)
-    return tuple(_example(value, source) for value in inputs)
+    return tuple(_example_input(value, source) for value in inputs)
 
 
-def _example(value: Value, source: torch.Generator) -> Tensor:
+def _example_input(value: Value, source: torch.Generator) -> Tensor:
     if value.type.elements * 4 > LARGEST or value.dtype is DType.INT8:
         rule = f"inputs of files in float are float32, int32, uint8 without a scale, or bool, of at most {LARGEST} bytes"
         what, help = f"input `{value.name}` cannot be quantized", "convert with float inputs"

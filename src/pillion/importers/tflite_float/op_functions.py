@@ -65,7 +65,7 @@ def in_torch(reading: Int8Reading) -> Reading:
         numbers = tuple(n for n, v in enumerate(call.inputs) if v is not None and v.name in read)
         written = {y.name: y for op in ops for y in op.results}
         results = tuple(written[y.name] for y in call.outputs if y.name in written)
-        parts, after = _parts(ops), activation(call)
+        parts, after = _parameters_or_step(ops), activation(call)
         if "weight" in parts:
             numbers = (0,)
 
@@ -87,7 +87,7 @@ def in_torch(reading: Int8Reading) -> Reading:
     return row
 
 
-def _parts(ops: list[Any]) -> dict[str, nn.Parameter | nn.Module]:
+def _parameters_or_step(ops: list[Any]) -> dict[str, nn.Parameter | nn.Module]:
     """Returns the parameters of a convolution, or the step of a loop."""
     for op in ops:
         if type(op) in WEIGHTS:
@@ -105,7 +105,7 @@ def _require_function(call: ReadOperator, op: Op) -> None:
     if isinstance(op, ResizeNearest) and op.align_corners:
         raise call.refuse("pixels are repeated without aligned corners", "align_corners")
     if isinstance(op, (AvgPool2d, MaxPool2d)):
-        more = zip(_excess(op), op.stride, strict=True)
+        more = zip(_extra_padding(op), op.stride, strict=True)
         if any(m and s == 1 for m, s in more) or 2 * max(op.padding[:2]) > min(op.kernel):
             raise call.refuse(
                 "a pool with stride 1 has the same padding on both sides",
@@ -136,13 +136,13 @@ def _convolution(op: Conv2d | DepthwiseConv2d, x: Tensor, weight: Tensor, bias: 
     return F.conv2d(x, weight, bias, op.stride, padding, op.dilation, groups)
 
 
-def _excess(op: AvgPool2d | MaxPool2d) -> tuple[int, int]:
+def _extra_padding(op: AvgPool2d | MaxPool2d) -> tuple[int, int]:
     """Returns the additional padding at the bottom and right, where windows end outside of the image."""
     top, left, bottom, right = op.padding
     return bottom - top, right - left
 
 
-def _bilinear(op: ResizeBilinear, x: Tensor) -> Tensor:
+def _resize_bilinear(op: ResizeBilinear, x: Tensor) -> Tensor:
     """Resizes. The legacy form is that of aligned corners, with a repeated last row and column that is cropped."""
     if op.align_corners or op.half_pixel or op.size == op.x.shape[1:3]:
         return F.interpolate(x, size=op.size, mode="bilinear", align_corners=op.align_corners)
@@ -153,7 +153,7 @@ def _bilinear(op: ResizeBilinear, x: Tensor) -> Tensor:
     return resized[:, :, : op.size[0], : op.size[1]]
 
 
-def _nearest(op: ResizeNearest, x: Tensor) -> Tensor:
+def _resize_nearest(op: ResizeNearest, x: Tensor) -> Tensor:
     return F.interpolate(x, size=op.size, mode="nearest-exact" if op.half_pixel else "nearest")
 
 
@@ -161,13 +161,13 @@ IMAGES: dict[type[Any], Callable[..., Tensor]] = {
     Conv2d: _convolution,
     DepthwiseConv2d: _convolution,
     MaxPool2d: lambda op, x: F.max_pool2d(
-        x, op.kernel, op.stride, op.padding[:2], ceil_mode=any(_excess(op))
+        x, op.kernel, op.stride, op.padding[:2], ceil_mode=any(_extra_padding(op))
     ),
     AvgPool2d: lambda op, x: F.avg_pool2d(
-        x, op.kernel, op.stride, op.padding[:2], any(_excess(op)), count_include_pad=False
+        x, op.kernel, op.stride, op.padding[:2], any(_extra_padding(op)), count_include_pad=False
     ),
-    ResizeBilinear: _bilinear,
-    ResizeNearest: _nearest,
+    ResizeBilinear: _resize_bilinear,
+    ResizeNearest: _resize_nearest,
 }
 """The functions of ops on images, which are handed over and returned with the channels first."""
 
@@ -189,7 +189,7 @@ def _gather(op: Gather, x: Tensor, indices: Tensor) -> Tensor:
     return torch.index_select(x, op.axis, indices.reshape(-1)).reshape(op.y.shape)
 
 
-def _scan(op: Scan, *tensors: Tensor) -> tuple[Tensor, ...]:
+def _trace_scan_step(op: Scan, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Returns the calls of one step of a loop, and its results."""
     number, given, rows = new_loop(), iter(tensors), len(op.stacked)
     values = (*op.sequences, *op.initial, *op.invariants)
@@ -206,7 +206,7 @@ def _scan(op: Scan, *tensors: Tensor) -> tuple[Tensor, ...]:
     )
 
 
-def _reduction(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Callable[..., Tensor]:
+def _reduction_function(compute: Callable[[Tensor, list[int], bool], Tensor]) -> Callable[..., Tensor]:
     return lambda op, x: compute(x, [*op.axes], op.keepdims) if op.axes else x
 
 
@@ -218,13 +218,13 @@ FUNCTIONS: dict[type[Any], Callable[..., Any]] = {
     Concat: lambda op, *xs: torch.cat(xs, op.axis),
     Flip: lambda op, x: torch.flip(x, op.axes),
     Gather: _gather,
-    Mean: _reduction(torch.mean),
-    ReduceSum: _reduction(torch.sum),
-    ReduceMax: _reduction(torch.amax),
-    ReduceMin: _reduction(torch.amin),
+    Mean: _reduction_function(torch.mean),
+    ReduceSum: _reduction_function(torch.sum),
+    ReduceMax: _reduction_function(torch.amax),
+    ReduceMin: _reduction_function(torch.amin),
     ArgMax: lambda op, x: torch.argmax(x, op.axis).to(torch.int32),
     ArgMin: lambda op, x: torch.argmin(x, op.axis).to(torch.int32),
-    Scan: _scan,
+    Scan: _trace_scan_step,
 }
 """The functions of other ops."""
 

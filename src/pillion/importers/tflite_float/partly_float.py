@@ -76,7 +76,7 @@ class _PartlyFloat:
         self.ops += ops
 
     def _float(self, first: int, part: tflite.SubGraph) -> None:
-        fixed = self._fixed(first)
+        fixed = self._constant_operators(first)
         part.operators = [*fixed, *part.operators]
         reader = FloatReader(self.opened.model, part)
         reader.first = first - len(fixed)
@@ -89,9 +89,11 @@ class _PartlyFloat:
                 results = results if isinstance(results, tuple) else (results,)
                 values.update(zip(part.outputs, (y.numpy() for y in results), strict=True))
         inputs = examples(module.inputs)
-        self._append(self.quantize(captured(module, inputs, self.opened.name), inputs, samples), part)
+        self._append_quantized_part(
+            self.quantize(captured(module, inputs, self.opened.name), inputs, samples), part
+        )
 
-    def _fixed(self, end: int) -> list[tflite.Operator]:
+    def _constant_operators(self, end: int) -> list[tflite.Operator]:
         """Returns the operators before this one that read constants only."""
         graph = self.reader.subgraph
         computed, fixed = {*graph.inputs}, []
@@ -102,7 +104,7 @@ class _PartlyFloat:
                 computed.update(operator.outputs)
         return fixed
 
-    def _append(self, graph: Graph, part: tflite.SubGraph) -> None:
+    def _append_quantized_part(self, graph: Graph, part: tflite.SubGraph) -> None:
         """Appends the ops of a quantized part, with new names, between the file's tensors."""
         instead = dict(zip(graph.inputs, map(self.reader.value, part.inputs), strict=True))
         for value in graph.values.values():
@@ -123,7 +125,7 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
         inner = Graph(
             "inputs", inputs, before, tuple(map(reader.value, reader.subgraph.inputs)), Arithmetic.TFLITE
         )
-        for sample in _samples(inputs, samples):
+        for sample in _sample_tensors(inputs, samples):
             values = inner.reference(*(x.numpy() for x in sample))
             conversion.seen.append(dict(zip(reader.subgraph.inputs, values, strict=True)))
         if not conversion.seen:
@@ -141,7 +143,7 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
     return verify(Graph(name, inputs, ops, outputs, Arithmetic.TFLITE).without_dead_ops())
 
 
-def _samples(inputs: Sequence[Value], samples: Batches) -> list[tuple[Tensor, ...]]:
+def _sample_tensors(inputs: Sequence[Value], samples: Batches) -> list[tuple[Tensor, ...]]:
     """Returns all samples as tensors of the inputs' types."""
     placeholders = tuple(torch.zeros(v.shape, dtype=TORCH[v.dtype]) for v in inputs)
     return list(all_samples(samples, placeholders, tuple(v.name for v in inputs)))

@@ -43,9 +43,9 @@ def lstm(call: ReadOperator) -> FloatCall:
         raise call.refuse("input and states are float32, and states are no constants", f"{x!r}, {h!r}, {c!r}")
     cells = h.shape[1]
     parts: Parts = {
-        "input_weights": parameter(_gates(call, INPUT_WEIGHTS, (cells, x.shape[2]))),
-        "recurrent_weights": parameter(_gates(call, RECURRENT_WEIGHTS, (cells, cells))),
-        "bias": parameter(_gates(call, BIASES, (cells,))),
+        "input_weights": parameter(_concatenate_gates(call, INPUT_WEIGHTS, (cells, x.shape[2]))),
+        "recurrent_weights": parameter(_concatenate_gates(call, RECURRENT_WEIGHTS, (cells, cells))),
+        "bias": parameter(_concatenate_gates(call, BIASES, (cells,))),
     }
     nothing = torch.zeros(len(GATES) * cells)
 
@@ -61,7 +61,7 @@ def lstm(call: ReadOperator) -> FloatCall:
     return FloatCall(call, forward, (0,), parts, states, results)
 
 
-def _gates(call: ReadOperator, first: int, shape: tuple[int, ...]) -> Array:
+def _concatenate_gates(call: ReadOperator, first: int, shape: tuple[int, ...]) -> Array:
     """Returns the constants of all gates, concatenated."""
     gates = [call.constant(first + gate) for gate in GATES]
     for value in gates:

@@ -87,7 +87,7 @@ class TorchModel:
         )
         return tuple(y.detach().cpu().resolve_neg().numpy() for y in some if isinstance(y, Tensor))
 
-    def _remembers(self) -> bool:
+    def _has_changed_buffers(self) -> bool:
         """Whether the last run has changed a buffer."""
         return any(
             not torch.equal(self._runs[0].get_buffer(name), first) for name, first in self._first.items()
@@ -106,7 +106,7 @@ class TorchModel:
 
         torch does not check that the states of a recurrent layer have the batch of its sequence, and writes
         beyond them. Models that remember take one sample after the other."""
-        if self._remembers() or calls(self.exported.graph, LAYERS):
+        if self._has_changed_buffers() or calls(self.exported.graph, LAYERS):
             return False
         if any(not x.ndim for x in runs[0]) or any(not y.ndim for y in alone[0]):
             return False
@@ -119,10 +119,10 @@ class TorchModel:
             for some, others in zip(alone, together, strict=True)
             for a, b in zip(some, others, strict=True)
         ]
-        return all(a.shape == b.shape and _near(a, b) for a, b in pairs)
+        return all(a.shape == b.shape and _is_close(a, b) for a, b in pairs)
 
 
-def _near(some: Array, others: Array) -> bool:
+def _is_close(some: Array, others: Array) -> bool:
     a, b = some.astype(np.float64), others.astype(np.float64)
     return bool(np.abs(a - b).max(initial=0) <= BATCH_TOLERANCE * max(float(np.abs(a).max(initial=0)), 1e-30))
 

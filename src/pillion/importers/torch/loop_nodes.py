@@ -90,12 +90,12 @@ class LoopNodes:
     @property
     def carried(self) -> dict[int, Node]:
         """The calls of `carried`, by index."""
-        return {_index(node): node for node in self.of(CARRIED)}
+        return {_state_index(node): node for node in self.of(CARRIED)}
 
     @property
     def lasts(self) -> dict[int, Node]:
         """The calls of `last`, by the index of their carried value."""
-        return {_index(node): node for node in self.of(LAST)}
+        return {_state_index(node): node for node in self.of(LAST)}
 
     @property
     def reverse(self) -> bool:
@@ -126,7 +126,7 @@ class LoopNodes:
         return [*self.begins, *self.body, *self.ends]
 
 
-def _index(node: Node) -> int:
+def _state_index(node: Node) -> int:
     return int(node.args[3])  # type: ignore[arg-type]  # the schema says int
 
 

@@ -31,7 +31,7 @@ def expression(x: Tensor, steps: tuple[Step, ...]) -> Tensor:
     """Evaluates the steps in order and returns the last result."""
     results = [x]
     for name, args, kwargs in steps:
-        arguments = [_resolve(argument, results) for argument in args]
+        arguments = [_resolve_argument(argument, results) for argument in args]
         results.append(operator_of(name)(*arguments, **dict(kwargs)))
     return results[-1]
 
@@ -55,7 +55,7 @@ def name_of(target: Any) -> str:
     return expression.__name__ if target is expression else str(target).removeprefix("aten.")
 
 
-def _resolve(argument: Any, results: list[Tensor]) -> Any:
+def _resolve_argument(argument: Any, results: list[Tensor]) -> Any:
     match argument:
         case (str(kind), held) if kind == RESULT:
             return results[held]

@@ -27,7 +27,7 @@ PADDED = {
 def check_tensors(exported: ExportedProgram) -> None:
     """Raises if a tensor, or a padded image, exceeds the bytes that a chip can address."""
     for node in exported.graph.nodes:
-        shapes = [tensor.shape for tensor in _tensors(node.meta.get("val"))]
+        shapes = [tensor.shape for tensor in _collect_tensors(node.meta.get("val"))]
         for shape in (*shapes, *_padded_input_shapes(node)):
             if all(isinstance(size, int) for size in shape) and FLOAT_BYTES * math.prod(shape) > LARGEST:
                 stack = str(node.meta.get("stack_trace") or "").strip().splitlines()
@@ -39,7 +39,7 @@ def check_tensors(exported: ExportedProgram) -> None:
                 )
 
 
-def _tensors(value: object) -> list[Tensor]:
+def _collect_tensors(value: object) -> list[Tensor]:
     if isinstance(value, (list, tuple)):
         return [item for item in value if isinstance(item, Tensor)]
     return [value] if isinstance(value, Tensor) else []

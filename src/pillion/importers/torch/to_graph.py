@@ -136,7 +136,7 @@ class _Importer:
             case "dequantize_per_tensor":
                 return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
             case "dequantize_per_channel":
-                scales = tuple(_array(args[1]).astype(float).tolist())
+                scales = tuple(_as_numpy_array(args[1]).astype(float).tolist())
                 return self.dequantize(args[0], PerChannel(scales, int(args[3])))
         if node.target not in ROWS:
             raise unsupported(node)
@@ -193,10 +193,10 @@ def unsupported(node: Node) -> PillionError:
 
 
 def _number(value: Any) -> Any:
-    return _array(value).item() if isinstance(value, (torch.Tensor, LayoutValue)) else value
+    return _as_numpy_array(value).item() if isinstance(value, (torch.Tensor, LayoutValue)) else value
 
 
-def _array(value: Any) -> np.ndarray[Any, Any]:
+def _as_numpy_array(value: Any) -> np.ndarray[Any, Any]:
     return value.value.constant if isinstance(value, LayoutValue) else np.asarray(value.detach().cpu())
 
 

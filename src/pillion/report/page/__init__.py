@@ -34,7 +34,7 @@ def render(facts: Facts) -> str:
     require_template_engine()
     from markupsafe import Markup
 
-    environment = _environment()
+    environment = _jinja_environment()
     script = _package_file("report.js")
     shown = measures(facts)
     return environment.get_template("report.html").render(
@@ -99,7 +99,7 @@ def _clean_text(data: Any) -> Any:
 
 
 @cache
-def _environment() -> Environment:
+def _jinja_environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("pillion.report", "page")

@@ -97,7 +97,7 @@ def tiles(facts: Facts) -> Iterator[FigureTile]:
         "#work", "Cycles", f"~{count_in_words(cycles)}", f"estimated by placement, not measured{hint}"
     )
     yield _ram_tile(facts)
-    yield _flash(facts)
+    yield _flash_tile(facts)
     if facts.segments:
         yield FigureTile("#placement", "Across the border", format_size(facts.crossing_bytes), "in one run")
     ratios = [
@@ -129,7 +129,7 @@ def _ram_tile(facts: Facts) -> FigureTile:
     )
 
 
-def _flash(facts: Facts) -> FigureTile:
+def _flash_tile(facts: Facts) -> FigureTile:
     code = facts.flash_bytes - facts.constant_bytes - facts.params_bytes - facts.npu_flash_bytes
     what = f"constants and {format_size(code)} of code" if code else "constants, without code"
     there = facts.flash_bytes_there

@@ -147,7 +147,7 @@ def _spread_row(graph: _Graph, row: Sequence[int], x: list[float], ideal: Mappin
         total, weight, members = ideal[node], 1.0, [(node, 0.0)]
         while blocks and _overlaps_block(graph, blocks[-1], total / weight, members):
             before_total, before_weight, before = blocks.pop()
-            shift = before[-1][1] + _distance(graph, before[-1][0], members[0][0])
+            shift = before[-1][1] + _center_distance(graph, before[-1][0], members[0][0])
             total = before_total + total - weight * shift
             weight += before_weight
             members = [*before, *((n, at + shift) for n, at in members)]
@@ -165,10 +165,10 @@ def _overlaps_block(
 ) -> bool:
     total, weight, before = block
     last, at = before[-1]
-    return total / weight + at + _distance(graph, last, members[0][0]) > begin
+    return total / weight + at + _center_distance(graph, last, members[0][0]) > begin
 
 
-def _distance(graph: _Graph, a: int, b: int) -> float:
+def _center_distance(graph: _Graph, a: int, b: int) -> float:
     return (graph.width(a) + graph.width(b)) / 2 + GAP
 
 

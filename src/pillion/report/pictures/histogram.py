@@ -17,7 +17,7 @@ def histogram(values: HistogramFacts, name: str) -> str:
     label = f"values of {name} from {values.low:.4g} to {values.high:.4g}"
     picture = drawing(WIDTH, HEIGHT, label, class_="histogram", role="img", width=WIDTH, height=HEIGHT)
     most = max((*values.integers, *values.floats), default=0) or 1
-    outline = _outline(values.integers, most)
+    outline = _histogram_path(values.integers, most)
     element(
         picture,
         "path",
@@ -27,12 +27,12 @@ def histogram(values: HistogramFacts, name: str) -> str:
         fill_opacity=0.45,
     )
     if values.floats:
-        line = "M" + _outline(values.floats, most)[1:]
+        line = "M" + _histogram_path(values.floats, most)[1:]
         element(picture, "path", d=line, class_="floats", fill="none", stroke="#dc2626", stroke_width=1.1)
     return markup(picture)
 
 
-def _outline(counts: Sequence[int], most: int) -> str:
+def _histogram_path(counts: Sequence[int], most: int) -> str:
     wide = WIDTH / len(counts)
     heights = [HEIGHT - (HEIGHT - 2) * math.sqrt(count / most) for count in counts]
     return "".join(f"L{i * wide:.1f} {y:.1f}H{(i + 1) * wide:.1f}" for i, y in enumerate(heights))

@@ -28,11 +28,11 @@ WORDS = RuntimeMessages(
 )
 
 
-def _start() -> RuntimeProcess:
+def _start_runtime() -> RuntimeProcess:
     return RuntimeProcess(WORKER, str(build_plugin(find_wheel())), words=WORDS, seconds=START_SECONDS)
 
 
-_runtime_process = restarted(_start)
+_runtime_process = restarted(_start_runtime)
 
 
 def run_executorch(

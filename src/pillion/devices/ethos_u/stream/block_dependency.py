@@ -49,10 +49,10 @@ def require_blocks_wait(found: Sequence[Operation]) -> None:
 
 def _require_written(before: TensorOperation, op: TensorOperation) -> None:
     """Raises if a job reads from blocks in progress. Both operands are checked."""
-    for operand, jobs in _operands(op):
+    for operand, jobs in _operand_boxes(op):
         if not op.overlap or not tensor_byte_range(before.y).overlaps(tensor_byte_range(operand)):
             continue
-        blocks = list(islice(_blocks(before.y, before.block, backwards=True), op.overlap))
+        blocks = list(islice(_result_block_boxes(before.y, before.block, backwards=True), op.overlap))
         for number, box in enumerate(islice(jobs, op.overlap)):
             late = blocks[: op.overlap - number]
             is_written = len(late) == op.overlap - number and not any(
@@ -66,10 +66,10 @@ def _require_written(before: TensorOperation, op: TensorOperation) -> None:
             )
 
 
-def _operands(op: TensorOperation) -> Iterator[tuple[FeatureMap, Iterator[Box]]]:
+def _operand_boxes(op: TensorOperation) -> Iterator[tuple[FeatureMap, Iterator[Box]]]:
     yield op.x, _job_boxes(op)
     if isinstance(op, Elementwise) and isinstance(op.second, FeatureMap):
-        yield op.second, (_broadcast_box(box, op.second) for box in _blocks(op.y, op.block))
+        yield op.second, (_broadcast_box(box, op.second) for box in _result_block_boxes(op.y, op.block))
 
 
 def _broadcast_box(box: Box, operand: FeatureMap) -> Box:
@@ -87,7 +87,7 @@ def _clip_broadcast_axis(part: range, size: int) -> range:
 
 def _job_boxes(op: TensorOperation) -> Iterator[Box]:
     """Yields the part of the first operand that each job reads."""
-    for rows, columns, channels in _blocks(op.y, op.block):
+    for rows, columns, channels in _result_block_boxes(op.y, op.block):
         seen = _window_extent(op, 0, rows), _window_extent(op, 1, columns)
         if _sums_channels(op):
             deep = op.kernel.slice_channels(op.x.dtype.size_bytes)
@@ -118,7 +118,7 @@ def _window_extent(op: TensorOperation, axis: int, part: range) -> range:
     return range(max(start, 0), max(min(end, size), 0))
 
 
-def _blocks(y: FeatureMap, block: BlockSize, *, backwards: bool = False) -> Iterator[Box]:
+def _result_block_boxes(y: FeatureMap, block: BlockSize, *, backwards: bool = False) -> Iterator[Box]:
     """Yields the blocks of a result in execution order (channels, then columns, then rows), or in reverse
     order."""
     sides = (block.height, block.width, block.depth)

@@ -67,7 +67,7 @@ def read_stream(payload: bytes) -> CommandStream:
     )
     words = struct.unpack(f"<{len(payload) // 4}I", payload)
     accelerator, start = _driver_words(words)
-    return CommandStream(accelerator, tuple(_instructions(words[start:])))
+    return CommandStream(accelerator, tuple(_decode_command_words(words[start:])))
 
 
 def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
@@ -77,7 +77,7 @@ def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
         "the driver's first word",
         f"{words[1]:#010x}" if len(words) > 1 else "there is none",
     )
-    accelerator = _accelerator(words[2], words[3])
+    accelerator = _decode_accelerator(words[2], words[3])
     at = 4
     while at < len(words) and words[at] == _NOP:
         at += 1
@@ -98,7 +98,7 @@ def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
     return accelerator, at
 
 
-def _accelerator(config: int, version: int) -> Accelerator:
+def _decode_accelerator(config: int, version: int) -> Accelerator:
     family = _PRODUCTS.get(config >> 28)
     name = f"{family.value if family else family}-{1 << (config & 0xF)}"
     macs, shram_kib = 1 << (config & 0xF), config >> 8 & 0xFF
@@ -123,7 +123,7 @@ def _accelerator(config: int, version: int) -> Accelerator:
     raise not_modelled_error("the configuration of the NPU", f"{config:#010x}")
 
 
-def _instructions(words: tuple[int, ...]) -> Iterator[CommandWord]:
+def _decode_command_words(words: tuple[int, ...]) -> Iterator[CommandWord]:
     at = 0
     while at < len(words):
         word = words[at]

@@ -43,9 +43,9 @@ def compute(op: TensorOperation, memory: StreamMemory, tables: Tables, accelerat
         case Convolve():
             accumulators = _convolve(op, memory, accelerator)
         case PoolOperation():
-            accumulators = _pool(op, memory)
+            accumulators = _compute_pool(op, memory)
         case Elementwise():
-            accumulators = _elementwise(op, memory)
+            accumulators = _compute_elementwise(op, memory)
         case _:
             raise not_modelled_error("an operation", op)
     memory.store(op.y, _apply_output_stage(op, accumulators, tables))
@@ -67,7 +67,7 @@ def _operand(x: FeatureMap, memory: StreamMemory) -> Int64Array:
     return elements if x.dtype is DType.INT32 else elements - x.zero_point
 
 
-def _enlarged(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: KernelWindow) -> Int64Array:
+def _upscale_operand(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: KernelWindow) -> Int64Array:
     """Returns the operand upscaled by 2, cut to the rows and columns that the windows reach."""
     if upscale is Upscale.NONE:
         return x
@@ -101,7 +101,7 @@ def _kernel_tap_inputs(
 def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> Int64Array:
     weights = weights_of(op, memory.read(op.weights), accelerator)
     bias, numbers, shifts = scales_of(memory.read(op.scales), op.y.shape[2])
-    x = _enlarged(_operand(op.x, memory), op.upscale, op.y, op.kernel)
+    x = _upscale_operand(_operand(op.x, memory), op.upscale, op.y, op.kernel)
     x = _pad_operand(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
     require(
         op.product is ConvolutionKind.CONVOLUTION or op.x.shape[2] == op.y.shape[2],
@@ -133,8 +133,8 @@ def _require_32_bits(sums: Int64Array) -> None:
     )
 
 
-def _pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
-    x = _enlarged(_operand(op.x, memory), op.upscale, op.y, op.kernel)
+def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
+    x = _upscale_operand(_operand(op.x, memory), op.upscale, op.y, op.kernel)
     assert op.scale is not None
     if op.kind is PoolKind.SUM:
         return _channel_sum(op, x)
@@ -170,7 +170,7 @@ def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
     return scaled(saturate32(sums), op.scale.number, op.scale.shift, op.rounding)
 
 
-def _elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
+def _compute_elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
     x = _operand(op.x, memory)
     assert op.scale is not None
     if op.second is None:

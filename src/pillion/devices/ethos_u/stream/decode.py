@@ -74,7 +74,9 @@ class Decoder(Registers):
         if name == "POOL":
             return self._pool(self._known(PoolKind, parameter, "a pool"))
         if name == "ELEMENTWISE":
-            return self._elementwise(self._known(ElementwiseFunction, parameter, "an elementwise operation"))
+            return self._decode_elementwise(
+                self._known(ElementwiseFunction, parameter, "an elementwise operation")
+            )
         raise not_modelled_error(f"the command {name}")
 
     def _known(self, kind: type[T], number: int, what: str) -> T:
@@ -162,7 +164,7 @@ class Decoder(Registers):
 
     # Operations on tensors
 
-    def _kernel(self) -> KernelWindow:
+    def _decode_kernel(self) -> KernelWindow:
         fields = self.fields("KERNEL_STRIDE")
         require_modelled(not fields["small_parts"], "kernels in parts of 4 x 4")
         dilation = (fields["dilation_y"] + 1, fields["dilation_x"] + 1)
@@ -198,10 +200,10 @@ class Decoder(Registers):
         register = self.read("OFM_SCALE")
         return Scale(register.data, register.fields["shift"])
 
-    def _rounding(self) -> Rounding:
+    def _decode_rounding(self) -> Rounding:
         return self._known(Rounding, self.fields("OFM_PRECISION")["rounding"], "a rounding")
 
-    def _activation(self, y: FeatureMap) -> NpuActivation:
+    def _decode_activation(self, y: FeatureMap) -> NpuActivation:
         activation = self.fields("ACTIVATION")
         require_modelled(activation["clip"] in _CLIPS, "a range of results", activation["clip"])
         table = activation["function"] - _TABLES.start if activation["function"] in _TABLES else None
@@ -229,7 +231,7 @@ class Decoder(Registers):
         is_idle = limits in (wide, DType.INT8.bounds)
         require_modelled(is_idle, "bounds of results beside a table, or of 32 bits", limits)
 
-    def _block(self, y: FeatureMap) -> BlockSize:
+    def _decode_block_size(self, y: FeatureMap) -> BlockSize:
         block = BlockSize(*self._sides("OFM_BLK"))
         rows, columns = self.accelerator.pixels
         unit = (rows, columns, self.accelerator.channels)
@@ -251,7 +253,7 @@ class Decoder(Registers):
 
     def _window(self) -> tuple[FeatureMap, KernelWindow, Upscale]:
         """Returns result and window of an operation over windows, and how its operand is enlarged."""
-        y, kernel = self._result(), self._kernel()
+        y, kernel = self._result(), self._decode_kernel()
         upscale = self._known(Upscale, self.value("IFM_UPSCALE"), "the scaling of an operand")
         self._check_internal_memory(second=False)
         return y, kernel, upscale
@@ -271,7 +273,12 @@ class Decoder(Registers):
 
     def _output_stage(self, y: FeatureMap) -> tuple[Rounding, NpuActivation, BlockSize, int]:
         """Returns what all operations on tensors have: rounding, activation, block and overlap."""
-        return self._rounding(), self._activation(y), self._block(y), self.value("BLOCKDEP")
+        return (
+            self._decode_rounding(),
+            self._decode_activation(y),
+            self._decode_block_size(y),
+            self.value("BLOCKDEP"),
+        )
 
     def _pool(self, kind: PoolKind) -> PoolOperation:
         y, kernel, upscale = self._window()
@@ -280,7 +287,7 @@ class Decoder(Registers):
         x = self._window_operand(kernel, y, upscale)
         return PoolOperation(self.at, x, y, scale, *self._output_stage(y), kind, kernel, upscale)
 
-    def _elementwise(self, kind: ElementwiseFunction) -> Elementwise:
+    def _decode_elementwise(self, kind: ElementwiseFunction) -> Elementwise:
         require_modelled(kind is not ElementwiseFunction.LEAKY, "the leaky ReLU of the NPU itself")
         y = self._result()
         require_modelled(not self.value("IFM_UPSCALE"), "an elementwise operation on a scaled operand")

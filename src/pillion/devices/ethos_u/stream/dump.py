@@ -42,10 +42,10 @@ def _parameters(word: CommandWord) -> str:
 def summary(operations: tuple[Operation, ...]) -> Iterator[str]:
     """Yields a line per operation: its operands and its result."""
     for op in operations:
-        yield f"{op.at:6}  {_line(op)}"
+        yield f"{op.at:6}  {_operation_text(op)}"
 
 
-def _line(op: Operation) -> str:
+def _operation_text(op: Operation) -> str:
     match op:
         case DmaCopy(_, source, destination):
             return f"copy         {_range_text(source)} to {_range_text(destination)}"

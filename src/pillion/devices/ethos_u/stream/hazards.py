@@ -40,7 +40,9 @@ class _Touched:
     writes: tuple[Range, ...]
 
     def meets(self, other: _Touched) -> bool:
-        return _overlap(self.writes, other.reads + other.writes) or _overlap(self.reads, other.writes)
+        return _ranges_overlap(self.writes, other.reads + other.writes) or _ranges_overlap(
+            self.reads, other.writes
+        )
 
 
 def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
@@ -56,7 +58,7 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
             while len(waiting) > op.most:
                 waiting.popleft()
             continue
-        touched = _touched(op, accelerator)
+        touched = _accessed_ranges(op, accelerator)
         mine, others = (copies, kernels) if isinstance(op, DmaCopy) else (kernels, copies)
         for other in others:
             require(
@@ -68,7 +70,7 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
         mine.append(touched)
 
 
-def _touched(op: Operation, accelerator: Accelerator) -> _Touched:
+def _accessed_ranges(op: Operation, accelerator: Accelerator) -> _Touched:
     if isinstance(op, DmaCopy):
         return _Touched(op.at, (op.source,), (op.destination,))
     assert isinstance(op, TensorOperation)
@@ -86,5 +88,5 @@ def _read_ranges(op: TensorOperation, accelerator: Accelerator) -> Iterator[Rang
         yield Range(INTERNAL, accelerator.table_address + start, end - start)
 
 
-def _overlap(some: Sequence[Range], others: Sequence[Range]) -> bool:
+def _ranges_overlap(some: Sequence[Range], others: Sequence[Range]) -> bool:
     return any(first.overlaps(second) for first in some for second in others)

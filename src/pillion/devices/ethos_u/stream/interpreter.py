@@ -62,10 +62,10 @@ class StreamInterpreter:
             memory.write(where, data)
         for op in self.operations:
             with at_word(op.at):
-                self._execute(op, memory, tables)
+                self._execute_operation(op, memory, tables)
         return tuple(map(memory.read, outputs))
 
-    def _execute(self, op: Operation, memory: StreamMemory, tables: Tables) -> None:
+    def _execute_operation(self, op: Operation, memory: StreamMemory, tables: Tables) -> None:
         match op:
             case DmaCopy(_, source, destination) if destination.region == INTERNAL:
                 tables.write(destination.start, memory.read(source))

@@ -34,20 +34,20 @@ class StreamMemory:
 
     def read(self, where: Range) -> bytes:
         """Returns consecutive bytes."""
-        here = self._accessible(where)
+        here = self._checked_slice(where)
         self._require_defined(where, here)
         return self._bytes[where.region][here].tobytes()
 
     def write(self, where: Range, data: bytes) -> None:
         """Writes consecutive bytes."""
-        here = self._accessible(where, writes=True)
+        here = self._checked_slice(where, writes=True)
         self._bytes[where.region][here] = np.frombuffer(data, np.uint8)
         self._defined[where.region][here] = True
 
     def copy(self, source: Range, destination: Range) -> None:
         """Copies bytes. Undefined bytes stay undefined: copies are multiples of 16 bytes, which may extend
         beyond a tensor."""
-        read, written = self._accessible(source), self._accessible(destination, writes=True)
+        read, written = self._checked_slice(source), self._checked_slice(destination, writes=True)
         for storage in (self._bytes, self._defined):
             storage[destination.region][written] = storage[source.region][read].copy()
 
@@ -72,7 +72,7 @@ class StreamMemory:
     def _byte_addresses(self, tensor: FeatureMap, *, writes: bool = False) -> Int64Array:
         """Returns the address of each byte of each element; raises if the tensor does not fit into its
         region."""
-        self._accessible(tensor_byte_range(tensor), writes=writes)
+        self._checked_slice(tensor_byte_range(tensor), writes=writes)
         most, size = self._bytes[tensor.region].size, tensor.dtype.size_bytes
         fits = math.prod(tensor.shape) * size <= most
         require(fits, "a tensor is larger than its region", f"{most} bytes", tensor.shape)
@@ -80,7 +80,7 @@ class StreamMemory:
         require(fits, "a stride is larger than its region", f"{most} bytes", tensor.strides)
         return addresses(tensor)[..., None] + np.arange(size)
 
-    def _accessible(self, where: Range, *, writes: bool = False) -> slice:
+    def _checked_slice(self, where: Range, *, writes: bool = False) -> slice:
         """Returns the place of bytes in their region; raises unless they may be accessed."""
         known, here = where.region in self._bytes, f"bytes {where.start} to {where.end}"
         require(
@@ -103,7 +103,7 @@ def tensor_byte_range(tensor: FeatureMap) -> Range:
     """Returns the range from a tensor's first to its last byte, computed from the corners of its tiles,
     independent of its size."""
     rows, columns, channels = tensor.shape
-    corners = _addresses(
+    corners = _element_addresses(
         tensor,
         _first_and_last_indices(rows, tensor.tile[:2]),
         _first_and_last_indices(columns, tensor.tile[2:]),
@@ -125,15 +125,17 @@ def _first_and_last_indices(size: int, cuts: tuple[int, ...]) -> Int64Array:
 
 def addresses(tensor: FeatureMap) -> Int64Array:
     """Returns the address of every element of a tensor, as rows, columns and channels."""
-    return _addresses(tensor, *(np.arange(size, dtype=np.int64) for size in tensor.shape))
+    return _element_addresses(tensor, *(np.arange(size, dtype=np.int64) for size in tensor.shape))
 
 
 def part_addresses(tensor: FeatureMap, part: tuple[range, range, range]) -> Int64Array:
     """Returns the address of every element of a box of rows, columns and channels."""
-    return _addresses(tensor, *(np.array(axis, np.int64) for axis in part))
+    return _element_addresses(tensor, *(np.array(axis, np.int64) for axis in part))
 
 
-def _addresses(tensor: FeatureMap, rows: Int64Array, columns: Int64Array, channels: Int64Array) -> Int64Array:
+def _element_addresses(
+    tensor: FeatureMap, rows: Int64Array, columns: Int64Array, channels: Int64Array
+) -> Int64Array:
     size, (upper_left, upper_right, left) = tensor.dtype.size_bytes, tensor.tile
     by_row, by_column, by_brick = tensor.strides
     right = columns >= left

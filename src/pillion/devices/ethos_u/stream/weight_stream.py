@@ -80,7 +80,7 @@ def weight_positions(
     for first, z in product(range(0, results, block), range(0, 1 if depthwise else depth, deep)):
         output_starts = range(first, min(first + block, results), accelerator.channels)
         for top, left in product(range(0, rows, high), range(0, columns, wide)):
-            taps = _taps(
+            taps = _kernel_part_taps(
                 kernel, depthwise, bytes_each, (top, min(top + high, rows)), (left, min(left + wide, columns))
             )
             groups = range(
@@ -103,7 +103,7 @@ def weight_positions(
     return np.concatenate(positions)
 
 
-def _taps(
+def _kernel_part_taps(
     kernel: KernelWindow, depthwise: bool, bytes_each: int, rows: tuple[int, int], columns: tuple[int, int]
 ) -> list[tuple[int, int]]:
     """Returns the taps of a kernel part, row by row, padded with outside taps to a multiple of the taps that

@@ -101,9 +101,9 @@ def read_vela_output(folder: Path, name: str, version: str) -> CompiledSegment:
                 constants=arrays["weight_data"].tobytes(),
                 scratch_bytes=int(arrays["scratch_size"]),
                 fast_bytes=int(arrays["scratch_fast_size"]),
-                inputs=_ports(arrays, "input"),
-                outputs=_ports(arrays, "output"),
-                estimates=_estimates(folder, name),
+                inputs=_read_ports(arrays, "input"),
+                outputs=_read_ports(arrays, "output"),
+                estimates=_read_estimates(folder, name),
             )
     except (*UNREADABLE, KeyError, TypeError, OverflowError) as error:
         raise PillionError(
@@ -114,7 +114,7 @@ def read_vela_output(folder: Path, name: str, version: str) -> CompiledSegment:
         ) from None
 
 
-def _ports(arrays: Mapping[str, Array], which: str) -> tuple[VelaPort, ...]:
+def _read_ports(arrays: Mapping[str, Array], which: str) -> tuple[VelaPort, ...]:
     columns = (arrays[f"{which}_{part}"] for part in ("shape", "elem_size", "region", "offset"))
     return tuple(
         VelaPort(tuple(map(int, shape)), int(size), int(region), int(offset))
@@ -122,7 +122,7 @@ def _ports(arrays: Mapping[str, Array], which: str) -> tuple[VelaPort, ...]:
     )
 
 
-def _estimates(folder: Path, name: str) -> dict[str, str]:
+def _read_estimates(folder: Path, name: str) -> dict[str, str]:
     for path in sorted(folder.glob(f"{name}_summary_*.csv")):
         rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8", "replace"))))
         return dict(rows[-1]) if rows else {}

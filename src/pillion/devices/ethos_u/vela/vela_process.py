@@ -72,7 +72,7 @@ def _run_vela(folder: Path, arguments: list[str], timeout: float) -> int:
         raise _vela_error(folder, None, how) from None
 
 
-def _started() -> Child:
+def _start_vela() -> Child:
     """Starts a process that has loaded Vela. Raises a `ConverterError` if it cannot: that is no fault of any op."""
     child = Child([sys.executable, "-I", str(WORKER)])
     try:
@@ -88,7 +88,7 @@ def _started() -> Child:
     return child
 
 
-_loaded_vela = restarted(_started)
+_loaded_vela = restarted(_start_vela)
 
 
 def _vela_error(folder: Path, settings: VelaSettings | None, how: str) -> VelaError:

@@ -19,7 +19,7 @@ def main() -> None:
     os.dup2(2, 1)
     from ethosu.vela.vela import main as vela
 
-    _answer(answers, 0)
+    _send_exit_code(answers, 0)
     for line in sys.stdin:
         request = json.loads(line)
         log = os.open(
@@ -28,18 +28,18 @@ def main() -> None:
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.close(log)
-        code = _compile(vela, request["arguments"])
+        code = _run_vela(vela, request["arguments"])
         sys.stdout.flush()
         sys.stderr.flush()
-        _answer(answers, code)
+        _send_exit_code(answers, code)
 
 
-def _answer(answers: TextIO, code: int) -> None:
+def _send_exit_code(answers: TextIO, code: int) -> None:
     answers.write(f"{code:4d}\n")
     answers.flush()
 
 
-def _compile(vela: Callable[[list[str]], int | None], arguments: list[str]) -> int:
+def _run_vela(vela: Callable[[list[str]], int | None], arguments: list[str]) -> int:
     """Returns Vela's exit code."""
     try:
         return int(vela(arguments) or 0)

@@ -21,14 +21,14 @@ BLOCKS = 3
 
 def boundary_names(model: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the names of a TFLite file's inputs and outputs."""
-    graph = _subgraph(_read(model))
+    graph = _only_subgraph(_parse_tflite(model))
     return tuple(_name(graph, t) for t in graph.inputs), tuple(_name(graph, t) for t in graph.outputs)
 
 
 def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> DevicePayload:
     """Returns the payload in the converter's result; the segment's inputs and outputs are matched by name."""
-    file = _read(model)
-    graph = _subgraph(file)
+    file = _parse_tflite(model)
+    graph = _only_subgraph(file)
     operator = _only_operator(file, graph)
     if len(operator.inputs) < BLOCKS or len(operator.outputs) < 2:
         raise unexpected_result_error(
@@ -36,10 +36,10 @@ def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Devi
             f"{len(operator.inputs)} inputs and {len(operator.outputs)} outputs",
         )
     data_outputs, version = _data_outputs(graph, operator)
-    microcode, weights, kernels = (_data(file, graph, tensor) for tensor in operator.inputs[-BLOCKS:])
+    microcode, weights, kernels = (_tensor_data(file, graph, tensor) for tensor in operator.inputs[-BLOCKS:])
     payload = DevicePayload(
-        inputs=_ports(graph, _data_inputs(graph, operator), inputs, "input"),
-        outputs=_ports(graph, data_outputs, outputs, "output"),
+        inputs=_match_ports(graph, _data_inputs(graph, operator), inputs, "input"),
+        outputs=_match_ports(graph, data_outputs, outputs, "output"),
         arguments=len(inputs),
         version=version,
         microcode=microcode,
@@ -61,14 +61,14 @@ def unexpected_result_error(rule: str, here: str) -> PillionError:
     )
 
 
-def _read(model: bytes) -> tflite.Model:
+def _parse_tflite(model: bytes) -> tflite.Model:
     try:
         return unpack(tflite.Model, model, tflite.IDENTIFIER)
     except (MalformedError, RecursionError) as error:
         raise unexpected_result_error("a TFLite file", str(error)) from None
 
 
-def _subgraph(file: tflite.Model) -> tflite.SubGraph:
+def _only_subgraph(file: tflite.Model) -> tflite.SubGraph:
     if len(file.subgraphs) != 1:
         raise unexpected_result_error("one subgraph", str(len(file.subgraphs)))
     return file.subgraphs[0]
@@ -107,7 +107,9 @@ def _data_outputs(graph: tflite.SubGraph, operator: tflite.Operator) -> tuple[li
     return (rest[:-2], 1) if len(graph.outputs) == len(rest) - 2 else (rest, 0)
 
 
-def _ports(graph: tflite.SubGraph, tensors: list[int], names: Sequence[str], what: str) -> tuple[Port, ...]:
+def _match_ports(
+    graph: tflite.SubGraph, tensors: list[int], names: Sequence[str], what: str
+) -> tuple[Port, ...]:
     """Returns the index of each tensor in the segment: the converter may reorder or drop some."""
     ports = []
     for tensor in tensors:
@@ -133,7 +135,7 @@ def _name(graph: tflite.SubGraph, tensor: int) -> str:
     return _checked_item(graph.tensors, tensor, "tensor").name
 
 
-def _data(file: tflite.Model, graph: tflite.SubGraph, tensor: int) -> bytes:
+def _tensor_data(file: tflite.Model, graph: tflite.SubGraph, tensor: int) -> bytes:
     """Returns constant data; empty if the tensor has none."""
     data = _checked_item(file.buffers, _checked_item(graph.tensors, tensor, "tensor").buffer, "buffer").data
     return b"" if data is None else data.tobytes()

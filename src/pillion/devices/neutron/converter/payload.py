@@ -110,11 +110,11 @@ def _check_microcode(payload: DevicePayload) -> None:
         ("weights", head.weights_bytes, payload.weights),
     )
     for name, declared, block in sizes:
-        if _aligned(declared) != _aligned(len(block)):
+        if _align_to_block(declared) != _align_to_block(len(block)):
             raise damaged_payload_error(f"{declared} bytes of {name}, as the microcode says", f"{len(block)}")
 
 
-def _aligned(count: int) -> int:
+def _align_to_block(count: int) -> int:
     return count + -count % BLOCK_BYTES
 
 
@@ -125,7 +125,7 @@ def _parse_device(raw: bytes) -> DevicePayload:
     inputs, outputs, arguments = raw[:3]
     ports = inputs + outputs
     length = 4 + 2 * ports
-    start = _aligned(length)
+    start = _align_to_block(length)
     flags, indices = raw[3 : 3 + ports], raw[3 + ports : 3 + 2 * ports]
     if len(raw) < start:
         raise damaged_payload_error(f"a head of {length} bytes", f"{len(raw)} bytes in all")
@@ -133,8 +133,8 @@ def _parse_device(raw: bytes) -> DevicePayload:
         raise damaged_payload_error("flags of 0 and 1, and zeros behind the head", raw[3:start].hex())
     version = raw[length - 1]
     head = read_microcode(raw[start:], version)
-    weights = start + _aligned(head.microcode_bytes)
-    kernels = weights + _aligned(head.weights_bytes)
+    weights = start + _align_to_block(head.microcode_bytes)
+    kernels = weights + _align_to_block(head.weights_bytes)
     if kernels > len(raw):
         raise damaged_payload_error(f"at least {kernels} bytes by the microcode", f"{len(raw)}")
     all_ports = tuple(Port(index, bool(flag)) for index, flag in zip(indices, flags, strict=True))

@@ -25,11 +25,11 @@ UNWANTED_PASSES = ("HoistSliceAboveTranspose", "MergeTranspose")
 def main(folder: Path) -> None:
     """Executes the job in a folder: converts a segment or merges kernel selections."""
     job = json.loads((folder / JOB).read_text("utf-8"))
-    result = {"convert": _convert, "merge": _merge}[job["action"]](folder, job)
+    result = {"convert": _convert_segment, "merge": _merge_kernel_files}[job["action"]](folder, job)
     (folder / RESULT).write_text(json.dumps({**result, "sdk_version": _sdk_version()}), "utf-8")
 
 
-def _convert(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+def _convert_segment(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     """Converts the segment. The target is looked up first, because the converter crashes on an unknown
     one."""
     from eiq_neutron_sdk import neutron_converter, neutron_library_utils
@@ -37,7 +37,7 @@ def _convert(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     targets = {target.name: target for target in neutron_library_utils.getNeutronTargets()}
     if job["target"] not in targets:
         return {"known_targets": sorted(targets)}
-    if _property(targets[job["target"]], "subsystem"):
+    if _target_property(targets[job["target"]], "subsystem"):
         return {"is_subsystem": True}
     context = neutron_converter.CompilationContext()
     context.targetOpts = neutron_converter.getNeutronTarget(job["target"])
@@ -47,7 +47,7 @@ def _convert(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _property(target: Any, name: str) -> Any:
+def _target_property(target: Any, name: str) -> Any:
     """Returns a target's property; newer SDKs keep it one level deeper."""
     return getattr(getattr(target, "npu", target), name, None)
 
@@ -59,7 +59,7 @@ def _set_options(options: Any, job: dict[str, Any]) -> None:
     options.dumpKernelSelectionCode = job["kernel_selection"]
 
 
-def _merge(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+def _merge_kernel_files(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     import eiq_neutron_sdk
 
     eiq_neutron_sdk.merge_kernel_selection_files(

@@ -50,7 +50,7 @@ def pointwise_work(op: Conv2d) -> float:
     of_one = ALONE + -(-op.out_channels // 2) * (ALONE_PAIR + ALONE_STEP * steps)
     return (
         POINT_CALL
-        + POINT_JUMP * _rounds(op.in_channels)
+        + POINT_JUMP * _unrolled_loop_rounds(op.in_channels)
         + groups * of_group
         + alone * of_one
         + _clamp_work(op)
@@ -65,7 +65,7 @@ def thin_work(op: Conv2d) -> float:
     if words:
         of_group += THIN_WIDENED + rows * (THIN_ROW + THIN_WORD * words)
     outside = THIN_OUTSIDE + THIN_OUTSIDE_ROW * rows + THIN_OUTSIDE_BYTE * inputs
-    of_image = _groups(op) * of_group + _groups_gathered_by_tap(op) * outside
+    of_image = _pixel_group_count(op) * of_group + _groups_gathered_by_tap(op) * outside
     return THIN_CALL + op.y.shape[0] * of_image + _clamp_work(op)
 
 
@@ -74,8 +74,13 @@ def gathering_work(op: Conv2d) -> float:
     rows, inputs = op.kernel[0], op.kernel[0] * op.kernel[1] * op.in_channels
     of_group = GATHERED_GROUP + GATHERED_ROW * rows + GATHERED_STEP * inputs / 4 + _pairs_work(op, inputs)
     by_tap = rows * (OUTSIDE_ROW + OUTSIDE_TAP * op.kernel[1])
-    of_image = _groups(op) * of_group + _groups_gathered_by_tap(op) * by_tap
-    return GATHERED_CALL + GATHERED_JUMP * _rounds(inputs) + op.y.shape[0] * of_image + _clamp_work(op)
+    of_image = _pixel_group_count(op) * of_group + _groups_gathered_by_tap(op) * by_tap
+    return (
+        GATHERED_CALL
+        + GATHERED_JUMP * _unrolled_loop_rounds(inputs)
+        + op.y.shape[0] * of_image
+        + _clamp_work(op)
+    )
 
 
 def ring_work(op: Conv2d) -> float:
@@ -88,18 +93,20 @@ def ring_work(op: Conv2d) -> float:
     read, padded = min(height, last), op.padding[0] + max(last - height, 0)
     widened = read * (RING_ROW + RING_WIDENED * min(width, columns) * channels)
     crossed = RING_CROSSED * op.y.shape[1] * (op.y.shape[2] % PIXELS > 0)
-    of_image = _groups(op) * of_group + widened + RING_PADDED * padded * columns * channels + crossed
+    of_image = (
+        _pixel_group_count(op) * of_group + widened + RING_PADDED * padded * columns * channels + crossed
+    )
     return RING_CALL + op.y.shape[0] * of_image + _clamp_work(op)
 
 
 def _pairs_work(op: Conv2d, inputs: int) -> float:
     """Returns the instructions of the dot products of three pixels with all output channels."""
     rectified = PAIR_RECTIFIED * (op.low >= op.y.zero_point)
-    of_pair = PAIR + PAIR_STEP * -(-inputs // 4) + PAIR_ROUND * _rounds(inputs) + rectified
+    of_pair = PAIR + PAIR_STEP * -(-inputs // 4) + PAIR_ROUND * _unrolled_loop_rounds(inputs) + rectified
     return -(-op.out_channels // 2) * of_pair + LONE_CHANNEL * (op.out_channels % 2)
 
 
-def _rounds(inputs: int) -> int:
+def _unrolled_loop_rounds(inputs: int) -> int:
     """Returns the rounds of eight fours of inputs behind the first four."""
     return -(-(-(-inputs // 4) - 1) // 8)
 
@@ -130,7 +137,7 @@ def _windows_outside_image(op: Conv2d, axis: int) -> tuple[int, int]:
     return min(-(-first // step), count), count - inside
 
 
-def _groups(op: Conv2d) -> int:
+def _pixel_group_count(op: Conv2d) -> int:
     """Returns the groups of pixels of one image."""
     _, height, width, _ = op.y.shape
     return -(-height * width // PIXELS)

@@ -198,15 +198,15 @@ class ChannelGroups:
 
 def pair_channels(scaled: ScaledChannels) -> ChannelGroups:
     """Returns pairs of adjacent channels; a lone last channel is paired with a channel of zeros."""
-    return _grouped(scaled, pair_starts, 1)
+    return _group_channel_pairs(scaled, pair_starts, 1)
 
 
 def group_channels(scaled: ScaledChannels) -> ChannelGroups:
     """Groups the channels of a fully connected layer by two pairs."""
-    return _grouped(scaled, group_starts, 2)
+    return _group_channel_pairs(scaled, group_starts, 2)
 
 
-def _grouped(
+def _group_channel_pairs(
     scaled: ScaledChannels, starts: Callable[[NDArray[np.bool_]], tuple[list[int], int]], pairs: int
 ) -> ChannelGroups:
     parts = choose_spill_interval(scaled)

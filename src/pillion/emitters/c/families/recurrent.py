@@ -102,12 +102,14 @@ class GroupedRows:
         sizes = {name: plain[name] for name in ("inputs", "outputs") if name in plain}
         parts = [("", "weights", "bias"), ("recurrent_", "recurrent", "recurrent_bias")]
         packed = {
-            f"{prefix}{self.constants}": self._pack(np.asarray(plain[weights]), np.asarray(plain[bias]), op)
-            for prefix, weights, bias in parts[: len(_inputs(op))]
+            f"{prefix}{self.constants}": self._pack_gate_rows(
+                np.asarray(plain[weights]), np.asarray(plain[bias]), op
+            )
+            for prefix, weights, bias in parts[: len(_input_values(op))]
         }
         counts = {
-            f"{prefix}{self.counts}": self._vectors(value)
-            for (prefix, *_), value in zip(parts, _inputs(op), strict=False)
+            f"{prefix}{self.counts}": self._input_vector_count(value)
+            for (prefix, *_), value in zip(parts, _input_values(op), strict=False)
         }
         scalings = [self.scaling(m) for m in _gate_multipliers(op)]
         numbers: Params = {"groups": self._groups(op), "scalings": np.array(scalings, np.int32).reshape(-1)}
@@ -115,18 +117,18 @@ class GroupedRows:
 
     def scratch_bytes(self, op: GatesOrFilters) -> int:
         """Returns the scratch bytes: the sums of all gates, and inputs and outputs in vectors."""
-        vectors = sum(map(self._vectors, _inputs(op)))
-        return self.group_bytes * self._groups(op) * _gates(op) + self.vector_bytes * vectors
+        vectors = sum(map(self._input_vector_count, _input_values(op)))
+        return self.group_bytes * self._groups(op) * _gate_count(op) + self.vector_bytes * vectors
 
     def _groups(self, op: GatesOrFilters) -> int:
         return -(-(op.cells if isinstance(op, LstmGates) else op.filters) // self.rows)
 
-    def _vectors(self, value: Value) -> int:
+    def _input_vector_count(self, value: Value) -> int:
         return -(-value.shape[1] // self.inputs)
 
-    def _pack(self, weights: Int8Array, bias: Int32Array, op: GatesOrFilters) -> Int32Array:
+    def _pack_gate_rows(self, weights: Int8Array, bias: Int32Array, op: GatesOrFilters) -> Int32Array:
         """Packs the rows of each gate, padded with zeros to complete groups."""
-        gates, inputs = _gates(op), weights.shape[1]
+        gates, inputs = _gate_count(op), weights.shape[1]
         rows = weights.shape[0] // gates
         padding = ((0, 0), (0, -rows % self.rows), (0, -inputs % self.inputs))
         padded = np.pad(weights.reshape(gates, rows, inputs), padding)
@@ -135,11 +137,11 @@ class GroupedRows:
         return self.pack_groups(groups, biases.reshape(-1, self.rows)).astype(np.int32).reshape(-1)
 
 
-def _gates(op: GatesOrFilters) -> int:
+def _gate_count(op: GatesOrFilters) -> int:
     return op.gates if isinstance(op, LstmGates) else 1
 
 
-def _inputs(op: GatesOrFilters) -> tuple[Value, ...]:
+def _input_values(op: GatesOrFilters) -> tuple[Value, ...]:
     return (op.x, op.h) if isinstance(op, LstmGates) else (op.x,)
 
 
@@ -153,7 +155,7 @@ def _gate_multipliers(op: GatesOrFilters) -> Multipliers:
 
 def some_inputs(op: GatesOrFilters) -> Verdict:
     """Checks whether there are inputs."""
-    few = min(v.shape[1] for v in _inputs(op))
+    few = min(v.shape[1] for v in _input_values(op))
     return Verdict("inputs", few > 0, "one at least", str(few))
 
 

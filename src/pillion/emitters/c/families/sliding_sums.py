@@ -107,10 +107,10 @@ class RunningSums:
         """The op with this kernel."""
         name, overread_bytes = f"{self.kernel.name}{self.kernel.library.suffix}", self.kernel.overread_bytes
         return KernelChoice(
-            self.op, Kernel(name, type(self.op), self._calls, overread_bytes=overread_bytes), ()
+            self.op, Kernel(name, type(self.op), self._kernel_calls, overread_bytes=overread_bytes), ()
         )
 
-    def _calls(self, op: Any, arithmetic: Arithmetic) -> tuple[Call, ...]:
+    def _kernel_calls(self, op: Any, arithmetic: Arithmetic) -> tuple[Call, ...]:
         routine, sums = self.kernel.library.routine(f"{self.kernel.name}_s8"), self.sums
         sizes = {"inner": sums.inner, "entering": sums.entering, "window": sums.window}
         params = with_op_fields(routine.params_type, {**sizes, **self.kernel.params(op)}, op, arithmetic)

@@ -46,12 +46,16 @@ class Plane5x5:
 def plane_of(op: Convolution) -> Plane5x5:
     """Returns the layout of a padded channel."""
     stride, (out_h, out_w) = op.stride[0], op.y.shape[1:3]
-    groups = tuple(group for first in range(3 - stride) for group in _groups(range(first, out_h, 3 - stride)))
+    groups = tuple(
+        group
+        for first in range(3 - stride)
+        for group in _split_into_row_groups(range(first, out_h, 3 - stride))
+    )
     rows = stride * max(group[0] for group in groups) + WINDOW_ROWS
     return Plane5x5(4 * ((out_w - 1) // _output_columns_per_block(stride)) + 8, groups, rows)
 
 
-def _groups(rows: range) -> list[tuple[int, ...]]:
+def _split_into_row_groups(rows: range) -> list[tuple[int, ...]]:
     """Splits rows into fours; the last group ends with the last row."""
     return [tuple(rows[max(min(i, len(rows) - ROWS), 0) :][:ROWS]) for i in range(0, len(rows), ROWS)]
 
@@ -133,10 +137,12 @@ def _plane_build_table(op: Convolution) -> Int32Array:
         *(op.padding[0] * row_bytes + op.padding[1], (1 << min(columns, COLUMNS)) - 1),
     ]
     offsets = np.minimum(np.arange(COLUMNS), columns - 1) * op.in_channels
-    return np.concatenate([np.array(words, np.int32), _halfwords(offsets[0::2]), _halfwords(offsets[1::2])])
+    return np.concatenate(
+        [np.array(words, np.int32), _pack_halfwords(offsets[0::2]), _pack_halfwords(offsets[1::2])]
+    )
 
 
-def _halfwords(offsets: NDArray[np.int64]) -> Int32Array:
+def _pack_halfwords(offsets: NDArray[np.int64]) -> Int32Array:
     return offsets.astype(np.uint16).view(np.int32)
 
 

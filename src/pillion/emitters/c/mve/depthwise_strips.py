@@ -81,10 +81,10 @@ def strips_of(op: Convolution) -> Strips:
 
 def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
     """Returns the conditions under which the 3x3 kernel of a stride is exact."""
-    return lambda op: _verdicts(op, stride)
+    return lambda op: _strip_verdicts(op, stride)
 
 
-def _verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
+def _strip_verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
     shape = (
         has_sizes(op, "kernel", "3x3", (3, 3)),
         has_sizes(op, "stride", str(stride), (stride, stride)),
@@ -96,7 +96,7 @@ def _verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
     inner = s.down.before <= 2 and 2 * s.count - s.down.before <= s.down.in_size
     reach = max(
         s.along.x_step * 7 + s.down.x_step,
-        max(max(_lane_output_offsets(s, run.rows, run.block)) for run in _runs(s)),
+        max(max(_lane_output_offsets(s, run.rows, run.block)) for run in _split_into_strip_runs(s)),
     )
     long_enough = s.along.out_size >= s.block and s.image_columns >= 8
     return (
@@ -135,7 +135,7 @@ def params(op: Convolution) -> Params:
         "strip_bytes": s.bytes,
         "build": _strip_build_table(s, channels.in_zp),
         "passes": np.concatenate(_pass_tables(s)),
-        "kernels": _kernels(channels, s.transposed),
+        "kernels": _pack_kernel_columns(channels, s.transposed),
         "numbers": channel_numbers(op),
         "relu": int(channels.is_rectified),
     }
@@ -161,14 +161,15 @@ def work(op: Convolution) -> float:
     channel, first, further, block, run = STRIPS_WORK[s.stride]
     of_columns = SINGLE_BLOCK if _single_strip_rows(s) else first + further * (s.count - 1)
     outputs = sum(
-        (r.end - r.first) * (run + r.blocks * (block + LONE_ROW * (r.block > s.block))) for r in _runs(s)
+        (r.end - r.first) * (run + r.blocks * (block + LONE_ROW * (r.block > s.block)))
+        for r in _split_into_strip_runs(s)
     )
     return op.x.shape[0] * (
         op.in_channels * -(-s.image_columns // 8) * of_columns + op.out_channels * (channel + outputs)
     )
 
 
-def _kernels(channels: OutputChannels, transposed: bool) -> NDArray[np.int8]:
+def _pack_kernel_columns(channels: OutputChannels, transposed: bool) -> NDArray[np.int8]:
     """Returns a zero, then for each channel three columns of three weights and a zero."""
     taps = channels.with_folded_zero_point.weights.reshape(-1, 3, 3)
     columns = taps if transposed else taps.swapaxes(1, 2)
@@ -181,7 +182,7 @@ def channel_numbers(op: Convolution) -> Int32Array:
     return np.stack([ready.wrapped_bias, ready.multipliers, ready.shifts], axis=1).reshape(-1)
 
 
-def _halfwords(offsets: list[int]) -> Int32Array:
+def _pack_halfwords(offsets: list[int]) -> Int32Array:
     return np.array(offsets, np.uint16).view(np.int32)
 
 
@@ -198,7 +199,7 @@ def _strip_build_table(s: Strips, zp: int) -> Int32Array:
         *(0xFFFF * (0 <= row < down.in_size) for row in (top, top + 1, bottom, bottom + 1)),
         *(top * down.x_step, 4 * along.before, zp, _single_strip_rows(s)),
     ]
-    offsets = _halfwords(columns + [c + down.x_step for c in columns])
+    offsets = _pack_halfwords(columns + [c + down.x_step for c in columns])
     return np.concatenate([np.array(words, np.int32), offsets])
 
 
@@ -230,7 +231,7 @@ LONE_BLOCK = 8
 """The output columns of a block with one output row, at stride 1."""
 
 
-def _runs(s: Strips) -> list[StripRun]:
+def _split_into_strip_runs(s: Strips) -> list[StripRun]:
     """Returns the runs of all strips, each followed by one for the remaining outputs at its end. A last strip with
     only one of two output rows has runs of its own."""
     full_strips = s.down.out_size // s.rows
@@ -247,7 +248,7 @@ def _runs(s: Strips) -> list[StripRun]:
 
 
 def _pass_tables(s: Strips) -> list[Int32Array]:
-    runs = _runs(s)
+    runs = _split_into_strip_runs(s)
     return [_pass_table(s, run, last=run == runs[-1]) for run in runs]
 
 
@@ -266,7 +267,7 @@ def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
         ),
     ]
     return np.concatenate(
-        [np.array(words, np.int32), _halfwords(_lane_output_offsets(s, run.rows, run.block))]
+        [np.array(words, np.int32), _pack_halfwords(_lane_output_offsets(s, run.rows, run.block))]
     )
 
 

@@ -187,15 +187,15 @@ def _merged_pixel_rows(op: Convolution) -> tuple[int, int, int]:
 
 def pointwise_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel of 1x1 windows."""
-    return _pointwise(op, pack_dot)
+    return _pack_pointwise_params(op, pack_dot)
 
 
 def pointwise_16_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel of 1x1 windows with at most 16 input channels."""
-    return _pointwise(op, pack_dot16)
+    return _pack_pointwise_params(op, pack_dot16)
 
 
-def _pointwise(op: Convolution, pack: Callable[[OutputChannels], Int32Array]) -> Params:
+def _pack_pointwise_params(op: Convolution, pack: Callable[[OutputChannels], Int32Array]) -> Params:
     channels = channels_of(op)
     image = op.x.shape[1] * op.x.shape[2]
     images, rows, pixels = _merged_pixel_rows(op)
@@ -235,7 +235,7 @@ def im2col_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
 def im2col_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel that gathers windows."""
     return {
-        **_windows(op),
+        **_im2col_sizes(op),
         "signs": negative_sum_mode(channels_of(op)),
         "constants": pack_dot(channels_of(op)),
     }
@@ -244,10 +244,10 @@ def im2col_params(op: Convolution) -> Params:
 def im2col_16_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel that gathers windows of at most 16 inputs."""
     signs = negative_sum_mode(channels_of(op), dot=False)
-    return {**_windows(op), "signs": signs, "constants": pack_dot16(channels_of(op))}
+    return {**_im2col_sizes(op), "signs": signs, "constants": pack_dot16(channels_of(op))}
 
 
-def _windows(op: Convolution) -> dict[str, int]:
+def _im2col_sizes(op: Convolution) -> dict[str, int]:
     kernel_h, kernel_w = op.kernel
     runs, run_bytes = (1, kernel_w * op.in_channels) if op.dilation[1] == 1 else (kernel_w, op.in_channels)
     ring_rows = (kernel_h - 1) * op.dilation[0] + 1
@@ -285,7 +285,7 @@ def windows_per_block(op: Convolution, patch_bytes: int) -> int:
 
 def im2col_scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes of the kernels that gather windows: a ring of rows, then the gathered windows."""
-    w = _windows(op)
+    w = _im2col_sizes(op)
     return w["ring_bytes"] + w["block"] * w["patch_bytes"]
 
 

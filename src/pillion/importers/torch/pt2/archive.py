@@ -31,12 +31,12 @@ def checked_archive(raw: bytes) -> bytes:
     archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in _members(raw).items():
+        for name, content in _archive_members(raw).items():
             archive.writestr(name, _checked_member(name.removeprefix(f"{ROOT}/"), content, len(raw)))
     return buffer.getvalue()
 
 
-def _members(raw: bytes) -> Mapping[str, bytes]:
+def _archive_members(raw: bytes) -> Mapping[str, bytes]:
     """Members by lower-case names below one root, as torch looks them up; archives up to torch 2.7 have no root."""
     members = {
         "/".join(PurePosixPath(name.lower()).parts): content for name, content in stored_members(raw).items()

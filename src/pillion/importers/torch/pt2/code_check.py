@@ -57,7 +57,7 @@ def _checked_string(text: str, key: str | None) -> str:
     if key in EXPRESSIONS:
         raise UntrustedError(f"a size that is an expression: {text[:200]!r}; export without dynamic_shapes")
     if key in FUNCTIONS:
-        return _operator(text)
+        return _check_operator(text)
     if key in STRUCTURES:
         _check_tree_spec(json.loads(text))
         return text
@@ -70,7 +70,7 @@ def _name(text: str) -> str:
     return text
 
 
-def _operator(text: str) -> str:
+def _check_operator(text: str) -> str:
     if not OPERATOR.fullmatch(text) or text.startswith(REFUSED):
         raise UntrustedError(f"a function: {text[:200]!r}")
     return text

@@ -343,9 +343,9 @@ class Annotator:
         """Writes the plan into the nodes' metadata."""
         for node in model.graph.nodes:
             if node in self.plan.rules or node in self.plan.sharing:
-                node.meta[Q_ANNOTATION_KEY] = self._annotation(node)
+                node.meta[Q_ANNOTATION_KEY] = self._quantization_annotation(node)
 
-    def _annotation(self, node: Node) -> QuantizationAnnotation:
+    def _quantization_annotation(self, node: Node) -> QuantizationAnnotation:
         inputs: dict[Node, QuantizationSpecBase | None] = {}
         rule = self.plan.rules.get(node)
         if rule is not None:

@@ -26,10 +26,10 @@ def add_bias_headroom(prepared: GraphModule) -> None:
             bias = constant_of(node.args[rule.weight + 1])
             observers = [observer_of(prepared, node.args[i]) for i in (0, rule.weight)]
             if bias is not None and isinstance(observers[1], (PerChannelMinMaxObserver, MinMaxObserver)):
-                _widen(observers[1], observers[0], bias)
+                _widen_weight_range(observers[1], observers[0], bias)
 
 
-def _widen(weights: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor) -> None:
+def _widen_weight_range(weights: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor) -> None:
     if x is None:
         return
     input_scale, _ = x.calculate_qparams()

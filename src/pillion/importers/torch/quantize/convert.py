@@ -69,13 +69,13 @@ def _quantize_params(
     if observer.qscheme not in (torch.per_channel_affine, torch.per_channel_symmetric):
         return PER_TENSOR, (float(scale), int(zero_point), *bounds)
     buffers = (
-        _buffer(module, node, f"{node.name}_{what}", t)
+        _insert_buffer(module, node, f"{node.name}_{what}", t)
         for what, t in (("scale", scale), ("zero_point", zero_point))
     )
     return PER_CHANNEL, (*buffers, int(observer.ch_axis), *bounds)
 
 
-def _buffer(module: GraphModule, before: Node, name: str, tensor: Tensor) -> Node:
+def _insert_buffer(module: GraphModule, before: Node, name: str, tensor: Tensor) -> Node:
     module.register_buffer(name, tensor.detach())
     with module.graph.inserting_before(before):
         return module.graph.get_attr(name)
@@ -88,7 +88,7 @@ def _store_quantized_constant(
     name = quantize.name
     with torch.no_grad():
         integers = quantize.target(tensor, *parameters)  # type: ignore[operator]  # a call_function
-    node = _buffer(module, quantize, f"{name}_integers", integers)
+    node = _insert_buffer(module, quantize, f"{name}_integers", integers)
     node.meta.update(quantize.meta)
     replace(quantize, node)
     node.name = name

@@ -82,7 +82,9 @@ def use_int16_states(prepared: GraphModule, constraints: QuantizationConstraints
         return
     for loop in [item for item in in_execution_order(prepared.graph) if isinstance(item, LoopNodes)]:
         widening = Int16Widening(prepared, frozenset(loop.body))
-        states = [state for last in loop.of(LAST) if (state := _state(prepared, last)) is not None]
+        states = [
+            state for last in loop.of(LAST) if (state := _match_int16_state(prepared, last)) is not None
+        ]
         for state in states:
             widening.take_state(state)
         widening.apply()
@@ -91,7 +93,7 @@ def use_int16_states(prepared: GraphModule, constraints: QuantizationConstraints
     prepared.recompile()
 
 
-def _state(prepared: GraphModule, last: Node) -> _State | None:
+def _match_int16_state(prepared: GraphModule, last: Node) -> _State | None:
     observed, total = last.args[:2]
     shown = [user for user in last.users if user.op == "call_module"]
     if not isinstance(observed, Node) or not isinstance(total, Node) or len(shown) != len(last.users):

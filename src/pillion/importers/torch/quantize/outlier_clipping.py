@@ -47,7 +47,7 @@ class HistogramRange(MinMaxRangeObserver):
         largest = float(x.abs().max()) if x.numel() else 0.0
         self._keep(x)
         if math.isfinite(largest) and (largest > 0 or self.reach > 0):
-            self._widen(largest)
+            self._widen_histogram(largest)
             self.counts += torch.histc(x, BINS, -self.reach, self.reach).double()
         result: Tensor = super().forward(x_orig)  # type: ignore[no-untyped-call]  # of torchao
         return result
@@ -58,7 +58,7 @@ class HistogramRange(MinMaxRangeObserver):
             if sum(map(len, self.kept)) >= ENOUGH:
                 self.kept = None
 
-    def _widen(self, largest: float) -> None:
+    def _widen_histogram(self, largest: float) -> None:
         """Doubles the bin width until the histogram covers `largest`."""
         if self.reach == 0:
             self.reach = 2.0 ** math.ceil(math.log2(largest))

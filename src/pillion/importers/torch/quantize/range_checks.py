@@ -60,12 +60,12 @@ def _useless_ranges(prepared: GraphModule) -> Iterator[tuple[Node, str]]:
         if source in seen or is_constant(source) or not hasattr(observer, "min_val"):
             continue
         seen.add(source)
-        text = _complaint(float(observer.min_val), float(observer.max_val), source)
+        text = _describe_range_problem(float(observer.min_val), float(observer.max_val), source)
         if text:
             yield source, text
 
 
-def _complaint(low: float, high: float, node: Node) -> str:
+def _describe_range_problem(low: float, high: float, node: Node) -> str:
     furthest = max(abs(low), abs(high))
     words = f"in {'input ' if node.op == 'placeholder' else ''}`{node.name}`"
     line = source_line(node)

@@ -34,10 +34,10 @@ def clip_saturated_ranges(prepared: GraphModule) -> None:
     for observer, nodes in calls_of_observers(prepared).items():
         readers = [user for node in nodes for user in node.users if user not in nodes]
         if hasattr(observer, "min_val") and _is_read_by_functions_alone(nodes, readers):
-            _narrow(prepared, observer, readers)
+            _narrow_range(prepared, observer, readers)
 
 
-def _narrow(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> None:
+def _narrow_range(prepared: GraphModule, observer: Any, functions: Sequence[Node]) -> None:
     low, high = range_of(observer)
     if low < high:
         ranges = [_changing_range(prepared, function, low, high) for function in functions]

@@ -53,26 +53,26 @@ class Specs:
     def shares(self) -> QuantizationSpec:
         """Softmax outputs: zero point -128, never clipped at the top."""
         observer = self._observer(SoftmaxRangeObserver, BatchSoftmaxRangeObserver)
-        return _spec(observer, torch.per_tensor_affine, -128)
+        return _int8_spec(observer, torch.per_tensor_affine, -128)
 
     def before(self, norm: NormParams) -> QuantizationSpec:
         """Returns the format of a norm's operand: activations, with row variances observed."""
         observer = RowVarianceRange.with_args(eps=SMALLEST_SCALE, norm=norm)
-        return _spec(observer, torch.per_tensor_affine, -128)
+        return _int8_spec(observer, torch.per_tensor_affine, -128)
 
     @cached_property
     def scores(self) -> QuantizationSpec:
         """Softmax operands: activations, with row maxima observed."""
-        return _spec(RowMaximumRange.with_args(eps=SMALLEST_SCALE), torch.per_tensor_affine, -128)
+        return _int8_spec(RowMaximumRange.with_args(eps=SMALLEST_SCALE), torch.per_tensor_affine, -128)
 
     def weights(self, axis: int | None) -> QuantizationSpec:
         """Returns the format of weights: [-127, 127], zero point 0, one scale per index of `axis`."""
         current = {"averaging_constant": AT_ONCE} if self.training else {}
         if axis is None:
             observer = self._observer(MinMaxRangeObserver, MovingAverageRangeObserver, **current)
-            return _spec(observer, torch.per_tensor_symmetric, -127)
+            return _int8_spec(observer, torch.per_tensor_symmetric, -127)
         observer = self._observer(ChannelRangeObserver, MovingChannelRangeObserver, ch_axis=axis, **current)
-        return _spec(observer, torch.per_channel_symmetric, -127, axis)
+        return _int8_spec(observer, torch.per_channel_symmetric, -127, axis)
 
     def fixed(self, scale: float, zero_point: int) -> FixedQParamsQuantizationSpec:
         """Returns the format of a result with fixed scale and zero point."""
@@ -88,10 +88,10 @@ class Specs:
     def function(self, scale: float, zero_point: int) -> QuantizationSpec:
         """Returns the format of a function's result, with these parameters unless calibration gives finer ones."""
         observer = FunctionRange.with_args(eps=SMALLEST_SCALE, usual=(scale, zero_point))
-        return _spec(observer, torch.per_tensor_affine, -128)
+        return _int8_spec(observer, torch.per_tensor_affine, -128)
 
     def _per_tensor(self, scheme: torch.qscheme, low: int) -> QuantizationSpec:
-        return _spec(self._tensor_observer, scheme, low)
+        return _int8_spec(self._tensor_observer, scheme, low)
 
     @cached_property
     def _tensor_observer(self) -> Any:
@@ -109,7 +109,7 @@ class Specs:
         return rounding.with_args(observer=training, eps=SMALLEST_SCALE, **arguments)
 
 
-def _spec(observer: Any, scheme: torch.qscheme, low: int, axis: int | None = None) -> QuantizationSpec:
+def _int8_spec(observer: Any, scheme: torch.qscheme, low: int, axis: int | None = None) -> QuantizationSpec:
     return QuantizationSpec(
         dtype=torch.int8,
         observer_or_fake_quant_ctr=observer,

@@ -47,10 +47,10 @@ class StateMemory(Protocol):
 
 def share_state_ranges(prepared: GraphModule, memory: StateMemory) -> None:
     """Returns the read and the written value of each state one range, so that its integers persist between runs."""
-    for _, before, after in _states(prepared, memory):
+    for _, before, after in _state_observers(prepared, memory):
         observers = [observer_of(prepared, node) for node in (before, after)]
         are_observed = all(isinstance(end, MinMaxRangeObserver) for end in observers)
-        limits = _representable(observers[1])
+        limits = _representable_range(observers[1])
         fits = False
         if isinstance(observers[0], MinMaxRangeObserver) and limits is not None:
             fits = limits[0] <= float(observers[0].min_val) and float(observers[0].max_val) <= limits[1]
@@ -62,7 +62,7 @@ def share_state_ranges(prepared: GraphModule, memory: StateMemory) -> None:
             before.target = after.target
 
 
-def _representable(observer: Any) -> tuple[float, float] | None:
+def _representable_range(observer: Any) -> tuple[float, float] | None:
     """Least and largest value of a format that calibration does not widen; None for other formats."""
     if isinstance(observer, FunctionRange):
         return observer.ends
@@ -84,7 +84,7 @@ def widen_written_states(
         for node in item.nodes
     }
     widening = Int16Widening(prepared, frozenset(n for n in prepared.graph.nodes if n not in looped))
-    states = list(zip(_states(prepared, memory), memory.changes, strict=True))
+    states = list(zip(_state_observers(prepared, memory), memory.changes, strict=True))
     steps = {
         name: change / step_of(observer_of(prepared, end)) for (name, _, end), change in states if change
     }
@@ -104,7 +104,7 @@ def widen_written_states(
             )
 
 
-def _states(prepared: GraphModule, memory: StateMemory) -> Iterator[tuple[str, Node, Node]]:
+def _state_observers(prepared: GraphModule, memory: StateMemory) -> Iterator[tuple[str, Node, Node]]:
     """Yields each state's name and the observer calls of its read and written value."""
     inputs: Any = list(prepared.graph.find_nodes(op="placeholder"))
     outputs: Any = prepared.graph.output_node().args[0]

@@ -67,7 +67,7 @@ def fold_batch_norms(module: GraphModule) -> bool:
         if affine is None:
             replace(norm, as_native_norm(norm))
         elif layer is not None:
-            replace(norm, _fold(layer, affine))
+            replace(norm, _fold_into_layer(layer, affine))
         else:
             replace(norm, _as_depthwise(norm, affine))
     if norms:
@@ -115,7 +115,7 @@ def shared_norms(graph: Graph) -> frozenset[Node]:
     return frozenset(norm for norms in callers.values() if len(norms) > 1 for norm in norms)
 
 
-def _fold(layer: Node, affine: Affine) -> Node:
+def _fold_into_layer(layer: Node, affine: Affine) -> Node:
     weight, bias = constant_of(argument(layer, 1)), constant_of(argument(layer, 2))
     assert weight is not None
     folded = scale_weight(weight.double(), affine.factor, transposed_groups(layer)).to(weight.dtype)

@@ -40,14 +40,14 @@ MOVES_VALUES = (*operators("max_pool2d permute reshape"), aten.slice.Tensor)
 def canonicalize_clamps(module: GraphModule, *, training: bool = False) -> None:
     """Canonicalizes clamps, merges two in a row, and hoists them to the op whose output range they limit."""
     for node in calls(module.graph, BOUNDS):
-        bounds = None if training and any(map(is_trainable, node.args)) else _bounds(node)
+        bounds = None if training and any(map(is_trainable, node.args)) else _clamp_bounds(node)
         if bounds is not None:
-            _rewrite(node, _ordered_bounds(bounds, node))
+            _canonicalize_clamp(node, _ordered_bounds(bounds, node))
     for node in calls(module.graph, CLAMPS):
         _hoist_clamp(node)
 
 
-def _bounds(node: Node) -> Bounds | None:
+def _clamp_bounds(node: Node) -> Bounds | None:
     """Least and largest value of the result; None if the op is no clamp, such as a logical and."""
     target = node.target
     if fake_result(node).dtype == torch.bool:
@@ -91,16 +91,16 @@ def _clamped_operand(node: Node) -> Any:
     return node.args[0] if constant_of(node.args[0]) is None else node.args[1]
 
 
-def _rewrite(node: Node, bounds: Bounds) -> None:
+def _canonicalize_clamp(node: Node, bounds: Bounds) -> None:
     source: Any = _clamped_operand(node)
-    inner = _bounds(source) if source.target in CLAMPS else None
+    inner = _clamp_bounds(source) if source.target in CLAMPS else None
     if inner is not None and single_user(source) is node:
         low, high = (min(max(bound, bounds[0]), bounds[1]) for bound in inner)
         bounds, source = (low, high), source.args[0]
-    replace(node, _clamp(node, source, bounds))
+    replace(node, _insert_clamp(node, source, bounds))
 
 
-def _clamp(before: Node, source: Node, bounds: Bounds) -> Node:
+def _insert_clamp(before: Node, source: Node, bounds: Bounds) -> Node:
     low = None if bounds[0] == -math.inf else bounds[0]
     high = None if bounds[1] == math.inf else bounds[1]
     if low is None and high is None:

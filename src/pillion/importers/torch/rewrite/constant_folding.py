@@ -152,14 +152,14 @@ def _lower_matrix_product(node: Node, training: bool) -> Node:
     bias, x, right = (None, *node.args) if node.target is aten.mm.default else node.args[:3]
     is_vector = isinstance(bias, Node) and is_constant(bias) and len(shape_of(bias)) == 1
     if is_constant(right) and (bias is None or is_vector):
-        return call(node, aten.linear.default, x, _transposed(node, right, training), bias)
+        return call(node, aten.linear.default, x, _transpose_weight(node, right, training), bias)
     batches = [call(node, aten.reshape.default, n, [1, *shape_of(n)]) for n in (x, right)]  # type: ignore[arg-type]  # nodes
     product = call(node, aten.bmm.default, *batches)
     flat = call(node, aten.reshape.default, product, list(shape_of(node)))
     return flat if bias is None else call(node, aten.add.Tensor, flat, bias)
 
 
-def _transposed(node: Node, weight: Any, training: bool) -> Node:
+def _transpose_weight(node: Node, weight: Any, training: bool) -> Node:
     tensor = fixed_tensor(weight, training)
     if tensor is None:
         return call(node, aten.permute.default, weight, [1, 0])

@@ -46,7 +46,7 @@ def decompose_late(module: GraphModule) -> bool:
     """Decomposes layers that kernels lack after batch norms were folded. Returns whether there were any."""
     late = [node for node in calls(module.graph, LATE) if LATE[node.target].applies(node)]
     for node in late:
-        _inline(node, LATE[node.target].form, {})
+        _inline_trace(node, LATE[node.target].form, {})
     return bool(late)
 
 
@@ -58,7 +58,7 @@ def decompose(module: GraphModule) -> None:
         node = pending.pop()
         function = _decomposition_of(node)
         if function is not None:
-            pending += _inline(node, function, traces)
+            pending += _inline_trace(node, function, traces)
     module.graph.eliminate_dead_code()  # results that nobody asked for, such as the indices of a max pool
 
 
@@ -75,7 +75,7 @@ def _decomposition_of(node: Node) -> Callable[..., Any] | None:
     return target if composed and fake_result(node) is not None else None
 
 
-def _inline(node: Node, function: Callable[..., Any], traces: Traces) -> list[Node]:
+def _inline_trace(node: Node, function: Callable[..., Any], traces: Traces) -> list[Node]:
     """Replaces a call by a trace, and returns the new calls."""
     leaves, form = pytree.tree_flatten((node.args, node.kwargs))
     inputs = [leaf for leaf in leaves if isinstance(leaf, Node)]

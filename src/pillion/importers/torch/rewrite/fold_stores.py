@@ -99,9 +99,9 @@ class _StoreRun:
         self.snapshots: dict[tuple[Node, Node], Tensor] = {}
         """Values at the time of each read, by reader and node read."""
         for node in module.graph.nodes:
-            (self._compute if node in computed else self._note_reads)(node)
+            (self._evaluate_node if node in computed else self._note_reads)(node)
 
-    def _compute(self, node: Node) -> None:
+    def _evaluate_node(self, node: Node) -> None:
         for source in node.all_input_nodes:
             if source not in self.values:
                 self.values[source] = constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant

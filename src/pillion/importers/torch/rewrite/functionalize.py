@@ -44,7 +44,7 @@ def functionalize(module: GraphModule, *, training: bool = False) -> bool:
     """Replaces in-place calls by functional ones (`relu_(x)` by `relu(x)`) and redirects later readers. Returns
     whether there were any. Other writes stay and are refused later; before training, at once."""
     for node in calls(module.graph):
-        node.target = _view(node.target)
+        node.target = _view_operator(node.target)
     for node in calls(module.graph, [aten.rrelu_with_noise.default]):
         replace(node, _rrelu_as_leaky_relu(node))
     writes = [node for node in calls(module.graph) if is_write(node)]
@@ -54,7 +54,7 @@ def functionalize(module: GraphModule, *, training: bool = False) -> bool:
     return bool(writes)
 
 
-def _view(target: Any) -> Any:
+def _view_operator(target: Any) -> Any:
     """View operator of a `_copy` variant: `t` for `t_copy`."""
     packet = getattr(getattr(target, "overloadpacket", None), "__name__", "")
     if not packet.endswith("_copy") or packet in COPIES:

@@ -46,7 +46,7 @@ def global_pools_to_means(module: GraphModule, constraints: QuantizationConstrai
 
 def _sees_all(pool: Node) -> bool:
     """Whether the window is the whole image without padding."""
-    kernel, _, border = _window(pool)
+    kernel, _, border = _pool_window(pool)
     covers_image = shape_of(pool.args[0])[-2:] == tuple(kernel)  # type: ignore[arg-type]  # the schema says tensor
     return covers_image and not any(border) and argument(pool, 6) is None
 
@@ -56,7 +56,7 @@ def pools_to_depthwise(module: GraphModule, constraints: QuantizationConstraints
     if AvgPool2d.kind in constraints.shared:
         return
     for node in calls(module.graph, [aten.avg_pool2d.default]):
-        kernel, step, border = _window(node)
+        kernel, step, border = _pool_window(node)
         if _has_one_divisor(node):
             channels = shape_of(node)[1]
             weights = torch.full((channels, 1, *kernel), 1 / prod(kernel))
@@ -66,7 +66,7 @@ def pools_to_depthwise(module: GraphModule, constraints: QuantizationConstraints
     module.recompile()
 
 
-def _window(pool: Node) -> tuple[list[int], list[int], list[int]]:
+def _pool_window(pool: Node) -> tuple[list[int], list[int], list[int]]:
     """Returns kernel size, stride and padding of a pool."""
     kernel: Any = pool.args[1]
     return (
@@ -78,7 +78,7 @@ def _window(pool: Node) -> tuple[list[int], list[int], list[int]]:
 
 def _has_one_divisor(pool: Node) -> bool:
     """Whether all windows of a pool over images divide by the same number, at most MOST_PIXELS."""
-    kernel, step, border = _window(pool)
+    kernel, step, border = _pool_window(pool)
     *_, height, width = shape_of(pool.args[0])  # type: ignore[arg-type]  # the schema says tensor
     axes = zip((height, width), kernel, step, border, strict=True)
     are_whole = [window_count(*axis) for axis in axes] == list(shape_of(pool)[-2:])

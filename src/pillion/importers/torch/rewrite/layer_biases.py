@@ -31,7 +31,7 @@ def lower_layer_biases(module: GraphModule, *, training: bool = False) -> None:
             replace(node, _weight_vector_as_matrix(node, weight))
     for node in calls(module.graph, LAYERS):
         bias = named_argument(node, "bias")
-        if bias is not None and not (is_constant(bias) and shape_of(bias) == (_outputs(node),)):
+        if bias is not None and not (is_constant(bias) and shape_of(bias) == (_output_channel_count(node),)):
             replace(node, _with_constant_bias(node, bias, training))
 
 
@@ -45,14 +45,14 @@ def _weight_vector_as_matrix(node: Node, weight: Node) -> Node:
     return call(node, aten.reshape.default, layer, list(shape_of(node)))
 
 
-def _outputs(layer: Node) -> int:
+def _output_channel_count(layer: Node) -> int:
     """Number of output channels or features."""
     shape = shape_of(layer)
     return shape[-1] if layer.target is aten.linear.default else shape[1]
 
 
 def _with_constant_bias(layer: Node, bias: Node, training: bool) -> Node:
-    tensor, outputs = fixed_tensor(bias, training), _outputs(layer)
+    tensor, outputs = fixed_tensor(bias, training), _output_channel_count(layer)
     if tensor is not None and tensor.numel() in (1, outputs) and tensor.shape[-1:] in ((), (1,), (outputs,)):
         vector = constant(layer, tensor.reshape(-1).expand(outputs).contiguous(), f"{layer.name}_bias")
         return call(layer, layer.target, *_arguments_with_bias(layer, vector))  # type: ignore[arg-type]  # a call

@@ -97,7 +97,7 @@ def _move_mask_behind(node: Node, training: bool) -> Node:
     if user.target is aten.add.Tensor:
         summed = call(user, aten.add.Tensor, scores, constant(user, constant_tensor(mask) + tensor, "mask"))
     elif user.target is aten.mul.Tensor and bool((tensor > 0).all()):
-        scaled = _scaled(user, scores, operand)
+        scaled = _scale_scores(user, scores, operand)
         summed = call(user, aten.add.Tensor, scaled, constant(user, constant_tensor(mask) * tensor, "mask"))
     else:
         return node
@@ -105,7 +105,7 @@ def _move_mask_behind(node: Node, training: bool) -> Node:
     return _move_mask_behind(summed, training)
 
 
-def _scaled(before: Node, scores: Node, factor: Any) -> Node:
+def _scale_scores(before: Node, scores: Node, factor: Any) -> Node:
     """Scales scores before their zeros are applied."""
     if _zeroing_factors(scores) is None:
         return call(before, aten.mul.Tensor, scores, factor)

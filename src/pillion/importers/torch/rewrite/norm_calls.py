@@ -95,14 +95,14 @@ def _is_affine_constant(operand: Any, shape: Sequence[int], dims: Sequence[int])
     return math.prod(sizes) == 1 or is_each
 
 
-def _arguments(node: Node, *names: str) -> list[Any]:
+def _named_arguments(node: Node, *names: str) -> list[Any]:
     return [named_argument(node, name) for name in names]
 
 
 def _norm_over_last(node: Node) -> Node:
     """Lowers layer norms, and RMS norms, which are not centred."""
     centred = node.target is aten.layer_norm.default
-    x, shape, weight, eps = _arguments(node, "input", "normalized_shape", "weight", "eps")
+    x, shape, weight, eps = _named_arguments(node, "input", "normalized_shape", "weight", "eps")
     rank = len(shape_of(x))
     dims = list(range(rank - len(shape), rank))
     eps = torch.finfo(torch.float32).eps if eps is None else float(eps)
@@ -129,7 +129,7 @@ def _norm_of_groups(node: Node) -> Node | None:
     is_instance = node.target is aten.instance_norm.default
     if is_instance and not named_argument(node, "use_input_stats"):
         return None
-    x, weight, bias, eps = _arguments(node, "input", "weight", "bias", "eps")
+    x, weight, bias, eps = _named_arguments(node, "input", "weight", "bias", "eps")
     groups = shape_of(x)[1] if is_instance else int(named_argument(node, "num_groups"))
     shape = [-1, *[1] * (len(shape_of(x)) - 2)]
     return _norm_with_affine(node, normalize_groups, x, weight, bias, (groups, float(eps)), shape)
@@ -240,7 +240,7 @@ def _normalize_to_unit(node: Node, x: Node, dims: list[int], least: float) -> No
 
 def _lower_cosine_similarity(node: Node) -> Node:
     """Multiplies vectors of length 1 in a matrix product, whose accumulator is exact."""
-    a, b, dim, eps = _arguments(node, "x1", "x2", "dim", "eps")
+    a, b, dim, eps = _named_arguments(node, "x1", "x2", "dim", "eps")
     shape = list(np.broadcast_shapes(shape_of(a), shape_of(b)))
     axis = dim % len(shape)
     order = [*(d for d in range(len(shape)) if d != axis), axis]

@@ -57,10 +57,10 @@ class Call(Pattern):
 
 def find_match(pattern: Pattern, operand: Any) -> Bindings | None:
     """Returns the names of a pattern with what they stand for in an operand; None if it does not match."""
-    return next(_matches(pattern, operand, {}), None)
+    return next(_match_pattern(pattern, operand, {}), None)
 
 
-def _matches(pattern: Pattern | float, operand: Any, bound: Bindings) -> Iterator[Bindings]:
+def _match_pattern(pattern: Pattern | float, operand: Any, bound: Bindings) -> Iterator[Bindings]:
     match pattern:
         case Operand(name):
             if name not in bound or is_same_computation(bound[name], operand):
@@ -69,8 +69,8 @@ def _matches(pattern: Pattern | float, operand: Any, bound: Bindings) -> Iterato
             if (number := number_of(operand)) is not None:
                 yield {**bound, name: number}
         case Either(first, second):
-            yield from _matches(first, operand, bound)
-            yield from _matches(second, operand, bound)
+            yield from _match_pattern(first, operand, bound)
+            yield from _match_pattern(second, operand, bound)
         case Call(targets, operands, name, commutes, when):
             if isinstance(operand, Node) and operand.target in targets and when(operand):
                 bound = {**bound, name: operand} if name else bound
@@ -85,7 +85,7 @@ def _match_all(patterns: tuple[Any, ...], operands: tuple[Any, ...], bound: Bind
     if not patterns:
         yield bound
     elif operands:
-        for found in _matches(patterns[0], operands[0], bound):
+        for found in _match_pattern(patterns[0], operands[0], bound):
             yield from _match_all(patterns[1:], operands[1:], found)
 
 

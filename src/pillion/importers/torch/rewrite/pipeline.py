@@ -70,7 +70,7 @@ def rewrite_for_quantization(
         replace_synonyms(module)
         lower_complex_numbers(module)
         decompose(module)
-    _canonicalize(module, training)
+    _canonicalize_operators(module, training)
     forward_slices(module)
     concat_stores(module)
     reroll_loops(module, constraints or QuantizationConstraints())
@@ -92,7 +92,7 @@ def rewrite_for_quantization(
     else:
         fold_batch_norms(module)
     if decompose_late(module):
-        _canonicalize(module, training)
+        _canonicalize_operators(module, training)
         fold_constants(module, training=training)
     canonicalize_clamps(module, training=training)
     module.graph.eliminate_dead_code()
@@ -104,7 +104,7 @@ def rewrite_for_quantization(
     return module
 
 
-def _canonicalize(module: GraphModule, training: bool) -> None:
+def _canonicalize_operators(module: GraphModule, training: bool) -> None:
     """Canonicalizes synonyms and removes identities."""
     replace_synonyms(module)
     merge_moves(module)

@@ -93,7 +93,7 @@ def _run_layer_direction(
     return y, [LAST(old, new, loop, index, count) for index, (old, new) in enumerate(pairs)]
 
 
-def _layers(
+def _apply_recurrent_layers(
     step: Step,
     x: Tensor,
     hx: State | Tensor,
@@ -116,7 +116,7 @@ def _layers(
         ys = []
         for direction in range(directions):
             number = layer * directions + direction
-            state = [tensor.select(0, number) for tensor in _states(hx)]
+            state = [tensor.select(0, number) for tensor in _as_state_list(hx)]
             weights = params[number * each : (number + 1) * each]
             y, last = _run_layer_direction(step, x, count, state, weights, direction == 1)
             ys.append(y)
@@ -128,14 +128,14 @@ def _layers(
     return y, *(torch.stack(column) for column in zip(*lasts, strict=True))
 
 
-def _states(hx: State | Tensor) -> State:
+def _as_state_list(hx: State | Tensor) -> State:
     """The states of an LSTM, or the state of another cell."""
     return [hx] if isinstance(hx, Tensor) else hx
 
 
 def _cell_decomposition(step: Step) -> Callable[..., Any]:
     def form(x: Tensor, hx: State | Tensor, *weights: Tensor | None) -> Any:
-        new = step(x, _states(hx), [w for w in weights if w is not None])
+        new = step(x, _as_state_list(hx), [w for w in weights if w is not None])
         return new[0] if isinstance(hx, Tensor) else tuple(new)
 
     return form
@@ -148,7 +148,7 @@ _STEPS = {
     "rnn_relu": _rnn_step(torch.relu),
 }
 LAYERS: dict[Any, Callable[..., Any]] = {
-    getattr(aten, name).input: partial(_layers, step) for name, step in _STEPS.items()
+    getattr(aten, name).input: partial(_apply_recurrent_layers, step) for name, step in _STEPS.items()
 }
 CELLS: dict[Any, Callable[..., Any]] = {
     getattr(aten, f"{name}_cell").default: _cell_decomposition(step) for name, step in _STEPS.items()

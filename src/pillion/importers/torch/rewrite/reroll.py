@@ -65,7 +65,7 @@ class _LoopBuilder:
         self.steps, self.number = steps, new_loop()
         order = {node: index for index, node in enumerate(next(iter(steps.place)).graph.nodes)}
         self.rows = sorted(steps.rows, key=lambda row: order[row[-1]])
-        readers = [reader for row in self.rows for reader in self._readers(row)]
+        readers = [reader for row in self.rows for reader in self._outside_readers(row)]
         self.before = min(readers, key=order.__getitem__)
         strides = [element.stride for element in steps.elements.values()]
         self.reverse = bool(strides) and max(strides) < 0
@@ -76,7 +76,7 @@ class _LoopBuilder:
 
     def roll(self) -> None:
         """Inserts the loop, redirects readers of the steps, and erases these."""
-        outside = {row: readers for row in self.rows if (readers := list(self._readers(row)))}
+        outside = {row: readers for row in self.rows if (readers := list(self._outside_readers(row)))}
         self._insert_loop_begin()
         for row in self.rows:
             self._compute_row(row)
@@ -87,7 +87,7 @@ class _LoopBuilder:
             for row in reversed(self.rows):
                 row[step].graph.erase_node(row[step])
 
-    def _readers(self, row: Row) -> Iterator[Node]:
+    def _outside_readers(self, row: Row) -> Iterator[Node]:
         """Readers of a row outside the steps."""
         users = dict.fromkeys(user for node in row for user in node.users)
         return (user for user in users if user not in self.steps.place)
@@ -114,10 +114,10 @@ class _LoopBuilder:
         count, shape = self.steps.count, shape_of(source)
         low = min(element.first, element.first + (count - 1) * element.stride)
         if stride == size:
-            part = _narrow(self.before, source, axis, low, count * size, 1)
+            part = _slice_axis(self.before, source, axis, low, count * size, 1)
         else:
             each = [
-                _narrow(self.before, source, axis, low + i, (count - 1) * stride + 1, stride)
+                _slice_axis(self.before, source, axis, low + i, (count - 1) * stride + 1, stride)
                 for i in range(size)
             ]
             apart = [*shape[:axis], count, 1, *shape[axis + 1 :]]
@@ -199,7 +199,7 @@ class _LoopBuilder:
         return self.steps.count - 1 - step if self.reverse else step
 
     def _result_of_step(self, row: Row, step: int) -> Node:
-        part = _narrow(self.before, self._stacked_results(row), 0, self._stack_position(step), 1, 1)
+        part = _slice_axis(self.before, self._stacked_results(row), 0, self._stack_position(step), 1, 1)
         return call(self.before, aten.reshape.default, part, list(shape_of(row[step])))
 
     def _merge_concat_steps(self, row: Row, reader: Node) -> None:
@@ -226,7 +226,7 @@ class _LoopBuilder:
     def _concat_steps(self, row: Row, steps: list[int], axis: int) -> Node:
         """Concatenates some steps of a row along one of their axes."""
         low, count, shape = min(steps), len(steps), shape_of(row[0])
-        part = _narrow(self.before, self._stacked_results(row), 0, low, count, 1)
+        part = _slice_axis(self.before, self._stacked_results(row), 0, low, count, 1)
         if steps[0] > steps[-1]:
             part = call(self.before, aten.flip.default, part, [0])
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
@@ -253,7 +253,7 @@ def _are_consecutive(numbers: list[int | None]) -> bool:
     return abs(step) == 1 and known == list(range(known[0], known[-1] + step, step))
 
 
-def _narrow(before: Node, x: Node, axis: int, first: int, count: int, step: int) -> Node:
+def _slice_axis(before: Node, x: Node, axis: int, first: int, count: int, step: int) -> Node:
     if (first, count, step) == (0, shape_of(x)[axis], 1):
         return x
     return call(before, aten.slice.Tensor, x, axis, first, first + count, *([step] if step != 1 else []))

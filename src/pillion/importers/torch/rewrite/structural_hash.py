@@ -58,14 +58,14 @@ class ValueNumbering:
     def _value_key(self, node: Node) -> Any:
         if node.op == "get_attr":
             tensor = constant_of(node)
-            return node.target if tensor is None or tensor.numel() > SMALL else _content(tensor)
+            return node.target if tensor is None or tensor.numel() > SMALL else _content_key(tensor)
         if node.op != "call_function" or _has_unique_value(node):
             return node
         arguments = str(map_arg((node.args, dict(node.kwargs)), lambda n: f"·{self._numbers[n]}"))
         return node.target, arguments
 
 
-def _content(tensor: Tensor) -> tuple[Any, ...]:
+def _content_key(tensor: Tensor) -> tuple[Any, ...]:
     """Content key of a tensor; trained parameters are identified by themselves."""
     if tensor.requires_grad:
         return (id(tensor),)

@@ -184,11 +184,11 @@ class Matcher:
             if current in self._reached:
                 continue
             self._reached[current] = reader
-            if self._kind(current) == "computed":
+            if self._classify_row(current) == "computed":
                 operands = zip(*map(operands_of, current), strict=True)
                 waiting.extend((tuple(o), (current, i)) for i, o in enumerate(operands))
 
-    def _kind(self, row: Row) -> str:
+    def _classify_row(self, row: Row) -> str:
         steps, previous, last = self.steps, row[-2], row[-1]
         if self.numbers[previous] == self.numbers[last]:
             self._require_for_all_steps(row, lambda k: self.numbers[row[k]] == self.numbers[last])
@@ -227,7 +227,7 @@ class Matcher:
 
     def _record_element_row(self, row: Row) -> bool:
         """Records a row of slices at equal distances."""
-        reads = [_slice(node) for node in row]
+        reads = [_unit_step_slice(node) for node in row]
         before, last = reads[-2:]
         if before is None or last is None or self.numbers[before.source] != self.numbers[last.source]:
             return False
@@ -304,7 +304,7 @@ def _slices_match(
     )
 
 
-def _slice(node: Node) -> StepSlice | None:
+def _unit_step_slice(node: Node) -> StepSlice | None:
     """The slice that a node reads; None unless its step is 1."""
     if node.target is not aten.slice.Tensor or argument(node, 4, 1) != 1:
         return None

@@ -27,7 +27,7 @@ def max_pool2d(
 ) -> LayoutValue:
     """Lowers a max pool without dilation."""
     assert pair(dilation) == (1, 1), "dilation is decomposed (`decompositions.pools`)"
-    return _pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
+    return _emit_pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
 
 
 @lowers(aten.avg_pool2d.default, quantized=rule_of_op(AvgPool2d))
@@ -49,12 +49,12 @@ def avg_pool2d(
         image, batched = _as_image(b, x)
         around: dict[str, Any] = {"before": (0, top, left, 0), "after": (0, bottom, right, 0)}
         padded = LayoutValue(b.emit(Pad, x=image, value=0.0, name=f"{b.hint}_padded", **around), NHWC)
-        y = _pool(b, AvgPool2d, padded, kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border)
+        y = _emit_pool(b, AvgPool2d, padded, kernel_size, stride, (0, 0, 0, 0), ceil_mode, reach=border)
         return y if batched else _without_batch(b, y.value)
-    return _pool(b, AvgPool2d, x, kernel_size, stride, border, ceil_mode)
+    return _emit_pool(b, AvgPool2d, x, kernel_size, stride, border, ceil_mode)
 
 
-def _pool(
+def _emit_pool(
     b: Builder,
     cls: type[Op],
     x: LayoutValue,
@@ -136,11 +136,11 @@ def _emit_resize(
             f"shape {list(x.shape)}",
             "reshape to [N, C, H, W] before, and back after",
         )
-    y = b.emit(cls, x=b.arrange(x, NHWC), size=_size(x.shape[2:], size, factors), **corners)
+    y = b.emit(cls, x=b.arrange(x, NHWC), size=_resize_output_size(x.shape[2:], size, factors), **corners)
     return LayoutValue(y, NHWC)
 
 
-def _size(before: Shape, size: Sizes, factors: Factors) -> Pair:
+def _resize_output_size(before: Shape, size: Sizes, factors: Factors) -> Pair:
     """Height and width of the result, from the size or from exact factors."""
     if factors is None:
         assert size is not None, "either is given"

@@ -55,7 +55,7 @@ def make_trainable(module: GraphModule) -> None:
         if affine_of(norm) is None:
             replace(norm, as_native_norm(norm))
         else:
-            replace(norm, _trainable(module, norm, alone[norm]))
+            replace(norm, _build_trainable_norm(module, norm, alone[norm]))
 
 
 def simulated_layer(norm: Node, shared: Container[Node]) -> Node | None:
@@ -64,7 +64,7 @@ def simulated_layer(norm: Node, shared: Container[Node]) -> Node | None:
     return layer if layer is not None and single_user(layer.args[1]) is layer else None  # type: ignore[arg-type]  # a node
 
 
-def _trainable(module: GraphModule, norm: Node, alone: bool) -> Node:
+def _build_trainable_norm(module: GraphModule, norm: Node, alone: bool) -> Node:
     source: Any = norm.args[0]
     shape = shape_of(source)
     reshaped = alone and len(shape) != 4
@@ -119,7 +119,7 @@ def fold_trained_norms(prepared: GraphModule) -> bool:
         if affine is None or not isinstance(source, Node):
             raise ValueError(f"{norm.format_node()} is still in training")
         if source.target is unscale:
-            _fold(prepared, norm, source, affine)
+            _fold_batch_norm(prepared, norm, source, affine)
         elif len(shape_of(norm)) == 4 and source.op == "call_module":
             _make_depthwise(prepared, norm, affine)
         else:
@@ -130,7 +130,7 @@ def fold_trained_norms(prepared: GraphModule) -> bool:
     return bool(norms)
 
 
-def _fold(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
+def _fold_batch_norm(prepared: GraphModule, norm: Node, undo: Any, affine: Affine) -> None:
     layer, _, bias = undo.args
     rounding = layer.args[1]
     weight, variance = constant_tensor(rounding.args[0].args[0]), constant_tensor(norm.args[4])

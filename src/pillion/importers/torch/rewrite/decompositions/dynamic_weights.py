@@ -84,7 +84,7 @@ def _decompose_signal_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None
     return y.squeeze(2)
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _linear_as_matmul(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rows = x.reshape(1, -1, x.shape[-1])
     y = torch.bmm(rows, weight.t().unsqueeze(0)).reshape(*x.shape[:-1], weight.shape[0])
     return y if bias is None else y + bias
@@ -98,5 +98,5 @@ def _has_computed_weights(node: Node) -> bool:
 
 decompose_by(_decompose_signal_conv, aten.conv1d.default, when=_has_computed_weights, table=LATE)
 decompose_by(_decompose_image_conv, aten.conv2d.default, when=_has_computed_weights, table=LATE)
-decompose_by(_linear, aten.linear.default, when=_has_computed_weights, table=LATE)
+decompose_by(_linear_as_matmul, aten.linear.default, when=_has_computed_weights, table=LATE)
 decompose_by(windows, aten.im2col.default)

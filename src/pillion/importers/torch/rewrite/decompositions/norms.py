@@ -21,12 +21,12 @@ from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 Axes = int | Sequence[int] | None
 
 
-def _dot(a: Tensor, b: Tensor) -> Tensor:
+def _rowwise_dot_product(a: Tensor, b: Tensor) -> Tensor:
     """Dot products of rows [N, L] as [N, 1]."""
     return torch.bmm(a.unsqueeze(1), b.unsqueeze(2)).reshape(-1, 1)
 
 
-def _axes(x: Tensor, dim: Axes) -> list[int]:
+def _reduction_axes(x: Tensor, dim: Axes) -> list[int]:
     """Axes of a reduction; all axes by default."""
     if dim is None or dim in ((), []):
         return list(range(x.dim()))
@@ -35,7 +35,7 @@ def _axes(x: Tensor, dim: Axes) -> list[int]:
 
 def _flatten_to_rows(x: Tensor, dim: Axes) -> Tensor:
     """Flattens the reduced axes into rows [N, L]."""
-    axes = _axes(x, dim)
+    axes = _reduction_axes(x, dim)
     remaining = [axis for axis in range(x.dim()) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
     return x.permute(*remaining, *axes).reshape(-1, count)
@@ -43,7 +43,7 @@ def _flatten_to_rows(x: Tensor, dim: Axes) -> Tensor:
 
 def _reshape_to_reduction(x: Tensor, rows: Tensor, dim: Axes, keepdim: bool) -> Tensor:
     """Reshapes one number per row to the reduction's shape."""
-    axes = _axes(x, dim)
+    axes = _reduction_axes(x, dim)
     sizes = [
         (1 if axis in axes else size) for axis, size in enumerate(x.shape) if keepdim or axis not in axes
     ]
@@ -56,14 +56,14 @@ def _variance(
     rows = _flatten_to_rows(x, dim)
     centred = rows - rows.mean(1, keepdim=True)
     divisor = rows.shape[1] - (1 if correction is None else correction)
-    return _reshape_to_reduction(x, _dot(centred, centred) * (1 / divisor), dim, keepdim)
+    return _reshape_to_reduction(x, _rowwise_dot_product(centred, centred) * (1 / divisor), dim, keepdim)
 
 
 def _with_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     def form(
         x: Tensor, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
     ) -> tuple[Tensor, Tensor]:
-        mean = x.mean(_axes(x, dim), keepdim=keepdim)
+        mean = x.mean(_reduction_axes(x, dim), keepdim=keepdim)
         return statistic(x, dim, correction=correction, keepdim=keepdim), mean
 
     return form
@@ -72,10 +72,10 @@ def _with_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, 
 def _decompose_vector_norm(
     x: Tensor, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    axes = _axes(x, dim)
+    axes = _reduction_axes(x, dim)
     if ord == 2:
         rows = _flatten_to_rows(x, dim)
-        return _reshape_to_reduction(x, torch.sqrt(_dot(rows, rows)), dim, keepdim)
+        return _reshape_to_reduction(x, torch.sqrt(_rowwise_dot_product(rows, rows)), dim, keepdim)
     if ord == 1:
         return x.abs().sum(axes, keepdim=keepdim)
     if ord == math.inf:

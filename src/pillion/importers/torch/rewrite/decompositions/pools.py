@@ -45,7 +45,7 @@ class _Phase:
         return (self.count - 1) * self.step + self.kernel
 
 
-def _phases(before: int, after: int) -> list[_Phase]:
+def _adaptive_pool_phases(before: int, after: int) -> list[_Phase]:
     """Groups the windows of an adaptive pool: window i spans ⌊i · before / after⌋ to ⌈(i + 1) · before / after⌉, a
     periodic pattern."""
     count = math.gcd(before, after)
@@ -57,11 +57,11 @@ def _phases(before: int, after: int) -> list[_Phase]:
 def _adaptive_pool_decomposition(pool: Pool) -> Callable[[Tensor, Sequence[int]], Tensor]:
     def form(x: Tensor, output_size: Sequence[int]) -> Tensor:
         (h, w), (rows, columns) = x.shape[-2:], output_size
-        tall, wide = _phases(h, rows), _phases(w, columns)
+        tall, wide = _adaptive_pool_phases(h, rows), _adaptive_pool_phases(w, columns)
         if len(tall) * len(wide) <= MOST_PHASES or 1 in (len(tall), len(wide)):
             return _pool_phases(pool, x, tall, wide)
-        upright = _pool_phases(pool, x, tall, _phases(w, w))
-        return _pool_phases(pool, upright, _phases(rows, rows), wide)
+        upright = _pool_phases(pool, x, tall, _adaptive_pool_phases(w, w))
+        return _pool_phases(pool, upright, _adaptive_pool_phases(rows, rows), wide)
 
     return form
 
@@ -101,7 +101,7 @@ def reads_values_only(node: Node) -> bool:
     return all(user.target is getitem and user.args[1] == 0 for user in node.users)
 
 
-def _values(pool: Pool) -> Callable[..., tuple[Tensor, None]]:
+def _without_indices(pool: Pool) -> Callable[..., tuple[Tensor, None]]:
     """Gives the results of an operator whose indices are not read."""
     return lambda *args: (pool(*args), None)
 
@@ -218,12 +218,12 @@ decompose_by(
 )
 decompose_by(_adaptive_pool3d(F.adaptive_avg_pool2d), aten.adaptive_avg_pool3d.default)
 decompose_by(
-    _values(_adaptive_pool_decomposition(F.max_pool2d)),
+    _without_indices(_adaptive_pool_decomposition(F.max_pool2d)),
     aten.adaptive_max_pool2d.default,
     when=reads_values_only,
 )
 decompose_by(
-    _values(_adaptive_pool3d(F.adaptive_max_pool2d)),
+    _without_indices(_adaptive_pool3d(F.adaptive_max_pool2d)),
     aten.adaptive_max_pool3d.default,
     when=reads_values_only,
 )
@@ -231,4 +231,4 @@ decompose_by(_average_pool_by_convolution, aten.avg_pool2d.default, when=_has_di
 decompose_by(_avg_pool3d, aten.avg_pool3d.default, when=lambda node: not _has_divisor(node))
 decompose_by(dilated_max, aten.max_pool2d.default, when=is_dilated)
 decompose_by(_max_pool3d, aten.max_pool3d.default)
-decompose_by(_values(_max_pool3d), aten.max_pool3d_with_indices.default, when=reads_values_only)
+decompose_by(_without_indices(_max_pool3d), aten.max_pool3d_with_indices.default, when=reads_values_only)

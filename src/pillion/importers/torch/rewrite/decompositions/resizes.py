@@ -65,7 +65,7 @@ def _resize_by_matrices(resize: Any) -> Callable[..., Tensor]:
     return form
 
 
-def _nearest(x: Tensor, output_size: Sizes, scale_factors: Factors = None) -> Tensor:
+def _resize_nearest(x: Tensor, output_size: Sizes, scale_factors: Factors = None) -> Tensor:
     """Gathers pixels at the positions that PyTorch derives from the factors."""
     for axis, factor in enumerate(scale_factors or ()):
         before = x.shape[2 + axis]
@@ -93,11 +93,11 @@ def _has_inexact_factors(node: Node) -> bool:
 def size_follows_factors(node: Node) -> bool:
     """Whether the size of a resize follows from its factors, if it has any."""
     before, after = shape_of(node.args[0])[2:], shape_of(node)[2:]  # type: ignore[arg-type]  # the schema says tensor
-    axes = zip(before, _factors(node), after, strict=True)
+    axes = zip(before, _scale_factors(node), after, strict=True)
     return all(factor is None or math.isclose(b * factor, a) for b, factor, a in axes)
 
 
-def _factors(node: Node) -> Sequence[float | None]:
+def _scale_factors(node: Node) -> Sequence[float | None]:
     """Factor of each image axis; None if not given."""
     count = len(shape_of(node)) - 2
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
@@ -114,7 +114,7 @@ decompose_by(_resize_volume(aten._upsample_nearest_exact2d.vec), aten._upsample_
 decompose_by(_resize_volume(aten.upsample_bilinear2d.vec), aten.upsample_trilinear3d.vec)
 for _form, _resize in (
     (_resize_by_matrices(aten.upsample_bilinear2d.vec), aten.upsample_bilinear2d),
-    (_nearest, aten.upsample_nearest2d),
+    (_resize_nearest, aten.upsample_nearest2d),
 ):
     decompose_by(_form, _resize.vec, when=_has_inexact_factors)
     decompose_by(_with_separate_factors(_form), _resize.default, when=_has_inexact_factors)

@@ -54,14 +54,14 @@ def max_pool_indices(
     row = starts[0].reshape(-1, 1) + (down if apart[0] == 1 else down * apart[0])
     column = starts[1] + (right if apart[1] == 1 else right * apart[1])
     if apart != [1, 1]:
-        row = _inside(row, starts[0].reshape(-1, 1), kernels[0], apart[0], sizes[0])
-        column = _inside(column, starts[1], kernels[1], apart[1], sizes[1])
+        row = _clamp_to_image(row, starts[0].reshape(-1, 1), kernels[0], apart[0], sizes[0])
+        column = _clamp_to_image(column, starts[1], kernels[1], apart[1], sizes[1])
     elif any(sides) or ceil_mode:
         row, column = row.clamp(0, sizes[0] - 1), column.clamp(0, sizes[1] - 1)
     return row * sizes[1] + column
 
 
-def _inside(index: Tensor, start: Tensor, kernel: int, apart: int, size: int) -> Tensor:
+def _clamp_to_image(index: Tensor, start: Tensor, kernel: int, apart: int, size: int) -> Tensor:
     """Clamps indices to the first and the last tap inside the image of windows that begin at `start`."""
     first = torch.where(start < 0, start % apart, start)
     last = torch.minimum(start + (kernel - 1) * apart, size - 1 - (size - 1 - start) % apart)
