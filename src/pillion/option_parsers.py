@@ -64,10 +64,10 @@ def parse_pairs(given: Mapping[str, int] | Iterable[str] | None) -> Mapping[str,
     """Parses `h:1`, or several of these, as input names with output numbers."""
     if isinstance(given, Mapping):
         return given
-    return dict(map(_pair, [given] if isinstance(given, str) else given or ()))
+    return dict(map(_parse_state_pair, [given] if isinstance(given, str) else given or ()))
 
 
-def _pair(text: str) -> tuple[str, int]:
+def _parse_state_pair(text: str) -> tuple[str, int]:
     name, _, number = text.rpartition(":")
     if not name or not (number.isascii() and number.isdigit()):
         raise PillionError(

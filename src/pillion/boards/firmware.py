@@ -61,10 +61,10 @@ def read_firmware(folder: Path, files: Collection[str] | None = None) -> Firmwar
     folder = folder.absolute()
     present = files if files is not None else _find_c_files(folder)
     layout = layout_of(present)
-    return _Reader(folder, layout, _names(folder, present, layout)).firmware()
+    return _Reader(folder, layout, _firmware_file_names(folder, present, layout)).firmware()
 
 
-def _names(folder: Path, present: Collection[str], layout: ProjectLayout) -> list[str]:
+def _firmware_file_names(folder: Path, present: Collection[str], layout: ProjectLayout) -> list[str]:
     """Returns the C files and headers of a firmware; raises if one is missing."""
     needed = {layout.path(layout.model, name) for name in ("model.c", "model.h", "weights.c")}
     candidates = needed | {name for name in present if name.endswith((".c", ".h"))}
@@ -93,12 +93,12 @@ class _Reader:
     def firmware(self) -> Firmware:
         """Returns the classified sources."""
         model, stand_in = self.layout.model, self.layout.stand_in
-        apart = () if stand_in == model else (self._program(stand_in), self._kernels(stand_in))
+        apart = () if stand_in == model else (self._program(stand_in), self._kernel_sources(stand_in))
         return Firmware(
             folder=self.folder,
             header=self.folder / model / "model.h",
             model=self._program(model),
-            kernels=self._kernels(model),
+            kernels=self._kernel_sources(model),
             stand_ins=tuple(sources for sources in apart if sources.files),
             harness=self._harness_sources(),
         )
@@ -130,7 +130,7 @@ class _Reader:
         includes = [model] * (model != ".") + [os.path.normpath(f"{model}/{KERNEL_HEADERS}")]
         return Sources(self.folder / subfolder, tuple(files), tuple(headers), tuple(includes))
 
-    def _kernels(self, folder: str) -> Sources:
+    def _kernel_sources(self, folder: str) -> Sources:
         """Returns the kernels in a folder, which include only headers of kernels."""
         files = _names_in_folder(self._files_in_folder(folder), f"{KERNEL_FOLDER}/", ".c")
         includes = (os.path.normpath(f"{self._path_to_model_folder(folder)}/{KERNEL_HEADERS}"),)

@@ -137,9 +137,9 @@ class HostModel:
         size = _CHANGES.size + sum(output.bytes for output in self.outputs)
         message = b"".join(part for inputs in samples for part in (what, *inputs))
         answers = self._child.exchange(message, size * len(samples), self._timeout)
-        return [self._outputs(answers[at : at + size]) for at in range(0, len(answers), size)]
+        return [self._unpack_outputs(answers[at : at + size]) for at in range(0, len(answers), size)]
 
-    def _outputs(self, answer: bytes) -> list[bytes]:
+    def _unpack_outputs(self, answer: bytes) -> list[bytes]:
         """Returns the outputs in an answer; raises if bytes outside the arena changed."""
         self._check_guards(*_CHANGES.unpack_from(answer))
         sizes = [output.bytes for output in self.outputs]

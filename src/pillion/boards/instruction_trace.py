@@ -71,7 +71,9 @@ def count(
     key = digest(
         (RUNS.encode(), image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode())
     )
-    result_file = cached_file(key, COUNTS, lambda out: _run(image, board, inputs, plugin, out, timeout))
+    result_file = cached_file(
+        key, COUNTS, lambda out: _run_with_plugin(image, board, inputs, plugin, out, timeout)
+    )
     text, _, named = result_file.read_text("utf-8").rpartition(RUNS)
     runs = [int(number) for number in named.split()]
     windows = list(_parse_counted_windows(text, disassemble(image, board.core)))
@@ -113,7 +115,9 @@ def _plugin_version() -> int:
     return 2 if match and (int(match[1]), int(match[2])) >= (8, 2) else 1
 
 
-def _run(image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, timeout: float) -> None:
+def _run_with_plugin(
+    image: Path, board: Board, inputs: bytes, plugin: Path, out: Path, timeout: float
+) -> None:
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
         # Names have no comma, which would end an option.
         (Path(folder) / PLUGIN).symlink_to(plugin)

@@ -85,7 +85,10 @@ def _round_decibels(decibels: float | None) -> float | None:
 def program_comparison_facts(two: TwoPrograms) -> Facts:
     """Returns the differences between two programs."""
     sides = (two.first, two.second)
-    rows = [_row(what, *(_number(side, what) for side in sides)) for what in _compared_quantities(*sides)]
+    rows = [
+        _comparison_row(what, *(_quantity_value(side, what) for side in sides))
+        for what in _compared_quantities(*sides)
+    ]
     facts: Facts = {
         "first": _describe_side(two.first),
         "second": _describe_side(two.second),
@@ -114,13 +117,13 @@ def _compared_quantities(first: ComparedSide, second: ComparedSide) -> list[str]
     return [*known, "macs", "ops", *dict.fromkeys([*first.metrics, *second.metrics])]
 
 
-def _number(side: ComparedSide, what: str) -> float | int | None:
+def _quantity_value(side: ComparedSide, what: str) -> float | int | None:
     if what in ("macs", "ops"):
         return int(getattr(side, what))
     return side.metrics[what] if what in side.metrics else getattr(side.costs, what, None)
 
 
-def _row(what: str, first: float | None, second: float | None) -> Facts:
+def _comparison_row(what: str, first: float | None, second: float | None) -> Facts:
     row: Facts = {"what": what.replace("_", " "), "first": first, "second": second}
     if first is None or second is None:
         return {**row, "change": None, "times": None}

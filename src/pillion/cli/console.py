@@ -45,7 +45,7 @@ def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {})
             print(f"{key}:")
             print(table(value, columns.get(key) or list(value[0])))
         else:
-            print(f"{key.replace('_', ' '):{width}}  {_cell(value)}")
+            print(f"{key.replace('_', ' '):{width}}  {_format_cell(value)}")
 
 
 def print_line(line: str) -> None:
@@ -79,7 +79,10 @@ UNSHORTENED = frozenset(
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Formats rows in aligned columns; numbers are right-aligned."""
     cells = [
-        [_cell(row.get(c)) if c in UNSHORTENED else _shorten_cell(_cell(row.get(c))) for c in columns]
+        [
+            _format_cell(row.get(c)) if c in UNSHORTENED else _shorten_cell(_format_cell(row.get(c)))
+            for c in columns
+        ]
         for row in rows
     ]
     widths = [
@@ -99,7 +102,7 @@ LONGEST_NAME = 44
 """Longest text of a cell. Longer names lose their beginning, because the end says more."""
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):

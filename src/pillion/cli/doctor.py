@@ -27,7 +27,7 @@ def doctor(as_json: JsonOption = False) -> None:
     Each item is listed with the features that it enables. Nothing is changed and no package is imported;
     compilers and the emulator are asked for their version."""
     tools = optional_tools()
-    facts: dict[str, Any] = {**system_facts(), "found": [_row(tool) for tool in tools]}
+    facts: dict[str, Any] = {**system_facts(), "found": [_tool_row(tool) for tool in tools]}
     if as_json:
         console.show(facts, as_json)
         return
@@ -40,7 +40,7 @@ def doctor(as_json: JsonOption = False) -> None:
         print(line)
 
 
-def _row(tool: FoundTool) -> dict[str, Any]:
+def _tool_row(tool: FoundTool) -> dict[str, Any]:
     return {**asdict(tool), "ways": dict(tool.ways), "ready": tool.is_ready}
 
 

@@ -127,10 +127,10 @@ def _check_all_programs() -> list[FoundTool]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor() as threads:
-        return list(threads.map(_program, TOOLS))
+        return list(threads.map(_check_program, TOOLS))
 
 
-def _program(name: str) -> FoundTool:
+def _check_program(name: str) -> FoundTool:
     tool, enables = TOOLS[name]
     path = _path_of(tool)
     if path is None:

@@ -71,7 +71,7 @@ class NamedProgramOptions:
                 here=f"suffix {suffix_of(spec)}" if suffix_of(spec) else "a folder",
                 help="--float file.py:Net, a name that `pillion models` lists, or a .pt2",
             )
-        return self._load(spec)
+        return self._load_float_model(spec)
 
     def _request_with_calibration(self) -> Request:
         """Returns the request with its calibration data opened; data and calibration are normalized alike."""
@@ -81,7 +81,7 @@ class NamedProgramOptions:
         reading = replace(self.reading, labels=None, label_column=None, classes=())
         return replace(self.request, samples=open_data(path, reading))
 
-    def _load(self, spec: str) -> TorchModel:
+    def _load_float_model(self, spec: str) -> TorchModel:
 
         from pillion.importers.torch.float_model import float_model
 

@@ -39,7 +39,7 @@ def compiled_program_facts(program: Program, output: Path, runtime: str = "1.4")
         "outputs": [repr(v) for v in program.graph.outputs],
         **_stream_facts(program),
         **form,
-        **(_npu(program, _sram_bytes(program, output, form)) if program.target.npu else {}),
+        **(_npu_facts(program, _sram_bytes(program, output, form)) if program.target.npu else {}),
     }
 
 
@@ -194,7 +194,7 @@ def _sram_bytes(program: Program, output: Path, form: Facts) -> int:
     return own + (npu if not program.payloads.workspaces else program.payloads.scratch_bytes)
 
 
-def _npu(program: Program, sram_bytes: int) -> Facts:
+def _npu_facts(program: Program, sram_bytes: int) -> Facts:
     """Returns the ops of the NPU and their RAM."""
     on_npu = len(program.ledger.on_npu)
     return {
@@ -202,14 +202,14 @@ def _npu(program: Program, sram_bytes: int) -> Facts:
         "ops_on_cpu": len(program.ledger.entries) - on_npu,
         "npu": program.payloads.summary,
         **program.payloads.figures,
-        f"npu_flash_bytes{_bound(program.npu_memory.is_exact)}": program.npu_memory.flash_bytes,
+        f"npu_flash_bytes{_lower_bound_suffix(program.npu_memory.is_exact)}": program.npu_memory.flash_bytes,
         "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
-        **{f"sram_bytes_needed{_bound(program.npu_memory.is_exact)}": sram_bytes},
+        **{f"sram_bytes_needed{_lower_bound_suffix(program.npu_memory.is_exact)}": sram_bytes},
         "sram_bytes_of_chip": program.target.sram_bytes,
     }
 
 
-def _bound(is_exact: bool) -> str:
+def _lower_bound_suffix(is_exact: bool) -> str:
     return "" if is_exact else "_at_least"
 
 

@@ -72,7 +72,7 @@ def report_command(
     if options.quantize.calibrate is not None or data is None:
         request = with_calibration_data(request, fitting)
     with console.progress(quiet=as_json) as progress:
-        program = _program(request, progress)
+        program = _compile_or_load(request, progress)
     facts = collect_facts(
         program,
         request,
@@ -102,7 +102,7 @@ def _require_report_output(model: str, output: Path | None, as_json: bool) -> No
         )
 
 
-def _program(request: Request, progress: object) -> Program:
+def _compile_or_load(request: Request, progress: object) -> Program:
     """Compiles the model, or reads a .pte unchanged if no target is given."""
     from pillion.compiler import load
 

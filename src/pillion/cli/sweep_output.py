@@ -53,7 +53,7 @@ def show_preview(plan: SweepFile, store: Store, as_json: bool) -> None:
         {
             "variant": number,
             "model": job.model,
-            **{column(key): _cell(value) for key, value in job.values.items()},
+            **{column(key): _format_cell(value) for key, value in job.values.items()},
             "state": "to do" if result is None else "failed" if result.failure else "done",
         }
         for number, (job, result) in enumerate(zip(jobs, results, strict=True), 1)
@@ -61,7 +61,7 @@ def show_preview(plan: SweepFile, store: Store, as_json: bool) -> None:
     console.show_rows(rows, list(dict.fromkeys(key for row in rows for key in row)), as_json)
 
 
-def _cell(value: object) -> object:
+def _format_cell(value: object) -> object:
     return "x".join(map(str, value)) if isinstance(value, tuple) else value
 
 

@@ -21,7 +21,7 @@ def compare_targets(programs: Mapping[str, Program]) -> dict[str, Any]:
     names = list(dict.fromkeys(name for by_name in entries.values() for name in by_name))
     return {
         "targets": [_target_row(target, program) for target, program in programs.items()],
-        "ops": [_row(name, entries) for name in names],
+        "ops": [_op_row(name, entries) for name in names],
     }
 
 
@@ -62,7 +62,7 @@ def _npu_arithmetic(program: Program) -> str | None:
     return bodies[0].value if bodies else None
 
 
-def _row(name: str, entries: Mapping[str, Mapping[str, LedgerEntry]]) -> dict[str, Any]:
+def _op_row(name: str, entries: Mapping[str, Mapping[str, LedgerEntry]]) -> dict[str, Any]:
     present = {target: by_name[name] for target, by_name in entries.items() if name in by_name}
     first = next(iter(present.values()))
     units = {

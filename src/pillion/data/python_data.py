@@ -105,7 +105,9 @@ def limit_unsized(things: Any, most: int) -> Any:
     """Returns things with a length as they are, and at most `most` items of others, with a warning if it stops
     before their end."""
     return (
-        things if length_of(things) is not None or not hasattr(things, "__iter__") else _first(things, most)
+        things
+        if length_of(things) is not None or not hasattr(things, "__iter__")
+        else _take_first(things, most)
     )
 
 
@@ -117,7 +119,7 @@ def length_of(things: Any) -> int | None:
         return None
 
 
-def _first(things: Iterable[Any], most: int) -> Iterator[Any]:
+def _take_first(things: Iterable[Any], most: int) -> Iterator[Any]:
     for number, item in enumerate(things):
         if number == most:
             warn(
@@ -135,7 +137,7 @@ def _arrays_by_name(item: Any, location: str, inputs: int) -> dict[str, Array]:
     elif as_array(item) is not None:
         named = {"0": as_array(item)}
     elif isinstance(item, (tuple, list)):
-        named = {str(i): as_array(part) for i, part in enumerate(_flat(item, inputs))}
+        named = {str(i): as_array(part) for i, part in enumerate(_flatten_inputs(item, inputs))}
     else:
         named = {"": None}
     arrays = {name: part for name, part in named.items() if part is not None}
@@ -149,7 +151,7 @@ def _arrays_by_name(item: Any, location: str, inputs: int) -> dict[str, Array]:
     return arrays
 
 
-def _flat(item: Sequence[Any], inputs: int) -> list[Any]:
+def _flatten_inputs(item: Sequence[Any], inputs: int) -> list[Any]:
     """Flattens ((a, b), label) for several inputs."""
     if inputs > 1 and len(item) == 2 and isinstance(item[0], (tuple, list)):
         return [*item[0], item[1]]

@@ -57,7 +57,7 @@ class Reading:
     options."""
 
     def __post_init__(self) -> None:
-        parsed = {"classes": _words(self.classes)} | {
+        parsed = {"classes": _parse_class_names(self.classes)} | {
             n: _parse_numbers(n, getattr(self, n)) for n in ("mean", "std")
         }
         if isinstance(self.transform, str):
@@ -74,7 +74,7 @@ class Reading:
                 raise _invalid_number_error("--std", value, "numbers above 0")
 
 
-def _words(text: str | tuple[str, ...]) -> Any:
+def _parse_class_names(text: str | tuple[str, ...]) -> Any:
     names = tuple(word.strip() for word in text.split(",")) if text and isinstance(text, str) else text or ()
     if len(set(names)) != len(names) or not all(names):
         raise PillionError(

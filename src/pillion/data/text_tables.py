@@ -35,7 +35,7 @@ class TextTable:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields the rows with their line numbers; empty lines are skipped."""
-        for line, cells in _rows(self.path, self.separator):
+        for line, cells in _read_rows(self.path, self.separator):
             if line > 1 or not self.has_names:
                 if len(cells) != self.columns:
                     raise _damaged_table_error(
@@ -47,7 +47,7 @@ class TextTable:
 def open_table(path: Path, numbers: int | None, reading: Reading) -> TextTable:
     """Determines the table's layout from its first lines, and from the number of columns if that is known."""
     separator = _detect_separator(path)
-    lines = [cells for _, cells in itertools.islice(_rows(path, separator), 2)]
+    lines = [cells for _, cells in itertools.islice(_read_rows(path, separator), 2)]
     if not lines:
         raise _damaged_table_error(path, 1, "an empty file", "a line for each sample")
     cells = lines[0]
@@ -83,7 +83,7 @@ def _detect_separator(path: Path) -> str:
     return max(SEPARATORS, key=line.count)
 
 
-def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _read_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yields every non-empty line with its number."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -161,7 +161,7 @@ def samples_of_table(
             if table.label is not None
             else None
         )
-        row = np.array([_number(cell, table.path, line) for cell in cells], np.float64)
+        row = np.array([_parse_number(cell, table.path, line) for cell in cells], np.float64)
         real = normalized(row, reading).astype(np.float32)
         yield Sample((real.reshape(1, *wanted.of_one),), label, place)
 
@@ -174,7 +174,7 @@ def labels_of_table(path: Path, reading: Reading) -> list[Array]:
     return [_parse_label(cells[table.label], numbers, path, line) for line, cells in table.rows()]
 
 
-def _number(cell: str, path: Path, line: int) -> float:
+def _parse_number(cell: str, path: Path, line: int) -> float:
     try:
         number = float(cell)
     except ValueError:
@@ -193,7 +193,7 @@ def _parse_label(cell: str, numbers: dict[str, int], path: Path, line: int) -> A
                 path, line, f"the label `{cell[:40]}`", f"labels {', '.join(list(numbers)[:12])}"
             )
         return np.asarray(numbers[cell])
-    number = _number(cell, path, line)
+    number = _parse_number(cell, path, line)
     return np.asarray(int(number) if number.is_integer() else number)
 
 

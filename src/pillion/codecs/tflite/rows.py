@@ -106,7 +106,7 @@ def _is_shift_amount(amount: Value) -> bool:
     return amount.is_constant and int(amount.constant.min()) >= 0 and int(amount.constant.max()) < 32
 
 
-def _sum(code: str, op: type[Any], options: Any) -> Row:
+def _sum_row(code: str, op: type[Any], options: Any) -> Row:
     """Returns the row of a sum or difference. The option is for int16 tensors; LiteRT's default is true."""
     fixed_options = {"pot_scale_int16": False}
     return Row(
@@ -132,7 +132,7 @@ def _comparison_row(relation: ops.Relation) -> Row:
     return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, check_written=_require_comparable)
 
 
-def _function(code: str, function: ops.Function, options: Any = None, **more: Any) -> Row:
+def _lut_row(code: str, function: ops.Function, options: Any = None, **more: Any) -> Row:
     return Row(code, ops.Lut, options=options, fixed={"function": function}, **more)
 
 
@@ -141,14 +141,14 @@ def _reduction_row(code: str, op: type[Any], types: tuple[DType, ...] = (DType.I
     return Row(code, op, options=tflite.ReducerOptions, fields=fields, numbers="axes", types=types)
 
 
-def _resize(code: str, op: type[Any], options: type[Any]) -> Row:
+def _resize_row(code: str, op: type[Any], options: type[Any]) -> Row:
     fields = {"align_corners": "align_corners", "half_pixel": "half_pixel_centers"}
     return Row(code, op, options=options, fields=fields, numbers="size", read_numbers=resized)
 
 
 ROWS = (
-    _sum("ADD", ops.Add, tflite.AddOptions),
-    _sum("SUB", ops.Sub, tflite.SubOptions),
+    _sum_row("ADD", ops.Add, tflite.AddOptions),
+    _sum_row("SUB", ops.Sub, tflite.SubOptions),
     Row("MUL", ops.Mul, PAIR, tflite.MulOptions, is_bounded=True),
     Row(
         "DIV",
@@ -175,17 +175,17 @@ ROWS = (
     _calculation_row("FLOOR_MOD", ops.Calculation.FLOOR_MOD),
     _calculation_row("BITWISE_XOR", ops.Calculation.XOR),
     _calculation_row("RIGHT_SHIFT", ops.Calculation.SHIFT_RIGHT),
-    _function("LOGISTIC", ops.Function.SIGMOID),
-    _function("TANH", ops.Function.TANH),
-    _function("HARD_SWISH", ops.Function.HARDSWISH, tflite.HardSwishOptions),
-    _function("GELU", ops.Function.GELU, tflite.GeluOptions, fixed_options={"approximate": False}),
-    _function("GELU", ops.Function.GELU_TANH, tflite.GeluOptions, fixed_options={"approximate": True}),
-    _function("EXP", ops.Function.EXP, tflite.ExpOptions),
-    _function("LOG", ops.Function.LOG),
-    _function("SQRT", ops.Function.SQRT),
-    _function("RSQRT", ops.Function.RSQRT),
-    _function("ABS", ops.Function.ABS, tflite.AbsOptions),
-    _function("LEAKY_RELU", ops.Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}),
+    _lut_row("LOGISTIC", ops.Function.SIGMOID),
+    _lut_row("TANH", ops.Function.TANH),
+    _lut_row("HARD_SWISH", ops.Function.HARDSWISH, tflite.HardSwishOptions),
+    _lut_row("GELU", ops.Function.GELU, tflite.GeluOptions, fixed_options={"approximate": False}),
+    _lut_row("GELU", ops.Function.GELU_TANH, tflite.GeluOptions, fixed_options={"approximate": True}),
+    _lut_row("EXP", ops.Function.EXP, tflite.ExpOptions),
+    _lut_row("LOG", ops.Function.LOG),
+    _lut_row("SQRT", ops.Function.SQRT),
+    _lut_row("RSQRT", ops.Function.RSQRT),
+    _lut_row("ABS", ops.Function.ABS, tflite.AbsOptions),
+    _lut_row("LEAKY_RELU", ops.Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}),
     Row(
         "SOFTMAX",
         ops.Softmax,
@@ -209,7 +209,7 @@ ROWS = (
         read_numbers=axes_in_order,
         types=ANY,
     ),
-    _resize("RESIZE_BILINEAR", ops.ResizeBilinear, tflite.ResizeBilinearOptions),
-    _resize("RESIZE_NEAREST_NEIGHBOR", ops.ResizeNearest, tflite.ResizeNearestNeighborOptions),
+    _resize_row("RESIZE_BILINEAR", ops.ResizeBilinear, tflite.ResizeBilinearOptions),
+    _resize_row("RESIZE_NEAREST_NEIGHBOR", ops.ResizeNearest, tflite.ResizeNearestNeighborOptions),
 )
 READERS, WRITERS = readers((*ROWS, *WINDOW_ROWS)), writers((*ROWS, *WINDOW_ROWS))

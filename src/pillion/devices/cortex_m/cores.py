@@ -56,7 +56,7 @@ EXTENSIONS = {"nodsp": "the DSP extension", "nomve": "Helium"}
 """The extensions that a chip may omit, by suffix."""
 
 
-def _core(short: str, isa: Isa, board: str | None = None) -> Core:
+def _define_core(short: str, isa: Isa, board: str | None = None) -> Core:
     name = f"cortex-{short}"
     return Core(name, isa, (f"-mcpu={name}", "-mthumb"), board)
 
@@ -64,23 +64,23 @@ def _core(short: str, isa: Isa, board: str | None = None) -> Core:
 CORES: dict[str, Core] = {
     core.name: core
     for core in (
-        _core("m0", Isa.SCALAR, "microbit"),
-        _core("m0plus", Isa.SCALAR),
-        _core("m1", Isa.SCALAR),
-        _core("m3", Isa.SCALAR, "mps2-an385"),
-        _core("m4", Isa.DSP, "mps2-an386"),
-        _core("m7", Isa.DSP, "mps2-an500"),
-        _core("m23", Isa.SCALAR),
-        _core("m33", Isa.DSP, "mps2-an505"),
-        _core("m33+nodsp", Isa.SCALAR),
-        _core("m35p", Isa.DSP),
-        _core("m35p+nodsp", Isa.SCALAR),
-        _core("m52", Isa.MVE),
-        _core("m52+nomve", Isa.DSP),
-        _core("m55", Isa.MVE, "mps3-an547"),
-        _core("m55+nomve", Isa.DSP),
-        _core("m85", Isa.MVE),
-        _core("m85+nomve", Isa.DSP),
+        _define_core("m0", Isa.SCALAR, "microbit"),
+        _define_core("m0plus", Isa.SCALAR),
+        _define_core("m1", Isa.SCALAR),
+        _define_core("m3", Isa.SCALAR, "mps2-an385"),
+        _define_core("m4", Isa.DSP, "mps2-an386"),
+        _define_core("m7", Isa.DSP, "mps2-an500"),
+        _define_core("m23", Isa.SCALAR),
+        _define_core("m33", Isa.DSP, "mps2-an505"),
+        _define_core("m33+nodsp", Isa.SCALAR),
+        _define_core("m35p", Isa.DSP),
+        _define_core("m35p+nodsp", Isa.SCALAR),
+        _define_core("m52", Isa.MVE),
+        _define_core("m52+nomve", Isa.DSP),
+        _define_core("m55", Isa.MVE, "mps3-an547"),
+        _define_core("m55+nomve", Isa.DSP),
+        _define_core("m85", Isa.MVE),
+        _define_core("m85+nomve", Isa.DSP),
     )
 }
 

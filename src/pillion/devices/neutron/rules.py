@@ -64,7 +64,7 @@ def _window_limit(attribute: str) -> Limit:
     return predicates.sides_at_most(MAX_WINDOW, attribute, f"height and width at most {MAX_WINDOW}")
 
 
-def _rank(most: int) -> Limit:
+def _rank_limit(most: int) -> Limit:
     return predicates.at_most(most, lambda op: op.y.type.rank)
 
 
@@ -126,7 +126,7 @@ OTHERS: tuple[RuleRow, ...] = (
     (Softmax, "elements", _ELEMENTS, CONVERTER),
     (Softmax, "output", predicates.softmax_scale, IR),
     (Slice, "step", limits.unit_steps, IR),
-    (Reshape, "rank", _rank(limits.MAX_RESHAPE_RANK), IR),
-    (Transpose, "rank", _rank(limits.MAX_TRANSPOSE_RANK), IR),
-    (Pad, "rank", _rank(limits.MAX_PAD_RANK), IR),
+    (Reshape, "rank", _rank_limit(limits.MAX_RESHAPE_RANK), IR),
+    (Transpose, "rank", _rank_limit(limits.MAX_TRANSPOSE_RANK), IR),
+    (Pad, "rank", _rank_limit(limits.MAX_PAD_RANK), IR),
 )

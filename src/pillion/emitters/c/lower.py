@@ -214,7 +214,7 @@ def pack_constants(plan: KernelPlan) -> CProgram:
     steps: list[CStep] = []
     for op in graph.ops:
         for uses in regions[op].of_ops if op in regions else map(OpVariants, flatten_ops([op])):
-            steps.append(_step(len(steps), uses, plan.chosen, graph.arithmetic, constants))
+            steps.append(_lower_step(len(steps), uses, plan.chosen, graph.arithmetic, constants))
     arguments = [v for step in steps for call in step.calls for v in call.inputs if v.is_constant]
     loaded = [value for op in graph.ops for value in loaded_constants(op)]
     operands = {
@@ -295,7 +295,7 @@ def _find_row_feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> R
     return None
 
 
-def _step(
+def _lower_step(
     index: int,
     uses: OpVariants,
     chosen: Mapping[Op, KernelChoice],

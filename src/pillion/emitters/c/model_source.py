@@ -29,7 +29,7 @@ def model_h(program: CProgram, has_host: bool = False) -> str:
     defers to the header of the host variant if `PILLION_HOST` is defined."""
     graph, feed, hop = program.graph, program.feed, program.hop
     values = {
-        **_names(program),
+        **_template_values(program),
         "states": "\n".join(f" *   {describe(state.before)}" for state in graph.states),
         "rows": row_input.declarations(program, feed).rstrip("\n") if feed is not None else "",
         **{"alignment": program.memory.alignment, "run": run_signature(program)},
@@ -39,7 +39,7 @@ def model_h(program: CProgram, has_host: bool = False) -> str:
     return fill_template("model.h", values, _template_parts(program) | ({"host"} if has_host else set()))
 
 
-def _names(program: CProgram) -> dict[str, object]:
+def _template_values(program: CProgram) -> dict[str, object]:
     """Returns the values that header and source share."""
     memory, name = program.memory, program.graph.name
     sizes = {"arena_bytes": memory.arena_bytes, "state_bytes": memory.state_bytes}
@@ -115,10 +115,10 @@ def model_c(program: CProgram) -> str:
     graph = program.graph
     op_names = [f"    {quoted(f'{step.choice.op.kind} {step.choice.op.name}')}" for step in program.steps]
     values = {
-        **_names(program),
+        **_template_values(program),
         "includes": "\n".join(f'#include "pillion/{header}"' for header in headers(program)),
         "functions": params(program) + _reset_function(program) + _function_definitions(program),
-        **{"inputs": _buffers(program, graph.inputs), "outputs": _buffers(program, graph.outputs)},
+        **{"inputs": _buffer_table(program, graph.inputs), "outputs": _buffer_table(program, graph.outputs)},
         "op_names": ",\n".join(op_names) or "    NULL",
         **{"input_count": len(graph.inputs), "output_count": len(graph.outputs)},
         **{"op_count": len(program.steps), "run_field": "step" if graph.states else "run"},
@@ -211,11 +211,13 @@ def _reset_sums_code(program: CProgram, sums: RunningSums) -> str:
     return f"for (uint32_t i = 0; i < {sums.stored.size}; i++) {{ {filled} }}"
 
 
-def _buffers(program: CProgram, values: Iterable[Value]) -> str:
-    return ",\n".join(f"    {{{quoted(v.name)}, {_offset(program, v)}, {v.type.size_bytes}}}" for v in values)
+def _buffer_table(program: CProgram, values: Iterable[Value]) -> str:
+    return ",\n".join(
+        f"    {{{quoted(v.name)}, {_buffer_offset(program, v)}, {v.type.size_bytes}}}" for v in values
+    )
 
 
-def _offset(program: CProgram, value: Value) -> str:
+def _buffer_offset(program: CProgram, value: Value) -> str:
     """Returns the arena offset of a buffer, or `PILLION_NOWHERE` for one outside the arena."""
     is_fed = program.feed is not None and value is program.feed.value
     return "PILLION_NOWHERE" if is_fed else str(program.memory.offsets[value])

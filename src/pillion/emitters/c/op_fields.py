@@ -96,7 +96,7 @@ def _channel_multiplier_array(op: Any, name: str) -> Any:
     return both[name == "shift"] if isinstance(both, tuple) and name in ("multiplier", "shift") else None
 
 
-def _multiplier(op: Any, prefix: str, arithmetic: Arithmetic) -> Multiplier | None:
+def _field_multiplier(op: Any, prefix: str, arithmetic: Arithmetic) -> Multiplier | None:
     """Returns the multiplier for fields with a prefix; None if the op has none."""
     operands = ("a", "b", "out")
     if prefix in operands and hasattr(op, "rescale"):
@@ -109,7 +109,7 @@ def _multiplier(op: Any, prefix: str, arithmetic: Arithmetic) -> Multiplier | No
 def _field_value(op: Any, name: str, arithmetic: Arithmetic) -> Any:
     """Returns the number that an op has for a field; None if it has none."""
     prefix, _, part = name.rpartition("_")
-    if part in PARTS and (multiplier := _multiplier(op, prefix, arithmetic)):
+    if part in PARTS and (multiplier := _field_multiplier(op, prefix, arithmetic)):
         return PARTS[part](multiplier, op.results[0].zero_point)
     if part in ("high", "low") and isinstance(number := getattr(op, prefix, None), int):
         return high_and_low(number)[part == "low"]

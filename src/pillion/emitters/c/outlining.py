@@ -169,7 +169,7 @@ class _OutlineSearch:
         ]
         now = [[node.bytes() for node in nodes] for nodes, _ in self.lists]
         then = [[node.bytes(depth) for node in nodes] for nodes, depth in self.lists]
-        candidates = sorted(_repeated(keys, now, then), key=lambda candidate: -candidate[0])
+        candidates = sorted(_find_repeated_sequences(keys, now, then), key=lambda candidate: -candidate[0])
         best: _RepeatedSequence | None = None
         for most, length, where in candidates:
             if most <= (best.saved if best else 0):
@@ -245,7 +245,7 @@ def _node_sequences(programs: Iterable[list[_Node]], depth: int) -> Iterator[tup
         yield from _node_sequences((node.children for node in nodes if node.children), depth + 1)
 
 
-def _repeated(
+def _find_repeated_sequences(
     keys: Sequence[Sequence[int]], now: Sequence[Sequence[int]], then: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, int, list[_SequenceStart]]]:
     """Yields repeated sequences: the bytes that each saves before its arguments are counted, its length, and its

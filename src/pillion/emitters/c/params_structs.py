@@ -96,7 +96,7 @@ def _structs_of(headers: tuple[Path, ...]) -> Mapping[str, tuple[ParamsField, ..
     structs: dict[str, tuple[ParamsField, ...]] = {}
     for body, name, same, others in _STRUCT.findall(_MACRO.sub("", text)):
         if name:
-            structs[name] = tuple(_fields(_expand_field_macros(body, macros)))
+            structs[name] = tuple(_parse_struct_fields(_expand_field_macros(body, macros)))
         else:
             structs.update({other.strip(): structs[same] for other in others.split(",")})
     return structs
@@ -109,7 +109,7 @@ def _expand_field_macros(body: str, macros: Mapping[str, str]) -> str:
     return body
 
 
-def _fields(body: str) -> Iterator[ParamsField]:
+def _parse_struct_fields(body: str) -> Iterator[ParamsField]:
     for is_constant, kind, names in _FIELDS.findall(body):
         for name in names.split(","):
             plain = name.strip().lstrip("*")

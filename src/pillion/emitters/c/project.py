@@ -193,7 +193,7 @@ def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Ma
         states=tuple(_manifest_buffer(program, state.before) for state in program.graph.states),
         stream=program.graph.streaming,
         macs=program.graph.macs,
-        ops=tuple(_op(program, i) for i in range(len(program.steps))),
+        ops=tuple(_manifest_op(program, i) for i in range(len(program.steps))),
         files={},
     )
 
@@ -218,7 +218,7 @@ def _manifest_buffer(program: CProgram, value: Value) -> ManifestBuffer:
     )
 
 
-def _op(program: CProgram, index: int) -> ManifestOp:
+def _manifest_op(program: CProgram, index: int) -> ManifestOp:
     step = program.steps[index]
     op = step.choice.op
     return ManifestOp(

@@ -67,10 +67,10 @@ def _program_facts(program: CProgram, memory: ManifestMemory) -> dict[str, str]:
         "inputs": ", ".join(f"input_{i}" for i, _ in numbered),
         "stream": "\n".join(f"/* {commented(line)} */" for line in hop.streaming.lines) if hop else "",
         "copy_inputs": "\n".join(
-            _copy(v, f"{macro}_INPUT_{i}(arena), input_{i}") for i, v in numbered if hop is None
+            _memcpy_example(v, f"{macro}_INPUT_{i}(arena), input_{i}") for i, v in numbered if hop is None
         ),
         "copy_outputs": "\n".join(
-            _copy(v, f"output_{i}, {macro}_OUTPUT_{i}(arena)") for i, v in enumerate(graph.outputs)
+            _memcpy_example(v, f"output_{i}, {macro}_OUTPUT_{i}(arena)") for i, v in enumerate(graph.outputs)
         ),
         "fed": model_source.describe(fed.value) if fed is not None else "",
         "writable": "the arena and the state" if graph.states else "the arena",
@@ -82,5 +82,5 @@ def _program_facts(program: CProgram, memory: ManifestMemory) -> dict[str, str]:
     }
 
 
-def _copy(value: Value, places: str) -> str:
+def _memcpy_example(value: Value, places: str) -> str:
     return f"    /* {model_source.describe(value)} */\n    memcpy({places}, {value.type.size_bytes});"

@@ -17,7 +17,7 @@ def declarations(program: CProgram, feed: RowFeed) -> str:
     other_inputs = "" if is_alone else " Write the other inputs to their addresses first."
     is_bound = "arena and state are" if feed.has_state else "the arena is"
     notes = {"other_inputs": other_inputs, "is_bound": is_bound}
-    return fill_template("row_input.h", {**_names(program, feed), **notes})
+    return fill_template("row_input.h", {**_template_values(program, feed), **notes})
 
 
 def definitions(program: CProgram, feed: RowFeed) -> str:
@@ -26,7 +26,7 @@ def definitions(program: CProgram, feed: RowFeed) -> str:
     body = StatementWriter(program, after_op=True)
     resumed, rest, begun = body.resumable_statements(), body.text(), body.statements_before_rows()
     values = {
-        **_names(program, feed),
+        **_template_values(program, feed),
         **{"subroutines": NO_CALLBACK + body.functions, "progress": feed.progress, "place": feed.place},
         **{"resumed": indent(resumed, "    "), "begun": indent(begun, "    "), "rest": indent(rest, "    ")},
         "kept_parameter": "uint8_t *kept, " * feed.has_state,
@@ -38,7 +38,7 @@ def definitions(program: CProgram, feed: RowFeed) -> str:
     return fill_template("row_input.c", values, parts)
 
 
-def _names(program: CProgram, feed: RowFeed) -> dict[str, object]:
+def _template_values(program: CProgram, feed: RowFeed) -> dict[str, object]:
     name, state = program.graph.name, "void *state, " * feed.has_state
     return {
         **{"model": name, "MODEL": name.upper(), "input": commented(feed.value.name)},

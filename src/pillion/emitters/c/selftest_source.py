@@ -88,7 +88,7 @@ def self_test(graph: Graph, samples: Sequence[Sequence[Array]]) -> SelfTest:
     size_of(graph, len(samples))
     results = _stored_results(graph, len(samples))
     rows = list(_expected_bytes(graph, results, samples))
-    inputs = [np.concatenate([_bytes(x) for x in sample]) for sample in samples]
+    inputs = [np.concatenate([_little_endian_bytes(x) for x in sample]) for sample in samples]
     return SelfTest(
         results,
         np.stack(inputs),
@@ -149,12 +149,12 @@ def _expected_bytes(
     for sample in samples:
         values = graph.reference_values(*sample, states=states)
         states = [values[state.after] for state in graph.states]
-        contents = [_bytes(values[result.value]) for result in results]
+        contents = [_little_endian_bytes(values[result.value]) for result in results]
         stored = [raw for raw, result in zip(contents, results, strict=True) if result.at is not None]
         yield np.concatenate(stored), np.array([zlib.crc32(raw.tobytes()) for raw in contents], np.uint32)
 
 
-def _bytes(array: Array) -> NDArray[np.uint8]:
+def _little_endian_bytes(array: Array) -> NDArray[np.uint8]:
     """Returns the elements in the little-endian order of a Cortex-M."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return np.frombuffer(little.tobytes(), np.uint8)

@@ -42,10 +42,10 @@ def phases(op: TransposeConv2d) -> list[SubpixelPhase]:
     """Returns a phase for each output row between two input rows. The width is a multiple of the stride."""
     stride_h, height = op.stride[0], op.y.shape[1]
     counts = [(first, len(range(first, height, stride_h))) for first in range(stride_h)]
-    return [SubpixelPhase(_row(op, first), first, rows) for first, rows in counts if rows]
+    return [SubpixelPhase(_subpixel_row_conv(op, first), first, rows) for first, rows in counts if rows]
 
 
-def _row(op: TransposeConv2d, first: int) -> Conv2d:
+def _subpixel_row_conv(op: TransposeConv2d, first: int) -> Conv2d:
     (kernel_h, kernel_w), (stride_h, stride_w) = op.kernel, op.stride
     down = input_taps(kernel_h, stride_h, op.dilation[0], first + op.padding[0])
     along = [input_taps(kernel_w, stride_w, op.dilation[1], x + op.padding[1]) for x in range(stride_w)]

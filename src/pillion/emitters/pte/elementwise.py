@@ -87,7 +87,7 @@ def _quantization_call(operator: str, x: Value, y: Value, levels: Value) -> Kern
 
 def add(op: Add, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a sum, or a lookup if one operand is a constant number."""
-    return scalar_binary_lookup(op, settings) or _sum(
+    return scalar_binary_lookup(op, settings) or _quantized_add_calls(
         op, contiguous_view(op.a), op.a.zero_point, contiguous_view(op.b), op.b.zero_point
     )
 
@@ -106,7 +106,10 @@ def sub(op: Sub, settings: PteSettings) -> list[KernelCall]:
         )
     calls, mirrored = _invert_levels(op.b if mirror_b else op.a)
     if mirror_b:
-        return [*calls, *_sum(op, contiguous_view(op.a), op.a.zero_point, mirrored, -1 - op.b.zero_point)]
+        return [
+            *calls,
+            *_quantized_add_calls(op, contiguous_view(op.a), op.a.zero_point, mirrored, -1 - op.b.zero_point),
+        ]
     if op.rescale[2].shift > 2:
         raise no_exact_kernel_error(
             op,
@@ -115,7 +118,9 @@ def sub(op: Sub, settings: PteSettings) -> list[KernelCall]:
         )
     return [
         *calls,
-        *_sum(op, mirrored, -1 - op.a.zero_point, contiguous_view(op.b), op.b.zero_point, sign=-1),
+        *_quantized_add_calls(
+            op, mirrored, -1 - op.a.zero_point, contiguous_view(op.b), op.b.zero_point, sign=-1
+        ),
     ]
 
 
@@ -126,7 +131,7 @@ def _invert_levels(x: Value) -> tuple[list[KernelCall], NodeView]:
     return [lookup(contiguous_view(x), np.invert(LEVELS), y)], y
 
 
-def _sum(
+def _quantized_add_calls(
     op: Add | Sub, a: NodeView, a_zero: int, b: NodeView, b_zero: int, sign: int = 1
 ) -> list[KernelCall]:
     first, second, out = op.rescale

@@ -49,14 +49,14 @@ class ReducedAxes:
 
 def mean(op: Mean, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a mean."""
-    return _sum(op, op.multiplier(settings.arithmetic), settings)
+    return _reduce_sum_calls(op, op.multiplier(settings.arithmetic), settings)
 
 
 def reduce_sum(op: ReduceSum, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a sum over axes."""
     m = op.multiplier
     if not settings.arithmetic.is_tflite:
-        return _sum(op, m, settings)
+        return _reduce_sum_calls(op, m, settings)
     is_double = settings.arithmetic is Arithmetic.TFLITE
     least = op.count * (-128 - op.x.zero_point)
     solution = find_single_rounding(
@@ -73,10 +73,10 @@ def reduce_sum(op: ReduceSum, settings: PteSettings) -> list[KernelCall]:
             "--arithmetic cmsis-nn, or write C: -o folder/",
         )
     multiplier = Multiplier(int(solution.mantissas[0]), int(solution.shifts[0]))
-    return _sum(op, multiplier, settings, int(solution.added[0]), solution.lift)
+    return _reduce_sum_calls(op, multiplier, settings, int(solution.added[0]), solution.lift)
 
 
-def _sum(
+def _reduce_sum_calls(
     op: Mean | ReduceSum, m: Multiplier, settings: PteSettings, added: int = 0, lift: int = 0
 ) -> list[KernelCall]:
     """Returns the calls of a sum; `added` is added to the sum before and `lift` subtracted from the result

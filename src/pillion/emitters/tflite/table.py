@@ -121,7 +121,7 @@ def _resize_in_float(op: ops.ResizeBilinearFloat) -> list[Node]:
     return between_uint8(op, node)
 
 
-def _mean(op: ops.Mean) -> list[Node]:
+def _mean_nodes(op: ops.Mean) -> list[Node]:
     """Returns a mean; without axes, a requantization."""
     return WRITERS[ops.Mean](op) if op.axes else _quantize_nodes(op)
 
@@ -204,7 +204,7 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.Lut: _lut_nodes,
     ops.Clamp: _clamp_nodes,
     ops.AvgPool2dUp: _avg_pool_up,
-    ops.Mean: _mean,
+    ops.Mean: _mean_nodes,
     ops.L2Normalize: _l2_normalize,
     # Decomposed by `passes.compose_norms`.
     ops.Normalize: None,

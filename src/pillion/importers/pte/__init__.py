@@ -44,7 +44,7 @@ def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
         else (read_whole(Path(source), ".pte"), Path(source).stem)
     )
     try:
-        return _program(Container(raw, name))
+        return _read_program(Container(raw, name))
     except MalformedError as error:
         raise PillionError(
             f"`{name}` is not a valid ExecuTorch program",
@@ -54,7 +54,7 @@ def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
         ) from None
 
 
-def _program(container: Container) -> ReadProgram:
+def _read_program(container: Container) -> ReadProgram:
     record = container.record
     is_recorded = record is not None and record.is_whole
     if record is not None and is_recorded:

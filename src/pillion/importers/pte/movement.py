@@ -133,7 +133,7 @@ def pad(call: ReadCall) -> None:
     before, after = call.integers("before", MOST_AXES), call.integers("after", MOST_AXES)
     if min(*before, *after) < 0 or any(before[:-rank]) or any(after[:-rank]):
         raise call.refuse(f"paddings are of {rank} axes, none negative", (before, after))
-    _padded(call, call.int8(x), before[-rank:], after[-rank:], call.number("value"))
+    _record_pad(call, call.int8(x), before[-rank:], after[-rank:], call.number("value"))
 
 
 def constant_pad(call: ReadCall) -> None:
@@ -146,10 +146,10 @@ def constant_pad(call: ReadCall) -> None:
     for number in range(len(listed) // 2):
         before[rank - 1 - number], after[rank - 1 - number] = listed[2 * number : 2 * number + 2]
     is_real = x.dtype is DType.FLOAT32
-    _padded(call, x, tuple(before), tuple(after), call.real("value") if is_real else call.number("value"))
+    _record_pad(call, x, tuple(before), tuple(after), call.real("value") if is_real else call.number("value"))
 
 
-def _padded(
+def _record_pad(
     call: ReadCall, x: ReadTensor, before: tuple[int, ...], after: tuple[int, ...], value: float
 ) -> None:
     shape = tuple(b + size + a for b, size, a in zip(before, x.shape, after, strict=True))

@@ -79,7 +79,7 @@ class OpenedTflite:
         """Returns the int8 model in the arithmetic of LiteRT's reference kernels."""
         with self.reading():
             try:
-                return _graph(self.model, model_name(self.name))
+                return _read_graph(self.model, model_name(self.name))
             except PillionError as error:
                 raise explained_error(self.model, self.name, error, READ, self.compiled) from None
 
@@ -120,7 +120,7 @@ ONE_SIGNATURE = (
 """The advice for a file with several signatures."""
 
 
-def _graph(model: tflite.Model, name: str) -> Graph:
+def _read_graph(model: tflite.Model, name: str) -> Graph:
     if model.version != tflite.VERSION:
         raise MalformedError(f"the schema version is {tflite.VERSION}, found {model.version}")
     if not model.subgraphs:

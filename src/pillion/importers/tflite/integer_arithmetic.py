@@ -73,7 +73,7 @@ def _expression_reader(compute: Callable[[_Calculations], Value]) -> Reading:
     return row
 
 
-def _sum(chain: _Calculations) -> Value:
+def _sum_operands(chain: _Calculations) -> Value:
     """Adds the sum of several tensors of one shape."""
     x, *others = (chain.operand(number) for number in range(len(chain.call.inputs)))
     for other in others:
@@ -166,7 +166,7 @@ def broadcast_shape_constant(call: ReadOperator) -> list[Op]:
 
 
 ROWS: dict[str, Reading] = {
-    "ADD_N": _expression_reader(_sum),
+    "ADD_N": _expression_reader(_sum_operands),
     "CUMSUM": _expression_reader(_cumulative_sum),
     "SIGN": _expression_reader(lambda chain: chain.clamped(chain.operand(), -1, 1)),
     "REDUCE_PROD": int32_reduction(Calculation.MUL),

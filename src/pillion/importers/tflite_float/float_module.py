@@ -172,7 +172,7 @@ def fold(call: ReadOperator, made: FloatCall, operands: Sequence[Value]) -> None
         call.bind(old, constant(old.name, result.contiguous().numpy()))
 
 
-def _step(call: ReadOperator, reader: TfliteReader, step: tflite.SubGraph) -> FloatModule:
+def _loop_step_module(call: ReadOperator, reader: TfliteReader, step: tflite.SubGraph) -> FloatModule:
     """Returns the step of a loop as a module."""
     assert isinstance(reader, FloatReader)
     module = FloatModule(reader, step)
@@ -185,7 +185,7 @@ ROWS: dict[str, Reading] = {
     **elementwise.ROWS,
     **op_functions.ROWS,
     **recurrent.ROWS,
-    "WHILE": op_functions.in_torch(while_loops.loop(_step)),
+    "WHILE": op_functions.in_torch(while_loops.loop(_loop_step_module)),
 }
 """The reader of each operator, by its name in the format."""
 

@@ -31,24 +31,33 @@ def pytorch_operators() -> list[dict[str, str]]:
     """Returns each operator with the op that it becomes, sorted by name. Operators that torch itself decomposes
     are not listed."""
     becomes = {
-        _name(target): f"refused: {REASONS.get(target, 'no int8 form')}" for target in (*KEPT, *REASONS)
+        _operator_name(target): f"refused: {REASONS.get(target, 'no int8 form')}"
+        for target in (*KEPT, *REASONS)
     }
-    becomes |= {_name(target): NOTHING for target in (*DROPOUTS, *SAME_VALUES, *CASTS)}
-    becomes |= {_name(target): DECOMPOSED for target in COMPLEX_LOWERINGS if _name(target) not in becomes}
-    becomes |= {_name(target): OF_COMPLEX_NUMBERS for target in COMPLEX_LOWERINGS if target in REASONS}
-    becomes |= {_name(target): WITH_ONE_NUMBER for target in WITH_CONSTANT_OPERAND}
-    becomes |= {_name(target): DECOMPOSED for target in (*TABLE, *SYNONYMS)}
-    becomes |= {_name(target): DECOMPOSED_OR_TABLE for target in WITH_CONSTANT_OPERAND if target in TABLE}
-    becomes |= dict.fromkeys(map(_name, LAYERS), "scan, a loop over one step")
-    becomes |= dict.fromkeys(map(_name, OPERATORS), Normalize.kind)
+    becomes |= {_operator_name(target): NOTHING for target in (*DROPOUTS, *SAME_VALUES, *CASTS)}
+    becomes |= {
+        _operator_name(target): DECOMPOSED
+        for target in COMPLEX_LOWERINGS
+        if _operator_name(target) not in becomes
+    }
+    becomes |= {
+        _operator_name(target): OF_COMPLEX_NUMBERS for target in COMPLEX_LOWERINGS if target in REASONS
+    }
+    becomes |= {_operator_name(target): WITH_ONE_NUMBER for target in WITH_CONSTANT_OPERAND}
+    becomes |= {_operator_name(target): DECOMPOSED for target in (*TABLE, *SYNONYMS)}
+    becomes |= {
+        _operator_name(target): DECOMPOSED_OR_TABLE for target in WITH_CONSTANT_OPERAND if target in TABLE
+    }
+    becomes |= dict.fromkeys(map(_operator_name, LAYERS), "scan, a loop over one step")
+    becomes |= dict.fromkeys(map(_operator_name, OPERATORS), Normalize.kind)
     public = [t for t in RULES if isinstance(t, OpOverload) and t.namespace != "pillion"]
-    becomes |= {_name(target): RULES[target].kind for target in public}
-    becomes[_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
+    becomes |= {_operator_name(target): RULES[target].kind for target in public}
+    becomes[_operator_name(batch_norm)] = "the layer before it, or depthwise_conv2d"
     names = sorted(name for name in becomes if not name.startswith("_"))
     return [{"operator": name, "becomes": becomes[name]} for name in names]
 
 
-def _name(target: Any) -> str:
+def _operator_name(target: Any) -> str:
     """Returns the name of an operator, with its namespace if it is not PyTorch's own."""
     if not isinstance(target, OpOverload):
         return str(target.__name__)

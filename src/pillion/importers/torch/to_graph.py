@@ -131,10 +131,12 @@ class _Importer:
         kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
         match _conversion_name(node):
             case "quantize_per_tensor":
-                quant = PerTensor(float(_number(args[1])), int(_number(args[2])))
+                quant = PerTensor(float(_as_python_number(args[1])), int(_as_python_number(args[2])))
                 return self.quantize(args[0], quant, DTYPES[args[5]])
             case "dequantize_per_tensor":
-                return self.dequantize(args[0], PerTensor(float(_number(args[1])), int(_number(args[2]))))
+                return self.dequantize(
+                    args[0], PerTensor(float(_as_python_number(args[1])), int(_as_python_number(args[2])))
+                )
             case "dequantize_per_channel":
                 scales = tuple(_as_numpy_array(args[1]).astype(float).tolist())
                 return self.dequantize(args[0], PerChannel(scales, int(args[3])))
@@ -192,7 +194,7 @@ def unsupported(node: Node) -> PillionError:
     )
 
 
-def _number(value: Any) -> Any:
+def _as_python_number(value: Any) -> Any:
     return _as_numpy_array(value).item() if isinstance(value, (torch.Tensor, LayoutValue)) else value
 
 

@@ -47,7 +47,7 @@ class Command:
         return {field.name: (parameter & field.mask) >> field.low for field in self.fields}
 
 
-def _fields(text: str) -> tuple[BitField, ...]:
+def _parse_bit_fields(text: str) -> tuple[BitField, ...]:
     """Parses fields such as `format:6+2`: the name, the lowest bit and the number of bits."""
     fields = []
     for word in text.split():
@@ -139,7 +139,7 @@ _WIDE_MAP = tuple((f"BASE{n}", n, _HIGH) for n in range(4)) + (
 _MAPS = (("IFM", 0x100, 0x000), ("OFM", 0x110, 0x010), ("IFM2", 0x180, 0x080))
 
 COMMANDS: dict[tuple[int, bool], Command] = {
-    (code, wide): Command(code, name, _fields(fields), wide)
+    (code, wide): Command(code, name, _parse_bit_fields(fields), wide)
     for code, name, fields, wide in (
         *((*row, False) for row in (*_OPERATIONS, *_SETTINGS)),
         *(

@@ -61,7 +61,7 @@ def _apply_output_stage(op: TensorOperation, accumulators: Int64Array, tables: T
     return np.clip(accumulators, op.activation.low, op.activation.high)
 
 
-def _operand(x: FeatureMap, memory: StreamMemory) -> Int64Array:
+def _load_operand(x: FeatureMap, memory: StreamMemory) -> Int64Array:
     """Returns the elements minus their zero point; 32-bit operands have none."""
     elements = memory.load(x)
     return elements if x.dtype is DType.INT32 else elements - x.zero_point
@@ -101,7 +101,7 @@ def _kernel_tap_inputs(
 def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> Int64Array:
     weights = weights_of(op, memory.read(op.weights), accelerator)
     bias, numbers, shifts = scales_of(memory.read(op.scales), op.y.shape[2])
-    x = _upscale_operand(_operand(op.x, memory), op.upscale, op.y, op.kernel)
+    x = _upscale_operand(_load_operand(op.x, memory), op.upscale, op.y, op.kernel)
     x = _pad_operand(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
     require(
         op.product is ConvolutionKind.CONVOLUTION or op.x.shape[2] == op.y.shape[2],
@@ -134,7 +134,7 @@ def _require_32_bits(sums: Int64Array) -> None:
 
 
 def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
-    x = _upscale_operand(_operand(op.x, memory), op.upscale, op.y, op.kernel)
+    x = _upscale_operand(_load_operand(op.x, memory), op.upscale, op.y, op.kernel)
     assert op.scale is not None
     if op.kind is PoolKind.SUM:
         return _channel_sum(op, x)
@@ -171,7 +171,7 @@ def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
 
 
 def _compute_elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
-    x = _operand(op.x, memory)
+    x = _load_operand(op.x, memory)
     assert op.scale is not None
     if op.second is None:
         result = np.abs(x) if op.kind is ElementwiseFunction.ABS else leading_zeros(x)
@@ -179,9 +179,9 @@ def _compute_elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
     if isinstance(op.second, int):
         second = np.full((1, 1, 1), op.second - op.second_zero_point, np.int64)
     else:
-        second = _operand(op.second, memory)
+        second = _load_operand(op.second, memory)
     if op.kind in (ElementwiseFunction.ADD, ElementwiseFunction.SUB):
-        return _sum(op, x, second)
+        return _add_or_subtract(op, x, second)
     x, second = np.broadcast_arrays(*((second, x) if op.reversed else (x, second)))
     return _scaled_result(op, _combine_operands(op, x, second))
 
@@ -248,7 +248,7 @@ def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
     return saturate32(shift_right((exact + (1 << 30)) >> 31, op.scale.shift - 31))
 
 
-def _sum(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Array:
+def _add_or_subtract(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.x.dtype is DType.INT32:
         is_plain = (op.mode, op.first_scale, op.second_scale) == (ScaleMode.BOTH, Scale(1, 0), 1)

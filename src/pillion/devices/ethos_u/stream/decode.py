@@ -72,7 +72,7 @@ class Decoder(Registers):
         if make is not None:
             return make(name)
         if name == "POOL":
-            return self._pool(self._known(PoolKind, parameter, "a pool"))
+            return self._decode_pool(self._known(PoolKind, parameter, "a pool"))
         if name == "ELEMENTWISE":
             return self._decode_elementwise(
                 self._known(ElementwiseFunction, parameter, "an elementwise operation")
@@ -251,7 +251,7 @@ class Decoder(Registers):
         is_apart = order == sorted(order)
         require(is_apart, "the parts of the internal memory overlap", "inputs, then sums", f"banks {order}")
 
-    def _window(self) -> tuple[FeatureMap, KernelWindow, Upscale]:
+    def _decode_window(self) -> tuple[FeatureMap, KernelWindow, Upscale]:
         """Returns result and window of an operation over windows, and how its operand is enlarged."""
         y, kernel = self._result(), self._decode_kernel()
         upscale = self._known(Upscale, self.value("IFM_UPSCALE"), "the scaling of an operand")
@@ -259,14 +259,14 @@ class Decoder(Registers):
         return y, kernel, upscale
 
     def _convolve(self, name: str) -> Convolve:
-        y, kernel, upscale = self._window()
+        y, kernel, upscale = self._decode_window()
         x, scale = self._window_operand(kernel, y, upscale), self._scale()
         kind = ConvolutionKind.CONVOLUTION if name == "CONV" else ConvolutionKind.DEPTHWISE
         stage = self._output_stage(y)
-        weights, scales = self._constants("WEIGHT"), self._constants("SCALE")
+        weights, scales = self._constant_range("WEIGHT"), self._constant_range("SCALE")
         return Convolve(self.at, x, y, scale, *stage, kind, kernel, upscale, weights, scales)
 
-    def _constants(self, name: str) -> Range:
+    def _constant_range(self, name: str) -> Range:
         """Returns the range of the weights or of the scales."""
         base, length = (self.address(f"{name}_{part}") for part in ("BASE", "LENGTH"))
         return Range(self.value(f"{name}_REGION"), base, length)
@@ -280,8 +280,8 @@ class Decoder(Registers):
             self.value("BLOCKDEP"),
         )
 
-    def _pool(self, kind: PoolKind) -> PoolOperation:
-        y, kernel, upscale = self._window()
+    def _decode_pool(self, kind: PoolKind) -> PoolOperation:
+        y, kernel, upscale = self._decode_window()
         if (scale := self._scale()) is None:
             raise not_modelled_error("a pool with a scale for each channel")
         x = self._window_operand(kernel, y, upscale)

@@ -26,10 +26,10 @@ _NAMES = {0: "constants", 1: "scratch", 2: "fast", INTERNAL: "tables"}
 def commands(stream: CommandStream) -> Iterator[str]:
     """Yields a line per command: its word, its name, its fields."""
     for instruction in stream.instructions:
-        yield f"{instruction.at:6}  {instruction.command.name:<18} {_parameters(instruction)}".rstrip()
+        yield f"{instruction.at:6}  {instruction.command.name:<18} {_parameters_text(instruction)}".rstrip()
 
 
-def _parameters(word: CommandWord) -> str:
+def _parameters_text(word: CommandWord) -> str:
     fields = word.fields
     if word.command.wide:
         high = fields.pop("high", 0)
@@ -52,13 +52,13 @@ def _operation_text(op: Operation) -> str:
         case Wait(_, copies, most):
             return f"wait         until at most {most} {'copies' if copies else 'operations'} are under way"
         case TensorOperation():
-            name, operands = _name(op)
+            name, operands = _name_and_operands(op)
             table = f", table {op.activation.table}" if op.activation.table is not None else ""
             return f"{name:<12} {', '.join(operands)} to {_tensor_text(op.y)}{table}"
     return str(op)
 
 
-def _name(op: TensorOperation) -> tuple[str, list[str]]:
+def _name_and_operands(op: TensorOperation) -> tuple[str, list[str]]:
     match op:
         case Convolve():
             window = f"{op.kernel.height}x{op.kernel.width}"

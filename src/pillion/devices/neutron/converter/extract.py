@@ -22,7 +22,9 @@ BLOCKS = 3
 def boundary_names(model: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the names of a TFLite file's inputs and outputs."""
     graph = _only_subgraph(_parse_tflite(model))
-    return tuple(_name(graph, t) for t in graph.inputs), tuple(_name(graph, t) for t in graph.outputs)
+    return tuple(_tensor_name(graph, t) for t in graph.inputs), tuple(
+        _tensor_name(graph, t) for t in graph.outputs
+    )
 
 
 def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> DevicePayload:
@@ -94,7 +96,7 @@ def _data_inputs(graph: tflite.SubGraph, operator: tflite.Operator) -> list[int]
     for tensor in data:
         if graph.inputs.count(tensor) != 1:
             raise unexpected_result_error(
-                f"`{_name(graph, tensor)}` is an input of the graph once",
+                f"`{_tensor_name(graph, tensor)}` is an input of the graph once",
                 f"{graph.inputs.count(tensor)} times",
             )
     return data
@@ -113,7 +115,7 @@ def _match_ports(
     """Returns the index of each tensor in the segment: the converter may reorder or drop some."""
     ports = []
     for tensor in tensors:
-        name = _name(graph, tensor)
+        name = _tensor_name(graph, tensor)
         if name not in names:
             raise unexpected_result_error(
                 f"every {what} of {NEUTRON_GRAPH} is one of the segment's: {', '.join(names)}", f"`{name}`"
@@ -131,7 +133,7 @@ def _require_all_outputs(payload: DevicePayload, outputs: Sequence[str]) -> None
         raise unexpected_result_error("all outputs of the segment are made", f"missing: {', '.join(missing)}")
 
 
-def _name(graph: tflite.SubGraph, tensor: int) -> str:
+def _tensor_name(graph: tflite.SubGraph, tensor: int) -> str:
     return _checked_item(graph.tensors, tensor, "tensor").name
 
 

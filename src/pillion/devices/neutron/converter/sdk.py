@@ -52,7 +52,7 @@ def convert(
     with tempfile.TemporaryDirectory(prefix="pillion-neutron-") as name:
         folder = Path(name)
         (folder / sdk_worker.MODEL).write_bytes(tflite)
-        result = _run(folder, {"action": "convert", "target": target, **options}, timeout)
+        result = _run_sdk_worker(folder, {"action": "convert", "target": target, **options}, timeout)
         _check_target(target, result)
         converted = _required_output_file(folder, sdk_worker.CONVERTED).read_bytes()
         selection = folder / sdk_worker.KERNEL_SELECTION
@@ -69,7 +69,7 @@ def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_
         files = [f"segment_{number}{sdk_worker.KERNEL_SELECTION}" for number in range(len(sources))]
         for file, source in zip(files, sources, strict=True):
             (folder / file).write_text(source, "utf-8")
-        _run(folder, {"action": "merge", "files": files}, timeout)
+        _run_sdk_worker(folder, {"action": "merge", "files": files}, timeout)
         return _required_output_file(folder, sdk_worker.MERGED).read_text("utf-8", "replace")
 
 
@@ -92,7 +92,7 @@ def _check_target(target: str, result: Mapping[str, Any]) -> None:
         )
 
 
-def _run(folder: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+def _run_sdk_worker(folder: Path, job: Mapping[str, Any], timeout: float) -> dict[str, Any]:
     """Returns the child process's result of a job."""
     (folder / sdk_worker.JOB).write_text(json.dumps(job), "utf-8")
     # The child has the same module path, in any working directory.

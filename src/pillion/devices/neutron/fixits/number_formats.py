@@ -138,11 +138,11 @@ def suggest_coarser_result_scale(op: Op) -> Iterator[Fixit]:
 def suggest_int8(op: Op) -> Iterator[Fixit]:
     """Suggests int8 operands and results."""
     wide = [v for v in (*op.operands, *op.results) if v.dtype not in (DType.INT8, DType.INT32)]
-    changed = {v: _int8(v) for v in wide}
+    changed = {v: _with_int8_type(v) for v in wide}
     yield "int8 (quantize the model)", op.substitute(changed)
 
 
-def _int8(value: Value) -> Value:
+def _with_int8_type(value: Value) -> Value:
     quant = (
         value.type.quant
         if isinstance(value.type.quant, PerTensor) and -128 <= value.zero_point < 128

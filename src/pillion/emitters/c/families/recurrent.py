@@ -112,15 +112,18 @@ class GroupedRows:
             for (prefix, *_), value in zip(parts, _input_values(op), strict=False)
         }
         scalings = [self.scaling(m) for m in _gate_multipliers(op)]
-        numbers: Params = {"groups": self._groups(op), "scalings": np.array(scalings, np.int32).reshape(-1)}
+        numbers: Params = {
+            "groups": self._row_group_count(op),
+            "scalings": np.array(scalings, np.int32).reshape(-1),
+        }
         return {**sizes, **counts, **packed, **numbers}
 
     def scratch_bytes(self, op: GatesOrFilters) -> int:
         """Returns the scratch bytes: the sums of all gates, and inputs and outputs in vectors."""
         vectors = sum(map(self._input_vector_count, _input_values(op)))
-        return self.group_bytes * self._groups(op) * _gate_count(op) + self.vector_bytes * vectors
+        return self.group_bytes * self._row_group_count(op) * _gate_count(op) + self.vector_bytes * vectors
 
-    def _groups(self, op: GatesOrFilters) -> int:
+    def _row_group_count(self, op: GatesOrFilters) -> int:
         return -(-(op.cells if isinstance(op, LstmGates) else op.filters) // self.rows)
 
     def _input_vector_count(self, value: Value) -> int:

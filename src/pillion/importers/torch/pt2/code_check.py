@@ -44,7 +44,7 @@ def check_words(held: Json, key: str | None = None) -> Json:
         return []
     match held:
         case dict():
-            return {_name(word): check_words(inner, word) for word, inner in held.items()}
+            return {_check_name(word): check_words(inner, word) for word, inner in held.items()}
         case list():
             return [check_words(inner, key) for inner in held]
         case str():
@@ -61,10 +61,10 @@ def _checked_string(text: str, key: str | None) -> str:
     if key in STRUCTURES:
         _check_tree_spec(json.loads(text))
         return text
-    return _name(text)
+    return _check_name(text)
 
 
-def _name(text: str) -> str:
+def _check_name(text: str) -> str:
     if not NAME.fullmatch(text):
         raise UntrustedError(f"a name that is none: {text[:200]!r}")
     return text

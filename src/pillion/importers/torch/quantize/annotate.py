@@ -353,12 +353,12 @@ class Annotator:
                 if (operand, node) in self.plan.sharing and not self._is_rounded_before_dropout(
                     operand, node
                 ):
-                    inputs[operand] = self._spec((operand, node))
+                    inputs[operand] = self._quantization_spec((operand, node))
             if rule.weight is not None:
                 weight: Any = node.args[rule.weight]
                 axis = None if rule.kind in self.constraints.per_tensor_weights else rule.axis
                 inputs[weight] = self._weight_spec(weight, node, axis)
-        output = self._spec(node) if node in self.plan.sharing else None
+        output = self._quantization_spec(node) if node in self.plan.sharing else None
         return QuantizationAnnotation(inputs, output, allow_implicit_sharing=False, _annotated=True)
 
     def _is_rounded_before_dropout(self, operand: Node, node: Node) -> bool:
@@ -370,7 +370,7 @@ class Annotator:
             and sharing.root(source) == sharing.root((operand, node))
         )
 
-    def _spec(self, site: Site) -> QuantizationSpecBase:
+    def _quantization_spec(self, site: Site) -> QuantizationSpecBase:
         root = self.plan.sharing.root(site)
         if root in self._first:
             return SharedQuantizationSpec(self._first[root])

@@ -86,7 +86,7 @@ def _describe_worst_tensor(
         for item in walk.order:
             walk.compute(item)
             for node in [item] if isinstance(item, Node) else item.ends:
-                counterpart = by_name.get(_name(node))
+                counterpart = by_name.get(_float_node_name(node))
                 ratio = (
                     _tensor_signal_to_noise(real.values.get(counterpart), walk.values[node])
                     if counterpart is not None
@@ -115,7 +115,7 @@ def _float_counterpart(node: Node) -> Node:
     return node
 
 
-def _name(node: Node) -> str:
+def _float_node_name(node: Node) -> str:
     return "" if node.target in QUANTIZE else _float_counterpart(node).name
 
 

@@ -68,12 +68,12 @@ def _masked_scores(prepared: GraphModule) -> Iterator[_MaskedScores]:
     for add in calls(prepared.graph, [aten.add.Tensor]):
         total = _observer_on_the_way_to_softmax(prepared, add, observed)
         for scores, mask in permutations(add.args[:2]):
-            of_mask, of_scores = _observer(prepared, mask), _observer(prepared, scores)
+            of_mask, of_scores = _range_observer(prepared, mask), _range_observer(prepared, scores)
             if None not in (total, of_mask, of_scores) and constant_of(mask.args[0]) is not None:  # type: ignore[union-attr]  # observed nodes
                 yield _MaskedScores(mask, of_mask, of_scores, total)  # type: ignore[arg-type]  # a node
 
 
-def _observer(prepared: GraphModule, node: object) -> Any:
+def _range_observer(prepared: GraphModule, node: object) -> Any:
     """Observer of a range that a node calls; None for other nodes."""
     observer = observer_of(prepared, node)
     return observer if hasattr(observer, "min_val") else None
@@ -84,7 +84,7 @@ def _observer_on_the_way_to_softmax(
 ) -> Any:
     """Observer of a sum that only a softmax reads; None if it observes anything else."""
     path = path_to_softmax(add)
-    observer = _observer(prepared, path[0]) if path else None
+    observer = _range_observer(prepared, path[0]) if path else None
     return observer if observer is not None and set(observed[observer]) <= set(path) else None
 
 

@@ -56,7 +56,7 @@ def lower_indices(module: GraphModule) -> None:
     lower_calls(module.graph, LOWERINGS)
 
 
-def _refuse(node: Node, what: str, here: object, help: str) -> PillionError:
+def _unsupported_call_error(node: Node, what: str, here: object, help: str) -> PillionError:
     return PillionError(
         f"{node.target} cannot be compiled as it is called",
         rule=what,
@@ -77,7 +77,7 @@ def _lower_index(node: Node) -> Node | None:
         return _gather_one_axis(node, x, axes[0], indices[axes[0]])
     tensors = [constant_of(index) for index in indices if index is not None]
     if any(h is None for h in tensors):
-        raise _refuse(
+        raise _unsupported_call_error(
             node,
             "axes are indexed by numbers, which may be computed, or all by constants; masks are constants",
             f"{len(axes)} axes, with a mask",
@@ -235,7 +235,7 @@ def _lower_index_put(node: Node) -> Node:
     x, indices, values = (argument(node, i) for i in range(3))
     tensors = [constant_of(index) for index in indices if index is not None]
     if any(h is None for h in tensors) or argument(node, 3):
-        raise _refuse(
+        raise _unsupported_call_error(
             node,
             f"elements are put by constants, by one mask the same everywhere, or at {MOST_PUT} places that are computed",
             "added to those that are there"
@@ -272,7 +272,7 @@ def _lower_cumsum(node: Node) -> Node | None:
     axis = dim % len(shape)
     size = shape[axis]
     if size > LONGEST_SUM:
-        raise _refuse(
+        raise _unsupported_call_error(
             node,
             f"running sums are over at most {LONGEST_SUM} elements",
             size,

@@ -124,7 +124,7 @@ def _lower_mask(total: Node, training: bool) -> None:
     mask = _mask_of(total, training)
     if not path or mask is None:
         return
-    rows = _rows(constant_tensor(mask), total, path)
+    rows = _mask_rows(constant_tensor(mask), total, path)
     if bool(torch.isnan(rows.highest).any()):
         return  # refused as every constant that is not finite
     scores = next(a for a in total.args[:2] if a is not mask)
@@ -162,7 +162,7 @@ def _zeroing_factors(scores: Any) -> Tensor | None:
     return tensor if is_known and shape_of(scores.args[0]) == shape_of(scores) else None
 
 
-def _rows(mask: Tensor, total: Node, path: Sequence[Node]) -> _Rows:
+def _mask_rows(mask: Tensor, total: Node, path: Sequence[Node]) -> _Rows:
     full = mask.expand(shape_of(total))
     positions, moved = torch.arange(full.numel()).reshape(full.shape), full
     for move in path[:-1]:

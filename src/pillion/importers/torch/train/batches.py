@@ -24,15 +24,15 @@ def trainable_graph(
     model: nn.Module, inputs: Sequence[Tensor], constraints: QuantizationConstraints | None = None
 ) -> tuple[GraphModule, bool]:
     """Returns the rewritten graph of a module, and whether it accepts any batch size."""
-    graph = _graph(model, inputs, constraints)
+    graph = _export_and_rewrite(model, inputs, constraints)
     try:
-        longer = _graph(model, with_extra_sample(inputs), constraints)
+        longer = _export_and_rewrite(model, with_extra_sample(inputs), constraints)
     except PillionError:
         return graph, False
     return graph, free_batch_size(graph, longer)
 
 
-def _graph(
+def _export_and_rewrite(
     model: nn.Module, inputs: Sequence[Tensor], constraints: QuantizationConstraints | None
 ) -> GraphModule:
     return rewrite_for_quantization(
