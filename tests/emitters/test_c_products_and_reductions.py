@@ -17,7 +17,7 @@ from pillion.emitters.c.families import div, matmul, prelu, reduce, resize
 from pillion.emitters.c.lower import lower
 from pillion.emitters.c.portable import transpose_conv
 from pillion.emitters.c.project import project_files, write_project
-from pillion.emitters.c.strides import broadcast_steps, collapsed
+from pillion.emitters.c.strides import broadcast_steps, merge_contiguous_axes
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -134,9 +134,9 @@ def test_bilinear_at_both_ends_of_the_range(tmp_path: Path) -> None:
 
 
 def test_nested_loops_are_joined() -> None:
-    assert collapsed((2, 1, 3, 5), [(15, 15, 5, 1)]) == ((30,), [(1,)])
-    assert collapsed((2, 3, 5), [(15, 5, 1), broadcast_steps((3, 1), (2, 3, 5))]) == (
+    assert merge_contiguous_axes((2, 1, 3, 5), [(15, 15, 5, 1)]) == ((30,), [(1,)])
+    assert merge_contiguous_axes((2, 3, 5), [(15, 5, 1), broadcast_steps((3, 1), (2, 3, 5))]) == (
         (2, 3, 5),
         [(15, 5, 1), (0, 1, 0)],
     )
-    assert collapsed((4, 3), [(0, 0), (3, 1)]) == ((12,), [(0,), (1,)])
+    assert merge_contiguous_axes((4, 3), [(0, 0), (3, 1)]) == ((12,), [(0,), (1,)])

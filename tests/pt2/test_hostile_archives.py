@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from pillion.errors import PillionError
 from pillion.importers.torch.export import quiet
 from pillion.importers.torch.pt2 import load_pt2
-from pillion.importers.torch.pt2.archive import checked_archive, stored_members
+from pillion.importers.torch.pt2.archive import checked_archive, uncompressed_members
 
 Members = dict[str, bytes]
 MODEL, WEIGHTS = "models/model.json", "data/weights/model_weights_config.json"
@@ -58,7 +58,9 @@ def members() -> Members:
     with quiet():
         exported = torch.export.export(Net(), (torch.zeros(1, 3, 8, 8),))
         torch.export.save(exported, held)
-    return {name.partition("/")[2]: content for name, content in stored_members(held.getvalue()).items()}
+    return {
+        name.partition("/")[2]: content for name, content in uncompressed_members(held.getvalue()).items()
+    }
 
 
 def archive(members: Members, root: str = "net/", compression: int = zipfile.ZIP_STORED) -> bytes:
@@ -341,6 +343,6 @@ def test_damaged_archives_end_in_a_program_or_one_error(members: Members, tmp_pa
 
 def test_what_is_checked_is_what_torch_reads(members: Members) -> None:
     """One root, no name twice, nothing packed: nothing that two readers could understand differently."""
-    made = stored_members(checked_archive(archive({**members, "extra/x": b"y"})))
+    made = uncompressed_members(checked_archive(archive({**members, "extra/x": b"y"})))
     assert {name.partition("/")[0] for name in made} == {"package"}
     assert not [name for name in made if "extra" in name]

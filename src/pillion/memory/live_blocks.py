@@ -39,7 +39,7 @@ class LiveBlock:
     held: list[LiveBlock] = field(default_factory=list)
     """Blocks that lie inside this one, an NPU's workspace."""
 
-    def holds(self, other: LiveBlock, distance: int) -> bool:
+    def try_to_nest(self, other: LiveBlock, distance: int) -> bool:
         """Places another block inside this one; returns False if that is impossible."""
         self.held.append(other)
         if not self.bind(other, distance):

@@ -36,7 +36,7 @@ def place_in_npu_workspace(
             if block is None or block is work or shifts.get(value) or not _is_unbound_in_arena(block, value):
                 continue
             is_used_up = value in op.results or block.last == work.last
-            if is_used_up and work.holds(block, at):
+            if is_used_up and work.try_to_nest(block, at):
                 block.over = None
 
 

@@ -156,7 +156,7 @@ def _compile_and_measure(job: Job, files: dict[str, bytes]) -> JobResult:
     costs = _measure_costs(program, job, left_out)
     metrics = _evaluate_metrics(program, job, left_out)
     for form in job.measure.artefacts:
-        with _record_left_out(left_out, form):
+        with _record_skipped_figure(left_out, form):
             files.update(_FORMS[form](program))
     return JobResult(_program_figures(program, costs), metrics, left_out=left_out)
 
@@ -225,7 +225,7 @@ def _measure_costs(program: Program, job: Job, left_out: dict[str, str]) -> Prog
         return costs_of(program, flash=True, instructions=True)
     except PillionError as error:
         left_out["instructions"] = _error_summary(error)
-    with _record_left_out(left_out, "flash"):
+    with _record_skipped_figure(left_out, "flash"):
         return costs_of(program, flash=True)
     return costs_of(program)
 
@@ -257,7 +257,7 @@ DATA = "a function for data gives samples: (input, label), or a dataset or loade
 
 
 @contextmanager
-def _record_left_out(left_out: dict[str, str], what: str) -> Iterator[None]:
+def _record_skipped_figure(left_out: dict[str, str], what: str) -> Iterator[None]:
     """Records an error of one file format or measurement, and continues with the variant."""
     try:
         yield

@@ -184,8 +184,8 @@ def _selftest_source(
         **names,
         **{"samples": test.samples, "results": len(test.results)},
         **{"input_bytes": test.inputs.shape[1], "kept_bytes": test.kept.shape[1]},
-        **{"expectations": _expectation_table(program, test), "places": _result_place_table(program, test)},
-        "host_places": _result_place_table(host, test) if host is not None else "",
+        **{"expectations": _expectation_table(program, test), "places": _result_address_table(program, test)},
+        "host_places": _result_address_table(host, test) if host is not None else "",
         "arrays": "\0",
     }
     text = fill_template("selftest.c", facts, {"host"} if host is not None else ())
@@ -212,7 +212,7 @@ def _expectation_table(program: CProgram, test: SelfTest) -> str:
     )
 
 
-def _result_place_table(program: CProgram, test: SelfTest) -> str:
+def _result_address_table(program: CProgram, test: SelfTest) -> str:
     spots = [program.memory.spot(result.value) for result in test.results]
     offsets = ", ".join(str(spot.offset) for spot in spots)
     flags = ", ".join(str(int(spot.area == "state")) for spot in spots)

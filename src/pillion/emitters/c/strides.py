@@ -34,7 +34,7 @@ def broadcast_steps(shape: Shape, result: Shape) -> Shape:
     )
 
 
-def collapsed(extent: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:
+def merge_contiguous_axes(extent: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:
     """Returns the same walk over as few axes as possible: without axes of size 1, adjacent axes merged where they
     are contiguous."""
     axes: list[tuple[int, ...]] = []

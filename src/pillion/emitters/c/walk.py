@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pillion.emitters.c.strides import as_int32_array, broadcast_steps, collapsed, few_axes
+from pillion.emitters.c.strides import as_int32_array, broadcast_steps, few_axes, merge_contiguous_axes
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
 from pillion.ops.elementwise import Binary
@@ -57,7 +57,7 @@ def last_axis(extent: Shape, steps: list[Shape]) -> int:
 
 def rows_of(extent: Shape, steps: list[Shape], inner: Inner = last_axis) -> WalkRows:
     """Returns the walk with as few axes as possible, one of them as the inner loop."""
-    extent, steps = collapsed(extent, steps)
+    extent, steps = merge_contiguous_axes(extent, steps)
     if not extent:
         return WalkRows(1, (1,) * len(steps), (), ((),) * len(steps))
     axis = inner(extent, steps)

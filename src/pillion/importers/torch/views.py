@@ -12,7 +12,7 @@ from pillion.ir.types import Shape
 
 
 @dataclass(frozen=True)
-class AxisRun:
+class RegroupedAxes:
     """Neighbouring axes before a view and the axes that they become; both have the same number of elements."""
 
     before: tuple[int, ...]
@@ -29,7 +29,7 @@ def reshape_logical(b: Builder, x: LayoutValue, shape: Shape) -> LayoutValue:
     return LayoutValue(b.reshape(x.value, tuple(shape[axis] for axis in order)), order)
 
 
-def match_axis_runs(before: Shape, after: Shape) -> list[AxisRun]:
+def match_axis_runs(before: Shape, after: Shape) -> list[RegroupedAxes]:
     """Returns the smallest corresponding runs of axes; axes of size 1 belong to no run."""
     old = [axis for axis, size in enumerate(before) if size != 1]
     new = [axis for axis, size in enumerate(after) if size != 1]
@@ -42,18 +42,18 @@ def match_axis_runs(before: Shape, after: Shape) -> list[AxisRun]:
             right.append(new.pop(0))
             here *= after[right[-1]]
         if there == here and left and right:
-            runs.append(AxisRun(tuple(left), tuple(right)))
+            runs.append(RegroupedAxes(tuple(left), tuple(right)))
             left, right, there, here = [], [], 1, 1
     return runs
 
 
-def _is_contiguous_run(order: Order, run: AxisRun) -> bool:
+def _is_contiguous_run(order: Order, run: RegroupedAxes) -> bool:
     """Whether the axes are neighbours in memory. Axes of size 1 in between count as a gap; moving them is free."""
     positions = [order.index(axis) for axis in run.before]
     return positions == list(range(positions[0], positions[0] + len(positions)))
 
 
-def _make_runs_contiguous(b: Builder, x: LayoutValue, runs: Sequence[AxisRun]) -> LayoutValue:
+def _make_runs_contiguous(b: Builder, x: LayoutValue, runs: Sequence[RegroupedAxes]) -> LayoutValue:
     """Arranges the tensor so that each run is contiguous, in logical order if that suffices."""
     moved = [axis for run in runs for axis in run.before]
     units = [axis for axis in range(x.rank) if axis not in moved]

@@ -28,7 +28,7 @@ FIXITS: tuple[tuple[str, type[Op] | tuple[type[Op], ...], Fixits], ...] = (
     ("dilation", TransposeConv2d, upscaling.suggest_no_dilation),
     ("dot_product", (Conv2d, DepthwiseConv2d), kernel_sizes.suggest_fewer_channels),
     ("dot_product", TransposeConv2d, upscaling.suggest_fewer_channels),
-    ("groups", Conv2d, kernel_sizes.suggest_one_group),
+    ("groups", Conv2d, kernel_sizes.suggest_single_group),
     ("multiplier", DepthwiseConv2d, kernel_sizes.suggest_no_depth_multiplier),
     ("weights", Linear, number_formats.suggest_per_tensor_weights),
     ("zero_point", WEIGHTED, number_formats.suggest_symmetric_weights),

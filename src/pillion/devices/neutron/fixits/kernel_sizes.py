@@ -69,7 +69,7 @@ def _with_filters(op: DepthwiseConv2d, count: int) -> Op:
     return with_inferred_result(dataclasses.replace(op, weights=weights, bias=bias))
 
 
-def suggest_one_group(op: Conv2d) -> Iterator[Fixit]:
+def suggest_single_group(op: Conv2d) -> Iterator[Fixit]:
     """Suggests one group: every output channel reads all input channels."""
     weights = with_shape_and_quant(op.weights, (*op.weights.shape[:3], op.in_channels))
     yield f"groups {op.groups} → 1", dataclasses.replace(op, weights=weights, groups=1)

@@ -13,7 +13,7 @@ import numpy as np
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import check_all_int8, short_circuit
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
-from pillion.emitters.c.strides import as_int32_array, broadcast_steps, collapsed, few_axes
+from pillion.emitters.c.strides import as_int32_array, broadcast_steps, few_axes, merge_contiguous_axes
 from pillion.emitters.c.table_lookup import EVERY_INT8
 from pillion.emitters.c.walk import broadcast_walk
 from pillion.ir.numerics import INT32_MAX, Arithmetic, Int64Array
@@ -39,7 +39,7 @@ def params(op: Div, arithmetic: Arithmetic) -> Params:
 
 def quotient_axes(op: Div) -> tuple[Shape, list[Shape]]:
     """Returns the merged axes of the result, and the operands' steps along them."""
-    return collapsed(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
+    return merge_contiguous_axes(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in (op.a, op.b)])
 
 
 PLACES = 23

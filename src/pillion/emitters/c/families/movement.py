@@ -11,7 +11,7 @@ import numpy as np
 from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_X, all_of, short_circuit
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, Calls, Library
-from pillion.emitters.c.strides import as_int32_array, collapsed, contiguous_steps
+from pillion.emitters.c.strides import as_int32_array, contiguous_steps, merge_contiguous_axes
 from pillion.emitters.c.walk import WalkRows, rows_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Shape, Value
@@ -168,7 +168,7 @@ def transposed_matrices(op: Transpose) -> tuple[int, int, int] | None:
     """Returns batch, rows and columns if the op transposes matrices, otherwise None."""
     steps = contiguous_steps(op.x.shape)
     walk = tuple(steps[a] for a in op.order), contiguous_steps(op.y.shape)
-    extent, (x_steps, _) = collapsed(op.y.shape, list(walk))
+    extent, (x_steps, _) = merge_contiguous_axes(op.y.shape, list(walk))
     batch, columns, rows = (1,) * (3 - len(extent)) + extent if len(extent) <= 3 else (0, 0, 0)
     return (batch, rows, columns) if x_steps[-2:] == (1, columns) else None
 

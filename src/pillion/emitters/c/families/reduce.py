@@ -24,7 +24,7 @@ from pillion.emitters.c.kernel_conditions import (
 )
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE, Library
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
-from pillion.emitters.c.strides import as_int32_array, collapsed, contiguous_steps, few_axes
+from pillion.emitters.c.strides import as_int32_array, contiguous_steps, few_axes, merge_contiguous_axes
 from pillion.emitters.c.walk import WalkRows, rows_of
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
@@ -79,7 +79,7 @@ def axes_and_steps(op: Reduction) -> Iterator[tuple[Shape, list[Shape]]]:
 
 def reduction_axes(op: Reduction) -> list[tuple[Shape, list[Shape]]]:
     """Returns sizes and steps of the kept and of the reduced axes, as few as possible."""
-    return [collapsed(extent, steps) for extent, steps in axes_and_steps(op)]
+    return [merge_contiguous_axes(extent, steps) for extent, steps in axes_and_steps(op)]
 
 
 def few_reduction_axes(op: Reduction) -> tuple[Verdict, ...]:

@@ -39,7 +39,8 @@ def checked_archive(raw: bytes) -> bytes:
 def _archive_members(raw: bytes) -> Mapping[str, bytes]:
     """Members by lower-case names below one root, as torch looks them up; archives up to torch 2.7 have no root."""
     members = {
-        "/".join(PurePosixPath(name.lower()).parts): content for name, content in stored_members(raw).items()
+        "/".join(PurePosixPath(name.lower()).parts): content
+        for name, content in uncompressed_members(raw).items()
     }
     if "version" in members:
         return {name: content for name, content in members.items() if "/" not in name}
@@ -50,7 +51,7 @@ def _archive_members(raw: bytes) -> Mapping[str, bytes]:
     return {f"{ROOT}/{name}": content for name, content in below.items() if name.startswith(KEPT)}
 
 
-def stored_members(raw: bytes) -> Mapping[str, bytes]:
+def uncompressed_members(raw: bytes) -> Mapping[str, bytes]:
     """Returns all members of an uncompressed archive; their total size is at most the file's."""
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         infos = archive.infolist()
@@ -72,7 +73,7 @@ def _checked_member(inside: str, content: bytes, most: int) -> bytes:
     if inside.rpartition("/")[2].startswith(OBJECTS):
         raise UntrustedError(f"a pickled object: {inside[:200]!r}")
     if content.startswith(b"PK"):
-        stored_members(content)
+        uncompressed_members(content)
     if inside.startswith(PROGRAMS):
         return json.dumps(check_words(_parse_json_member(inside, content))).encode()
     if inside.endswith("_config.json"):
@@ -100,4 +101,4 @@ def _checked_config(config: Json, most: int) -> Json:
     return config
 
 
-__all__ = ["UntrustedError", "checked_archive", "stored_members"]
+__all__ = ["UntrustedError", "checked_archive", "uncompressed_members"]

@@ -23,7 +23,7 @@ from pillion.importers.torch.fx_nodes import (
 LAYERS = (*CONVOLUTIONS, aten.linear.default)
 
 
-def lower_layer_biases(module: GraphModule, *, training: bool = False) -> None:
+def canonicalize_layer_constants(module: GraphModule, *, training: bool = False) -> None:
     """Makes weights of linear layers matrices, and biases of all layers constant vectors."""
     for node in calls(module.graph, [aten.linear.default]):
         weight: Any = node.args[1]

@@ -29,7 +29,7 @@ from pillion.importers.torch.rewrite.forward_slices import forward_slices
 from pillion.importers.torch.rewrite.functionalize import functionalize, remove_identities
 from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_expressions
 from pillion.importers.torch.rewrite.inline_subgraphs import inline_subgraphs
-from pillion.importers.torch.rewrite.layer_biases import lower_layer_biases
+from pillion.importers.torch.rewrite.layer_biases import canonicalize_layer_constants
 from pillion.importers.torch.rewrite.lower_complex import has_complex_numbers, lower_complex_numbers
 from pillion.importers.torch.rewrite.lower_indexing import lower_indices
 from pillion.importers.torch.rewrite.mask_rows import lower_masks
@@ -86,7 +86,7 @@ def rewrite_for_quantization(
     make_scalars_constants(module, training=training)
     lower_masks(module, training=training)
     use_linear(module, training=training)
-    lower_layer_biases(module, training=training)
+    canonicalize_layer_constants(module, training=training)
     if training:
         make_trainable(module)
     else:
