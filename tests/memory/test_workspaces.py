@@ -135,5 +135,5 @@ def test_blocks_that_would_lie_over_one_another_are_not_bound() -> None:
     assert not first.bind(second, 32)
     assert first.bind(third, 32), "they are never needed together"
     work = LiveBlock(128, 1, 1)
-    assert work.holds(first, 16)
-    assert not work.holds(second, 64), "the third is needed with the second, and lies there"
+    assert work.try_to_nest(first, 16)
+    assert not work.try_to_nest(second, 64), "the third is needed with the second, and lies there"
